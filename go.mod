@@ -1,0 +1,3 @@
+module github.com/keyturn/keyturn
+
+go 1.25.0
