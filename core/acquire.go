@@ -1,0 +1,185 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
+type ask func(context.Context, Request) (Grant, *Record, error)
+
+func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s settings) (*Lease, error) {
+	l, _, err := e.acquire(ctx, claims, s, func(ctx context.Context, req Request) (Grant, *Record, error) {
+		g, err := e.store.Acquire(ctx, req)
+		return g, nil, err
+	})
+	return l, err
+}
+
+// acquire checks what can be checked without I/O, obtains a grant and makes it
+// a lease. Of lease, record and error exactly one is given.
+func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask ask) (*Lease, *Record, error) {
+	claims, err := sortClaims(claims)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.Supports(claims...); err != nil {
+		return nil, nil, err
+	}
+	if err := e.life.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer e.life.leave()
+	if e.observer == nil {
+		return e.obtain(ctx, ctx, claims, s, ask)
+	}
+	a := Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}
+	asking := e.observer.AcquireStart(ctx, a)
+	lease, rec, err := e.obtain(asking, ctx, claims, s, ask)
+	e.observer.AcquireEnd(asking, a, lease, err)
+	return lease, rec, err
+}
+
+// obtain waits in line, asks the store and makes the grant a lease. The two
+// contexts differ by what an observer put into the first; the lease's context
+// descends from the second.
+func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, s settings, ask ask) (*Lease, *Record, error) {
+	began := time.Now()
+	bounded, cancel := e.bound(ctx, s)
+	defer cancel()
+	grant, rec, err := e.takeTurn(bounded, claims, s, ask)
+	if err != nil {
+		return nil, nil, e.refusal(ctx, claims, s, err, time.Since(began))
+	}
+	if rec != nil {
+		return nil, rec, nil
+	}
+	lease, err := e.lease(parent, grant, s)
+	if err != nil {
+		e.undo(parent, grant)
+		return nil, nil, err
+	}
+	return lease, nil, nil
+}
+
+// bound gives the context of a wait: it ends with ctx, with the maximum wait,
+// and when the engine closes.
+func (e *Engine) bound(ctx context.Context, s settings) (context.Context, context.CancelFunc) {
+	var cancel context.CancelFunc
+	if s.maxWait > 0 {
+		ctx, cancel = context.WithTimeout(ctx, s.maxWait)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	stop := context.AfterFunc(e.life.ending, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// takeTurn asks the store as soon as the caller is the head of every line. The
+// lines are entered in key order, so that two sets can't wait for each other.
+func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (grant Grant, rec *Record, err error) {
+	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast}
+	if req.Wait {
+		tickets := make([]*ticket, 0, 1)
+		defer func() {
+			for _, t := range tickets {
+				e.lines.leave(t, err)
+			}
+		}()
+		for _, c := range claims {
+			t, err := e.lines.enter(ctx, c.Key)
+			if err != nil {
+				return Grant{}, nil, err
+			}
+			tickets = append(tickets, t)
+		}
+		req.OnHeld = func(held HeldError) {
+			for _, t := range tickets {
+				e.lines.told(t, held)
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return Grant{}, nil, err // not a request for somebody who has gone
+	}
+	asked := time.Now()
+	grant, rec, err = ask(ctx, req)
+	if grant.Since.IsZero() {
+		grant.Since = asked
+	}
+	return grant, rec, err
+}
+
+// refusal turns what kept the grant away into the error for the caller. The
+// caller's own end comes first, but for an outage that a deadline uncovered:
+// that the store was silent until then is what the caller needs to know.
+func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err error, waited time.Duration) error {
+	var held *HeldError
+	var full *TooManyWaitersError
+	switch own := ctx.Err(); {
+	case e.life.ending.Err() != nil:
+		return ErrClosed
+	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
+	case errors.As(err, &held):
+		told := *held // the store's, or shared by a line
+		told.RetryAfter = e.holds.retryAfter(told.RetryAfter)
+		if !s.failFast {
+			told.timedOut, told.Waited = true, waited
+		}
+		return &told
+	case errors.As(err, &full):
+		full.RetryAfter = e.holds.retryAfter(0)
+		return full
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// The bound was the engine's, and the store does not say who holds.
+		return &UnavailableError{Op: "acquire", Err: err}
+	}
+	return err
+}
+
+// lease makes a grant a lease, unless that comes too late.
+func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
+	}
+	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now()}
+	l.deadline.index = -1
+	l.ctx, l.cancel = context.WithCancelCause(leaseContext{Context: ctx, lease: l})
+	if e.observer != nil {
+		l.ctx = e.observer.HoldStart(l.ctx, l)
+	}
+	err := e.keep(l)
+	if err != nil {
+		l.end(err)
+		l.cancel(err)
+		return nil, err
+	}
+	return l, nil
+}
+
+// keep hands the lease to the watchdog and to the engine's books.
+func (e *Engine) keep(l *Lease) error {
+	if !e.watchdog.add(l) {
+		// The process was paused, or the store took longer than the TTL: by
+		// now the key may be somebody else's.
+		return &UnavailableError{Op: "acquire", Err: fmt.Errorf("the answer came when the lease's %v were over", l.grant.TTL)}
+	}
+	if err := e.life.hold(l); err != nil {
+		_ = e.watchdog.remove(l)
+		return err
+	}
+	return nil
+}
+
+// undo gives back a grant that nobody wants any more, without having the
+// caller wait for it. Close waits.
+func (e *Engine) undo(ctx context.Context, grant Grant) {
+	e.life.tidying.Go(func() {
+		ctx, cancel := e.detached(ctx)
+		defer cancel()
+		_ = e.store.Release(ctx, grant) // else it runs out with its TTL
+	})
+}

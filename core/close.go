@@ -1,0 +1,138 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// lifecycle knows whether the engine is open and who still works with it.
+type lifecycle struct {
+	ending context.Context // ends when Close begins: sends the waiters home
+	end    context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	active  int                 // acquisitions under way
+	held    map[*Lease]struct{} // not yet released
+	idle    chan struct{}       // closed by the last one out; nil until Close waits
+	tidying sync.WaitGroup      // goroutines that undo what came too late
+	done    chan struct{}       // Close has finished
+	err     error               // Close's answer
+}
+
+func (lc *lifecycle) init() {
+	lc.ending, lc.end = context.WithCancel(context.Background())
+	lc.held = make(map[*Lease]struct{})
+	lc.done = make(chan struct{})
+}
+
+// enter registers an acquisition; the caller owes a leave.
+func (lc *lifecycle) enter() error {
+	lc.mu.Lock()
+	defer lc.mu.Unlock()
+	if lc.closed {
+		return ErrClosed
+	}
+	lc.active++
+	return nil
+}
+
+// leave ends an acquisition.
+func (lc *lifecycle) leave() {
+	lc.mu.Lock()
+	defer lc.mu.Unlock()
+	lc.active--
+	lc.signal()
+}
+
+// hold registers a lease, unless the engine was closed meanwhile.
+func (lc *lifecycle) hold(l *Lease) error {
+	lc.mu.Lock()
+	defer lc.mu.Unlock()
+	if lc.closed {
+		return ErrClosed
+	}
+	lc.held[l] = struct{}{}
+	return nil
+}
+
+// signal tells a waiting Close that nobody is left. Needs mu.
+func (lc *lifecycle) signal() {
+	if lc.idle != nil && lc.active == 0 && len(lc.held) == 0 {
+		close(lc.idle)
+		lc.idle = nil
+	}
+}
+
+// forget is called for a lease whose holder is done.
+func (e *Engine) forget(l *Lease) {
+	e.life.mu.Lock()
+	defer e.life.mu.Unlock()
+	delete(e.life.held, l)
+	e.life.signal()
+}
+
+// Close takes no more acquisitions (they and all who wait get ErrClosed),
+// waits for the holders as long as ctx allows, takes the remaining leases away
+// (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
+// ends the engine's goroutines and closes the store.
+//
+// The error says, with ctx's, how many holders had to be cut off, joined with
+// the store's. A second Close waits for the first and returns its answer.
+func (e *Engine) Close(ctx context.Context) error {
+	lc := &e.life
+	lc.mu.Lock()
+	if lc.closed {
+		lc.mu.Unlock()
+		<-lc.done
+		return lc.err
+	}
+	lc.closed = true
+	idle := make(chan struct{})
+	lc.idle = idle
+	lc.signal()
+	lc.mu.Unlock()
+	lc.end()
+
+	var cut error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		if n := e.revokeAll(ctx); n > 0 {
+			cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
+		}
+		<-idle // acquisitions under way end at once: their contexts have
+	}
+	e.watchdog.close()
+	lc.tidying.Wait()
+	lc.err = errors.Join(cut, e.store.Close())
+	close(lc.done)
+	return lc.err
+}
+
+// revokeAll takes away what is still held and says how many leases that were.
+func (e *Engine) revokeAll(ctx context.Context) int {
+	e.life.mu.Lock()
+	left := make(chan *Lease, len(e.life.held))
+	for l := range e.life.held {
+		left <- l
+	}
+	e.life.mu.Unlock()
+	n := len(left)
+	close(left)
+	// Several at a time: with a store that does not answer, each takes as long
+	// as a release may.
+	var workers sync.WaitGroup
+	for range min(n, 32) {
+		workers.Go(func() {
+			for l := range left {
+				e.watchdog.lose(l, LossClosed)
+				_ = l.Release(ctx)
+			}
+		})
+	}
+	workers.Wait()
+	return n
+}

@@ -1,0 +1,194 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+)
+
+// Engine grants leases over a store. One engine per store and process is
+// enough; it is safe for concurrent use. Make one with [New].
+type Engine struct {
+	store    Store
+	ledger   Ledger // nil: no Once
+	can      Capabilities
+	observer Observer // nil: nobody
+	defaults settings
+
+	releaseTimeout time.Duration
+	owners         ownerSource
+	lines          *lines
+	watchdog       *watchdog
+	holds          holds
+	life           lifecycle
+}
+
+// New makes an engine over store, which is the engine's from then on: Close
+// closes it. New does no I/O, so it works while the store is down.
+//
+// The error joins every [*OptionError].
+func New(store Store, opts ...EngineOption) (*Engine, error) {
+	cfg := defaultConfig()
+	var errs []error
+	if isNil(store) {
+		errs = append(errs, &OptionError{Option: "New", Value: store, Want: "a store"})
+	}
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, &OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
+			continue
+		}
+		if err := o.applyEngine(&cfg); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		store:          store,
+		observer:       cfg.observer,
+		defaults:       cfg.defaults,
+		releaseTimeout: cfg.releaseTimeout,
+		owners:         newOwnerSource(),
+		lines:          newLines(cfg.maxWaiters),
+		watchdog:       newWatchdog(store, cfg.observer),
+	}
+	e.life.init()
+	e.ledger, _ = store.(Ledger)
+	if c, ok := store.(Capable); ok {
+		e.can = c.Capabilities()
+	}
+	return e, nil
+}
+
+// isNil also finds the nil pointer inside a non-nil interface, which would
+// otherwise come up in the first request.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// Supports reports whether the engine's store can do what claims ask for. The
+// error matches errors.ErrUnsupported. For checks at start.
+func (e *Engine) Supports(claims ...Claim) error {
+	if len(claims) > 1 && !e.can.Sets {
+		return &UnsupportedError{Feature: "several claims at once"}
+	}
+	for _, c := range claims {
+		switch {
+		case c.Mode == ModeShared && !e.can.Shared:
+			return &UnsupportedError{Feature: "shared claims"}
+		case c.Mode == ModePermit && !e.can.Permits:
+			return &UnsupportedError{Feature: "permits"}
+		}
+	}
+	return nil
+}
+
+// SupportsOnce reports whether the engine's store can remember executions. The
+// error matches errors.ErrUnsupported. For checks at start.
+func (e *Engine) SupportsOnce() error {
+	if e.ledger == nil {
+		return &UnsupportedError{Feature: "records of executions"}
+	}
+	return nil
+}
+
+// Acquire claims key exclusively and waits its turn: first come, first served,
+// for as long as ctx and [WithMaxWait] allow. The caller must release the
+// lease, which is also what ends when the process dies.
+//
+// Errors: one that matches ErrWaitTimeout (and ErrHeld) when the wait was
+// over, ErrTooManyWaiters, ErrUnavailable, ErrInvalidKey, ErrInvalidOption,
+// ErrClosed; ctx's own error when ctx ended first.
+//
+// The lease's context descends from ctx. So bound the wait with WithMaxWait
+// rather than with a deadline on ctx, which would end the work too.
+func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
+	return e.AcquireAll(ctx, []Claim{Exclusive(key)}, opts...)
+}
+
+// TryAcquire is Acquire without waiting: ErrHeld at once.
+func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
+	s, err := e.settle(opts)
+	if err != nil {
+		return nil, err
+	}
+	s.failFast = true
+	return e.acquirePlain(ctx, []Claim{Exclusive(key)}, s)
+}
+
+// AcquireAll claims a set, all or none. The claims are taken in key order,
+// whatever order they come in, so that two sets never wait for each other. A
+// key may stand in the set once. What the store can't do gives an error that
+// matches errors.ErrUnsupported, before any I/O; see [Engine.Supports]. Else
+// it is as Acquire.
+func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
+	s, err := e.settle(opts)
+	if err != nil {
+		return nil, err
+	}
+	return e.acquirePlain(ctx, claims, s)
+}
+
+// Do runs fn while holding key. fn's context is the lease's: it carries the
+// lease ([LeaseFrom]) and ends when the lease is lost. The key is held until
+// fn returns, also when ctx ends before; a panic releases it.
+//
+// fn's error is returned as it is. If the lease was lost while fn ran, the
+// error matches ErrLeaseLost, whatever fn returned, and fn's error too. A
+// release that went unanswered is not an error here: the work was done while
+// the key was held, and the key frees itself after the TTL.
+func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) error, opts ...CallOption) error {
+	return e.DoAll(ctx, []Claim{Exclusive(key)}, fn, opts...)
+}
+
+// DoAll is Do for a set of claims.
+func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Context) error, opts ...CallOption) error {
+	s, err := e.settle(opts)
+	if err != nil {
+		return err
+	}
+	lease, err := e.acquirePlain(ctx, claims, s)
+	if err != nil {
+		if e.runsUnlocked(ctx, claims, s, err) {
+			return fn(ctx)
+		}
+		return err
+	}
+	defer lease.Release(ctx) // for a panic or a Goexit; else it is done below
+	err = fn(lease.Context())
+	if lost := lease.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+		return errors.Join(lost, err)
+	}
+	return err
+}
+
+// runsUnlocked decides, in the one place there is, that work runs without its
+// lock.
+func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, err error) bool {
+	if !s.runUnlocked || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+		return false
+	}
+	if e.observer != nil {
+		e.observer.Unlocked(ctx, Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}, err)
+	}
+	return true
+}
+
+// settle applies a call's options to the engine's defaults.
+func (e *Engine) settle(opts []CallOption) (settings, error) {
+	s := e.defaults
+	err := Policy{opts: opts}.apply(&s)
+	return s, err
+}
+
+// detached gives a context for what must be tidied up although ctx has ended.
+func (e *Engine) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), e.releaseTimeout)
+}

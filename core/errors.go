@@ -1,0 +1,234 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The sentinels below tell causes apart; match them with errors.Is. The
+// typed errors carry the details; reach them with errors.As.
+//
+// A caller's own deadline or cancel is none of these: it comes back wrapped
+// as context.DeadlineExceeded or context.Canceled.
+var (
+	// ErrHeld: somebody else holds the key. See [HeldError].
+	ErrHeld = errors.New("keyturn: held by another")
+	// ErrWaitTimeout: the key was still held when the maximum wait was over.
+	// An error that matches it also matches ErrHeld.
+	ErrWaitTimeout = errors.New("keyturn: waited too long")
+	// ErrTooManyWaiters: the line for the key in this process is full.
+	ErrTooManyWaiters = errors.New("keyturn: too many waiters")
+	// ErrLeaseLost: the lease ended before it was released, so somebody else
+	// may have held the key meanwhile. See [LeaseLostError].
+	ErrLeaseLost = errors.New("keyturn: lease lost")
+	// ErrReleased is the cause of a lease's context after a release.
+	ErrReleased = errors.New("keyturn: lease released")
+	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
+	// may not have been carried out. Repeating it is safe.
+	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
+	// ErrUnavailable: the store could not answer. See [UnavailableError].
+	ErrUnavailable = errors.New("keyturn: store unavailable")
+	// ErrInvalidKey: the key can't name a lock. See [KeyError].
+	ErrInvalidKey = errors.New("keyturn: invalid key")
+	// ErrInvalidClaim: the claim, or the set of claims, can't be asked for.
+	ErrInvalidClaim = errors.New("keyturn: invalid claim")
+	// ErrInvalidOption: an option's value is out of range.
+	ErrInvalidOption = errors.New("keyturn: invalid option")
+	// ErrClosed: the engine or the store has been closed.
+	ErrClosed = errors.New("keyturn: closed")
+	// ErrFingerprintMismatch: the key was used before for other content.
+	ErrFingerprintMismatch = errors.New("keyturn: same key, other content")
+	// ErrResultTooLarge: what a Once function returned is over the limit.
+	ErrResultTooLarge = errors.New("keyturn: result too large")
+)
+
+// KeyError says why a key was refused. It matches [ErrInvalidKey].
+type KeyError struct {
+	Key    string
+	Reason string
+}
+
+func (e *KeyError) Error() string {
+	// A hostile key may be a megabyte of anything: quoted, and only its head.
+	const shown = 64
+	if len(e.Key) > shown {
+		return fmt.Sprintf("keyturn: key %q... %s", e.Key[:shown], e.Reason)
+	}
+	return fmt.Sprintf("keyturn: key %q %s", e.Key, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrInvalidKey) true.
+func (e *KeyError) Is(target error) bool { return target == ErrInvalidKey }
+
+// ClaimError says why a claim or a set of claims was refused. It matches
+// [ErrInvalidClaim].
+type ClaimError struct {
+	Key    string // empty when the set as a whole is at fault
+	Reason string
+}
+
+func (e *ClaimError) Error() string {
+	return fmt.Sprintf("keyturn: claim %q %s", e.Key, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrInvalidClaim) true.
+func (e *ClaimError) Is(target error) bool { return target == ErrInvalidClaim }
+
+// OptionError says which option has which impossible value. It matches
+// [ErrInvalidOption].
+type OptionError struct {
+	Option string // the function's name, such as "WithTTL"
+	Value  any
+	Want   string
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("keyturn: %s(%v): want %s", e.Option, e.Value, e.Want)
+}
+
+// Is makes errors.Is(err, ErrInvalidOption) true.
+func (e *OptionError) Is(target error) bool { return target == ErrInvalidOption }
+
+// HeldError says who has the key. It matches [ErrHeld], and [ErrWaitTimeout]
+// too when it ended a wait. Stores return it for a refused request and for a
+// wait that its context ended; the engine fills in Waited.
+type HeldError struct {
+	Key string
+	// Holder is the value stored for the lease: an owner that [ParseOwner]
+	// can read, a foreign client's value, or "" when the store can't say.
+	// Show it to operators; never send it to the caller of a service.
+	Holder string
+	// RetryAfter is when asking again makes sense; 0 when nothing is known.
+	RetryAfter time.Duration
+	// Waited is how long the caller waited; 0 when it asked not to.
+	Waited time.Duration
+
+	timedOut bool
+}
+
+func (e *HeldError) Error() string {
+	if e.timedOut {
+		return fmt.Sprintf("keyturn: %q still held after a wait of %v", e.Key, e.Waited.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("keyturn: %q is held by another", e.Key)
+}
+
+// Is makes errors.Is true for ErrHeld, and for ErrWaitTimeout after a wait.
+func (e *HeldError) Is(target error) bool {
+	return target == ErrHeld || (e.timedOut && target == ErrWaitTimeout)
+}
+
+// TooManyWaitersError says which line was full. It matches
+// [ErrTooManyWaiters] and not [ErrHeld]: this is overload, not contention.
+type TooManyWaitersError struct {
+	Key        string
+	Limit      int
+	RetryAfter time.Duration
+}
+
+func (e *TooManyWaitersError) Error() string {
+	return fmt.Sprintf("keyturn: %d callers wait for %q already", e.Limit, e.Key)
+}
+
+// Is makes errors.Is(err, ErrTooManyWaiters) true.
+func (e *TooManyWaitersError) Is(target error) bool { return target == ErrTooManyWaiters }
+
+// LossReason says how a lease was lost.
+type LossReason string
+
+// The ways to lose a lease.
+const (
+	// LossExpired: no renewal came through before the local deadline.
+	LossExpired LossReason = "expired"
+	// LossTaken: the store said that the lease is not this owner's any more.
+	LossTaken LossReason = "taken"
+	// LossMaxHold: it was held for as long as [WithMaxHold] allows.
+	LossMaxHold LossReason = "max hold"
+	// LossSuspended: this machine slept past the lease's deadline.
+	LossSuspended LossReason = "suspended"
+	// LossClosed: the engine was closed before the holder was done.
+	LossClosed LossReason = "closed"
+)
+
+// LeaseLostError says which lease ended early and how. It matches
+// [ErrLeaseLost], and [ErrClosed] too when closing the engine ended it.
+type LeaseLostError struct {
+	Key    string
+	Token  uint64
+	Reason LossReason
+}
+
+func (e *LeaseLostError) Error() string {
+	return fmt.Sprintf("keyturn: lease on %q lost: %s", e.Key, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrLeaseLost) true.
+func (e *LeaseLostError) Is(target error) bool {
+	return target == ErrLeaseLost || (e.Reason == LossClosed && target == ErrClosed)
+}
+
+// UnavailableError is an outage of the store: no answer, or one that says it
+// can't serve. It matches [ErrUnavailable].
+type UnavailableError struct {
+	Op  string // "acquire", "release", ...
+	Err error
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("keyturn: store unavailable: %s: %v", e.Op, e.Err)
+}
+
+// Is makes errors.Is(err, ErrUnavailable) true.
+func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
+
+// Unwrap returns what the store said, but not a context's error: the bound
+// that cut a silent store short must not look like the caller giving up.
+func (e *UnavailableError) Unwrap() error { return hideContext(e.Err) }
+
+func hideContext(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// UnsupportedError says what the store can't do. It matches
+// [errors.ErrUnsupported].
+type UnsupportedError struct {
+	Feature string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("keyturn: this store does not support %s", e.Feature)
+}
+
+// Is makes errors.Is(err, errors.ErrUnsupported) true.
+func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// ResultTooLargeError says by how much. It matches [ErrResultTooLarge].
+type ResultTooLargeError struct {
+	Key         string
+	Size, Limit int
+}
+
+func (e *ResultTooLargeError) Error() string {
+	return fmt.Sprintf("keyturn: the result for %q has %d bytes, over the limit of %d: nothing was stored", e.Key, e.Size, e.Limit)
+}
+
+// Is makes errors.Is(err, ErrResultTooLarge) true.
+func (e *ResultTooLargeError) Is(target error) bool { return target == ErrResultTooLarge }
+
+// FingerprintError says which key came back with other content. It matches
+// [ErrFingerprintMismatch].
+type FingerprintError struct {
+	Key string
+}
+
+func (e *FingerprintError) Error() string {
+	return fmt.Sprintf("keyturn: %q was used before for other content", e.Key)
+}
+
+// Is makes errors.Is(err, ErrFingerprintMismatch) true.
+func (e *FingerprintError) Is(target error) bool { return target == ErrFingerprintMismatch }

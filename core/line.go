@@ -1,0 +1,124 @@
+package core
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// lines holds one line of waiters per key of this process. Only the head of a
+// line asks the store, so a store sees at most one waiter per key and process,
+// however many goroutines want the key.
+type lines struct {
+	most int // callers per line
+
+	mu    sync.Mutex
+	byKey map[string]*line
+}
+
+// line also keeps what the store last told a head, because those who time out
+// behind it must say whether a holder or a silent store kept them waiting.
+type line struct {
+	tickets  list.List // of *ticket; the front one asks the store
+	answered time.Time // when the store last answered a head
+	held     HeldError // who was in the way then
+	outage   error     // set while the last head found the store out
+}
+
+// ticket is one caller's place in a line.
+type ticket struct {
+	key    string
+	line   *line
+	place  *list.Element
+	joined time.Time
+	head   chan struct{} // closed when it becomes the head; nil: it came first
+}
+
+func newLines(most int) *lines {
+	return &lines{most: most, byKey: make(map[string]*line)}
+}
+
+// enter waits until the caller is the head of key's line; it then owes a leave.
+// The error is a *TooManyWaitersError or, when ctx ended first, a *HeldError or
+// one that matches ErrUnavailable.
+func (ls *lines) enter(ctx context.Context, key string) (*ticket, error) {
+	t, err := ls.join(key)
+	if err != nil || t.head == nil {
+		return t, err
+	}
+	select {
+	case <-t.head:
+		return t, nil
+	case <-ctx.Done():
+		return nil, ls.giveUp(t)
+	}
+}
+
+func (ls *lines) join(key string) (*ticket, error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byKey[key]
+	if l == nil {
+		l = &line{}
+		ls.byKey[key] = l
+	}
+	if l.tickets.Len() >= ls.most {
+		return nil, &TooManyWaitersError{Key: key, Limit: ls.most}
+	}
+	t := &ticket{key: key, line: l, joined: time.Now()}
+	if l.tickets.Len() > 0 {
+		t.head = make(chan struct{})
+	}
+	t.place = l.tickets.PushBack(t)
+	return t, nil
+}
+
+// told notes that the store keeps the head waiting, and for whom.
+func (ls *lines) told(t *ticket, held HeldError) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
+}
+
+// leave ends the head's turn; err is what the store said to it.
+func (ls *lines) leave(t *ticket, err error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	switch l := t.line; {
+	case errors.Is(err, ErrUnavailable):
+		l.outage = err
+	case err == nil, errors.Is(err, ErrHeld):
+		l.answered, l.outage = time.Now(), nil
+	}
+	ls.remove(t)
+}
+
+// giveUp leaves the line before its turn came and says what was in the way.
+func (ls *lines) giveUp(t *ticket) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.remove(t)
+	l := t.line
+	switch {
+	case l.outage != nil:
+		return l.outage
+	case l.answered.Before(t.joined):
+		return &UnavailableError{Op: "acquire", Err: errors.New("no answer for the one ahead in line")}
+	}
+	return &HeldError{Key: t.key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter}
+}
+
+// remove takes t out and calls the next one forward if t was the head.
+func (ls *lines) remove(t *ticket) {
+	l := t.line
+	wasHead := l.tickets.Front() == t.place
+	l.tickets.Remove(t.place)
+	switch {
+	case l.tickets.Len() == 0:
+		delete(ls.byKey, t.key)
+	case wasHead:
+		close(l.tickets.Front().Value.(*ticket).head)
+	}
+}

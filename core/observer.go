@@ -1,0 +1,71 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Observer is told what an engine does, for traces and metrics. Its methods
+// are called from many goroutines, on the path of the work itself: they must
+// be quick and must not call the engine. Embed [NopObserver], so that a method
+// added here later does not break yours.
+//
+// The contexts returned are passed on: what AcquireStart returns reaches
+// AcquireEnd, and what HoldStart returns becomes the lease's context, so that
+// the handler's own spans come to lie under it.
+type Observer interface {
+	// AcquireStart: somebody asks, and may have to wait.
+	AcquireStart(ctx context.Context, a Acquisition) context.Context
+	// AcquireEnd follows every AcquireStart: lease is nil when err is not, and
+	// both are nil when Once found a record.
+	AcquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error)
+	// HoldStart: a lease was granted.
+	HoldStart(ctx context.Context, lease *Lease) context.Context
+	// Renewed: a renewal of lease was answered, late by so much after it was
+	// due. A nil err is success; otherwise it is tried again or a loss.
+	Renewed(lease *Lease, late time.Duration, err error)
+	// HoldEnd follows every HoldStart, once: nil after a release, an error that
+	// matches ErrLeaseLost on a loss (as soon as it is noticed, which may be
+	// before the holder knows), or what kept the release from being certain.
+	HoldEnd(ctx context.Context, lease *Lease, err error)
+	// OnceStart and OnceEnd frame a call of Engine.Once.
+	OnceStart(ctx context.Context, key, rule string) context.Context
+	OnceEnd(ctx context.Context, key, rule string, out Outcome, err error)
+	// Unlocked: the store was out and the work is run without a lock, as
+	// WithRunUnlocked allows.
+	Unlocked(ctx context.Context, a Acquisition, err error)
+}
+
+// Acquisition is what was asked for.
+type Acquisition struct {
+	Claims []Claim // not to be changed
+	Rule   string  // from WithRule
+	Wait   bool    // false: refused at once when held
+}
+
+// NopObserver does nothing. Embed it in an observer.
+type NopObserver struct{}
+
+// AcquireStart returns ctx.
+func (NopObserver) AcquireStart(ctx context.Context, _ Acquisition) context.Context { return ctx }
+
+// AcquireEnd does nothing.
+func (NopObserver) AcquireEnd(context.Context, Acquisition, *Lease, error) {}
+
+// HoldStart returns ctx.
+func (NopObserver) HoldStart(ctx context.Context, _ *Lease) context.Context { return ctx }
+
+// Renewed does nothing.
+func (NopObserver) Renewed(*Lease, time.Duration, error) {}
+
+// HoldEnd does nothing.
+func (NopObserver) HoldEnd(context.Context, *Lease, error) {}
+
+// OnceStart returns ctx.
+func (NopObserver) OnceStart(ctx context.Context, _, _ string) context.Context { return ctx }
+
+// OnceEnd does nothing.
+func (NopObserver) OnceEnd(context.Context, string, string, Outcome, error) {}
+
+// Unlocked does nothing.
+func (NopObserver) Unlocked(context.Context, Acquisition, error) {}

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+)
+
+// Outcome is what came of a call of [Engine.Once].
+type Outcome struct {
+	// Duplicate: the function did not run; Result is what it returned the first
+	// time.
+	Duplicate bool
+	Result    []byte
+}
+
+// Once runs fn once per key, as far as that can be had: while one run is under
+// way others wait for it (or get ErrHeld, with [WithFailFast]); after it has
+// succeeded they get its result, for as long as [WithRetention] says. An error
+// or panic of fn is not remembered: the next call runs fn again.
+//
+// fn's effect and the record of it are two steps, so a crash between them
+// makes fn run again: at least once, once unless something broke. What must
+// not happen twice in any case marks the key within the effect's own
+// transaction; see docs/guarantees.md.
+//
+// Errors: those of [Engine.Acquire] and fn's own; one that matches
+// ErrFingerprintMismatch, ErrResultTooLarge (nothing was stored, a repeat runs
+// fn again), ErrLeaseLost (fn ran, but another may have run it too, and nothing
+// was stored) or ErrOutcomeUnknown (fn ran; whether it is on record is not
+// known). The Outcome has fn's result where fn succeeded, whatever the error.
+func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
+	s, err := e.settle(opts)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := e.SupportsOnce(); err != nil {
+		return Outcome{}, err
+	}
+	if e.observer == nil {
+		return e.once(ctx, key, fn, s)
+	}
+	ctx = e.observer.OnceStart(ctx, key, s.rule)
+	out, err := e.once(ctx, key, fn, s)
+	e.observer.OnceEnd(ctx, key, s.rule, out, err)
+	return out, err
+}
+
+func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s settings) (Outcome, error) {
+	claims := []Claim{Exclusive(key)}
+	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
+	switch {
+	case err != nil && e.runsUnlocked(ctx, claims, s, err):
+		result, err := fn(ctx)
+		return Outcome{Result: result}, err
+	case err != nil:
+		return Outcome{}, err
+	case rec != nil:
+		return replay(key, rec, s)
+	}
+	defer lease.Release(ctx) // for a panic or a Goexit; else it is done below
+	result, err := fn(lease.Context())
+	if err == nil && len(result) > s.resultLimit {
+		err = &ResultTooLargeError{Key: key, Size: len(result), Limit: s.resultLimit}
+	}
+	if err != nil {
+		if lost := lease.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+			err = errors.Join(lost, err)
+		}
+		return Outcome{}, err
+	}
+	return Outcome{Result: result}, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result})
+}
+
+// replay answers from the record. An unknown fingerprint on either side is not
+// compared: the record may be older than the rule that fingerprints.
+func replay(key string, rec *Record, s settings) (Outcome, error) {
+	if len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
+		return Outcome{}, &FingerprintError{Key: key}
+	}
+	return Outcome{Duplicate: true, Result: rec.Result}, nil
+}
+
+// complete records the result and releases the lease. It tries again for as
+// long as the lease is good: a lost record means that fn runs twice.
+func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
+	deadline := lease.Deadline()
+	return lease.finish(ctx, "complete", func(ctx context.Context) error {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		for pause := 10 * time.Millisecond; ; pause *= 2 {
+			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
+			if err == nil || errors.Is(err, ErrLeaseLost) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(pause):
+			}
+		}
+	})
+}

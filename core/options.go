@@ -1,0 +1,232 @@
+package core
+
+import (
+	"time"
+)
+
+// Bounds and defaults. A TTL below MinTTL could not be renewed in time over a
+// network; one over MaxTTL makes a crashed holder block its key for days.
+const (
+	MinTTL = 10 * time.Millisecond
+	MaxTTL = 24 * time.Hour
+
+	DefaultTTL            = 30 * time.Second
+	DefaultMaxWait        = 30 * time.Second
+	DefaultMaxHold        = 10 * time.Minute
+	DefaultMaxWaiters     = 10_000
+	DefaultReleaseTimeout = 5 * time.Second
+	DefaultRetention      = 24 * time.Hour
+	DefaultResultLimit    = 64 << 10
+)
+
+// EngineOption configures an engine; see [New].
+type EngineOption interface {
+	applyEngine(*engineConfig) error
+}
+
+// CallOption configures one acquisition or execution.
+type CallOption interface {
+	apply(*settings) error
+}
+
+// Option is both: given to [New] it is the engine's default, given to a call
+// it holds for that call.
+type Option interface {
+	EngineOption
+	CallOption
+}
+
+// settings is what one call goes by.
+type settings struct {
+	ttl         time.Duration
+	maxWait     time.Duration // 0: as long as the context
+	failFast    bool
+	maxHold     time.Duration // 0: for ever
+	keepContext bool          // the context survives a loss
+	runUnlocked bool          // Do and Once run without the lock in an outage
+	rule        string
+	retention   time.Duration
+	resultLimit int
+	fingerprint []byte
+}
+
+type engineConfig struct {
+	defaults       settings
+	observer       Observer
+	maxWaiters     int
+	releaseTimeout time.Duration
+}
+
+func defaultConfig() engineConfig {
+	return engineConfig{
+		defaults: settings{
+			ttl:         DefaultTTL,
+			maxWait:     DefaultMaxWait,
+			maxHold:     DefaultMaxHold,
+			retention:   DefaultRetention,
+			resultLimit: DefaultResultLimit,
+		},
+		maxWaiters:     DefaultMaxWaiters,
+		releaseTimeout: DefaultReleaseTimeout,
+	}
+}
+
+type option func(*settings) error
+
+func (o option) apply(s *settings) error           { return o(s) }
+func (o option) applyEngine(c *engineConfig) error { return o(&c.defaults) }
+
+type callOption func(*settings) error
+
+func (o callOption) apply(s *settings) error { return o(s) }
+
+type engineOption func(*engineConfig) error
+
+func (o engineOption) applyEngine(c *engineConfig) error { return o(c) }
+
+// WithTTL sets for how long the backend keeps the lease after the last sign
+// of life: how long a crashed holder blocks its key. The watchdog renews a
+// living holder's lease three times per TTL. From [MinTTL] to [MaxTTL];
+// fractions of a millisecond are cut off. Default [DefaultTTL].
+func WithTTL(d time.Duration) Option {
+	return option(func(s *settings) error {
+		if d < MinTTL || d > MaxTTL {
+			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
+		}
+		s.ttl = d.Truncate(time.Millisecond)
+		return nil
+	})
+}
+
+// WithMaxWait bounds the wait for a held key; after it the error is
+// ErrWaitTimeout. 0 means no bound but the context's. Default
+// [DefaultMaxWait], so that a caller without a deadline does not wait for
+// ever. It takes back [WithFailFast]: the later of the two counts.
+func WithMaxWait(d time.Duration) Option {
+	return option(func(s *settings) error {
+		if d < 0 {
+			return &OptionError{Option: "WithMaxWait", Value: d, Want: "0 or more"}
+		}
+		s.maxWait, s.failFast = d, false
+		return nil
+	})
+}
+
+// WithFailFast refuses at once with ErrHeld instead of waiting.
+func WithFailFast() Option {
+	return option(func(s *settings) error {
+		s.failFast = true
+		return nil
+	})
+}
+
+// WithMaxHold bounds how long a lease is renewed. After it the lease counts as
+// lost ([LossMaxHold]) and runs out within its TTL, so that a handler that
+// hangs for ever does not hold its key for ever. 0 means no bound. Default
+// [DefaultMaxHold].
+func WithMaxHold(d time.Duration) Option {
+	return option(func(s *settings) error {
+		if d < 0 {
+			return &OptionError{Option: "WithMaxHold", Value: d, Want: "0 or more"}
+		}
+		s.maxHold = d
+		return nil
+	})
+}
+
+// WithoutCancelOnLoss keeps the lease's context alive when the lease is lost.
+// For work that does more harm when cut off than when overlapped: it should
+// look at [Lease.Err] before each step that must not overlap, or be fenced.
+func WithoutCancelOnLoss() Option {
+	return option(func(s *settings) error {
+		s.keepContext = true
+		return nil
+	})
+}
+
+// WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the
+// function without any lock when the store can't answer. Only an outage has
+// that effect: never a held key, a timeout or a lost lease. The default is to
+// refuse with ErrUnavailable.
+func WithRunUnlocked() Option {
+	return option(func(s *settings) error {
+		s.runUnlocked = true
+		return nil
+	})
+}
+
+// WithRetention sets how long a finished execution is remembered by
+// [Engine.Once]. At least a millisecond. Default [DefaultRetention].
+func WithRetention(d time.Duration) Option {
+	return option(func(s *settings) error {
+		if d < time.Millisecond {
+			return &OptionError{Option: "WithRetention", Value: d, Want: "1ms or more"}
+		}
+		s.retention = d
+		return nil
+	})
+}
+
+// WithResultLimit sets how many bytes a result of [Engine.Once] may have.
+// Default [DefaultResultLimit].
+func WithResultLimit(bytes int) Option {
+	return option(func(s *settings) error {
+		if bytes < 0 {
+			return &OptionError{Option: "WithResultLimit", Value: bytes, Want: "0 or more"}
+		}
+		s.resultLimit = bytes
+		return nil
+	})
+}
+
+// WithFingerprint gives [Engine.Once] a digest of what is to be executed. A
+// repeat of the key with another fingerprint is refused with
+// ErrFingerprintMismatch instead of being answered with a result that belongs
+// to something else. Empty: nothing is compared.
+func WithFingerprint(digest []byte) CallOption {
+	return callOption(func(s *settings) error {
+		s.fingerprint = digest
+		return nil
+	})
+}
+
+// WithRule names the rule that asks, for observers. Rule names become metric
+// labels: use few.
+func WithRule(name string) CallOption {
+	return callOption(func(s *settings) error {
+		s.rule = name
+		return nil
+	})
+}
+
+// WithObserver has o told what the engine does. nil: nobody.
+func WithObserver(o Observer) EngineOption {
+	return engineOption(func(c *engineConfig) error {
+		c.observer = o
+		return nil
+	})
+}
+
+// WithMaxWaiters caps the line for each key in this process; one more caller
+// gets ErrTooManyWaiters. At least 1. Default [DefaultMaxWaiters].
+func WithMaxWaiters(n int) EngineOption {
+	return engineOption(func(c *engineConfig) error {
+		if n < 1 {
+			return &OptionError{Option: "WithMaxWaiters", Value: n, Want: "1 or more"}
+		}
+		c.maxWaiters = n
+		return nil
+	})
+}
+
+// WithReleaseTimeout bounds how long a release may take when the store does
+// not answer. Default [DefaultReleaseTimeout].
+func WithReleaseTimeout(d time.Duration) EngineOption {
+	return engineOption(func(c *engineConfig) error {
+		if d <= 0 {
+			return &OptionError{Option: "WithReleaseTimeout", Value: d, Want: "more than 0"}
+		}
+		c.releaseTimeout = d
+		return nil
+	})
+}

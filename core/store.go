@@ -1,0 +1,135 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps leases where every process can see them. The engine does all
+// that is the same for every backend (validation, the line within a process,
+// watchdog, deadlines, contexts); a store does what only the backend can: grant
+// to one at a time, in order, and forget the dead.
+//
+// core/storetest turns each numbered sentence below into a test. A store is
+// safe for concurrent use.
+type Store interface {
+	// Acquire grants all claims of req, or none.
+	//
+	//  A1. At most one exclusive lease per key is in force at any time.
+	//  A2. A grant lasts for req.TTL by the backend's clock unless renewed, and
+	//      frees the key then without anybody's help.
+	//  A3. The token is greater than that of every earlier grant of each key,
+	//      also after the backend lost its data: max(last+1, clock in µs).
+	//  A4. Idempotent by owner: asked again by the owner that holds the claims,
+	//      it gives the same token and a full TTL.
+	//  A5. Without req.Wait a held key is refused at once with a *HeldError.
+	//  A6. With req.Wait it waits until granted or ctx ends. Waiters are served
+	//      in order of arrival, also across processes; nobody overtakes them.
+	//  A7. A waiter that died or gave up does not hold up those behind it.
+	//  A8. When ctx ends a wait, the error is a *HeldError if the backend was
+	//      answering, and matches ErrUnavailable if it was silent.
+	//  A9. After an error nothing is left behind, or what is left expires
+	//      within req.TTL.
+	//  A10. A backend out of reach gives an error that matches ErrUnavailable
+	//      within ctx's bound, never a *HeldError.
+	//  A11. After Close the error matches ErrClosed.
+	Acquire(ctx context.Context, req Request) (Grant, error)
+
+	// Renew gives every grant a full TTL again and returns one error per grant,
+	// in order.
+	//
+	//  N1. nil: the lease is in force for another TTL.
+	//  N2. An error that matches ErrLeaseLost: it is definitely not this owner's
+	//      any more. Anything else is transient: the engine tries again.
+	//  N3. A renewal never brings a lease back, and never touches another
+	//      owner's.
+	//  N4. One grant's failure does not become another's.
+	Renew(ctx context.Context, grants []Grant) []error
+
+	// Release ends the lease and lets the first waiter in.
+	//
+	//  R1. nil: it was this owner's and is free, or the next waiter's, now.
+	//  R2. An error that matches ErrLeaseLost: it was not this owner's any more;
+	//      nobody else's lease is touched.
+	//  R3. Any other error: the outcome is unknown and repeating is safe.
+	//  R4. A release wakes one waiter, not all.
+	Release(ctx context.Context, grant Grant) error
+
+	// Close ends what the store runs on its own. Waiting Acquires return
+	// ErrClosed. Leases are not released: that is the engine's part.
+	Close() error
+}
+
+// Request asks a store for a lease.
+type Request struct {
+	// Owner names the acquisition; unique, without colon or white space.
+	Owner string
+	// Claims are validated and in key order.
+	Claims []Claim
+	// TTL is how long the grant lasts unless renewed; whole milliseconds.
+	TTL time.Duration
+	// Wait says to wait in line until ctx ends instead of being refused.
+	Wait bool
+	// OnHeld, if set, is called on the caller's goroutine each time the backend
+	// answers that the request has to wait, with who is in the way. It is how a
+	// wait behind a holder is told from a wait for a silent backend.
+	OnHeld func(HeldError)
+}
+
+// Grant is a lease as the store knows it.
+type Grant struct {
+	Owner  string
+	Claims []Claim
+	TTL    time.Duration
+	// Token is the fencing token.
+	Token uint64
+	// Since is a moment, on this process's monotonic clock, not later than the
+	// sending of the request that was granted. The local deadline counts from
+	// it, so that the holder's time is over before the backend's. Zero: the
+	// engine takes the moment before it called Acquire, which is right for a
+	// store that did not wait.
+	Since time.Time
+}
+
+// Capabilities says what a store can do beyond one exclusive claim at a time.
+type Capabilities struct {
+	Shared  bool // ModeShared
+	Permits bool // ModePermit
+	Sets    bool // several claims in one request
+}
+
+// Capable is implemented by stores that can do more than exclusive claims,
+// one at a time. The engine refuses, before any I/O, what the store does not
+// list, with an error that matches [errors.ErrUnsupported].
+type Capable interface {
+	Capabilities() Capabilities
+}
+
+// Ledger is implemented by stores that remember finished executions, for
+// [Engine.Once].
+type Ledger interface {
+	// Begin is Acquire, unless the key's execution has finished.
+	//
+	//  L1. If a record is in force it is returned, without a lease; the Grant
+	//      is then zero. Lookup and claim are one atomic step.
+	//  L2. A waiting Begin returns the record as soon as the key is released
+	//      with one.
+	//  L3. Otherwise A1 to A11 hold.
+	Begin(ctx context.Context, req Request) (Grant, *Record, error)
+
+	// Complete stores rec and releases the lease in one atomic step.
+	//
+	//  L4. ErrLeaseLost when the lease is not this owner's: nothing is stored.
+	//  L5. Idempotent by owner: repeated after a lost reply, it says nil.
+	//  L6. The record is in force for the retention, on the backend's clock.
+	//  L7. Result and fingerprint come back byte for byte.
+	Complete(ctx context.Context, grant Grant, rec Record, retention time.Duration) error
+}
+
+// Record is what a store remembers of a finished execution.
+type Record struct {
+	// Fingerprint is the digest of what was executed; empty: not compared.
+	Fingerprint []byte
+	// Result is what the function returned.
+	Result []byte
+}
