@@ -1,0 +1,255 @@
+package keytmpl_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/quick"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// TestDifferentValuesDifferentKeys tries all pairs of short values made of the
+// characters that could be mistaken for a separator or for a part of an escape.
+func TestDifferentValuesDifferentKeys(t *testing.T) {
+	tests := []struct {
+		src, alphabet string
+		maxLen        int
+	}{
+		{"{a}:{b}", ":%3A", 3},
+		{"{a}-{b}", "-%2D:", 3},
+		{"{a}--{b}", "-%2D", 3},
+		{"{a}2{b}", "2%35D", 3}, // the separator is a digit of its own escape %32
+		{"{a}2D{b}", "2D%3", 3},
+		{"{a}A{b}", "A%41", 3},
+		{"{a}x:{b}", "x:%3A", 3},
+		{"{a} {b}", " %20x", 3},
+		{"{a}.:.{b}", ".:%3", 3},
+		{"p{a}p{b}p", "p%70", 3},
+		{"{a}é{b}", "é%C3\xc3\xa9", 3},
+		{"{a}\u2028{b}", "\u2028%E\xe2", 3},
+		{"{a}\uFFFD{b}", "\uFFFD\xff%F", 3},
+		{"{a}-{b}.{c}", "-.%2", 2},
+		{"{a}-{b}-{c}", "-%2D", 2},
+		{"{a}x-{b}-x{c}", "x-%7", 2},
+		{"{a|hash}a{b}", "a%61", 3},
+		{"{a}a{b|hash}", "a%61", 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			tmpl := keytmpl.MustParse(tt.src)
+			words := wordsOf(tt.alphabet, tt.maxLen)
+			seen := make(map[string][]string)
+			forEachTuple(words, len(tmpl.Placeholders()), func(tuple []string) {
+				key, err := tmpl.Key(values(tuple...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if other, ok := seen[key]; ok {
+					t.Fatalf("%q and %q both render %q", other, tuple, key)
+				}
+				seen[key] = slices.Clone(tuple)
+			})
+		})
+	}
+}
+
+// wordsOf returns all strings of 1 to maxLen letters of an alphabet, in which an
+// invalid byte counts as a letter.
+func wordsOf(alphabet string, maxLen int) []string {
+	var letters []string
+	for len(alphabet) > 0 {
+		_, size := utf8.DecodeRuneInString(alphabet)
+		letters, alphabet = append(letters, alphabet[:size]), alphabet[size:]
+	}
+	seen := make(map[string]bool) // two invalid bytes may join to a valid letter
+	longest := []string{""}
+	for range maxLen {
+		var longer []string
+		for _, w := range longest {
+			for _, l := range letters {
+				longer = append(longer, w+l)
+				seen[w+l] = true
+			}
+		}
+		longest = longer
+	}
+	var words []string
+	for w := range seen {
+		words = append(words, w)
+	}
+	return words
+}
+
+func forEachTuple(words []string, n int, visit func([]string)) {
+	tuple := make([]string, n)
+	var fill func(i int)
+	fill = func(i int) {
+		if i == n {
+			visit(tuple)
+			return
+		}
+		for _, w := range words {
+			tuple[i] = w
+			fill(i + 1)
+		}
+	}
+	fill(0)
+}
+
+// TestKeyCanBeUndone draws random templates and values of hostile characters and
+// gets the values back out of the key, which it could not do, for one of them at
+// least, if two tuples shared a key.
+func TestKeyCanBeUndone(t *testing.T) {
+	property := func(c hostileCase) bool {
+		tmpl, err := keytmpl.Parse(c.src)
+		if err != nil {
+			t.Errorf("generated template: %v", err)
+			return false
+		}
+		key, err := tmpl.Key(values(c.values...))
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		return checkUndone(t, tmpl, c.values, key)
+	}
+	if err := quick.Check(property, &quick.Config{MaxCount: 20000}); err != nil {
+		t.Error(err)
+	}
+}
+
+type hostileCase struct {
+	src    string
+	values []string
+}
+
+// Generate implements quick.Generator.
+func (hostileCase) Generate(r *rand.Rand, _ int) reflect.Value {
+	textLetters := []string{"-", "_", ":", ".", "2", "D", "a", "0", " ", "é", "\u2028", "\uFFFD"}
+	valueLetters := append([]string{"%", "%2D", "%3A", "{", "}", "\x00", "\n", "\xc3", "\xa9", "\xff"}, textLetters...)
+	word := func(letters []string, n int) string {
+		var b strings.Builder
+		for range n {
+			b.WriteString(letters[r.Intn(len(letters))])
+		}
+		return b.String()
+	}
+	c := hostileCase{src: word(textLetters, r.Intn(3))}
+	for i := range 1 + r.Intn(4) {
+		if i > 0 {
+			c.src += word(textLetters, 1+r.Intn(3))
+		}
+		c.src += []string{"{a}", "{b.c}", "{d}", "{e|hash}"}[r.Intn(4)]
+		c.values = append(c.values, word(valueLetters, 1+r.Intn(8)))
+	}
+	c.src += word(textLetters, r.Intn(3))
+	return reflect.ValueOf(c)
+}
+
+// checkUndone checks that a key gives back the values it was rendered from; of a
+// hashed value, the digest.
+func checkUndone(t *testing.T, tmpl *keytmpl.Template, tuple []string, key string) bool {
+	t.Helper()
+	if why := invalidKey(key); why != "" {
+		t.Errorf("%q renders %q as %q: %s", tmpl, tuple, key, why)
+		return false
+	}
+	want := slices.Clone(tuple)
+	for i, p := range tmpl.Placeholders() {
+		if p.Hash {
+			sum := sha256.Sum256([]byte(tuple[i]))
+			want[i] = hex.EncodeToString(sum[:])
+		}
+	}
+	got, err := undo(tmpl, key)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q renders %q as %q, which reads %q, %v", tmpl, tuple, key, got, err)
+		return false
+	}
+	return true
+}
+
+// undo is the argument in escape.go as a program: it reads the values out of a
+// key. It knows the template's source only, and nothing of how keys are rendered.
+func undo(tmpl *keytmpl.Template, key string) ([]string, error) {
+	texts := textsOf(tmpl)
+	var extra string
+	for i := 1; i < len(texts)-1; i++ {
+		if !strings.ContainsFunc(texts[i], isReserved) {
+			r, _ := utf8.DecodeRuneInString(texts[i])
+			extra += string(r)
+		}
+	}
+	isSpecial := func(r rune) bool { return isReserved(r) || strings.ContainsRune(extra, r) }
+	rest, found := strings.CutPrefix(key, texts[0])
+	if !found {
+		return nil, fmt.Errorf("does not begin with %q", texts[0])
+	}
+	var tuple []string
+	for i, p := range tmpl.Placeholders() {
+		text := texts[i+1]
+		var end int
+		switch {
+		case p.Hash:
+			end = 64
+		case i == len(texts)-2:
+			end = len(rest) - len(text)
+		default:
+			end = firstToken(rest, isSpecial) - strings.IndexFunc(text, isSpecial)
+		}
+		if end < 1 || end > len(rest) || !strings.HasPrefix(rest[end:], text) {
+			return nil, fmt.Errorf("%v can't end at byte %d of %q", p, end, rest)
+		}
+		v, err := url.PathUnescape(rest[:end])
+		if err != nil {
+			return nil, err
+		}
+		tuple = append(tuple, v)
+		rest = rest[end+len(text):]
+	}
+	if rest != "" {
+		return nil, fmt.Errorf("%q is left", rest)
+	}
+	return tuple, nil
+}
+
+// isReserved reports whether a value never has this character unescaped.
+func isReserved(r rune) bool {
+	return strings.ContainsRune("%:{}", r) || unicode.IsSpace(r) || unicode.IsControl(r)
+}
+
+// firstToken finds the first special character outside of escapes.
+func firstToken(s string, isSpecial func(rune) bool) int {
+	for i := 0; i < len(s); {
+		if s[i] == '%' {
+			i += len("%XX")
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if isSpecial(r) {
+			return i
+		}
+		i += size
+	}
+	return len(s)
+}
+
+// textsOf returns the texts before, between and behind the placeholders.
+func textsOf(tmpl *keytmpl.Template) []string {
+	var texts []string
+	end := 0
+	for _, p := range tmpl.Placeholders() {
+		texts = append(texts, tmpl.String()[end:p.Pos])
+		end = p.Pos + len(p.String())
+	}
+	return append(texts, tmpl.String()[end:])
+}

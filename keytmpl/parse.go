@@ -1,0 +1,196 @@
+package keytmpl
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	eachMark   = "[*]"
+	hashFilter = "hash"
+)
+
+// Parse compiles a template. Its errors are of type *SyntaxError.
+//
+// Besides the syntax it checks what no value could mend: a template whose
+// shortest possible key is longer than MaxKeyBytes.
+func Parse(src string) (*Template, error) {
+	p := parser{src: src}
+	if src == "" {
+		return nil, p.fail(0, "nothing", "text or a {placeholder}")
+	}
+	if len(src) > MaxKeyBytes {
+		return nil, p.fail(MaxKeyBytes, fmt.Sprintf("a template of %d bytes", len(src)), atMostKeyBytes)
+	}
+	return p.template()
+}
+
+// MustParse is Parse for templates that are part of the program, such as package
+// variables: it panics where Parse returns an error.
+func MustParse(src string) *Template {
+	t, err := Parse(src)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+var atMostKeyBytes = fmt.Sprintf("at most %d, the length of a key", MaxKeyBytes)
+
+// parser walks once over src, pos being the next byte to look at.
+type parser struct {
+	src  string
+	pos  int
+	each bool // a [*] has been seen
+}
+
+func (p *parser) template() (*Template, error) {
+	t := &Template{source: p.src}
+	var err error
+	if t.head, err = p.text(); err != nil {
+		return nil, err
+	}
+	shortest := len(t.head)
+	for p.pos < len(p.src) {
+		h, err := p.hole()
+		if err != nil {
+			return nil, err
+		}
+		shortest += h.minBytes() + len(h.tail)
+		if shortest > MaxKeyBytes {
+			return nil, p.fail(h.Pos, fmt.Sprintf("a key of %d bytes or more", shortest), atMostKeyBytes)
+		}
+		t.holes = append(t.holes, h)
+	}
+	t.multiple = p.each
+	t.escapes = newEscapeSet(separators(t.holes))
+	return t, nil
+}
+
+// hole reads a placeholder and the text behind it, which only the last
+// placeholder can do without.
+func (p *parser) hole() (hole, error) {
+	ph, err := p.placeholder()
+	if err != nil {
+		return hole{}, err
+	}
+	tail, err := p.text()
+	if err != nil {
+		return hole{}, err
+	}
+	if tail == "" && p.pos < len(p.src) {
+		return hole{}, p.fail(p.pos, "a placeholder right behind "+ph.String(),
+			`text between them, such as ":" (without it "1","23" and "12","3" would be the same key)`)
+	}
+	return hole{Placeholder: ph, each: ph.Multiple(), tail: tail}, nil
+}
+
+// text reads literal text up to the next opening brace or the end.
+func (p *parser) text() (string, error) {
+	start := p.pos
+	for p.pos < len(p.src) {
+		r, size := utf8.DecodeRuneInString(p.src[p.pos:])
+		var want string
+		switch {
+		case r == '{':
+			return p.src[start:p.pos], nil
+		case r == '}':
+			want = "text or a {placeholder}: this brace closes nothing"
+		case r == '%':
+			// Were it allowed, "{a}%{b}" would render both ("x", "25%") and
+			// ("x%", "25") as x%25%25.
+			want = "text without percent signs: in a key they begin an escaped byte"
+		case unicode.IsControl(r):
+			want = "text without control characters"
+		case r == utf8.RuneError && size == 1:
+			want = "text in valid UTF-8"
+		}
+		if want != "" {
+			return "", p.unexpected(want)
+		}
+		p.pos += size
+	}
+	return p.src[start:], nil
+}
+
+func (p *parser) placeholder() (Placeholder, error) {
+	ph := Placeholder{Pos: p.pos}
+	p.skip("{")
+	for {
+		s, err := p.segment()
+		if err != nil {
+			return ph, err
+		}
+		ph.Path = append(ph.Path, s)
+		if !p.skip(".") {
+			break
+		}
+	}
+	want := "a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'"
+	if ph.Path[len(ph.Path)-1].Each {
+		want = "'.', '|hash' or '}'"
+	}
+	if p.skip("|") {
+		if !p.skip(hashFilter) {
+			return ph, p.unexpected("hash, the only filter")
+		}
+		ph.Hash, want = true, "'}'"
+	}
+	if !p.skip("}") {
+		return ph, p.unexpected(want)
+	}
+	return ph, nil
+}
+
+func (p *parser) segment() (Segment, error) {
+	start := p.pos
+	for p.pos < len(p.src) && isNameByte(p.src[p.pos]) {
+		p.pos++
+	}
+	s := Segment{Name: p.src[start:p.pos]}
+	if s.Name == "" {
+		return s, p.unexpected("a name of letters, digits, '_' and '-'")
+	}
+	mark := p.pos
+	if p.skip(eachMark) {
+		if p.each {
+			return s, p.fail(mark, "a second [*]",
+				"one per template: two would make a key of every pair of elements")
+		}
+		s.Each, p.each = true, true
+	}
+	return s, nil
+}
+
+// skip moves over token if it comes next.
+func (p *parser) skip(token string) bool {
+	if !strings.HasPrefix(p.src[p.pos:], token) {
+		return false
+	}
+	p.pos += len(token)
+	return true
+}
+
+// unexpected reports the character that comes next.
+func (p *parser) unexpected(want string) error {
+	r, size := utf8.DecodeRuneInString(p.src[p.pos:])
+	switch {
+	case size == 0:
+		return p.fail(p.pos, "the end", want)
+	case r == utf8.RuneError && size == 1:
+		return p.fail(p.pos, fmt.Sprintf("the byte 0x%02X", p.src[p.pos]), want)
+	default:
+		return p.fail(p.pos, strconv.QuoteRune(r), want)
+	}
+}
+
+func (p *parser) fail(pos int, found, want string) error {
+	return &SyntaxError{Template: p.src, Pos: pos, Found: found, Want: want}
+}
+
+func isNameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}

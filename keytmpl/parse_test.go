@@ -1,0 +1,174 @@
+package keytmpl_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+func TestParseReadsPlaceholders(t *testing.T) {
+	type (
+		P = keytmpl.Placeholder
+		S = keytmpl.Segment
+	)
+	tests := []struct {
+		src      string
+		want     []P
+		multiple bool
+	}{
+		{"nightly-report", []P{}, false},
+		{"{type}", []P{{Path: []S{{Name: "type"}}}}, false},
+		{"user:status:{user_id}", []P{{Path: []S{{Name: "user_id"}}, Pos: 12}}, false},
+		{"group:{group.id}:{metadata.x-tenant}", []P{
+			{Path: []S{{Name: "group"}, {Name: "id"}}, Pos: 6},
+			{Path: []S{{Name: "metadata"}, {Name: "x-tenant"}}, Pos: 17},
+		}, false},
+		{"{members[*].id}", []P{{Path: []S{{Name: "members", Each: true}, {Name: "id"}}}}, true},
+		{"é:{a.ids[*]|hash}", []P{{Path: []S{{Name: "a"}, {Name: "ids", Each: true}}, Hash: true, Pos: 3}}, true},
+		{"{body|hash}.", []P{{Path: []S{{Name: "body"}}, Hash: true}}, false},
+		{"{hash}:{0}", []P{{Path: []S{{Name: "hash"}}}, {Path: []S{{Name: "0"}}, Pos: 7}}, false},
+		{"{id} {id}", []P{{Path: []S{{Name: "id"}}}, {Path: []S{{Name: "id"}}, Pos: 5}}, false},
+		{"[*]|hash.{a}", []P{{Path: []S{{Name: "a"}}, Pos: 9}}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			tmpl, err := keytmpl.Parse(tt.src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tmpl.Placeholders()
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("Placeholders() = %+v, want %+v", got, tt.want)
+			}
+			if tmpl.Multiple() != tt.multiple {
+				t.Errorf("Multiple() = %v", tmpl.Multiple())
+			}
+			checkSource(t, tmpl, tt.src)
+		})
+	}
+}
+
+// checkSource checks that a template prints as its source, and that its
+// placeholders print as what stands in the source at their position.
+func checkSource(t *testing.T, tmpl *keytmpl.Template, src string) {
+	t.Helper()
+	if tmpl.String() != src {
+		t.Errorf("String() = %q, want %q", tmpl, src)
+	}
+	for _, p := range tmpl.Placeholders() {
+		if !strings.HasPrefix(src[p.Pos:], p.String()) {
+			t.Errorf("placeholder %v is not at byte %d of %q", p, p.Pos, src)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	const name = "a name of letters, digits, '_' and '-'"
+	const goOn = "a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'"
+	tests := []struct {
+		what, src   string
+		pos         int
+		found, want string
+	}{
+		{"empty template", "", 0, "nothing", "text or a {placeholder}"},
+		{"empty placeholder", "a:{}", 3, "'}'", name},
+		{"unclosed brace", "a:{", 3, "the end", name},
+		{"unclosed placeholder", "user:{id", 8, "the end", goOn},
+		{"unclosed after filter", "{id|hash", 8, "the end", "'}'"},
+		{"unopened brace", "user:id}", 7, "'}'", "closes nothing"},
+		{"nested brace", "{a{b}}", 2, "'{'", goOn},
+		{"double close", "{a}}", 3, "'}'", "closes nothing"},
+		{"leading space", "{ id}", 1, "' '", name},
+		{"trailing space", "{id }", 3, "' '", goOn},
+		{"leading dot", "{.id}", 1, "'.'", name},
+		{"trailing dot", "{id.}", 4, "'}'", name},
+		{"double dot", "{a..b}", 3, "'.'", name},
+		{"letter beyond ASCII", "{nam\u00e9}", 4, "'\u00e9'", goOn},
+		{"invalid UTF-8 in a name", "{a\xff}", 2, "the byte 0xFF", goOn},
+		{"index", "{a[0].id}", 2, "'['", "'[*]'"},
+		{"brackets twice", "{a[*][*]}", 5, "'['", "'.', '|hash' or '}'"},
+		{"name after brackets", "{a[*]b}", 5, "'b'", "'.', '|hash' or '}'"},
+		{"only brackets", "{[*]}", 1, "'['", name},
+		{"second list in the path", "{a[*].b[*]}", 7, "a second [*]", "every pair of elements"},
+		{"second list", "{a[*]}:{b.c[*]}", 11, "a second [*]", "every pair of elements"},
+		{"unknown filter", "{a|sha1}", 3, "'s'", "hash, the only filter"},
+		{"no filter", "{a|}", 3, "'}'", "hash, the only filter"},
+		{"filter begins like hash", "{a|hashed}", 7, "'e'", "'}'"},
+		{"filter twice", "{a|hash|hash}", 7, "'|'", "'}'"},
+		{"path after the filter", "{a|hash.b}", 7, "'.'", "'}'"},
+		{"adjacent", "x:{a}{b}", 5, "a placeholder right behind {a}", `text between them, such as ":"`},
+		{"adjacent to a hash", "{a|hash}{b}", 8, "a placeholder right behind {a|hash}", "text between"},
+		{"percent sign", "100%:{a}", 3, "'%'", "without percent signs"},
+		{"percent sign behind", "{a}%3A{b}", 3, "'%'", "without percent signs"},
+		{"line feed", "a\n{b}", 1, `'\n'`, "without control characters"},
+		{"NUL", "{b}\x00", 3, `'\x00'`, "without control characters"},
+		{"C1 control", "a\u0085", 1, `'\u0085'`, "without control characters"},
+		{"invalid UTF-8", "a\xc3:{b}", 1, "the byte 0xC3", "valid UTF-8"},
+		{"over the limit", strings.Repeat("a", 513), 512, "a template of 513 bytes", "at most 512"},
+		{"no key is short enough", strings.Repeat("{body|hash}:", 8), 7 * 12, "a key of 520 bytes", "at most 512"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			tmpl, err := keytmpl.Parse(tt.src)
+			var syntax *keytmpl.SyntaxError
+			if tmpl != nil || !errors.As(err, &syntax) {
+				t.Fatalf("Parse(%q) = %v, %v; want a SyntaxError", tt.src, tmpl, err)
+			}
+			if syntax.Template != tt.src || syntax.Pos != tt.pos {
+				t.Errorf("error is about byte %d of %q, want byte %d of %q", syntax.Pos, syntax.Template, tt.pos, tt.src)
+			}
+			if !strings.Contains(syntax.Found, tt.found) || !strings.Contains(syntax.Want, tt.want) {
+				t.Errorf("found %q, want %q; should contain %q and %q", syntax.Found, syntax.Want, tt.found, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseAcceptsUpToTheLimit(t *testing.T) {
+	for _, src := range []string{
+		strings.Repeat("a", 512),
+		strings.Repeat("a", 509) + "{b}",
+		strings.Repeat("{body|hash}:", 7) + strings.Repeat("a", 512-7*65),
+	} {
+		if _, err := keytmpl.Parse(src); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSyntaxErrorMessage(t *testing.T) {
+	_, err := keytmpl.Parse("user:{user id}")
+	const want = `keytmpl: template "user:{user id}": found ' ' at byte 10, ` +
+		`want a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestSyntaxErrorDoesNotPrintAHugeTemplate(t *testing.T) {
+	_, err := keytmpl.Parse("begin" + strings.Repeat("\x00", 1<<20))
+	if msg := fmt.Sprint(err); len(msg) > 500 || !strings.Contains(msg, "begin") {
+		t.Errorf("message of %d bytes: %.100s", len(msg), msg)
+	}
+}
+
+func TestMustParsePanicsWithTheError(t *testing.T) {
+	defer func() {
+		if _, ok := recover().(*keytmpl.SyntaxError); !ok {
+			t.Error("no panic with a SyntaxError")
+		}
+	}()
+	keytmpl.MustParse("{")
+}
+
+func TestPlaceholdersIsACopy(t *testing.T) {
+	tmpl := keytmpl.MustParse("{a.b}")
+	tmpl.Placeholders()[0].Path[0].Name = "changed"
+	if got := tmpl.Placeholders()[0].String(); got != "{a.b}" {
+		t.Errorf("a caller changed the template to %s", got)
+	}
+}

@@ -1,0 +1,177 @@
+package keytmpl
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const digestBytes = 2 * sha256.Size // in hex
+
+// Key renders the key of a template without [*]. It calls value once for each
+// placeholder, in order, with the index in Placeholders, and stops at the first
+// error.
+//
+// Errors are of type *ValueError and match ErrMissingValue if a value is empty,
+// ErrTooLong if the key would be longer than MaxKeyBytes, ErrManyValues if the
+// template contains [*], and otherwise whatever error value returned.
+func (t *Template) Key(value func(i int) (string, error)) (string, error) {
+	if t.multiple {
+		i := slices.IndexFunc(t.holes, func(h hole) bool { return h.each })
+		return "", t.fail(i, noElement, ErrManyValues, "Keys renders one key per element")
+	}
+	var array [4]string // keeps the usual template's parts off the heap
+	parts := array[:0]
+	for i := range t.holes {
+		v, err := value(i)
+		if err != nil {
+			return "", t.fail(i, noElement, err, "")
+		}
+		part, err := t.part(i, noElement, v)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, part)
+	}
+	return t.join(parts, noElement)
+}
+
+// Keys renders the keys of any template: one for each element of the list behind
+// [*], or a single one if the template has no [*]. The result is sorted, has no
+// duplicates and, without an error, is not empty.
+//
+// For the placeholder with [*] value returns one string per element, for any
+// other exactly one. It is called as in Key. Errors are those of Key, except
+// that ErrManyValues stands for a plain placeholder with more than one value;
+// none at all, or a list without elements, is ErrMissingValue. A list of more
+// than MaxKeys elements, duplicates included, is ErrTooManyKeys.
+func (t *Template) Keys(value func(i int) ([]string, error)) ([]string, error) {
+	parts := make([]string, len(t.holes))
+	each := -1
+	var elements []string
+	for i, h := range t.holes {
+		values, err := value(i)
+		if err == nil {
+			err = checkCount(len(values), h.each)
+		}
+		if err != nil {
+			return nil, t.fail(i, noElement, err, "")
+		}
+		if h.each {
+			each, elements = i, values
+			continue
+		}
+		// Once and not per element: the value may be a large body to be hashed.
+		if parts[i], err = t.part(i, noElement, values[0]); err != nil {
+			return nil, err
+		}
+	}
+	if each < 0 {
+		key, err := t.join(parts, noElement)
+		if err != nil {
+			return nil, err
+		}
+		return []string{key}, nil
+	}
+	return t.joinEach(parts, each, elements)
+}
+
+// joinEach renders one key per element, which takes the place of parts[each].
+func (t *Template) joinEach(parts []string, each int, elements []string) ([]string, error) {
+	keys := make([]string, len(elements))
+	for n, v := range elements {
+		var err error
+		if parts[each], err = t.part(each, n, v); err != nil {
+			return nil, err
+		}
+		if keys[n], err = t.join(parts, n); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
+}
+
+// checkCount checks how many values a placeholder has.
+func checkCount(n int, each bool) error {
+	switch {
+	case n == 0:
+		return ErrMissingValue
+	case n > 1 && !each:
+		return ErrManyValues
+	case n > MaxKeys:
+		return ErrTooManyKeys
+	}
+	return nil
+}
+
+// part turns the value of placeholder i into what stands in the key for it.
+func (t *Template) part(i, element int, v string) (string, error) {
+	switch {
+	case v == "":
+		return "", t.fail(i, element, ErrMissingValue, "")
+	case t.holes[i].Hash:
+		sum := sha256.Sum256([]byte(v))
+		return hex.EncodeToString(sum[:]), nil
+	case len(v) > MaxKeyBytes:
+		// Escaping never shortens; without this check a value of megabytes
+		// would be escaped first and refused then.
+		return "", t.tooLong(i, element, len(v))
+	default:
+		return t.escapes.escape(v), nil
+	}
+}
+
+// join puts parts and texts together.
+func (t *Template) join(parts []string, element int) (string, error) {
+	size, longest := len(t.head), 0
+	for i, part := range parts {
+		size += len(part) + len(t.holes[i].tail)
+		if len(part) > len(parts[longest]) {
+			longest = i
+		}
+	}
+	if size > MaxKeyBytes {
+		return "", t.tooLong(longest, element, len(parts[longest]))
+	}
+	if size == 0 { // the zero Template: no other has neither text nor values
+		return "", &ValueError{Element: noElement, Err: ErrMissingValue}
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteString(t.head)
+	for i, part := range parts {
+		b.WriteString(part)
+		b.WriteString(t.holes[i].tail)
+	}
+	return b.String(), nil
+}
+
+// minBytes is the length of the shortest part that a value can become.
+func (h hole) minBytes() int {
+	if h.Hash {
+		return digestBytes
+	}
+	return 1
+}
+
+// tooLong blames placeholder i, the one that takes the most room, size bytes, and
+// proposes a digest if that is shorter.
+func (t *Template) tooLong(i, element, size int) error {
+	var hint string
+	if p := t.holes[i].Placeholder; size > digestBytes {
+		p.Hash = true
+		hint = fmt.Sprintf("%v takes %d bytes whatever the value", p, digestBytes)
+	}
+	return t.fail(i, element, ErrTooLong, hint)
+}
+
+func (t *Template) fail(i, element int, err error, hint string) error {
+	h := t.holes[i]
+	if !h.each {
+		element = noElement
+	}
+	return &ValueError{Template: t.source, Placeholder: h.Placeholder, Element: element, Err: err, Hint: hint}
+}

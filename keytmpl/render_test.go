@@ -1,0 +1,272 @@
+package keytmpl_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// values is a lookup function for Key.
+func values(v ...string) func(int) (string, error) {
+	return func(i int) (string, error) { return v[i], nil }
+}
+
+// lists is a lookup function for Keys.
+func lists(v ...[]string) func(int) ([]string, error) {
+	return func(i int) ([]string, error) { return v[i], nil }
+}
+
+func TestKey(t *testing.T) {
+	const digestOfHello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+	tests := []struct {
+		src    string
+		values []string
+		want   string
+	}{
+		{"nightly-report", nil, "nightly-report"},
+		{"{id}", []string{"42"}, "42"},
+		{"user:status:{user_id}", []string{"42"}, "user:status:42"},
+		{"group:{a}:{b}:end", []string{"x:y", "z"}, "group:x%3Ay:z:end"},
+		{"{a}:{b}", []string{"100%", "{é}\t\xff"}, "100%25:%7Bé%7D%09%FF"},
+		{"{a}-{b}", []string{"1-2", "3-4_5"}, "1%2D2-3%2D4_5"},
+		{"{a}:-{b}", []string{"1-2", "3"}, "1-2:-3"},
+		{"{a}:{b}-", []string{"1-2", "3-"}, "1-2:3--"},
+		{"{a}é{b}x{c}", []string{"né", "xé", "e"}, "n%C3%A9é%78%C3%A9xe"},
+		{"{a}:{b}:{c}:{d}:{e}", []string{"1", "2", "3", "4", "5"}, "1:2:3:4:5"},
+		{"import:{body|hash}", []string{"hello"}, "import:" + digestOfHello},
+		{"{body|hash}2{b}", []string{"hello", "12"}, digestOfHello + "2" + "1%32"},
+		{"{id}", []string{strings.Repeat("x", 512)}, strings.Repeat("x", 512)},
+		{"{body|hash}", []string{strings.Repeat("x", 1<<20)}, "8f990ba0b577b51cf009ea049368c16bbda1b21e1b93be07a824758bb253c39b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			tmpl := keytmpl.MustParse(tt.src)
+			got, err := tmpl.Key(values(tt.values...))
+			if err != nil || got != tt.want {
+				t.Errorf("Key(%.99q) = %q, %v; want %q", tt.values, got, err, tt.want)
+			}
+			several := make([][]string, len(tt.values))
+			for i, v := range tt.values {
+				several[i] = []string{v}
+			}
+			keys, err := tmpl.Keys(lists(several...))
+			if err != nil || len(keys) != 1 || keys[0] != tt.want {
+				t.Errorf("Keys(%.99q) = %q, %v; want the same one", tt.values, keys, err)
+			}
+		})
+	}
+}
+
+func TestKeysMakesOneKeyPerElement(t *testing.T) {
+	tests := []struct {
+		src    string
+		values [][]string
+		want   []string
+	}{
+		{"m:{m[*].id}", [][]string{{"b", "a", "c"}}, []string{"m:a", "m:b", "m:c"}},
+		{"m:{m[*].id}", [][]string{{"b", "a", "b", "a"}}, []string{"m:a", "m:b"}},
+		{"{g}:{m[*]}:{x}", [][]string{{"g:1"}, {"2", ":"}, {"y"}}, []string{"g%3A1:%3A:y", "g%3A1:2:y"}},
+		{"{m[*]|hash}", [][]string{{"hello", "hello"}}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.src, func(t *testing.T) {
+			got, err := keytmpl.MustParse(tt.src).Keys(lists(tt.values...))
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("Keys = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestKeysLeavesTheCallersListAlone(t *testing.T) {
+	ids := []string{"b", "a", "b"}
+	if _, err := keytmpl.MustParse("m:{m[*]}").Keys(lists(ids)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(ids, []string{"b", "a", "b"}) {
+		t.Errorf("list is now %q", ids)
+	}
+}
+
+func TestValueErrors(t *testing.T) {
+	long := strings.Repeat("x", 513)
+	errLookup := errors.New("no such header")
+	key := func(v ...string) func(*keytmpl.Template) error {
+		return func(tmpl *keytmpl.Template) error {
+			_, err := tmpl.Key(values(v...))
+			return err
+		}
+	}
+	keys := func(v ...[]string) func(*keytmpl.Template) error {
+		return func(tmpl *keytmpl.Template) error {
+			_, err := tmpl.Keys(lists(v...))
+			return err
+		}
+	}
+	failing := func(tmpl *keytmpl.Template) error {
+		_, err := tmpl.Key(func(i int) (string, error) {
+			if i == 1 {
+				return "", fmt.Errorf("header: %w", errLookup)
+			}
+			return "x", nil
+		})
+		return err
+	}
+	failingKeys := func(tmpl *keytmpl.Template) error {
+		_, err := tmpl.Keys(func(int) ([]string, error) { return nil, errLookup })
+		return err
+	}
+	tests := []struct {
+		what, src   string
+		render      func(*keytmpl.Template) error
+		is          error
+		placeholder string
+		element     int
+	}{
+		{"empty value", "{a}:{b}", key("x", ""), keytmpl.ErrMissingValue, "{b}", -1},
+		{"empty value, hashed", "{a|hash}", key(""), keytmpl.ErrMissingValue, "{a|hash}", -1},
+		{"lookup fails", "{a}:{b}", failing, errLookup, "{b}", -1},
+		{"lookup fails in Keys", "{a}:{b[*]}", failingKeys, errLookup, "{a}", -1},
+		{"Key with a list", "{a}:{b[*]}", key("x", "y"), keytmpl.ErrManyValues, "{b[*]}", -1},
+		{"value too long", "u:{a}", key(long), keytmpl.ErrTooLong, "{a}", -1},
+		{"too long by the text", "u:{a}", key(long[:511]), keytmpl.ErrTooLong, "{a}", -1},
+		{"too long by the text behind", "{a}:u", key(long[:511]), keytmpl.ErrTooLong, "{a}", -1},
+		{"too long once escaped", "{a}", key(strings.Repeat(":", 171)), keytmpl.ErrTooLong, "{a}", -1},
+		{"too long together", "{a}:{b}:{c}", key("x", long[:400], long[:200]), keytmpl.ErrTooLong, "{b}", -1},
+		{"no value", "{a}:{b[*]}", keys(nil, []string{"x"}), keytmpl.ErrMissingValue, "{a}", -1},
+		{"two values", "{a}:{b[*]}", keys([]string{"x", "y"}, nil), keytmpl.ErrManyValues, "{a}", -1},
+		{"empty value in Keys", "{a}:{b[*]}", keys([]string{""}, []string{"x"}), keytmpl.ErrMissingValue, "{a}", -1},
+		{"too long in Keys", "{a}x", keys([]string{long[:512]}), keytmpl.ErrTooLong, "{a}", -1},
+		{"empty list", "{b[*]}", keys(nil), keytmpl.ErrMissingValue, "{b[*]}", -1},
+		{"empty element", "{b[*]}", keys([]string{"x", ""}), keytmpl.ErrMissingValue, "{b[*]}", 1},
+		{"long element", "{b[*]}", keys([]string{"x", "y", long}), keytmpl.ErrTooLong, "{b[*]}", 2},
+		{"long key of an element", "{b[*]}:{a}", keys([]string{"y", long[:300]}, []string{long[:250]}), keytmpl.ErrTooLong, "{b[*]}", 1},
+		{"long value beside elements", "{b[*]}:{a}", keys([]string{"y"}, []string{long[:511]}), keytmpl.ErrTooLong, "{a}", -1},
+		{"many elements", "{b[*]}", keys(make([]string, keytmpl.MaxKeys+1)), keytmpl.ErrTooManyKeys, "{b[*]}", -1},
+	}
+	sentinels := []error{keytmpl.ErrMissingValue, keytmpl.ErrManyValues, keytmpl.ErrTooLong, keytmpl.ErrTooManyKeys, errLookup}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			err := tt.render(keytmpl.MustParse(tt.src))
+			for _, s := range sentinels {
+				if errors.Is(err, s) != (s == tt.is) {
+					t.Errorf("errors.Is(%v, %v) = %v", err, s, !(s == tt.is))
+				}
+			}
+			var ve *keytmpl.ValueError
+			if !errors.As(err, &ve) {
+				t.Fatalf("got %v, want a ValueError", err)
+			}
+			if ve.Template != tt.src || ve.Placeholder.String() != tt.placeholder || ve.Element != tt.element {
+				t.Errorf("error is about element %d of %v in %q", ve.Element, ve.Placeholder, ve.Template)
+			}
+			if ve.Placeholder.Pos != strings.Index(tt.src, tt.placeholder) {
+				t.Errorf("position is %d", ve.Placeholder.Pos)
+			}
+			if strings.Contains(err.Error(), "xxx") {
+				t.Errorf("error contains the value: %v", err)
+			}
+		})
+	}
+}
+
+func TestKeysAcceptsMaxKeysElements(t *testing.T) {
+	ids := make([]string, keytmpl.MaxKeys)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	keys, err := keytmpl.MustParse("m:{m[*]}").Keys(lists(ids))
+	if err != nil || len(keys) != keytmpl.MaxKeys {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
+
+func TestValueErrorMessages(t *testing.T) {
+	render := func(src string, v ...[]string) error {
+		_, err := keytmpl.MustParse(src).Keys(lists(v...))
+		return err
+	}
+	_, constantList := keytmpl.MustParse("{a[*]}").Key(nil)
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{
+			render("user:{id}", nil),
+			`keytmpl: template "user:{id}": {id} at byte 5: value is missing or empty`,
+		},
+		{
+			render("g:{m[*].id}", []string{"a", ""}),
+			`keytmpl: template "g:{m[*].id}": {m[*].id} at byte 2: element 1: value is missing or empty`,
+		},
+		{
+			render("b:{body}", []string{strings.Repeat("x", 600)}),
+			`keytmpl: template "b:{body}": {body} at byte 2: key is longer than 512 bytes; {body|hash} takes 64 bytes whatever the value`,
+		},
+		{ // digests are not longer than that themselves
+			render(strings.Repeat("x", 490)+":{id}", []string{strings.Repeat("x", 40)}),
+			`keytmpl: template "` + strings.Repeat("x", 490) + `:{id}": {id} at byte 491: key is longer than 512 bytes`,
+		},
+		{
+			constantList,
+			`keytmpl: template "{a[*]}": {a[*]} at byte 0: more than one value; Keys renders one key per element`,
+		},
+	}
+	for _, tt := range tests {
+		if tt.err == nil || tt.err.Error() != tt.want {
+			t.Errorf("got  %v\nwant %s", tt.err, tt.want)
+		}
+	}
+}
+
+func TestLookupsAreCalledInOrderUntilOneFails(t *testing.T) {
+	var calls []int
+	_, err := keytmpl.MustParse("{a}:{b}:{c}").Key(func(i int) (string, error) {
+		calls = append(calls, i)
+		return []string{"x", "", "z"}[i], nil
+	})
+	if err == nil || !reflect.DeepEqual(calls, []int{0, 1}) {
+		t.Errorf("calls %v, error %v", calls, err)
+	}
+}
+
+func TestZeroTemplateRendersNoKey(t *testing.T) {
+	var zero keytmpl.Template
+	if key, err := zero.Key(nil); key != "" || !errors.Is(err, keytmpl.ErrMissingValue) {
+		t.Errorf("Key = %q, %v", key, err)
+	}
+	if keys, err := zero.Keys(nil); keys != nil || !errors.Is(err, keytmpl.ErrMissingValue) {
+		t.Errorf("Keys = %q, %v", keys, err)
+	}
+	if zero.Multiple() || zero.String() != "" || len(zero.Placeholders()) != 0 {
+		t.Error("the zero Template is not empty")
+	}
+}
+
+func TestHugeValueIsRefusedBeforeItIsEscaped(t *testing.T) {
+	tmpl := keytmpl.MustParse("{a}")
+	value := values(strings.Repeat(":", 1<<20)) // three megabytes once escaped
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := tmpl.Key(value)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, keytmpl.ErrTooLong) {
+		t.Error(err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<19 {
+		t.Errorf("allocated %d bytes to refuse a value", n)
+	}
+}
+
+func TestKeyAllocatesOnlyTheKey(t *testing.T) {
+	tmpl := keytmpl.MustParse("user:status:{user_id}")
+	value := values("42")
+	if n := testing.AllocsPerRun(100, func() { _, _ = tmpl.Key(value) }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,47 @@
+package keytmpl
+
+import "slices"
+
+// MaxKeyBytes is the length limit of a key, and of a template.
+const MaxKeyBytes = 512
+
+// MaxKeys is how many elements a list behind [*] may have. It bounds memory: a
+// request of four megabytes holds a million short ids, which as keys of
+// MaxKeyBytes each would take half a gigabyte.
+const MaxKeys = 4096
+
+// Template is a parsed key template. It is immutable and safe for concurrent
+// use. The zero Template has no text; it renders nothing but ErrMissingValue.
+type Template struct {
+	source   string
+	head     string // the text before the first placeholder
+	holes    []hole
+	multiple bool
+	escapes  *escapeSet
+}
+
+// hole is a placeholder with the text that follows it.
+type hole struct {
+	Placeholder
+	each bool
+	tail string
+}
+
+// String returns the template as it was given to Parse.
+func (t *Template) String() string { return t.source }
+
+// Placeholders returns the placeholders of the template, in order. Key and Keys
+// ask for values by the index in this list. A placeholder that is written twice
+// is listed twice. The list is empty for a constant key.
+func (t *Template) Placeholders() []Placeholder {
+	list := make([]Placeholder, len(t.holes))
+	for i, h := range t.holes {
+		list[i] = h.Placeholder
+		list[i].Path = slices.Clone(h.Path)
+	}
+	return list
+}
+
+// Multiple reports whether the template contains [*] and so makes one key per
+// element of a list. Such a template is rendered by Keys.
+func (t *Template) Multiple() bool { return t.multiple }
