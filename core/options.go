@@ -48,6 +48,7 @@ type settings struct {
 	retention   time.Duration
 	resultLimit int
 	fingerprint []byte
+	anyContent  bool // fingerprints are not compared
 }
 
 type engineConfig struct {
@@ -186,6 +187,16 @@ func WithResultLimit(bytes int) Option {
 func WithFingerprint(digest []byte) CallOption {
 	return callOption(func(s *settings) error {
 		s.fingerprint = digest
+		return nil
+	})
+}
+
+// WithoutFingerprint has [Engine.Once] compare nothing, whatever digest a
+// middleware gives it: for content that differs from one delivery to the next
+// without meaning anything else, such as a gateway's own time stamp.
+func WithoutFingerprint() CallOption {
+	return callOption(func(s *settings) error {
+		s.anyContent = true
 		return nil
 	})
 }
