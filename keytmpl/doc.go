@@ -45,6 +45,10 @@
 // first character is escaped too, in the values of this template: {a}-{b}
 // renders ("2024-05", "x") as 2024%2D05-x.
 //
+// All this is about one template. user:{id} in one service and user:{path.id} in
+// another make the same keys, which is the point; {id} and {name} alone do so by
+// accident. Begin each template with a word for the kind of thing it locks.
+//
 // What comes out is always a valid key: UTF-8, 1 to [MaxKeyBytes] bytes, no
 // control characters, no braces. In a rendered key a percent sign is always the
 // start of an escape, which is why text can't contain one.
