@@ -1,0 +1,57 @@
+# Every target works on every module of go.work, and on tools. The tools are
+# pinned in tools/go.mod and built into .bin.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := $(CURDIR)/.bin
+# staticcheck must be built by the Go that it is used with.
+TOOLS := $(BIN)/$(shell go env GOVERSION)
+BENCHTIME ?= 1s
+
+.PHONY: help
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: test
+test: redis ## Run every module's tests with the race detector
+	@scripts/each-module go test -race ./...
+
+.PHONY: lint
+lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports
+	@list=$$($(BIN)/gofumpt -l .); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
+	@scripts/proto $(BIN) -check
+	@scripts/check-imports
+	@scripts/each-module go mod tidy -diff
+	@scripts/each-module go vet ./...
+	@scripts/each-module $(BIN)/staticcheck ./...
+
+.PHONY: bench
+bench: redis ## Run every benchmark (BENCHTIME=1s)
+	@scripts/each-module go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: cover
+cover: redis ## Show each package's coverage; fail below 90 % in core and the middlewares
+	@scripts/cover
+
+.PHONY: format
+format: $(TOOLS) ## Format the Go files
+	@$(BIN)/gofumpt -w .
+
+.PHONY: generate
+generate: $(TOOLS) ## Generate the Go code of the .proto files
+	@scripts/proto $(BIN)
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN)
+
+.PHONY: redis
+redis:
+	@scripts/ensure-redis
+
+$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go)
+	@mkdir -p $(BIN)
+	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen
+	@touch $@

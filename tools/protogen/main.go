@@ -1,0 +1,99 @@
+// Command protogen regenerates the Go code of .proto files without protoc.
+//
+// It compiles the files in process, hands the result to the two plugins that
+// protoc would have run, and writes what they answer next to each .proto file
+// (what protoc calls paths=source_relative).
+//
+//	protogen -plugins .bin [-check] file.proto...
+//
+// Files are given relative to the working directory. The name a file has in
+// import statements starts at its proto root: the nearest directory above it
+// called "proto" or, without one, the directory of its go.mod. The files of
+// every root given may import each other and google/protobuf/*.
+//
+// With -check nothing is written; the command fails if a generated file
+// differs from what would be written.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// The plugins, in the order in which their output is listed.
+var plugins = []string{"protoc-gen-go", "protoc-gen-go-grpc"}
+
+func main() {
+	dir := flag.String("plugins", "", "directory of the protoc-gen-* binaries")
+	check := flag.Bool("check", false, "compare with the files on disk instead of writing")
+	flag.Parse()
+	if err := run(*dir, *check, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "protogen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(pluginDir string, check bool, files []string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	set, err := newSources(files)
+	if err != nil {
+		return err
+	}
+	request, err := set.compile(context.Background())
+	if err != nil {
+		return err
+	}
+	var generated []output
+	for _, name := range plugins {
+		out, err := runPlugin(filepath.Join(pluginDir, name), request, set)
+		if err != nil {
+			return err
+		}
+		generated = append(generated, out...)
+	}
+	if check {
+		return compare(generated)
+	}
+	return write(generated)
+}
+
+// output is one generated file and the place on disk where it belongs.
+type output struct {
+	path    string
+	content []byte
+}
+
+func write(files []output) error {
+	for _, f := range files {
+		if err := os.WriteFile(f.path, f.content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compare(files []output) error {
+	var stale []string
+	for _, f := range files {
+		onDisk, err := os.ReadFile(f.path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if !bytes.Equal(onDisk, f.content) {
+			stale = append(stale, f.path)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	slices.Sort(stale)
+	return fmt.Errorf("not up to date, run make generate: %q", stale)
+}

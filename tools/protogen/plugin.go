@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// runPlugin sends the request to a protoc plugin: request on stdin, response
+// on stdout, complaints on stderr, as descriptor's plugin.proto defines it.
+func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources) ([]output, error) {
+	in, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var stdout bytes.Buffer
+	cmd := exec.Command(bin)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %w", bin, err)
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(stdout.Bytes(), &response); err != nil {
+		return nil, fmt.Errorf("%s: %w", bin, err)
+	}
+	if response.Error != nil {
+		return nil, fmt.Errorf("%s: %w", bin, errors.New(response.GetError()))
+	}
+	files := make([]output, 0, len(response.File))
+	for _, f := range response.File {
+		place, err := set.path(f.GetName())
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, output{path: place, content: []byte(f.GetContent())})
+	}
+	return files, nil
+}
