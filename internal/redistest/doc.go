@@ -1,0 +1,9 @@
+// Package redistest gives tests a Redis server of their own, and a network
+// that can fail between them and it.
+//
+// Start runs the redis-server or valkey-server found on PATH; a test that needs
+// one fails without it, as a skipped test proves nothing. NewProxy puts a
+// faulty connection in front of any TCP server.
+//
+// Servers need Unix signals; on other systems only the proxy is there.
+package redistest

@@ -1,0 +1,182 @@
+package redistest
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Long enough for anything on this machine, for what should happen.
+const patience = 5 * time.Second
+
+// What is waited for something that should not happen.
+const silence = 50 * time.Millisecond
+
+// echo is a server that answers every line with that line, and counts them.
+type echo struct {
+	addr  string
+	heard atomic.Int64
+}
+
+func startEcho(t *testing.T) *echo {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{addr: l.Addr().String()}
+	var running sync.WaitGroup
+	t.Cleanup(func() { l.Close(); running.Wait() })
+	running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				r := bufio.NewReader(conn)
+				for {
+					line, err := r.ReadBytes('\n')
+					if err != nil {
+						return
+					}
+					e.heard.Add(1)
+					if _, err := conn.Write(line); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	return e
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// say sends a line and returns the error of waiting for its echo.
+func say(t *testing.T, conn net.Conn, line string, wait time.Duration) error {
+	t.Helper()
+	if _, err := conn.Write([]byte(line + "\n")); err != nil {
+		return err
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && got != line+"\n" {
+		t.Fatalf("said %q, heard %q", line, got)
+	}
+	return err
+}
+
+func wantTalk(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if err := say(t, conn, "hello", patience); err != nil {
+		t.Fatalf("the connection does not work: %v", err)
+	}
+}
+
+func wantSilence(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if err := say(t, conn, "anybody there", silence); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("got %v, want an open connection without an answer", err)
+	}
+}
+
+func wantClosed(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if err := say(t, conn, "hello", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("got %v, want a closed connection", err)
+	}
+}
+
+// waitHeard waits until the server has heard n lines in all.
+func waitHeard(t *testing.T, e *echo, n int64) {
+	t.Helper()
+	for end := time.Now().Add(patience); e.heard.Load() < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the server heard %d lines, want %d", e.heard.Load(), n)
+		}
+	}
+}
+
+func TestProxyPassesBytes(t *testing.T) {
+	e := startEcho(t)
+	p := NewProxy(t, e.addr)
+	a, b := dial(t, p.Addr()), dial(t, p.Addr())
+	for range 3 {
+		wantTalk(t, a)
+		wantTalk(t, b)
+	}
+}
+
+func TestProxyCutClosesOldAndNewConnections(t *testing.T) {
+	p := NewProxy(t, startEcho(t).addr)
+	conn := dial(t, p.Addr())
+	wantTalk(t, conn)
+
+	p.Cut()
+	wantClosed(t, conn)
+	wantClosed(t, dial(t, p.Addr()))
+
+	p.Heal()
+	wantTalk(t, dial(t, p.Addr()))
+}
+
+func TestProxyCutRepliesStillDelivers(t *testing.T) {
+	e := startEcho(t)
+	p := NewProxy(t, e.addr)
+	broken, idle := dial(t, p.Addr()), dial(t, p.Addr())
+	wantTalk(t, broken)
+	wantTalk(t, idle)
+
+	p.CutReplies()
+	wantSilence(t, broken)
+	waitHeard(t, e, 3)
+
+	p.Heal()
+	wantClosed(t, broken) // its reply is gone, the next one would be taken for it
+	wantTalk(t, idle)
+}
+
+func TestProxyBlackholeDeliversNothing(t *testing.T) {
+	e := startEcho(t)
+	p := NewProxy(t, e.addr)
+	broken, idle := dial(t, p.Addr()), dial(t, p.Addr())
+	wantTalk(t, broken)
+	wantTalk(t, idle)
+
+	p.Blackhole()
+	wantSilence(t, broken)
+	wantSilence(t, dial(t, p.Addr()))
+	if heard := e.heard.Load(); heard != 2 {
+		t.Errorf("the server heard %d lines, want the 2 from before", heard)
+	}
+
+	p.Heal()
+	wantClosed(t, broken)
+	wantTalk(t, idle)
+}
+
+func TestProxyTellsWhenTargetIsDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := l.Addr().String()
+	l.Close()
+	wantClosed(t, dial(t, NewProxy(t, down).Addr()))
+}

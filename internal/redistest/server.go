@@ -1,0 +1,187 @@
+//go:build unix
+
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// A server is ready within some 10 ms; a busy machine may need much more.
+	startTimeout = 20 * time.Second
+	// What a server gets to end by itself before it is killed.
+	stopTimeout = 2 * time.Second
+	// How often a port that somebody else took first is replaced or retried.
+	bindAttempts = 20
+)
+
+// errPortTaken says that a server could not listen on the port it was given.
+var errPortTaken = errors.New("port is taken")
+
+// Server is a running Redis or Valkey server that only this test uses. It
+// listens on the loopback interface and writes nothing to disk.
+//
+// Its methods are meant for one goroutine at a time.
+type Server struct {
+	t    testing.TB // of Start: what lives as long as the server is cleaned up with it
+	bin  string
+	args []string
+	port int
+
+	proc *process // nil while the server is down
+}
+
+// Start runs a server until the test and its subtests end. The arguments are
+// added to the command line, for instance "--maxmemory", "10mb".
+//
+// The test fails at once when neither redis-server nor valkey-server is on PATH,
+// or when the server does not come up.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, freePort, args)
+}
+
+// start is Start with a choice of how to pick a port.
+func start(t testing.TB, pick func() (int, error), args []string) *Server {
+	t.Helper()
+	bin, err := lookPath("redis-server", "valkey-server")
+	if err != nil {
+		t.Fatalf("redistest: %v; make test installs it", err)
+	}
+	s := &Server{t: t, bin: bin}
+	s.args = append([]string{
+		"--bind", "127.0.0.1",
+		"--save", "",
+		"--appendonly", "no",
+		"--dir", t.TempDir(),
+	}, args...)
+	t.Cleanup(s.stop)
+
+	// Between picking a free port and listening on it, another process of a
+	// parallel test run can take it.
+	for range bindAttempts {
+		s.port, err = pick()
+		if err != nil {
+			t.Fatalf("redistest: no free port: %v", err)
+		}
+		if err = s.run(); !errors.Is(err, errPortTaken) {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return s
+}
+
+// Addr returns the server's host:port. It stays the same over restarts.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+}
+
+// Kill ends the server the hard way, as kill -9 and a power cut do. It returns
+// once the process is gone. A server that is down stays down.
+func (s *Server) Kill() {
+	if s.proc != nil {
+		s.proc.kill()
+		s.proc = nil
+	}
+}
+
+// Restart kills the server, if it is up, and runs a new one on the same port.
+// The data is gone, and so is everything that clients had set up.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	var err error
+	for range bindAttempts {
+		if err = s.run(); !errors.Is(err, errPortTaken) {
+			break
+		}
+		// Nobody else was given this port, so it is free again in a moment.
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatalf("redistest: restart: %v", err)
+	}
+}
+
+// Pause stops the process without ending it (SIGSTOP): connections stay open and
+// new ones are taken by the kernel, but nothing is answered until Resume.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on. It then sees, and answers, what clients
+// sent in between.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	if s.proc != nil {
+		// The only error is that the process has ended, which the next use tells.
+		_ = s.proc.cmd.Process.Signal(sig)
+	}
+}
+
+// stop ends the server when the test ends: politely first.
+func (s *Server) stop() {
+	if s.proc == nil {
+		return
+	}
+	// A paused process would not see SIGTERM.
+	s.signal(syscall.SIGCONT)
+	s.signal(syscall.SIGTERM)
+	select {
+	case <-s.proc.done:
+		s.proc = nil
+	case <-time.After(stopTimeout):
+		s.Kill()
+	}
+}
+
+// run starts a process on s.port and waits until it serves.
+func (s *Server) run() error {
+	args := append([]string{"--port", strconv.Itoa(s.port)}, s.args...)
+	p, err := startProcess(exec.Command(s.bin, args...))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.ready:
+		s.proc = p
+		return nil
+	case <-p.done:
+		if p.log.says("Address already in use") {
+			return fmt.Errorf("%w: %d", errPortTaken, s.port)
+		}
+		return fmt.Errorf("%s ended at start:\n%s", s.bin, p.log.text())
+	case <-time.After(startTimeout):
+		p.kill()
+		return fmt.Errorf("%s is not ready after %v:\n%s", s.bin, startTimeout, p.log.text())
+	}
+}
+
+// freePort returns a loopback port that nobody listens on right now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// lookPath returns the first of the programs that is on PATH.
+func lookPath(names ...string) (string, error) {
+	for _, name := range names {
+		if bin, err := exec.LookPath(name); err == nil {
+			return bin, nil
+		}
+	}
+	return "", fmt.Errorf("none of %q is on PATH", names)
+}
