@@ -79,33 +79,44 @@ func (e *Engine) bound(ctx context.Context, s settings) (context.Context, contex
 
 // takeTurn asks the store as soon as the caller is the head of every line. The
 // lines are entered in key order, so that two sets can't wait for each other.
-func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (grant Grant, rec *Record, err error) {
+func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (Grant, *Record, error) {
 	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast}
-	if req.Wait {
-		tickets := make([]*ticket, 0, 1)
-		defer func() {
-			for _, t := range tickets {
-				e.lines.leave(t, err)
-			}
-		}()
-		for _, c := range claims {
-			t, err := e.lines.enter(ctx, c.Key)
-			if err != nil {
-				return Grant{}, nil, err
-			}
-			tickets = append(tickets, t)
+	if !req.Wait {
+		return e.ask(ctx, req, ask)
+	}
+	tickets := make([]*ticket, 0, 1)
+	said := errNotAsked
+	defer func() {
+		for _, t := range tickets {
+			e.lines.leave(t, said)
 		}
-		req.OnHeld = func(held HeldError) {
-			for _, t := range tickets {
-				e.lines.told(t, held)
-			}
+	}()
+	for _, c := range claims {
+		t, err := e.lines.enter(ctx, c.Key)
+		if err != nil {
+			return Grant{}, nil, err
+		}
+		tickets = append(tickets, t)
+	}
+	if ctx.Err() != nil { // its turn came too late
+		return Grant{}, nil, e.lines.obstacle(tickets[len(tickets)-1])
+	}
+	req.OnHeld = func(held HeldError) {
+		for _, t := range tickets {
+			e.lines.told(t, held)
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return Grant{}, nil, err // not a request for somebody who has gone
-	}
+	grant, rec, err := e.ask(ctx, req, ask)
+	said = err
+	return grant, rec, err
+}
+
+func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record, error) {
 	asked := time.Now()
-	grant, rec, err = ask(ctx, req)
+	if err := ctx.Err(); err != nil {
+		return Grant{}, nil, err // no request for somebody who has gone
+	}
+	grant, rec, err := ask(ctx, req)
 	if grant.Since.IsZero() {
 		grant.Since = asked
 	}

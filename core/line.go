@@ -52,7 +52,9 @@ func (ls *lines) enter(ctx context.Context, key string) (*ticket, error) {
 	case <-t.head:
 		return t, nil
 	case <-ctx.Done():
-		return nil, ls.giveUp(t)
+		err := ls.obstacle(t)
+		ls.leave(t, errNotAsked)
+		return nil, err
 	}
 }
 
@@ -82,37 +84,21 @@ func (ls *lines) told(t *ticket, held HeldError) {
 	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
 }
 
-// leave ends the head's turn; err is what the store said to it.
-func (ls *lines) leave(t *ticket, err error) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	switch l := t.line; {
-	case errors.Is(err, ErrUnavailable):
-		l.outage = err
-	case err == nil, errors.Is(err, ErrHeld):
-		l.answered, l.outage = time.Now(), nil
-	}
-	ls.remove(t)
-}
+// errNotAsked is the answer of a store that was not asked.
+var errNotAsked = errors.New("keyturn: gave up in line")
 
-// giveUp leaves the line before its turn came and says what was in the way.
-func (ls *lines) giveUp(t *ticket) error {
+// leave gives up the place and, if it was the head's, calls the next one
+// forward. said is the store's answer.
+func (ls *lines) leave(t *ticket, said error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.remove(t)
 	l := t.line
 	switch {
-	case l.outage != nil:
-		return l.outage
-	case l.answered.Before(t.joined):
-		return &UnavailableError{Op: "acquire", Err: errors.New("no answer for the one ahead in line")}
+	case errors.Is(said, ErrUnavailable):
+		l.outage = said
+	case said == nil, errors.Is(said, ErrHeld):
+		l.answered, l.outage = time.Now(), nil
 	}
-	return &HeldError{Key: t.key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter}
-}
-
-// remove takes t out and calls the next one forward if t was the head.
-func (ls *lines) remove(t *ticket) {
-	l := t.line
 	wasHead := l.tickets.Front() == t.place
 	l.tickets.Remove(t.place)
 	switch {
@@ -121,4 +107,18 @@ func (ls *lines) remove(t *ticket) {
 	case wasHead:
 		close(l.tickets.Front().Value.(*ticket).head)
 	}
+}
+
+// obstacle says what has kept t waiting.
+func (ls *lines) obstacle(t *ticket) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := t.line
+	switch {
+	case l.outage != nil:
+		return l.outage
+	case l.answered.Before(t.joined):
+		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
+	}
+	return &HeldError{Key: t.key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter}
 }

@@ -1,0 +1,413 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestOneAtATimePerKey(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	var inside, most, ran int // unguarded on purpose: the race detector watches
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			err := eng.Do(context.Background(), "k", func(context.Context) error {
+				inside++
+				most = max(most, inside)
+				ran++
+				inside--
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if most != 1 || ran != 200 {
+		t.Errorf("at most %d at once, %d ran", most, ran)
+	}
+}
+
+func TestKeysDoNotBlockEachOther(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
+	mustRelease(t, a)
+	mustRelease(t, b)
+}
+
+func TestTokensRise(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	var last uint64
+	for range 1000 {
+		l := mustAcquire(t, eng, "k")
+		if l.Token() <= last {
+			t.Fatalf("token %d after %d", l.Token(), last)
+		}
+		last = l.Token()
+		mustRelease(t, l)
+	}
+}
+
+// Contention, the caller's own cancel and the caller's own deadline are told
+// apart, and each comes when it should.
+func TestHeldKeyIsRefusedByKind(t *testing.T) {
+	held := []error{core.ErrHeld}
+	timedOut := []error{core.ErrHeld, core.ErrWaitTimeout}
+	for name, tc := range map[string]struct {
+		cancelAfter, deadline time.Duration
+		opts                  []core.CallOption
+		took                  time.Duration
+		want                  []error
+	}{
+		"waited out":            {took: 3 * time.Second, want: timedOut},
+		"waited out, own bound": {opts: []core.CallOption{core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
+		"fail fast":             {opts: []core.CallOption{core.WithFailFast()}, want: held},
+		"the later option wins": {opts: []core.CallOption{core.WithFailFast(), core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
+		"the caller gave up":    {cancelAfter: time.Second, took: time.Second, want: []error{context.Canceled}},
+		"the caller's deadline": {deadline: time.Second, took: time.Second, want: []error{context.DeadlineExceeded}},
+		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(0), core.WithMaxHold(0)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(0))
+				holder := mustAcquire(t, eng, "k")
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if tc.cancelAfter > 0 {
+					time.AfterFunc(tc.cancelAfter, cancel)
+				}
+				if tc.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, tc.deadline)
+					defer cancel()
+				}
+				// In line behind another waiter it must be no different.
+				var both sync.WaitGroup
+				for range 2 {
+					both.Go(func() {
+						began := time.Now()
+						_, err := eng.Acquire(ctx, "k", tc.opts...)
+						wantOnly(t, err, tc.want...)
+						if took := time.Since(began); took != tc.took {
+							t.Errorf("took %v, want %v", took, tc.took)
+						}
+						var details *core.HeldError
+						if errors.As(err, &details) && (details.Holder != holder.Owner() || details.Key != "k" || details.Waited != tc.took || details.RetryAfter <= 0) {
+							t.Errorf("details: %+v", details)
+						}
+					})
+				}
+				both.Wait()
+				mustRelease(t, holder)
+				mustRelease(t, mustAcquire(t, eng, "k")) // nobody left in line
+			})
+		})
+	}
+}
+
+func TestTryAcquire(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	ctx := context.Background()
+	l, err := eng.TryAcquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = eng.TryAcquire(ctx, "k")
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, l)
+	l, err = eng.TryAcquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, l)
+	if _, err := eng.TryAcquire(ctx, "k", core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("bad option: %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = eng.TryAcquire(ended, "k")
+	wantOnly(t, err, context.Canceled)
+}
+
+// The waiters of one process are served in the order they came, and the store
+// never sees more than one of them.
+func TestLineIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		holder := mustAcquire(t, eng, "k")
+		var served []int
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				l := mustAcquire(t, eng, "k")
+				served = append(served, i)
+				mustRelease(t, l)
+			})
+			synctest.Wait() // it stands in line
+		}
+		mustRelease(t, holder)
+		all.Wait()
+		if !slices.IsSorted(served) || len(served) != 50 {
+			t.Errorf("served in the order %v", served)
+		}
+		if spy.mostAtOne != 1 {
+			t.Errorf("%d waiters at the store for one key", spy.mostAtOne)
+		}
+	})
+}
+
+func TestWaiterThatGivesUpLeavesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithMaxHold(0))
+		holder := mustAcquire(t, eng, "k")
+		got := make(chan string, 3)
+		wait := func(name string, bound time.Duration) {
+			go func() {
+				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(bound))
+				if err != nil {
+					got <- name + " gave up"
+					return
+				}
+				got <- name
+				mustRelease(t, l)
+			}()
+			synctest.Wait()
+		}
+		wait("head", 2*time.Second)
+		wait("middle", time.Second)
+		wait("last", time.Hour)
+		for _, want := range []string{"middle gave up", "head gave up"} {
+			if name := <-got; name != want {
+				t.Errorf("%s, want %s", name, want)
+			}
+		}
+		mustRelease(t, holder)
+		if name := <-got; name != "last" {
+			t.Errorf("%s, want last", name)
+		}
+	})
+}
+
+func TestTooManyWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithMaxWaiters(2), core.WithMaxWait(time.Second))
+		holder := mustAcquire(t, eng, "k")
+		var waiting sync.WaitGroup
+		for range 2 {
+			waiting.Go(func() {
+				_, err := eng.Acquire(context.Background(), "k")
+				wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+			})
+		}
+		synctest.Wait()
+		_, err := eng.Acquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrTooManyWaiters)
+		mustRelease(t, mustAcquire(t, eng, "other")) // per key
+		_, err = eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld) // does not stand in line
+		waiting.Wait()
+		mustRelease(t, holder)
+		mustRelease(t, mustAcquire(t, eng, "k"))
+	})
+}
+
+func TestDefaultCapIsTenThousandWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithMaxWait(time.Second))
+		holder := mustAcquire(t, eng, "k")
+		var waiting sync.WaitGroup
+		for range 10_000 {
+			waiting.Go(func() { _, _ = eng.Acquire(context.Background(), "k") })
+		}
+		synctest.Wait()
+		_, err := eng.Acquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrTooManyWaiters)
+		waiting.Wait()
+		mustRelease(t, holder)
+	})
+}
+
+// An outage must not look like contention, not even to those who never got to
+// ask the store because they stood in line behind somebody.
+func TestOutageIsToldToTheWholeLine(t *testing.T) {
+	for name, silent := range map[string]bool{"refusing store": false, "silent store": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+					if silent {
+						<-ctx.Done()
+					} else {
+						time.Sleep(100 * time.Millisecond)
+					}
+					return errDown
+				}
+				eng := newEngine(t, spy)
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Duration(20-i)*20*time.Millisecond))
+						wantOnly(t, err, core.ErrUnavailable)
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+func TestContentionAfterAnOutageIsContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithMaxWait(time.Minute))
+		holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
+		spy.onAcquire = func(context.Context, core.Request) error { time.Sleep(time.Second); return errDown }
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := eng.Acquire(context.Background(), "k")
+			wantOnly(t, err, core.ErrUnavailable)
+		})
+		synctest.Wait()
+		for range 3 {
+			all.Go(func() {
+				_, err := eng.Acquire(context.Background(), "k")
+				wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+			})
+		}
+		synctest.Wait()
+		spy.mu.Lock()
+		spy.onAcquire = nil
+		spy.mu.Unlock()
+		all.Wait()
+		mustRelease(t, holder)
+	})
+}
+
+func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+			<-ctx.Done()
+			return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+		}
+		eng := newEngine(t, spy)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := eng.Acquire(ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		ctx, cancel = context.WithCancel(context.Background())
+		time.AfterFunc(time.Second, cancel)
+		_, err = eng.Acquire(ctx, "k")
+		wantOnly(t, err, context.Canceled)
+		// A store that hands the engine's own bound back says nothing of a holder.
+		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return ctx.Err() }
+		_, err = eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrUnavailable)
+	})
+}
+
+// An answer that comes after the lease's time is no lease: by then the key may
+// be somebody else's. (The process was stopped between request and reply.)
+func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
+		eng := newEngine(t, late)
+		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
+		wantOnly(t, err, core.ErrUnavailable)
+		synctest.Wait()
+		if len(late.released) != 1 {
+			t.Errorf("%d releases: what was granted too late must be given back", len(late.released))
+		}
+	})
+}
+
+// lateStore answers late.
+type lateStore struct {
+	*spy
+	by time.Duration
+}
+
+func (s *lateStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	g, err := s.spy.Acquire(ctx, req)
+	time.Sleep(s.by)
+	return g, err
+}
+
+func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &lateStore{spy: newSpy(), by: time.Second}
+		eng := newEngine(t, late)
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		_, err := eng.Acquire(ctx, "k")
+		wantOnly(t, err, context.Canceled)
+		synctest.Wait()
+		if len(late.released) != 1 {
+			t.Error("the key stayed behind until its TTL")
+		}
+	})
+}
+
+// The deadline counts from before the request was sent, never from the reply.
+func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &lateStore{spy: newSpy(), by: 400 * time.Millisecond}
+		eng := newEngine(t, late)
+		asked := time.Now()
+		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))
+		if got, want := l.Deadline().Sub(asked), time.Second-core.Margin(time.Second); got != want {
+			t.Errorf("deadline %v after asking, want %v", got, want)
+		}
+		mustRelease(t, l)
+	})
+}
+
+func TestRetryAfterFollowsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		retryAfter := func() time.Duration {
+			_, err := eng.TryAcquire(context.Background(), "k")
+			var held *core.HeldError
+			if !errors.As(err, &held) {
+				t.Fatalf("error %v", err)
+			}
+			return held.RetryAfter
+		}
+		first := mustAcquire(t, eng, "k")
+		if got := retryAfter(); got != core.DefaultTTL {
+			t.Errorf("nothing known yet: retry after %v, want the rest of the TTL", got)
+		}
+		mustRelease(t, first)
+		for range 100 {
+			l := mustAcquire(t, eng, "k")
+			time.Sleep(80 * time.Millisecond)
+			mustRelease(t, l)
+		}
+		l := mustAcquire(t, eng, "k")
+		if got := retryAfter(); got < 60*time.Millisecond || got > 80*time.Millisecond {
+			t.Errorf("after holds of 80ms: retry after %v", got)
+		}
+		mustRelease(t, l)
+	})
+}
+
+func TestStoreErrorsComeThrough(t *testing.T) {
+	odd := errors.New("wrong type")
+	spy := newSpy()
+	spy.onAcquire = func(context.Context, core.Request) error { return odd }
+	_, err := newEngine(t, spy).Acquire(context.Background(), "k")
+	if !errors.Is(err, odd) {
+		t.Errorf("error %v", err)
+	}
+	wantOnly(t, err)
+}

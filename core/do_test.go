@@ -1,0 +1,183 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+var errHandler = errors.New("the handler's own")
+
+// isFree fails unless key can be had at once.
+func isFree(t *testing.T, eng *core.Engine, key string) {
+	t.Helper()
+	l, err := eng.TryAcquire(context.Background(), key)
+	if err != nil {
+		t.Fatalf("%q is not free: %v", key, err)
+	}
+	mustRelease(t, l)
+}
+
+func TestDoReturnsTheHandlersError(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
+		if l, ok := core.LeaseFrom(ctx); !ok || l.Token() == 0 || ctx != l.Context() {
+			t.Error("the handler does not run under its lease")
+		}
+		return errHandler
+	})
+	if err != errHandler {
+		t.Errorf("error %v", err)
+	}
+	isFree(t, eng, "k")
+}
+
+func TestDoReleasesOnPanicAndGoexit(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	func() {
+		defer func() {
+			if p := recover(); p != "boom" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = eng.Do(context.Background(), "k", func(context.Context) error { panic("boom") })
+	}()
+	isFree(t, eng, "k")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = eng.Do(context.Background(), "k", func(context.Context) error { runtime.Goexit(); return nil })
+	}()
+	<-done
+	isFree(t, eng, "k")
+}
+
+// A handler that ignores its context keeps the key until it returns.
+func TestDoHoldsUntilTheHandlerReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		go func() {
+			_ = eng.Do(ctx, "k", func(context.Context) error { time.Sleep(5 * time.Second); return nil })
+		}()
+		synctest.Wait()
+		began := time.Now()
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("let in after %v", took)
+		}
+	})
+}
+
+func TestDoReportsALossWhateverTheHandlerSays(t *testing.T) {
+	for name, own := range map[string]error{"success": nil, "an error": errHandler} {
+		t.Run(name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
+				l, _ := core.LeaseFrom(ctx)
+				breakLock(t, spy, l)
+				return own
+			})
+			wantOnly(t, err, core.ErrLeaseLost)
+			if own != nil && !errors.Is(err, own) {
+				t.Errorf("%v hides the handler's error", err)
+			}
+		})
+	}
+}
+
+func TestDoDoesNotFailForAnUnansweredRelease(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+	ran := false
+	if err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }); err != nil || !ran {
+		t.Errorf("ran %v, error %v: the work was done while the key was held", ran, err)
+	}
+}
+
+// Nothing runs unlocked but by an outage, and only where that was asked for.
+func TestRunUnlocked(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		down error
+		held bool
+		opts []core.CallOption
+		runs bool
+	}{
+		"outage, allowed":       {down: errDown, opts: []core.CallOption{core.WithRunUnlocked()}, runs: true},
+		"outage, by default":    {down: errDown},
+		"held, allowed":         {held: true, opts: []core.CallOption{core.WithRunUnlocked(), core.WithFailFast()}},
+		"waited out, allowed":   {held: true, opts: []core.CallOption{core.WithRunUnlocked(), core.WithMaxWait(time.Millisecond)}},
+		"other error, allowed":  {down: errors.New("wrong type"), opts: []core.CallOption{core.WithRunUnlocked()}},
+		"caller gone, allowed":  {ctx: ended, down: errDown, opts: []core.CallOption{core.WithRunUnlocked()}},
+		"invalid key, allowed ": {down: &core.KeyError{}, opts: []core.CallOption{core.WithRunUnlocked()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spy := newSpy()
+			seen := &recorder{}
+			eng := newEngine(t, spy, core.WithObserver(seen))
+			if tc.held {
+				defer mustRelease(t, mustAcquire(t, eng, "k"))
+			}
+			if tc.down != nil {
+				spy.onAcquire = func(context.Context, core.Request) error { return tc.down }
+			}
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = context.Background()
+			}
+			ran := false
+			err := eng.Do(ctx, "k", func(context.Context) error { ran = true; return nil }, tc.opts...)
+			if ran != tc.runs || (err == nil) != tc.runs {
+				t.Errorf("Do: ran %v, error %v", ran, err)
+			}
+			ran = false
+			spyBegin := &beginDown{spy: spy, down: tc.down}
+			once := newEngine(t, spyBegin)
+			if !tc.held {
+				out, err := once.Once(ctx, "k", func(context.Context) ([]byte, error) { ran = true; return []byte("r"), nil }, tc.opts...)
+				if ran != tc.runs || (err == nil) != tc.runs || out.Duplicate || (ran && string(out.Result) != "r") {
+					t.Errorf("Once: ran %v, outcome %+v, error %v", ran, out, err)
+				}
+			}
+			if unlocked := seen.count("unlocked") > 0; unlocked != tc.runs {
+				t.Errorf("observer told of unlocked work: %v", unlocked)
+			}
+		})
+	}
+}
+
+// beginDown is a store whose ledger is down; the closing of the spy is left to
+// its own engine.
+type beginDown struct {
+	*spy
+	down error
+}
+
+func (s *beginDown) Begin(context.Context, core.Request) (core.Grant, *core.Record, error) {
+	return core.Grant{}, nil, s.down
+}
+
+func (s *beginDown) Close() error { return nil }
+
+func TestDoAllNeedsNoSetForOneClaim(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	ran := false
+	if err := eng.DoAll(context.Background(), []core.Claim{core.Exclusive("k")}, func(context.Context) error { ran = true; return nil }); err != nil || !ran {
+		t.Errorf("ran %v, error %v", ran, err)
+	}
+	if err := eng.DoAll(context.Background(), []core.Claim{core.Exclusive("k")}, nil, core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,207 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestKeysThatCannotNameALock(t *testing.T) {
+	bad := map[string]string{
+		"empty":             "",
+		"over 512 bytes":    strings.Repeat("k", 513),
+		"a megabyte":        strings.Repeat("k", 1<<20),
+		"invalid UTF-8":     "user:\xff",
+		"NUL":               "user:\x00",
+		"newline":           "user:\r\n",
+		"DEL":               "user:\x7f",
+		"C1 control":        "user:\u0085",
+		"opening brace":     "foo{bar",
+		"closing brace":     "foo}bar",
+		"a Redis hash tag":  "{user}:1",
+		"unfinished escape": "user:\xe2\x82",
+	}
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	for name, key := range bad {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			_, err := eng.Acquire(ctx, key)
+			wantOnly(t, err, core.ErrInvalidKey)
+			if len(err.Error()) > 400 {
+				t.Errorf("the message has %d bytes: a hostile key must not fill the log", len(err.Error()))
+			}
+			_, err = eng.TryAcquire(ctx, key)
+			wantOnly(t, err, core.ErrInvalidKey)
+			_, err = eng.Once(ctx, key, func(context.Context) ([]byte, error) { return nil, nil })
+			wantOnly(t, err, core.ErrInvalidKey)
+			wantOnly(t, eng.Do(ctx, key, func(context.Context) error { return nil }), core.ErrInvalidKey)
+		})
+	}
+	if spy.mostAtOne > 0 {
+		t.Error("a bad key reached the store")
+	}
+}
+
+func TestKeysThatCan(t *testing.T) {
+	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
+		if err := core.ValidateKey(key); err != nil {
+			t.Errorf("ValidateKey(%q): %v", key, err)
+		}
+	}
+}
+
+func TestClaimSetsThatCannotBe(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	for name, tc := range map[string]struct {
+		claims []core.Claim
+		want   error
+	}{
+		"empty":            {nil, core.ErrInvalidClaim},
+		"the same twice":   {[]core.Claim{core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("a")}, core.ErrInvalidClaim},
+		"same, two modes":  {[]core.Claim{core.Exclusive("a"), core.Shared("a")}, core.ErrInvalidClaim},
+		"no permits":       {[]core.Claim{core.Permit("a", 0)}, core.ErrInvalidClaim},
+		"negative permits": {[]core.Claim{core.Permit("a", -1)}, core.ErrInvalidClaim},
+		"stray permits":    {[]core.Claim{{Key: "a", Permits: 2}}, core.ErrInvalidClaim},
+		"unknown mode":     {[]core.Claim{{Key: "a", Mode: 9}}, core.ErrInvalidClaim},
+		"bad key":          {[]core.Claim{core.Exclusive("")}, core.ErrInvalidKey},
+		// What is well-formed and beyond the store.
+		"shared": {[]core.Claim{core.Shared("a")}, errors.ErrUnsupported},
+		"permit": {[]core.Claim{core.Permit("a", 3)}, errors.ErrUnsupported},
+		"two":    {[]core.Claim{core.Exclusive("a"), core.Exclusive("b")}, errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eng.AcquireAll(context.Background(), tc.claims)
+			wantOnly(t, err, tc.want)
+		})
+	}
+}
+
+func TestAllBadClaimsAreNamed(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	_, err := eng.AcquireAll(context.Background(), []core.Claim{core.Exclusive(""), core.Permit("p", 0), core.Exclusive("fi}ne")})
+	for _, want := range []string{"is empty", "less than one permit", "contains a brace"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
+
+func TestOptionsOutOfRange(t *testing.T) {
+	for name, o := range map[string]core.Option{
+		"TTL zero":           core.WithTTL(0),
+		"TTL negative":       core.WithTTL(-1),
+		"TTL below 10ms":     core.WithTTL(10*time.Millisecond - 1),
+		"TTL over 24h":       core.WithTTL(24*time.Hour + 1),
+		"TTL overflow":       core.WithTTL(math.MaxInt64),
+		"wait negative":      core.WithMaxWait(-1),
+		"hold negative":      core.WithMaxHold(-1),
+		"retention zero":     core.WithRetention(0),
+		"retention negative": core.WithRetention(-time.Hour),
+		"limit negative":     core.WithResultLimit(-1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := core.New(memstore.New(), o)
+			wantOnly(t, err, core.ErrInvalidOption)
+			_, err = core.NewPolicy(o)
+			wantOnly(t, err, core.ErrInvalidOption)
+			spy := newSpy()
+			_, err = newEngine(t, spy).Acquire(context.Background(), "k", o)
+			wantOnly(t, err, core.ErrInvalidOption)
+			if spy.mostAtOne > 0 {
+				t.Error("the store was asked all the same")
+			}
+		})
+	}
+	for name, o := range map[string]core.EngineOption{
+		"no waiters":       core.WithMaxWaiters(0),
+		"release timeout":  core.WithReleaseTimeout(0),
+		"nil option":       nil,
+		"negative timeout": core.WithReleaseTimeout(-time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := core.New(memstore.New(), o)
+			wantOnly(t, err, core.ErrInvalidOption)
+		})
+	}
+	var none core.CallOption
+	_, err := newEngine(t, memstore.New()).Acquire(context.Background(), "k", none)
+	wantOnly(t, err, core.ErrInvalidOption)
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	_, err := core.New(nil, core.WithTTL(0), core.WithMaxWaiters(-1))
+	wantOnly(t, err, core.ErrInvalidOption)
+	for _, want := range []string{"a store", "WithTTL", "WithMaxWaiters"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	var nilStore *memstore.Store
+	if _, err := core.New(nilStore); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("a nil pointer as a store: %v", err)
+	}
+}
+
+func TestBoundsThemselvesAreFine(t *testing.T) {
+	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithTTL(core.MaxTTL), core.WithMaxWait(0), core.WithMaxHold(0), core.WithObserver(nil))
+	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
+	if got := l.TTL(); got != 11*time.Millisecond {
+		t.Errorf("TTL = %v, want whole milliseconds", got)
+	}
+	mustRelease(t, l)
+}
+
+func TestPolicyIsABundleOfOptions(t *testing.T) {
+	p, err := core.NewPolicy(core.WithTTL(time.Minute), core.WithRule("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng := newEngine(t, memstore.New())
+	l := mustAcquire(t, eng, "k", p, core.WithRule("later wins"))
+	defer mustRelease(t, l)
+	if l.TTL() != time.Minute || l.Rule() != "later wins" {
+		t.Errorf("TTL %v, rule %q", l.TTL(), l.Rule())
+	}
+	if _, err := core.NewPolicy(core.WithTTL(0), nil, core.WithMaxWait(-1)); err == nil ||
+		!strings.Contains(err.Error(), "WithTTL") || !strings.Contains(err.Error(), "WithMaxWait") {
+		t.Errorf("not every bad option is named: %v", err)
+	}
+}
+
+func TestOwnersAreTraceableAndDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		s := core.NewOwner()
+		o, err := core.ParseOwner(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.String() != s {
+			t.Fatalf("%q parsed and printed is %q", s, o)
+		}
+		if seen[o.ID] {
+			t.Fatalf("the id of %q came twice", s)
+		}
+		seen[o.ID] = true
+		if strings.ContainsAny(s, ": \n") || o.PID == 0 || o.Instance == 0 || time.Since(o.Start) > time.Minute {
+			t.Fatalf("owner %q, parsed %+v", s, o)
+		}
+	}
+	for _, bad := range []string{"", "uuid-of-a-stranger", "h/1/1/abc/xyz", "h/x/1/abc/" + strings.Repeat("0", 32), "h/1/x/abc/" + strings.Repeat("0", 32), "h/1/1/!/" + strings.Repeat("0", 32), "h/1/1/a/" + strings.Repeat("g", 32), "/1/1/a/" + strings.Repeat("0", 32)} {
+		if _, err := core.ParseOwner(bad); err == nil {
+			t.Errorf("ParseOwner(%q) gave no error", bad)
+		}
+	}
+	for host, want := range map[string]string{"": "unknown", "a:b/c d\n": "a-b-c-d-", "web-1.local_x": "web-1.local_x", strings.Repeat("h", 300): strings.Repeat("h", 64)} {
+		if got := core.CleanHost(host); got != want {
+			t.Errorf("host %q becomes %q, want %q", host, got, want)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestLeaseContext(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	type key struct{}
+	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
+	l, err := eng.Acquire(parent, "k", core.WithRule("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := l.Context()
+	if ctx.Err() != nil || ctx.Value(key{}) != "v" {
+		t.Errorf("err %v, value %v", ctx.Err(), ctx.Value(key{}))
+	}
+	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
+		t.Error("the handler can't find its lease")
+	}
+	if _, ok := core.LeaseFrom(parent); ok {
+		t.Error("a lease where there is none")
+	}
+	if l.Key() != "k" || l.Rule() != "r" || len(l.Claims()) != 1 || l.Owner() == "" {
+		t.Errorf("%q %q %v %q", l.Key(), l.Rule(), l.Claims(), l.Owner())
+	}
+	cancel()
+	<-ctx.Done()
+	if l.Err() != nil {
+		t.Errorf("a context that ends does not end the lease: %v", l.Err())
+	}
+	_, err = eng.TryAcquire(context.Background(), "k")
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, l)
+}
+
+func TestReleaseEndsTheContextFirst(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	l := mustAcquire(t, eng, "k")
+	spy.onRelease = func(context.Context, core.Grant) error {
+		if context.Cause(l.Context()) != core.ErrReleased {
+			t.Error("the next one is let in while this one's work may go on")
+		}
+		return nil
+	}
+	mustRelease(t, l)
+	if !errors.Is(l.Err(), core.ErrReleased) {
+		t.Errorf("Err after release: %v", l.Err())
+	}
+}
+
+func TestReleaseIsIdempotent(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	l := mustAcquire(t, eng, "k")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { mustRelease(t, l) })
+	}
+	all.Wait()
+	if len(spy.released) != 1 {
+		t.Errorf("the store was told %d times", len(spy.released))
+	}
+	next := mustAcquire(t, eng, "k")
+	mustRelease(t, l) // must not touch the next one's
+	if next.Err() != nil {
+		t.Errorf("next: %v", next.Err())
+	}
+	mustRelease(t, next)
+}
+
+// A client that hangs up cancels the request's context; the lock must not stay
+// behind for its TTL. (open-match#1578, blnk#355)
+func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
+	spy := newSpy()
+	spy.onRelease = func(ctx context.Context, _ core.Grant) error { return ctx.Err() }
+	eng := newEngine(t, spy)
+	ctx, cancel := context.WithCancel(context.Background())
+	l, err := eng.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+func TestReleaseIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
+		l := mustAcquire(t, eng, "k")
+		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+		began := time.Now()
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// After an unanswered release, a repeat that finds the key not ours means that
+// the first one did it.
+func TestUnknownReleaseMayBeRepeated(t *testing.T) {
+	for name, reached := range map[string]bool{"the first attempt arrived": true, "it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			l := mustAcquire(t, eng, "k")
+			spy.onRelease = func(ctx context.Context, g core.Grant) error {
+				if reached {
+					_ = spy.Store.Release(ctx, g)
+				}
+				return errDown
+			}
+			err := l.Release(context.Background())
+			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+			spy.onRelease = nil
+			mustRelease(t, l)
+			mustRelease(t, l)
+			next, err := eng.TryAcquire(context.Background(), "k")
+			if err != nil {
+				t.Fatalf("the key is not free: %v", err)
+			}
+			mustRelease(t, next)
+		})
+	}
+}
+
+func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	l := mustAcquire(t, eng, "k")
+	breakLock(t, spy, l)
+	err := l.Release(context.Background())
+	wantOnly(t, err, core.ErrLeaseLost)
+	wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	var lost *core.LeaseLostError
+	if !errors.As(err, &lost) || lost.Reason != core.LossTaken || lost.Key != "k" || lost.Token != l.Token() {
+		t.Errorf("details: %+v", lost)
+	}
+}
+
+// breakLock takes the key from its holder, behind the engine's back.
+func breakLock(t *testing.T, s *spy, l *core.Lease) {
+	t.Helper()
+	if err := s.Store.Release(context.Background(), core.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWithoutCancelOnLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
+		breakLock(t, spy, l)
+		time.Sleep(core.DefaultTTL)
+		if !errors.Is(l.Err(), core.ErrLeaseLost) {
+			t.Errorf("Err = %v", l.Err())
+		}
+		if l.Context().Err() != nil {
+			t.Error("the context ended with the loss")
+		}
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		if l.Context().Err() == nil {
+			t.Error("the context outlives the release")
+		}
+	})
+}

@@ -1,0 +1,173 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused")}
+
+// spy is a memstore that counts what is asked of it and breaks on demand. A
+// hook that returns a nil error lets the call through.
+type spy struct {
+	*memstore.Store
+
+	mu        sync.Mutex
+	onAcquire func(context.Context, core.Request) error
+	onRenew   func(context.Context, core.Grant) error
+	onRelease func(context.Context, core.Grant) error
+	onRecord  func(context.Context, core.Grant) error
+	waiting   map[string]int // requests at the store per key, now
+	mostAtOne int            // the most there ever were for one key
+	batches   [][]core.Grant // of renewals
+	renewedAt []time.Time
+	released  []core.Grant
+	closed    int
+}
+
+func newSpy() *spy { return &spy{Store: memstore.New(), waiting: make(map[string]int)} }
+
+func (s *spy) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	key := req.Claims[0].Key
+	s.mu.Lock()
+	s.waiting[key]++
+	s.mostAtOne = max(s.mostAtOne, s.waiting[key])
+	hook := s.onAcquire
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[key]--
+	}()
+	if hook != nil {
+		if err := hook(ctx, req); err != nil {
+			return core.Grant{}, err
+		}
+	}
+	return s.Store.Acquire(ctx, req)
+}
+
+func (s *spy) Renew(ctx context.Context, grants []core.Grant) []error {
+	s.mu.Lock()
+	s.batches = append(s.batches, grants)
+	s.renewedAt = append(s.renewedAt, time.Now())
+	hook := s.onRenew
+	s.mu.Unlock()
+	errs := make([]error, len(grants))
+	for i, g := range grants {
+		if hook != nil {
+			if errs[i] = hook(ctx, g); errs[i] != nil {
+				continue
+			}
+		}
+		errs[i] = s.Store.Renew(ctx, []core.Grant{g})[0]
+	}
+	return errs
+}
+
+func (s *spy) Release(ctx context.Context, g core.Grant) error {
+	s.mu.Lock()
+	s.released = append(s.released, g)
+	hook := s.onRelease
+	s.mu.Unlock()
+	if hook != nil {
+		if err := hook(ctx, g); err != nil {
+			return err
+		}
+	}
+	return s.Store.Release(ctx, g)
+}
+
+func (s *spy) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	s.mu.Lock()
+	hook := s.onRecord
+	s.mu.Unlock()
+	if hook != nil {
+		if err := hook(ctx, g); err != nil {
+			return err
+		}
+	}
+	return s.Store.Complete(ctx, g, rec, retention)
+}
+
+func (s *spy) Close() error {
+	s.mu.Lock()
+	s.closed++
+	s.mu.Unlock()
+	return s.Store.Close()
+}
+
+func (s *spy) renewals() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.batches)
+}
+
+// newEngine makes an engine that is closed, gracefully, before the test ends.
+func newEngine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(t, eng) })
+	return eng
+}
+
+// shut closes an engine whose leases the test has all released.
+func shut(t testing.TB, eng *core.Engine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := eng.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func mustAcquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(context.Background(), key, opts...)
+	if err != nil {
+		t.Fatalf("Acquire(%q): %v", key, err)
+	}
+	return l
+}
+
+func mustRelease(t testing.TB, l *core.Lease) {
+	t.Helper()
+	if err := l.Release(context.Background()); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+// sentinels are the causes that must never look alike.
+var sentinels = []error{
+	core.ErrHeld, core.ErrWaitTimeout, core.ErrTooManyWaiters, core.ErrLeaseLost, core.ErrOutcomeUnknown,
+	core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidClaim, core.ErrInvalidOption, core.ErrClosed,
+	core.ErrFingerprintMismatch, core.ErrResultTooLarge, core.ErrReleased,
+	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
+}
+
+// wantOnly fails unless err matches exactly the sentinels in want.
+func wantOnly(t testing.TB, err error, want ...error) {
+	t.Helper()
+	for _, s := range sentinels {
+		wanted := false
+		for _, w := range want {
+			wanted = wanted || w == s
+		}
+		if errors.Is(err, s) != wanted {
+			t.Errorf("errors.Is(%v, %v) = %v, want %v", err, s, !wanted, wanted)
+		}
+	}
+}

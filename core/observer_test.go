@@ -1,0 +1,157 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// recorder writes down what it is told.
+type recorder struct {
+	core.NopObserver
+	mu     sync.Mutex
+	events []string
+}
+
+type marked struct{}
+
+func (r *recorder) note(event string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event)
+}
+
+func (r *recorder) count(event string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e == event {
+			n++
+		}
+	}
+	return n
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, core.ErrHeld):
+		return "held"
+	case errors.Is(err, core.ErrLeaseLost):
+		return "lost"
+	case errors.Is(err, core.ErrUnavailable):
+		return "outage"
+	}
+	return "error"
+}
+
+func (r *recorder) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
+	r.note("acquire " + a.Claims[0].Key)
+	return context.WithValue(ctx, marked{}, "acquire")
+}
+
+func (r *recorder) AcquireEnd(ctx context.Context, _ core.Acquisition, l *core.Lease, err error) {
+	if ctx.Value(marked{}) != "acquire" {
+		r.note("AcquireEnd without its context")
+	}
+	r.note("acquired " + outcome(err))
+}
+
+func (r *recorder) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+	if ctx.Value(marked{}) == "acquire" {
+		r.note("the hold lies under the acquisition")
+	}
+	r.note("hold " + l.Key())
+	return context.WithValue(ctx, marked{}, "hold")
+}
+
+func (r *recorder) HoldEnd(ctx context.Context, l *core.Lease, err error) {
+	if ctx.Value(marked{}) != "hold" {
+		r.note("HoldEnd without its context")
+	}
+	r.note("held " + outcome(err))
+}
+
+func (r *recorder) Renewed(_ *core.Lease, _ time.Duration, err error) {
+	r.note("renewed " + outcome(err))
+}
+
+func (r *recorder) OnceStart(ctx context.Context, key, rule string) context.Context {
+	r.note("once " + key)
+	return ctx
+}
+
+func (r *recorder) OnceEnd(_ context.Context, _, _ string, out core.Outcome, err error) {
+	if out.Duplicate {
+		r.note("duplicate")
+		return
+	}
+	r.note("once " + outcome(err))
+}
+
+func (r *recorder) Unlocked(context.Context, core.Acquisition, error) { r.note("unlocked") }
+
+func TestObserverSeesTheWholeLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := &recorder{}
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithObserver(seen))
+		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+		if l.Context().Value(marked{}) != "hold" {
+			t.Error("the handler's spans would not lie under the hold")
+		}
+		_, _ = eng.TryAcquire(context.Background(), "k")
+		time.Sleep(1500 * time.Millisecond)
+		mustRelease(t, l)
+		lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+		breakLock(t, spy, lost)
+		time.Sleep(1500 * time.Millisecond)
+		_ = lost.Release(context.Background())
+		for range 2 {
+			_, _ = eng.Once(context.Background(), "o", func(context.Context) ([]byte, error) { return nil, nil })
+		}
+		spy.onAcquire = func(context.Context, core.Request) error { return errDown }
+		_, _ = eng.Acquire(context.Background(), "d")
+		want := []string{
+			"acquire k", "hold k", "acquired ok",
+			"acquire k", "acquired held",
+			"renewed ok", "held ok",
+			"acquire k", "hold k", "acquired ok",
+			"held lost", "renewed lost",
+			"once o", "acquire o", "hold o", "acquired ok", "held ok", "once ok",
+			"once o", "acquire o", "acquired ok", "duplicate",
+			"acquire d", "acquired outage",
+		}
+		if !slices.Equal(seen.events, want) {
+			t.Errorf("seen\n%q, want\n%q", seen.events, want)
+		}
+	})
+}
+
+func TestNopObserverPassesContextsOn(t *testing.T) {
+	eng := newEngine(t, memstore.New(), core.WithObserver(core.NopObserver{}))
+	ctx := context.WithValue(context.Background(), marked{}, "mine")
+	if err := eng.Do(ctx, "k", func(ctx context.Context) error {
+		if ctx.Value(marked{}) != "mine" {
+			t.Error("the value is gone")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := eng.Once(ctx, "o", func(context.Context) ([]byte, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	core.NopObserver{}.Renewed(nil, 0, nil)
+	core.NopObserver{}.Unlocked(ctx, core.Acquisition{}, nil)
+}

@@ -1,0 +1,24 @@
+// Package storetest is what every [core.Store] has to pass: one test per
+// numbered sentence of the contract, under the sentence's number, and the
+// benchmarks that make stores comparable.
+//
+// A store's own test gives it a [Harness], which opens stores on one backend and
+// breaks that backend as far as it can be broken:
+//
+//	func TestContract(t *testing.T) {
+//		server := startServer(t)
+//		storetest.Run(t, storetest.Harness{
+//			New:    func(t testing.TB) core.Store { return open(t, server) },
+//			Pause:  func(testing.TB) { server.Stop() },
+//			Resume: func(testing.TB) { server.Continue() },
+//		})
+//	}
+//
+// What a backend can't be made to do is skipped by name, with the reason, so
+// that a look at the output tells what has not been proved.
+//
+// Tests order events by what the store says, never by sleeping: a request is in
+// line once its OnHeld has been called. Where the contract speaks of time, a
+// lower bound is exact but for [Harness.Early], and an upper one has
+// [Harness.Late] to spare.
+package storetest

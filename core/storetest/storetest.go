@@ -1,0 +1,123 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Harness tells the suite how to reach a backend. Only New is needed; what is
+// left out is skipped, or has the default that stands with it.
+type Harness struct {
+	// New opens a store on the backend. Every call stands for a process of its
+	// own; all of them see the same leases. The suite closes what it opened.
+	New func(testing.TB) core.Store
+
+	// NoLedger says that the stores are no core.Ledger.
+	NoLedger bool
+
+	// TTL is for leases that a test lets run out: short, and long enough for
+	// this backend to tell "still held" from "over". 0: 500 ms.
+	TTL time.Duration
+	// Early is how much sooner than promised a lease or record may end: the step
+	// of the backend's clock. 0: 5 ms.
+	Early time.Duration
+	// Late is how much later than due an answer, a wake-up or an end may come,
+	// on a busy machine. 0: 1 s.
+	Late time.Duration
+
+	// Restart has the backend come back without its data.
+	Restart func(testing.TB)
+	// Pause has the backend fall silent, its connections left open; Resume ends
+	// that.
+	Pause, Resume func(testing.TB)
+	// Cut takes the network from one store; Heal gives it back. A store that is
+	// cut off for good stands for a process that was killed.
+	Cut, Heal func(testing.TB, core.Store)
+
+	// Around runs each test, if set. testing/synctest.Test fits, and takes the
+	// waiting out of the tests of a store that does no I/O.
+	Around func(t *testing.T, test func(*testing.T))
+}
+
+// Run tests the store behind h against the contract in [core.Store] and
+// [core.Ledger].
+func Run(t *testing.T, h Harness) {
+	h = h.withDefaults()
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) {
+			if why := c.skipped(h); why != "" {
+				t.Skip(why)
+			}
+			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
+		})
+	}
+}
+
+func (h Harness) withDefaults() Harness {
+	def := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	def(&h.TTL, 500*time.Millisecond)
+	def(&h.Early, 5*time.Millisecond)
+	def(&h.Late, time.Second)
+	if h.Around == nil {
+		h.Around = func(t *testing.T, test func(*testing.T)) { test(t) }
+	}
+	return h
+}
+
+// check is the test of one sentence, or of one side of it.
+type check struct {
+	name   string // the sentence's number, then what is seen when it holds
+	run    func(*scene)
+	needs  need
+	ledger bool // it is about a core.Ledger
+	begin  bool // acquire by Begin
+}
+
+// need is what a check asks of the harness beyond New.
+type need int
+
+const (
+	nothing need = iota
+	restart      // Restart
+	cut          // Cut and Heal
+	silence      // Cut and Heal, or Pause and Resume
+)
+
+// skipped says why the check can't be made, or "".
+func (c check) skipped(h Harness) string {
+	canCut := h.Cut != nil && h.Heal != nil
+	canPause := h.Pause != nil && h.Resume != nil
+	switch {
+	case c.ledger && h.NoLedger:
+		return "not tested: this store keeps no records (Harness.NoLedger)"
+	case c.needs == restart && h.Restart == nil:
+		return "not tested: this backend can't be made to lose its data (no Harness.Restart)"
+	case c.needs == cut && !canCut:
+		return "not tested: one store can't be cut off from this backend (no Harness.Cut and Heal)"
+	case c.needs == silence && !canCut && !canPause:
+		return "not tested: this backend can't be made to fall silent (no Harness.Pause and Resume, or Cut and Heal)"
+	}
+	return ""
+}
+
+// checks lists what Run runs. Those of Acquire come twice: a third sentence of
+// the Ledger's says that all of them hold for Begin.
+func checks() []check {
+	var all []check
+	all = append(all, acquireChecks...)
+	all = append(all, renewChecks...)
+	all = append(all, releaseChecks...)
+	all = append(all, closeChecks...)
+	all = append(all, ledgerChecks...)
+	for _, c := range acquireChecks {
+		c.name, c.ledger, c.begin = "L3 Begin "+c.name, true, true
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// servedInOrder queues requests of several processes in a known order, and has
+// others that do not wait try to slip in.
+func servedInOrder(s *scene) {
+	stores := []core.Store{s.open(), s.open(), s.open()}
+	key := s.key()
+	h := s.lock(stores[0], key, long)
+	var line []*waiter
+	for i := range 9 {
+		line = append(line, s.enqueue(stores[i%3], key, long))
+	}
+	tokens := []uint64{h.Token}
+	for i, w := range line {
+		for _, other := range line[i:] {
+			other.waits()
+		}
+		holder := stores[(i+2)%3] // any process: a release is told by its owner
+		s.mustRelease(holder, h.Grant)
+		s.held(holder, key)
+		h = w.granted(s.Late)
+		tokens = append(tokens, h.Token)
+	}
+	s.rising(tokens)
+}
+
+// servedInOrderAfterExpiry asks all the time, without waiting, for the key of a
+// holder that never releases.
+func servedInOrderAfterExpiry(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	s.lock(a, key, s.TTL)
+	line := []*waiter{s.enqueue(b, key, long), s.enqueue(c, key, long), s.enqueue(a, key, long)}
+	for deadline := time.Now().Add(s.TTL + s.Late); !line[0].await(time.Millisecond); {
+		s.held(c, key)
+		if time.Now().After(deadline) {
+			s.Fatal("the first waiter is not served although the holder's time is over")
+		}
+	}
+	for i, w := range line {
+		h := w.granted(s.Late)
+		for _, other := range line[i+1:] {
+			other.waits()
+		}
+		s.mustRelease(b, h.Grant)
+	}
+}
+
+func skipsGivenUp(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	gone := []*waiter{s.enqueue(a, key, long), s.enqueue(b, key, long)}
+	second := s.enqueue(c, key, long)
+	gone = append(gone, s.enqueue(b, key, long))
+	third := s.enqueue(b, key, long)
+	for _, w := range gone {
+		w.cancel()
+		s.isHeld(w.refused(s.Late), key)
+	}
+	s.mustRelease(a, h.Grant)
+	h = second.granted(s.Late)
+	third.waits()
+	s.mustRelease(c, h.Grant)
+	third.granted(s.Late)
+}
+
+func skipsClosed(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	gone := s.enqueue(b, key, long)
+	next := s.enqueue(c, key, long)
+	if err := b.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	_ = gone.refused(s.Late) // what it says is C1
+	s.mustRelease(a, h.Grant)
+	next.granted(s.Late)
+}
+
+// skipsDead kills the first in line. The others may have to wait until its
+// lease, should it have been given one, is over.
+func skipsDead(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.enqueue(b, key, s.TTL)
+	next := s.enqueue(c, key, long)
+	s.Cut(s.TB, b)
+	defer s.Heal(s.TB, b)
+	s.mustRelease(a, h.Grant)
+	next.granted(s.TTL + s.Late)
+}
+
+func waitEndsHeld(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.lock(a, key, long)
+	cancelled := s.enqueue(b, key, long)
+	ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+	defer cancel()
+	late := s.enqueueUntil(ctx, b, key, long)
+	cancelled.cancel()
+	s.isHeld(cancelled.refused(s.Late), key)
+	s.isHeld(late.refused(s.TTL+s.Late), key)
+}
+
+// waitEndsUnavailable leaves the backend time to be missed.
+func waitEndsUnavailable(s *scene) {
+	for _, q := range s.silences(nil) {
+		a, b := s.open(), s.open()
+		key := s.key()
+		s.lock(a, key, long)
+		q = s.silenceOf(q.how, b)
+		q.during(s, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+			defer cancel()
+			req := s.request(key, long)
+			req.Wait = true
+			_, err := s.acquire(ctx, b, req)
+			s.isUnavailable(err)
+		})
+		s.answers(b)
+	}
+}
