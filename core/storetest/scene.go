@@ -149,6 +149,14 @@ func (s *scene) renew(st core.Store, g core.Grant) error {
 	return errs[0]
 }
 
+// renewWithin renews with the bound that the engine sets: a third of the TTL,
+// here of the short one.
+func (s *scene) renewWithin(st core.Store, g core.Grant) []error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.TTL/3)
+	defer cancel()
+	return st.Renew(ctx, []core.Grant{g})
+}
+
 // held checks that key can't be had without waiting.
 func (s *scene) held(st core.Store, key string) {
 	s.Helper()
@@ -188,6 +196,13 @@ func (s *scene) isLost(err error) {
 	s.Helper()
 	if !errors.Is(err, core.ErrLeaseLost) {
 		s.Fatalf("want an error that matches core.ErrLeaseLost, got %v", err)
+	}
+}
+
+func (s *scene) isClosed(err error) {
+	s.Helper()
+	if !errors.Is(err, core.ErrClosed) {
+		s.Fatalf("want an error that matches core.ErrClosed, got %v", err)
 	}
 }
 
@@ -323,32 +338,43 @@ func (w *waiter) waits() {
 	}
 }
 
-// silenceOf is one way to keep the backend from answering.
-type silenceOf struct {
+// silence is one way to keep the backend from answering a store.
+type silence struct {
 	how        string
-	begin, end func()
+	begin, end func(core.Store)
 }
 
-// silences lists the ways in which the harness can keep the backend from
-// answering st.
-func (s *scene) silences(st core.Store) []silenceOf {
-	var all []silenceOf
+// silences lists the ways this harness has.
+func (s *scene) silences() []silence {
+	var all []silence
 	if s.Pause != nil && s.Resume != nil {
-		all = append(all, silenceOf{"paused", func() { s.Pause(s.TB) }, func() { s.Resume(s.TB) }})
+		all = append(all, silence{
+			"paused",
+			func(core.Store) { s.Pause(s.TB) },
+			func(core.Store) { s.Resume(s.TB) },
+		})
 	}
 	if s.Cut != nil && s.Heal != nil {
-		all = append(all, silenceOf{"cut off", func() { s.Cut(s.TB, st) }, func() { s.Heal(s.TB, st) }})
+		all = append(all, silence{
+			"cut off",
+			func(st core.Store) { s.Cut(s.TB, st) },
+			func(st core.Store) { s.Heal(s.TB, st) },
+		})
 	}
 	return all
 }
 
-// during plays act while the backend is silent.
-func (q silenceOf) during(s *scene, act func()) {
+// during acts while st hears nothing from the backend, and then waits until it
+// does again.
+func (s *scene) during(q silence, st core.Store, act func()) {
 	s.Helper()
-	s.Logf("backend %s", q.how)
-	q.begin()
-	defer q.end()
-	act()
+	s.Logf("the backend is %s", q.how)
+	func() {
+		q.begin(st)
+		defer q.end(st) // also when act ends the test
+		act()
+	}()
+	s.answers(st)
 }
 
 // answers waits until st reaches the backend again.

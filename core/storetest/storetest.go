@@ -83,10 +83,10 @@ type check struct {
 type need int
 
 const (
-	nothing need = iota
-	restart      // Restart
-	cut          // Cut and Heal
-	silence      // Cut and Heal, or Pause and Resume
+	nothing   need = iota
+	toRestart      // Restart
+	toCut          // Cut and Heal
+	toSilence      // Pause and Resume, or Cut and Heal
 )
 
 // skipped says why the check can't be made, or "".
@@ -96,11 +96,11 @@ func (c check) skipped(h Harness) string {
 	switch {
 	case c.ledger && h.NoLedger:
 		return "not tested: this store keeps no records (Harness.NoLedger)"
-	case c.needs == restart && h.Restart == nil:
+	case c.needs == toRestart && h.Restart == nil:
 		return "not tested: this backend can't be made to lose its data (no Harness.Restart)"
-	case c.needs == cut && !canCut:
+	case c.needs == toCut && !canCut:
 		return "not tested: one store can't be cut off from this backend (no Harness.Cut and Heal)"
-	case c.needs == silence && !canCut && !canPause:
+	case c.needs == toSilence && !canCut && !canPause:
 		return "not tested: this backend can't be made to fall silent (no Harness.Pause and Resume, or Cut and Heal)"
 	}
 	return ""

@@ -113,21 +113,15 @@ func waitEndsHeld(s *scene) {
 	s.isHeld(late.refused(s.TTL+s.Late), key)
 }
 
-// waitEndsUnavailable leaves the backend time to be missed.
+// waitEndsUnavailable has the backend fall silent behind the back of a waiter.
 func waitEndsUnavailable(s *scene) {
-	for _, q := range s.silences(nil) {
+	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
 		key := s.key()
 		s.lock(a, key, long)
-		q = s.silenceOf(q.how, b)
-		q.during(s, func() {
-			ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
-			defer cancel()
-			req := s.request(key, long)
-			req.Wait = true
-			_, err := s.acquire(ctx, b, req)
-			s.isUnavailable(err)
-		})
-		s.answers(b)
+		ctx, cancel := context.WithTimeout(s.ctx, 2*s.TTL)
+		defer cancel()
+		w := s.enqueueUntil(ctx, b, key, long)
+		s.during(q, b, func() { s.isUnavailable(w.refused(2*s.TTL + s.Late)) })
 	}
 }

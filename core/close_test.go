@@ -1,0 +1,131 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+func open(t *testing.T, store core.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng
+}
+
+func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := open(t, spy)
+		holder := mustAcquire(t, eng, "k")
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_, err := eng.Acquire(context.Background(), "k")
+				wantOnly(t, err, core.ErrClosed)
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		time.AfterFunc(5*time.Second, func() { mustRelease(t, holder) })
+		all.Go(func() { shut(t, eng) })
+		synctest.Wait()
+		if holder.Err() != nil {
+			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
+		}
+		_, err := eng.Acquire(context.Background(), "free")
+		wantOnly(t, err, core.ErrClosed)
+		shut(t, eng) // a second one waits for the first
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		all.Wait()
+		if spy.closed != 1 {
+			t.Errorf("store closed %d times", spy.closed)
+		}
+		wantOnly(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }), core.ErrClosed)
+	})
+}
+
+func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := open(t, spy)
+		var leases []*core.Lease
+		for _, k := range []string{"a", "b", "c"} {
+			leases = append(leases, mustAcquire(t, eng, k))
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		err := eng.Close(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+		for _, l := range leases {
+			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost, core.ErrClosed)
+			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
+		}
+		if len(spy.released) != 3 {
+			t.Errorf("%d leases given back to the store", len(spy.released))
+		}
+		if again := eng.Close(context.Background()); again != err {
+			t.Errorf("a second Close says %v", again)
+		}
+	})
+}
+
+// Closing while the store does not answer ends too.
+func TestCloseDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := open(t, spy, core.WithReleaseTimeout(time.Second))
+		for i := range 100 {
+			mustAcquire(t, eng, string(rune('a'+i%26))+string(rune('a'+i/26)))
+		}
+		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
+		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			_, err := eng.Acquire(context.Background(), "new")
+			wantOnly(t, err, core.ErrClosed)
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		began := time.Now()
+		if err := eng.Close(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Close: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+		asking.Wait()
+	})
+}
+
+// A grant that arrives while the engine closes is given back, and Close waits
+// for that.
+func TestGrantDuringClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &lateStore{spy: newSpy(), by: time.Second}
+		eng := open(t, late)
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			_, err := eng.Acquire(context.Background(), "k")
+			wantOnly(t, err, core.ErrClosed)
+		})
+		synctest.Wait()
+		shut(t, eng)
+		asking.Wait()
+		if len(late.released) != 1 {
+			t.Errorf("%d given back", len(late.released))
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func ExampleEngine_Do() {
+	eng, err := core.New(memstore.New(), core.WithTTL(10*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer eng.Close(context.Background())
+
+	err = eng.Do(context.Background(), "user:status:42", func(ctx context.Context) error {
+		lease, _ := core.LeaseFrom(ctx)
+		fmt.Println("one at a time for", lease.Key())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// one at a time for user:status:42
+	// <nil>
+}
+
+func ExampleEngine_Acquire() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	lease, err := eng.Acquire(ctx, "group:op:7", core.WithMaxWait(2*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	// Work under lease.Context(), and hand lease.Token() to the resource.
+	fmt.Println(lease.Key(), lease.Token() > 0, lease.Context().Err())
+	// Output: group:op:7 true <nil>
+}
+
+func ExampleEngine_TryAcquire() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	first, _ := eng.TryAcquire(ctx, "nightly-report")
+	defer first.Release(ctx)
+	_, err := eng.TryAcquire(ctx, "nightly-report")
+
+	var held *core.HeldError
+	if errors.As(err, &held) {
+		holder, _ := core.ParseOwner(held.Holder)
+		fmt.Println(errors.Is(err, core.ErrHeld), holder.PID > 0)
+	}
+	// Output: true true
+}
+
+func ExampleEngine_Once() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	// Two gateways deliver the same message.
+	for range 2 {
+		out, err := eng.Once(ctx, "msg:8f2c", func(context.Context) ([]byte, error) {
+			fmt.Println("processing")
+			return []byte("stored as 17"), nil
+		}, core.WithRetention(24*time.Hour))
+		fmt.Println(out.Duplicate, string(out.Result), err)
+	}
+	// Output:
+	// processing
+	// false stored as 17 <nil>
+	// true stored as 17 <nil>
+}

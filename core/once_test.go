@@ -1,0 +1,240 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// counted returns a function that gives result and counts its runs.
+func counted(result string, runs *int) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		*runs++
+		return []byte(result), nil
+	}
+}
+
+func TestOnceReplays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		runs := 0
+		for i := range 3 {
+			out, err := eng.Once(context.Background(), "k", counted("first", &runs), core.WithRetention(time.Hour))
+			if err != nil || string(out.Result) != "first" || out.Duplicate != (i > 0) {
+				t.Errorf("call %d: %+v, %v", i, out, err)
+			}
+		}
+		if runs != 1 {
+			t.Errorf("%d runs", runs)
+		}
+		isFree(t, eng, "k")
+		time.Sleep(time.Hour)
+		if out, err := eng.Once(context.Background(), "k", counted("second", &runs)); err != nil || out.Duplicate || runs != 2 {
+			t.Errorf("after the retention: %+v, %v", out, err)
+		}
+	})
+}
+
+func TestOnceTwinWaitsOrIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		runs := 0
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+				runs++
+				time.Sleep(5 * time.Second)
+				return []byte("r"), nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		_, err := eng.Once(context.Background(), "k", counted("", &runs), core.WithFailFast())
+		wantOnly(t, err, core.ErrHeld)
+		_, err = eng.Once(context.Background(), "k", counted("", &runs), core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+		for range 10 {
+			all.Go(func() {
+				began := time.Now()
+				out, err := eng.Once(context.Background(), "k", counted("", &runs))
+				if err != nil || !out.Duplicate || string(out.Result) != "r" {
+					t.Errorf("twin: %+v, %v", out, err)
+				}
+				if took := time.Since(began); took != 4*time.Second {
+					t.Errorf("a twin waited %v", took)
+				}
+			})
+		}
+		all.Wait()
+		if runs != 1 {
+			t.Errorf("%d runs", runs)
+		}
+	})
+}
+
+// Marked only after success: a failed message must be processed on redelivery.
+// (Watermill's deduplicator marks before.)
+func TestOnceForgetsAFailedRun(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	runs := 0
+	_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { runs++; return []byte("x"), errHandler })
+	if err != errHandler {
+		t.Errorf("error %v", err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { runs++; panic("boom") })
+	}()
+	out, err := eng.Once(context.Background(), "k", counted("ok", &runs))
+	if err != nil || out.Duplicate || runs != 3 {
+		t.Errorf("%+v, %v after %d runs", out, err, runs)
+	}
+}
+
+func TestOnceFingerprint(t *testing.T) {
+	a, b := core.WithFingerprint([]byte("a")), core.WithFingerprint([]byte("b"))
+	for name, tc := range map[string]struct {
+		first, second []core.CallOption
+		mismatch      bool
+	}{
+		"same":                {[]core.CallOption{a}, []core.CallOption{a}, false},
+		"other":               {[]core.CallOption{a}, []core.CallOption{b}, true},
+		"none stored":         {nil, []core.CallOption{b}, false},
+		"none given":          {[]core.CallOption{a}, nil, false},
+		"any content, before": {[]core.CallOption{a}, []core.CallOption{core.WithoutFingerprint(), b}, false},
+		"any content, after":  {[]core.CallOption{a}, []core.CallOption{b, core.WithoutFingerprint()}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eng := newEngine(t, memstore.New())
+			runs := 0
+			if _, err := eng.Once(context.Background(), "k", counted("r", &runs), tc.first...); err != nil {
+				t.Fatal(err)
+			}
+			out, err := eng.Once(context.Background(), "k", counted("r", &runs), tc.second...)
+			if tc.mismatch {
+				wantOnly(t, err, core.ErrFingerprintMismatch)
+				if out.Result != nil {
+					t.Error("the answer to something else was given away")
+				}
+			} else if err != nil || !out.Duplicate {
+				t.Errorf("%+v, %v", out, err)
+			}
+			if runs != 1 {
+				t.Errorf("%d runs", runs)
+			}
+		})
+	}
+}
+
+func TestOnceResultLimit(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	result := func(n int) func(context.Context) ([]byte, error) {
+		return func(context.Context) ([]byte, error) { return make([]byte, n), nil }
+	}
+	ctx := context.Background()
+	_, err := eng.Once(ctx, "k", result(core.DefaultResultLimit+1))
+	wantOnly(t, err, core.ErrResultTooLarge)
+	for _, want := range []string{"65537 bytes", "limit of 65536", "nothing was stored"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if out, err := eng.Once(ctx, "k", result(core.DefaultResultLimit)); err != nil || out.Duplicate {
+		t.Errorf("at the limit, after one over it: %v, %v", out.Duplicate, err)
+	}
+	_, err = eng.Once(ctx, "none", result(1), core.WithResultLimit(0))
+	wantOnly(t, err, core.ErrResultTooLarge)
+	if _, err := eng.Once(ctx, "none", result(0), core.WithResultLimit(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A record that can't be written is tried again while the lease is good, and
+// then the caller learns that it is uncertain.
+func TestOnceCompletesAcrossABlip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		start := time.Now()
+		spy.onRecord = func(context.Context, core.Grant) error {
+			if time.Since(start) < time.Second {
+				return errDown
+			}
+			return nil
+		}
+		runs := 0
+		if _, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil || !out.Duplicate {
+			t.Errorf("%+v, %v", out, err)
+		}
+		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		began := time.Now()
+		out, err := eng.Once(context.Background(), "other", counted("r", &runs))
+		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+		if string(out.Result) != "r" || out.Duplicate {
+			t.Errorf("the function succeeded, the outcome says %+v", out)
+		}
+		if took := time.Since(began); took > core.DefaultReleaseTimeout {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestOnceReportsALoss(t *testing.T) {
+	for name, own := range map[string]error{"success": nil, "an error": errHandler} {
+		t.Run(name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			runs := 0
+			_, err := eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
+				l, _ := core.LeaseFrom(ctx)
+				breakLock(t, spy, l)
+				return nil, own
+			})
+			wantOnly(t, err, core.ErrLeaseLost)
+			if own != nil && !errors.Is(err, own) {
+				t.Errorf("%v hides the function's error", err)
+			}
+			if out, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil || out.Duplicate {
+				t.Errorf("a run whose lease was lost is on record: %+v, %v", out, err)
+			}
+		})
+	}
+}
+
+func TestOnceAndAcquireExcludeEachOther(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	l := mustAcquire(t, eng, "k")
+	runs := 0
+	_, err := eng.Once(context.Background(), "k", counted("", &runs), core.WithFailFast())
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, l)
+}
+
+func TestOnceNeedsALedger(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, plain{spy})
+	wantOnly(t, eng.SupportsOnce(), errors.ErrUnsupported)
+	_, err := eng.Once(context.Background(), "k", nil)
+	wantOnly(t, err, errors.ErrUnsupported)
+	if err := newEngine(t, memstore.New()).SupportsOnce(); err != nil {
+		t.Error(err)
+	}
+	if _, err := eng.Once(context.Background(), "k", nil, core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// plain is a store without a ledger.
+type plain struct{ core.Store }

@@ -1,0 +1,120 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// leavesNothing looks for what refused requests and ended waits left in line.
+func leavesNothing(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.held(b, key)
+	w := s.enqueue(b, key, long)
+	w.cancel()
+	_ = w.refused(s.Late)
+	ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+	defer cancel()
+	_ = s.enqueueUntil(ctx, b, key, long).refused(s.TTL + s.Late)
+	s.mustRelease(a, h.Grant)
+	s.lock(c, key, long)
+}
+
+// leavesNothingInRace releases the key at the moment the only waiter gives up:
+// it gets the grant, or nobody has the key.
+func leavesNothingInRace(s *scene) {
+	a, b := s.open(), s.open()
+	for range 20 {
+		key := s.key()
+		h := s.lock(a, key, long)
+		w := s.enqueue(b, key, s.TTL)
+		go w.cancel()
+		s.mustRelease(a, h.Grant)
+		if !w.await(s.Late) {
+			s.Fatal("a cancelled wait does not end")
+		}
+		if w.err == nil {
+			s.mustRelease(b, w.grant)
+		}
+		s.freed(a, key, time.Now().Add(s.TTL+s.Late))
+	}
+}
+
+// leavesNothingInOutage: the request may have arrived and its answer not.
+func leavesNothingInOutage(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		key := s.key()
+		var ended time.Time
+		s.during(q, b, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
+			defer cancel()
+			_, err := s.acquire(ctx, b, s.request(key, s.TTL))
+			s.isUnavailable(err)
+		})
+		ended = time.Now() // a paused backend reads what it was sent only now
+		s.freed(a, key, ended.Add(s.TTL+s.Late))
+	}
+}
+
+// outage asks for a key that is free, for one that is held and for one that is
+// worth a wait.
+func outage(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		free, held := s.key(), s.key()
+		s.lock(a, held, long)
+		s.held(b, held) // b knows
+		s.during(q, b, func() {
+			for _, wait := range []bool{false, true} {
+				for _, key := range []string{free, held} {
+					req := s.request(key, s.TTL)
+					req.Wait = wait
+					ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+					called := time.Now()
+					_, err := s.acquire(ctx, b, req)
+					cancel()
+					s.isUnavailable(err)
+					if over := time.Since(called) - s.TTL; over > s.Late {
+						s.Errorf("the error came %v after the context's end", over)
+					}
+				}
+			}
+		})
+	}
+}
+
+var closeChecks = []check{
+	{name: "C1 Close ends waits with ErrClosed", run: closeEndsWaits},
+	{name: "C2 Close releases no lease", run: closeReleasesNothing},
+}
+
+func closeEndsWaits(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	s.lock(a, key, long)
+	ended := []*waiter{s.enqueue(b, key, long), s.enqueue(b, key, long)}
+	stays := s.enqueue(c, key, long)
+	if err := b.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	for _, w := range ended {
+		s.isClosed(w.refused(s.Late))
+	}
+	stays.waits()
+}
+
+func closeReleasesNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	if err := a.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	s.held(b, key)
+	s.mustRenew(b, h.Grant)
+}
+

@@ -1,0 +1,234 @@
+package storetest
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var ledgerChecks = []check{
+	{name: "L1 a record is returned, without a lease", run: recordReturned},
+	{name: "L1 lookup and claim are one step", run: recordAtomic},
+	{name: "L2 waiters get the record", run: recordServesWaiters},
+	{name: "L2 waiters get the lease when there is no record", run: abandonServesWaiters},
+	{name: "L4 a lost lease stores nothing", run: lostStoresNothing},
+	{name: "L5 Complete is idempotent by owner", run: completeIdempotent},
+	{name: "L6 a record lasts its retention", run: recordLasts},
+	{name: "L7 records come back byte for byte", run: recordExact},
+}
+
+func init() {
+	for i := range ledgerChecks {
+		ledgerChecks[i].ledger, ledgerChecks[i].begin = true, true
+	}
+}
+
+// begin asks without waiting for the record of key, or its lease.
+func (s *scene) beginOnce(st core.Store, key string) (core.Grant, *core.Record) {
+	s.Helper()
+	g, rec, err := s.asLedger(st).Begin(s.ctx, s.request(key, long))
+	if err != nil {
+		s.Fatalf("Begin: %v", err)
+	}
+	return g, rec
+}
+
+// recorded checks that key's execution is on record.
+func (s *scene) recorded(st core.Store, key string, want core.Record) {
+	s.Helper()
+	g, rec := s.beginOnce(st, key)
+	s.isRecord(g, rec, want)
+}
+
+func (s *scene) isRecord(g core.Grant, rec *core.Record, want core.Record) {
+	s.Helper()
+	switch {
+	case rec == nil:
+		s.Fatalf("no record where one is in force; the grant is %+v", g)
+	case !bytes.Equal(rec.Result, want.Result) || !bytes.Equal(rec.Fingerprint, want.Fingerprint):
+		s.Fatalf("the record is %.80q, want %.80q", rec, want)
+	case g.Owner != "" || g.Claims != nil || g.TTL != 0 || g.Token != 0 || !g.Since.IsZero():
+		s.Fatalf("a grant came with the record: %+v", g)
+	}
+}
+
+// complete finishes the execution that h stands for.
+func (s *scene) complete(st core.Store, g core.Grant, rec core.Record, retention time.Duration) {
+	s.Helper()
+	if err := s.asLedger(st).Complete(s.ctx, g, rec, retention); err != nil {
+		s.Fatalf("Complete of a lease in force: %v", err)
+	}
+}
+
+var someRecord = core.Record{Fingerprint: []byte("digest"), Result: []byte("result")}
+
+func recordReturned(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.held(b, key)
+	s.complete(a, h.Grant, someRecord, long)
+	for _, st := range []core.Store{b, a, b} {
+		s.recorded(st, key, someRecord)
+	}
+	s.isLost(a.Release(s.ctx, h.Grant)) // Complete did
+}
+
+// recordAtomic has many ask for the same few executions at once: each must
+// happen once.
+func recordAtomic(s *scene) {
+	const processes, goroutines, keys = 3, 3, 10
+	var runs [keys]atomic.Int64
+	var all sync.WaitGroup
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = s.key()
+	}
+	for range processes {
+		st := s.open()
+		l := s.asLedger(st)
+		for range goroutines {
+			all.Go(func() {
+				for i, key := range names {
+					req := s.request(key, long)
+					req.Wait = true
+					g, rec, err := l.Begin(s.ctx, req)
+					if err != nil {
+						s.Errorf("Begin: %v", err)
+						return
+					}
+					if rec != nil {
+						continue
+					}
+					runs[i].Add(1)
+					if err := l.Complete(s.ctx, g, someRecord, long); err != nil {
+						s.Errorf("Complete: %v", err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	for i := range runs {
+		if n := runs[i].Load(); n != 1 {
+			s.Errorf("execution %d was begun %d times", i, n)
+		}
+	}
+}
+
+// enqueueBegin has a new owner wait for key's record or lease.
+func (s *scene) enqueueBegin(st core.Store, key string) *waiter {
+	s.Helper()
+	return s.wait(s.ctx, s.request(key, long), s.asLedger(st).Begin)
+}
+
+func recordServesWaiters(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	line := []*waiter{s.enqueueBegin(b, key), s.enqueueBegin(c, key), s.enqueueBegin(b, key), s.enqueueBegin(a, key)}
+	s.complete(a, h.Grant, someRecord, long)
+	for _, w := range line {
+		g := w.granted(s.Late)
+		s.isRecord(g.Grant, w.rec, someRecord)
+	}
+}
+
+func abandonServesWaiters(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	first, second := s.enqueueBegin(b, key), s.enqueueBegin(c, key)
+	s.mustRelease(a, h.Grant)
+	h = first.granted(s.Late)
+	if first.rec != nil {
+		s.Fatalf("a record of an execution that was given up: %+v", first.rec)
+	}
+	second.waits()
+	s.complete(b, h.Grant, someRecord, long)
+	g := second.granted(s.Late)
+	s.isRecord(g.Grant, second.rec, someRecord)
+}
+
+func lostStoresNothing(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	expired := s.lock(a, key, s.TTL)
+	time.Sleep(time.Until(expired.returned.Add(s.TTL + s.Late)))
+	s.isLost(s.asLedger(a).Complete(s.ctx, expired.Grant, someRecord, long))
+	taken := s.lock(b, key, long)
+	for _, g := range s.imposters(taken.Grant, expired.Owner) {
+		s.isLost(s.asLedger(a).Complete(s.ctx, g, someRecord, long))
+		s.held(c, key)
+	}
+	s.mustRelease(b, taken.Grant)
+	s.lock(c, key, long) // fails if there is a record
+}
+
+func completeIdempotent(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	for range 3 {
+		s.complete(a, h.Grant, someRecord, long)
+	}
+	s.recorded(b, key, someRecord)
+	other := core.Record{Result: []byte("another's")}
+	for _, g := range s.imposters(h.Grant, s.owner()) {
+		s.isLost(s.asLedger(b).Complete(s.ctx, g, other, long))
+	}
+	s.recorded(b, key, someRecord)
+}
+
+// recordLasts tries retentions shorter and longer than the lease.
+func recordLasts(s *scene) {
+	for _, ttl := range []time.Duration{s.TTL / 2, long} {
+		a, b := s.open(), s.open()
+		key := s.key()
+		h := s.lock(a, key, ttl)
+		called := time.Now()
+		s.complete(a, h.Grant, someRecord, s.TTL)
+		returned := time.Now()
+		var ended time.Time
+		for {
+			_, rec := s.beginOnce(b, key)
+			if ended = time.Now(); rec == nil {
+				break
+			}
+			if ended.After(returned.Add(s.TTL + 2*s.Late)) {
+				s.Fatal("the record stays")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		s.lasted("the record", s.TTL, called, returned, ended)
+	}
+}
+
+func recordExact(s *scene) {
+	a, b := s.open(), s.open()
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for _, rec := range []core.Record{
+		{},
+		{Result: []byte{}, Fingerprint: []byte{}},
+		{Result: every, Fingerprint: every},
+		{Result: []byte{0}, Fingerprint: []byte("\xff\xfe")},
+		{Result: []byte("9007199254740993"), Fingerprint: []byte("1e3")},
+		{Result: []byte(" \r\n:,{}\"'\x00 "), Fingerprint: []byte(":")},
+		{Result: bytes.Repeat(every, 256)},
+	} {
+		key := s.key()
+		s.complete(a, s.lock(a, key, long).Grant, rec, long)
+		s.recorded(b, key, rec)
+		if _, got := s.beginOnce(a, key); got != nil && len(got.Result) > 0 {
+			got.Result[0]++ // the caller's copy, not what is on record
+		}
+		s.recorded(a, key, rec)
+	}
+}
+

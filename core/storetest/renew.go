@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var renewChecks = []check{
+	{name: "N1 a renewal gives a full TTL", run: renewalExtends},
+	{name: "N1 one error per grant, in order", run: renewalAnswersEach},
+	{name: "N2 lost means lost", run: renewalTellsLoss},
+	{name: "N2 an outage is no loss", run: renewalOutage, needs: toSilence},
+	{name: "N2 lost with the backend's data", run: renewalAfterDataLoss, needs: toRestart},
+	{name: "N3 a renewal brings nothing back", run: renewalRevivesNothing},
+	{name: "N3 a renewal touches no other owner's lease", run: renewalKeepsOff},
+	{name: "N4 failures do not spread", run: renewalIsolates},
+}
+
+// renewalExtends keeps a lease for twice its TTL, then lets go.
+func renewalExtends(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	w := s.enqueue(b, key, long)
+	var called, returned time.Time
+	for range 4 {
+		time.Sleep(s.TTL / 2)
+		w.waits()
+		called = time.Now()
+		s.mustRenew(a, h.Grant)
+		returned = time.Now()
+	}
+	next := w.granted(s.TTL + 2*s.Late)
+	s.lasted("the renewed lease", s.TTL, called, returned, next.returned)
+}
+
+func renewalAnswersEach(s *scene) {
+	st := s.open()
+	if errs := st.Renew(s.ctx, nil); len(errs) != 0 {
+		s.Errorf("Renew of nothing returned %v", errs)
+	}
+	const n = 100
+	var grants []core.Grant
+	for range n {
+		grants = append(grants, s.lock(st, s.key(), long).Grant)
+	}
+	for i := 0; i < n; i += 3 {
+		s.mustRelease(st, grants[i])
+	}
+	s.renewsAllBut(st, grants, func(i int) bool { return i%3 == 0 })
+}
+
+// renewsAllBut renews grants in one call; those that lost says must come back
+// as lost, the others renewed.
+func (s *scene) renewsAllBut(st core.Store, grants []core.Grant, lost func(int) bool) {
+	s.Helper()
+	errs := st.Renew(s.ctx, grants)
+	if len(errs) != len(grants) {
+		s.Fatalf("Renew of %d grants returned %d errors", len(grants), len(errs))
+	}
+	for i, err := range errs {
+		switch {
+		case lost(i) && !errors.Is(err, core.ErrLeaseLost):
+			s.Errorf("grant %d is lost, Renew says: %v", i, err)
+		case !lost(i) && err != nil:
+			s.Errorf("grant %d is in force, Renew says: %v", i, err)
+		}
+	}
+}
+
+func renewalTellsLoss(s *scene) {
+	a, b := s.open(), s.open()
+	released := s.lock(a, s.key(), long)
+	s.mustRelease(a, released.Grant)
+	s.isLost(s.renew(a, released.Grant))
+
+	key := s.key()
+	expired := s.lock(a, key, s.TTL)
+	taken := s.freed(b, key, expired.returned.Add(s.TTL+s.Late))
+	s.isLost(s.renew(a, expired.Grant))
+	s.mustRelease(b, taken.Grant)
+	s.isLost(s.renew(a, expired.Grant))
+
+	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(s.key())}, TTL: long, Token: 1}
+	s.isLost(s.renew(a, never))
+}
+
+func renewalOutage(s *scene) {
+	for _, q := range s.silences() {
+		st := s.open()
+		h := s.lock(st, s.key(), long)
+		s.during(q, st, func() {
+			errs := s.renewWithin(st, h.Grant)
+			switch {
+			case len(errs) != 1 || errs[0] == nil:
+				s.Errorf("Renew of one grant got %v from a backend that does not answer", errs)
+			case errors.Is(errs[0], core.ErrLeaseLost):
+				s.Errorf("an outage looks like a loss: %v", errs[0])
+			}
+		})
+		s.mustRenew(st, h.Grant)
+	}
+}
+
+func renewalAfterDataLoss(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.Restart(s.TB)
+	s.answers(a)
+	s.answers(b)
+	s.isLost(s.renew(a, h.Grant))
+	s.lock(b, key, long)
+}
+
+func renewalRevivesNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	time.Sleep(time.Until(h.returned.Add(s.TTL + s.Late)))
+	s.isLost(s.renew(a, h.Grant))
+	s.lock(b, key, long)
+}
+
+// renewalKeepsOff sends renewals by those who do not have the key: the one who
+// had it before, and owners whose names are much alike.
+func renewalKeepsOff(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	old := s.lock(a, key, s.TTL)
+	_ = s.freed(b, key, old.returned.Add(s.TTL+s.Late))
+	key = s.key()
+	h := s.lock(b, key, s.TTL)
+	w := s.enqueue(c, key, long)
+	time.Sleep(s.TTL / 2)
+	for _, g := range s.imposters(h.Grant, old.Owner) {
+		s.isLost(s.renew(a, g))
+	}
+	next := w.granted(s.TTL + 2*s.Late)
+	s.lasted("the lease others tried to renew", s.TTL, h.called, h.returned, next.returned)
+}
+
+// imposters returns grants of h's key under names that are not its owner's.
+func (s *scene) imposters(h core.Grant, other string) []core.Grant {
+	var all []core.Grant
+	for _, owner := range []string{
+		other, h.Owner[:len(h.Owner)-1], h.Owner[1:], h.Owner + "0", h.Owner + "/", "0" + h.Owner, s.owner(),
+	} {
+		g := h
+		g.Owner = owner
+		all = append(all, g)
+	}
+	return all
+}
+
+func renewalIsolates(s *scene) {
+	a, b := s.open(), s.open()
+	lostKey, tailKey := s.key(), s.key()
+	gone := s.lock(a, lostKey, s.TTL)
+	taken := s.freed(b, lostKey, gone.returned.Add(s.TTL+s.Late))
+	h1, h2 := s.lock(a, s.key(), s.TTL), s.lock(a, tailKey, s.TTL)
+	w := s.enqueue(b, tailKey, long)
+	time.Sleep(s.TTL / 2)
+	called := time.Now()
+	s.renewsAllBut(a, []core.Grant{h1.Grant, gone.Grant, h2.Grant}, func(i int) bool { return i == 1 })
+	returned := time.Now()
+	s.lasted("the lease renewed next to a lost one", s.TTL, called, returned, w.granted(s.TTL+2*s.Late).returned)
+	s.mustRenew(b, taken.Grant)
+}

@@ -1,0 +1,341 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// start is when a bubble's clock begins; offsets are counted from it.
+func since(start time.Time, at []time.Time) (out []time.Duration) {
+	for _, t := range at {
+		out = append(out, t.Sub(start))
+	}
+	return out
+}
+
+func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		start := time.Now()
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(95 * time.Second)
+		if l.Err() != nil || l.Context().Err() != nil {
+			t.Errorf("lost: %v", l.Err())
+		}
+		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld)
+		mustRelease(t, l)
+		got := since(start, spy.renewedAt)
+		if len(got) != 9 {
+			t.Fatalf("%d renewals in 95s: %v", len(got), got)
+		}
+		for i, at := range got {
+			if want := time.Duration(i+1) * 10 * time.Second; at != want {
+				t.Errorf("renewal %d at %v, want %v", i, at, want)
+			}
+		}
+	})
+}
+
+func TestNoRenewalAfterRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		time.Sleep(time.Hour)
+		if n := spy.renewals(); n != 0 {
+			t.Errorf("%d renewals of a released lease", n)
+		}
+	})
+}
+
+// Leases that are due at about the same time leave in one call, and the
+// goroutines do not multiply.
+func TestRenewalsAreBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		mustRelease(t, mustAcquire(t, eng, "warm up"))
+		before := runtime.NumGoroutine()
+		const n = 1000
+		var leases []*core.Lease
+		for i := range n {
+			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(60 * time.Second)
+		if now := runtime.NumGoroutine(); now > before+5 { // 5: what the runtime and the test itself may do
+			t.Errorf("%d goroutines with %d leases, %d before", now, n, before)
+		}
+		if got := spy.renewals(); got > 12 {
+			t.Errorf("%d calls for about 6 rounds of %d leases", got, n)
+		}
+		for _, l := range leases {
+			mustRelease(t, l)
+		}
+	})
+}
+
+// One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
+func TestRenewalFailuresAreIsolated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		spy.onRenew = func(_ context.Context, g core.Grant) error {
+			switch g.Claims[0].Key {
+			case "taken":
+				return &core.LeaseLostError{Key: "taken", Reason: core.LossTaken}
+			case "failing":
+				return errDown
+			}
+			return nil
+		}
+		taken, failing, good := mustAcquire(t, eng, "taken"), mustAcquire(t, eng, "failing"), mustAcquire(t, eng, "good")
+		time.Sleep(11 * time.Second)
+		if reason(taken) != core.LossTaken {
+			t.Errorf("a definite no is a loss at once: %v", taken.Err())
+		}
+		if failing.Err() != nil {
+			t.Errorf("an error within the TTL is no loss yet: %v", failing.Err())
+		}
+		time.Sleep(time.Minute)
+		if reason(failing) != core.LossExpired {
+			t.Errorf("failing: %v", failing.Err())
+		}
+		if good.Err() != nil {
+			t.Errorf("good: %v", good.Err())
+		}
+		mustRelease(t, good)
+		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// reason says how the lease's context came to its end.
+func reason(l *core.Lease) core.LossReason {
+	var lost *core.LeaseLostError
+	if l.Context().Err() == nil || !errors.As(context.Cause(l.Context()), &lost) {
+		return ""
+	}
+	return lost.Reason
+}
+
+// One renewal that fails does not end renewal. (redisson#3194)
+func TestFailedRenewalIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		start := time.Now()
+		spy.onRenew = func(context.Context, core.Grant) error {
+			if time.Since(start) < 25*time.Second {
+				return errDown
+			}
+			return nil
+		}
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(40 * time.Second)
+		if l.Err() != nil {
+			t.Errorf("lost: %v", l.Err())
+		}
+		got := since(start, spy.renewedAt)
+		if len(got) < 5 || len(got) > 8 || got[1]-got[0] != 3*time.Second {
+			t.Errorf("tried at %v", got)
+		}
+		mustRelease(t, l)
+	})
+}
+
+// With a store that does not answer, the holder's time is over before the
+// store's is. The last good renewal counts from before it was sent.
+func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
+	for name, hang := range map[string]bool{"renewals fail": false, "renewals hang": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const ttl = 10 * time.Second
+				spy := newSpy()
+				eng := newEngine(t, spy, core.WithTTL(ttl))
+				spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+					if hang {
+						<-ctx.Done()
+					}
+					return errDown
+				}
+				start := time.Now()
+				l := mustAcquire(t, eng, "k")
+				<-l.Context().Done()
+				if got, want := time.Since(start), ttl-core.Margin(ttl); got != want {
+					t.Errorf("context ended after %v, want %v", got, want)
+				}
+				if reason(l) != core.LossExpired {
+					t.Errorf("cause %v", context.Cause(l.Context()))
+				}
+				next := mustAcquire(t, eng, "k") // the store's own clock frees it
+				if got := time.Since(start); got < ttl {
+					t.Errorf("next one let in after %v", got)
+				}
+				mustRelease(t, next)
+				wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			})
+		})
+	}
+}
+
+// A hanging renewal of one lease does not keep the others from being renewed
+// or declared lost in time.
+func TestHangingRenewalHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithMaxHold(0))
+		spy.onRenew = func(ctx context.Context, g core.Grant) error {
+			if g.Claims[0].Key == "hangs" {
+				<-ctx.Done()
+				return errDown
+			}
+			return nil
+		}
+		hangs := mustAcquire(t, eng, "hangs", core.WithTTL(time.Hour))
+		short := mustAcquire(t, eng, "short", core.WithTTL(time.Second))
+		time.Sleep(30 * time.Minute)
+		if short.Err() != nil {
+			t.Errorf("short: %v", short.Err())
+		}
+		mustRelease(t, short)
+		mustRelease(t, hangs)
+	})
+}
+
+// A store that answers for fewer leases than it was asked about has not said
+// that the others are lost, nor that they are good.
+func TestMissingAnswersAreNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, mute{newSpy()}, core.WithTTL(10*time.Second))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(5 * time.Second)
+		if l.Err() != nil {
+			t.Errorf("lost too early: %v", l.Err())
+		}
+		time.Sleep(5 * time.Second)
+		if reason(l) != core.LossExpired {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		_ = l.Release(context.Background())
+	})
+}
+
+// mute never answers a renewal.
+type mute struct{ *spy }
+
+func (mute) Renew(context.Context, []core.Grant) []error { return nil }
+
+func TestMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second))
+		start := time.Now()
+		l := mustAcquire(t, eng, "k")
+		<-l.Context().Done()
+		if got := time.Since(start); got != 10*time.Second {
+			t.Errorf("ended after %v", got)
+		}
+		if reason(l) != core.LossMaxHold {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld) // the rest of the TTL is for stopping
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		isFree(t, eng, "k") // and a handler that stops frees it at once
+
+		hung := mustAcquire(t, eng, "k")
+		next := mustAcquire(t, eng, "k") // one that never stops: by the TTL
+		if got := time.Since(start); got > 10*time.Second+13*time.Second {
+			t.Errorf("a handler that hangs kept the key for %v", got)
+		}
+		mustRelease(t, next)
+		_ = hung.Release(context.Background())
+
+		forever := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+		time.Sleep(24 * time.Hour)
+		if forever.Err() != nil {
+			t.Errorf("no max hold: %v", forever.Err())
+		}
+		mustRelease(t, forever)
+	})
+}
+
+// A suspended machine: the wall clock ran ahead of the monotonic one, on which
+// the timers and the deadline stood still.
+func TestSuspendCountsAsTime(t *testing.T) {
+	for name, tc := range map[string]struct {
+		jump time.Duration
+		lost bool
+	}{
+		"slept past the lease":     {time.Minute, true},
+		"slept for a moment":       {2 * time.Second, false},
+		"wall clock set back":      {-time.Hour, false},
+		"wall clock set right, ms": {50 * time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+				l := mustAcquire(t, eng, "k")
+				time.Sleep(5 * time.Second)
+				eng.SetWall(func() time.Time { return time.Now().Round(0).Add(tc.jump) })
+				woke := time.Now()
+				if tc.lost {
+					<-l.Context().Done()
+					if took := time.Since(woke); took > time.Second {
+						t.Errorf("noticed after %v", took)
+					}
+					if reason(l) != core.LossSuspended {
+						t.Errorf("cause %v", context.Cause(l.Context()))
+					}
+					wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+					return
+				}
+				time.Sleep(time.Minute)
+				if l.Err() != nil {
+					t.Errorf("lost: %v", l.Err())
+				}
+				mustRelease(t, l)
+			})
+		})
+	}
+}
+
+// Err and Release look at the clocks themselves: right after waking, before
+// the watchdog has run.
+func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+		l, other := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "other")
+		eng.SetWall(func() time.Time { return time.Now().Round(0).Add(time.Minute) })
+		wantOnly(t, l.Err(), core.ErrLeaseLost)
+		if reason(l) != core.LossSuspended {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		wantOnly(t, other.Release(context.Background()), core.ErrLeaseLost)
+		_ = l.Release(context.Background())
+	})
+}
+
+// A renewal that succeeds on the server but whose answer comes after the local
+// deadline does not bring the lease back.
+func TestLateSuccessDoesNotRevive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(3*time.Second))
+		spy.onRenew = func(context.Context, core.Grant) error { time.Sleep(10 * time.Second); return nil }
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(20 * time.Second)
+		wantOnly(t, l.Err(), core.ErrLeaseLost)
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
