@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := $(CURDIR)/.bin
 # staticcheck must be built by the Go that it is used with.
-TOOLS := $(BIN)/$(shell go env GOVERSION)
+TOOLS := $(BIN)/$(firstword $(shell go env GOVERSION))
 BENCHTIME ?= 1s
 
 .PHONY: help
@@ -52,6 +52,6 @@ redis:
 	@scripts/ensure-redis
 
 $(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go)
-	@mkdir -p $(BIN)
+	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*
 	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen
 	@touch $@
