@@ -55,8 +55,10 @@ type Store interface {
 	//  R4. A release wakes one waiter, not all.
 	Release(ctx context.Context, grant Grant) error
 
-	// Close ends what the store runs on its own. Waiting Acquires return
-	// ErrClosed. Leases are not released: that is the engine's part.
+	// Close ends what the store runs on its own.
+	//
+	//  C1. Waiting Acquires return an error that matches ErrClosed.
+	//  C2. No lease is released: that is the engine's part.
 	Close() error
 }
 
@@ -71,8 +73,9 @@ type Request struct {
 	// Wait says to wait in line until ctx ends instead of being refused.
 	Wait bool
 	// OnHeld, if set, is called on the caller's goroutine each time the backend
-	// answers that the request has to wait, with who is in the way. It is how a
-	// wait behind a holder is told from a wait for a silent backend.
+	// answers that the request has to wait, with who is in the way; the request
+	// has its place in line by then. It is how a wait behind a holder is told
+	// from a wait for a silent backend.
 	OnHeld func(HeldError)
 }
 
