@@ -3,8 +3,6 @@ package storetest
 import (
 	"context"
 	"time"
-
-	"github.com/keyturn/keyturn/core"
 )
 
 // leavesNothing looks for what refused requests and ended waits left in line.
@@ -117,4 +115,3 @@ func closeReleasesNothing(s *scene) {
 	s.held(b, key)
 	s.mustRenew(b, h.Grant)
 }
-

@@ -231,4 +231,3 @@ func recordExact(s *scene) {
 		s.recorded(a, key, rec)
 	}
 }
-
