@@ -68,6 +68,11 @@ func (d Document) Each(p keytmpl.Placeholder) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is %s, not a list", p.Path[at].Name, kind(v))
 	}
+	// Looked at before anything is made of it: four megabytes hold a million
+	// elements.
+	if len(list) > keytmpl.MaxKeys {
+		return nil, keytmpl.ErrTooManyKeys
+	}
 	values := make([]string, len(list))
 	for i, element := range list {
 		v, err := walk(element, p.Path[at+1:])

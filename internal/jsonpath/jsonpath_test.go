@@ -104,6 +104,19 @@ func TestEach(t *testing.T) {
 	}
 }
 
+func TestEachRefusesMoreElementsThanATemplateMayHave(t *testing.T) {
+	p := placeholder(t, "{doc[*]}")
+	for n, want := range map[int]error{keytmpl.MaxKeys: nil, keytmpl.MaxKeys + 1: keytmpl.ErrTooManyKeys} {
+		doc, err := jsonpath.Parse([]byte("[1" + strings.Repeat(",1", n-1) + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := doc.Each(p); !errors.Is(err, want) {
+			t.Errorf("%d elements: error = %v, want %v", n, err, want)
+		}
+	}
+}
+
 func TestParseRefusesWhatIsNotOneJSONText(t *testing.T) {
 	for _, data := range []string{"", " ", "{", "{} {}", "{}x", "user_id=1", `{"id":01}`, "\x00"} {
 		if _, err := jsonpath.Parse([]byte(data)); err == nil || !strings.Contains(err.Error(), "not JSON") {
