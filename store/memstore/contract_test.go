@@ -1,0 +1,29 @@
+package memstore_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// TestContract runs in a bubble: timers are exact and waiting takes no time.
+func TestContract(t *testing.T) {
+	mem := memstore.New()
+	storetest.Run(t, storetest.Harness{
+		New:    func(testing.TB) core.Store { return mem.Peer() },
+		Around: synctest.Test,
+	})
+}
+
+// TestContractRealTime runs on the machine's clock, where goroutines race.
+func TestContractRealTime(t *testing.T) {
+	mem := memstore.New()
+	storetest.Run(t, storetest.Harness{
+		New: func(testing.TB) core.Store { return mem.Peer() },
+		TTL: 50 * time.Millisecond,
+	})
+}
