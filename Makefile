@@ -15,7 +15,7 @@ help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: redis ## Run every module's tests with the race detector
+test: packages ## Run every module's tests with the race detector
 	@scripts/each-module go test -race ./...
 
 .PHONY: lint
@@ -28,11 +28,11 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 	@scripts/each-module $(BIN)/staticcheck ./...
 
 .PHONY: bench
-bench: redis ## Run every benchmark (BENCHTIME=1s)
+bench: packages ## Run every benchmark (BENCHTIME=1s)
 	@scripts/each-module go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: cover
-cover: redis ## Show each package's coverage; fail below 90 % in core and the middlewares
+cover: packages ## Show each package's coverage; fail below 90 % in core and the middlewares
 	@scripts/cover
 
 .PHONY: format
@@ -47,9 +47,9 @@ generate: $(TOOLS) ## Generate the Go code of the .proto files
 clean: ## Remove what was built
 	rm -rf $(BIN)
 
-.PHONY: redis
-redis:
-	@scripts/ensure-redis
+.PHONY: packages
+packages:
+	@scripts/ensure-packages
 
 $(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go)
 	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*
