@@ -17,7 +17,7 @@ func leavesNothing(s *scene) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
 	defer cancel()
 	_ = s.enqueueUntil(ctx, b, key, long).refused(s.TTL + s.Late)
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	s.lock(c, key, long)
 }
 
@@ -30,12 +30,12 @@ func leavesNothingInRace(s *scene) {
 		h := s.lock(a, key, long)
 		w := s.enqueue(b, key, s.TTL)
 		go w.cancel()
-		s.mustRelease(a, h.Grant)
+		s.mustRelease(h)
 		if !w.await(s.Late) {
 			s.Fatal("a cancelled wait does not end")
 		}
 		if w.err == nil {
-			s.mustRelease(b, w.grant)
+			s.mustRelease(w.granted(s.Late))
 		}
 		s.freed(a, key, time.Now().Add(s.TTL+s.Late))
 	}
@@ -46,14 +46,13 @@ func leavesNothingInOutage(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
 		key := s.key()
-		var ended time.Time
 		s.during(q, b, func() {
 			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
 			defer cancel()
 			_, err := s.acquire(ctx, b, s.request(key, s.TTL))
 			s.isUnavailable(err)
 		})
-		ended = time.Now() // a paused backend reads what it was sent only now
+		ended := time.Now() // a paused backend reads what it was sent only now
 		s.freed(a, key, ended.Add(s.TTL+s.Late))
 	}
 }
@@ -83,35 +82,4 @@ func outage(s *scene) {
 			}
 		})
 	}
-}
-
-var closeChecks = []check{
-	{name: "C1 Close ends waits with ErrClosed", run: closeEndsWaits},
-	{name: "C2 Close releases no lease", run: closeReleasesNothing},
-}
-
-func closeEndsWaits(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	s.lock(a, key, long)
-	ended := []*waiter{s.enqueue(b, key, long), s.enqueue(b, key, long)}
-	stays := s.enqueue(c, key, long)
-	if err := b.Close(); err != nil {
-		s.Fatalf("Close: %v", err)
-	}
-	for _, w := range ended {
-		s.isClosed(w.refused(s.Late))
-	}
-	stays.waits()
-}
-
-func closeReleasesNothing(s *scene) {
-	a, b := s.open(), s.open()
-	key := s.key()
-	h := s.lock(a, key, long)
-	if err := a.Close(); err != nil {
-		s.Fatalf("Close: %v", err)
-	}
-	s.held(b, key)
-	s.mustRenew(b, h.Grant)
 }

@@ -26,7 +26,7 @@ func init() {
 	}
 }
 
-// begin asks without waiting for the record of key, or its lease.
+// beginOnce asks without waiting for the record of key, or its lease.
 func (s *scene) beginOnce(st core.Store, key string) (core.Grant, *core.Record) {
 	s.Helper()
 	g, rec, err := s.asLedger(st).Begin(s.ctx, s.request(key, long))
@@ -55,10 +55,10 @@ func (s *scene) isRecord(g core.Grant, rec *core.Record, want core.Record) {
 	}
 }
 
-// complete finishes the execution that h stands for.
-func (s *scene) complete(st core.Store, g core.Grant, rec core.Record, retention time.Duration) {
+// complete finishes the execution that h was begun for.
+func (s *scene) complete(h hold, rec core.Record, retention time.Duration) {
 	s.Helper()
-	if err := s.asLedger(st).Complete(s.ctx, g, rec, retention); err != nil {
+	if err := s.asLedger(h.st).Complete(s.ctx, h.Grant, rec, retention); err != nil {
 		s.Fatalf("Complete of a lease in force: %v", err)
 	}
 }
@@ -70,7 +70,7 @@ func recordReturned(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	s.held(b, key)
-	s.complete(a, h.Grant, someRecord, long)
+	s.complete(h, someRecord, long)
 	for _, st := range []core.Store{b, a, b} {
 		s.recorded(st, key, someRecord)
 	}
@@ -122,7 +122,7 @@ func recordAtomic(s *scene) {
 // enqueueBegin has a new owner wait for key's record or lease.
 func (s *scene) enqueueBegin(st core.Store, key string) *waiter {
 	s.Helper()
-	return s.wait(s.ctx, s.request(key, long), s.asLedger(st).Begin)
+	return s.wait(s.ctx, st, s.request(key, long), s.asLedger(st).Begin)
 }
 
 func recordServesWaiters(s *scene) {
@@ -130,7 +130,7 @@ func recordServesWaiters(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	line := []*waiter{s.enqueueBegin(b, key), s.enqueueBegin(c, key), s.enqueueBegin(b, key), s.enqueueBegin(a, key)}
-	s.complete(a, h.Grant, someRecord, long)
+	s.complete(h, someRecord, long)
 	for _, w := range line {
 		g := w.granted(s.Late)
 		s.isRecord(g.Grant, w.rec, someRecord)
@@ -142,13 +142,13 @@ func abandonServesWaiters(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	first, second := s.enqueueBegin(b, key), s.enqueueBegin(c, key)
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	h = first.granted(s.Late)
 	if first.rec != nil {
 		s.Fatalf("a record of an execution that was given up: %+v", first.rec)
 	}
 	second.waits()
-	s.complete(b, h.Grant, someRecord, long)
+	s.complete(h, someRecord, long)
 	g := second.granted(s.Late)
 	s.isRecord(g.Grant, second.rec, someRecord)
 }
@@ -164,7 +164,7 @@ func lostStoresNothing(s *scene) {
 		s.isLost(s.asLedger(a).Complete(s.ctx, g, someRecord, long))
 		s.held(c, key)
 	}
-	s.mustRelease(b, taken.Grant)
+	s.mustRelease(taken)
 	s.lock(c, key, long) // fails if there is a record
 }
 
@@ -173,7 +173,7 @@ func completeIdempotent(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	for range 3 {
-		s.complete(a, h.Grant, someRecord, long)
+		s.complete(h, someRecord, long)
 	}
 	s.recorded(b, key, someRecord)
 	other := core.Record{Result: []byte("another's")}
@@ -190,7 +190,7 @@ func recordLasts(s *scene) {
 		key := s.key()
 		h := s.lock(a, key, ttl)
 		called := time.Now()
-		s.complete(a, h.Grant, someRecord, s.TTL)
+		s.complete(h, someRecord, s.TTL)
 		returned := time.Now()
 		var ended time.Time
 		for {
@@ -223,7 +223,7 @@ func recordExact(s *scene) {
 		{Result: bytes.Repeat(every, 256)},
 	} {
 		key := s.key()
-		s.complete(a, s.lock(a, key, long).Grant, rec, long)
+		s.complete(s.lock(a, key, long), rec, long)
 		s.recorded(b, key, rec)
 		if _, got := s.beginOnce(a, key); got != nil && len(got.Result) > 0 {
 			got.Result[0]++ // the caller's copy, not what is on record

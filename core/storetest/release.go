@@ -21,8 +21,8 @@ func releaseFrees(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	for range 3 {
-		s.mustRelease(a, s.lock(a, key, long).Grant)
-		s.mustRelease(b, s.lock(b, key, long).Grant)
+		s.mustRelease(s.lock(a, key, long))
+		s.mustRelease(s.lock(b, key, long))
 	}
 }
 
@@ -31,16 +31,16 @@ func releaseServes(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	w := s.enqueue(b, key, long)
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	h = w.granted(s.Late)
-	s.mustRenew(b, h.Grant)
-	s.mustRelease(b, h.Grant)
+	s.mustRenew(h)
+	s.mustRelease(h)
 }
 
 func releaseTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	twice := s.lock(a, s.key(), long)
-	s.mustRelease(a, twice.Grant)
+	s.mustRelease(twice)
 	s.isLost(a.Release(s.ctx, twice.Grant))
 
 	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(s.key())}, TTL: long, Token: 1}
@@ -62,8 +62,8 @@ func releaseKeepsOff(s *scene) {
 		s.isLost(a.Release(s.ctx, g))
 		s.held(c, key)
 	}
-	s.mustRenew(b, h.Grant)
-	s.mustRelease(b, h.Grant)
+	s.mustRenew(h)
+	s.mustRelease(h)
 }
 
 func releaseRepeats(s *scene) {
@@ -106,7 +106,7 @@ func releaseWakesOne(s *scene) {
 	}
 	before := woken()
 	for i, w := range line {
-		s.mustRelease(stores[0], h.Grant)
+		s.mustRelease(h)
 		h = w.granted(s.Late)
 		time.Sleep(settle)
 		for _, other := range line[i+1:] {

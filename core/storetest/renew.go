@@ -25,11 +25,11 @@ func renewalExtends(s *scene) {
 	h := s.lock(a, key, s.TTL)
 	w := s.enqueue(b, key, long)
 	var called, returned time.Time
-	for range 4 {
-		time.Sleep(s.TTL / 2)
+	for range 8 {
+		time.Sleep(s.TTL / 4)
 		w.waits()
 		called = time.Now()
-		s.mustRenew(a, h.Grant)
+		s.mustRenew(h)
 		returned = time.Now()
 	}
 	next := w.granted(s.TTL + 2*s.Late)
@@ -43,11 +43,12 @@ func renewalAnswersEach(s *scene) {
 	}
 	const n = 100
 	var grants []core.Grant
-	for range n {
-		grants = append(grants, s.lock(st, s.key(), long).Grant)
-	}
-	for i := 0; i < n; i += 3 {
-		s.mustRelease(st, grants[i])
+	for i := range n {
+		h := s.lock(st, s.key(), long)
+		grants = append(grants, h.Grant)
+		if i%3 == 0 {
+			s.mustRelease(h)
+		}
 	}
 	s.renewsAllBut(st, grants, func(i int) bool { return i%3 == 0 })
 }
@@ -73,14 +74,14 @@ func (s *scene) renewsAllBut(st core.Store, grants []core.Grant, lost func(int) 
 func renewalTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	released := s.lock(a, s.key(), long)
-	s.mustRelease(a, released.Grant)
+	s.mustRelease(released)
 	s.isLost(s.renew(a, released.Grant))
 
 	key := s.key()
 	expired := s.lock(a, key, s.TTL)
 	taken := s.freed(b, key, expired.returned.Add(s.TTL+s.Late))
 	s.isLost(s.renew(a, expired.Grant))
-	s.mustRelease(b, taken.Grant)
+	s.mustRelease(taken)
 	s.isLost(s.renew(a, expired.Grant))
 
 	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(s.key())}, TTL: long, Token: 1}
@@ -100,7 +101,7 @@ func renewalOutage(s *scene) {
 				s.Errorf("an outage looks like a loss: %v", errs[0])
 			}
 		})
-		s.mustRenew(st, h.Grant)
+		s.mustRenew(h)
 	}
 }
 
@@ -134,7 +135,7 @@ func renewalKeepsOff(s *scene) {
 	key = s.key()
 	h := s.lock(b, key, s.TTL)
 	w := s.enqueue(c, key, long)
-	time.Sleep(s.TTL / 2)
+	time.Sleep(s.TTL / 4)
 	for _, g := range s.imposters(h.Grant, old.Owner) {
 		s.isLost(s.renew(a, g))
 	}
@@ -162,10 +163,10 @@ func renewalIsolates(s *scene) {
 	taken := s.freed(b, lostKey, gone.returned.Add(s.TTL+s.Late))
 	h1, h2 := s.lock(a, s.key(), s.TTL), s.lock(a, tailKey, s.TTL)
 	w := s.enqueue(b, tailKey, long)
-	time.Sleep(s.TTL / 2)
+	time.Sleep(s.TTL / 4)
 	called := time.Now()
 	s.renewsAllBut(a, []core.Grant{h1.Grant, gone.Grant, h2.Grant}, func(i int) bool { return i == 1 })
 	returned := time.Now()
 	s.lasted("the lease renewed next to a lost one", s.TTL, called, returned, w.granted(s.TTL+2*s.Late).returned)
-	s.mustRenew(b, taken.Grant)
+	s.mustRenew(taken)
 }

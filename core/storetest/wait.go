@@ -22,9 +22,8 @@ func servedInOrder(s *scene) {
 		for _, other := range line[i:] {
 			other.waits()
 		}
-		holder := stores[(i+2)%3] // any process: a release is told by its owner
-		s.mustRelease(holder, h.Grant)
-		s.held(holder, key)
+		s.mustRelease(h)
+		s.held(stores[0], key)
 		h = w.granted(s.Late)
 		tokens = append(tokens, h.Token)
 	}
@@ -49,7 +48,7 @@ func servedInOrderAfterExpiry(s *scene) {
 		for _, other := range line[i+1:] {
 			other.waits()
 		}
-		s.mustRelease(b, h.Grant)
+		s.mustRelease(h)
 	}
 }
 
@@ -65,10 +64,10 @@ func skipsGivenUp(s *scene) {
 		w.cancel()
 		s.isHeld(w.refused(s.Late), key)
 	}
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	h = second.granted(s.Late)
 	third.waits()
-	s.mustRelease(c, h.Grant)
+	s.mustRelease(h)
 	third.granted(s.Late)
 }
 
@@ -82,7 +81,7 @@ func skipsClosed(s *scene) {
 		s.Fatalf("Close: %v", err)
 	}
 	_ = gone.refused(s.Late) // what it says is C1
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	next.granted(s.Late)
 }
 
@@ -96,7 +95,7 @@ func skipsDead(s *scene) {
 	next := s.enqueue(c, key, long)
 	s.Cut(s.TB, b)
 	defer s.Heal(s.TB, b)
-	s.mustRelease(a, h.Grant)
+	s.mustRelease(h)
 	next.granted(s.TTL + s.Late)
 }
 

@@ -21,9 +21,10 @@ func TestContract(t *testing.T) {
 
 // TestContractRealTime runs on the machine's clock, where goroutines race.
 func TestContractRealTime(t *testing.T) {
+	t.Parallel()
 	mem := memstore.New()
 	storetest.Run(t, storetest.Harness{
 		New: func(testing.TB) core.Store { return mem.Peer() },
-		TTL: 50 * time.Millisecond,
+		TTL: 200 * time.Millisecond,
 	})
 }

@@ -1,0 +1,43 @@
+package storetest
+
+import "time"
+
+func lastsTTL(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	next := s.enqueue(b, key, long).granted(s.TTL + 2*s.Late)
+	s.lasted("the lease", s.TTL, h.called, h.returned, next.returned)
+	s.lasted("the lease, as its holder counts,", s.TTL, h.since(), h.returned, next.returned)
+}
+
+func lastsTTLUnwatched(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	next := s.freed(b, key, h.returned.Add(s.TTL+s.Late))
+	s.lasted("the lease", s.TTL, h.called, h.returned, next.returned)
+}
+
+// lastsTTLAfterWait has a waiter wait for longer than the lease it asks for: a
+// store that counts the lease from when the wait began gives it nothing.
+func lastsTTLAfterWait(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	first := s.lock(a, key, long)
+	w := s.enqueue(b, key, s.TTL)
+	last := s.enqueue(c, key, long)
+	time.Sleep(s.TTL + s.Early)
+	released := time.Now()
+	s.mustRelease(first)
+	h := w.granted(s.Late)
+	if h.Since.IsZero() {
+		s.Fatal("after a wait, the grant must say since when it counts")
+	}
+	if !h.Since.Add(s.TTL).After(h.returned) {
+		s.Fatalf("the lease counts from %v before it was granted: it is over already", h.returned.Sub(h.Since))
+	}
+	next := last.granted(s.TTL + 2*s.Late)
+	s.lasted("the lease", s.TTL, released, h.returned, next.returned)
+	s.lasted("the lease, as its holder counts,", s.TTL, h.Since, h.returned, next.returned)
+}

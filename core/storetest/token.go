@@ -1,0 +1,56 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// rising checks tokens in the order of their grants.
+func (s *scene) rising(tokens []uint64) {
+	s.Helper()
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i] <= tokens[i-1] {
+			s.Errorf("token %d of grant %d is not greater than %d of the one before", tokens[i], i, tokens[i-1])
+		}
+	}
+}
+
+func tokensRise(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	var tokens []uint64
+	for range 5 {
+		for _, st := range []core.Store{a, b} {
+			h := s.lock(st, key, long)
+			tokens = append(tokens, h.Token)
+			s.mustRelease(h)
+		}
+	}
+	h := s.lock(a, key, s.TTL) // and once the holder is gone
+	tokens = append(tokens, h.Token)
+	tokens = append(tokens, s.freed(b, key, h.returned.Add(s.TTL+s.Late)).Token)
+	s.rising(tokens)
+}
+
+// tokensGoWithClock allows for a backend whose clock is a little off.
+func tokensGoWithClock(s *scene) {
+	h := s.lock(s.open(), s.key(), long)
+	if least := h.called.Add(-time.Minute).UnixMicro(); h.Token < uint64(least) {
+		s.Errorf("token %d is behind the clock, %d µs: after a loss of the data it would fall behind earlier ones", h.Token, least)
+	}
+}
+
+func tokensRiseAfterLoss(s *scene) {
+	a, b := s.open(), s.open()
+	released, held := s.key(), s.key()
+	one, two := s.lock(a, released, long), s.lock(a, held, long)
+	s.mustRelease(one)
+	s.Restart(s.TB)
+	for _, st := range []core.Store{a, b} {
+		s.answers(st)
+	}
+	s.rising([]uint64{one.Token, s.lock(b, released, long).Token})
+	s.rising([]uint64{two.Token, s.lock(b, held, long).Token})
+	s.isLost(s.renew(a, two.Grant))
+}
