@@ -37,8 +37,11 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 	}
 	a := Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}
 	asking := e.observer.AcquireStart(ctx, a)
-	lease, rec, err := e.obtain(asking, ctx, claims, s, ask)
-	e.observer.AcquireEnd(asking, a, lease, err)
+	var lease *Lease
+	var rec *Record
+	err = ErrPanicked // unless obtain returns
+	defer func() { e.observer.AcquireEnd(asking, a, lease, err) }()
+	lease, rec, err = e.obtain(asking, ctx, claims, s, ask)
 	return lease, rec, err
 }
 

@@ -2,8 +2,14 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrPanicked is what AcquireEnd and OnceEnd are told when the store or the
+// function did not return: a panic, or runtime.Goexit. Only observers see it;
+// the panic goes on to the caller.
+var ErrPanicked = errors.New("keyturn: panicked")
 
 // Observer is told what an engine does, for traces and metrics. Its methods
 // are called from many goroutines, on the path of the work itself: they must
@@ -16,8 +22,9 @@ import (
 type Observer interface {
 	// AcquireStart: somebody asks, and may have to wait.
 	AcquireStart(ctx context.Context, a Acquisition) context.Context
-	// AcquireEnd follows every AcquireStart: lease is nil when err is not, and
-	// both are nil when Once found a record.
+	// AcquireEnd follows every AcquireStart, also when the store panics
+	// (ErrPanicked): lease is nil when err is not, and both are nil when Once
+	// found a record.
 	AcquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error)
 	// HoldStart: a lease was granted.
 	HoldStart(ctx context.Context, lease *Lease) context.Context
@@ -28,7 +35,8 @@ type Observer interface {
 	// matches ErrLeaseLost on a loss (as soon as it is noticed, which may be
 	// before the holder knows), or what kept the release from being certain.
 	HoldEnd(ctx context.Context, lease *Lease, err error)
-	// OnceStart and OnceEnd frame a call of Engine.Once.
+	// OnceStart and OnceEnd frame a call of Engine.Once. OnceEnd follows also
+	// when the function panics (ErrPanicked).
 	OnceStart(ctx context.Context, key, rule string) context.Context
 	OnceEnd(ctx context.Context, key, rule string, out Outcome, err error)
 	// Unlocked: the store was out and the work is run without a lock, as

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -49,6 +50,8 @@ func outcome(err error) string {
 		return "lost"
 	case errors.Is(err, core.ErrUnavailable):
 		return "outage"
+	case errors.Is(err, core.ErrPanicked):
+		return "panicked"
 	}
 	return "error"
 }
@@ -134,6 +137,52 @@ func TestObserverSeesTheWholeLife(t *testing.T) {
 			t.Errorf("seen\n%q, want\n%q", seen.events, want)
 		}
 	})
+}
+
+func TestObserverSeesTheEndOfWhatPanics(t *testing.T) {
+	once := func(how func()) func(*core.Engine) {
+		return func(eng *core.Engine) {
+			_, _ = eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+				how()
+				return nil, nil
+			})
+		}
+	}
+	tests := map[string]struct {
+		call func(*core.Engine)
+		want []string
+	}{
+		"function panics": {
+			call: once(func() { panic("fn") }),
+			want: []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"},
+		},
+		"function ends its goroutine": {
+			call: once(runtime.Goexit),
+			want: []string{"once k", "acquire k", "hold k", "acquired ok", "held ok", "once panicked"},
+		},
+		"store panics": {
+			call: func(eng *core.Engine) { _, _ = eng.Acquire(context.Background(), "k") },
+			want: []string{"acquire k", "acquired panicked"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			seen := &recorder{}
+			spy := newSpy()
+			spy.onAcquire = func(context.Context, core.Request) error { panic("store") } // Once asks Begin
+			eng := newEngine(t, spy, core.WithObserver(seen))
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				tt.call(eng)
+			}()
+			<-ended
+			if !slices.Equal(seen.events, tt.want) {
+				t.Errorf("seen\n%q, want\n%q", seen.events, tt.want)
+			}
+		})
+	}
 }
 
 func TestNopObserverPassesContextsOn(t *testing.T) {

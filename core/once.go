@@ -42,8 +42,10 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 		return e.once(ctx, key, fn, s)
 	}
 	ctx = e.observer.OnceStart(ctx, key, s.rule)
-	out, err := e.once(ctx, key, fn, s)
-	e.observer.OnceEnd(ctx, key, s.rule, out, err)
+	var out Outcome
+	err = ErrPanicked // unless fn returns
+	defer func() { e.observer.OnceEnd(ctx, key, s.rule, out, err) }()
+	out, err = e.once(ctx, key, fn, s)
 	return out, err
 }
 
