@@ -1,0 +1,67 @@
+// Package redisstore keeps leases in Redis or Valkey, 6.2 or later, where every
+// process of a fleet sees them.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	store, err := redisstore.New(client)
+//	...
+//	eng, err := core.New(store)
+//
+// # What is in Redis
+//
+// The lock on "a" is the string "lock:a", which holds "owner:token" and expires
+// with the lease. A client of any make that does SET lock:a <uuid> NX PX <ms>,
+// and compares before it deletes, takes its turn with keyturn's: each finds the
+// key taken while the other has it. Only foreign clients are not in line.
+//
+// Beside it, in the same slot of a cluster and each with an expiry of its own:
+//
+//	{lock:a}:q     list of the waiting owners, in order of arrival
+//	{lock:a}:w     hash of the waiting owners: until when, and how to be reached
+//	{lock:a}:r     what Once remembers: the owner, fingerprint and result
+//	{lock:a}:t     the last token (Cluster and Ring)
+//	{lock:}:token  the last token of all locks (one server); it never expires
+//
+// Every step is one script, so it happens as a whole or not at all.
+//
+// # Taking turns
+//
+// At most one goroutine per process and key waits here; the engine lines up the
+// others. A release does not free the key but passes it to the first in line
+// that can be told, in the same step: the key is set to the waiter's name for a
+// claim time of a few seconds, and a message goes to the inbox of its process.
+// One release, one message, one process that wakes up. The waiter then asks for
+// the key, finds that it has it, and that makes the claim time the full TTL. A
+// waiter that died unseen costs the others the claim time and no more.
+//
+// Messages get lost; holders and foreign clients go without one. So a waiter
+// also looks when the holder's time runs out, when its subscription is made
+// anew, and every third of the waiter lease, which is what keeps its place.
+//
+// # Tokens
+//
+// token = max(last + 1, the server's clock in microseconds), taken in the step
+// that grants. The count covers a clock that is set back; the clock covers data
+// that was lost, by FLUSHALL, a restart without persistence or a failover to a
+// replica that lags. Only both at once could make a token go back.
+//
+// # What can go wrong
+//
+// A reply that is lost: the client asks again, and as the owner is the same, it
+// gets the same lease; a repeated release knows that it was repeated.
+//
+// A server that does not answer: every call returns when its context ends, with
+// an error that matches core.ErrUnavailable. What it had asked for is undone as
+// soon as the server can be reached, or runs out with its TTL.
+//
+// A server that forgets, because it was restarted without its data or because a
+// replica without the last writes took over: the key may be granted to another
+// while its holder still works. The holder is told at its next renewal, at most
+// a third of the TTL later. No lock on a single Redis is safe from that; what
+// must be safe compares tokens. See [WithReplicas] for making it less likely.
+//
+// Memory that runs out: acquiring fails with ErrOutOfMemory, renewing and
+// releasing go on. A server that evicts keys to make room may evict locks; a
+// store warns when it sees that setting.
+//
+// docs/operations.md has the settings and permissions that this needs.
+package redisstore

@@ -1,0 +1,78 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// What Redis may say beyond held, lost and unavailable. All but ErrWrongType
+// also match core.ErrUnavailable, as no request can do anything about them.
+var (
+	// ErrWrongType: the lock's key holds a list, a hash or the like, so somebody
+	// else uses the name for something that is not a lock.
+	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
+	// ErrReadOnly: the server is a replica.
+	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
+	// ErrNoReplicas: too few replicas have the write; see [WithReplicas] and
+	// Redis' min-replicas-to-write.
+	ErrNoReplicas = errors.New("redisstore: not enough replicas")
+	// ErrOutOfMemory: the server has reached maxmemory. Leases that are held can
+	// still be renewed and released.
+	ErrOutOfMemory = errors.New("redisstore: the server is out of memory")
+)
+
+// failure is the error for what kept a request from being carried out. Only the
+// typed errors of this package and core come out of here.
+func failure(op, key string, err error) error {
+	switch {
+	case says(err, "WRONGTYPE"):
+		return fmt.Errorf("%w: %s of %q: %w", ErrWrongType, op, key, err)
+	case says(err, "READONLY"):
+		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case says(err, "NOREPLICAS"):
+		err = fmt.Errorf("%w: %w", ErrNoReplicas, err)
+	case says(err, "OOM"):
+		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
+	}
+	return &core.UnavailableError{Op: op, Err: err}
+}
+
+// says looks for an error code where servers put it: in front or, up to Redis
+// 6.2, behind the words about the script in which the command failed.
+func says(err error, code string) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	text := answer.Error()
+	return strings.HasPrefix(text, code+" ") || strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" ")
+}
+
+// passing reports that the server refused the command for a reason that goes
+// away by itself, without having run it.
+func passing(err error) bool {
+	for _, code := range []string{"LOADING ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "BUSY "} {
+		if redis.HasErrorPrefix(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// silence is the error for a request that its context ended first.
+func silence(ctx context.Context) error {
+	return fmt.Errorf("no answer from Redis: %w", context.Cause(ctx))
+}
+
+// lost is the error for a lease that is not its owner's.
+func lost(key string, g core.Grant) error {
+	return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossTaken}
+}

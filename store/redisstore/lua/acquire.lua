@@ -1,0 +1,59 @@
+-- Acquire, and Begin of Once. Also what a waiter sends to stay in line, and to
+-- confirm that it has come for the lock that was passed to it.
+--
+-- ARGV  4 TTL in ms
+--       5 "1": wait in line
+--       6 ms that the place in line is kept without a sign of life
+--       7 claim time in ms: what the waiter gets until it confirms
+--       8 inbox of the waiter's process; "": it has none, and polls
+--       9 "1": a record will do as well as the lock
+-- Reply {"granted", token}, {"held", value, PTTL} or {"done", record}.
+
+local ttl, wait, patience, claim, inbox, once = ARGV[4], ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
+
+local value = redis.call('GET', lock)
+
+if once then
+  local done = redis.call('GET', record)
+  if done then
+    if owns(value, me) then
+      free() -- it was passed on to me, and I need it no more: the next
+    elseif redis.call('HEXISTS', waiters, me) == 1 then
+      forget(me)
+    end
+    return { 'done', done }
+  end
+end
+
+if owns(value, me) then
+  redis.call('PEXPIRE', lock, ttl)
+  return { 'granted', string.sub(value, #me + 2) }
+end
+
+if not value then
+  local turn = pass(me)
+  if not turn or turn == me then
+    local token = give(me, ttl)
+    if turn then
+      forget(me)
+    end
+    return { 'granted', token }
+  end
+  value = redis.call('GET', lock)
+end
+
+if wait then
+  -- Those at the head who died would stay as long as the lock is held.
+  local head = redis.call('LINDEX', queue, 0)
+  while head and not alive(head) do
+    forget(head)
+    head = redis.call('LINDEX', queue, 0)
+  end
+  local entry = digits(now + patience) .. ' ' .. claim .. ' ' .. inbox
+  if redis.call('HSET', waiters, me, entry) == 1 then
+    redis.call('RPUSH', queue, me)
+  end
+  redis.call('PEXPIRE', waiters, 2 * patience)
+  redis.call('PEXPIRE', queue, 2 * patience)
+end
+return { 'held', value, redis.call('PTTL', lock) }

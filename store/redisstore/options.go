@@ -1,0 +1,130 @@
+package redisstore
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Defaults and bounds of the options.
+const (
+	DefaultPrefix      = "lock:"
+	DefaultWaiterLease = 6 * time.Second
+
+	maxPrefixBytes = 128
+	minWaiterLease = 100 * time.Millisecond
+	maxWaiterLease = 10 * time.Minute
+)
+
+// Option configures a store; see [New].
+type Option func(*config) error
+
+type config struct {
+	prefix      string
+	waiterLease time.Duration
+	replicas    int
+	replicaWait time.Duration
+	log         *slog.Logger
+}
+
+func defaultConfig() config {
+	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default()}
+}
+
+// poll is how long a waiter sleeps at most, so that two of its signs of life
+// may get lost before it counts as dead.
+func (c *config) poll() time.Duration { return c.waiterLease / 3 }
+
+// claimTime is how long the lock is kept for a waiter that has not come to
+// confirm yet. It is longer than the poll, for those whom no message reaches.
+func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
+
+// WithPrefix sets what stands in front of every key in Redis, so that the lock
+// on "a" is the Redis key "lock:a". All processes, and foreign clients that
+// take part, must agree on it. At most 128 bytes of UTF-8 without braces, white
+// space and control characters; may be empty. Default [DefaultPrefix].
+func WithPrefix(prefix string) Option {
+	return func(c *config) error {
+		bad := func(r rune) bool {
+			return r == '{' || r == '}' || unicode.IsSpace(r) || unicode.IsControl(r)
+		}
+		if len(prefix) > maxPrefixBytes || !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, bad) {
+			return &core.OptionError{
+				Option: "WithPrefix", Value: prefix[:min(len(prefix), maxPrefixBytes)],
+				Want: "at most 128 bytes of UTF-8 without braces, white space and control characters",
+			}
+		}
+		c.prefix = prefix
+		return nil
+	}
+}
+
+// WithWaiterLease sets after how long a waiter that gave no sign of life loses
+// its place in line. A waiter gives one every third of it, and while it waits
+// for its turn that is all it sends. When the lock is passed to a waiter it has
+// half of it to confirm. 100 ms to 10 min. Default [DefaultWaiterLease].
+func WithWaiterLease(d time.Duration) Option {
+	return func(c *config) error {
+		if d < minWaiterLease || d > maxWaiterLease {
+			return &core.OptionError{Option: "WithWaiterLease", Value: d, Want: "100ms to 10m"}
+		}
+		c.waiterLease = d.Truncate(time.Millisecond)
+		return nil
+	}
+}
+
+// WithReplicas has every grant wait until n replicas have it, at most for
+// timeout; if they don't, the grant is undone and the error is ErrNoReplicas.
+// This makes it less likely, not impossible, that a failover forgets a lease:
+// Redis may still promote a replica that was not among the n. Not on a Cluster
+// or Ring. The timeout must be shorter than the client's ReadTimeout.
+// Default: no waiting.
+func WithReplicas(n int, timeout time.Duration) Option {
+	return func(c *config) error {
+		switch {
+		case n < 1:
+			return &core.OptionError{Option: "WithReplicas", Value: n, Want: "1 replica or more"}
+		case timeout < time.Millisecond:
+			return &core.OptionError{Option: "WithReplicas", Value: timeout, Want: "1ms or more"}
+		}
+		c.replicas, c.replicaWait = n, timeout
+		return nil
+	}
+}
+
+// WithLogger sets where warnings go: an eviction policy that may throw leases
+// away, a subscription that can't be had. Default slog.Default().
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) error {
+		if l == nil {
+			return &core.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
+		}
+		c.log = l
+		return nil
+	}
+}
+
+// fits checks the options that depend on the client.
+func (c *config) fits(client redis.UniversalClient) error {
+	if c.replicas == 0 || isNil(client) {
+		return nil
+	}
+	bad := func(want string) error {
+		return &core.OptionError{Option: "WithReplicas", Value: c.replicaWait, Want: want}
+	}
+	if topologyOf(client) != single {
+		return bad("a single server")
+	}
+	// Else the client gives up on an answer that is still to come.
+	if one, ok := client.(*redis.Client); ok && one.Options().ReadTimeout > 0 && c.replicaWait >= one.Options().ReadTimeout {
+		return bad(fmt.Sprintf("less than the client's ReadTimeout of %v", one.Options().ReadTimeout))
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// request is one call of a script. Its result is set when send has returned.
+type request struct {
+	script   *redis.Script
+	keys     []string
+	args     []any
+	replicas int // wait for so many, in the same breath
+
+	wire   wire
+	inFull bool // send the source: the server did not know its hash
+	reply  *redis.Cmd
+	err    error
+	acks   int64 // of replicas
+}
+
+func newRequest(script *redis.Script, keys []string, args ...any) *request {
+	r := &request{script: script, keys: keys}
+	r.args = append(args, &r.wire)
+	return r
+}
+
+// wire goes along as the last argument, which no script reads, and is told by
+// the client each time that it writes the request to a connection. The client
+// repeats requests whose reply was lost, and an answer means something else if
+// an earlier attempt may have done the work already.
+type wire struct {
+	sent    int       // how often it was written
+	refused int       // how often the server said that it had not run it
+	last    time.Time // when it was written last
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (w *wire) MarshalBinary() ([]byte, error) {
+	w.sent++
+	w.last = time.Now()
+	return nil, nil
+}
+
+// String is for hooks that print commands.
+func (w *wire) String() string { return "" }
+
+// possible is how many attempts the server may have run. In a cluster those it
+// redirected are among them: the client does not tell us.
+func (w *wire) possible() int { return w.sent - w.refused }
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = 250 * time.Millisecond
+)
+
+// send runs reqs, in order and in one round trip where nothing goes wrong. It
+// repeats what the server has not run and may run later, until ctx ends. Then
+// every request has a reply or an error.
+//
+// This is the only place that sends scripts: whatever gathers the requests of
+// many callers into one has just this to replace.
+func (s *Store) send(ctx context.Context, reqs ...*request) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		s.sendOnce(ctx, reqs)
+		again, wait := unfinished(reqs)
+		if len(again) == 0 {
+			return
+		}
+		if wait && !sleep(ctx, pause/2+rand.N(pause)) {
+			return
+		}
+		reqs = again
+	}
+}
+
+// sendOnce sends each request by its script's hash, or in full if that did not
+// do before.
+func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
+	pipe := s.client.Pipeline()
+	waits := make([]*redis.Cmd, len(reqs))
+	for i, r := range reqs {
+		if r.inFull {
+			r.reply = r.script.Eval(ctx, pipe, r.keys, r.args...)
+		} else {
+			r.reply = r.script.EvalSha(ctx, pipe, r.keys, r.args...)
+		}
+		if r.replicas > 0 {
+			waits[i] = pipe.Do(ctx, "wait", r.replicas, s.cfg.replicaWait.Milliseconds())
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	for i, r := range reqs {
+		r.err = r.reply.Err()
+		if r.err == nil && r.reply.Val() == nil {
+			// Each command has its own error, but for one case: go-redis sets none
+			// when it gives up getting a connection.
+			r.err = err
+		}
+		if w := waits[i]; w != nil && r.err == nil {
+			r.acks, r.err = w.Int64()
+		}
+	}
+}
+
+// unfinished picks the requests that the server has refused to run for now, and
+// says whether it needs a pause first.
+func unfinished(reqs []*request) (again []*request, wait bool) {
+	for _, r := range reqs {
+		switch {
+		case noScript(r.err):
+			r.inFull = true
+		case passing(r.err):
+			wait = true
+		default:
+			continue
+		}
+		r.wire.refused++
+		again = append(again, r)
+	}
+	return again, wait
+}
+
+// sleep reports whether it slept to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// await is send for a caller who does not wait longer than ctx: go-redis does,
+// on a connection that hangs, unless it is told otherwise. It reports whether
+// reqs were answered; if not, they belong to a goroutine of the store that
+// calls late, if not nil, once they are.
+//
+// The caller has entered the store.
+func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
+	answered, left := make(chan struct{}), make(chan struct{})
+	s.tasks.Go(func() {
+		s.send(ctx, reqs...)
+		select {
+		case answered <- struct{}{}:
+		case <-left:
+			if late != nil {
+				late()
+			}
+		}
+	})
+	select {
+	case <-answered:
+		return true
+	case <-ctx.Done():
+		close(left)
+		return false
+	}
+}

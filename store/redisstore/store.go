@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Store implements [core.Store] and [core.Ledger] for one exclusive claim at a
+// time. Make one with [New]; it is safe for concurrent use.
+type Store struct {
+	client redis.UniversalClient
+	cfg    config
+	keys   keyspace
+	inbox  *inbox
+
+	ctx    context.Context // ends when Close begins: sends the waiters home
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	tasks  sync.WaitGroup // calls and goroutines under way
+	done   chan struct{}  // Close has finished
+	err    error          // Close's answer
+}
+
+var (
+	_ core.Store  = (*Store)(nil)
+	_ core.Ledger = (*Store)(nil)
+)
+
+const (
+	// tidyTimeout bounds the tidying up after a request that nobody waits for.
+	tidyTimeout = 5 * time.Second
+	// closeTimeout bounds Close, should the server not answer.
+	closeTimeout = 5 * time.Second
+)
+
+// New makes a store over client, which stays the caller's: Close does not close
+// it. New waits for no I/O, so it works while Redis is down. The client should
+// have a ReadTimeout, as go-redis gives it by default: without one, a
+// connection that hangs keeps a goroutine until the system gives it up.
+//
+// The error joins every [*core.OptionError].
+func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
+	cfg := defaultConfig()
+	var errs []error
+	if isNil(client) {
+		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "a client"})
+	}
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
+			continue
+		}
+		errs = append(errs, o(&cfg))
+	}
+	errs = append(errs, cfg.fits(client))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		client: client,
+		cfg:    cfg,
+		keys:   keyspace{prefix: cfg.prefix, where: topologyOf(client)},
+		done:   make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.inbox = newInbox(s)
+	s.tasks.Go(s.checkEviction)
+	return s, nil
+}
+
+// isNil also finds the nil pointer inside a non-nil interface, which would
+// otherwise come up in the first request.
+func isNil(client redis.UniversalClient) bool {
+	if client == nil {
+		return true
+	}
+	v := reflect.ValueOf(client)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// enter registers a call; the caller owes a leave.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return core.ErrClosed
+	}
+	s.tasks.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.tasks.Done() }
+
+// closedOr is err, unless the store being closed is what brought it about.
+func (s *Store) closedOr(err error) error {
+	if s.ctx.Err() != nil {
+		return core.ErrClosed
+	}
+	return err
+}
+
+// Close implements [core.Store]. It waits for what is under way, at most some
+// seconds; the error says if that was not enough. A second Close waits for the
+// first and returns its answer.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		<-s.done
+		return s.err
+	}
+	s.cancel()
+	quiet := make(chan struct{})
+	go func() {
+		defer close(quiet)
+		s.inbox.close()
+		s.tasks.Wait()
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-quiet:
+	case <-timer.C:
+		s.err = fmt.Errorf("redisstore: closed with requests unanswered for %v", closeTimeout)
+	}
+	close(s.done)
+	return s.err
+}
+
+// check refuses, before any I/O, what the scripts could not tell apart or
+// Redis would choke on. The engine has checked the same before.
+func check(owner string, claims []core.Claim, ttl time.Duration) (key string, err error) {
+	if len(claims) != 1 || claims[0].Mode != core.ModeExclusive {
+		return "", &core.UnsupportedError{Feature: "anything but one exclusive claim"}
+	}
+	if err := claims[0].Validate(); err != nil {
+		return "", err
+	}
+	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
+		return "", fmt.Errorf("redisstore: owner %q is empty or contains a colon or white space", owner)
+	}
+	if ttl < time.Millisecond {
+		return "", &core.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
+	}
+	return claims[0].Key, nil
+}
+
+// request makes a request of one of the scripts that share common.lua.
+func (s *Store) request(script *redis.Script, key, owner string, args ...any) *request {
+	all := make([]any, 0, 3+len(args)+1)
+	all = append(all, owner, s.keys.where == single, s.keys.counterTTL())
+	return newRequest(script, s.keys.of(key), append(all, args...)...)
+}
