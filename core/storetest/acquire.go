@@ -15,6 +15,7 @@ var acquireChecks = []check{
 	{name: "A2 a grant lasts its TTL", run: lastsTTL},
 	{name: "A2 a grant lasts its TTL, nobody waiting", run: lastsTTLUnwatched},
 	{name: "A2 a grant after a wait lasts its TTL", run: lastsTTLAfterWait},
+	{name: "A2 a grant counts from before it was asked for", run: countsFromBefore},
 	{name: "A3 tokens rise", run: tokensRise},
 	{name: "A3 tokens go with the clock", run: tokensGoWithClock},
 	{name: "A3 tokens rise after the data is lost", run: tokensRiseAfterLoss, needs: toRestart},

@@ -135,12 +135,16 @@ func renewalKeepsOff(s *scene) {
 	key = s.key()
 	h := s.lock(b, key, s.TTL)
 	w := s.enqueue(c, key, long)
-	time.Sleep(s.TTL / 4)
-	for _, g := range s.imposters(h.Grant, old.Owner) {
-		s.isLost(s.renew(a, g))
+	for deadline := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL / 4); {
+		for _, g := range s.imposters(h.Grant, old.Owner) {
+			s.isLost(s.renew(a, g))
+		}
+		if time.Now().After(deadline) {
+			s.Fatal("the lease that others tried to renew does not end")
+		}
 	}
-	next := w.granted(s.TTL + 2*s.Late)
-	s.lasted("the lease others tried to renew", s.TTL, h.called, h.returned, next.returned)
+	next := w.granted(s.Late)
+	s.lasted("the lease that others tried to renew", s.TTL, h.called, h.returned, next.returned)
 }
 
 // imposters returns grants of h's key under names that are not its owner's.

@@ -41,3 +41,23 @@ func lastsTTLAfterWait(s *scene) {
 	s.lasted("the lease", s.TTL, released, h.returned, next.returned)
 	s.lasted("the lease, as its holder counts,", s.TTL, h.Since, h.returned, next.returned)
 }
+
+// countsFromBefore looks whether Since lies near the call or near the return. A
+// store that takes the time when the answer arrives makes its holder believe in
+// a lease that the backend has ended. Most of many attempts decide, as any one
+// of them may have been interrupted anywhere.
+func countsFromBefore(s *scene) {
+	const attempts = 21
+	st := s.open()
+	late := 0
+	for range attempts {
+		h := s.lock(st, s.key(), long)
+		if round := h.returned.Sub(h.called); h.returned.Sub(h.since()) < round/10 {
+			late++
+		}
+		s.mustRelease(h)
+	}
+	if late > attempts/2 {
+		s.Errorf("%d of %d grants count from when the answer came", late, attempts)
+	}
+}

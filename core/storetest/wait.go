@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -30,25 +31,40 @@ func servedInOrder(s *scene) {
 	s.rising(tokens)
 }
 
-// servedInOrderAfterExpiry asks all the time, without waiting, for the key of a
-// holder that never releases.
+// servedInOrderAfterExpiry has others ask all the time, without waiting, for the
+// key of a holder that never releases.
 func servedInOrderAfterExpiry(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
 	s.lock(a, key, s.TTL)
-	line := []*waiter{s.enqueue(b, key, long), s.enqueue(c, key, long), s.enqueue(a, key, long)}
-	for deadline := time.Now().Add(s.TTL + s.Late); !line[0].await(time.Millisecond); {
-		s.held(c, key)
-		if time.Now().After(deadline) {
-			s.Fatal("the first waiter is not served although the holder's time is over")
-		}
+	var line []*waiter
+	for _, st := range []core.Store{b, c, a, b, c} {
+		line = append(line, s.enqueue(st, key, long))
 	}
+	pushing, stop := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	defer func() { stop(); all.Wait() }()
+	for i := range 6 {
+		st := []core.Store{a, b, c}[i%3]
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * time.Millisecond) // or all ask at once
+			for pushing.Err() == nil {
+				if _, err := s.acquire(s.ctx, st, s.request(key, s.TTL)); err == nil {
+					s.Errorf("a request that does not wait overtook those who do")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	line[0].await(s.TTL)
 	for i, w := range line {
 		h := w.granted(s.Late)
 		for _, other := range line[i+1:] {
 			other.waits()
 		}
-		s.mustRelease(h)
+		if i < len(line)-1 { // then nobody is left to be overtaken
+			s.mustRelease(h)
+		}
 	}
 }
 

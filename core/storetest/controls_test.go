@@ -1,0 +1,213 @@
+package storetest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// controls are the ways to be wrong, and the checks that have to say so.
+var controls = []struct {
+	defect   string
+	rejected []string // names of checks
+}{
+	{"everybody gets the key", []string{
+		"A1 one lease per key at a time", "A1 one lease per key at a time, holders dying",
+	}},
+	{"keys are trimmed", []string{"A1 keys are told apart"}},
+	{"keys are folded", []string{"A1 keys are told apart"}},
+	{"keys end at 500 bytes", []string{"A1 keys are told apart"}},
+	{"leases end early", []string{
+		"A2 a grant lasts its TTL", "A2 a grant lasts its TTL, nobody waiting", "A2 a grant after a wait lasts its TTL",
+	}},
+	{"leases end late", []string{
+		"A2 a grant lasts its TTL", "A2 a grant lasts its TTL, nobody waiting", "A2 a grant after a wait lasts its TTL",
+	}},
+	{"leases never end", []string{"A2 a grant lasts its TTL", "A2 a grant lasts its TTL, nobody waiting"}},
+	{"leases of waiters never end", []string{"A2 a grant after a wait lasts its TTL"}},
+	{"the lease counts from the answer", []string{"A2 a grant counts from before it was asked for"}},
+	{"the lease counts from the call", []string{"A2 a grant after a wait lasts its TTL"}},
+	{"the lease counts from nothing", []string{"A2 a grant after a wait lasts its TTL"}},
+	{"the lease counts from the future", []string{"R1 a release frees the key"}},
+	{"grants name another TTL", []string{"R1 a release frees the key"}},
+	{"tokens are zero", []string{"A3 tokens rise"}},
+	{"each process counts tokens", []string{
+		"A1 one lease per key at a time", "A1 one lease per key at a time, holders dying", "A3 tokens rise",
+	}},
+	{"tokens are random", []string{"A3 tokens rise"}},
+	{"a token per holder, not per grant", []string{"A3 tokens rise", "A6 waiters are served in order of arrival"}},
+	{"tokens are a counter", []string{"A3 tokens go with the clock", "A3 tokens rise after the data is lost"}},
+	{"tokens are the clock in ms", []string{"A3 tokens go with the clock"}},
+	{"the owner is refused its own key", []string{"A4 idempotent by owner", "A4 idempotent by owner, asked at the same time"}},
+	{"a second request gets a second token", []string{"A4 idempotent by owner", "A4 idempotent by owner, asked at the same time"}},
+	{"a second request waits in line", []string{"A4 idempotent by owner"}},
+	{"a second request extends nothing", []string{"A4 idempotent by owner"}},
+	{"nobody is refused at once", []string{"A5 refused at once without Wait"}},
+	{"refusals are untyped", []string{"A5 refused at once without Wait"}},
+	{"refusals name the wrong holder", []string{"A5 refused at once without Wait"}},
+	{"refusals name no key", []string{"A5 refused at once without Wait"}},
+	{"contention is an outage", []string{
+		"A5 refused at once without Wait", "A8 a wait behind a holder ends as held",
+	}},
+	{"last come, first served", []string{
+		"A6 waiters are served in order of arrival", "A6 waiters are served in order after an expiry",
+	}},
+	{"requests overtake the line", []string{
+		"A6 waiters are served in order of arrival", "A6 waiters are served in order after an expiry",
+	}},
+	{"waiters that gave up stay", []string{"A7 a waiter that gave up is skipped", "A9 an error leaves nothing behind", "A9 a cancel that meets the grant leaves nothing behind"}},
+	{"waiters of a closed process stay", []string{"A7 a waiter whose process closed is skipped"}},
+	{"dead waiters stay", []string{"A7 a waiter whose process died is skipped"}},
+	{"a wait ends with the context's error", []string{"A8 a wait behind a holder ends as held", "A7 a waiter that gave up is skipped"}},
+	{"an outage during a wait is contention", []string{"A8 a wait for a silent backend ends as unavailable"}},
+	{"the refused stay in line", []string{"A9 an error leaves nothing behind"}},
+	{"a request that got no answer takes the key for ever", []string{"A9 an outage leaves nothing behind for longer than the TTL"}},
+	{"an outage is contention", []string{"A10 an outage is unavailable within the bound, never held", "A8 a wait for a silent backend ends as unavailable"}},
+	{"an outage is the context's error", []string{"A10 an outage is unavailable within the bound, never held"}},
+	{"an outage outlasts the context", []string{"A10 an outage is unavailable within the bound, never held"}},
+	{"Close changes nothing", []string{"A11 closed after Close", "C1 Close ends waits with ErrClosed"}},
+	{"Close cancels waits", []string{"C1 Close ends waits with ErrClosed"}},
+	{"Close releases leases", []string{"C2 Close releases no lease"}},
+
+	{"renewals do nothing", []string{"N1 a renewal gives a full TTL", "N2 lost means lost"}},
+	{"failures come back alone", []string{"N1 one error per grant, in order"}},
+	{"failures come back first", []string{"N1 one error per grant, in order", "N4 failures do not spread"}},
+	{"a loss is just an error", []string{"N2 lost means lost", "R2 a lost lease is reported"}},
+	{"an outage is a loss", []string{"N2 an outage is no loss", "R3 a release without an answer can be repeated"}},
+	{"an outage is success", []string{"N2 an outage is no loss", "R3 a release without an answer can be repeated"}},
+	{"renewals bring leases back", []string{"N3 a renewal brings nothing back", "N2 lost with the backend's data"}},
+	{"renewals take leases over", []string{"N3 a renewal touches no other owner's lease"}},
+	{"a failed renewal extends", []string{"N3 a renewal touches no other owner's lease"}},
+	{"owners are compared by prefix", []string{
+		"N3 a renewal touches no other owner's lease", "R2 a release touches no other owner's lease", "L4 a lost lease stores nothing",
+	}},
+	{"owners are not compared", []string{
+		"N3 a renewal touches no other owner's lease", "R2 a release touches no other owner's lease", "L4 a lost lease stores nothing",
+	}},
+	{"the first failure ends a renewal", []string{"N1 one error per grant, in order", "N4 failures do not spread"}},
+	{"one failure fails all", []string{"N1 one error per grant, in order", "N4 failures do not spread"}},
+	{"releases do nothing", []string{"R1 a release frees the key", "R1 a release lets the next waiter in"}},
+	{"a release leaves the line to the clock", []string{"R1 a release lets the next waiter in", "A6 waiters are served in order of arrival"}},
+	{"a release never fails", []string{"R2 a lost lease is reported", "R2 a release touches no other owner's lease"}},
+	{"a release nobody answered poisons the lease", []string{"R3 a release without an answer can be repeated"}},
+	{"a release wakes all", []string{"R4 a release wakes one waiter"}},
+	{"a release serves two", []string{"R4 a release wakes one waiter", "A6 waiters are served in order of arrival"}},
+
+	{"Begin forgets to look up", []string{"L1 a record is returned, without a lease", "L2 waiters get the record"}},
+	{"a grant comes with the record", []string{"L1 a record is returned, without a lease"}},
+	{"Begin looks up first, then claims", []string{"L1 lookup and claim are one step", "L2 waiters get the record"}},
+	{"Complete keeps the lease", []string{"L1 a record is returned, without a lease"}},
+	{"records end at once", []string{"L2 waiters get the lease when there is no record"}},
+	{"a lost lease's record is kept", []string{"L4 a lost lease stores nothing"}},
+	{"Complete can't be repeated", []string{"L5 Complete is idempotent by owner"}},
+	{"anybody completes again", []string{"L5 Complete is idempotent by owner"}},
+	{"records end with the lease", []string{"L6 a record lasts its retention"}},
+	{"records never end", []string{"L6 a record lasts its retention"}},
+	{"results are text", []string{"L7 records come back byte for byte"}},
+	{"fingerprints are trimmed", []string{"L7 records come back byte for byte"}},
+	{"results are cut", []string{"L7 records come back byte for byte"}},
+	{"records keep the caller's memory", []string{"L7 records come back byte for byte"}},
+	{"records give out their memory", []string{"L7 records come back byte for byte"}},
+}
+
+// TestModel is the negative control: what is right passes.
+func TestModel(t *testing.T) {
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, failure := range verdict(t, c, newBackend("").harness()) {
+					t.Error(failure)
+				}
+			})
+		})
+	}
+}
+
+func TestDefectsAreRejected(t *testing.T) {
+	for _, control := range controls {
+		t.Run(control.defect, func(t *testing.T) {
+			for _, c := range checks() {
+				if !slices.Contains(control.rejected, strings.TrimPrefix(c.name, "L3 Begin ")) {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						failures := verdict(t, c, newBackend(control.defect).harness())
+						if len(failures) == 0 {
+							t.Error("passed")
+						}
+						for _, failure := range failures {
+							t.Log(failure)
+						}
+					})
+				})
+			}
+		})
+	}
+}
+
+// TestEveryCheckRejects: a check that no control fails may not check anything.
+func TestEveryCheckRejects(t *testing.T) {
+	known, rejects := map[string]bool{}, map[string]bool{}
+	for _, c := range checks() {
+		if known[c.name] {
+			t.Errorf("two checks are called %q", c.name)
+		}
+		known[c.name] = true
+	}
+	for _, control := range controls {
+		for _, name := range control.rejected {
+			if !known[name] {
+				t.Errorf("%q is to be rejected by %q, which does not exist", control.defect, name)
+			}
+			rejects[name] = true
+		}
+	}
+	for name := range known {
+		if !rejects[strings.TrimPrefix(name, "L3 Begin ")] {
+			t.Errorf("nothing is rejected by %q", name)
+		}
+	}
+}
+
+// verdict makes one check and returns its complaints.
+func verdict(t *testing.T, c check, h Harness) []string {
+	judge := &standIn{TB: t}
+	done := make(chan struct{})
+	go func() { // a check may end by ending its goroutine
+		defer close(done)
+		c.run(newScene(judge, h.withDefaults(), c))
+	}()
+	<-done
+	return judge.complaints
+}
+
+// standIn takes a test's complaints, so that they fail nothing.
+type standIn struct {
+	testing.TB
+	mu         sync.Mutex
+	complaints []string
+}
+
+func (j *standIn) Errorf(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.complaints = append(j.complaints, fmt.Sprintf(format, args...))
+}
+
+func (j *standIn) Fatalf(format string, args ...any) {
+	j.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (j *standIn) Fatal(args ...any) { j.Fatalf("%s", fmt.Sprint(args...)) }
+
+func (j *standIn) Failed() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.complaints) > 0
+}
