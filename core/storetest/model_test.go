@@ -55,7 +55,16 @@ type finished struct {
 }
 
 func newBackend(defect string) *backend {
-	return &backend{defect: defect, keys: make(map[string]*state), records: make(map[string]finished)}
+	b := &backend{defect: defect}
+	b.lose()
+	return b
+}
+
+// lose is a restart without the data.
+func (b *backend) lose() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys, b.records, b.last = make(map[string]*state), make(map[string]finished), 0
 }
 
 func (b *backend) has(defect string) bool { return b.defect == defect }
@@ -68,18 +77,14 @@ func (b *backend) harness() Harness {
 			p.counter.Store(uint64(time.Now().UnixMicro()))
 			return p
 		},
-		TTL:   200 * time.Millisecond,
-		Early: time.Millisecond,
-		Late:  200 * time.Millisecond,
-		Restart: func(testing.TB) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.keys, b.records, b.last = make(map[string]*state), make(map[string]finished), 0
-		},
-		Pause:  func(testing.TB) { b.silent.Store(true) },
-		Resume: func(testing.TB) { b.silent.Store(false) },
-		Cut:    func(_ testing.TB, st core.Store) { st.(*process).cut.Store(true) },
-		Heal:   func(_ testing.TB, st core.Store) { st.(*process).cut.Store(false) },
+		TTL:     200 * time.Millisecond,
+		Early:   time.Millisecond,
+		Late:    200 * time.Millisecond,
+		Restart: func(testing.TB) { b.lose() },
+		Pause:   func(testing.TB) { b.silent.Store(true) },
+		Resume:  func(testing.TB) { b.silent.Store(false) },
+		Cut:     func(_ testing.TB, st core.Store) { st.(*process).cut.Store(true) },
+		Heal:    func(_ testing.TB, st core.Store) { st.(*process).cut.Store(false) },
 	}
 }
 
@@ -157,7 +162,7 @@ func (b *backend) try(p *process, req core.Request, once, first bool) reply {
 		case b.has("leases end early"):
 			e.expires = now.Add(req.TTL * 9 / 10)
 		case b.has("leases end late"):
-			e.expires = now.Add(req.TTL * 3)
+			e.expires = now.Add(req.TTL + req.TTL/2 + 200*time.Millisecond)
 		case b.has("leases of waiters never end") && !first:
 			e.expires = now.Add(time.Hour)
 		}

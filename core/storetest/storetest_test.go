@@ -1,0 +1,70 @@
+package storetest
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestSkipsSayWhy(t *testing.T) {
+	full := newBackend("").harness()
+	noCut, noPause, silentNever := full, full, full
+	noCut.Cut = nil
+	noPause.Resume = nil
+	silentNever.Heal, silentNever.Pause = nil, nil
+	for _, tc := range []struct {
+		name string
+		c    check
+		h    Harness
+		want string // part of the reason; "": not skipped
+	}{
+		{"nothing needed", check{}, Harness{}, ""},
+		{"restart", check{needs: toRestart}, full, ""},
+		{"no restart", check{needs: toRestart}, Harness{}, "no Harness.Restart"},
+		{"cut", check{needs: toCut}, noPause, ""},
+		{"no cut", check{needs: toCut}, noCut, "no Harness.Cut"},
+		{"silent by pause", check{needs: toSilence}, noCut, ""},
+		{"silent by cut", check{needs: toSilence}, noPause, ""},
+		{"silent never", check{needs: toSilence}, silentNever, "no Harness.Pause"},
+		{"ledger", check{ledger: true}, full, ""},
+		{"no ledger", check{ledger: true}, Harness{NoLedger: true}, "Harness.NoLedger"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			why := tc.c.skipped(tc.h)
+			if (why == "") != (tc.want == "") || !strings.Contains(why, tc.want) {
+				t.Errorf("skipped: %q, want %q", why, tc.want)
+			}
+		})
+	}
+}
+
+// TestLedgerIsExpected: a store whose records are not tested must say so.
+func TestLedgerIsExpected(t *testing.T) {
+	type plain struct{ core.Store }
+	h := Harness{New: func(testing.TB) core.Store { return plain{memstore.New()} }}
+	for _, c := range ledgerChecks {
+		if len(verdict(t, c, h)) == 0 {
+			t.Errorf("%q passed a store that is no core.Ledger", c.name)
+		}
+	}
+}
+
+// TestBench has every benchmark do a little of everything it does.
+func TestBench(t *testing.T) {
+	benchtime := flag.Lookup("test.benchtime").Value
+	defer benchtime.Set(benchtime.String())
+	benchtime.Set("2000x")
+	mem := memstore.New()
+	h := Harness{New: func(testing.TB) core.Store { return mem.Peer() }}
+	benchmarks := map[string]func(*scene, *testing.B){
+		"pair": benchPair, "pairs": benchPairs, "hot key": benchHotKey, "renew": benchRenew,
+	}
+	for name, bench := range benchmarks {
+		if r := testing.Benchmark(func(b *testing.B) { bench(newScene(b, h, check{}), b) }); r.N == 0 {
+			t.Errorf("%s did nothing: %v", name, r)
+		}
+	}
+}
