@@ -21,21 +21,21 @@ func clone(r core.Record) core.Record {
 }
 
 // complete keeps rec, which is the store's from then on, and releases.
-func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (s *shard) complete(g core.Grant, rec core.Record, retention time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	key, _, ok := m.owned(g, now)
+	key, _, ok := s.owned(g, now)
 	if !ok {
-		if r := m.records[key]; r.owner == g.Owner && r.inForce(now) {
+		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
 			return nil // said before
 		}
 		return lost(g, key)
 	}
-	m.sweep(now)
-	m.records[key] = record{Record: rec, owner: g.Owner, expires: now.Add(retention)}
-	delete(m.leases, key)
-	m.tell(key, &rec)
-	m.serve(key, now)
+	s.sweep(now)
+	s.records[key] = record{Record: rec, owner: g.Owner, expires: now.Add(retention)}
+	delete(s.leases, key)
+	s.tell(key, &rec)
+	s.serve(key, now)
 	return nil
 }

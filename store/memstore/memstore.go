@@ -22,14 +22,14 @@ var (
 )
 
 // New makes an empty store.
-func New() *Store { return newMemory().open() }
+func New() *Store { return open(newMemory()) }
 
 // Peer makes another store on the same leases and records, as a second process
-// has on a backend of its own kind: each is closed for itself. It is for tests
-// that run several engines, and for a process that needs several.
-func (s *Store) Peer() *Store { return s.mem.open() }
+// would on a shared backend. Each is closed for itself, so that the engines of
+// one process, which close their stores, can share what they lock.
+func (s *Store) Peer() *Store { return open(s.mem) }
 
-func (m *memory) open() *Store { return &Store{mem: m, closed: make(chan struct{})} }
+func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
 // Acquire implements [core.Store].
 func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
@@ -57,7 +57,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 		return answer{}, core.ErrClosed
 	default:
 	}
-	a, w, held := s.mem.ask(req, once)
+	a, w, held := s.mem.shard(req.Claims).ask(req, once)
 	if held == nil {
 		return a, nil
 	}
@@ -72,9 +72,9 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 	case a := <-w.done:
 		return a, nil
 	case <-ctx.Done():
-		err = s.mem.leave(w)
+		err = s.mem.shard(req.Claims).leave(w)
 	case <-s.closed:
-		_ = s.mem.leave(w)
+		_ = s.mem.shard(req.Claims).leave(w)
 		err = core.ErrClosed
 	}
 	select {
@@ -87,17 +87,21 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 
 // Renew implements [core.Store].
 func (s *Store) Renew(_ context.Context, grants []core.Grant) []error {
-	return s.mem.renew(grants)
+	errs, now := make([]error, len(grants)), time.Now()
+	for i, g := range grants {
+		errs[i] = s.mem.shard(g.Claims).renew(g, now)
+	}
+	return errs
 }
 
 // Release implements [core.Store].
 func (s *Store) Release(_ context.Context, g core.Grant) error {
-	return s.mem.release(g)
+	return s.mem.shard(g.Claims).release(g)
 }
 
 // Complete implements [core.Ledger].
 func (s *Store) Complete(_ context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
-	return s.mem.complete(g, clone(rec), retention)
+	return s.mem.shard(g.Claims).complete(g, clone(rec), retention)
 }
 
 // Close implements [core.Store]: waiters get ErrClosed.

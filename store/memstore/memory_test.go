@@ -1,0 +1,162 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var bg = context.Background()
+
+// request is by an owner of its own: the key and a number.
+func request(key string, n int, ttl time.Duration) core.Request {
+	return core.Request{
+		Owner:  fmt.Sprintf("%s/%d", key, n),
+		Claims: []core.Claim{core.Exclusive(key)},
+		TTL:    ttl,
+	}
+}
+
+func mustAcquire(t *testing.T, s *Store, req core.Request) core.Grant {
+	t.Helper()
+	g, err := s.Acquire(bg, req)
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	return g
+}
+
+// size is how many leases, lines and records are in memory.
+func (m *memory) size() (leases, lines, records int) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		leases += len(s.leases)
+		lines += len(s.lines)
+		records += len(s.records)
+		s.mu.Unlock()
+	}
+	return leases, lines, records
+}
+
+func checkEmpty(t *testing.T, s *Store) {
+	t.Helper()
+	if leases, lines, records := s.mem.size(); leases+lines+records != 0 {
+		t.Errorf("left in memory: %d leases, %d lines, %d records", leases, lines, records)
+	}
+}
+
+// TestSweep has holders die, a hundred thousand in all, some at a time.
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rounds, keys = 100, 1000
+		s := New()
+		kept := mustAcquire(t, s, request("kept", 0, time.Hour))
+		most := 0
+		for round := range rounds {
+			for i := range keys {
+				key := fmt.Sprintf("key:%d:%d", round, i)
+				g := mustAcquire(t, s, request(key, 0, time.Second))
+				if i%2 == 0 {
+					if err := s.Complete(bg, g, core.Record{}, time.Second); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			leases, _, records := s.mem.size()
+			most = max(most, leases+records)
+			time.Sleep(2 * time.Second)
+		}
+		// What is in force, as much again that may wait for a sweep, and the floor.
+		if bound := 2*keys + sweepFloor*len(s.mem.shards); most > bound {
+			t.Errorf("%d leases and records were in memory at a time, of at most %d in force; want at most %d", most, keys, bound)
+		}
+		if err := s.Release(bg, kept); err != nil {
+			t.Errorf("a sweep took a lease that is in force: %v", err)
+		}
+	})
+}
+
+// TestRecordsSurviveSweep: a sweep must not take what is in force.
+func TestRecordsSurviveSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 10_000
+		s := New()
+		for i := range keys {
+			g := mustAcquire(t, s, request(fmt.Sprint("key:", i), 0, time.Second))
+			if err := s.Complete(bg, g, core.Record{Result: []byte{byte(i)}}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range keys {
+			_, rec, err := s.Begin(bg, request(fmt.Sprint("key:", i), 1, time.Second))
+			if err != nil || rec == nil || rec.Result[0] != byte(i) {
+				t.Fatalf("record %d came back as %v, %v", i, rec, err)
+			}
+		}
+	})
+}
+
+// TestNothingIsLeft ends leases and waits in every way but by dying.
+func TestNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		peer := s.Peer()
+		for i := range 100 {
+			key := fmt.Sprint("key:", i)
+			g := mustAcquire(t, s, request(key, 0, time.Minute))
+			if _, err := s.Acquire(bg, request(key, 1, time.Minute)); err == nil {
+				t.Fatal("granted twice")
+			}
+			given, giveUp := context.WithCancel(bg)
+			gone := enqueue(t, given, s, request(key, 2, time.Minute))
+			closed := enqueue(t, bg, peer, request(key, 3, time.Minute))
+			served := enqueue(t, bg, s, request(key, 4, time.Minute))
+			giveUp()
+			<-gone
+			if i == 99 {
+				_ = peer.Close()
+				<-closed
+			}
+			if err := s.Release(bg, g); err != nil {
+				t.Fatal(err)
+			}
+			if i < 99 {
+				if err := peer.Release(bg, (<-closed).grant); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Release(bg, (<-served).grant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestBadGrants are ones that no Acquire gave.
+func TestBadGrants(t *testing.T) {
+	s := New()
+	for _, g := range []core.Grant{
+		{},
+		{Claims: []core.Claim{core.Exclusive("a")}},
+		{Owner: "o", Claims: []core.Claim{core.Exclusive("a"), core.Exclusive("b")}},
+	} {
+		for what, err := range map[string]error{
+			"Renew":    s.Renew(bg, []core.Grant{g})[0],
+			"Release":  s.Release(bg, g),
+			"Complete": s.Complete(bg, g, core.Record{}, time.Hour),
+		} {
+			wantIs(t, what, err, core.ErrLeaseLost)
+		}
+	}
+	checkEmpty(t, s)
+}
