@@ -50,6 +50,9 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 // descends from the second.
 func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, s settings, ask ask) (*Lease, *Record, error) {
 	began := time.Now()
+	if own := ctx.Err(); own != nil { // no request for somebody who has gone
+		return nil, nil, e.refusal(ctx, claims, s, own, 0)
+	}
 	bounded, cancel := e.bound(ctx, s)
 	defer cancel()
 	grant, rec, err := e.takeTurn(bounded, claims, s, ask)
@@ -87,8 +90,8 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	if !req.Wait {
 		return e.ask(ctx, req, ask)
 	}
-	tickets := make([]*ticket, 0, 1)
-	said := errNotAsked
+	tickets := make([]*ticket, 0, len(claims))
+	said := errSilent
 	defer func() {
 		for _, t := range tickets {
 			e.lines.leave(t, said)
@@ -109,16 +112,19 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 			e.lines.told(t, held)
 		}
 	}
+	for _, t := range tickets {
+		e.lines.asks(t)
+	}
 	grant, rec, err := e.ask(ctx, req, ask)
 	said = err
+	if errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
+		said = errSilent // perhaps it had no time to answer: the caller hung up
+	}
 	return grant, rec, err
 }
 
 func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record, error) {
 	asked := time.Now()
-	if err := ctx.Err(); err != nil {
-		return Grant{}, nil, err // no request for somebody who has gone
-	}
 	grant, rec, err := ask(ctx, req)
 	if grant.Since.IsZero() {
 		grant.Since = asked

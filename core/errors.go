@@ -15,7 +15,7 @@ import (
 var (
 	// ErrHeld: somebody else holds the key. See [HeldError].
 	ErrHeld = errors.New("keyturn: held by another")
-	// ErrWaitTimeout: the key was still held when the maximum wait was over.
+	// ErrWaitTimeout: the caller's turn had not come when the maximum wait was over.
 	// An error that matches it also matches ErrHeld.
 	ErrWaitTimeout = errors.New("keyturn: waited too long")
 	// ErrTooManyWaiters: the line for the key in this process is full.

@@ -22,6 +22,7 @@ type lines struct {
 // behind it must say whether a holder or a silent store kept them waiting.
 type line struct {
 	tickets  list.List // of *ticket; the front one asks the store
+	asking   bool      // the store was asked and has not answered since
 	answered time.Time // when the store last answered a head
 	held     HeldError // who was in the way then
 	outage   error     // set while the last head found the store out
@@ -53,7 +54,7 @@ func (ls *lines) enter(ctx context.Context, key string) (*ticket, error) {
 		return t, nil
 	case <-ctx.Done():
 		err := ls.obstacle(t)
-		ls.leave(t, errNotAsked)
+		ls.leave(t, errSilent)
 		return nil, err
 	}
 }
@@ -77,15 +78,26 @@ func (ls *lines) join(key string) (*ticket, error) {
 	return t, nil
 }
 
+// asks notes that the head now asks the store.
+func (ls *lines) asks(t *ticket) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	t.line.asking = true
+}
+
 // told notes that the store keeps the head waiting, and for whom.
 func (ls *lines) told(t *ticket, held HeldError) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
+	t.line.heard(held)
 }
 
-// errNotAsked is the answer of a store that was not asked.
-var errNotAsked = errors.New("keyturn: gave up in line")
+func (l *line) heard(held HeldError) {
+	l.asking, l.answered, l.held, l.outage = false, time.Now(), held, nil
+}
+
+// errSilent stands for what a store said that was not asked, or cut short.
+var errSilent = errors.New("keyturn: the store said nothing")
 
 // leave gives up the place and, if it was the head's, calls the next one
 // forward. said is the store's answer.
@@ -93,11 +105,15 @@ func (ls *lines) leave(t *ticket, said error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := t.line
+	var held *HeldError
 	switch {
+	case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
 	case errors.Is(said, ErrUnavailable):
 		l.outage = said
-	case said == nil, errors.Is(said, ErrHeld):
-		l.answered, l.outage = time.Now(), nil
+	case errors.As(said, &held):
+		l.heard(*held)
+	default: // granted, most likely: who is in the way now is not known yet
+		l.heard(HeldError{})
 	}
 	wasHead := l.tickets.Front() == t.place
 	l.tickets.Remove(t.place)
@@ -109,7 +125,9 @@ func (ls *lines) leave(t *ticket, said error) {
 	}
 }
 
-// obstacle says what has kept t waiting.
+// obstacle says what has kept t waiting. Only a store that was asked can be
+// silent; and one that told the head to wait owes no further word, however long
+// ago that was: it answers when the key is free, or when it finds itself out.
 func (ls *lines) obstacle(t *ticket) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -117,7 +135,7 @@ func (ls *lines) obstacle(t *ticket) error {
 	switch {
 	case l.outage != nil:
 		return l.outage
-	case l.answered.Before(t.joined):
+	case l.asking && l.answered.Before(t.joined):
 		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
 	}
 	return &HeldError{Key: t.key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter}
