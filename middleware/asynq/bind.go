@@ -1,0 +1,96 @@
+package lockasynq
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/internal/jsonpath"
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// request is what a key is derived from. It belongs to one goroutine.
+type request struct {
+	ctx     context.Context
+	task    *asynq.Task
+	payload func() (jsonpath.Document, error) // decoded once, if at all
+}
+
+func newRequest(ctx context.Context, task *asynq.Task) *request {
+	r := &request{ctx: ctx, task: task}
+	r.payload = func() (jsonpath.Document, error) {
+		doc, err := jsonpath.Parse(task.Payload())
+		r.payload = func() (jsonpath.Document, error) { return doc, err }
+		return doc, err
+	}
+	return r
+}
+
+// bind gives a placeholder its meaning. What is in a payload can't be known
+// before there is a task; all else is checked here, when New is called.
+func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
+	source, rest := p.Path[0].Name, p.Path[1:]
+	switch {
+	case source == "payload" && len(rest) == 0 && !p.Multiple():
+		return one(func(r *request) (string, error) { return string(r.task.Payload()), nil }), nil
+	case source == "payload":
+		return payloadPath(p), nil
+	case p.Multiple():
+		return rule.Source[*request]{}, fmt.Errorf("%s has no elements: [*] is for lists in the payload", source)
+	case source == "header" && len(rest) > 0:
+		return header(rest), nil
+	case source == "type" && len(rest) == 0:
+		return one(func(r *request) (string, error) { return r.task.Type(), nil }), nil
+	case source == "queue" && len(rest) == 0:
+		return one(func(r *request) (string, error) { return fromContext(asynq.GetQueueName(r.ctx)) }), nil
+	case source == "id" && len(rest) == 0:
+		return one(func(r *request) (string, error) { return fromContext(asynq.GetTaskID(r.ctx)) }), nil
+	}
+	return rule.Source[*request]{}, fmt.Errorf("no such source: want payload, payload.<path>, header.<name>, type, queue or id")
+}
+
+func one(value func(*request) (string, error)) rule.Source[*request] {
+	return rule.Source[*request]{One: value}
+}
+
+func payloadPath(p keytmpl.Placeholder) rule.Source[*request] {
+	if p.Multiple() {
+		return rule.Source[*request]{Each: func(r *request) ([]string, error) {
+			doc, err := r.payload()
+			if err != nil {
+				return nil, err
+			}
+			return doc.Each(p)
+		}}
+	}
+	return one(func(r *request) (string, error) {
+		doc, err := r.payload()
+		if err != nil {
+			return "", err
+		}
+		return doc.One(p)
+	})
+}
+
+// header reads a task header. Names may contain dots, which a template takes
+// for the steps of a path. Unlike in HTTP, their case counts.
+func header(path []keytmpl.Segment) rule.Source[*request] {
+	steps := make([]string, len(path))
+	for i, s := range path {
+		steps[i] = s.Name
+	}
+	name := strings.Join(steps, ".")
+	return one(func(r *request) (string, error) { return r.task.Headers()[name], nil })
+}
+
+// fromContext is what asynq's server says of the task. It says nothing when the
+// handler is called by something else, such as a test.
+func fromContext(value string, ok bool) (string, error) {
+	if !ok {
+		return "", fmt.Errorf("%w: the context is not one of an asynq server", keytmpl.ErrMissingValue)
+	}
+	return value, nil
+}

@@ -1,0 +1,106 @@
+// Package lockasynq has asynq tasks take turns by key, or be processed once, in
+// all workers of a fleet.
+//
+//	locks, err := lockasynq.New(eng,
+//		lockasynq.Serialize("im:status", "user:status:{payload.user_id}"),
+//		lockasynq.Once("im:message", "msg:{payload.id}"),
+//	)
+//	...
+//	mux := asynq.NewServeMux()
+//	mux.Use(locks.Middleware)
+//	srv := asynq.NewServer(redis, asynq.Config{
+//		IsFailure:      lockasynq.IsFailure(nil),
+//		RetryDelayFunc: lockasynq.RetryDelay(nil),
+//	})
+//
+// # Which tasks
+//
+// A rule's pattern is what a pattern of [asynq.ServeMux] is: it covers the task
+// type of that name and every type that begins with it, and of several rules
+// the longest counts. So a rule and a handler registered under one name cover
+// the same tasks, except for types that have a longer pattern in the mux alone:
+// they go to another handler and still under the shorter rule. The mux does not
+// tell a middleware which pattern it chose, and to lock too much was thought
+// better than to lock nothing unnoticed. End patterns with a colon to be safe.
+//
+// # Keys
+//
+// A template ([keytmpl]) takes its values from these sources. Any other name is
+// an error of [New].
+//
+//	{payload.user.id}       a value in a JSON payload; numbers as they are written
+//	{payload.members[*].id} one key per element of a list, all taken together
+//	{payload}, {payload|hash} the payload's bytes, JSON or not
+//	{header.x}              a task header; case counts, and x may contain dots
+//	{type} {queue} {id}     of the task
+//
+// The names in a payload are matched exactly. encoding/json, filling a struct,
+// also takes names in other case; [SerializeBy] and [OnceBy] see what the
+// handler sees.
+//
+// # What becomes of a task that can't run
+//
+//	the key is held, or too many wait for it   waits a little, then is rescheduled
+//	Once: the first execution still runs       waits a little, then is rescheduled
+//	Once: already executed                     succeeds, the handler is not called
+//	Once: same key, other type or payload      archived
+//	key missing or invalid, payload not JSON   archived
+//	store down, engine closed                  rescheduled
+//	Once: executed, but its record uncertain   rescheduled
+//	lease lost while the handler ran           fails, whatever the handler returned
+//	the task's own timeout, deadline, cancel   as asynq does
+//
+// Rescheduled ([RescheduleError]) means that the task comes again soon and no
+// retry is used up: it was not the task that failed. An outage of the store is
+// no different there from a held key, as otherwise an hour of it would archive
+// every message of that hour without one of them having been looked at. A lost
+// lease is different: the handler did run, and one that outlives its max hold
+// would do so for ever. Archived ([RejectedError]) is what asynq does with what
+// is not worth retrying: the task waits there for a person. No task is dropped.
+//
+// That no retry is used up, and when a task comes again, is up to the server:
+// its configuration needs [IsFailure] and [RetryDelay], which judge this
+// package's errors and leave all others to functions of your own. Without them
+// each conflict costs a retry and asynq's delay of a quarter of a minute and
+// more; no task is lost, and a warning is logged once. A middleware outside of
+// this one should wrap errors with %w. A server's ErrorHandler is told of
+// reschedulings too, and may want to skip them with errors.As.
+//
+// # The last attempt
+//
+// Asynq archives a task without retries left on any error, before it asks
+// Config.IsFailure. On its last attempt a task therefore is never rescheduled:
+// it waits on its worker, and tries again there, for as long as it has time.
+// A task enqueued with asynq.MaxRetry(0) has no other attempt than that, so give
+// such tasks a timeout that a wait fits into. (Asynq's is half an hour.)
+//
+// # Time
+//
+// A task that waits keeps a worker from others. So the wait is short:
+// [DefaultMaxWait], if the rule does not say otherwise with core.WithMaxWait or
+// core.WithFailFast, and never more than half of the time that the task has
+// left. A rescheduled task comes back when the server's forwarder looks for it:
+// every five seconds, unless Config.DelayedTaskCheckInterval says otherwise, and
+// it comes behind those which arrived meanwhile. Where many tasks share a key,
+// give them a queue and a server with a concurrency of their own.
+//
+// The key is held until the handler has returned. Asynq lets go of a task whose
+// timeout has passed while its handler may still be running; the next task of
+// the key waits for that handler. What would hold it for ever is bounded by
+// core.WithMaxHold, ten minutes by default: raise it for tasks that take longer.
+//
+// # Once
+//
+// A message that two gateways enqueue, or that asynq delivers again after a
+// worker died, is processed once. An error or panic of the handler is not
+// remembered, so retries work as ever. The limits are those of
+// [core.Engine.Once]: a worker that dies between the effect and its record makes
+// the handler run again. There is no result: a second task's own
+// [asynq.ResultWriter] stays unwritten, and the handler's only trace in the
+// record is that it succeeded.
+//
+// # Shutting down
+//
+// Shut the server down first and close the engine after it. Tasks that wait for
+// a key when the server's ShutdownTimeout is over go back to their queue.
+package lockasynq

@@ -1,0 +1,122 @@
+package lockasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// RescheduleError says that a task was not processed, that this was not its
+// fault, and that it has to come again. With [IsFailure] and [RetryDelay] in
+// the server's configuration asynq does that after a short delay and without
+// counting a retry. It unwraps to the reason, which matches
+//
+//   - core.ErrHeld: another task has the key, or, under Once, is being processed
+//   - core.ErrTooManyWaiters: too many wait for the key in this process
+//   - core.ErrUnavailable: the store did not answer
+//   - core.ErrClosed: the engine is closed, or was before the handler was done
+//   - core.ErrOutcomeUnknown: the handler was done, but not its record
+type RescheduleError struct {
+	Pattern    string        // the rule's
+	RetryAfter time.Duration // when to come again; 0 when nothing is known
+	Err        error
+
+	setup *setup // of the Locks that made it
+}
+
+// Error tells the key, but not who holds it: asynq keeps it with the task, for
+// everybody who may look at the queue.
+func (e *RescheduleError) Error() string {
+	return fmt.Sprintf("lockasynq: task rescheduled by the rule for %q: %v", e.Pattern, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *RescheduleError) Unwrap() error { return e.Err }
+
+const (
+	// asynq keeps the time of a retry in whole seconds and cuts off the rest:
+	// less than one would often be none.
+	minDelay = time.Second
+	// As long as the engine has seen no hold end, RetryAfter is what is left of
+	// the TTL: up to a day. A living holder releases long before.
+	maxDelay = 10 * time.Second
+	// While a store is down every task comes again and again: slowly enough not
+	// to be what keeps it down.
+	outageDelay = 5 * time.Second
+)
+
+// delay is RetryAfter within bounds, and up to half of it more, so that tasks
+// which were refused together do not come back together.
+func (e *RescheduleError) delay() time.Duration {
+	d := min(max(e.RetryAfter, minDelay), maxDelay)
+	return d + rand.N(d/2)
+}
+
+// RejectedError says that a task can't be processed however often it comes:
+// its key is missing or invalid, or under Once it has the key of another task
+// and other content. It matches [asynq.SkipRetry], so asynq archives the task at
+// once, where a person finds it with this text. It unwraps to the reason too,
+// such as keytmpl.ErrMissingValue or core.ErrFingerprintMismatch.
+type RejectedError struct {
+	Pattern string // the rule's
+	Err     error
+}
+
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("lockasynq: task refused by the rule for %q: %v", e.Pattern, e.Err)
+}
+
+// Unwrap returns asynq.SkipRetry and the reason.
+func (e *RejectedError) Unwrap() []error { return []error{asynq.SkipRetry, e.Err} }
+
+// answer is what asynq is told. A handler's own error is passed on as it is,
+// whatever it matches: it may be about a lock that is none of ours.
+func (w work) answer(ctx context.Context, refused, own error) error {
+	var lost *core.LeaseLostError
+	switch {
+	case refused == nil:
+		return own
+	case isContext(refused) && ctx.Err() != nil:
+		return refused
+	case errors.Is(refused, core.ErrTooManyWaiters), errors.Is(refused, core.ErrHeld):
+		return w.reschedule(retryAfter(refused), refused)
+	case errors.Is(refused, core.ErrClosed), // first: it may come with a lost lease
+		errors.Is(refused, core.ErrUnavailable),
+		errors.Is(refused, core.ErrOutcomeUnknown):
+		return w.reschedule(outageDelay, refused)
+	case errors.As(refused, &lost) && own != nil:
+		return fmt.Errorf("lockasynq: rule for %q: %w; the handler returned: %w", w.Name, lost, own)
+	case errors.Is(refused, core.ErrFingerprintMismatch):
+		return &RejectedError{Pattern: w.Name, Err: refused}
+	}
+	return fmt.Errorf("lockasynq: rule for %q: %w", w.Name, refused)
+}
+
+func (w work) reschedule(after time.Duration, err error) error {
+	return &RescheduleError{Pattern: w.Name, RetryAfter: after, Err: err, setup: w.setup}
+}
+
+// retryAfter is what the engine knows about when the key will be free.
+func retryAfter(err error) time.Duration {
+	var held *core.HeldError
+	var full *core.TooManyWaitersError
+	switch {
+	case errors.As(err, &held):
+		return held.RetryAfter
+	case errors.As(err, &full):
+		return full.RetryAfter
+	}
+	return 0
+}
+
+// isContext reports whether a context ended the wait. The engine never says so
+// for a bound of its own.
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

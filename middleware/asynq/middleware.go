@@ -1,0 +1,122 @@
+package lockasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+)
+
+// DefaultMaxWait is how long a task waits for its key, on a worker, before it
+// is rescheduled, unless its rule says otherwise with core.WithMaxWait or
+// core.WithFailFast. It is short, as a waiting task keeps a worker from others;
+// and not shorter, as a rescheduled one comes back only when asynq's forwarder
+// looks, every five seconds by default. The engine's own default does not
+// count here.
+const DefaultMaxWait = 2 * time.Second
+
+// Locks is a set of rules over an engine. It is safe for concurrent use. Make
+// one with [New].
+type Locks struct {
+	exact    map[string]*rule.Rule[*request]
+	prefixes []*rule.Rule[*request] // longest first
+	setup    setup
+}
+
+// New checks every rule and does no I/O. The error joins all that is wrong: no
+// engine, a pattern or a key function that is missing, two rules with one
+// pattern, a template that does not parse or names an unknown source, an option
+// out of range, and what the engine's store can't do ([*] takes several claims
+// at once, Once takes records).
+//
+// That no such task type exists is not an error: types are not known at start.
+func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
+	l := &Locks{exact: make(map[string]*rule.Rule[*request])}
+	var errs []error
+	if eng == nil && len(rules) == 0 {
+		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
+	}
+	seen := make(map[string]bool)
+	for _, r := range rules {
+		if seen[r.pattern] {
+			errs = append(errs, fmt.Errorf("rule for %q: there is one already", r.pattern))
+		}
+		seen[r.pattern] = true
+		compiled, err := r.compile(eng)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		l.exact[r.pattern] = compiled
+		l.prefixes = append(l.prefixes, compiled)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("lockasynq: %w", err)
+	}
+	slices.SortFunc(l.prefixes, func(a, b *rule.Rule[*request]) int { return len(b.Name) - len(a.Name) })
+	return l, nil
+}
+
+// find returns the rule for a task type, or nil. The choice is that of
+// [asynq.ServeMux]: the rule for exactly this type, or else the one with the
+// longest pattern that the type begins with.
+func (l *Locks) find(typename string) *rule.Rule[*request] {
+	if r, ok := l.exact[typename]; ok {
+		return r
+	}
+	for _, r := range l.prefixes {
+		if strings.HasPrefix(typename, r.Name) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Middleware is an [asynq.MiddlewareFunc]: give it to [asynq.ServeMux.Use], or
+// call it to wrap one handler. Tasks without a rule pass through. For the
+// others the handler's context is the lease's, so [core.LeaseFrom] finds it.
+//
+// It panics if next is nil, as asynq does.
+func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
+	if next == nil {
+		panic("lockasynq: nil handler")
+	}
+	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		r := l.find(task.Type())
+		if r == nil {
+			return next.ProcessTask(ctx, task)
+		}
+		return l.process(ctx, task, r, next)
+	})
+}
+
+// process derives the task's keys and runs next under them.
+func (l *Locks) process(ctx context.Context, task *asynq.Task, r *rule.Rule[*request], next asynq.Handler) error {
+	claims, err := r.Claims(newRequest(ctx, task))
+	if err != nil {
+		return &RejectedError{Pattern: r.Name, Err: err}
+	}
+	w := work{Rule: r, task: task, claims: claims, handler: next, setup: &l.setup}
+	if lastAttempt(ctx) {
+		return w.insist(ctx)
+	}
+	err = w.try(ctx)
+	l.setup.note(ctx, err)
+	return err
+}
+
+// lastAttempt reports whether asynq archives the task for any error. It does so
+// before it asks Config.IsFailure, so that a rescheduling, which is an error to
+// asynq, comes to the same as a failure.
+func lastAttempt(ctx context.Context) bool {
+	retried, ok := asynq.GetRetryCount(ctx)
+	most, known := asynq.GetMaxRetry(ctx)
+	return ok && known && retried >= most
+}

@@ -1,0 +1,38 @@
+package lockasynq
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// runOnce calls fn unless it has succeeded for this key before.
+//
+// The record has no result: whoever enqueued a task does not wait for one, and
+// what a handler writes to its ResultWriter goes straight to that task in Redis,
+// out of reach from here. So there is nothing to give back to a second task but
+// its success.
+func (w work) runOnce(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
+	_, refused, own = w.RunOnce(ctx, w.claims[0].Key, func(ctx context.Context) ([]byte, error) {
+		return nil, fn(ctx)
+	}, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
+	return refused, own
+}
+
+// fingerprint identifies what a task asks for: its type and payload, and not
+// its id or headers, which differ from one delivery of a message to the next.
+func fingerprint(task *asynq.Task) []byte {
+	h := sha256.New()
+	// With its length first, so that type "ab" with payload "c" is not type "a"
+	// with payload "bc".
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(task.Type())))
+	h.Write(size[:])
+	h.Write([]byte(task.Type()))
+	h.Write(task.Payload())
+	return h.Sum(nil)
+}

@@ -1,0 +1,94 @@
+package lockasynq
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// Rule says for which tasks to take which key, and under which policy. Make one
+// with [Serialize], [SerializeBy], [Once] or [OnceBy]; [New] checks it.
+type Rule struct {
+	pattern  string
+	template string
+	key      func(*request) (string, error)
+	by       bool // a key function was to be given
+	once     bool
+	opts     []core.CallOption
+}
+
+// Serialize runs tasks one at a time per key. The pattern is one as in
+// [asynq.ServeMux]: a task type, or the beginning of several. The template's
+// placeholders are listed in the package comment.
+//
+// Options are the rule's policy. One that sets no wait gets [DefaultMaxWait].
+func Serialize(pattern, template string, opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, template: template, opts: opts}
+}
+
+// SerializeBy is [Serialize] with a key computed from the payload, which is
+// decoded from JSON into a T as the handler does it. A payload that does not
+// decode, and a key that is empty or no valid one ([core.ValidateKey]), archive
+// the task. The function is called from many goroutines; values from outside
+// should go through [keytmpl.Escape].
+func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, by: true, key: keyFrom(key), opts: opts}
+}
+
+// Once processes a task once per key: a second one with the same key succeeds
+// without its handler being called, for as long as core.WithRetention says. One
+// that arrives while the first is being processed waits for it, or is
+// rescheduled. One with the same key and another type or payload is archived,
+// unless core.WithoutFingerprint is among the options.
+func Once(pattern, template string, opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, template: template, once: true, opts: opts}
+}
+
+// OnceBy is [Once] with a key computed as in [SerializeBy].
+func OnceBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, by: true, key: keyFrom(key), once: true, opts: opts}
+}
+
+// keyFrom makes a typed key function one of any task. It keeps nil nil.
+func keyFrom[T any](key func(T) string) func(*request) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(req *request) (string, error) {
+		var payload T
+		if err := json.Unmarshal(req.task.Payload(), &payload); err != nil {
+			return "", fmt.Errorf("payload: %w", err)
+		}
+		k := key(payload)
+		if k == "" {
+			return "", fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
+		}
+		return k, nil
+	}
+}
+
+// compile checks r and binds it to the engine.
+func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
+	var errs []error
+	if strings.TrimSpace(r.pattern) == "" { // what ServeMux panics on
+		errs = append(errs, fmt.Errorf("rule for %q: want a task type; rules are made with Serialize, Once, SerializeBy and OnceBy", r.pattern))
+	}
+	if r.by && r.key == nil {
+		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
+		r.template = "-" // the error about a missing template would only confuse
+	}
+	compiled, err := rule.Compile(eng, rule.Spec[*request]{
+		Name:     r.pattern,
+		Template: r.template,
+		Key:      r.key,
+		Once:     r.once,
+		// First, so that whatever the rule says about waiting counts.
+		Options: append([]core.CallOption{core.WithMaxWait(DefaultMaxWait)}, r.opts...),
+	}, bind)
+	return compiled, errors.Join(append(errs, err)...)
+}
