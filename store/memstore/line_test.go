@@ -213,29 +213,33 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestAnswerBeforeEnd: a wait that ends at the moment it is answered returns
-// the answer, or somebody would have to wait for the end of a lease nobody has.
+// TestAnswerBeforeEnd: a wait that is answered, and then ends before it has seen
+// the answer, returns the answer, or all would wait for a lease nobody has.
 func TestAnswerBeforeEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for i := range 100 {
-			s := New()
-			g := mustAcquire(t, s, request("k", 0, time.Hour))
-			ctx, cancel := context.WithCancel(bg)
-			w := enqueue(t, ctx, s, request("k", 1, time.Hour))
-			if err := s.Release(bg, g); err != nil {
-				t.Fatal(err)
-			}
-			if i%2 == 0 {
-				cancel()
-			} else {
-				_ = s.Close()
-			}
-			if o := <-w; o.err != nil {
-				t.Fatalf("granted before it ended, and got: %v", o.err)
-			}
-			cancel()
+	for i := range 100 {
+		s := New()
+		g := mustAcquire(t, s, request("k", 0, time.Hour))
+		ctx, end := context.WithCancel(bg)
+		if i%2 == 0 {
+			end = func() { _ = s.Close() }
 		}
-	})
+		req := request("k", 1, time.Hour)
+		req.Wait = true
+		req.OnHeld = func(core.HeldError) {
+			if err := s.Release(bg, g); err != nil {
+				t.Error(err)
+			}
+			end()
+		}
+		g, err := s.Acquire(ctx, req)
+		if err != nil {
+			t.Fatalf("granted before it ended, and got: %v", err)
+		}
+		if err := s.Release(bg, g); err != nil {
+			t.Fatal(err)
+		}
+		checkEmpty(t, s)
+	}
 }
 
 // TestRecordPassesTheLine: those who want no more than the record need not

@@ -145,6 +145,7 @@ func TestNothingIsLeft(t *testing.T) {
 // TestBadGrants are ones that no Acquire gave.
 func TestBadGrants(t *testing.T) {
 	s := New()
+	held := mustAcquire(t, s, core.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("a")}, TTL: time.Hour})
 	for _, g := range []core.Grant{
 		{},
 		{Claims: []core.Claim{core.Exclusive("a")}},
@@ -157,6 +158,9 @@ func TestBadGrants(t *testing.T) {
 		} {
 			wantIs(t, what, err, core.ErrLeaseLost)
 		}
+	}
+	if err := s.Release(bg, held); err != nil {
+		t.Error(err)
 	}
 	checkEmpty(t, s)
 }
