@@ -1,0 +1,182 @@
+package lockecho
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// source is what a placeholder's value comes from.
+type source = rule.Source[*request]
+
+// bind gives a placeholder its meaning. What a route, a query or a body has
+// can't be known before there is a request; all else is checked here.
+func bind(p keytmpl.Placeholder) (source, error) {
+	switch p.Path[0].Name {
+	case "path":
+		name, err := plainName(p)
+		return source{One: func(r *request) (string, error) { return r.pathValue(name) }}, err
+	case "query":
+		return values(p, func(r *request, name string) ([]string, error) { return r.QueryParams()[name], nil })
+	case "header":
+		return values(p, (*request).header)
+	case "form":
+		return values(p, func(r *request, name string) ([]string, error) {
+			form, err := r.form()
+			return form[name], err
+		})
+	case "body":
+		return inBody(p), nil
+	}
+	return source{}, errors.New("no such source: want path.<name>, query.<name>, header.<name>, form.<name>, body or body.<path>")
+}
+
+// plainName is the name behind the source. It may contain dots, which a
+// template takes for the steps of a path.
+func plainName(p keytmpl.Placeholder) (string, error) {
+	if p.Multiple() {
+		return "", fmt.Errorf("%s has no elements: [*] is for what a request can have several times, and for lists in the body", p.Path[0].Name)
+	}
+	return nameOf(p)
+}
+
+func nameOf(p keytmpl.Placeholder) (string, error) {
+	steps := make([]string, len(p.Path)-1)
+	for i, s := range p.Path[1:] {
+		steps[i] = s.Name
+	}
+	if len(steps) == 0 {
+		return "", fmt.Errorf("which one? Want %s.<name>", p.Path[0].Name)
+	}
+	return strings.Join(steps, "."), nil
+}
+
+// values binds to what a request can have several times: all of them with [*],
+// else the only one. Two where one is meant are refused, as a proxy and the
+// handler may choose differently, and then lock one key and change another.
+func values(p keytmpl.Placeholder, get func(*request, string) ([]string, error)) (source, error) {
+	name, err := nameOf(p)
+	if err != nil {
+		return source{}, err
+	}
+	if last := len(p.Path) - 1; p.Multiple() && !p.Path[last].Each {
+		return source{}, fmt.Errorf("%s has plain values: [*] belongs at the end", p.Path[0].Name)
+	}
+	if p.Multiple() {
+		return source{Each: func(r *request) ([]string, error) { return get(r, name) }}, nil
+	}
+	return source{One: func(r *request) (string, error) {
+		all, err := get(r, name)
+		switch {
+		case err != nil:
+			return "", err
+		case len(all) == 0:
+			return "", keytmpl.ErrMissingValue
+		case len(all) > 1:
+			return "", keytmpl.ErrManyValues
+		}
+		return all[0], nil
+	}}, nil
+}
+
+// header returns the values of a header, which is the lines it came in.
+func (r *request) header(name string) ([]string, error) {
+	if strings.EqualFold(name, "host") { // net/http has it elsewhere
+		return []string{r.Request().Host}, nil
+	}
+	return r.Request().Header.Values(name), nil
+}
+
+// routeError is a template that does not fit its route. That shows only when a
+// request comes, and is not that request's fault.
+type routeError struct {
+	param, path string
+}
+
+func (e *routeError) Error() string {
+	return fmt.Sprintf("lockecho: the template has {path.%s}, and the route %q has no such parameter", e.param, e.path)
+}
+
+func (r *request) pathValue(name string) (string, error) {
+	if !slices.Contains(r.ParamNames(), name) {
+		return "", &routeError{param: name, path: r.Path()}
+	}
+	value := r.Param(name)
+	if r.Request().URL.RawPath == "" {
+		return value, nil
+	}
+	// Echo matched the path as it was sent. %34%32 and 42 are the same path
+	// (RFC 3986, 6.2.2.2), and must not be two locks.
+	value, err := url.PathUnescape(value)
+	if err != nil {
+		return "", errors.New("not a path that can be read")
+	}
+	return value, nil
+}
+
+// inBody binds to the body: as it came, or to what is in it as JSON.
+func inBody(p keytmpl.Placeholder) source {
+	switch {
+	case p.Multiple():
+		return source{Each: func(r *request) ([]string, error) {
+			doc, raw, err := r.json()
+			if err == nil {
+				err = unambiguous(raw, p.Path)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return doc.Each(p)
+		}}
+	case len(p.Path) > 1:
+		return source{One: func(r *request) (string, error) {
+			doc, raw, err := r.json()
+			if err == nil {
+				err = unambiguous(raw, p.Path)
+			}
+			if err != nil {
+				return "", err
+			}
+			return doc.One(p)
+		}}
+	}
+	return source{One: func(r *request) (string, error) {
+		data, err := r.content()
+		return string(data), err
+	}}
+}
+
+// unambiguous refuses an object that has the name which path asks for and, in
+// other case, once more. encoding/json takes both for the same field of a
+// struct: {"id":1,"ID":2} would lock 1 and have the handler change 2. Anything
+// else that path and raw disagree about is for jsonpath to say.
+func unambiguous(raw json.RawMessage, path []keytmpl.Segment) error {
+	if path[0].Each {
+		var list []json.RawMessage
+		_ = json.Unmarshal(raw, &list)
+		plain := append([]keytmpl.Segment{{Name: path[0].Name}}, path[1:]...)
+		for _, element := range list {
+			if err := unambiguous(element, plain); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(path) == 1 {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &object)
+	for name := range object {
+		if want := path[1].Name; name != want && strings.EqualFold(name, want) {
+			return fmt.Errorf("the object has %s twice, in different case", want)
+		}
+	}
+	return unambiguous(object[path[1].Name], path[1:])
+}

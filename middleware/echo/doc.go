@@ -1,0 +1,86 @@
+// Package lockecho runs the requests of Echo routes one at a time per key, or
+// once per key, across every process that shares the engine's store.
+//
+//	locks := lockecho.New(eng)
+//	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+//	e.POST("/messages", receive, locks.Once("message:{body.id}"))
+//
+// # Keys
+//
+// A template is text with placeholders, as package keytmpl describes. Their
+// values come from
+//
+//	{path.id}           a parameter of the route; one that the route lacks is an
+//	                    error of the service: 500, and in the log
+//	{query.q}           a parameter of the query
+//	{header.x-tenant}   a header
+//	{form.x}            a field of a form, as c.FormValue finds it
+//	{body.user.id}      a member of a JSON body; numbers as they are written
+//	{body}              the body as it came, mostly as {body|hash}
+//
+// [*] makes a key of each value, all taken together: {query.id[*]},
+// {body.members[*].id}. The engine's store has to be able to do that.
+//
+// Values that are missing or empty, that stand in the request twice where one
+// is meant, or that make too long a key are the caller's error: 400. The body
+// is read only if a placeholder needs it (Once always does), up to a limit, and
+// the handler reads it again from its beginning.
+//
+// # What the handler sees
+//
+// The context of c.Request() is the lease's: core.LeaseFrom finds the lease and
+// its fencing token there, and it ends when the lease is lost. The lock is held
+// until the handler returns, also when the client hangs up before. Middleware
+// that lets a request go while its handler still runs, such as Echo's Timeout,
+// has to stand outside of this one; ContextTimeout may stand on either side.
+//
+// The response is kept back, up to 64 KiB, until the lock is released: then it
+// is known that the lease was good to the end. If it was not, the client gets
+// 409 and not the handler's response, even if that was a success. What is
+// larger, or flushed, is sent as it comes; after a loss such a response is
+// broken off, so that no client takes a part for the whole. (One that was
+// already sent to the last byte of its Content-Length can't be broken any more.)
+//
+// # Once
+//
+// The first request with a key is processed, and its response stored: status,
+// body, and the headers that [OnceConfig] names. Repeats get it again, with
+// [ReplayedHeader]. Requests that differ from the first in method, path, query
+// or body are refused with 422; other headers do not count.
+//
+// An error that the handler returns goes through Echo's HTTPErrorHandler first.
+// The response that comes of it is stored like any other: an error is an outcome
+// too (draft-ietf-httpapi-idempotency-key-header). Not stored are responses
+// that put the work off, such as 429, or ask for credentials, and all from 500
+// on ([DefaultStorable]): there a repeat runs the handler again.
+//
+// A response over the limit, or one that took over the connection, reaches its
+// client; on record is only that the request was processed, and a repeat gets
+// 409 with the reason RESPONSE_NOT_STORED. A client that hangs up changes
+// nothing: what the handler has done is recorded.
+//
+// The effect and the record are two steps, so a crash between them makes a
+// repeat run the handler again; see core.Engine.Once.
+//
+// # What a conflict answers
+//
+//	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD
+//	too many requests wait                429  TOO_MANY_WAITERS
+//	Once: the first is still running      409  WAIT_TIMEOUT, LOCK_HELD
+//	Once: processed before                the stored response, Idempotent-Replayed: true
+//	Once: processed, nothing stored       409  RESPONSE_NOT_STORED
+//	Once: same key, other content         422  FINGERPRINT_MISMATCH
+//	key missing or invalid                400  KEY_INVALID
+//	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
+//	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING
+//	Once: record uncertain                503  OUTCOME_UNKNOWN
+//	lease lost while running              409  LEASE_LOST, or the connection ends
+//	the client hung up while waiting      499  from Echo's HTTPErrorHandler
+//	the request's deadline while waiting  503  from Echo's HTTPErrorHandler
+//
+// The body is problem details (RFC 9457) with the member "reason" for programs;
+// Retry-After says when to come again, from how long locks are held, wherever
+// coming again makes sense. No answer tells who has the lock: that is in the
+// error which the middleware returns to those around it. The reasons are those
+// of lockgrpc. An [ErrorHandler] can answer differently, and use [ProblemOf].
+package lockecho

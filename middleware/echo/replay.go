@@ -1,0 +1,97 @@
+package lockecho
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ReplayedHeader is set to "true" on a response that comes from the record of
+// an earlier request.
+const ReplayedHeader = "Idempotent-Replayed"
+
+// noResponse is the record of a request that was processed and whose response
+// is not known any more, being too large or no response at all.
+const noResponse = "processed; response not stored\n"
+
+// errNoResponse: a repeat met that record.
+var errNoResponse = errors.New("lockecho: processed before, and the response was not stored")
+
+// encode writes a response down as HTTP/1.1 does (RFC 9112), so that a record
+// can be read without this package, by people too. The body goes to the end.
+func encode(status int, header http.Header, body []byte) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", status, http.StatusText(status))
+	_ = header.Write(&b) // to a buffer
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// decode is the inverse of encode. Its error means that the record is not one
+// of a response: something else used the key, without comparing content.
+func decode(rec []byte) (status int, header http.Header, body []byte, err error) {
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec)), nil)
+	if err != nil {
+		return 0, nil, nil, fmt.Errorf("lockecho: the record is not a response: %w", err)
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(res.Body)
+	return res.StatusCode, res.Header, body, err
+}
+
+// pick returns the headers of these names. One that was set to nothing, as
+// net/http's way to suppress it, is left out.
+func pick(header http.Header, names []string) http.Header {
+	picked := make(http.Header, len(names))
+	for _, name := range names {
+		if values := header[name]; len(values) > 0 {
+			picked[name] = values
+		}
+	}
+	return picked
+}
+
+// alwaysStored are the headers without which a stored body can't be read, or a
+// client can't go on.
+var alwaysStored = []string{
+	"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Disposition",
+	"Location", "Link", "Etag", "Last-Modified",
+}
+
+// notStored are headers of one connection or one moment; net/http writes them.
+var notStored = []string{
+	"Connection", "Content-Length", "Date", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// storedHeaders adds names to alwaysStored, in canonical form.
+func storedHeaders(names []string) ([]string, error) {
+	var errs []error
+	all := slices.Clone(alwaysStored)
+	for _, name := range names {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case name == "" || strings.ContainsFunc(name, notToken):
+			errs = append(errs, fmt.Errorf("headers: %q is not the name of a header", name))
+		case slices.Contains(notStored, canonical):
+			errs = append(errs, fmt.Errorf("headers: %s belongs to a connection, not to a response", canonical))
+		case !slices.Contains(all, canonical):
+			all = append(all, canonical)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// notToken reports what can't be part of a header's name (RFC 9110, 5.6.2).
+func notToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}

@@ -1,0 +1,310 @@
+package lockecho_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/keyturn/keyturn/core"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+)
+
+// TestOneAtATime: requests for one user through two servers; requests for
+// different users do not wait for each other.
+func TestOneAtATime(t *testing.T) {
+	st := newStore()
+	var inside, most, total atomic.Int64
+	handler := func(c echo.Context) error {
+		most.Store(max(most.Load(), inside.Add(1)))
+		time.Sleep(time.Millisecond) // the time in which another would be seen
+		inside.Add(-1)
+		total.Add(1)
+		return ok(c)
+	}
+	eng := newEngine(t, st)
+	sites := []*site{newSite(t), newSite(t)}
+	for _, s := range sites {
+		s.PUT("/users/:id", handler, lockecho.New(eng).Serialize("user:{path.id}"))
+	}
+	var clients sync.WaitGroup
+	for i := range 20 {
+		clients.Go(func() {
+			if a := sites[i%2].do("PUT", "/users/42", ""); a.status != 200 {
+				t.Errorf("answer = %+v", a)
+			}
+		})
+	}
+	clients.Wait()
+	if most.Load() != 1 || total.Load() != 20 {
+		t.Errorf("%d requests, at most %d at a time; want 20, one at a time", total.Load(), most.Load())
+	}
+
+	lease := mustAcquire(t, eng, "user:42")
+	defer release(t, lease)
+	if a := sites[0].do("PUT", "/users/43", ""); a.status != 200 {
+		t.Errorf("another user's request: %+v", a)
+	}
+}
+
+// TestHeldUntilTheHandlerReturns: not until the client has gone.
+func TestHeldUntilTheHandlerReturns(t *testing.T) {
+	eng := newEngine(t, newStore())
+	s := newSite(t)
+	running, gone, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s.GET("/:id", func(c echo.Context) error {
+		close(running)
+		<-c.Request().Context().Done()
+		close(gone)
+		<-goOn
+		return ok(c)
+	}, lockecho.New(eng).Serialize("user:{path.id}"))
+
+	ctx, hangUp := context.WithCancel(context.Background())
+	client := make(chan error, 1)
+	go func() {
+		_, err := s.send(s.request("GET", "/42", "").WithContext(ctx))
+		client <- err
+	}()
+	receive(t, "the handler", running)
+	hangUp()
+	if err := receive(t, "the client", client); err == nil {
+		t.Error("the client got an answer")
+	}
+	receive(t, "the handler's context to end", gone)
+	if !isHeld(t, eng, "user:42") {
+		t.Error("the lock was let go while the handler was running")
+	}
+	close(goOn)
+	until(t, "the release", func() bool { return !isHeld(t, eng, "user:42") })
+}
+
+func TestTheHandlersContextIsTheLeases(t *testing.T) {
+	eng := newEngine(t, newStore())
+	s := newSite(t)
+	outer := make(chan error, 1)
+	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := next(c)
+			outer <- c.Request().Context().Err()
+			return err
+		}
+	})
+	s.GET("/:id", func(c echo.Context) error {
+		lease, found := core.LeaseFrom(c.Request().Context())
+		if !found || lease.Key() != "user:42" || lease.Token() == 0 || lease.Err() != nil {
+			t.Errorf("lease = %v, %v", lease, found)
+		}
+		return ok(c)
+	}, lockecho.New(eng).Serialize("user:{path.id}"))
+	s.do("GET", "/42", "")
+	if err := receive(t, "the outer middleware", outer); err != nil {
+		t.Errorf("the outer middleware's context ended with the lease: %v", err)
+	}
+}
+
+// TestTheHandlersOwnErrorPasses: unchanged, also one that looks like a refusal.
+func TestTheHandlersOwnErrorPasses(t *testing.T) {
+	teapot := echo.NewHTTPError(http.StatusTeapot, "short and stout")
+	foreign := &core.HeldError{Key: "another lock"}
+	for _, tt := range []struct {
+		name   string
+		err    error
+		status int
+	}{
+		{"an HTTPError", teapot, http.StatusTeapot},
+		{"any error", errors.New("broken"), 500},
+		{"an error of another lock", foreign, 500},
+		{"ErrLeaseLost of another lock", core.ErrLeaseLost, 500},
+	} {
+		for _, kind := range []string{"Serialize", "Once"} {
+			t.Run(kind+": "+tt.name, func(t *testing.T) {
+				locks := lockecho.New(newEngine(t, newStore()))
+				rule := locks.Serialize("user:{path.id}")
+				if kind == "Once" {
+					rule = locks.Once("user:{path.id}")
+				}
+				s := newSite(t)
+				seen := make(chan error, 1)
+				s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+					return func(c echo.Context) error {
+						err := next(c)
+						seen <- err
+						return err
+					}
+				})
+				s.GET("/:id", func(c echo.Context) error {
+					c.Response().Header().Set("X-Handler", "was here")
+					return tt.err
+				}, rule)
+				a := s.do("GET", "/42", "")
+				if err := receive(t, "the error", seen); err != tt.err {
+					t.Errorf("error = %v, want the handler's own", err)
+				}
+				if a.status != tt.status || !strings.Contains(a.body, "message") || a.header.Get("X-Handler") == "" {
+					t.Errorf("answer = %+v, want Echo's %d", a, tt.status)
+				}
+			})
+		}
+	}
+}
+
+// TestAPanicReleases and goes on panicking; Recover answers it, although the
+// handler had answered before.
+func TestAPanicReleases(t *testing.T) {
+	for _, kind := range []string{"Serialize", "Once"} {
+		t.Run(kind, func(t *testing.T) {
+			eng := newEngine(t, newStore())
+			rule := lockecho.New(eng).Serialize("user:{path.id}")
+			if kind == "Once" {
+				rule = lockecho.New(eng).Once("user:{path.id}")
+			}
+			s := newSite(t)
+			s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
+			var calls atomic.Int64
+			s.GET("/:id", func(c echo.Context) error {
+				c.Response().Header().Set("Etag", `"1"`)
+				_ = c.String(200, "done")
+				if calls.Add(1) == 1 {
+					panic("at the disco")
+				}
+				return nil
+			}, rule)
+			a := s.do("GET", "/42", "")
+			if a.status != 500 || strings.Contains(a.body, "done") || a.header.Get("Etag") != "" {
+				t.Errorf("answer = %+v, want a 500 that keeps nothing of the handler's", a)
+			}
+			if isHeld(t, eng, "user:42") {
+				t.Error("the lock is still held")
+			}
+			if a := s.do("GET", "/42", ""); a.status != 200 || a.header.Get(lockecho.ReplayedHeader) != "" {
+				t.Errorf("second answer = %+v, want the handler's", a)
+			}
+		})
+	}
+}
+
+// TestRunUnlocked: fail open is for outages, and only if the rule says so.
+func TestRunUnlocked(t *testing.T) {
+	st := newStore()
+	st.breakDown(errDown, nil)
+	locks := lockecho.New(newEngine(t, st))
+	s := newSite(t)
+	s.GET("/serialize/:id", ok, locks.Serialize("user:{path.id}", core.WithRunUnlocked()))
+	s.GET("/once/:id", ok, locks.Once("user:{path.id}", core.WithRunUnlocked()))
+	for _, path := range []string{"/serialize/1", "/once/1", "/once/1"} {
+		if a := s.do("GET", path, ""); a.status != 200 || a.body != "done" || a.header.Get(lockecho.ReplayedHeader) != "" {
+			t.Errorf("%s: %+v, want the handler's answer", path, a)
+		}
+	}
+}
+
+// TestALostLeaseBreaksWhatWasSent: the client must not take a part, which it
+// got before the loss, for the whole. Over HTTP/1.1 and HTTP/2, with a Recover
+// that swallows panics in between and one that does not.
+func TestALostLeaseBreaksWhatWasSent(t *testing.T) {
+	flushed := func(c echo.Context) error {
+		fmt.Fprintln(c.Response(), "begun")
+		c.Response().Flush()
+		return untilLost(c)
+	}
+	noise := make([]byte, 300<<10) // which Gzip can't keep back
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	large := func(c echo.Context) error {
+		for part := range slices.Chunk(noise, 10<<10) {
+			if _, err := c.Response().Write(part); err != nil {
+				return err
+			}
+		}
+		return untilLost(c)
+	}
+	locks := func(eng *core.Engine) map[string]echo.MiddlewareFunc {
+		l := lockecho.New(eng)
+		return map[string]echo.MiddlewareFunc{
+			"Serialize": l.Serialize("user:{path.id}", core.WithMaxHold(50*time.Millisecond)),
+			"Once":      l.Once("user:{path.id}", core.WithMaxHold(50*time.Millisecond)),
+		}
+	}
+	for _, version := range []int{1, 2} {
+		for name, handler := range map[string]echo.HandlerFunc{"flushed": flushed, "large": large} {
+			for kind, rule := range locks(newEngine(t, newStore())) {
+				t.Run(fmt.Sprintf("HTTP/%d, %s, %s", version, kind, name), func(t *testing.T) {
+					s := newSite(t)
+					if version == 2 {
+						s.useHTTP2()
+					}
+					s.Use(middleware.Recover(), middleware.Gzip())
+					s.GET("/:id", handler, rule)
+					res, err := s.server.Client().Do(s.request("GET", "/42", ""))
+					if err != nil {
+						t.Fatalf("no response: %v", err)
+					}
+					defer res.Body.Close()
+					if res.ProtoMajor != version || res.StatusCode != 200 {
+						t.Fatalf("response = %s %s", res.Proto, res.Status)
+					}
+					if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
+						t.Errorf("the beginning: %v", err)
+					}
+					if _, err := io.Copy(io.Discard, res.Body); err == nil {
+						t.Error("the response came to a clean end, want it broken")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestABrokenResponseStaysBroken, also when somebody recovers from every panic.
+func TestABrokenResponseStaysBroken(t *testing.T) {
+	s := newSite(t)
+	logged := make(chan error, 1)
+	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) (err error) {
+			defer func() {
+				if recover() != nil {
+					t.Error("a panic where the connection could be closed")
+				}
+				logged <- err
+			}()
+			return next(c)
+		}
+	})
+	s.GET("/:id", func(c echo.Context) error {
+		c.Response().Flush()
+		return untilLost(c)
+	}, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	if a := s.do("GET", "/42", ""); a.broken == nil {
+		t.Errorf("answer = %+v, want it broken", a)
+	}
+	if err := receive(t, "the error", logged); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("error = %v, want ErrLeaseLost for those who log", err)
+	}
+}
+
+// TestRoutesWithoutARulePass: they do not notice that the others have one.
+func TestRoutesWithoutARulePass(t *testing.T) {
+	s := newSite(t)
+	locks := lockecho.New(newEngine(t, newStore()))
+	s.GET("/with/:id", ok, locks.Serialize("user:{path.id}"))
+	s.GET("/without/:id", func(c echo.Context) error {
+		if _, found := core.LeaseFrom(c.Request().Context()); found {
+			t.Error("a lease on a route without a rule")
+		}
+		return ok(c)
+	})
+	if a := s.do("GET", "/without/1", ""); a.status != 200 {
+		t.Errorf("answer = %+v", a)
+	}
+}
