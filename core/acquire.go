@@ -167,6 +167,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, er
 	}
 	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now()}
 	l.deadline.index = -1
+	e.watchdog.begin(l) // before observers look at it
 	l.ctx, l.cancel = context.WithCancelCause(leaseContext{Context: ctx, lease: l})
 	if e.observer != nil {
 		l.ctx = e.observer.HoldStart(l.ctx, l)
@@ -180,12 +181,14 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, er
 	return l, nil
 }
 
+// errTooLate: the process was paused, or the store took longer than the TTL. By
+// now the key may be somebody else's.
+var errTooLate = errors.New("the answer came when the lease's time was over")
+
 // keep hands the lease to the watchdog and to the engine's books.
 func (e *Engine) keep(l *Lease) error {
 	if !e.watchdog.add(l) {
-		// The process was paused, or the store took longer than the TTL: by
-		// now the key may be somebody else's.
-		return &UnavailableError{Op: "acquire", Err: fmt.Errorf("the answer came when the lease's %v were over", l.grant.TTL)}
+		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
 	if err := e.life.hold(l); err != nil {
 		_ = e.watchdog.remove(l)

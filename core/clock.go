@@ -11,17 +11,17 @@ import "time"
 // still good: the error is on the safe side. One set back is ignored.
 type clock struct {
 	started time.Time
-	wall    func() time.Time // replaced in tests
+	wall    func(time.Time) time.Time // its wall clock reading; replaced in tests
 }
 
 func newClock() clock {
 	return clock{
 		started: time.Now(),
-		wall:    func() time.Time { return time.Now().Round(0) },
+		wall:    func(t time.Time) time.Time { return t.Round(0) },
 	}
 }
 
-// drift is how far the wall clock has run ahead since the start.
-func (c *clock) drift() time.Duration {
-	return c.wall().Sub(c.started.Round(0)) - time.Since(c.started)
+// drift is how far the wall clock had run ahead, since the start, at t.
+func (c *clock) drift(t time.Time) time.Duration {
+	return c.wall(t).Sub(c.started.Round(0)) - t.Sub(c.started)
 }

@@ -181,3 +181,16 @@ func TestDoAllNeedsNoSetForOneClaim(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A grant that came too late has gone to somebody else by now, who must not
+// find company.
+func TestLateGrantDoesNotRunUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, &lateStore{spy: newSpy(), by: 2 * time.Second})
+		err := eng.Do(context.Background(), "k", func(context.Context) error {
+			t.Error("ran")
+			return nil
+		}, core.WithTTL(time.Second), core.WithRunUnlocked())
+		wantOnly(t, err, core.ErrUnavailable)
+	})
+}

@@ -170,9 +170,10 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 }
 
 // runsUnlocked decides, in the one place there is, that work runs without its
-// lock.
+// lock. A store that answered, though too late, has the lock for somebody else
+// by now.
 func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, err error) bool {
-	if !s.runUnlocked || !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+	if !s.runUnlocked || !errors.Is(err, ErrUnavailable) || errors.Is(err, errTooLate) || ctx.Err() != nil {
 		return false
 	}
 	if e.observer != nil {

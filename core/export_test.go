@@ -2,11 +2,17 @@ package core
 
 import "time"
 
-// SetWall replaces the engine's wall clock.
-func (e *Engine) SetWall(now func() time.Time) {
+// JumpWall has the engine's wall clock be ahead by so much from now on.
+func (e *Engine) JumpWall(by time.Duration) {
 	e.watchdog.mu.Lock()
 	defer e.watchdog.mu.Unlock()
-	e.watchdog.clock.wall = now
+	jumped := time.Now()
+	e.watchdog.clock.wall = func(t time.Time) time.Time {
+		if t.Before(jumped) {
+			return t.Round(0)
+		}
+		return t.Round(0).Add(by)
+	}
 }
 
 // Margin is how much earlier than the store a lease is given up.

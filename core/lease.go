@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,7 @@ type Lease struct {
 		begun, over bool // begun: out of the watchdog; over: err is final
 		err         error
 	}
-	endOnce sync.Once
+	ended atomic.Bool // the observer knows
 }
 
 type leaseKey struct{}
@@ -84,11 +85,11 @@ func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l) }
 // the clock itself, so it is right also where the watchdog has had no time to
 // run, as after a pause of the process.
 func (l *Lease) Err() error {
-	if err := l.engine.watchdog.check(l); err != nil {
+	err := l.engine.watchdog.check(l)
+	if errors.Is(err, ErrLeaseLost) { // how a release ends is for the release to say
 		l.end(err)
-		return err
 	}
-	return nil
+	return err
 }
 
 // Release ends the lease, its context first, and lets the next one in. It is
@@ -121,8 +122,9 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		l.release.begun = true
 		defer l.engine.forget(l)
 		if err := l.engine.watchdog.remove(l); err != nil {
+			_ = l.conclude(err) // the context first, here too
 			l.abandon(ctx, err)
-			return l.conclude(err)
+			return err
 		}
 		l.cancel(ErrReleased)
 	}
@@ -160,19 +162,20 @@ func (l *Lease) conclude(err error) error {
 	return err
 }
 
-// end tells the context and the observer, once, how the lease ended.
+// end tells the context and, once, the observer how the lease ended.
 func (l *Lease) end(err error) {
-	l.endOnce.Do(func() {
-		if err == nil {
-			l.engine.holds.add(time.Since(l.granted))
-		}
-		if errors.Is(err, ErrLeaseLost) && !l.settings.keepContext {
-			l.cancel(err)
-		}
-		if o := l.engine.observer; o != nil {
-			o.HoldEnd(l.ctx, l, err)
-		}
-	})
+	if errors.Is(err, ErrLeaseLost) && !l.settings.keepContext {
+		l.cancel(err)
+	}
+	if l.ended.Swap(true) {
+		return
+	}
+	if err == nil {
+		l.engine.holds.add(time.Since(l.granted))
+	}
+	if o := l.engine.observer; o != nil {
+		o.HoldEnd(l.ctx, l, err)
+	}
 }
 
 func (l *Lease) lossError(reason LossReason) *LeaseLostError {

@@ -59,6 +59,27 @@ func TestReleaseEndsTheContextFirst(t *testing.T) {
 	}
 }
 
+// Also one that outlived a loss: what is left of the lease at the store goes
+// after it.
+func TestReleaseAfterMaxHoldEndsTheContextFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithMaxHold(time.Second))
+		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
+		spy.onRelease = func(context.Context, core.Grant) error {
+			if l.Context().Err() == nil {
+				t.Error("the next one is let in while this one's context is alive")
+			}
+			return nil
+		}
+		time.Sleep(2 * time.Second)
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		if len(spy.released) != 1 {
+			t.Errorf("the store was told %d times", len(spy.released))
+		}
+	})
+}
+
 func TestReleaseIsIdempotent(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)

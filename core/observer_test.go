@@ -204,3 +204,73 @@ func TestNopObserverPassesContextsOn(t *testing.T) {
 	core.NopObserver{}.Renewed(nil, 0, nil)
 	core.NopObserver{}.Unlocked(ctx, core.Acquisition{}, nil)
 }
+
+// onHold has functions called with the lease.
+type onHold struct {
+	core.NopObserver
+	start func(*core.Lease)
+	end   func(*core.Lease, error)
+}
+
+func (o onHold) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+	o.start(l)
+	return ctx
+}
+
+func (o onHold) HoldEnd(_ context.Context, l *core.Lease, err error) { o.end(l, err) }
+
+// An observer may look at the lease that it is told of.
+func TestObserverLooksAtTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var atEnd error
+		eng := newEngine(t, memstore.New(), core.WithObserver(onHold{
+			start: func(l *core.Lease) {
+				if left := time.Until(l.Deadline()); left != core.DefaultTTL-core.Margin(core.DefaultTTL) || l.Err() != nil || l.Context().Err() != nil {
+					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
+				}
+			},
+			end: func(l *core.Lease, _ error) { atEnd = l.Err() },
+		}))
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		if !errors.Is(atEnd, core.ErrReleased) {
+			t.Errorf("at the end: %v", atEnd)
+		}
+		lost := mustAcquire(t, eng, "k", core.WithMaxHold(time.Second))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !errors.Is(atEnd, core.ErrLeaseLost) {
+			t.Errorf("at the loss: %v", atEnd)
+		}
+		_ = lost.Release(context.Background())
+	})
+}
+
+// How a release ends is told by the release, though others look at the lease
+// while it is under way.
+func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
+	for name, tc := range map[string]struct{ said, want error }{
+		"released": {nil, nil},
+		"lost":     {&core.LeaseLostError{}, core.ErrLeaseLost},
+		"unknown":  {errDown, core.ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ends []error
+			spy := newSpy()
+			eng := newEngine(t, spy, core.WithObserver(onHold{
+				start: func(*core.Lease) {},
+				end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
+			}))
+			l := mustAcquire(t, eng, "k")
+			spy.onRelease = func(context.Context, core.Grant) error {
+				if !errors.Is(l.Err(), core.ErrReleased) {
+					t.Errorf("Err during the release: %v", l.Err())
+				}
+				return tc.said
+			}
+			_ = l.Release(context.Background())
+			if len(ends) != 1 || !errors.Is(ends[0], tc.want) {
+				t.Errorf("HoldEnd was told %v, want %v", ends, tc.want)
+			}
+		})
+	}
+}

@@ -33,7 +33,7 @@ type watchdog struct {
 // deadline is the watchdog's part of a lease, guarded by its mutex.
 type deadline struct {
 	at        time.Time     // lost when not renewed by then
-	drift     time.Duration // the clock's, when at was set
+	drift     time.Duration // the clock's, at the moment at counts from
 	renewAt   time.Time
 	holdUntil time.Time // zero: no max hold
 	next      time.Time // place in the heap: the first of the above that matters
@@ -67,18 +67,24 @@ func newWatchdog(store Store, observer Observer) *watchdog {
 // the clock and the act.
 func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
+// begin counts the first term of a lease that is not in the heap yet.
+func (w *watchdog) begin(l *Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.extend(&l.deadline, l.grant.TTL, l.grant.Since)
+}
+
 // add takes a lease in. It reports false, and leaves it out, when its time is
 // over already.
 func (w *watchdog) add(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := &l.deadline
-	w.extend(d, l.grant.TTL, l.grant.Since)
-	if l.settings.maxHold > 0 {
-		d.holdUntil = time.Now().Add(l.settings.maxHold)
-	}
-	if !time.Now().Before(d.at) {
+	d, now := &l.deadline, time.Now()
+	if d.ended != nil || w.lossAt(l, now) != "" {
 		return false
+	}
+	if l.settings.maxHold > 0 {
+		d.holdUntil = now.Add(l.settings.maxHold)
 	}
 	d.schedule()
 	heap.Push(&w.heap, l)
@@ -114,7 +120,7 @@ func (w *watchdog) check(l *Lease) error {
 
 func (w *watchdog) checkLocked(l *Lease) error {
 	if l.deadline.ended == nil {
-		if reason := w.lossAt(l, time.Now(), w.clock.drift()); reason != "" {
+		if reason := w.lossAt(l, time.Now()); reason != "" {
 			w.drop(l, l.lossError(reason))
 		}
 	}
@@ -174,7 +180,8 @@ func (w *watchdog) run() {
 func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now, drift := time.Now(), w.clock.drift()
+	now := time.Now()
+	drift := w.clock.drift(now)
 	if drift-w.drift > suspendNoticed {
 		// Time passed that no timer saw. Any lease may be over, wherever it
 		// stands in the heap.
@@ -186,7 +193,7 @@ func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 	for len(w.heap) > 0 {
 		l := w.heap[0]
 		d := &l.deadline
-		if reason := w.lossAt(l, now, drift); reason != "" {
+		if reason := w.lossAt(l, now); reason != "" {
 			w.drop(l, l.lossError(reason))
 			lost = append(lost, l)
 			continue
@@ -270,16 +277,17 @@ func (w *watchdog) renewed(l *Lease, sent time.Time, err error) {
 func (w *watchdog) extend(d *deadline, ttl time.Duration, sent time.Time) {
 	d.at = sent.Add(ttl - margin(ttl))
 	d.renewAt = sent.Add(ttl / 3)
-	d.drift = w.clock.drift()
+	d.drift = w.clock.drift(sent)
 }
 
 // lossAt says why the lease is over at this moment, or "".
-func (w *watchdog) lossAt(l *Lease, now time.Time, drift time.Duration) LossReason {
+func (w *watchdog) lossAt(l *Lease, now time.Time) LossReason {
 	d := &l.deadline
+	slept := w.clock.drift(now) - d.drift
 	switch {
 	case !now.Before(d.at):
 		return LossExpired
-	case !now.Add(drift - d.drift).Before(d.at):
+	case !now.Add(slept).Before(d.at):
 		return LossSuspended
 	case !d.holdUntil.IsZero() && !now.Before(d.holdUntil):
 		return LossMaxHold

@@ -287,7 +287,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 				eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
 				l := mustAcquire(t, eng, "k")
 				time.Sleep(5 * time.Second)
-				eng.SetWall(func() time.Time { return time.Now().Round(0).Add(tc.jump) })
+				eng.JumpWall(tc.jump)
 				woke := time.Now()
 				if tc.lost {
 					<-l.Context().Done()
@@ -316,7 +316,7 @@ func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
 		l, other := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "other")
-		eng.SetWall(func() time.Time { return time.Now().Round(0).Add(time.Minute) })
+		eng.JumpWall(time.Minute)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
 		if reason(l) != core.LossSuspended {
 			t.Errorf("cause %v", context.Cause(l.Context()))
@@ -338,4 +338,63 @@ func TestLateSuccessDoesNotRevive(t *testing.T) {
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
 		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
 	})
+}
+
+// A machine that slept between request and answer: the backend's time went on,
+// and the lease is over although the answer says otherwise.
+func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
+	t.Run("acquire", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := &afterAcquire{spy: newSpy()}
+			eng := newEngine(t, store, core.WithTTL(30*time.Second))
+			store.then = func() { eng.JumpWall(time.Minute) }
+			_, err := eng.Acquire(context.Background(), "k")
+			wantOnly(t, err, core.ErrUnavailable)
+		})
+	})
+	t.Run("renew", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+			spy.onRenew = func(context.Context, core.Grant) error {
+				time.Sleep(time.Millisecond)
+				eng.JumpWall(time.Minute)
+				return nil
+			}
+			l := mustAcquire(t, eng, "k")
+			time.Sleep(11 * time.Second)
+			if reason(l) != core.LossSuspended {
+				t.Errorf("cause %v", context.Cause(l.Context()))
+			}
+			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+		})
+	})
+	// One that slept while it waited, and was granted after that, is fine.
+	t.Run("before the grant", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second), core.WithMaxHold(0))
+			holder := mustAcquire(t, eng, "k")
+			time.AfterFunc(time.Second, func() { eng.JumpWall(time.Minute) })
+			next := mustAcquire(t, eng, "k", core.WithMaxWait(time.Minute))
+			time.Sleep(time.Minute)
+			if next.Err() != nil {
+				t.Errorf("lost: %v", next.Err())
+			}
+			mustRelease(t, next)
+			wantOnly(t, holder.Release(context.Background()), core.ErrLeaseLost)
+		})
+	})
+}
+
+// afterAcquire is a store after whose grants something happens.
+type afterAcquire struct {
+	*spy
+	then func()
+}
+
+func (s *afterAcquire) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	g, err := s.spy.Acquire(ctx, req)
+	time.Sleep(time.Millisecond)
+	s.then()
+	return g, err
 }
