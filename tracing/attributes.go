@@ -1,0 +1,42 @@
+package tracing
+
+import "go.opentelemetry.io/otel/attribute"
+
+// The spans.
+const (
+	SpanAcquire = "keyturn.acquire" // from asking to granted or refused
+	SpanHold    = "keyturn.hold"    // from granted to released or lost
+	SpanOnce    = "keyturn.once"    // a call of core.Engine.Once
+)
+
+// The events: on the hold's span but for EventUnlocked, which is on the span
+// that is current where the work runs.
+const (
+	EventRenewedLate   = "keyturn.renewed_late"
+	EventRenewalFailed = "keyturn.renewal_failed"
+	EventLost          = "keyturn.lost"
+	EventUnlocked      = "keyturn.unlocked"
+)
+
+// The attributes. The package comment has a table of them.
+const (
+	RuleKey       = attribute.Key("keyturn.rule")
+	KeyHashKey    = attribute.Key("keyturn.key_hash")
+	KeyHashesKey  = attribute.Key("keyturn.key_hashes")
+	KeyKey        = attribute.Key("keyturn.key")
+	KeysKey       = attribute.Key("keyturn.keys")
+	ClaimsKey     = attribute.Key("keyturn.claims")
+	ModeKey       = attribute.Key("keyturn.mode")
+	OutcomeKey    = attribute.Key("keyturn.outcome")
+	WaitKey       = attribute.Key("keyturn.wait")
+	TokenKey      = attribute.Key("keyturn.token")
+	TTLKey        = attribute.Key("keyturn.ttl")
+	LossReasonKey = attribute.Key("keyturn.loss_reason")
+	LateKey       = attribute.Key("keyturn.late")
+	UnlockedKey   = attribute.Key("keyturn.ran_unlocked")
+	ErrorTypeKey  = attribute.Key("error.type") // OpenTelemetry's own
+)
+
+// StoreKey is for [WithAttributes]: an observer is not told which store its
+// engine uses.
+const StoreKey = attribute.Key("keyturn.store")

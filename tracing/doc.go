@@ -1,0 +1,89 @@
+// Package tracing makes every lock visible as OpenTelemetry spans: how long a
+// request waited for its turn and what came of it, how long it held the key,
+// and what it did meanwhile.
+//
+//	obs, err := tracing.New()
+//	...
+//	eng, err := core.New(store, core.WithObserver(obs))
+//
+// It needs the OpenTelemetry API only; which SDK receives the spans, if any, is
+// the program's choice. A span that is not recorded costs no allocation here.
+//
+// # Spans
+//
+// All are of kind INTERNAL. keyturn.acquire lasts from asking to granted or
+// refused; keyturn.hold from granted to released or lost. They are siblings
+// under the caller's span, and what the holder does under the lease's context
+// lies under keyturn.hold. keyturn.once is around both, or around an
+// acquisition alone that found a record:
+//
+//	caller
+//	  keyturn.once       outcome executed
+//	    keyturn.acquire  outcome granted, the time waited
+//	    keyturn.hold     outcome released, the fencing token
+//	      handler
+//
+// A lost hold ends when the loss is noticed. A handler that goes on has spans
+// that outlast it.
+//
+// # Attributes
+//
+//	attribute              type      on                              meaning
+//	keyturn.rule           string    acquire, hold, once, unlocked   the name given with core.WithRule, if any
+//	keyturn.key_hash       string    acquire, hold, once, unlocked   keyed hash of the key
+//	keyturn.key_hashes     string[]  acquire, hold, unlocked         the same of a claim set, 16 at most
+//	keyturn.key            string    acquire, hold, once, unlocked   the key itself, instead of the hash, if allowed
+//	keyturn.keys           string[]  acquire, hold, unlocked         the same of a claim set, 16 at most
+//	keyturn.claims         int       acquire, hold, unlocked         number of claims, if several
+//	keyturn.mode           string    acquire, hold, unlocked         exclusive, shared, permit; mixed, of a claim set
+//	keyturn.outcome        string    acquire, hold, once             see below
+//	keyturn.wait           double    acquire                         seconds from asking to the outcome
+//	keyturn.token          int       hold                            fencing token
+//	keyturn.ttl            double    hold                            seconds the store keeps the lease after a renewal
+//	keyturn.loss_reason    string    hold                            expired, taken, max_hold, suspended, closed
+//	keyturn.late           double    renewed_late                    seconds a renewal was sent after it was due
+//	keyturn.ran_unlocked   bool      once, caller                    true: ran without its lock, as allowed
+//	keyturn.store          string    -                               for WithAttributes; the engine does not tell
+//	error.type             string    acquire, hold, once, unlocked, renewal_failed   see below
+//
+// The events keyturn.renewed_late (by a tenth of the TTL or more),
+// keyturn.renewal_failed (it is tried again) and keyturn.lost are on the hold.
+// keyturn.unlocked is on the span that is current where the work runs without
+// its lock, that is the caller's or keyturn.once; see core.WithRunUnlocked.
+//
+// # Outcomes
+//
+//	outcome            on                   means                                        error.type
+//	granted            acquire              there is a lease
+//	released           hold                 by its holder
+//	executed           once                 the function ran and succeeded
+//	duplicate          acquire, once        the execution is on record
+//	held               acquire              by another, and the caller would not wait
+//	wait_timeout       acquire              still held when the maximum wait was over
+//	in_flight          once                 the first execution is under way
+//	too_many_waiters   acquire, once        the line in this process is full
+//	mismatch           once                 on record with other content
+//	canceled           acquire, once        the caller's context was cancelled
+//	deadline           acquire, once        the caller's context reached its deadline
+//	unavailable        acquire, hold, once  the store could not answer in time       unavailable
+//	closed             acquire, hold, once  the engine was closed                    closed
+//	lost               hold, once           the lease ended before its holder did    lease_lost
+//	unknown            hold, once           the store did not say whether it ended   outcome_unknown
+//	failed             once                 the function ran and is not on record    handler, panic, result_too_large
+//	error              acquire, once        anything else                            invalid_key, panic, _OTHER
+//
+// A span has the status Error when it has an error.type, and only then.
+// Contention, a full line, duplicates and the caller's own end are none: the
+// lock did its work, and whether the request has failed is for the request's
+// span to say.
+//
+// # Privacy
+//
+// A key often has a person's number in it, and spans go far. So a key is shown
+// as a keyed hash (HMAC-SHA-256, 64 bits): equal keys can be matched, and
+// nobody without the secret can find a key by trying, as would be easy with a
+// plain hash of something like user:status:42. The secret is random for each
+// observer; to match keys across processes set one with [WithKeySecret], or
+// allow the keys themselves with [WithRawKeysFor] or [WithRawKeys]. Holders,
+// host names, error texts, payloads and results are in no span.
+package tracing

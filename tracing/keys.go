@@ -1,0 +1,71 @@
+package tracing
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// mostKeys is how many keys of a claim set are shown.
+const mostKeys = 16
+
+// keys decides how keys are shown.
+type keys struct {
+	secret   []byte
+	rawAll   bool
+	rawRules map[string]bool
+}
+
+// hash is an HMAC (RFC 2104) of the key, of which 64 bits are kept: enough to
+// tell the keys of a trace store apart. Without the secret, guesses can't be
+// checked, which a plain hash of such short and regular texts would invite.
+func (k *keys) hash(key string) string {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte(key))
+	var sum [sha256.Size]byte
+	return hex.EncodeToString(mac.Sum(sum[:0])[:8])
+}
+
+func (k *keys) raw(rule string) bool { return k.rawAll || k.rawRules[rule] }
+
+// name is the attribute for one key. A key that can't be one, which only an
+// execution that is about to be refused has, may be a megabyte of anything: it
+// is never shown.
+func (k *keys) name(key, rule string) attribute.KeyValue {
+	if k.raw(rule) && core.ValidateKey(key) == nil {
+		return KeyKey.String(key)
+	}
+	return KeyHashKey.String(k.hash(key))
+}
+
+// describe gives the attributes for what is claimed. One key and a set have
+// attributes of different names: backends search strings better than lists,
+// and one name must not have two types.
+func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
+	if len(claims) == 1 {
+		return []attribute.KeyValue{k.name(claims[0].Key, rule), ModeKey.String(claims[0].Mode.String())}
+	}
+	mode := claims[0].Mode.String()
+	shown := make([]string, 0, min(len(claims), mostKeys))
+	for i, c := range claims {
+		if c.Mode != claims[0].Mode {
+			mode = "mixed"
+		}
+		switch {
+		case i >= mostKeys:
+		case k.raw(rule):
+			shown = append(shown, c.Key)
+		default:
+			shown = append(shown, k.hash(c.Key))
+		}
+	}
+	list := KeyHashesKey
+	if k.raw(rule) {
+		list = KeysKey
+	}
+	return []attribute.KeyValue{list.StringSlice(shown), ClaimsKey.Int(len(claims)), ModeKey.String(mode)}
+}

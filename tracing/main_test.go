@@ -1,0 +1,186 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// secret makes the hashes in testdata what they are.
+var secret = []byte("a secret for the tests")
+
+var errDown = &core.UnavailableError{Op: "test", Err: errors.New("dial tcp 192.0.2.1:6379: refused")}
+
+// shaky is a memstore with switches that break it. They are set while nothing
+// is asked of it.
+type shaky struct {
+	*memstore.Store
+	refusal  error         // for every acquisition
+	delay    time.Duration // of the answer to one
+	panics   bool
+	renewErr error // for every renewal
+	mute     bool  // releases go unanswered
+}
+
+// Capabilities: claim sets of any mode are granted, on the first claim's word.
+func (s *shaky) Capabilities() core.Capabilities {
+	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+}
+
+func (s *shaky) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	g, _, err := s.acquire(ctx, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+		g, err := s.Store.Acquire(ctx, req)
+		return g, nil, err
+	})
+	return g, err
+}
+
+func (s *shaky) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	return s.acquire(ctx, req, s.Store.Begin)
+}
+
+func (s *shaky) acquire(ctx context.Context, req core.Request,
+	ask func(context.Context, core.Request) (core.Grant, *core.Record, error),
+) (core.Grant, *core.Record, error) {
+	switch {
+	case s.panics:
+		panic("the store")
+	case s.refusal != nil:
+		return core.Grant{}, nil, s.refusal
+	}
+	claims := req.Claims
+	req.Claims = []core.Claim{core.Exclusive(claims[0].Key)}
+	g, rec, err := ask(ctx, req)
+	time.Sleep(s.delay)
+	if err == nil && rec == nil {
+		g.Claims = claims
+	}
+	return g, rec, err
+}
+
+func (s *shaky) Renew(ctx context.Context, grants []core.Grant) []error {
+	if s.renewErr == nil {
+		return s.Store.Renew(ctx, grants)
+	}
+	errs := make([]error, len(grants))
+	for i := range errs {
+		errs[i] = s.renewErr
+	}
+	return errs
+}
+
+func (s *shaky) Release(ctx context.Context, g core.Grant) error {
+	if s.mute {
+		return errDown
+	}
+	g.Claims = g.Claims[:1]
+	return s.Store.Release(ctx, g)
+}
+
+func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	if s.mute {
+		return errDown
+	}
+	return s.Store.Complete(ctx, g, rec, retention)
+}
+
+// scene is an engine whose spans are recorded, under a caller's span.
+type scene struct {
+	t     testing.TB
+	rec   *recorder
+	store *shaky
+	eng   *core.Engine
+	obs   *tracing.Observer
+	ctx   context.Context // the caller's
+	root  trace.Span
+}
+
+// newScene takes options that are added to the defaults for tests.
+func newScene(t testing.TB, opts ...tracing.Option) *scene {
+	t.Helper()
+	s := &scene{t: t, rec: newRecorder(), store: &shaky{Store: memstore.New()}}
+	opts = append([]tracing.Option{tracing.WithTracerProvider(s.rec), tracing.WithKeySecret(secret)}, opts...)
+	var err error
+	if s.obs, err = tracing.New(opts...); err != nil {
+		t.Fatal(err)
+	}
+	s.eng = newEngine(t, s.store, core.WithObserver(s.obs))
+	s.ctx, s.root = s.rec.Start(context.Background(), "caller")
+	return s
+}
+
+func newEngine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng
+}
+
+// finish closes the engine, ends the caller's span, and reports what was left
+// open.
+func (s *scene) finish() {
+	s.t.Helper()
+	if err := s.eng.Close(context.Background()); err != nil {
+		s.t.Errorf("Close: %v", err)
+	}
+	s.root.End()
+	for _, fault := range s.rec.amiss() {
+		s.t.Error(fault)
+	}
+}
+
+// occupy has somebody else, who is not traced, hold key until the returned
+// function is called.
+func (s *scene) occupy(key string) (release func()) {
+	s.t.Helper()
+	other := newEngine(s.t, s.store.Peer())
+	lease, err := other.Acquire(context.Background(), key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return func() {
+		s.t.Helper()
+		if err := lease.Release(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+		if err := other.Close(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// steal gives key's lease to somebody who forgets it at once.
+func (s *scene) steal(lease *core.Lease) {
+	s.t.Helper()
+	err := s.store.Store.Release(context.Background(), core.Grant{Owner: lease.Owner(), Claims: lease.Claims()[:1]})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// work is a handler that leaves a span and takes so long.
+func (s *scene) work(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, span := s.rec.Start(ctx, "handler")
+		defer span.End()
+		time.Sleep(d)
+		return nil
+	}
+}
+
+// result is work for Once.
+func (s *scene) result(d time.Duration) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) { return []byte("a result"), s.work(d)(ctx) }
+}

@@ -1,0 +1,51 @@
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// OnceStart begins the execution's span; those of its acquisition and its hold
+// come to lie under it.
+func (o *Observer) OnceStart(ctx context.Context, key, rule string) context.Context {
+	ctx, span := o.start(ctx, &o.executing, SpanOnce, rule)
+	if span != nil {
+		span.SetAttributes(o.keys.name(key, rule))
+	}
+	return ctx
+}
+
+// OnceEnd ends the execution's span.
+func (o *Observer) OnceEnd(ctx context.Context, key, _ string, out core.Outcome, err error) {
+	if span := o.executing.running(ctx); span != nil {
+		executed(ctx, key, span.ran.Load(), out, err).end(span)
+	}
+}
+
+// noteRun notes on the innermost execution's span, if there is one, that its
+// function is about to run: an error is the function's own from then on.
+// Acquisitions within the function note it again, which changes nothing.
+func (o *Observer) noteRun(ctx context.Context) {
+	if span := o.executing.running(ctx); span != nil {
+		span.ran.Store(true)
+	}
+}
+
+// Unlocked marks the span that is current where the work runs: the
+// execution's, or the caller's.
+func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) {
+	o.noteRun(ctx)
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	attrs := o.keys.describe(a.Claims, a.Rule)
+	if a.Rule != "" {
+		attrs = append(attrs, RuleKey.String(a.Rule)) // the span may not be ours
+	}
+	span.SetAttributes(UnlockedKey.Bool(true))
+	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(refused(err).errorType))...))
+}

@@ -1,0 +1,106 @@
+package tracing
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// MinKeySecret is how many bytes a secret for [WithKeySecret] must have.
+const MinKeySecret = 16
+
+// Option configures an observer; see [New]. A nil Option changes nothing.
+type Option func(*config) error
+
+type config struct {
+	provider   trace.TracerProvider
+	attributes []attribute.KeyValue
+	keys       keys
+}
+
+func newConfig(opts []Option) (config, error) {
+	cfg := config{provider: otel.GetTracerProvider(), keys: keys{rawRules: make(map[string]bool)}}
+	var errs []error
+	for _, o := range opts {
+		if o != nil {
+			errs = append(errs, o(&cfg))
+		}
+	}
+	if cfg.keys.secret == nil {
+		cfg.keys.secret = make([]byte, 2*MinKeySecret)
+		rand.Read(cfg.keys.secret) // never fails: crypto/rand ends the program instead
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// WithTracerProvider sets where spans go. nil, and the default: the global
+// provider, [otel.GetTracerProvider]; when none is set yet, spans are dropped
+// until one is, and go there from then on.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(c *config) error {
+		if p != nil {
+			c.provider = p
+		}
+		return nil
+	}
+}
+
+// WithAttributes adds attributes to every span, such as
+// StoreKey.String("redis"). Samplers see them. Several of these add up.
+func WithAttributes(attrs ...attribute.KeyValue) Option {
+	return func(c *config) error {
+		for _, a := range attrs {
+			if !a.Valid() {
+				return &core.OptionError{Option: "WithAttributes", Value: a, Want: "attributes with a key and a value"}
+			}
+		}
+		c.attributes = append(c.attributes, slices.Clone(attrs)...)
+		return nil
+	}
+}
+
+// WithKeySecret sets the secret that key hashes are made with, so that the
+// processes that share it show the same hash for the same key, also after a
+// restart. At least [MinKeySecret] random bytes; who has them can test guesses
+// of a key against a hash. Default: a random secret per observer, so that
+// hashes match within this process only.
+func WithKeySecret(secret []byte) Option {
+	return func(c *config) error {
+		if len(secret) < MinKeySecret {
+			return &core.OptionError{
+				Option: "WithKeySecret",
+				Value:  fmt.Sprintf("%d bytes", len(secret)), // not the secret
+				Want:   fmt.Sprintf("%d bytes or more", MinKeySecret),
+			}
+		}
+		c.keys.secret = slices.Clone(secret)
+		return nil
+	}
+}
+
+// WithRawKeys shows the keys themselves, for all rules, and for what has none.
+// They then are wherever spans are kept, and for as long.
+func WithRawKeys() Option {
+	return func(c *config) error {
+		c.keys.rawAll = true
+		return nil
+	}
+}
+
+// WithRawKeysFor shows the keys of the rules with these names (see
+// [core.WithRule]) and hashes those of the others. Several of these add up.
+func WithRawKeysFor(rules ...string) Option {
+	return func(c *config) error {
+		for _, r := range rules {
+			c.keys.rawRules[r] = true
+		}
+		return nil
+	}
+}

@@ -1,0 +1,142 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+func TestOptionsAreChecked(t *testing.T) {
+	tests := map[string]struct {
+		opts []tracing.Option
+		want []string // the options at fault
+	}{
+		"none":                     {},
+		"nil options":              {opts: []tracing.Option{nil, nil}},
+		"nil provider":             {opts: []tracing.Option{tracing.WithTracerProvider(nil)}},
+		"no attributes":            {opts: []tracing.Option{tracing.WithAttributes()}},
+		"attribute without key":    {opts: []tracing.Option{tracing.WithAttributes(attribute.String("", "v"))}, want: []string{"WithAttributes"}},
+		"nil secret":               {opts: []tracing.Option{tracing.WithKeySecret(nil)}, want: []string{"WithKeySecret"}},
+		"short secret":             {opts: []tracing.Option{tracing.WithKeySecret([]byte("hunter2"))}, want: []string{"WithKeySecret"}},
+		"secret just long enough":  {opts: []tracing.Option{tracing.WithKeySecret(make([]byte, tracing.MinKeySecret))}},
+		"all mistakes are told of": {opts: []tracing.Option{tracing.WithKeySecret(nil), tracing.WithAttributes(attribute.KeyValue{})}, want: []string{"WithKeySecret", "WithAttributes"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obs, err := tracing.New(tt.opts...)
+			if (err != nil) != (len(tt.want) > 0) || (obs == nil) != (err != nil) {
+				t.Fatalf("New gave %v, %v", obs, err)
+			}
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, core.ErrInvalidOption) {
+				t.Errorf("%v does not match ErrInvalidOption", err)
+			}
+			for _, option := range tt.want {
+				if !strings.Contains(err.Error(), option) {
+					t.Errorf("%v does not name %s", err, option)
+				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%v tells the secret", err)
+			}
+		})
+	}
+}
+
+func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t,
+			tracing.WithAttributes(tracing.StoreKey.String("memory")),
+			tracing.WithAttributes(attribute.Int("shard", 3), tracing.OutcomeKey.String("nonsense")),
+		)
+		starts := 0
+		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
+			if strings.HasPrefix(name, "keyturn.") {
+				starts++
+				got := collect(attrs)
+				if got[tracing.StoreKey].AsString() != "memory" || got["shard"].AsInt64() != 3 || got[tracing.RuleKey].AsString() != rule {
+					t.Errorf("a sampler sees %v at the start of %s", attrs, name)
+				}
+			}
+			return false
+		}
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithRule(rule))
+		s.want(err, nil)
+		s.finish()
+		if starts != 3 {
+			t.Errorf("%d spans began", starts)
+		}
+		for _, span := range s.rec.spans {
+			if span.attrs[tracing.OutcomeKey].AsString() == "nonsense" {
+				t.Errorf("an outcome of the user's is left on %s", span.name)
+			}
+		}
+	})
+}
+
+// TestManyRules: rules named after requests by mistake must not fill the
+// memory, and still are on their spans.
+func TestManyRules(t *testing.T) {
+	rec := newRecorder()
+	obs := newObserver(t, tracing.WithTracerProvider(rec))
+	for i := range 3000 {
+		ctx := obs.OnceStart(context.Background(), key, fmt.Sprint(i))
+		obs.OnceEnd(ctx, key, fmt.Sprint(i), core.Outcome{}, nil)
+	}
+	for i, span := range rec.spans {
+		if got := span.attrs[tracing.RuleKey].AsString(); got != fmt.Sprint(i) {
+			t.Fatalf("rule %s on the span of rule %d", got, i)
+		}
+	}
+	if n := tracing.CachedRules(obs); n != 1024 {
+		t.Errorf("%d rules kept", n)
+	}
+}
+
+func TestScopeIsThisPackage(t *testing.T) {
+	rec := newRecorder()
+	newObserver(t, tracing.WithTracerProvider(rec))
+	if rec.scope != "github.com/keyturn/keyturn/tracing" {
+		t.Errorf("scope %q", rec.scope)
+	}
+}
+
+// global is set once per test binary: OpenTelemetry hands its early tracers
+// over to the first provider set, and to no other.
+var global = newRecorder()
+
+func TestGlobalProviderMaySetLater(t *testing.T) {
+	obs, err := tracing.New(tracing.WithTracerProvider(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(global.spans)
+	otel.SetTracerProvider(global)
+	started(t, obs, core.Exclusive(key))
+	if len(global.spans) != before+1 {
+		t.Errorf("%d spans, want %d", len(global.spans), before+1)
+	}
+}
+
+func TestGivenProviderIsUsedInsteadOfTheGlobalOne(t *testing.T) {
+	otel.SetTracerProvider(global)
+	before := len(global.spans)
+	obs := newObserver(t, tracing.WithTracerProvider(noop.NewTracerProvider()))
+	ctx := obs.AcquireStart(context.Background(), core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}})
+	obs.AcquireEnd(ctx, core.Acquisition{}, nil, core.ErrHeld)
+	if len(global.spans) != before {
+		t.Error("the global provider was used")
+	}
+}

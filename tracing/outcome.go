@@ -1,0 +1,147 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Values of [OutcomeKey].
+const (
+	OutcomeGranted        = "granted"
+	OutcomeReleased       = "released"
+	OutcomeExecuted       = "executed"
+	OutcomeDuplicate      = "duplicate"
+	OutcomeHeld           = "held"
+	OutcomeWaitTimeout    = "wait_timeout"
+	OutcomeInFlight       = "in_flight"
+	OutcomeTooManyWaiters = "too_many_waiters"
+	OutcomeMismatch       = "mismatch"
+	OutcomeCanceled       = "canceled"
+	OutcomeDeadline       = "deadline"
+	OutcomeUnavailable    = "unavailable"
+	OutcomeClosed         = "closed"
+	OutcomeLost           = "lost"
+	OutcomeUnknown        = "unknown"
+	OutcomeFailed         = "failed"
+	OutcomeError          = "error"
+)
+
+// Values of [ErrorTypeKey].
+const (
+	ErrorUnavailable    = "unavailable"
+	ErrorClosed         = "closed"
+	ErrorLeaseLost      = "lease_lost"
+	ErrorOutcomeUnknown = "outcome_unknown"
+	ErrorResultTooLarge = "result_too_large"
+	ErrorInvalidKey     = "invalid_key"
+	ErrorHandler        = "handler"
+	ErrorPanic          = "panic"
+	ErrorOther          = "_OTHER"
+)
+
+// verdict is how a span ends: an outcome, and an error type if that is an
+// error by OpenTelemetry's conventions. A lock that refuses because somebody
+// else has it does its work, and so does one that heeds its caller's cancel.
+type verdict struct{ outcome, errorType string }
+
+// acquired judges the end of an acquisition.
+func acquired(lease *core.Lease, err error) verdict {
+	switch {
+	case err != nil:
+		return refused(err)
+	case lease == nil:
+		return verdict{outcome: OutcomeDuplicate}
+	}
+	return verdict{outcome: OutcomeGranted}
+}
+
+// refused judges why there is no lease.
+func refused(err error) verdict {
+	switch {
+	case errors.Is(err, core.ErrUnavailable):
+		return verdict{OutcomeUnavailable, ErrorUnavailable}
+	case errors.Is(err, core.ErrWaitTimeout): // is ErrHeld too
+		return verdict{outcome: OutcomeWaitTimeout}
+	case errors.Is(err, core.ErrHeld):
+		return verdict{outcome: OutcomeHeld}
+	case errors.Is(err, core.ErrTooManyWaiters):
+		return verdict{outcome: OutcomeTooManyWaiters}
+	case errors.Is(err, core.ErrClosed):
+		return verdict{OutcomeClosed, ErrorClosed}
+	case errors.Is(err, context.Canceled):
+		return verdict{outcome: OutcomeCanceled}
+	case errors.Is(err, context.DeadlineExceeded):
+		return verdict{outcome: OutcomeDeadline}
+	case errors.Is(err, core.ErrInvalidKey):
+		return verdict{OutcomeError, ErrorInvalidKey}
+	case errors.Is(err, core.ErrPanicked):
+		return verdict{OutcomeError, ErrorPanic}
+	}
+	return verdict{OutcomeError, ErrorOther}
+}
+
+// held judges the end of a hold.
+func held(err error) verdict {
+	switch {
+	case err == nil:
+		return verdict{outcome: OutcomeReleased}
+	case errors.Is(err, core.ErrLeaseLost):
+		return verdict{OutcomeLost, ErrorLeaseLost}
+	case errors.Is(err, core.ErrOutcomeUnknown):
+		return verdict{OutcomeUnknown, ErrorOutcomeUnknown}
+	}
+	return refused(err) // granted, and too late to be used
+}
+
+// executed judges the end of an execution under the caller's ctx; ran says
+// whether its function was called.
+func executed(ctx context.Context, key string, ran bool, out core.Outcome, err error) verdict {
+	switch {
+	case out.Duplicate:
+		return verdict{outcome: OutcomeDuplicate}
+	case err == nil:
+		return verdict{outcome: OutcomeExecuted}
+	case ran:
+		return failed(ctx, key, err)
+	case errors.Is(err, core.ErrFingerprintMismatch):
+		return verdict{outcome: OutcomeMismatch}
+	case errors.Is(err, core.ErrHeld):
+		return verdict{outcome: OutcomeInFlight}
+	}
+	return refused(err)
+}
+
+// failed tells the engine's word from the function's own, which may well be an
+// error of another lease's: hence the look at the key.
+func failed(ctx context.Context, key string, err error) verdict {
+	var lost *core.LeaseLostError
+	var large *core.ResultTooLargeError
+	switch {
+	case errors.Is(err, core.ErrPanicked):
+		return verdict{OutcomeFailed, ErrorPanic}
+	case errors.As(err, &lost) && lost.Key == key:
+		return verdict{OutcomeLost, ErrorLeaseLost}
+	case errors.As(err, &large) && large.Key == key:
+		return verdict{OutcomeFailed, ErrorResultTooLarge}
+	case errors.Is(err, core.ErrOutcomeUnknown):
+		return verdict{OutcomeUnknown, ErrorOutcomeUnknown}
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return refused(ctx.Err())
+	}
+	return verdict{OutcomeFailed, ErrorHandler}
+}
+
+// end writes the verdict on the span and ends it. The error's text stays out:
+// it may quote the key, or the address of a server.
+func (v verdict) end(span *running) {
+	span.SetAttributes(OutcomeKey.String(v.outcome))
+	if v.errorType != "" {
+		span.SetAttributes(ErrorTypeKey.String(v.errorType))
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}

@@ -1,0 +1,182 @@
+package tracing_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// shown is everything that a span says.
+func shown(s *span) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, s.name, s.text)
+	writeAttrs(&b, "", s.attrs)
+	for _, e := range s.events {
+		fmt.Fprintln(&b, e.name)
+		writeAttrs(&b, "", e.attrs)
+	}
+	return b.String()
+}
+
+func TestSpansTellNoSecrets(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := sha256.Sum256([]byte(key))
+	forbidden := []string{host, "a result", "192.0.2.1", "WRONGTYPE", string(secret), hex.EncodeToString(plain[:8])}
+	for _, s := range everything(t) {
+		_, raw := s.attrs[tracing.KeyKey]
+		_, hashed := s.attrs[tracing.KeyHashKey]
+		if raw && hashed {
+			t.Errorf("%s has the key raw and hashed", s.name)
+		}
+		text := shown(s)
+		for _, f := range forbidden {
+			if strings.Contains(text, f) {
+				t.Errorf("%q in\n%s", f, text)
+			}
+		}
+		if hashed && (strings.Contains(text, key) || strings.Contains(text, "group:7")) {
+			t.Errorf("a key in\n%s", text)
+		}
+	}
+}
+
+// keyOf acquires a key and says how the hold shows it.
+func keyOf(t *testing.T, opts []tracing.Option, call ...core.CallOption) (raw, hash string) {
+	t.Helper()
+	s := newScene(t, opts...)
+	s.want(s.eng.Do(s.ctx, key, s.work(0), call...), nil)
+	s.finish()
+	hold := s.rec.named(tracing.SpanHold)[0]
+	return hold.attrs[tracing.KeyKey].AsString(), hold.attrs[tracing.KeyHashKey].AsString()
+}
+
+func TestRawKeysAreOptIn(t *testing.T) {
+	withRule := core.WithRule(rule)
+	tests := map[string]struct {
+		opts []tracing.Option
+		call []core.CallOption
+		raw  bool
+	}{
+		"default":                  {},
+		"all":                      {opts: []tracing.Option{tracing.WithRawKeys()}, raw: true},
+		"all, with a rule":         {opts: []tracing.Option{tracing.WithRawKeys()}, call: []core.CallOption{withRule}, raw: true},
+		"this rule":                {opts: []tracing.Option{tracing.WithRawKeysFor("x", rule)}, call: []core.CallOption{withRule}, raw: true},
+		"these rules, one by one":  {opts: []tracing.Option{tracing.WithRawKeysFor(rule), tracing.WithRawKeysFor("x")}, call: []core.CallOption{withRule}, raw: true},
+		"another rule":             {opts: []tracing.Option{tracing.WithRawKeysFor("x")}, call: []core.CallOption{withRule}},
+		"some rule, but it is not": {opts: []tracing.Option{tracing.WithRawKeysFor("x")}},
+		"no rules":                 {opts: []tracing.Option{tracing.WithRawKeysFor()}, call: []core.CallOption{withRule}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			raw, hash := keyOf(t, tt.opts, tt.call...)
+			if tt.raw && (raw != key || hash != "") || !tt.raw && (raw != "" || len(hash) != 16) {
+				t.Errorf("raw %q, hash %q", raw, hash)
+			}
+		})
+	}
+}
+
+func TestHashesMatchByTheSecret(t *testing.T) {
+	mine := []byte("another secret of this test")
+	_, known := keyOf(t, nil)
+	_, again := keyOf(t, nil)
+	_, other := keyOf(t, []tracing.Option{tracing.WithKeySecret(mine)})
+	if known != again {
+		t.Errorf("the same secret gives %s and %s", known, again)
+	}
+	if known == other {
+		t.Error("different secrets give the same hash")
+	}
+	taken := tracing.WithKeySecret(mine)
+	obs := newObserver(t, taken)
+	clear(mine) // the observer has its own by now
+	if got := hashBy(t, obs); got != other {
+		t.Errorf("hash %s after the caller's copy was wiped, want %s", got, other)
+	}
+}
+
+func TestSecretIsRandomByDefault(t *testing.T) {
+	a, b := newObserver(t), newObserver(t)
+	first, second := hashBy(t, a), hashBy(t, a)
+	if first != second {
+		t.Error("an observer's hashes don't match")
+	}
+	if first == hashBy(t, b) {
+		t.Error("two observers share a secret that nobody set")
+	}
+}
+
+func newObserver(t testing.TB, opts ...tracing.Option) *tracing.Observer {
+	t.Helper()
+	obs, err := tracing.New(append([]tracing.Option{tracing.WithTracerProvider(newRecorder())}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obs
+}
+
+// hashBy asks obs directly, as no engine is needed for a hash.
+func hashBy(t testing.TB, obs *tracing.Observer) string {
+	t.Helper()
+	return started(t, obs, core.Exclusive(key)).attrs[tracing.KeyHashKey].AsString()
+}
+
+// started gives the span of an acquisition that begins and is refused.
+func started(t testing.TB, obs *tracing.Observer, claims ...core.Claim) *span {
+	t.Helper()
+	a := core.Acquisition{Claims: claims}
+	ctx := obs.AcquireStart(context.Background(), a)
+	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
+	return trace.SpanFromContext(ctx).(*span)
+}
+
+func TestInvalidKeysAreNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, tracing.WithRawKeys())
+		bad := strings.Repeat("x", 1<<20)
+		_, err := s.eng.Once(s.ctx, bad, s.result(0))
+		s.want(err, core.ErrInvalidKey)
+		s.finish()
+		if text := s.rec.tree(); len(text) > 1000 {
+			t.Errorf("%d bytes of spans", len(text))
+		}
+	})
+}
+
+func TestLargeSetsAreCut(t *testing.T) {
+	claims := make([]core.Claim, 40)
+	for i := range claims {
+		claims[i] = core.Exclusive(fmt.Sprint("k", i))
+	}
+	for name, tt := range map[string]struct {
+		opts []tracing.Option
+		list attribute.Key
+	}{
+		"hashed": {nil, tracing.KeyHashesKey},
+		"raw":    {[]tracing.Option{tracing.WithRawKeys()}, tracing.KeysKey},
+	} {
+		t.Run(name, func(t *testing.T) {
+			span := started(t, newObserver(t, tt.opts...), claims...)
+			if n := len(span.attrs[tt.list].AsStringSlice()); n != 16 {
+				t.Errorf("%d keys shown", n)
+			}
+			if n := span.attrs[tracing.ClaimsKey].AsInt64(); n != 40 {
+				t.Errorf("%d claims", n)
+			}
+		})
+	}
+}

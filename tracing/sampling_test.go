@@ -1,0 +1,191 @@
+package tracing_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// TestDroppedSpansEndNoOthers: a span that the sampler drops within a recorded
+// one of its kind must not end that one, nor write on it.
+func TestDroppedSpansEndNoOthers(t *testing.T) {
+	for _, drop := range [][]string{
+		{tracing.SpanHold},
+		{tracing.SpanOnce},
+		{tracing.SpanAcquire},
+		{tracing.SpanHold, tracing.SpanAcquire},
+		{tracing.SpanHold, tracing.SpanAcquire, tracing.SpanOnce},
+	} {
+		t.Run(fmt.Sprint(drop), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
+					return slices.Contains(drop, name) && collect(attrs)[tracing.RuleKey].AsString() == "inner"
+				}
+				inner := func(ctx context.Context) ([]byte, error) {
+					_, err := s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))
+					s.want(err, core.ErrLeaseLost)
+					_, err = s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"))
+					s.want(err, nil)
+					time.Sleep(time.Second)
+					return nil, nil
+				}
+				_, err := s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))
+				s.want(err, nil)
+				s.finish()
+				for _, name := range []string{tracing.SpanOnce, tracing.SpanHold} {
+					outer := s.rec.named(name)[0]
+					if took := outer.end.Sub(outer.begin); took != 3*time.Second {
+						t.Errorf("the outer %s took %v", name, took)
+					}
+					if outer.attrs[tracing.ErrorTypeKey].AsString() != "" || len(outer.events) > 0 {
+						t.Errorf("the outer %s says\n%s", name, shown(outer))
+					}
+				}
+				if got, want := s.rec.named(tracing.SpanHold), 3; len(got) != want && !slices.Contains(drop, tracing.SpanHold) {
+					t.Errorf("%d holds, want %d", len(got), want)
+				}
+			})
+		})
+	}
+}
+
+// TestRunIsNotedWithoutItsAcquisition: that the function ran is known also
+// when the acquisition's own span was dropped.
+func TestRunIsNotedWithoutItsAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == tracing.SpanAcquire }
+		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })
+		s.want(err, core.ErrHeld)
+		s.finish()
+		if got := s.rec.named(tracing.SpanOnce)[0].attrs[tracing.OutcomeKey].AsString(); got != tracing.OutcomeFailed {
+			t.Errorf("outcome %s", got)
+		}
+	})
+}
+
+// silentProvider has tracers whose spans are not recorded and that allocate nothing,
+// so that what is counted is ours.
+type silentProvider struct{ embedded.TracerProvider }
+
+type silentTracer struct{ embedded.Tracer }
+
+func (silentProvider) Tracer(string, ...trace.TracerOption) trace.Tracer { return silentTracer{} }
+
+func (silentTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return ctx, noop.Span{}
+}
+
+func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
+	sampledOut := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1},
+	}))
+	tests := map[string]struct {
+		provider trace.TracerProvider
+		ctx      context.Context
+	}{
+		"no allocation by the tracer":  {silentProvider{}, context.Background()},
+		"no-op, in an unsampled trace": {noop.NewTracerProvider(), sampledOut},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			obs := newObserver(t, tracing.WithTracerProvider(tt.provider), tracing.WithAttributes(attribute.Int("shard", 3)))
+			eng := newEngine(t, memstore.New())
+			defer eng.Close(context.Background())
+			lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lease.Release(context.Background())
+			a := core.Acquisition{Claims: lease.Claims(), Rule: rule}
+			allocs := testing.AllocsPerRun(100, func() {
+				once := obs.OnceStart(tt.ctx, key, rule)
+				acquire := obs.AcquireStart(once, a)
+				hold := obs.HoldStart(once, lease)
+				obs.AcquireEnd(acquire, a, lease, nil)
+				obs.Renewed(lease, 0, nil)
+				obs.Renewed(lease, time.Hour, nil)
+				obs.HoldEnd(hold, lease, nil)
+				obs.Unlocked(once, a, errDown)
+				obs.OnceEnd(once, key, rule, core.Outcome{}, nil)
+			})
+			if allocs != 0 {
+				t.Errorf("%v allocations", allocs)
+			}
+		})
+	}
+}
+
+// counting is a span that is not recorded but wants to be ended, as every span
+// that was started must.
+type counting struct {
+	noop.Span
+	ended *int
+}
+
+func (c counting) End(...trace.SpanEndOption) { *c.ended++ }
+
+type countingProvider struct {
+	silentProvider
+	ended *int
+}
+
+type countingTracer struct {
+	silentTracer
+	ended *int
+}
+
+func (p countingProvider) Tracer(string, ...trace.TracerOption) trace.Tracer {
+	return countingTracer{ended: p.ended}
+}
+
+func (t countingTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return ctx, counting{ended: t.ended}
+}
+
+func TestDroppedSpansAreEndedOnce(t *testing.T) {
+	ended := 0
+	s := newScene(t, tracing.WithTracerProvider(countingProvider{ended: &ended}))
+	_, err := s.eng.Once(s.ctx, key, s.result(0))
+	s.want(err, nil)
+	s.finish()
+	if ended != 3 {
+		t.Errorf("%d spans ended, want 3", ended)
+	}
+}
+
+// TestManyAtOnce is for the race detector.
+func TestManyAtOnce(t *testing.T) {
+	s := newScene(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 50 {
+				name := fmt.Sprint("k", (i+j)%3)
+				_, err := s.eng.Once(s.ctx, fmt.Sprint(i, j), func(ctx context.Context) ([]byte, error) {
+					return nil, s.eng.Do(ctx, name, s.work(0), core.WithRule(name))
+				})
+				s.want(err, nil)
+			}
+		})
+	}
+	all.Wait()
+	s.finish()
+	if n := len(s.rec.named(tracing.SpanHold)); n != 800 {
+		t.Errorf("%d holds", n)
+	}
+}

@@ -1,0 +1,305 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+const (
+	key  = "user:status:42"
+	rule = "/im.Status/Set"
+)
+
+var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
+
+// plays are short lives of locks. What spans they leave is in testdata, in a
+// file of the play's name.
+var plays = map[string]func(*scene){
+	"do": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
+	},
+	"wait": func(s *scene) {
+		release := s.occupy(key)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second)), nil) })
+		time.Sleep(2 * time.Second)
+		release()
+		all.Wait()
+	},
+	"held": func(s *scene) {
+		defer s.occupy(key)()
+		_, err := s.eng.TryAcquire(s.ctx, key)
+		s.want(err, core.ErrHeld)
+	},
+	"wait_timeout": func(s *scene) {
+		defer s.occupy(key)()
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
+	},
+	"too_many_waiters": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithObserver(s.obs), core.WithMaxWaiters(1))
+		release := s.occupy(key)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
+		synctest.Wait()
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrTooManyWaiters)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrTooManyWaiters)
+		release()
+		all.Wait()
+	},
+	"canceled": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithCancel(s.ctx)
+		time.AfterFunc(time.Second, cancel)
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
+		_, err := s.eng.Once(ctx, key, s.result(0))
+		s.want(err, context.Canceled)
+	},
+	"deadline": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
+	},
+	"unavailable": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrUnavailable)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrUnavailable)
+	},
+	"unlocked": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRunUnlocked(), core.WithRule(rule)), nil)
+		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())
+		s.want(err, nil)
+		_, err = s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())
+		s.want(err, core.ErrHeld)
+		s.want(s.eng.DoAll(s.ctx, set, s.work(0), core.WithRunUnlocked()), nil)
+	},
+	"broken": func(s *scene) {
+		s.store.refusal = errors.New("WRONGTYPE " + key)
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), s.store.refusal)
+	},
+	"closed": func(s *scene) {
+		defer s.occupy(key)()
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed) })
+		synctest.Wait()
+		s.want(s.eng.Close(context.Background()), nil)
+		all.Wait()
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrClosed)
+	},
+	"cut_off": func(s *scene) {
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(5*time.Second)), core.ErrLeaseLost) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.want(s.eng.Close(ctx), context.DeadlineExceeded)
+		all.Wait()
+		s.eng = newEngine(s.t, s.store) // closed once more, without a complaint
+	},
+	// The grant comes when it is of no use any more.
+	"too_late": func(s *scene) {
+		s.store.delay = 3 * time.Second
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithTTL(2*time.Second)), core.ErrUnavailable)
+		time.AfterFunc(time.Second, func() { s.want(s.eng.Close(context.Background()), nil) })
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed)
+	},
+	"taken": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		s.steal(lease)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"expired": func(s *scene) {
+		s.store.renewErr = errDown
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"max_hold": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithMaxHold(3*time.Second)), core.ErrLeaseLost)
+	},
+	"release_unanswered": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key)
+		s.want(err, nil)
+		s.store.mute = true
+		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
+		s.store.mute = false
+		s.want(lease.Release(s.ctx), nil)
+	},
+	"panic": func(s *scene) {
+		s.panics(func() {
+			_ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") })
+		})
+		s.panics(func() {
+			_, _ = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) { panic("the handler") })
+		})
+		s.store.panics = true
+		s.panics(func() { _, _ = s.eng.Once(s.ctx, key, s.result(0)) })
+	},
+	// An observer that dawdles over the end of one lease holds up the watchdog,
+	// and with it the renewal of the other.
+	"renewed_late": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithObserver(dawdler{s.obs}))
+		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))
+		s.want(err, nil)
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithTTL(6*time.Second)), nil)
+		s.want(other.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"set": func(s *scene) {
+		s.want(s.eng.DoAll(s.ctx, set, s.work(time.Second)), nil)
+		s.want(s.eng.DoAll(s.ctx, []core.Claim{core.Shared("a"), core.Shared("b")}, s.work(0)), nil)
+	},
+	"once": func(s *scene) {
+		for range 2 {
+			_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))
+			s.want(err, nil)
+		}
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))
+		s.want(err, core.ErrFingerprintMismatch)
+	},
+	"once_in_flight": func(s *scene) {
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := s.eng.Once(s.ctx, key, s.result(3*time.Second))
+			s.want(err, nil)
+		})
+		synctest.Wait()
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())
+		s.want(err, core.ErrHeld)
+		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))
+		s.want(err, core.ErrWaitTimeout)
+		_, err = s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, nil)
+		all.Wait()
+	},
+	"once_failed": func(s *scene) {
+		own := errors.New("own")
+		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })
+		s.want(err, own)
+		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
+		s.want(err, core.ErrResultTooLarge)
+		s.store.mute = true
+		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
+		s.want(err, core.ErrOutcomeUnknown)
+		s.store.mute = false
+		_, err = s.eng.Once(s.ctx, "", s.result(0))
+		s.want(err, core.ErrInvalidKey)
+	},
+	"once_lost": func(s *scene) {
+		_, err := s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))
+		s.want(err, core.ErrLeaseLost)
+	},
+	"once_canceled": func(s *scene) {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		_, err := s.eng.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		s.want(err, context.DeadlineExceeded)
+	},
+	// The handler fails with errors of another lock's, which are its own.
+	"once_nested": func(s *scene) {
+		defer s.occupy("other")()
+		_, err := s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) {
+			_, err := s.eng.TryAcquire(ctx, "other")
+			return nil, err
+		})
+		s.want(err, core.ErrHeld)
+		_, err = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) {
+			return nil, s.eng.Do(ctx, "third", s.work(2*time.Second), core.WithMaxHold(time.Second))
+		})
+		s.want(err, core.ErrLeaseLost)
+	},
+}
+
+func TestSpans(t *testing.T) {
+	for name, play := range plays {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t)
+				play(s)
+				s.finish()
+				compare(t, name, s.rec.tree())
+			})
+		})
+	}
+}
+
+// dawdler takes a second over the end of a hold.
+type dawdler struct{ *tracing.Observer }
+
+func (d dawdler) HoldEnd(ctx context.Context, lease *core.Lease, err error) {
+	d.Observer.HoldEnd(ctx, lease, err)
+	time.Sleep(time.Second)
+}
+
+// compare holds got against testdata/name.txt.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// TestNoPlayIsForgotten: a file without a play would look like a proof.
+func TestNoPlayIsForgotten(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := strings.TrimSuffix(filepath.Base(f), ".txt"); plays[name] == nil {
+			t.Errorf("%s has no play", f)
+		}
+	}
+}
+
+// want fails unless err matches target; nil matches nil only.
+func (s *scene) want(err, target error) {
+	s.t.Helper()
+	if !errors.Is(err, target) {
+		s.t.Errorf("error %v, want %v", err, target)
+	}
+}
+
+// panics fails unless do panics.
+func (s *scene) panics(do func()) {
+	s.t.Helper()
+	defer func() {
+		s.t.Helper()
+		if recover() == nil {
+			s.t.Error("no panic")
+		}
+	}()
+	do()
+}
