@@ -36,6 +36,8 @@ var acquireChecks = []check{
 	{name: "A11 closed after Close", run: closedAfterClose},
 }
 
+// idempotent asks twice under one name, as clients do that retry after a lost
+// reply: told "held", the owner would wait for itself until its lease is over.
 func idempotent(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	for _, wait := range []bool{false, true} {
@@ -64,6 +66,7 @@ func idempotent(s *scene) {
 	}
 }
 
+// idempotentAtOnce: a retry may overtake the request that it repeats.
 func idempotentAtOnce(s *scene) {
 	const times = 8
 	a, b := s.open(), s.open()
@@ -91,6 +94,8 @@ func idempotentAtOnce(s *scene) {
 	s.lock(b, req.Claims[0].Key, long)
 }
 
+// refusedAtOnce looks at the error too: it is what callers are told by, and when
+// to come again.
 func refusedAtOnce(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()

@@ -7,6 +7,7 @@ var closeChecks = []check{
 	{name: "C2 Close releases no lease", run: closeReleasesNothing},
 }
 
+// closeEndsWaits of the store that closes, and of no other.
 func closeEndsWaits(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -22,6 +23,8 @@ func closeEndsWaits(s *scene) {
 	stays.waits()
 }
 
+// closeReleasesNothing: the engine may close its store while a handler that it
+// could not stop still runs.
 func closeReleasesNothing(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -36,6 +39,7 @@ func closeReleasesNothing(s *scene) {
 	s.held(b, key)
 }
 
+// closedAfterClose asks for a key that is free: there is nothing else to fail on.
 func closedAfterClose(s *scene) {
 	st := s.open()
 	key := s.key()

@@ -20,12 +20,6 @@ var ledgerChecks = []check{
 	{name: "L7 records come back byte for byte", run: recordExact},
 }
 
-func init() {
-	for i := range ledgerChecks {
-		ledgerChecks[i].ledger, ledgerChecks[i].begin = true, true
-	}
-}
-
 // beginOnce asks without waiting for the record of key, or its lease.
 func (s *scene) beginOnce(st core.Store, key string) (core.Grant, *core.Record) {
 	s.Helper()
@@ -65,6 +59,8 @@ func (s *scene) complete(h hold, rec core.Record, retention time.Duration) {
 
 var someRecord = core.Record{Fingerprint: []byte("digest"), Result: []byte("result")}
 
+// recordReturned to every process, and the lease is not taken along with it: it
+// would block the key until it runs out.
 func recordReturned(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -125,6 +121,7 @@ func (s *scene) enqueueBegin(st core.Store, key string) *waiter {
 	return s.wait(s.ctx, st, s.request(key, long), s.asLedger(st).Begin)
 }
 
+// recordServesWaiters, all of them: each would run the execution again.
 func recordServesWaiters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -137,6 +134,8 @@ func recordServesWaiters(s *scene) {
 	}
 }
 
+// abandonServesWaiters after an execution that failed: the next one tries, and
+// the one behind it waits for what comes of that.
 func abandonServesWaiters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -153,6 +152,8 @@ func abandonServesWaiters(s *scene) {
 	s.isRecord(g.Grant, second.rec, someRecord)
 }
 
+// lostStoresNothing: an execution that lost its lease may have run twice, and
+// must not be on record as the one that counts.
 func lostStoresNothing(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -168,6 +169,7 @@ func lostStoresNothing(s *scene) {
 	s.lock(c, key, long) // fails if there is a record
 }
 
+// completeIdempotent for the owner that completed; to others the lease is lost.
 func completeIdempotent(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -207,6 +209,7 @@ func recordLasts(s *scene) {
 	}
 }
 
+// recordExact tries what text encodings, C strings and number formats ruin.
 func recordExact(s *scene) {
 	a, b := s.open(), s.open()
 	every := make([]byte, 256)

@@ -17,6 +17,7 @@ var releaseChecks = []check{
 	{name: "R4 a release wakes one waiter", run: releaseWakesOne},
 }
 
+// releaseFrees the key for whoever comes next, in this process or another.
 func releaseFrees(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -26,6 +27,7 @@ func releaseFrees(s *scene) {
 	}
 }
 
+// releaseServes a waiter whose lease is then as good as any.
 func releaseServes(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -37,6 +39,8 @@ func releaseServes(s *scene) {
 	s.mustRelease(h)
 }
 
+// releaseTellsLoss: a holder that learns here that its lease had ended knows that
+// its work may have met another's.
 func releaseTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	twice := s.lock(a, s.key(), long)
@@ -53,6 +57,8 @@ func releaseTellsLoss(s *scene) {
 	s.lock(b, key, long)
 }
 
+// releaseKeepsOff has the previous holder, and owners whose names are much alike,
+// release a lease that is not theirs.
 func releaseKeepsOff(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -66,6 +72,7 @@ func releaseKeepsOff(s *scene) {
 	s.mustRelease(h)
 }
 
+// releaseRepeats a release that may or may not have been carried out.
 func releaseRepeats(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()

@@ -36,6 +36,8 @@ func renewalExtends(s *scene) {
 	s.lasted("the renewed lease", s.TTL, called, returned, next.returned)
 }
 
+// renewalAnswersEach mixes leases in force with lost ones: an answer in the
+// wrong place ends a good lease and keeps a bad one.
 func renewalAnswersEach(s *scene) {
 	st := s.open()
 	if errs := st.Renew(s.ctx, nil); len(errs) != 0 {
@@ -71,6 +73,8 @@ func (s *scene) renewsAllBut(st core.Store, grants []core.Grant, lost func(int) 
 	}
 }
 
+// renewalTellsLoss of leases that were released, ran out, were taken by another
+// and never were.
 func renewalTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	released := s.lock(a, s.key(), long)
@@ -88,6 +92,8 @@ func renewalTellsLoss(s *scene) {
 	s.isLost(s.renew(a, never))
 }
 
+// renewalOutage: the lease is in force all along, and its holder must not be
+// told otherwise because an answer is missing.
 func renewalOutage(s *scene) {
 	for _, q := range s.silences() {
 		st := s.open()
@@ -105,6 +111,8 @@ func renewalOutage(s *scene) {
 	}
 }
 
+// renewalAfterDataLoss: to the backend, the key is free. A renewal that set it
+// again could do so behind the back of a new holder.
 func renewalAfterDataLoss(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -116,6 +124,8 @@ func renewalAfterDataLoss(s *scene) {
 	s.lock(b, key, long)
 }
 
+// renewalRevivesNothing: between the lease's end and the renewal others may have
+// held the key, though nobody does now.
 func renewalRevivesNothing(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -160,6 +170,8 @@ func (s *scene) imposters(h core.Grant, other string) []core.Grant {
 	return all
 }
 
+// renewalIsolates has one lost lease among good ones of a batch, and sees that
+// the one behind it got its full TTL.
 func renewalIsolates(s *scene) {
 	a, b := s.open(), s.open()
 	lostKey, tailKey := s.key(), s.key()

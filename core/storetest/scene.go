@@ -115,8 +115,9 @@ func (h hold) since() time.Time {
 // lock takes a key that is free.
 func (s *scene) lock(st core.Store, key string, ttl time.Duration) hold {
 	s.Helper()
+	req := s.request(key, ttl)
 	called := time.Now()
-	g, err := s.acquire(s.ctx, st, s.request(key, ttl))
+	g, err := s.acquire(s.ctx, st, req)
 	if err != nil {
 		s.Fatalf("Acquire of a free key: %v", err)
 	}

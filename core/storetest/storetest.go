@@ -114,7 +114,10 @@ func checks() []check {
 	all = append(all, renewChecks...)
 	all = append(all, releaseChecks...)
 	all = append(all, closeChecks...)
-	all = append(all, ledgerChecks...)
+	for _, c := range ledgerChecks {
+		c.ledger, c.begin = true, true
+		all = append(all, c)
+	}
 	for _, c := range acquireChecks {
 		c.name, c.ledger, c.begin = "L3 Begin "+c.name, true, true
 		all = append(all, c)

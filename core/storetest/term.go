@@ -2,6 +2,8 @@ package storetest
 
 import "time"
 
+// lastsTTL has a waiter find out when a holder that never releases has lost the
+// key: not before the holder itself counts it as lost.
 func lastsTTL(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -11,6 +13,7 @@ func lastsTTL(s *scene) {
 	s.lasted("the lease, as its holder counts,", s.TTL, h.since(), h.returned, next.returned)
 }
 
+// lastsTTLUnwatched: a store may learn of the end by its waiters only.
 func lastsTTLUnwatched(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()

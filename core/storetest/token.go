@@ -16,6 +16,7 @@ func (s *scene) rising(tokens []uint64) {
 	}
 }
 
+// tokensRise from process to process, and whether the holder released or died.
 func tokensRise(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -41,6 +42,8 @@ func tokensGoWithClock(s *scene) {
 	}
 }
 
+// tokensRiseAfterLoss is about keys that were free and held when the backend
+// forgot them: a holder from before must not get past a fence.
 func tokensRiseAfterLoss(s *scene) {
 	a, b := s.open(), s.open()
 	released, held := s.key(), s.key()

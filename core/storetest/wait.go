@@ -8,8 +8,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// servedInOrder queues requests of several processes in a known order, and has
-// others that do not wait try to slip in.
+// servedInOrder queues requests of several processes in a known order. Between
+// each release and the next grant, one that does not wait tries to slip in:
+// where it can, waiters starve while others come and go.
 func servedInOrder(s *scene) {
 	stores := []core.Store{s.open(), s.open(), s.open()}
 	key := s.key()
@@ -68,6 +69,7 @@ func servedInOrderAfterExpiry(s *scene) {
 	}
 }
 
+// skipsGivenUp takes waiters from the head, the middle and the end of the line.
 func skipsGivenUp(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -87,6 +89,7 @@ func skipsGivenUp(s *scene) {
 	third.granted(s.Late)
 }
 
+// skipsClosed ends a process in good order while it waits.
 func skipsClosed(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -115,6 +118,8 @@ func skipsDead(s *scene) {
 	next.granted(s.TTL + s.Late)
 }
 
+// waitEndsHeld: neither a caller's cancel nor its deadline is an outage, and the
+// engine needs to know who was in the way.
 func waitEndsHeld(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
