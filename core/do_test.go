@@ -104,6 +104,33 @@ func TestDoDoesNotFailForAnUnansweredRelease(t *testing.T) {
 	}
 }
 
+// One bounded attempt to release is all that a caller waits for.
+func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
+	none := func(context.Context) ([]byte, error) { return nil, nil }
+	fails := func(context.Context) ([]byte, error) { return nil, errHandler }
+	for name, call := range map[string]func(*core.Engine) error{
+		"Do": func(eng *core.Engine) error {
+			return eng.Do(context.Background(), "k", func(context.Context) error { return nil })
+		},
+		"Once":          func(eng *core.Engine) error { _, err := eng.Once(context.Background(), "k", none); return err },
+		"Once, failing": func(eng *core.Engine) error { _, err := eng.Once(context.Background(), "k", fails); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
+				spy.onRecord = spy.onRelease
+				eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
+				began := time.Now()
+				_ = call(eng)
+				if took := time.Since(began); took != 2*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+}
+
 // Nothing runs unlocked but by an outage, and only where that was asked for.
 func TestRunUnlocked(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())

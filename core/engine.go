@@ -154,6 +154,9 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 	if err != nil {
 		return err
 	}
+	if fn == nil {
+		return errNoFunction
+	}
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {
 		if e.runsUnlocked(ctx, claims, s, err) {
@@ -161,13 +164,12 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 		}
 		return err
 	}
-	defer lease.Release(ctx) // for a panic or a Goexit; else it is done below
-	err = fn(lease.Context())
-	if lost := lease.Release(ctx); errors.Is(lost, ErrLeaseLost) {
-		return errors.Join(lost, err)
-	}
-	return err
+	lease.run(ctx, func(ctx context.Context) { err = fn(ctx) })
+	return lease.done(ctx, err)
 }
+
+// errNoFunction comes before any I/O, a panic would come while holding the key.
+var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 
 // runsUnlocked decides, in the one place there is, that work runs without its
 // lock. A store that answered, though too late, has the lock for somebody else

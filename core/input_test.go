@@ -135,6 +135,17 @@ func TestOptionsOutOfRange(t *testing.T) {
 	wantOnly(t, err, core.ErrInvalidOption)
 }
 
+func TestNoFunctionToRun(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	wantOnly(t, eng.Do(context.Background(), "k", nil), core.ErrInvalidOption)
+	_, err := eng.Once(context.Background(), "k", nil)
+	wantOnly(t, err, core.ErrInvalidOption)
+	if spy.mostAtOne > 0 {
+		t.Error("the store was asked all the same")
+	}
+}
+
 func TestNewNamesEveryFault(t *testing.T) {
 	_, err := core.New(nil, core.WithTTL(0), core.WithMaxWaiters(-1))
 	wantOnly(t, err, core.ErrInvalidOption)

@@ -107,6 +107,28 @@ func (l *Lease) Release(ctx context.Context) error {
 	})
 }
 
+// run calls fn under the lease. Should fn not return, but panic or end its
+// goroutine, the lease is released.
+func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.Release(ctx)
+		}
+	}()
+	fn(l.ctx)
+	returned = true
+}
+
+// done releases the lease and adds a loss to what its work came to. Whether the
+// release was answered makes no difference to the work.
+func (l *Lease) done(ctx context.Context, err error) error {
+	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+		return errors.Join(lost, err)
+	}
+	return err
+}
+
 // finish takes the lease out of the watchdog and has settle tell the store.
 // The order matters: a renewal after the release would be an error at best.
 func (l *Lease) finish(ctx context.Context, op string, settle func(context.Context) error) error {

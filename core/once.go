@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -28,8 +29,9 @@ type Outcome struct {
 // Errors: those of [Engine.Acquire] and fn's own; one that matches
 // ErrFingerprintMismatch, ErrResultTooLarge (nothing was stored, a repeat runs
 // fn again), ErrLeaseLost (fn ran, but another may have run it too, and nothing
-// was stored) or ErrOutcomeUnknown (fn ran; whether it is on record is not
-// known). The Outcome has fn's result where fn succeeded, whatever the error.
+// was stored), ErrReleased (fn released the lease itself, so nothing was stored)
+// or ErrOutcomeUnknown (fn ran; whether it is on record is not known). The
+// Outcome has fn's result where fn succeeded, whatever the error.
 func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -37,6 +39,9 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	}
 	if err := e.SupportsOnce(); err != nil {
 		return Outcome{}, err
+	}
+	if fn == nil {
+		return Outcome{}, errNoFunction
 	}
 	if e.observer == nil {
 		return e.once(ctx, key, fn, s)
@@ -61,18 +66,16 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	case rec != nil:
 		return replay(key, rec, s)
 	}
-	defer lease.Release(ctx) // for a panic or a Goexit; else it is done below
-	result, err := fn(lease.Context())
-	if err == nil && len(result) > s.resultLimit {
-		err = &ResultTooLargeError{Key: key, Size: len(result), Limit: s.resultLimit}
-	}
+	var result []byte
+	lease.run(ctx, func(ctx context.Context) { result, err = fn(ctx) })
 	if err != nil {
-		if lost := lease.Release(ctx); errors.Is(lost, ErrLeaseLost) {
-			err = errors.Join(lost, err)
-		}
-		return Outcome{}, err
+		return Outcome{}, lease.done(ctx, err)
 	}
-	return Outcome{Result: result}, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result})
+	out := Outcome{Result: result}
+	if len(result) > s.resultLimit {
+		return out, lease.done(ctx, &ResultTooLargeError{Key: key, Size: len(result), Limit: s.resultLimit})
+	}
+	return out, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result})
 }
 
 // replay answers from the record. An unknown fingerprint on either side is not
@@ -85,22 +88,30 @@ func replay(key string, rec *Record, s settings) (Outcome, error) {
 }
 
 // complete records the result and releases the lease. It tries again for as
-// long as the lease is good: a lost record means that fn runs twice.
+// long as the lease is good and a release may take: a lost record means that fn
+// runs twice.
 func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	deadline := lease.Deadline()
-	return lease.finish(ctx, "complete", func(ctx context.Context) error {
-		ctx, cancel := context.WithDeadline(ctx, deadline)
+	recorded := false
+	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
+		bounded, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
-			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
-			if err == nil || errors.Is(err, ErrLeaseLost) {
+			err := e.ledger.Complete(bounded, lease.grant, rec, lease.settings.retention)
+			recorded = err == nil
+			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err
 			}
 			select {
-			case <-ctx.Done():
+			case <-bounded.Done():
+				e.undo(ctx, lease.grant) // a key without a record need not stay locked
 				return err
 			case <-time.After(pause):
 			}
 		}
 	})
+	if err == nil && !recorded {
+		return fmt.Errorf("keyturn: nothing was stored for %q, which its function released: %w", lease.Key(), ErrReleased)
+	}
+	return err
 }

@@ -141,8 +141,11 @@ func TestOnceResultLimit(t *testing.T) {
 		return func(context.Context) ([]byte, error) { return make([]byte, n), nil }
 	}
 	ctx := context.Background()
-	_, err := eng.Once(ctx, "k", result(core.DefaultResultLimit+1))
+	out, err := eng.Once(ctx, "k", result(core.DefaultResultLimit+1))
 	wantOnly(t, err, core.ErrResultTooLarge)
+	if len(out.Result) != core.DefaultResultLimit+1 {
+		t.Error("the function succeeded, and its result is gone")
+	}
 	for _, want := range []string{"65537 bytes", "limit of 65536", "nothing was stored"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
@@ -238,3 +241,57 @@ func TestOnceNeedsALedger(t *testing.T) {
 
 // plain is a store without a ledger.
 type plain struct{ core.Store }
+
+// Once must not claim success for what is not on record.
+func TestOnceWhoseFunctionReleases(t *testing.T) {
+	for name, tc := range map[string]struct {
+		arrives, answered bool
+		want              []error
+	}{
+		"released":                     {true, true, []error{core.ErrReleased}},
+		"unanswered, but released":     {true, false, []error{core.ErrReleased}},
+		"unanswered, and not released": {false, false, nil}, // so it could be recorded
+	} {
+		t.Run(name, func(t *testing.T) {
+			spy := newSpy()
+			eng := newEngine(t, spy)
+			spy.onRelease = func(ctx context.Context, g core.Grant) error {
+				if tc.answered {
+					return nil
+				}
+				if tc.arrives {
+					_ = spy.Store.Release(ctx, g)
+				}
+				return errDown
+			}
+			out, err := eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
+				l, _ := core.LeaseFrom(ctx)
+				_ = l.Release(ctx)
+				return []byte("r"), nil
+			})
+			wantOnly(t, err, tc.want...)
+			if string(out.Result) != "r" {
+				t.Errorf("the function succeeded, the outcome says %+v", out)
+			}
+			runs := 0
+			out, again := eng.Once(context.Background(), "k", counted("again", &runs))
+			if again != nil && !errors.Is(again, core.ErrOutcomeUnknown) || out.Duplicate != (err == nil) {
+				t.Errorf("after %v: %+v, %v", err, out, again)
+			}
+		})
+	}
+}
+
+// A record that could not be written does not keep its key locked.
+func TestOnceFreesTheKeyWithoutARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		runs := 0
+		_, err := eng.Once(context.Background(), "k", counted("r", &runs))
+		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+		synctest.Wait()
+		isFree(t, eng, "k")
+	})
+}
