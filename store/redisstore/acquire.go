@@ -36,6 +36,7 @@ type answer struct {
 	record *core.Record
 	held   bool
 	ttl    time.Duration // of the holder; below 0: it has none
+	ahead  time.Duration // claim time of the one ahead in line; below 0: nobody
 }
 
 func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.Grant, *core.Record, error) {
@@ -83,25 +84,29 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 		if a.req.OnHeld != nil {
 			a.req.OnHeld(a.held)
 		}
-		if !a.sleep(ctx, a.nap(ans.ttl, inbox)) {
+		if !a.sleep(ctx, a.nap(ans, inbox)) {
 			return answer{}, a.ended(ctx)
 		}
 		inbox = a.s.inbox.address()
 	}
 }
 
-// nap is how long to sleep if no message comes: until the holder's lease may
-// have run out, because a holder that died and a foreign client publish
-// nothing; and no longer than the place in line is safe. Without an inbox, a
-// lock that was passed to us must be found before it runs out again.
-func (a *asking) nap(holder time.Duration, inbox string) time.Duration {
+// nap is how long to sleep if no message comes: no longer than the place in
+// line is safe; until the holder's lease may have run out, because a holder that
+// died and a foreign client send nothing; and until that of the one ahead may,
+// should it get the lock right now. Without an inbox, a lock that was passed to
+// us must be found before it runs out again.
+func (a *asking) nap(ans answer, inbox string) time.Duration {
 	d := a.s.cfg.poll()
 	if inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
 	}
-	if holder >= 0 {
-		// The jitter keeps the processes in line from asking all at once.
-		d = min(d, holder+time.Millisecond+rand.N(20*time.Millisecond))
+	// The jitter keeps the processes in line from asking all at once.
+	late := time.Millisecond + rand.N(20*time.Millisecond)
+	for _, over := range []time.Duration{ans.ttl, ans.ahead} {
+		if over >= 0 {
+			d = min(d, over+late)
+		}
 	}
 	return d
 }
@@ -204,14 +209,18 @@ func (a *asking) read(r *request) (answer, error) {
 	case reply[0] == "done":
 		rec, err := decode(text)
 		return answer{record: rec}, err
-	case reply[0] == "held" && len(reply) == 3:
-		ms, _ := reply[2].(int64)
+	case reply[0] == "held" && len(reply) == 4:
+		ttl, ahead := millis(reply[2]), millis(reply[3])
 		a.told = time.Now()
-		ttl := time.Duration(ms) * time.Millisecond
 		a.held = core.HeldError{Key: a.key, Holder: holderOf(text), RetryAfter: max(ttl, 0)}
-		return answer{held: true, ttl: ttl}, nil
+		return answer{held: true, ttl: ttl, ahead: ahead}, nil
 	}
 	return answer{}, fmt.Errorf("%w: %v", errReply, reply)
+}
+
+func millis(reply any) time.Duration {
+	n, _ := reply.(int64)
+	return time.Duration(n) * time.Millisecond
 }
 
 func (a *asking) granted(r *request, token string) (answer, error) {

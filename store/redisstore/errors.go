@@ -11,9 +11,13 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// What Redis may say beyond held, lost and unavailable. All but ErrWrongType
-// also match core.ErrUnavailable, as no request can do anything about them.
+// What may be wrong beyond what [core.Store] knows. What the server says of
+// itself, ErrReadOnly, ErrNoReplicas and ErrOutOfMemory, also matches
+// core.ErrUnavailable.
 var (
+	// ErrOwner: the request's owner is empty, or contains a colon or white space.
+	// The engine's never do.
+	ErrOwner = errors.New("redisstore: not an owner")
 	// ErrWrongType: the lock's key holds a list, a hash or the like, so somebody
 	// else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")

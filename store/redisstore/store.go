@@ -150,7 +150,7 @@ func check(owner string, claims []core.Claim, ttl time.Duration) (key string, er
 		return "", err
 	}
 	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
-		return "", fmt.Errorf("redisstore: owner %q is empty or contains a colon or white space", owner)
+		return "", fmt.Errorf("%w: %q", ErrOwner, owner)
 	}
 	if ttl < time.Millisecond {
 		return "", &core.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}

@@ -7,7 +7,8 @@
 --       7 claim time in ms: what the waiter gets until it confirms
 --       8 inbox of the waiter's process; "": it has none, and polls
 --       9 "1": a record will do as well as the lock
--- Reply {"granted", token}, {"held", value, PTTL} or {"done", record}.
+-- Reply {"granted", token}, {"done", record} or {"held", value, PTTL, claim time
+-- of the one ahead in line or -1}.
 
 local ttl, wait, patience, claim, inbox, once = ARGV[4], ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
 
@@ -42,6 +43,7 @@ if not value then
   value = redis.call('GET', lock)
 end
 
+local ahead = -1
 if wait then
   -- Those at the head who died would stay as long as the lock is held.
   local head = redis.call('LINDEX', queue, 0)
@@ -50,10 +52,17 @@ if wait then
     head = redis.call('LINDEX', queue, 0)
   end
   local entry = digits(now + patience) .. ' ' .. claim .. ' ' .. inbox
-  if redis.call('HSET', waiters, me, entry) == 1 then
-    redis.call('RPUSH', queue, me)
+  redis.call('HSET', waiters, me, entry)
+  local place = redis.call('LPOS', queue, me)
+  if not place then
+    place = redis.call('RPUSH', queue, me) - 1
   end
   redis.call('PEXPIRE', waiters, 2 * patience)
   redis.call('PEXPIRE', queue, 2 * patience)
+  -- Nobody is told when the one ahead gets the lock, so whoever is behind must
+  -- look often enough to see that it has died with it.
+  if place > 0 then
+    ahead = tonumber(alive(redis.call('LINDEX', queue, place - 1)) or -1)
+  end
 end
-return { 'held', value, redis.call('PTTL', lock) }
+return { 'held', value, redis.call('PTTL', lock), ahead }

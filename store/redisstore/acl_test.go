@@ -1,0 +1,153 @@
+package redisstore_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// What docs/operations.md says a user needs.
+const (
+	aclKeys     = "~lock:* ~{lock:*"
+	aclChannels = "&lock:inbox:*"
+	aclCommands = "+eval +evalsha +time +get +set +del +pexpire +pttl " +
+		"+hget +hset +hdel +hexists +lindex +lpos +rpush +lrem"
+	aclMessages = "+publish +subscribe +ping"
+)
+
+// as makes a client of a user who may do what rules say.
+func as(t testing.TB, server *redistest.Server, rules ...string) *redis.Client {
+	t.Helper()
+	args := []any{"acl", "setuser", "keyturn", "on", ">pw", "resetkeys", "resetchannels", "-@all"}
+	for _, rule := range strings.Fields(strings.Join(rules, " ")) {
+		args = append(args, rule)
+	}
+	if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return server.Client(func(o *redis.Options) { o.Username, o.Password = "keyturn", "pw" })
+}
+
+// useEverything does all that a store does.
+func useEverything(t *testing.T, server *redistest.Server, a, b *redisstore.Store) {
+	g := lock(t, a, "holder", "k", time.Minute)
+	gone := enqueue(t, b, "gone", "k", time.Minute)
+	w := enqueue(t, b, "w", "k", time.Minute)
+	gone.cancel()
+	gone.refused(time.Second)
+	if err := renew(t, a, g); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	release(t, a, g)
+	g = w.granted(2 * time.Second)
+	if err := b.Complete(within(t, time.Second), g, core.Record{Result: []byte("r")}, time.Minute); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+	if _, rec, err := a.Begin(within(t, time.Second), request("late", "k", time.Minute)); err != nil || rec == nil {
+		t.Errorf("Begin: %v, %v", rec, err)
+	}
+	for _, what := range refusals(t, server) {
+		// The client introduces itself, and the store looks for a setting: both
+		// put up with a refusal.
+		if what != "client|setinfo" && what != "client" && what != "info" && what != "config|get" {
+			t.Errorf("the user may not use %q", what)
+		}
+	}
+}
+
+// refusals lists the commands, keys and channels that the server has refused.
+func refusals(t testing.TB, server *redistest.Server) []string {
+	t.Helper()
+	log, err := server.Client().Do(context.Background(), "acl", "log").Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, entry := range log {
+		all = append(all, entry.(map[any]any)["object"].(string))
+	}
+	return all
+}
+
+func TestACL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages)
+	useEverything(t, server, open(t, client, noPolling), open(t, client, noPolling))
+}
+
+// TestACLNamesNothingTooMuch takes each command away in turn, and sees
+// something refused.
+func TestACLNamesNothingTooMuch(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	admin := server.Client()
+	for _, command := range strings.Fields(aclCommands + " +publish +subscribe") {
+		admin.Do(ctx, "acl", "log", "reset")
+		admin.FlushAll(ctx)
+		admin.ScriptFlush(ctx)
+		client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, strings.Replace(command, "+", "-", 1))
+		tryEverything(open(t, client))
+		if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
+			t.Errorf("nothing misses %q", command)
+		}
+	}
+}
+
+// tryEverything has each of the store's scripts go as far as it gets.
+func tryEverything(s *redisstore.Store) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	g, _ := s.Acquire(ctx, request("o", "k", time.Minute))
+	wait := func(owner string) (leave func()) {
+		ctx, cancel := context.WithCancel(ctx)
+		inLine, done := make(chan struct{}, 8), make(chan struct{})
+		go func() {
+			defer close(done)
+			req := request(owner, "k", time.Minute)
+			req.Wait = true
+			req.OnHeld = func(core.HeldError) { inLine <- struct{}{} }
+			_, _ = s.Acquire(ctx, req)
+		}()
+		select {
+		case <-inLine:
+		case <-done:
+		}
+		return func() { cancel(); <-done }
+	}
+	leaveFirst, leaveSecond := wait("w"), wait("x")
+	leaveSecond()
+	s.Renew(ctx, []core.Grant{g})
+	_ = s.Complete(ctx, g, core.Record{}, time.Minute)
+	leaveFirst()
+	_ = s.Close()
+}
+
+// TestWithoutPubSub: a user who may not send or get messages still gets turns,
+// in order; only later.
+func TestWithoutPubSub(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := as(t, server, aclKeys, aclCommands, "+info")
+	quick := redisstore.WithWaiterLease(300 * time.Millisecond)
+	a, b, c := open(t, client, quick), open(t, client, quick), open(t, client, quick)
+	g := lock(t, a, "holder", "k", time.Minute)
+	line := []*waiter{enqueue(t, b, "w1", "k", time.Minute), enqueue(t, c, "w2", "k", time.Minute), enqueue(t, a, "w3", "k", time.Minute)}
+	for _, w := range line {
+		release(t, a, g)
+		next := w.granted(time.Second)
+		if next.Token <= g.Token {
+			t.Errorf("token %d follows %d", next.Token, g.Token)
+		}
+		g = next
+	}
+}

@@ -1,0 +1,37 @@
+package redisstore_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestContract runs the suite that every store has to pass. Every store is a
+// process with a network of its own.
+func TestContract(t *testing.T) {
+	t.Parallel() // with the other tests; its own go one by one
+	server := redistest.Start(t)
+	var networks sync.Map // core.Store -> *redistest.Proxy
+	network := func(s core.Store) *redistest.Proxy {
+		p, _ := networks.Load(s)
+		return p.(*redistest.Proxy)
+	}
+	storetest.Run(t, storetest.Harness{
+		TTL: 300 * time.Millisecond,
+		New: func(t testing.TB) core.Store {
+			p := redistest.NewProxy(t, server.Addr())
+			s := open(t, throughProxy(server, p))
+			networks.Store(s, p)
+			return s
+		},
+		Restart: func(t testing.TB) { server.Restart(t) },
+		Pause:   func(testing.TB) { server.Pause() },
+		Resume:  func(testing.TB) { server.Resume() },
+		Cut:     func(_ testing.TB, s core.Store) { network(s).Cut() },
+		Heal:    func(_ testing.TB, s core.Store) { network(s).Heal() },
+	})
+}

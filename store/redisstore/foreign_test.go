@@ -1,0 +1,176 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// compareAndDelete is how clients of any make release.
+const compareAndDelete = `if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) else return 0 end`
+
+const uuid = "9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11"
+
+func cli(t testing.TB, server *redistest.Server, want string, args ...string) {
+	t.Helper()
+	got, err := server.CLI(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("redis-cli %q: %q, want %q", args, got, want)
+	}
+}
+
+// TestForeignClients has redis-cli do what a C++ or Java client of the same
+// fleet does.
+func TestForeignClients(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), redisstore.WithWaiterLease(300*time.Millisecond))
+
+	// They have it, we don't.
+	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "60000")
+	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
+	var held *core.HeldError
+	if !errors.As(err, &held) || held.Holder != uuid {
+		t.Fatalf("want the foreign client as the holder, got %v", err)
+	}
+	// Nor can we release or renew theirs, whatever we call ourselves.
+	for _, owner := range []string{"o", uuid} {
+		g := core.Grant{Owner: owner, Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Hour}
+		if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("release of a foreign lock by %q: %v", owner, err)
+		}
+		if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("renewal of a foreign lock by %q: %v", owner, err)
+		}
+	}
+	w := enqueue(t, s, "w", "k", time.Minute)
+	cli(t, server, "1", "EVAL", compareAndDelete, "1", "lock:k", uuid)
+	g := w.granted(time.Second)
+
+	// We have it, they don't.
+	cli(t, server, "", "SET", "lock:k", uuid, "NX", "PX", "60000")
+	cli(t, server, "0", "EVAL", compareAndDelete, "1", "lock:k", uuid)
+	release(t, s, g)
+	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "50")
+	w = enqueue(t, s, "w2", "k", time.Minute) // until theirs runs out
+	w.granted(time.Second)
+}
+
+// TestForeignLockWithoutExpiry is waited for, and left as it is.
+func TestForeignLockWithoutExpiry(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), redisstore.WithWaiterLease(150*time.Millisecond))
+	cli(t, server, "OK", "SET", "lock:k", uuid)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	before := calls(t, server)
+	eventually(t, time.Second, "the waiter looks now and then", func() bool { return calls(t, server) >= before+3 })
+	cli(t, server, "-1", "PTTL", "lock:k")
+	cli(t, server, uuid, "GET", "lock:k")
+	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
+	var held *core.HeldError
+	if !errors.As(err, &held) || held.RetryAfter != 0 {
+		t.Errorf("want a holder of whom no end is known, got %+v", err)
+	}
+	cli(t, server, "-1", "PTTL", "lock:k")
+	cli(t, server, "1", "DEL", "lock:k")
+	w.granted(time.Second)
+}
+
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	cli(t, server, "1", "HSET", "lock:k", "field", "value")
+	for _, wait := range []bool{false, true} {
+		req := request("o", "k", time.Minute)
+		req.Wait = wait
+		_, err := s.Acquire(within(t, time.Second), req)
+		if !errors.Is(err, redisstore.ErrWrongType) {
+			t.Errorf("want ErrWrongType, got %v", err)
+		}
+		if errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+			t.Errorf("neither outage nor contention: %v", err)
+		}
+	}
+	// Where a lease was before, it is lost.
+	g := core.Grant{Owner: "o", Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Minute}
+	if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Release: want ErrLeaseLost, got %v", err)
+	}
+	if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Renew: want ErrLeaseLost, got %v", err)
+	}
+	if n := server.Client().HLen(context.Background(), "lock:k").Val(); n != 1 {
+		t.Error("what somebody else keeps there was changed")
+	}
+}
+
+// TestOwnersAreComparedInFull is about bsm/redislock, where the owner "ab" could
+// release the lock of "abc".
+func TestOwnersAreComparedInFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "abc", "k", time.Minute)
+	for _, owner := range []string{"ab", "abcd", "a", "abc*", "ABC", "bc"} {
+		other := g
+		other.Owner, other.TTL = owner, time.Hour
+		if err := s.Release(within(t, time.Second), other); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("%q releases the lock of %q: %v", owner, g.Owner, err)
+		}
+		if err := renew(t, s, other); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("%q renews the lock of %q: %v", owner, g.Owner, err)
+		}
+		if err := s.Complete(within(t, time.Second), other, core.Record{}, time.Minute); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("%q completes for %q: %v", owner, g.Owner, err)
+		}
+		if _, err := s.Acquire(within(t, time.Second), request(owner, "k", time.Hour)); !errors.Is(err, core.ErrHeld) {
+			t.Errorf("%q gets the lock of %q: %v", owner, g.Owner, err)
+		}
+	}
+	if ttl := server.Client().PTTL(context.Background(), "lock:k").Val(); ttl > time.Minute {
+		t.Errorf("the lease was extended to %v", ttl)
+	}
+	release(t, s, g)
+}
+
+// TestOldFramesLeaveTheNextHolderAlone repeats, after a new grant, what the old
+// holder sent: a network may deliver late, and twice.
+func TestOldFramesLeaveTheNextHolderAlone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	old := lock(t, s, "old", "k", time.Minute)
+	release(t, s, old)
+	g := lock(t, s, "new", "k", 30*time.Second)
+	old.TTL = time.Hour
+	for range 2 {
+		if err := renew(t, s, old); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("old renewal: %v", err)
+		}
+		if err := s.Release(within(t, time.Second), old); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("old release: %v", err)
+		}
+	}
+	if ttl := server.Client().PTTL(context.Background(), "lock:k").Val(); ttl > 30*time.Second {
+		t.Errorf("the new lease was extended to %v", ttl)
+	}
+	release(t, s, g)
+	// And after the last release, nothing brings the lock back (redsync's
+	// WithSetNXOnExtend does).
+	if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("renewal after the release: %v", err)
+	}
+	if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {
+		t.Error("a renewal brought the lock back")
+	}
+}

@@ -1,0 +1,156 @@
+package redisstore
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// serverError is an answer of a server, as go-redis gives it.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (serverError) RedisError()     {}
+
+var _ redis.Error = serverError("")
+
+// TestFailure reads errors as servers of several versions word them.
+func TestFailure(t *testing.T) {
+	for text, want := range map[string]error{
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                                                       ErrWrongType,
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: f1, on @user_script:99.":                                                       ErrWrongType,
+		"ERR Error running script (call to f_1): @user_script:99: WRONGTYPE Operation against a key holding the wrong kind of value":                              ErrWrongType,
+		"READONLY You can't write against a read only replica. script: f1, on @user_script:9.":                                                                    ErrReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica.":                         ErrReadOnly,
+		"NOREPLICAS Not enough good replicas to write. script: f1, on @user_script:9.":                                                                            ErrNoReplicas,
+		"OOM command not allowed when used memory > 'maxmemory'. script: f1, on @user_script:9.":                                                                  ErrOutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":                       ErrOutOfMemory,
+		"NOPERM this user has no permissions to run the 'eval' command":                                                                                           core.ErrUnavailable,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled ...": core.ErrUnavailable,
+	} {
+		err := failure("acquire", "k", serverError(text))
+		if !errors.Is(err, want) {
+			t.Errorf("%q: want %v, got %v", text, want, err)
+		}
+		if outage := errors.Is(err, core.ErrUnavailable); outage == (want == ErrWrongType) {
+			t.Errorf("%q: an outage: %t", text, outage)
+		}
+		var cause redis.Error
+		if !errors.As(err, &cause) {
+			t.Errorf("%q: the cause is lost in %v", text, err)
+		}
+	}
+	// What no server said is not read like that.
+	if err := failure("acquire", "k", errors.New("WRONGTYPE of connection")); errors.Is(err, ErrWrongType) {
+		t.Error(err)
+	}
+	if err := failure("acquire", "k", io.EOF); !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+func TestPassing(t *testing.T) {
+	for text, want := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":                         true,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                true,
+		"CLUSTERDOWN The cluster is down":                                        true,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is no": true,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL":     true,
+		"BUSYKEY Target key name already exists.":                                false,
+		"READONLY You can't write against a read only replica.":                  false,
+		"NOSCRIPT No matching script. Please use EVAL.":                          false,
+		"OOM command not allowed when used memory > 'maxmemory'.":                false,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":      false,
+		"ERR LOADING Redis is loading the dataset in memory":                     true, // KVRocks,
+	} {
+		if got := passing(serverError(text)); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}
+
+func TestHolderOf(t *testing.T) {
+	for value, want := range map[string]string{
+		"host/1/2/abc/00ff:1763683200000000":   "host/1/2/abc/00ff",
+		"o:1763683200000001":                   "o",
+		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11": "9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11",
+		"10.0.0.7:6379":                        "10.0.0.7:6379",
+		"job:1763683200000000:x":               "job:1763683200000000:x",
+		":":                                    ":",
+		"":                                     "",
+	} {
+		if got := holderOf(value); got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}
+
+// TestKeysShareTheSlot looks at what is between the braces, as a cluster does.
+func TestKeysShareTheSlot(t *testing.T) {
+	for _, where := range []topology{single, cluster, ring} {
+		ks := keyspace{prefix: "lock:", where: where}
+		keys := ks.of("k")
+		seen := map[string]bool{}
+		for _, key := range keys {
+			if seen[key] {
+				t.Errorf("%q twice", key)
+			}
+			seen[key] = true
+			tag := key
+			if _, rest, ok := strings.Cut(key, "{"); ok {
+				tag, _, _ = strings.Cut(rest, "}")
+			}
+			if tag != "lock:k" && (where != single || key != "{lock:}:token") {
+				t.Errorf("%q is in another slot than the lock", key)
+			}
+		}
+		if forEver := ks.counterTTL() == 0; forEver != (where == single) {
+			t.Errorf("topology %d: the counter stays for ever: %t", where, forEver)
+		}
+	}
+}
+
+func TestTopology(t *testing.T) {
+	addrs := []string{"127.0.0.1:1"}
+	one := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	shards := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0]}})
+	for client, want := range map[redis.UniversalClient]topology{one: single, many: cluster, shards: ring} {
+		if got := topologyOf(client); got != want {
+			t.Errorf("%T: %d, want %d", client, got, want)
+		}
+		_ = client.Close()
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add("o", []byte("fingerprint"), []byte("result"))
+	f.Add("host/1/1/a/b", []byte(nil), []byte("3:\x00\xff"))
+	f.Add("o", []byte(":1:"), []byte(nil))
+	f.Fuzz(func(t *testing.T, owner string, fingerprint, result []byte) {
+		if strings.Contains(owner, ":") {
+			t.Skip() // no owner has one
+		}
+		rec, err := decode(encode(owner, core.Record{Fingerprint: fingerprint, Result: result}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) {
+			t.Errorf("%q and %q became %+v", fingerprint, result, rec)
+		}
+	})
+}
+
+func TestBrokenRecord(t *testing.T) {
+	for _, stored := range []string{"", "o", "o:", "o:x:", "o:-1:", "o:4:abc", "o:99999999999999999999:", ":"} {
+		if rec, err := decode(stored); err == nil {
+			t.Errorf("%q became %+v", stored, rec)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package redisstore_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+func TestMain(m *testing.M) {
+	actAsProcess()
+	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	goleak.VerifyTestMain(m)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// silent is for stores whose server is broken on purpose.
+var silent = redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+
+// open makes a store over client that the test closes.
+func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(client, append([]redisstore.Option{silent}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// throughProxy makes a client of server that p can cut off.
+func throughProxy(server *redistest.Server, p *redistest.Proxy, opts ...func(*redis.Options)) *redis.Client {
+	return server.Client(append(opts, func(o *redis.Options) { o.Addr = p.Addr() })...)
+}
+
+// within gives a context for a call that must not take longer.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for a condition that must come true.
+func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(d); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", d, what)
+		}
+	}
+}
+
+// request asks for key; the owner is only what it has to be, unique.
+func request(owner, key string, ttl time.Duration) core.Request {
+	return core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive(key)}, TTL: ttl}
+}
+
+// lock takes a key that is free.
+func lock(t testing.TB, s core.Store, owner, key string, ttl time.Duration) core.Grant {
+	t.Helper()
+	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
+	if err != nil {
+		t.Fatalf("Acquire of the free key %q: %v", key, err)
+	}
+	return g
+}
+
+func release(t testing.TB, s core.Store, g core.Grant) {
+	t.Helper()
+	if err := s.Release(within(t, 5*time.Second), g); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+func renew(t testing.TB, s core.Store, g core.Grant) error {
+	t.Helper()
+	return s.Renew(within(t, 5*time.Second), []core.Grant{g})[0]
+}
+
+// waiter is a request that waits in a goroutine.
+type waiter struct {
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan struct{}
+	grant  core.Grant
+	err    error
+	at     time.Time
+}
+
+// enqueue has owner wait for key and returns once it is in line.
+func enqueue(t testing.TB, s core.Store, owner, key string, ttl time.Duration) *waiter {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
+	queued := make(chan struct{}, 1)
+	req := request(owner, key, ttl)
+	req.Wait = true
+	req.OnHeld = func(core.HeldError) {
+		select {
+		case queued <- struct{}{}:
+		default:
+		}
+	}
+	go func() {
+		defer close(w.done)
+		w.grant, w.err = s.Acquire(ctx, req)
+		w.at = time.Now()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-w.done
+	})
+	select {
+	case <-queued:
+	case <-w.done:
+		t.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
+	}
+	return w
+}
+
+// granted returns the grant that must come within d.
+func (w *waiter) granted(d time.Duration) core.Grant {
+	w.t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(d):
+		w.t.Fatalf("not granted within %v", d)
+	}
+	if w.err != nil {
+		w.t.Fatalf("the waiter got an error: %v", w.err)
+	}
+	return w.grant
+}
+
+// refused returns the error that must come within d.
+func (w *waiter) refused(d time.Duration) error {
+	w.t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(d):
+		w.t.Fatalf("the wait did not end within %v", d)
+	}
+	if w.err == nil {
+		w.t.Fatalf("the waiter was granted %+v", w.grant)
+	}
+	return w.err
+}

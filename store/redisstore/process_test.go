@@ -1,0 +1,221 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// The environment of a process that the tests start: this test binary again.
+const (
+	envAddr = "KEYTURN_TEST_ADDR"
+	envKey  = "KEYTURN_TEST_KEY"
+	envTTL  = "KEYTURN_TEST_TTL"
+)
+
+// actAsProcess does the work of a started process, if this is one: it takes the
+// key, says so, keeps it until its standard input ends, and releases it.
+func actAsProcess() {
+	addr := os.Getenv(envAddr)
+	if addr == "" {
+		return
+	}
+	ttl, err := time.ParseDuration(os.Getenv(envTTL))
+	if err != nil {
+		panic(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	store, err := redisstore.New(client)
+	if err != nil {
+		panic(err)
+	}
+	eng, err := core.New(announcing{store})
+	if err != nil {
+		panic(err)
+	}
+	lease, err := eng.Acquire(context.Background(), os.Getenv(envKey), core.WithTTL(ttl))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("granted", lease.Token())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	fmt.Println("released", lease.Release(context.Background()))
+	os.Exit(0)
+}
+
+// announcing says when a request is in line.
+type announcing struct{ core.Store }
+
+func (a announcing) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	var once sync.Once
+	onHeld := req.OnHeld
+	req.OnHeld = func(held core.HeldError) {
+		once.Do(func() { fmt.Println("queued") })
+		onHeld(held)
+	}
+	return a.Store.Acquire(ctx, req)
+}
+
+// process is another process that wants a key.
+type process struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines chan string
+	done  chan struct{}
+}
+
+func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: cmd, stdin: stdin, lines: make(chan string, 16), done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		for in := bufio.NewScanner(stdout); in.Scan(); {
+			p.lines <- in.Text()
+		}
+		_ = cmd.Wait() // killed, in some tests
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill is kill -9; it returns when the process is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // an error would be that it has ended
+	<-p.done
+}
+
+// says returns what follows word in the next line, which must come within d.
+func (p *process) says(word string, d time.Duration) string {
+	p.t.Helper()
+	select {
+	case line := <-p.lines:
+		rest, ok := strings.CutPrefix(line, word)
+		if !ok {
+			p.t.Fatalf("the process said %q, want %q", line, word)
+		}
+		return strings.TrimSpace(rest)
+	case <-p.done:
+		p.t.Fatalf("the process ended before it said %q", word)
+	case <-time.After(d):
+		p.t.Fatalf("the process did not say %q within %v", word, d)
+	}
+	return ""
+}
+
+// startup is what a process may take on a busy machine before it asks.
+const startup = 10 * time.Second
+
+func TestProcessesTakeTurnsInOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "parent", "k", time.Minute)
+	var line []*process
+	for range 4 {
+		p := startProcess(t, server, "k", time.Minute)
+		p.says("queued", startup)
+		line = append(line, p)
+	}
+	for _, p := range line {
+		_ = p.stdin.Close() // release as soon as you have it
+	}
+	release(t, s, g)
+	last := g.Token
+	for i, p := range line {
+		token, err := strconv.ParseUint(p.says("granted", time.Second), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token <= last {
+			t.Errorf("process %d, %d in line, has token %d after %d", p.cmd.Process.Pid, i+1, token, last)
+		}
+		last = token
+		if err := p.says("released", time.Second); err != "<nil>" {
+			t.Errorf("release: %v", err)
+		}
+	}
+}
+
+func TestKilledHolderFreesTheKey(t *testing.T) {
+	t.Parallel()
+	const ttl = 500 * time.Millisecond
+	server := redistest.Start(t)
+	holder := startProcess(t, server, "k", ttl)
+	holder.says("granted", startup)
+	s := open(t, server.Client())
+	w := enqueue(t, s, "next", "k", time.Minute)
+	time.Sleep(2 * ttl) // it is alive: it renews
+	select {
+	case <-w.done:
+		t.Fatal("the key was taken from a holder that is alive")
+	default:
+	}
+	holder.kill()
+	w.granted(ttl + time.Second)
+}
+
+// TestKilledHeadOfLine: the server sees that nobody listens any more.
+func TestKilledHeadOfLine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client()), open(t, server.Client())
+	g := lock(t, a, "holder", "k", time.Minute)
+	head := startProcess(t, server, "k", time.Minute)
+	head.says("queued", startup)
+	second := enqueue(t, b, "second", "k", time.Minute)
+	head.kill()
+	eventually(t, time.Second, "the server notices", func() bool {
+		return subscribers(t, server) == 1
+	})
+	release(t, a, g)
+	second.granted(500 * time.Millisecond)
+}
+
+// TestPausedHeadOfLine has the head neither dead nor alive: it gets its turn,
+// does not come, and loses it after the claim time.
+func TestPausedHeadOfLine(t *testing.T) {
+	t.Parallel()
+	const ttl = 400 * time.Millisecond // the claim time is no longer than that
+	server := redistest.Start(t)
+	a, b := open(t, server.Client()), open(t, server.Client())
+	g := lock(t, a, "holder", "k", time.Minute)
+	head := startProcess(t, server, "k", ttl)
+	head.says("queued", startup)
+	second := enqueue(t, b, "second", "k", time.Minute)
+	pause(t, head)
+	released := time.Now()
+	release(t, a, g)
+	second.granted(ttl + time.Second)
+	if took := second.at.Sub(released); took < ttl-50*time.Millisecond {
+		t.Errorf("the next was let in after %v: the head in line had no chance to come", took)
+	}
+}

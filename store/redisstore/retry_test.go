@@ -1,0 +1,219 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// impatient makes the client repeat soon what got no answer.
+func impatient(o *redis.Options) {
+	o.ReadTimeout = 100 * time.Millisecond
+	o.MinRetryBackoff, o.MaxRetryBackoff = 5*time.Millisecond, 20*time.Millisecond
+}
+
+func once(o *redis.Options) { o.MaxRetries = -1 }
+
+// lossy is a store whose network can lose replies.
+func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options)) (*redisstore.Store, *redistest.Proxy) {
+	t.Helper()
+	network := redistest.NewProxy(t, server.Addr())
+	s := open(t, throughProxy(server, network, append([]func(*redis.Options){impatient}, opts...)...))
+	// Connects, and has the server learn the scripts: a lost reply is to be lost
+	// after the work is done.
+	release(t, s, lock(t, s, "warm", "up", time.Minute))
+	if err := s.Complete(within(t, time.Second), lock(t, s, "warm", "up", time.Minute), core.Record{}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return s, network
+}
+
+// TestLostAcquireReply is about SET NX, which go-redis repeats after a lost
+// reply, to be told that the lock is held: by ourselves.
+func TestLostAcquireReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server)
+	admin := server.Client()
+	network.CutReplies()
+	done := make(chan struct{})
+	var g core.Grant
+	var err error
+	go func() {
+		defer close(done)
+		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
+	}()
+	var first string
+	eventually(t, time.Second, "the lock is granted", func() bool {
+		first = admin.Get(context.Background(), "lock:k").Val()
+		return first != ""
+	})
+	network.Heal()
+	<-done
+	if err != nil {
+		t.Fatalf("we have the lock and don't know it: %v", err)
+	}
+	if want := fmt.Sprint("o:", g.Token); first != want {
+		t.Errorf("granted was %q, the lease is %q", first, want)
+	}
+	release(t, s, g)
+}
+
+// TestUnansweredAcquireIsUndone: the caller has gone when the reply is due.
+func TestUnansweredAcquireIsUndone(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]func(*redis.Options){
+		"repeated by the client": func(*redis.Options) {},
+		"sent once":              once,
+		"context timeouts on":    func(o *redis.Options) { o.ContextTimeoutEnabled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s, network := lossy(t, server, opt)
+			admin := server.Client()
+			before := calls(t, server)
+			network.CutReplies()
+			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
+			defer cancel()
+			_, err := s.Acquire(ctx, request("o", "k", time.Minute))
+			if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+				t.Errorf("want ErrUnavailable, got %v", err)
+			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an outage looks like the caller's own deadline: %v", err)
+			}
+			if calls(t, server) == before {
+				t.Fatal("no request arrived: this tests nothing")
+			}
+			network.Heal()
+			eventually(t, 2*time.Second, "the grant that nobody wants is undone", func() bool {
+				return admin.Exists(context.Background(), "lock:k").Val() == 0
+			})
+		})
+	}
+}
+
+// TestLostReleaseReply: the second attempt finds the lock not ours, because the
+// first released it.
+func TestLostReleaseReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server)
+	admin := server.Client()
+	g := lock(t, s, "o", "k", time.Minute)
+	network.CutReplies()
+	done := make(chan error, 1)
+	go func() { done <- s.Release(within(t, 5*time.Second), g) }()
+	eventually(t, time.Second, "the lock is released", func() bool {
+		return admin.Exists(context.Background(), "lock:k").Val() == 0
+	})
+	network.Heal()
+	if err := <-done; err != nil {
+		t.Errorf("the lease was released in time: %v", err)
+	}
+	// Asked once and answered once, "not yours" is a loss.
+	if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("want ErrLeaseLost, got %v", err)
+	}
+}
+
+// TestLostReleaseReplyNotRepeated: what came of it is not known, and core says
+// so. A repeat is safe.
+func TestLostReleaseReplyNotRepeated(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server, once)
+	eng, err := core.New(s, core.WithReleaseTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close(within(t, 5*time.Second))
+	lease, err := eng.Acquire(within(t, 5*time.Second), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	network.CutReplies()
+	if err := lease.Release(context.Background()); !errors.Is(err, core.ErrOutcomeUnknown) {
+		t.Errorf("want ErrOutcomeUnknown, got %v", err)
+	}
+	network.Heal()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Errorf("the repeated release: %v", err)
+	}
+}
+
+// TestLostCompleteReply: the record says whose it is.
+func TestLostCompleteReply(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server)
+	admin := server.Client()
+	g := lock(t, s, "o", "k", time.Minute)
+	network.CutReplies()
+	done := make(chan error, 1)
+	rec := core.Record{Result: []byte("done")}
+	go func() { done <- s.Complete(within(t, 5*time.Second), g, rec, time.Minute) }()
+	eventually(t, time.Second, "it is on record", func() bool {
+		return admin.Exists(context.Background(), "{lock:k}:r").Val() == 1
+	})
+	network.Heal()
+	if err := <-done; err != nil {
+		t.Errorf("it is on record: %v", err)
+	}
+}
+
+// TestScriptFlushReachesNoCaller is about redsync v4.14.0, which answered every
+// call with NOSCRIPT once the server did not know its scripts.
+func TestScriptFlushReachesNoCaller(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	flushing, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	admin := server.Client()
+	all.Go(func() {
+		for flushing.Err() == nil {
+			admin.ScriptFlush(context.Background())
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	var workers sync.WaitGroup
+	for i := range 4 {
+		workers.Go(func() {
+			for round := range 50 {
+				// Two keys, so that there are waits.
+				req := request(fmt.Sprintf("o%d-%d", i, round), fmt.Sprint("k", i%2), time.Minute)
+				req.Wait = true
+				g, err := s.Acquire(within(t, 10*time.Second), req)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				for _, err := range s.Renew(within(t, time.Second), []core.Grant{g, g, g}) {
+					if err != nil {
+						t.Errorf("Renew: %v", err)
+					}
+				}
+				if err := s.Release(within(t, time.Second), g); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if n := server.Commands(t)["script|flush"]; n < 10 {
+		t.Errorf("the scripts were flushed only %d times", n)
+	}
+}

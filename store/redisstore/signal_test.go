@@ -1,0 +1,30 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// pause is kill -STOP; the process is killed as it is when the test ends.
+func pause(t testing.TB, p *process) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subscribers is the number of connections that listen for messages.
+func subscribers(t testing.TB, server *redistest.Server) int {
+	t.Helper()
+	list, err := server.Client().Do(context.Background(), "client", "list", "type", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(list, "\n")
+}

@@ -1,0 +1,182 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+func set(t testing.TB, server *redistest.Server, name, value string) {
+	t.Helper()
+	cli(t, server, "OK", "CONFIG", "SET", name, value)
+}
+
+// refusal asks for a free key and returns the error, which must be an outage
+// with the given cause.
+func refusal(t testing.TB, s *redisstore.Store, cause error) {
+	t.Helper()
+	for _, wait := range []bool{false, true} {
+		req := request("o", "free", time.Minute)
+		req.Wait = wait
+		_, err := s.Acquire(within(t, 5*time.Second), req)
+		if !errors.Is(err, cause) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+			t.Errorf("want %v and ErrUnavailable, got %v", cause, err)
+		}
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	admin := server.Client()
+	s := open(t, server.Client(), noPolling)
+	alone := lock(t, s, "alone", "a", time.Minute)
+	contended := lock(t, s, "holder", "c", time.Minute)
+	recorded := lock(t, s, "once", "r", time.Minute)
+	w := enqueue(t, s, "w", "c", time.Minute)
+	set(t, server, "maxmemory", "1mb") // the server alone takes more
+	if err := admin.Set(ctx, "x", "y", 0).Err(); err == nil {
+		t.Fatal("there is memory left: this tests nothing")
+	}
+
+	refusal(t, s, redisstore.ErrOutOfMemory)
+	if n := admin.Exists(ctx, "lock:free", "{lock:free}:q", "{lock:free}:w").Val(); n != 0 {
+		t.Errorf("a refused request left %d keys behind", n)
+	}
+	// Getting in line needs memory; being refused does not.
+	if _, err := s.Acquire(within(t, time.Second), request("o", "a", time.Minute)); !errors.Is(err, core.ErrHeld) {
+		t.Errorf("want ErrHeld, got %v", err)
+	}
+	for _, g := range []core.Grant{alone, contended} {
+		if err := renew(t, s, g); err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+	}
+	// A record that can't be stored leaves the lease, for another try.
+	rec := core.Record{Result: []byte("result")}
+	if err := s.Complete(within(t, time.Second), recorded, rec, time.Minute); !errors.Is(err, redisstore.ErrOutOfMemory) {
+		t.Errorf("Complete: want ErrOutOfMemory, got %v", err)
+	}
+	if err := renew(t, s, recorded); err != nil {
+		t.Errorf("the lease is gone after a Complete that stored nothing: %v", err)
+	}
+	release(t, s, alone)
+	release(t, s, contended)
+	release(t, s, w.granted(time.Second)) // also from hand to hand
+	set(t, server, "maxmemory", "0")
+	if err := s.Complete(within(t, time.Second), recorded, rec, time.Minute); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "o", "k", time.Minute)
+	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
+	refusal(t, s, redisstore.ErrReadOnly)
+	if err := renew(t, s, g); !errors.Is(err, redisstore.ErrReadOnly) || errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Renew: want ErrReadOnly, got %v", err)
+	}
+	if err := s.Release(within(t, time.Second), g); !errors.Is(err, redisstore.ErrReadOnly) {
+		t.Errorf("Release: want ErrReadOnly, got %v", err)
+	}
+	cli(t, server, "OK", "REPLICAOF", "NO", "ONE")
+	release(t, s, g)
+}
+
+func TestMinReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	set(t, server, "min-replicas-to-write", "1")
+	refusal(t, s, redisstore.ErrNoReplicas)
+	set(t, server, "min-replicas-to-write", "0")
+	release(t, s, lock(t, s, "o", "free", time.Minute))
+}
+
+func TestWithReplicas(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	admin := server.Client()
+	s := open(t, server.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))
+	refusal(t, s, redisstore.ErrNoReplicas)
+	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+
+	host, port, err := net.SplitHostPort(server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := redistest.Start(t, "--replicaof", host, port)
+	eventually(t, 10*time.Second, "the replica follows", func() bool {
+		pipe := admin.Pipeline()
+		pipe.Set(ctx, "x", "y", 0)
+		acks := pipe.Do(ctx, "wait", 1, 100)
+		_, _ = pipe.Exec(ctx)
+		return acks.Val() == int64(1)
+	})
+	g := lock(t, s, "o", "k", time.Minute)
+	if replica.Client().Exists(ctx, "lock:k").Val() != 1 {
+		t.Error("the replica does not have the grant")
+	}
+	w := enqueue(t, s, "w", "k", time.Minute)
+	release(t, s, g)
+	release(t, s, w.granted(time.Second))
+	replica.Pause()
+	defer replica.Resume()
+	refusal(t, s, redisstore.ErrNoReplicas)
+	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+}
+
+// TestBusyServer: a server that runs somebody's slow script says BUSY to all
+// others. That passes.
+func TestBusyServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	set(t, server, "busy-reply-threshold", "10")
+	const spin = `local function now() local t = redis.call('TIME') return t[1]*1000 + t[2]/1000 end
+		local stop = now() + ARGV[1]
+		while now() < stop do end`
+	done := make(chan error, 1)
+	go func() { done <- admin.Eval(context.Background(), spin, nil, 400).Err() }()
+	eventually(t, time.Second, "the server is busy", func() bool {
+		return redis.HasErrorPrefix(server.Client().Get(context.Background(), "x").Err(), "BUSY")
+	})
+	if _, err := s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute)); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("want ErrUnavailable within the bound, got %v", err)
+	}
+	lock(t, s, "patient", "k2", time.Minute)
+	if err := <-done; !errors.Is(err, redis.Nil) {
+		t.Errorf("the slow script: %v", err)
+	}
+	eventually(t, time.Second, "what was given up is undone", func() bool {
+		return admin.Exists(context.Background(), "lock:k").Val() == 0
+	})
+}
+
+func TestNoAuth(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	s := open(t, server.Client())
+	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
+	if !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("want ErrUnavailable, got %v", err)
+	}
+	var cause redis.Error
+	if !errors.As(err, &cause) {
+		t.Errorf("what the server said is not to be seen in %v", err)
+	}
+}

@@ -1,0 +1,258 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	var typedNil *redis.Client
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer many.Close()
+	for name, c := range map[string]struct {
+		client redis.UniversalClient
+		opt    redisstore.Option
+	}{
+		"no client":                 {nil, silent},
+		"nil client":                {typedNil, silent},
+		"nil option":                {client, nil},
+		"brace in the prefix":       {client, redisstore.WithPrefix("a{b")},
+		"closing brace":             {client, redisstore.WithPrefix("a}b")},
+		"space in the prefix":       {client, redisstore.WithPrefix("a b")},
+		"control character":         {client, redisstore.WithPrefix("a\x00b")},
+		"line break":                {client, redisstore.WithPrefix("a\r\nb")},
+		"invalid UTF-8":             {client, redisstore.WithPrefix("a\xff")},
+		"long prefix":               {client, redisstore.WithPrefix(strings.Repeat("p", 1<<20))},
+		"no waiter lease":           {client, redisstore.WithWaiterLease(0)},
+		"negative waiter lease":     {client, redisstore.WithWaiterLease(-time.Second)},
+		"endless waiter lease":      {client, redisstore.WithWaiterLease(1 << 62)},
+		"no replicas":               {client, redisstore.WithReplicas(0, time.Second)},
+		"replicas without time":     {client, redisstore.WithReplicas(1, 0)},
+		"longer than the client":    {client, redisstore.WithReplicas(1, time.Minute)},
+		"replicas of a cluster":     {many, redisstore.WithReplicas(1, time.Second)},
+		"nil logger":                {client, redisstore.WithLogger(nil)},
+		"replicas, but no client":   {nil, redisstore.WithReplicas(1, time.Second)},
+		"replicas and a nil client": {typedNil, redisstore.WithReplicas(1, time.Second)},
+	} {
+		s, err := redisstore.New(c.client, c.opt)
+		if s != nil || !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("%s: want ErrInvalidOption, got %v", name, err)
+		}
+		if len(err.Error()) > 1000 {
+			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+		}
+	}
+	_, err := redisstore.New(nil, redisstore.WithPrefix("{"), redisstore.WithWaiterLease(0))
+	if n := strings.Count(err.Error(), "\n"); n != 2 {
+		t.Errorf("want three errors in one, got %v", err)
+	}
+}
+
+func TestRequestsRefusedBeforeIO(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Dialer: nil, Addr: "127.0.0.1:1"})
+	defer client.Close()
+	s := open(t, client)
+	good := request("o", "k", time.Minute)
+	change := func(f func(*core.Request)) core.Request {
+		req := good
+		f(&req)
+		return req
+	}
+	for name, c := range map[string]struct {
+		req  core.Request
+		want error
+	}{
+		"two claims":    {change(func(r *core.Request) { r.Claims = []core.Claim{core.Exclusive("a"), core.Exclusive("b")} }), errors.ErrUnsupported},
+		"no claim":      {change(func(r *core.Request) { r.Claims = nil }), errors.ErrUnsupported},
+		"shared":        {change(func(r *core.Request) { r.Claims = []core.Claim{core.Shared("a")} }), errors.ErrUnsupported},
+		"permit":        {change(func(r *core.Request) { r.Claims = []core.Claim{core.Permit("a", 2)} }), errors.ErrUnsupported},
+		"empty key":     {request("o", "", time.Minute), core.ErrInvalidKey},
+		"brace":         {request("o", "foo}bar", time.Minute), core.ErrInvalidKey},
+		"long key":      {request("o", strings.Repeat("k", 1<<20), time.Minute), core.ErrInvalidKey},
+		"no TTL":        {request("o", "k", 0), core.ErrInvalidOption},
+		"negative TTL":  {request("o", "k", -1), core.ErrInvalidOption},
+		"owner: colon":  {request("a:b", "k", time.Minute), redisstore.ErrOwner},
+		"owner: space":  {request("a b", "k", time.Minute), redisstore.ErrOwner},
+		"owner: nobody": {request("", "k", time.Minute), redisstore.ErrOwner},
+	} {
+		ctx := within(t, time.Second)
+		g := core.Grant{Owner: c.req.Owner, Claims: c.req.Claims, TTL: c.req.TTL}
+		_, err := s.Acquire(ctx, c.req)
+		for call, err := range map[string]error{
+			"Acquire":  err,
+			"Release":  s.Release(ctx, g),
+			"Renew":    s.Renew(ctx, []core.Grant{g})[0],
+			"Complete": s.Complete(ctx, g, core.Record{}, time.Minute),
+		} {
+			if !errors.Is(err, c.want) || errors.Is(err, core.ErrUnavailable) {
+				t.Errorf("%s, %s: want %v, got %v", name, call, c.want, err)
+			}
+		}
+	}
+	g := core.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
+	if err := s.Complete(within(t, time.Second), g, core.Record{}, 0); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("no retention: %v", err)
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), redisstore.WithPrefix("im:"))
+	b := open(t, server.Client(), redisstore.WithPrefix(""))
+	g, h := lock(t, a, "o", "k", time.Minute), lock(t, b, "o", "k", time.Minute)
+	for _, key := range []string{"im:k", "k"} {
+		if v := server.Client().Get(context.Background(), key).Val(); !strings.HasPrefix(v, "o:") {
+			t.Errorf("%q holds %q", key, v)
+		}
+	}
+	release(t, a, g)
+	release(t, b, h)
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	s, err := redisstore.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := lock(t, s, "o", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if err := w.refused(time.Second); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("the waiter: want ErrClosed, got %v", err)
+	}
+	if n := waiting(t, server, "k"); n != 0 {
+		t.Errorf("%d are in line still", n)
+	}
+	if n := subscribers(t, server); n != 0 {
+		t.Errorf("%d subscriptions", n)
+	}
+	ctx := within(t, time.Second)
+	_, err = s.Acquire(ctx, request("o2", "k2", time.Minute))
+	_, _, berr := s.Begin(ctx, request("o2", "k2", time.Minute))
+	for call, err := range map[string]error{
+		"Acquire": err, "Begin": berr, "Release": s.Release(ctx, g), "Renew": s.Renew(ctx, []core.Grant{g})[0],
+		"Complete": s.Complete(ctx, g, core.Record{}, time.Minute),
+	} {
+		if !errors.Is(err, core.ErrClosed) {
+			t.Errorf("%s: want ErrClosed, got %v", call, err)
+		}
+	}
+	if err := client.Ping(ctx).Err(); err != nil {
+		t.Errorf("the client is the caller's: %v", err)
+	}
+	if !strings.HasPrefix(client.Get(ctx, "lock:k").Val(), "o:") {
+		t.Error("Close released a lease")
+	}
+}
+
+// TestManyRenewals go in batches, and each goes by its own answer.
+func TestManyRenewals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	var grants []core.Grant
+	for i := range 1200 {
+		owner := "o"
+		if i%3 == 0 {
+			owner = "other"
+		}
+		grants = append(grants, lock(t, s, owner, "k"+strings.Repeat("i", i%7)+string(rune('a'+i%26))+time.Duration(i).String(), time.Minute))
+		grants[i].Owner = "o"
+	}
+	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
+		if want := i%3 == 0; errors.Is(err, core.ErrLeaseLost) != want || (err != nil) != want {
+			t.Fatalf("grant %d: %v", i, err)
+		}
+	}
+}
+
+// logBuffer collects what a store writes to its logger.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logBuffer) option() redisstore.Option {
+	return redisstore.WithLogger(slog.New(slog.NewTextHandler(l, nil)))
+}
+
+func TestEvictionWarning(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy, acl string
+		warns       bool
+	}{
+		"noeviction":     {"noeviction", "+@all", false},
+		"evicting":       {"allkeys-lru", "+@all", true},
+		"volatile":       {"volatile-ttl", "+@all", true},
+		"INFO forbidden": {"allkeys-lru", "+@all -info", true},
+		"both forbidden": {"allkeys-lru", "+@all -info -config", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--maxmemory-policy", c.policy)
+			var out logBuffer
+			s := open(t, as(t, server, c.acl, "allkeys"), out.option())
+			if c.warns {
+				eventually(t, time.Second, "the warning", func() bool { return out.String() != "" })
+			}
+			_ = s.Close() // waits for the look
+			if warned := strings.Contains(out.String(), "maxmemory-policy="+c.policy); warned != c.warns {
+				t.Errorf("warned: %t, want %t: %s", warned, c.warns, out.String())
+			}
+		})
+	}
+}
+
+func TestSubscriptionWarning(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var out logBuffer
+	s := open(t, as(t, server, aclKeys, aclCommands), out.option())
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	eventually(t, time.Second, "the warning", func() bool { return strings.Contains(out.String(), "no subscription") })
+	if n := strings.Count(out.String(), "\n"); n != 1 {
+		t.Errorf("%d lines: %s", n, out.String())
+	}
+}

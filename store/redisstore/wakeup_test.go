@@ -1,0 +1,230 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// noPolling keeps waiters from looking by themselves while a test counts.
+var noPolling = redisstore.WithWaiterLease(2 * time.Minute)
+
+// calls is the number of scripts the server has been asked to run.
+func calls(t testing.TB, server *redistest.Server) int64 {
+	c := server.Commands(t)
+	return c["evalsha"] + c["eval"]
+}
+
+// waiting is the number of owners in line for key.
+func waiting(t testing.TB, server *redistest.Server, key string) int64 {
+	t.Helper()
+	ctx := context.Background()
+	n, err := server.Client().LLen(ctx, "{lock:"+key+"}:q").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := server.Client().HLen(ctx, "{lock:"+key+"}:w").Val(); m != n {
+		t.Fatalf("%d owners are in the queue and %d among the waiters", n, m)
+	}
+	return n
+}
+
+func TestReleaseWakesOneWaiter(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), noPolling)
+	release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
+	g := lock(t, a, "holder", "k", time.Minute)
+	var line []*waiter
+	for i := range 5 {
+		s := open(t, server.Client(), noPolling)
+		line = append(line, enqueue(t, s, fmt.Sprintf("w%d", i), "k", time.Minute))
+	}
+	for _, w := range line {
+		before, messages := calls(t, server), server.Commands(t)["publish"]
+		release(t, a, g)
+		g = w.granted(time.Second)
+		// The release, and the one waiter's confirmation.
+		if n := calls(t, server) - before; n != 2 {
+			t.Errorf("a release took %d requests, want 2", n)
+		}
+		if n := server.Commands(t)["publish"] - messages; n != 1 {
+			t.Errorf("a release sent %d messages, want 1", n)
+		}
+	}
+}
+
+// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub
+// that every lock pays for.
+func TestNobodyWaitingCostsNoMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	for i := range 10 {
+		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+	}
+	if c := server.Commands(t); c["publish"] != 0 || c["subscribe"] != 0 {
+		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
+	}
+	// And however many wait for however many keys, one connection is enough.
+	for i := range 30 {
+		key := fmt.Sprint("k", i)
+		lock(t, s, "holder", key, time.Minute)
+		enqueue(t, s, fmt.Sprint("w", i), key, time.Minute)
+	}
+	if n := subscribers(t, server); n != 1 {
+		t.Errorf("one process listens on %d connections", n)
+	}
+}
+
+// TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
+func TestIdleWaiterIsQuiet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client()) // as it is by default
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	const watch = 4500 * time.Millisecond
+	before := calls(t, server)
+	time.Sleep(watch)
+	n := calls(t, server) - before
+	if n > 3 {
+		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
+	}
+	if n < 1 {
+		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
+	}
+}
+
+// TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
+// waiters busy. Here, the lock is gone and the waiter has it.
+func TestIdleWaiterUnderFlushAll(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	admin := server.Client()
+	lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	before := calls(t, server)
+	for range 50 {
+		admin.FlushAll(context.Background())
+	}
+	w.granted(time.Second)
+	if n := calls(t, server) - before; n > 3 {
+		t.Errorf("%d requests for one grant", n)
+	}
+}
+
+func TestCancelledWaiterLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	g := lock(t, s, "holder", "k", time.Minute)
+	first := enqueue(t, s, "first", "k", time.Minute)
+	second := enqueue(t, s, "second", "k", time.Minute)
+	first.cancel()
+	if err := first.refused(time.Second); !errors.Is(err, core.ErrHeld) {
+		t.Errorf("want ErrHeld, got %v", err)
+	}
+	if n := waiting(t, server, "k"); n != 1 {
+		t.Errorf("%d in line, want 1", n)
+	}
+	release(t, s, g)
+	second.granted(time.Second)
+}
+
+// TestCancelMeetsTheGrant has the lock passed to a waiter that does not want it
+// any more: it goes on to the next, and not only when the claim time is over.
+func TestCancelMeetsTheGrant(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), noPolling)
+	network := redistest.NewProxy(t, server.Addr())
+	b := open(t, throughProxy(server, network), noPolling)
+	g := lock(t, a, "holder", "k", time.Minute)
+	first := enqueue(t, b, "first", "k", time.Minute)
+	second := enqueue(t, a, "second", "k", time.Minute)
+	network.CutReplies() // the message does not arrive
+	release(t, a, g)
+	if v := server.Client().Get(context.Background(), "lock:k").Val(); v[:6] != "first:" {
+		t.Fatalf("the lock was passed to %q", v)
+	}
+	first.cancel()
+	second.granted(time.Second)
+	network.Heal()
+	first.refused(time.Second)
+}
+
+// TestLostSubscription is about redisson#3891 and rueidis#653: a wake-up missed
+// while the connection was down, and a sleep until the TTL.
+func TestLostSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), noPolling)
+	b := open(t, server.Client(), noPolling)
+	admin := server.Client()
+	g := lock(t, a, "holder", "k", time.Minute)
+	w := enqueue(t, b, "w", "k", time.Minute)
+	// In one go, so that the release finds nobody listening.
+	pipe := admin.TxPipeline()
+	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
+	pipe.Del(context.Background(), "lock:k")
+	if _, err := pipe.Exec(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	g = w.granted(2 * time.Second)
+	release(t, b, g)
+	// And the next one gets its message again.
+	lock(t, a, "holder2", "k2", time.Minute)
+	g = lock(t, a, "holder3", "k3", time.Minute)
+	w = enqueue(t, b, "w3", "k3", time.Minute)
+	release(t, a, g)
+	w.granted(time.Second)
+}
+
+// TestReleaseWhileNobodyListens frees the key if none of those in line can be
+// told, and leaves them their places.
+func TestReleaseWhileNobodyListens(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	network := redistest.NewProxy(t, server.Addr())
+	a := open(t, server.Client(), noPolling)
+	b := open(t, throughProxy(server, network), noPolling)
+	g := lock(t, a, "holder", "k", time.Minute)
+	w := enqueue(t, b, "w", "k", time.Minute)
+	network.Cut()
+	eventually(t, time.Second, "the server notices", func() bool { return subscribers(t, server) == 0 })
+	release(t, a, g)
+	if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {
+		t.Error("the lock was given to somebody who can't be told")
+	}
+	if n := waiting(t, server, "k"); n != 1 {
+		t.Errorf("%d in line, want the one that is cut off", n)
+	}
+	network.Heal()
+	w.granted(2 * time.Second) // it subscribes again, and looks
+}
+
+// TestHalfOpenSubscription: nothing is heard, and nothing says that the
+// connection is dead. For those who release, its process would be there for ever.
+func TestHalfOpenSubscription(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	network := redistest.NewProxy(t, server.Addr())
+	s := open(t, throughProxy(server, network), redisstore.WithWaiterLease(150*time.Millisecond))
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	if n := subscribers(t, server); n != 1 {
+		t.Fatalf("%d subscriptions, want 1", n)
+	}
+	network.Blackhole()
+	eventually(t, 3*time.Second, "the dead connection is given up", func() bool { return subscribers(t, server) == 0 })
+	network.Heal()
+	eventually(t, 5*time.Second, "there is a new one", func() bool { return subscribers(t, server) == 1 })
+}
