@@ -1,0 +1,131 @@
+package lockgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// binder gives a meaning to the placeholders of one rule's template. All names
+// are looked up here, when the server starts; a request only follows what was
+// found.
+type binder struct {
+	method    *method // nil: unknown, and so is what its requests have
+	usesField bool    // a placeholder named a field of the request
+}
+
+func (b *binder) bind(p keytmpl.Placeholder) (rule.Source[request], error) {
+	if b.method == nil {
+		return rule.Source[request]{}, nil
+	}
+	if !isMetadata(p) {
+		b.usesField = true
+		return b.field(p)
+	}
+	// A request may have a field of that name. Guessing which one is meant
+	// would make one of two readers wrong about what is locked.
+	if _, err := b.field(p); err == nil {
+		return rule.Source[request]{}, fmt.Errorf(
+			"is a field of %s as well as incoming metadata: say which with a key function", b.method.Input().FullName())
+	}
+	return fromMetadata(p), nil
+}
+
+const metadataSource = "metadata"
+
+func isMetadata(p keytmpl.Placeholder) bool {
+	return p.Path[0].Name == metadataSource && len(p.Path) > 1 && !p.Multiple()
+}
+
+// fromMetadata reads the one value of a name. Names may contain dots, which a
+// template takes for the steps of a path.
+func fromMetadata(p keytmpl.Placeholder) rule.Source[request] {
+	steps := make([]string, len(p.Path)-1)
+	for i, s := range p.Path[1:] {
+		steps[i] = s.Name
+	}
+	name := strings.ToLower(strings.Join(steps, "."))
+	inHex := strings.HasSuffix(name, "-bin") && !p.Hash // bytes, as in renderer
+	return rule.Source[request]{One: func(r request) (string, error) {
+		value, err := onlyValue(r.ctx, name)
+		if inHex {
+			value = hexText(value)
+		}
+		return value, err
+	}}
+}
+
+// onlyValue refuses to choose among several values: a proxy and the service
+// behind it may choose differently, and then hold different locks.
+func onlyValue(ctx context.Context, name string) (string, error) {
+	switch values := metadata.ValueFromIncomingContext(ctx, name); len(values) {
+	case 0:
+		return "", keytmpl.ErrMissingValue
+	case 1:
+		return values[0], nil
+	default:
+		return "", keytmpl.ErrManyValues
+	}
+}
+
+func (b *binder) field(p keytmpl.Placeholder) (rule.Source[request], error) {
+	if b.method.bidirectional() {
+		return rule.Source[request]{}, errors.New(
+			"names a field, and a bidirectional stream has no request to take it from: use {metadata.name}")
+	}
+	each := slices.IndexFunc(p.Path, func(s keytmpl.Segment) bool { return s.Each })
+	if each >= 0 {
+		return b.list(p, each)
+	}
+	text, err := scalarAt(b.method.Input(), p.Path, p.Hash)
+	if err != nil {
+		return rule.Source[request]{}, err
+	}
+	return rule.Source[request]{One: func(r request) (string, error) { return text(r.message), nil }}, nil
+}
+
+// list binds a path whose step number each is marked with [*].
+func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], error) {
+	list, fd, err := listAt(b.method.Input(), p.Path[:each+1])
+	if err != nil {
+		return rule.Source[request]{}, err
+	}
+	text, err := elementText(fd, p.Path[each+1:], p.Hash)
+	if err != nil {
+		return rule.Source[request]{}, err
+	}
+	return rule.Source[request]{Each: func(r request) ([]string, error) {
+		elements := list(r.message)
+		// Looked at before anything is made of it: a request of four megabytes
+		// holds a million elements.
+		if elements.Len() > keytmpl.MaxKeys {
+			return nil, keytmpl.ErrTooManyKeys
+		}
+		values := make([]string, elements.Len())
+		for i := range values {
+			values[i] = text(elements.Get(i))
+		}
+		return values, nil
+	}}, nil
+}
+
+// elementText makes text of a list's element: of itself, or of what the rest of
+// the path finds in it.
+func elementText(fd protoreflect.FieldDescriptor, rest []keytmpl.Segment, hash bool) (func(protoreflect.Value) string, error) {
+	if len(rest) == 0 {
+		return renderer(fd, hash)
+	}
+	if fd.Message() == nil {
+		return nil, noMessage(fd)
+	}
+	text, err := scalarAt(fd.Message(), rest, hash)
+	return func(v protoreflect.Value) string { return text(v.Message()) }, err
+}

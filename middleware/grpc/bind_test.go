@@ -1,0 +1,222 @@
+package lockgrpc
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	"github.com/keyturn/keyturn/keytmpl"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+const take = testpb.Fields_Take_FullMethodName
+
+// sets is a store that says it can take several claims at once. Nothing is
+// acquired here.
+type sets struct{ *memstore.Store }
+
+func (sets) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+
+func bindTo(t testing.TB, r Rule) *boundRule {
+	t.Helper()
+	eng, err := core.New(sets{memstore.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	bound, err := r.bind(eng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+// keysOf are the keys that a request makes.
+func keysOf(b *boundRule, ctx context.Context, m proto.Message) ([]string, error) {
+	claims, err := b.Claims(request{ctx, m.ProtoReflect()})
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(claims))
+	for i, c := range claims {
+		keys[i] = c.Key
+	}
+	return keys, nil
+}
+
+func TestValuesBecomeText(t *testing.T) {
+	child := func(texts ...string) []*testpb.Everything {
+		var all []*testpb.Everything
+		for _, text := range texts {
+			all = append(all, &testpb.Everything{Text: text, Child: &testpb.Everything{Text: "in " + text}})
+		}
+		return all
+	}
+	tests := []struct {
+		template string
+		request  *testpb.Everything
+		want     []string
+	}{
+		{"constant", &testpb.Everything{}, []string{"constant"}},
+		{"k:{text}", &testpb.Everything{Text: "a:b"}, []string{"k:a%3Ab"}},
+		{"k:{data}", &testpb.Everything{Data: []byte{0xab, 0, 0xff}}, []string{"k:ab00ff"}},
+		{"k:{data}", &testpb.Everything{Data: []byte("text")}, []string{"k:74657874"}},
+		// What sha256sum says of hello: the digest is of the bytes, not of their hex.
+		{"{data|hash}", &testpb.Everything{Data: []byte("hello")}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
+		{"{text|hash}", &testpb.Everything{Text: "hello"}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
+		{"k:{flag}", &testpb.Everything{Flag: true}, []string{"k:true"}},
+		{"k:{flag}", &testpb.Everything{}, []string{"k:false"}},
+		{"k:{maybe_flag}", &testpb.Everything{MaybeFlag: proto.Bool(false)}, []string{"k:false"}},
+		{"k:{i32}", &testpb.Everything{I32: math.MinInt32}, []string{"k:-2147483648"}},
+		{"k:{i64}", &testpb.Everything{I64: math.MinInt64}, []string{"k:-9223372036854775808"}},
+		{"k:{u32}", &testpb.Everything{U32: math.MaxUint32}, []string{"k:4294967295"}},
+		{"k:{u64}", &testpb.Everything{U64: math.MaxUint64}, []string{"k:18446744073709551615"}},
+		{"k:{s32}", &testpb.Everything{S32: -1}, []string{"k:-1"}},
+		{"k:{s64}", &testpb.Everything{S64: -1}, []string{"k:-1"}},
+		{"k:{f32}", &testpb.Everything{F32: math.MaxUint32}, []string{"k:4294967295"}},
+		{"k:{f64}", &testpb.Everything{F64: math.MaxUint64}, []string{"k:18446744073709551615"}},
+		{"k:{sf32}", &testpb.Everything{Sf32: -1}, []string{"k:-1"}},
+		{"k:{sf64}", &testpb.Everything{Sf64: -1}, []string{"k:-1"}},
+		{"k:{maybe_i32}", &testpb.Everything{MaybeI32: proto.Int32(0)}, []string{"k:0"}},
+		{"k:{status}", &testpb.Everything{Status: testpb.Status_STATUS_AWAY}, []string{"k:2"}},
+		{"k:{status}", &testpb.Everything{Status: 99}, []string{"k:99"}}, // a newer client's
+		{"k:{maybe_status}", &testpb.Everything{MaybeStatus: testpb.Status_STATUS_UNSPECIFIED.Enum()}, []string{"k:0"}},
+		{"k:{chosen_text}", &testpb.Everything{Choice: &testpb.Everything_ChosenText{ChosenText: "x"}}, []string{"k:x"}},
+		{"k:{chosen_message.text}", &testpb.Everything{Choice: &testpb.Everything_ChosenMessage{ChosenMessage: child("x")[0]}}, []string{"k:x"}},
+		{"k:{child.child.text}:{child.text}", &testpb.Everything{Child: child("x")[0]}, []string{"k:in%20x:x"}},
+		{"k:{child.flag}", &testpb.Everything{Child: &testpb.Everything{}}, []string{"k:false"}},
+		{"k:{texts[*]}", &testpb.Everything{Texts: []string{"b", "a", "b"}}, []string{"k:a", "k:b"}},
+		{"k:{blobs[*]}", &testpb.Everything{Blobs: [][]byte{{1}, {2}}}, []string{"k:01", "k:02"}},
+		{"k:{numbers[*]}", &testpb.Everything{Numbers: []int32{0, -1}}, []string{"k:-1", "k:0"}},
+		{"k:{statuses[*]}", &testpb.Everything{Statuses: []testpb.Status{0, 2}}, []string{"k:0", "k:2"}},
+		{"k:{children[*].text}", &testpb.Everything{Children: child("b", "a")}, []string{"k:a", "k:b"}},
+		{"k:{children[*].child.text}", &testpb.Everything{Children: child("b", "a")}, []string{"k:in%20a", "k:in%20b"}},
+		{"{text}:{children[*].text}", &testpb.Everything{Text: "g", Children: child("b", "a")}, []string{"g:a", "g:b"}},
+		{"k:{child.texts[*]}", &testpb.Everything{Child: &testpb.Everything{Texts: []string{"a"}}}, []string{"k:a"}},
+		{"k:{metadata.tags[*]}", &testpb.Everything{Metadata: &testpb.Metadata{Tags: []string{"a"}}}, []string{"k:a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.template, func(t *testing.T) {
+			got, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
+			if err != nil || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("%q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMetadataBecomesText(t *testing.T) {
+	ctx := metadata.NewIncomingContext(context.Background(), metadata.MD{
+		"x-tenant": {"acme:eu"}, "x.dotted": {"d"}, "id-bin": {"\x00\xff"}, "empty": {""}, "two": {"a", "b"},
+	})
+	tests := []struct {
+		template, want string
+		is             error
+	}{
+		{"k:{metadata.x-tenant}", "k:acme%3Aeu", nil},
+		{"k:{metadata.X-Tenant}", "k:acme%3Aeu", nil},
+		{"k:{metadata.x.dotted}", "k:d", nil},
+		{"k:{metadata.id-bin}", "k:00ff", nil},
+		{"{metadata.id-bin|hash}", "06eb7d6a69ee19e5fbdf749018d3d2abfa04bcbd1365db312eb86dc7169389b8", nil},
+		{"k:{metadata.missing}", "", keytmpl.ErrMissingValue},
+		{"k:{metadata.missing-bin}", "", keytmpl.ErrMissingValue},
+		{"k:{metadata.empty}", "", keytmpl.ErrMissingValue},
+		{"k:{metadata.two}", "", keytmpl.ErrManyValues},
+	}
+	for _, tt := range tests {
+		got, err := keysOf(bindTo(t, Serialize(take, tt.template)), ctx, &testpb.Everything{})
+		if !errors.Is(err, tt.is) || tt.is == nil && (err != nil || got[0] != tt.want) {
+			t.Errorf("%s: %q, %v; want %q, %v", tt.template, got, err, tt.want, tt.is)
+		}
+	}
+}
+
+// What is not there is an error and never the key of something else.
+func TestMissingValues(t *testing.T) {
+	many := make([]string, keytmpl.MaxKeys+1)
+	tests := []struct {
+		template string
+		request  *testpb.Everything
+		is       error
+		field    string
+	}{
+		{"k:{text}", &testpb.Everything{}, keytmpl.ErrMissingValue, "text"},
+		{"k:{data|hash}", &testpb.Everything{}, keytmpl.ErrMissingValue, "data"},
+		{"k:{i64}", &testpb.Everything{}, keytmpl.ErrMissingValue, "i64"},
+		{"k:{f32}", &testpb.Everything{}, keytmpl.ErrMissingValue, "f32"},
+		{"k:{status}", &testpb.Everything{}, keytmpl.ErrMissingValue, "status"},
+		{"k:{maybe_flag}", &testpb.Everything{}, keytmpl.ErrMissingValue, "maybe_flag"},
+		{"k:{maybe_i32}", &testpb.Everything{}, keytmpl.ErrMissingValue, "maybe_i32"},
+		{"k:{maybe_text}", &testpb.Everything{MaybeText: proto.String("")}, keytmpl.ErrMissingValue, "maybe_text"},
+		{"k:{chosen_text}", &testpb.Everything{Choice: &testpb.Everything_ChosenMessage{}}, keytmpl.ErrMissingValue, "chosen_text"},
+		{"k:{child.flag}", &testpb.Everything{}, keytmpl.ErrMissingValue, "child.flag"},
+		{"k:{child.child.text}", &testpb.Everything{Child: &testpb.Everything{}}, keytmpl.ErrMissingValue, "child.child.text"},
+		{"k:{texts[*]}", &testpb.Everything{}, keytmpl.ErrMissingValue, "texts"},
+		{"k:{texts[*]}", &testpb.Everything{Texts: []string{"a", ""}}, keytmpl.ErrMissingValue, "texts[1]"},
+		{"k:{texts[*]|hash}", &testpb.Everything{Texts: many}, keytmpl.ErrTooManyKeys, "texts"},
+		{"k:{child.texts[*]}", &testpb.Everything{}, keytmpl.ErrMissingValue, "child.texts"},
+		{"k:{children[*].i32}", &testpb.Everything{Children: []*testpb.Everything{{I32: 1}, {}}}, keytmpl.ErrMissingValue, "children[1].i32"},
+		{"k:{children[*].child.text}", &testpb.Everything{Children: []*testpb.Everything{{}}}, keytmpl.ErrMissingValue, "children[0].child.text"},
+		{"k:{text}", &testpb.Everything{Text: strings.Repeat("x", 512)}, keytmpl.ErrTooLong, "text"},
+		{"k:{data}", &testpb.Everything{Data: make([]byte, 1<<20)}, keytmpl.ErrTooLong, "data"},
+		{"k:{data}", &testpb.Everything{Data: make([]byte, 256)}, keytmpl.ErrTooLong, "data"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.template, func(t *testing.T) {
+			keys, err := keysOf(bindTo(t, Serialize(take, tt.template)), context.Background(), tt.request)
+			var value *keytmpl.ValueError
+			if !errors.Is(err, tt.is) || !errors.As(err, &value) {
+				t.Fatalf("%q, %v; want %v", keys, err, tt.is)
+			}
+			if got := fieldName(value); got != tt.field {
+				t.Errorf("blamed %q, want %q", got, tt.field)
+			}
+		})
+	}
+}
+
+func TestKeyOf256Bytes(t *testing.T) {
+	got, err := keysOf(bindTo(t, Serialize(take, "{data}")), context.Background(), &testpb.Everything{Data: make([]byte, 256)})
+	if err != nil || got[0] != strings.Repeat("00", 256) {
+		t.Error(got, err)
+	}
+}
+
+// Whatever a client sends, it makes a valid key or is refused, and two
+// different values never make the same one.
+func FuzzValues(f *testing.F) {
+	f.Add("a:b", []byte{0, 0xff}, int64(1), "a", []byte("b"), int64(2))
+	f.Add("a", []byte("b"), int64(-1), "a%", []byte("b:"), int64(0))
+	f.Add("\x00{}", []byte("1:2"), int64(12), "\u2028", []byte("1"), int64(212))
+	bound := bindTo(f, Serialize(take, "k:{text}-{data}:{i64}/{metadata.x-id-bin}"))
+	f.Fuzz(func(t *testing.T, text1 string, data1 []byte, n1 int64, text2 string, data2 []byte, n2 int64) {
+		key := func(text string, data []byte, n int64) (string, bool) {
+			ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-id-bin", text))
+			keys, err := keysOf(bound, ctx, &testpb.Everything{Text: text, Data: data, I64: n})
+			if err != nil {
+				if refused := statusOf(err); refused.Code().String() != "InvalidArgument" {
+					t.Errorf("%q, %q, %d: %v", text, data, n, err)
+				}
+				return "", false
+			}
+			if err := core.ValidateKey(keys[0]); err != nil {
+				t.Errorf("%q, %q, %d: %v", text, data, n, err)
+			}
+			return keys[0], true
+		}
+		key1, ok1 := key(text1, data1, n1)
+		key2, ok2 := key(text2, data2, n2)
+		same := text1 == text2 && string(data1) == string(data2) && n1 == n2
+		if ok1 && ok2 && (key1 == key2) != same {
+			t.Errorf("%q and %q for (%q, %q, %d) and (%q, %q, %d)", key1, key2, text1, data1, n1, text2, data2, n2)
+		}
+	})
+}

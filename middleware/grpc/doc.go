@@ -1,0 +1,2 @@
+// Package lockgrpc x.
+package lockgrpc

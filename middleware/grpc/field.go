@@ -1,0 +1,143 @@
+package lockgrpc
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// scalarAt finds the scalar field at the end of path. What it returns gives the
+// field's text in a message, "" if it is missing.
+func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, hash bool) (func(protoreflect.Message) string, error) {
+	parents, fd, err := follow(m, path)
+	if err != nil {
+		return nil, err
+	}
+	render, err := renderer(fd, hash)
+	if err != nil {
+		return nil, err
+	}
+	// Without presence false can't be told from unset, and is what both mean.
+	// A number 0 is different: locking what is unset would put all requests
+	// whose sender forgot the id under one lock.
+	unsetCounts := fd.Kind() == protoreflect.BoolKind && !fd.HasPresence()
+	return func(msg protoreflect.Message) string {
+		msg = descend(msg, parents)
+		if msg == nil || !msg.Has(fd) && !unsetCounts {
+			return ""
+		}
+		return render(msg.Get(fd))
+	}, nil
+}
+
+// listAt finds the list at the end of path, whose last step is the one with
+// [*]. What it returns gives the list in a message, an empty one if a message
+// on the way is missing.
+func listAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (func(protoreflect.Message) protoreflect.List, protoreflect.FieldDescriptor, error) {
+	parents, fd, err := follow(m, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(msg protoreflect.Message) protoreflect.List {
+		msg = descend(msg, parents)
+		if msg == nil {
+			return noElements{}
+		}
+		return msg.Get(fd).List()
+	}, fd, nil
+}
+
+// noElements is the list in a message that is not there.
+type noElements struct{ protoreflect.List }
+
+func (noElements) Len() int { return 0 }
+
+// follow looks up the steps of a path: single messages and, last, whatever is
+// wanted.
+func follow(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (parents []protoreflect.FieldDescriptor, last protoreflect.FieldDescriptor, err error) {
+	end := len(path) - 1
+	for _, s := range path[:end] {
+		fd, err := step(m, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if fd.Message() == nil {
+			return nil, nil, noMessage(fd)
+		}
+		parents, m = append(parents, fd), fd.Message()
+	}
+	last, err = step(m, path[end])
+	return parents, last, err
+}
+
+func step(m protoreflect.MessageDescriptor, s keytmpl.Segment) (protoreflect.FieldDescriptor, error) {
+	fd := m.Fields().ByName(protoreflect.Name(s.Name))
+	switch {
+	case fd == nil:
+		return nil, fmt.Errorf("%s has no field %q; it has %s", m.FullName(), s.Name, names(m.Fields()))
+	case fd.IsMap():
+		// Naming an entry would need a syntax, and its keys in any order a sort,
+		// for what a key function says in a line.
+		return nil, fmt.Errorf("%s is a map: use a key function", fd.FullName())
+	case fd.IsList() && !s.Each:
+		return nil, fmt.Errorf("%s is a list: write %s[*] for one key per element", fd.FullName(), s.Name)
+	case !fd.IsList() && s.Each:
+		return nil, fmt.Errorf("%s is not a list: write it without [*]", fd.FullName())
+	}
+	return fd, nil
+}
+
+func noMessage(fd protoreflect.FieldDescriptor) error {
+	return fmt.Errorf("%s is a scalar (%v) and has no fields", fd.FullName(), fd.Kind())
+}
+
+// descend follows single messages from msg; nil if one of them is not set.
+func descend(msg protoreflect.Message, parents []protoreflect.FieldDescriptor) protoreflect.Message {
+	for _, fd := range parents {
+		if !msg.Has(fd) {
+			return nil
+		}
+		msg = msg.Get(fd).Message()
+	}
+	return msg
+}
+
+// renderer says how a scalar becomes text. Two builds of a service have to
+// agree on it, and clients in other languages should be able to: so bytes are
+// hex and not what some decoder makes of them, and an enum is its number, which
+// stays when its name is changed. A digest is one of the bytes themselves.
+func renderer(fd protoreflect.FieldDescriptor, hash bool) (func(protoreflect.Value) string, error) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return func(v protoreflect.Value) string { return v.String() }, nil
+	case protoreflect.BytesKind:
+		if hash {
+			return func(v protoreflect.Value) string { return string(v.Bytes()) }, nil
+		}
+		return func(v protoreflect.Value) string { return hexText(v.Bytes()) }, nil
+	case protoreflect.BoolKind:
+		return func(v protoreflect.Value) string { return strconv.FormatBool(v.Bool()) }, nil
+	case protoreflect.EnumKind:
+		return func(v protoreflect.Value) string { return strconv.Itoa(int(v.Enum())) }, nil
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind,
+		protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return func(v protoreflect.Value) string { return strconv.FormatInt(v.Int(), 10) }, nil
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind,
+		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return func(v protoreflect.Value) string { return strconv.FormatUint(v.Uint(), 10) }, nil
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return nil, fmt.Errorf("%s is a message: name one of its fields, %s", fd.FullName(), names(fd.Message().Fields()))
+	default:
+		return nil, fmt.Errorf("%s is a %v: what is nearly equal would be different keys", fd.FullName(), fd.Kind())
+	}
+}
+
+// hexText is b in hex, or enough of it to be refused: what is longer than a key
+// need not be doubled first.
+func hexText[B []byte | string](b B) string {
+	return hex.EncodeToString([]byte(b[:min(len(b), keytmpl.MaxKeyBytes)]))
+}

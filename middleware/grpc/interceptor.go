@@ -1,0 +1,137 @@
+package lockgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+)
+
+// Interceptor applies rules to the calls of a server. It has no state besides
+// its rules and is safe for concurrent use. Make one with [New].
+type Interceptor struct {
+	rules map[string]*boundRule // by full method name
+}
+
+// boundRule is a rule with the method it is for.
+type boundRule struct {
+	*rule.Rule[request]
+	method *method
+	// readsMessage: the key is in the request, not in its metadata alone.
+	readsMessage bool
+}
+
+// New checks the rules and makes an interceptor of them. It does no I/O.
+//
+// The error joins everything that is wrong with any of them: a nil engine or
+// key function, a method that this program does not know or that has two
+// rules, a template that does not parse or names what the request does not
+// have, a key function for another type, an option out of range
+// (core.ErrInvalidOption), something that the engine's store can't do
+// (errors.ErrUnsupported), Once for a stream.
+func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
+	i := &Interceptor{rules: make(map[string]*boundRule, len(rules))}
+	var errs []error
+	if eng == nil {
+		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
+	}
+	for _, r := range rules {
+		if _, ok := i.rules[r.method]; ok {
+			errs = append(errs, fmt.Errorf("rule for %q: it has one already", r.method))
+		}
+		bound, err := r.bind(eng)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		i.rules[r.method] = bound
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// bind checks the rule, all of it: what can be said without the method is said
+// also where there is no such method.
+func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
+	m, err := findMethod(r.method)
+	b := &binder{method: m}
+	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Once: r.once, Options: r.options}
+	compiled, wrong := rule.Compile(eng, spec, b.bind)
+	if err := errors.Join(err, r.fits(m)); err != nil {
+		wrong = errors.Join(fmt.Errorf("rule for %q: %w", r.method, err), wrong)
+	}
+	// Once needs the message to tell a repeat from another request.
+	return &boundRule{Rule: compiled, method: m, readsMessage: b.usesField || r.takes != nil || r.once}, wrong
+}
+
+// fits checks what is not in the template. A nil method is somebody else's
+// complaint.
+func (r Rule) fits(m *method) error {
+	var errs []error
+	if r.nilKey {
+		errs = append(errs, errors.New("the key function is nil"))
+	}
+	if m == nil {
+		return errors.Join(errs...)
+	}
+	if r.once && m.streams() {
+		errs = append(errs, errors.New("Once is for unary methods: a stream has no one response to give again"))
+	}
+	if r.takes != nil && m.bidirectional() {
+		errs = append(errs, errors.New("a bidirectional stream has no request for a key function: use {metadata.name}"))
+	} else if r.takes != nil && r.takes != m.goType() {
+		errs = append(errs, fmt.Errorf("the key function takes %v, the method %v", r.takes, m.goType()))
+	}
+	return errors.Join(errs...)
+}
+
+// Unary returns the interceptor for unary methods, for grpc.ChainUnaryInterceptor.
+// Calls of a method without a rule pass untouched.
+func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		r, ok := i.rules[info.FullMethod]
+		if !ok {
+			return handler(ctx, req)
+		}
+		from, err := r.request(ctx, req)
+		if err != nil {
+			return nil, refuse(err, nil)
+		}
+		claims, err := r.Claims(from)
+		if err != nil {
+			return nil, refuse(err, nil)
+		}
+		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
+		if r.Once {
+			return r.once(from, claims[0].Key, next)
+		}
+		return r.serialize(ctx, claims, next)
+	}
+}
+
+// request is what the key is derived from. A rule that does not read the
+// message does not mind what it is.
+func (r *boundRule) request(ctx context.Context, req any) (request, error) {
+	if !r.readsMessage {
+		return request{ctx: ctx}, nil
+	}
+	message, err := r.method.message(req)
+	return request{ctx: ctx, message: message}, err
+}
+
+func (r *boundRule) serialize(ctx context.Context, claims []core.Claim, next func(context.Context) (any, error)) (any, error) {
+	var response any
+	refused, own := r.Serialize(ctx, claims, func(ctx context.Context) (err error) {
+		response, err = next(ctx)
+		return err
+	})
+	if refused != nil {
+		return nil, refuse(refused, own)
+	}
+	return response, own
+}

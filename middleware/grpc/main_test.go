@@ -1,0 +1,203 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+const (
+	setStatus  = testpb.Users_SetStatus_FullMethodName
+	addMembers = testpb.Groups_AddMembers_FullMethodName
+	watch      = testpb.Groups_Watch_FullMethodName
+	importAll  = testpb.Groups_Import_FullMethodName
+	chat       = testpb.Groups_Chat_FullMethodName
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is what the tests call: each method is a function, nil ones are
+// unimplemented.
+type server struct {
+	testpb.UnimplementedUsersServer
+	testpb.UnimplementedGroupsServer
+	setStatus func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error)
+	members   func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error)
+	watch     func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.Event]) error
+	importAll func(grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error
+	chat      func(grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error
+}
+
+func (s *server) SetStatus(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+	return s.setStatus(ctx, r)
+}
+
+func (s *server) AddMembers(ctx context.Context, r *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+	return s.members(ctx, r)
+}
+
+func (s *server) Watch(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+	return s.watch(r, stream)
+}
+
+func (s *server) Import(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+	return s.importAll(stream)
+}
+
+func (s *server) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+	return s.chat(stream)
+}
+
+// client is a connection to a running server.
+type client struct {
+	testpb.UsersClient
+	testpb.GroupsClient
+}
+
+// serve starts s on a port of its own, with locks inside of whatever opts
+// bring, and ends it with the test.
+func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.ServerOption) client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer(append(opts,
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+		grpc.ChainStreamInterceptor(locks.Stream()))...)
+	testpb.RegisterUsersServer(srv, s)
+	testpb.RegisterGroupsServer(srv, s)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		srv.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
+}
+
+// engine makes an engine over store that ends with the test.
+func engine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(bounded(t)); err != nil {
+			t.Error(err) // somebody holds a lease still
+		}
+	})
+	return eng
+}
+
+func locks(t testing.TB, eng *core.Engine, rules ...lockgrpc.Rule) *lockgrpc.Interceptor {
+	t.Helper()
+	i, err := lockgrpc.New(eng, rules...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// memory is an engine over a store of its own.
+func memory(t testing.TB, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	return engine(t, memstore.New(), opts...)
+}
+
+// bounded is a context for a test's calls: a hang becomes a failure.
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// free waits until nobody has key.
+func free(t testing.TB, eng *core.Engine, key string) {
+	t.Helper()
+	lease, err := eng.Acquire(bounded(t), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// steal ends the lease of ctx behind its holder's back, as the expiry of a
+// paused process does.
+func steal(t testing.TB, store core.Store, ctx context.Context) {
+	t.Helper()
+	lease, ok := core.LeaseFrom(ctx)
+	if !ok {
+		t.Error("the handler's context has no lease")
+		return
+	}
+	if err := store.Release(context.Background(), core.Grant{Owner: lease.Owner(), Claims: lease.Claims()}); err != nil {
+		t.Error(err)
+	}
+}
+
+// reason returns the ErrorInfo reason of a status, and checks its domain.
+func reason(t testing.TB, err error) string {
+	t.Helper()
+	info, ok := detail[*errdetails.ErrorInfo](err)
+	if !ok {
+		return ""
+	}
+	if info.Domain != lockgrpc.Domain {
+		t.Errorf("domain is %q", info.Domain)
+	}
+	return info.Reason
+}
+
+// detail returns the detail of type T that err's status carries.
+func detail[T any](err error) (found T, ok bool) {
+	for _, d := range status.Convert(err).Details() {
+		if found, ok = d.(T); ok {
+			return found, true
+		}
+	}
+	return found, false
+}
+
+// wait receives from c, or fails the test.
+func wait[T any](t testing.TB, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no %s", what)
+	}
+	return v
+}
+
+// seen records the errors that pass an interceptor outside of the lock.
+type seen chan error
+
+func (s seen) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	resp, err := handler(ctx, req)
+	s <- err
+	return resp, err
+}

@@ -1,0 +1,89 @@
+package lockgrpc
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// request is what a key is derived from.
+type request struct {
+	ctx     context.Context
+	message protoreflect.Message // nil where the rule does not look at it
+}
+
+// method is a gRPC method as its descriptor has it.
+type method struct {
+	protoreflect.MethodDescriptor
+	input, output protoreflect.MessageType
+}
+
+func findMethod(fullName string) (*method, error) {
+	service, name, ok := strings.Cut(strings.TrimPrefix(fullName, "/"), "/")
+	if !ok || !strings.HasPrefix(fullName, "/") || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("no full method name: want the form %q", "/im.v1.Users/SetStatus")
+	}
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	if err != nil {
+		return nil, fmt.Errorf("this program knows no service %q: is its generated package imported?", service)
+	}
+	sd, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a service", service)
+	}
+	md := sd.Methods().ByName(protoreflect.Name(name))
+	if md == nil {
+		return nil, fmt.Errorf("service %s has no method %q; it has %s", service, name, names(sd.Methods()))
+	}
+	return &method{md, messageType(md.Input()), messageType(md.Output())}, nil
+}
+
+// messageType returns the Go type of a message. Descriptors without generated
+// code, such as a proxy registers, have the dynamic one.
+func messageType(d protoreflect.MessageDescriptor) protoreflect.MessageType {
+	if t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName()); err == nil {
+		return t
+	}
+	return dynamicpb.NewMessageType(d)
+}
+
+// streams reports whether messages go one after the other in either direction.
+func (m *method) streams() bool { return m.IsStreamingClient() || m.IsStreamingServer() }
+
+// bidirectional reports whether they do in both.
+func (m *method) bidirectional() bool { return m.IsStreamingClient() && m.IsStreamingServer() }
+
+// message returns v for reading by the descriptors of this method. A field of
+// one descriptor can't be read from a message of another: it panics.
+func (m *method) message(v any) (protoreflect.Message, error) {
+	p, ok := v.(proto.Message)
+	if !ok || p.ProtoReflect().Descriptor() != m.Input() {
+		return nil, fmt.Errorf("lockgrpc: the request is a %T, want a message of type %s", v, m.Input().FullName())
+	}
+	return p.ProtoReflect(), nil
+}
+
+// names lists what there is, for the error of somebody who mistyped it.
+func names[D protoreflect.Descriptor](list interface {
+	Len() int
+	Get(int) D
+},
+) string {
+	all := make([]string, list.Len())
+	for i := range all {
+		all[i] = string(list.Get(i).Name())
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ", ")
+}
+
+// goType is the request's type as a key function takes it.
+func (m *method) goType() reflect.Type { return reflect.TypeOf(m.input.Zero().Interface()) }

@@ -1,0 +1,205 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+const byMessage = "once:message:{message_id}"
+
+func message(id string, user int64) *testpb.SetStatusRequest {
+	return &testpb.SetStatusRequest{MessageId: id, UserId: user}
+}
+
+// counting answers with the number of the run.
+func counting(runs *atomic.Int32) *server {
+	return &server{
+		setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+			return &testpb.SetStatusResponse{Text: fmt.Sprint("run ", runs.Add(1))}, nil
+		},
+		members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+			return &testpb.AddMembersResponse{Size: runs.Add(1)}, nil
+		},
+	}
+}
+
+func TestRepeatsGetTheFirstResponse(t *testing.T) {
+	for name, rule := range map[string]lockgrpc.Rule{
+		"template": lockgrpc.Once(setStatus, byMessage),
+		"function": lockgrpc.OnceBy(setStatus, func(r *testpb.SetStatusRequest) string { return "once:" + r.GetMessageId() }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs atomic.Int32
+			store := memstore.New()
+			// Two replicas.
+			replicas := []client{
+				serve(t, counting(&runs), locks(t, engine(t, store), rule)),
+				serve(t, counting(&runs), locks(t, engine(t, store), rule)),
+			}
+			for i := range 4 {
+				var header metadata.MD
+				resp, err := replicas[i%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
+				if err != nil || resp.GetText() != "run 1" {
+					t.Errorf("delivery %d: %v, %v", i, resp, err)
+				}
+				if replayed := header.Get(lockgrpc.ReplayedHeader); len(replayed) == 1 != (i > 0) || i > 0 && replayed[0] != "true" {
+					t.Errorf("delivery %d: replayed %v", i, replayed)
+				}
+			}
+			if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
+				t.Errorf("another message: %v, %v", resp, err)
+			}
+		})
+	}
+}
+
+func TestTwinsRunOnce(t *testing.T) {
+	var runs atomic.Int32
+	c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
+	ctx := bounded(t)
+	var calls sync.WaitGroup
+	for range 20 {
+		calls.Go(func() {
+			if resp, err := c.SetStatus(ctx, message("a", 1)); err != nil || resp.GetText() != "run 1" {
+				t.Error(resp, err)
+			}
+		})
+	}
+	calls.Wait()
+	if n := runs.Load(); n != 1 {
+		t.Errorf("ran %d times", n)
+	}
+}
+
+func TestErrorIsNotRemembered(t *testing.T) {
+	var runs atomic.Int32
+	s := counting(&runs)
+	next := s.setStatus
+	s.setStatus = func(ctx context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		if resp, err := next(ctx, r); resp.GetText() != "run 1" {
+			return resp, err
+		}
+		return nil, status.Error(codes.FailedPrecondition, "not yet")
+	}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
+	if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Convert(err).Message() != "not yet" {
+		t.Error(err)
+	}
+	if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || resp.GetText() != "run 2" {
+		t.Error(resp, err)
+	}
+}
+
+func TestContentIsComparedUnlessTheRuleSaysNot(t *testing.T) {
+	for _, tt := range []struct {
+		opts []core.CallOption
+		want codes.Code
+	}{
+		{nil, codes.FailedPrecondition},
+		{[]core.CallOption{core.WithoutFingerprint()}, codes.OK},
+	} {
+		var runs atomic.Int32
+		c := serve(t, counting(&runs), locks(t, memory(t), lockgrpc.Once(setStatus, byMessage, tt.opts...)))
+		if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.SetStatus(bounded(t), message("a", 2)); status.Code(err) != tt.want {
+			t.Errorf("other content: %v, want %v", err, tt.want)
+		}
+		if n := runs.Load(); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	}
+}
+
+// Two methods that came to share a key do not get each other's responses.
+func TestRecordOfAnotherMethod(t *testing.T) {
+	for _, tt := range []struct {
+		opts []core.CallOption
+		want codes.Code
+	}{
+		{nil, codes.FailedPrecondition}, // the method is part of the fingerprint
+		{[]core.CallOption{core.WithoutFingerprint()}, codes.Internal},
+	} {
+		var runs atomic.Int32
+		outside := make(seen, 2)
+		c := serve(t, counting(&runs), locks(t, memory(t),
+			lockgrpc.Once(setStatus, "the same", tt.opts...),
+			lockgrpc.Once(addMembers, "the same", tt.opts...)), grpc.ChainUnaryInterceptor(outside.unary))
+		if _, err := c.SetStatus(bounded(t), message("a", 1)); err != nil {
+			t.Error(err)
+		}
+		if resp, err := c.AddMembers(bounded(t), &testpb.AddMembersRequest{}); status.Code(err) != tt.want {
+			t.Errorf("%v, %v; want %v", resp, err, tt.want)
+		}
+	}
+}
+
+// What is on record may have been left by anybody.
+func TestRecordThatIsNone(t *testing.T) {
+	for _, record := range []string{"", "garbage", "\x0a\x00"} {
+		eng := memory(t)
+		if _, err := eng.Once(bounded(t), "once:message:a", func(context.Context) ([]byte, error) { return []byte(record), nil }); err != nil {
+			t.Fatal(err)
+		}
+		c := serve(t, counting(new(atomic.Int32)), locks(t, eng, lockgrpc.Once(setStatus, byMessage)))
+		_, err := c.SetStatus(bounded(t), message("a", 1))
+		if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "internal error" {
+			t.Errorf("record %q: %v", record, err)
+		}
+	}
+}
+
+// A response that could not be replayed is an error at once, and nothing is
+// recorded.
+func TestResponseOfAnotherType(t *testing.T) {
+	eng := memory(t)
+	interceptor := locks(t, eng, lockgrpc.Once(setStatus, byMessage)).Unary()
+	info := &grpc.UnaryServerInfo{FullMethod: setStatus}
+	for _, response := range []any{nil, "text", &testpb.Event{}, &testpb.SetStatusResponse{Text: "\xff"}} {
+		_, err := interceptor(bounded(t), message("a", 1), info, func(context.Context, any) (any, error) { return response, nil })
+		if st := status.Convert(err); st.Code() != codes.Internal || st.Message() != "internal error" {
+			t.Errorf("%T: %v", response, err)
+		}
+	}
+	want := &testpb.SetStatusResponse{Text: "good"}
+	got, err := interceptor(bounded(t), message("a", 1), info, func(context.Context, any) (any, error) { return want, nil })
+	if err != nil || !proto.Equal(got.(proto.Message), want) {
+		t.Error(got, err)
+	}
+}
+
+// Unknown fields, which a newer client or handler brings, are content too.
+func TestUnknownFieldsSurvive(t *testing.T) {
+	newer := &testpb.SetStatusResponse{Text: "t"}
+	newer.ProtoReflect().SetUnknown([]byte{0xa0, 0x06, 0x01}) // field 100
+	s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) { return newer, nil }}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Once(setStatus, byMessage)))
+	for range 2 {
+		if resp, err := c.SetStatus(bounded(t), message("a", 1)); err != nil || !proto.Equal(resp, newer) {
+			t.Error(resp, err)
+		}
+	}
+}
+
+func TestRequestThatHasNoEncoding(t *testing.T) {
+	interceptor := locks(t, memory(t), lockgrpc.Once(setStatus, "once:{user_id}")).Unary()
+	_, err := interceptor(bounded(t), message("\xff", 1), &grpc.UnaryServerInfo{FullMethod: setStatus}, nil)
+	if status.Code(err) != codes.Internal {
+		t.Error(err)
+	}
+}

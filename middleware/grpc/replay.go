@@ -1,0 +1,95 @@
+package lockgrpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// ReplayedHeader is set to "true" in the header of a response that comes from
+// the record of an earlier call.
+const ReplayedHeader = "keyturn-replayed"
+
+// deterministic, so that the same content is the same fingerprint.
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// once carries a call out once per key and answers its repeats from the
+// record.
+func (r *boundRule) once(from request, key string, next func(context.Context) (any, error)) (any, error) {
+	digest, err := r.method.fingerprint(from.message.Interface())
+	if err != nil {
+		return nil, refuse(err, nil)
+	}
+	var response any
+	out, refused, own := r.RunOnce(from.ctx, key, func(ctx context.Context) ([]byte, error) {
+		var err error
+		if response, err = next(ctx); err != nil {
+			return nil, err
+		}
+		record, err := r.method.record(response)
+		if err != nil {
+			return nil, refuse(err, nil)
+		}
+		return record, nil
+	}, core.WithFingerprint(digest))
+	switch {
+	case refused != nil:
+		return nil, refuse(refused, own)
+	case !out.Duplicate:
+		return response, own
+	}
+	if response, err = r.method.replay(out.Result); err != nil {
+		return nil, refuse(err, nil)
+	}
+	// It fails where there is no gRPC call, as in a test that calls the
+	// interceptor; the response is right all the same.
+	_ = grpc.SetHeader(from.ctx, metadata.Pairs(ReplayedHeader, "true"))
+	return response, nil
+}
+
+// fingerprint identifies what is asked for: the method and the content.
+func (m *method) fingerprint(message proto.Message) ([]byte, error) {
+	b := append([]byte(m.FullName()), 0) // no name contains it
+	b, err := deterministic.MarshalAppend(b, message)
+	if err != nil {
+		return nil, fmt.Errorf("lockgrpc: fingerprint: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return sum[:], nil
+}
+
+// record is the response as it is stored: in a google.protobuf.Any, so that
+// the record says of what type it is and can be read in every language.
+func (m *method) record(response any) ([]byte, error) {
+	message, ok := response.(proto.Message)
+	if !ok || message.ProtoReflect().Descriptor() != m.Output() {
+		return nil, fmt.Errorf("lockgrpc: the handler answered a %T, want a message of type %s", response, m.Output().FullName())
+	}
+	var typed anypb.Any
+	if err := anypb.MarshalFrom(&typed, message, deterministic); err != nil {
+		return nil, fmt.Errorf("lockgrpc: record: %w", err)
+	}
+	return deterministic.Marshal(&typed)
+}
+
+// replay makes a response of a record. One of another type, left by another
+// method or by an earlier version of this one under the same key, is an error
+// and is not decoded: the wire format would make something of it.
+func (m *method) replay(record []byte) (proto.Message, error) {
+	var typed anypb.Any
+	if err := proto.Unmarshal(record, &typed); err != nil {
+		return nil, fmt.Errorf("lockgrpc: replay: %w", err)
+	}
+	response := m.output.New().Interface()
+	if err := anypb.UnmarshalTo(&typed, response, proto.UnmarshalOptions{}); err != nil {
+		return nil, fmt.Errorf("lockgrpc: replay: %w", err)
+	}
+	return response, nil
+}

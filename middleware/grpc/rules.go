@@ -1,0 +1,90 @@
+package lockgrpc
+
+import (
+	"fmt"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Rule says which calls of one method exclude each other, or count as the same.
+// Make one with [Serialize], [SerializeBy], [Once] or [OnceBy] and give it to
+// [New], which checks it. The zero Rule is an error there.
+type Rule struct {
+	method   string
+	once     bool
+	template string
+	options  []core.CallOption
+
+	// Of a rule with a key function:
+	key    func(request) (string, error)
+	nilKey bool
+	takes  reflect.Type // T
+}
+
+// Serialize has calls of method run one at a time per key.
+//
+// The method is its full name, "/im.v1.Users/SetStatus": the constant
+// Users_SetStatus_FullMethodName of generated code. The template makes the key:
+// "user:status:{user_id}", where a placeholder names a field of the request or,
+// as in {metadata.x-tenant}, incoming metadata; the package's documentation
+// says how values become text.
+//
+// Options are the rule's policy, such as core.WithMaxWait, core.WithFailFast,
+// core.WithTTL, core.WithMaxHold and core.WithRunUnlocked; where there are none
+// the engine's defaults count.
+func Serialize(method, template string, opts ...core.CallOption) Rule {
+	return Rule{method: method, template: template, options: opts}
+}
+
+// SerializeBy is [Serialize] with a function that makes the key, for what a
+// template can't say. T is the method's request type, such as
+// *imv1.SetStatusRequest, which [New] checks.
+//
+// The key that key returns is used as it is: keytmpl.Escape keeps the parts of
+// a composed one apart. "" and everything else that core.ValidateKey refuses is
+// the caller's error, INVALID_ARGUMENT. key must not change the request, and is
+// called from many goroutines.
+func SerializeBy[T proto.Message](method string, key func(T) string, opts ...core.CallOption) Rule {
+	return byFunc(method, false, key, opts)
+}
+
+// Once has calls of a unary method that render the same key be carried out
+// once: while the first runs, the others wait for it (or are refused, with
+// core.WithFailFast); after it has succeeded they get its response, for as long
+// as core.WithRetention says. An error is not remembered: the next call runs.
+//
+// A repeat with other content is refused, unless core.WithoutFingerprint says
+// that content does not matter. Responses of more than core.WithResultLimit
+// are an error.
+//
+// The key decides who gets whose response: put the caller into it when two
+// callers can come with the same id, as in "{metadata.x-user}:{message_id}".
+// Keys of Once and Serialize are the same locks: give them different first
+// words.
+func Once(method, template string, opts ...core.CallOption) Rule {
+	return Rule{method: method, once: true, template: template, options: opts}
+}
+
+// OnceBy is [Once] with a function that makes the key; see [SerializeBy].
+func OnceBy[T proto.Message](method string, key func(T) string, opts ...core.CallOption) Rule {
+	return byFunc(method, true, key, opts)
+}
+
+func byFunc[T proto.Message](method string, once bool, key func(T) string, opts []core.CallOption) Rule {
+	takes := reflect.TypeFor[T]()
+	return Rule{
+		method: method, once: once, options: opts, nilKey: key == nil, takes: takes,
+		key: func(r request) (string, error) {
+			// New compares the types, but a codec may still give another Go type
+			// for the same message, such as a dynamic one.
+			message, ok := r.message.Interface().(T)
+			if !ok {
+				return "", fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), takes)
+			}
+			return key(message), nil
+		},
+	}
+}

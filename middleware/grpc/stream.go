@@ -1,0 +1,150 @@
+package lockgrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// Stream returns the interceptor for streaming methods, for
+// grpc.ChainStreamInterceptor. Calls of a method without a rule pass untouched.
+//
+// If the key is in the request, the first message is received before the
+// handler is called, which then gets it from its first RecvMsg. So no part of
+// the handler runs outside of the lock, and there is no context it could have
+// taken before there was a lease. The price is that a client has to send
+// before it hears anything: a method whose client waits for the header first
+// takes its key from metadata. A client that sends no message at all gets
+// INVALID_ARGUMENT.
+func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		r, ok := i.rules[info.FullMethod]
+		if !ok {
+			return handler(srv, stream)
+		}
+		held := &heldStream{ServerStream: stream}
+		from := request{ctx: stream.Context()}
+		if r.readsMessage {
+			first, err := r.receive(stream)
+			if err != nil {
+				return err
+			}
+			held.first, from.message = first, first.ProtoReflect()
+		}
+		claims, err := r.Claims(from)
+		if err != nil {
+			return refuse(err, nil)
+		}
+		refused, own := r.Serialize(from.ctx, claims, func(ctx context.Context) error {
+			held.ctx = ctx
+			return handler(srv, held)
+		})
+		if refused != nil {
+			return refuse(refused, own)
+		}
+		return own
+	}
+}
+
+// receive takes the message that has the key.
+func (r *boundRule) receive(stream grpc.ServerStream) (proto.Message, error) {
+	first := r.method.input.New().Interface()
+	err := stream.RecvMsg(first)
+	if errors.Is(err, io.EOF) {
+		return nil, refuse(fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
+	}
+	return first, err
+}
+
+// heldStream is a stream whose handler runs under a lease.
+type heldStream struct {
+	grpc.ServerStream
+	ctx   context.Context
+	first proto.Message // received, and not yet given to the handler
+}
+
+// Context is the lease's.
+func (s *heldStream) Context() context.Context { return s.ctx }
+
+// RecvMsg ends with the lease: a handler that waits for a client which has
+// nothing to say would otherwise go on as if it had the lock. As after any
+// error of RecvMsg, m is then not to be used.
+func (s *heldStream) RecvMsg(m any) error {
+	if err := s.lost(); err != nil {
+		return err
+	}
+	if first := s.first; first != nil {
+		s.first = nil
+		return handOver(first, m)
+	}
+	// gRPC has no way to break off a RecvMsg. This goroutine ends with it, at
+	// the latest when the handler has returned and gRPC ends the stream.
+	done := make(chan received, 1)
+	go func() { done <- receive(s.ServerStream, m) }()
+	var r received
+	select {
+	case r = <-done:
+	case <-s.ctx.Done():
+		if err := s.lost(); err != nil {
+			return err
+		}
+		r = <-done // the caller has gone, which RecvMsg says in its own way
+	}
+	if r.panicked != nil {
+		panic(r.panicked) // where the handler's recovery can see it
+	}
+	if err := s.lost(); err != nil {
+		return err
+	}
+	return r.err
+}
+
+// received is how a RecvMsg went.
+type received struct {
+	err      error
+	panicked any
+}
+
+func receive(stream grpc.ServerStream, m any) (r received) {
+	defer func() { r.panicked = recover() }()
+	r.err = stream.RecvMsg(m)
+	return r
+}
+
+// SendMsg sends nothing after the lease was lost: what the handler has to say
+// by then may be wrong.
+func (s *heldStream) SendMsg(m any) error {
+	if err := s.lost(); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// lost returns what the call is going to end with, if its lease was lost.
+func (s *heldStream) lost() error {
+	if s.ctx.Err() == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ctx); errors.Is(cause, core.ErrLeaseLost) {
+		return refuse(cause, nil)
+	}
+	return nil
+}
+
+// handOver gives a message that was received into ours to the handler's.
+func handOver(from proto.Message, m any) error {
+	to, ok := m.(proto.Message)
+	if !ok || to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {
+		return refuse(fmt.Errorf("lockgrpc: the handler receives into a %T, the method takes a %T", m, from), nil)
+	}
+	proto.Reset(to)
+	proto.Merge(to, from)
+	return nil
+}

@@ -1,0 +1,446 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+var byGroup = map[string]lockgrpc.Rule{
+	"template": lockgrpc.Serialize(watch, "group:{group_id}"),
+	"function": lockgrpc.SerializeBy(watch, func(r *testpb.WatchRequest) string { return "group:" + r.GetGroupId() }),
+	"metadata": lockgrpc.Serialize(watch, "group:{metadata.x-group}"),
+}
+
+// inGroup names the group in metadata.
+func inGroup(t *testing.T) context.Context {
+	return metadata.AppendToOutgoingContext(bounded(t), "x-group", "7")
+}
+
+func TestServerStreamsTakeTurns(t *testing.T) {
+	for name, rule := range byGroup {
+		t.Run(name, func(t *testing.T) {
+			eng := memory(t)
+			s := &server{watch: func(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+				lease, ok := core.LeaseFrom(stream.Context())
+				if !ok || lease.Key() != "group:7" {
+					t.Errorf("lease: %v %+v", ok, lease)
+				}
+				if _, err := eng.TryAcquire(context.Background(), "group:7"); !errors.Is(err, core.ErrHeld) {
+					t.Errorf("in the handler: %v, want it held", err)
+				}
+				for i := range 3 {
+					if err := stream.Send(&testpb.Event{GroupId: r.GetGroupId(), Text: fmt.Sprint(i)}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}
+			c := serve(t, s, locks(t, eng, rule))
+			for range 2 {
+				stream, err := c.Watch(inGroup(t), &testpb.WatchRequest{GroupId: "7"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 3 {
+					if e, err := stream.Recv(); err != nil || e.GetGroupId() != "7" || e.GetText() != fmt.Sprint(i) {
+						t.Fatalf("event %d: %v, %v", i, e, err)
+					}
+				}
+				if _, err := stream.Recv(); err != io.EOF {
+					t.Error(err)
+				}
+			}
+			free(t, eng, "group:7")
+		})
+	}
+}
+
+func TestStreamHeldUntilTheHandlerReturns(t *testing.T) {
+	entered, leave := make(chan context.Context), make(chan struct{})
+	s := &server{watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+		entered <- stream.Context()
+		<-leave
+		return nil
+	}}
+	eng := memory(t)
+	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}")))
+	ctx, cancel := context.WithCancel(bounded(t))
+	if _, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
+		t.Fatal(err)
+	}
+	handler := wait(t, entered, "call")
+	cancel()
+	wait(t, handler.Done(), "cancel in the handler")
+	if _, err := eng.TryAcquire(bounded(t), "group:7"); !errors.Is(err, core.ErrHeld) {
+		t.Errorf("after the cancel: %v, want it held", err)
+	}
+	close(leave)
+	free(t, eng, "group:7")
+}
+
+// A handler that takes its context before it receives has the lease in it, and
+// gets every message.
+func TestClientStreamHasTheLeaseFromTheStart(t *testing.T) {
+	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+		lease, ok := core.LeaseFrom(stream.Context())
+		if !ok || lease.Key() != "import:7" {
+			t.Errorf("before the first message: %v %+v", ok, lease)
+		}
+		for i := int32(0); ; i++ {
+			chunk, err := stream.Recv()
+			if err == io.EOF {
+				return stream.SendAndClose(&testpb.ImportResponse{Chunks: i})
+			}
+			if err != nil || chunk.GetGroupId() != "7" || chunk.GetChunk()[0] != byte(i) {
+				t.Errorf("chunk %d: %v, %v", i, chunk, err)
+				return err
+			}
+		}
+	}}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(importAll, "import:{group_id}")))
+	stream, err := c.Import(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range byte(5) {
+		if err := stream.Send(&testpb.ImportRequest{GroupId: "7", Chunk: []byte{i}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if resp, err := stream.CloseAndRecv(); err != nil || resp.GetChunks() != 5 {
+		t.Error(resp, err)
+	}
+}
+
+func TestBidirectionalStreamByMetadata(t *testing.T) {
+	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+		lease, _ := core.LeaseFrom(stream.Context())
+		// The first word is the server's: the key does not wait for a message.
+		if err := stream.Send(&testpb.Event{Text: lease.Key()}); err != nil {
+			return err
+		}
+		e, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		return stream.Send(e)
+	}}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(chat, "chat:{metadata.x-group}")))
+	stream, err := c.Chat(inGroup(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := stream.Recv(); err != nil || e.GetText() != "chat:7" {
+		t.Error(e, err)
+	}
+	if err := stream.Send(&testpb.Event{Text: "echo"}); err != nil {
+		t.Error(err)
+	}
+	if e, err := stream.Recv(); err != nil || e.GetText() != "echo" {
+		t.Error(e, err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestRefusedStreams(t *testing.T) {
+	store := memstore.New()
+	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	s := &server{
+		watch: func(*testpb.WatchRequest, grpc.ServerStreamingServer[testpb.Event]) error {
+			t.Error("the handler ran")
+			return nil
+		},
+		importAll: func(grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+			t.Error("the handler ran")
+			return nil
+		},
+	}
+	c := serve(t, s, locks(t, engine(t, store),
+		lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()),
+		lockgrpc.Serialize(importAll, "group:{group_id}", core.WithFailFast())))
+	watching := func(group string) error {
+		stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: group})
+		if err != nil {
+			return err
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	importing := func(chunks ...*testpb.ImportRequest) error {
+		stream, err := c.Import(bounded(t))
+		if err != nil {
+			return err
+		}
+		for _, chunk := range chunks {
+			_ = stream.Send(chunk) // io.EOF if the refusal was faster
+		}
+		_, err = stream.CloseAndRecv()
+		return err
+	}
+	for name, tt := range map[string]struct {
+		err    error
+		code   codes.Code
+		reason string
+	}{
+		"held":              {watching("7"), codes.Aborted, lockgrpc.ReasonLockHeld},
+		"no key":            {watching(""), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
+		"client, held":      {importing(&testpb.ImportRequest{GroupId: "7"}), codes.Aborted, lockgrpc.ReasonLockHeld},
+		"client, no key":    {importing(&testpb.ImportRequest{}), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
+		"client, no stream": {importing(), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
+	} {
+		if status.Code(tt.err) != tt.code || reason(t, tt.err) != tt.reason {
+			t.Errorf("%s: %v, want %v for %s", name, tt.err, tt.code, tt.reason)
+		}
+	}
+}
+
+// The handler hangs in a Recv for a client that says nothing.
+func TestLossEndsAWaitingRecv(t *testing.T) {
+	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+		e, err := stream.Recv()
+		if status.Code(err) != codes.Aborted || !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Recv: %v, %v", e, err)
+		}
+		// It stays that way, and nothing goes out any more.
+		if err := stream.RecvMsg(&testpb.Event{}); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("second Recv: %v", err)
+		}
+		if err := stream.Send(&testpb.Event{Text: "stale"}); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Send: %v", err)
+		}
+		return nil
+	}}
+	eng := memory(t)
+	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(chat, "chat:{metadata.x-group}", core.WithMaxHold(20*time.Millisecond))))
+	stream, err := c.Chat(inGroup(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := stream.Recv()
+	if status.Code(err) != codes.Aborted || reason(t, err) != lockgrpc.ReasonLeaseLost {
+		t.Errorf("the client got %v, %v", e, err)
+	}
+}
+
+// A message that comes after the loss does not reach the handler, whichever of
+// the two it sees first.
+func TestLossBeforeAMessage(t *testing.T) {
+	lost, sent := make(chan struct{}), make(chan struct{})
+	s := &server{importAll: func(stream grpc.ClientStreamingServer[testpb.ImportRequest, testpb.ImportResponse]) error {
+		<-stream.Context().Done()
+		close(lost)
+		<-sent
+		if chunk, err := stream.Recv(); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Recv: %v, %v", chunk, err)
+		}
+		return stream.SendAndClose(&testpb.ImportResponse{})
+	}}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(importAll, "import:{group_id}", core.WithMaxHold(20*time.Millisecond))))
+	stream, err := c.Import(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := stream.Send(&testpb.ImportRequest{GroupId: "7"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, lost, "loss")
+	close(sent)
+	if _, err := stream.CloseAndRecv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+		t.Error(err)
+	}
+}
+
+func TestLossOfAStreamThatSucceeded(t *testing.T) {
+	store := memstore.New()
+	s := &server{watch: func(_ *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+		steal(t, store, stream.Context())
+		return nil
+	}}
+	c := serve(t, s, locks(t, engine(t, store), lockgrpc.Serialize(watch, "group:{group_id}")))
+	stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+		t.Error(err)
+	}
+}
+
+// The message and the loss come at the same time: it is the loss that counts.
+func TestLossWhileAMessageArrives(t *testing.T) {
+	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat", core.WithMaxHold(time.Millisecond)))
+	for range 20 {
+		arrive := make(chan struct{})
+		stream := &fakeStream{ctx: bounded(t), recv: func() error { <-arrive; return nil }}
+		err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+			context.AfterFunc(s.Context(), func() { close(arrive) })
+			if err := s.RecvMsg(nil); !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("RecvMsg: %v", err)
+			}
+			return nil
+		})
+		if reason(t, err) != lockgrpc.ReasonLeaseLost {
+			t.Error(err)
+		}
+	}
+}
+
+// Work that may go on after a loss may also go on receiving.
+func TestStreamWithoutCancelOnLoss(t *testing.T) {
+	store := memstore.New()
+	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+		steal(t, store, stream.Context())
+		lease, _ := core.LeaseFrom(stream.Context())
+		for lease.Err() == nil { // until a renewal notices
+			time.Sleep(time.Millisecond)
+		}
+		e, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		return stream.Send(e)
+	}}
+	c := serve(t, s, locks(t, engine(t, store), lockgrpc.Serialize(chat, "chat", core.WithoutCancelOnLoss(), core.WithTTL(30*time.Millisecond))))
+	stream, err := c.Chat(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&testpb.Event{Text: "late"}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := stream.Recv(); err != nil || e.GetText() != "late" {
+		t.Error(e, err)
+	}
+	if _, err := stream.Recv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+		t.Error(err)
+	}
+}
+
+// The caller's cancel is not a loss: Recv says what gRPC says.
+func TestCancelWhileReceiving(t *testing.T) {
+	entered, got := make(chan struct{}), make(chan error, 1)
+	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+		close(entered)
+		_, err := stream.Recv()
+		got <- err
+		return err
+	}}
+	c := serve(t, s, locks(t, memory(t), lockgrpc.Serialize(chat, "chat")))
+	ctx, cancel := context.WithCancel(bounded(t))
+	if _, err := c.Chat(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, entered, "call")
+	cancel()
+	if err := wait(t, got, "end of Recv"); status.Code(err) != codes.Canceled || errors.Is(err, core.ErrLeaseLost) {
+		t.Error(err)
+	}
+}
+
+func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = status.Errorf(codes.Internal, "recovered: %v", p)
+		}
+	}()
+	return handler(srv, stream)
+}
+
+// panicking is a stream whose RecvMsg panics, as a codec's or a validator's bug
+// makes it.
+type panicking struct{ grpc.ServerStream }
+
+func (panicking) RecvMsg(any) error { panic("boom") }
+
+// RecvMsg runs in a goroutine of its own, where a panic would end the process.
+func TestPanicInRecvMsgReachesRecovery(t *testing.T) {
+	breaks := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		return handler(srv, panicking{stream})
+	}
+	s := &server{chat: func(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+		_, err := stream.Recv()
+		return err
+	}}
+	eng := memory(t)
+	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(chat, "chat")), grpc.ChainStreamInterceptor(recoverStream, breaks))
+	stream, err := c.Chat(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Convert(err).Message() != "recovered: boom" {
+		t.Error(err)
+	}
+	free(t, eng, "chat")
+}
+
+// What is behind the lock may receive into whatever it likes, as long as it is
+// the method's message.
+func TestReceivingIntoAnotherType(t *testing.T) {
+	inner := func(m any) grpc.ServerOption {
+		return grpc.ChainStreamInterceptor(func(_ any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+			return stream.RecvMsg(m)
+		})
+	}
+	for _, m := range []any{&testpb.Event{}, new(string)} {
+		lock := locks(t, memory(t), lockgrpc.Serialize(watch, "group:{group_id}"))
+		c := serve(t, &server{}, locks(t, memory(t)), grpc.ChainStreamInterceptor(lock.Stream()), inner(m))
+		stream, err := c.Watch(bounded(t), &testpb.WatchRequest{GroupId: "7"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); status.Code(err) != codes.Internal || reason(t, err) != lockgrpc.ReasonInternal {
+			t.Errorf("%T: %v", m, err)
+		}
+	}
+}
+
+func TestStreamsErrorAndStreamPassUnchanged(t *testing.T) {
+	own := status.Error(codes.NotFound, "no group 7")
+	stream := &fakeStream{ctx: bounded(t)}
+	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"))
+	got := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(any, grpc.ServerStream) error { return own })
+	if got != own {
+		t.Errorf("the handler's error came back as %v", got)
+	}
+	got = i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: watch}, func(_ any, s grpc.ServerStream) error {
+		if s != grpc.ServerStream(stream) {
+			t.Error("a stream without a rule is wrapped")
+		}
+		return own
+	})
+	if got != own {
+		t.Errorf("the handler's error came back as %v", got)
+	}
+}
+
+// fakeStream is a stream without a connection.
+type fakeStream struct {
+	grpc.ServerStream
+	ctx  context.Context
+	recv func() error
+}
+
+func (s *fakeStream) Context() context.Context { return s.ctx }
+func (s *fakeStream) RecvMsg(any) error        { return s.recv() }
