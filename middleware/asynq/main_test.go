@@ -14,7 +14,10 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	actAsWorker()
+	goleak.VerifyTestMain(m)
+}
 
 // patience is for what has to happen; a busy machine may need seconds.
 const patience = 20 * time.Second

@@ -25,9 +25,8 @@ const DefaultMaxWait = 2 * time.Second
 // Locks is a set of rules over an engine. It is safe for concurrent use. Make
 // one with [New].
 type Locks struct {
-	exact    map[string]*rule.Rule[*request]
-	prefixes []*rule.Rule[*request] // longest first
-	setup    setup
+	rules []*rule.Rule[*request] // longest pattern first
+	setup setup
 }
 
 // New checks every rule and does no I/O. The error joins all that is wrong: no
@@ -38,7 +37,7 @@ type Locks struct {
 //
 // That no such task type exists is not an error: types are not known at start.
 func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
-	l := &Locks{exact: make(map[string]*rule.Rule[*request])}
+	l := &Locks{}
 	var errs []error
 	if eng == nil && len(rules) == 0 {
 		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
@@ -54,24 +53,20 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 			errs = append(errs, err)
 			continue
 		}
-		l.exact[r.pattern] = compiled
-		l.prefixes = append(l.prefixes, compiled)
+		l.rules = append(l.rules, compiled)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("lockasynq: %w", err)
 	}
-	slices.SortFunc(l.prefixes, func(a, b *rule.Rule[*request]) int { return len(b.Name) - len(a.Name) })
+	slices.SortFunc(l.rules, func(a, b *rule.Rule[*request]) int { return len(b.Name) - len(a.Name) })
 	return l, nil
 }
 
 // find returns the rule for a task type, or nil. The choice is that of
-// [asynq.ServeMux]: the rule for exactly this type, or else the one with the
-// longest pattern that the type begins with.
+// [asynq.ServeMux]: the longest pattern that the type begins with, which is the
+// type itself if there is such a rule.
 func (l *Locks) find(typename string) *rule.Rule[*request] {
-	if r, ok := l.exact[typename]; ok {
-		return r
-	}
-	for _, r := range l.prefixes {
+	for _, r := range l.rules {
 		if strings.HasPrefix(typename, r.Name) {
 			return r
 		}

@@ -102,16 +102,10 @@ func TestRedeliveryOfAFinishedTaskRunsNothing(t *testing.T) {
 // its asynq lease long over.
 func (q *queue) loseCompletion(id string) {
 	q.t.Helper()
-	for _, command := range [][]string{
-		{"ZREM", "asynq:{default}:completed", id},
-		{"HSET", "asynq:{default}:t:" + id, "state", "active"},
-		{"LPUSH", "asynq:{default}:active", id},
-		{"ZADD", "asynq:{default}:lease", fmt.Sprint(time.Now().Add(-time.Minute).Unix()), id},
-	} {
-		if out, err := q.redis.CLI(command...); err != nil || strings.Contains(out, "ERR") {
-			q.t.Fatalf("%q: %s %v", command, out, err)
-		}
-	}
+	q.cli("ZREM", "asynq:{default}:completed", id)
+	q.cli("HSET", "asynq:{default}:t:"+id, "state", "active")
+	q.cli("LPUSH", "asynq:{default}:active", id)
+	q.expireLease(id)
 }
 
 func TestOnceComparesContent(t *testing.T) {
