@@ -1,0 +1,45 @@
+// Quickstart takes turns and runs once, in one process and on the in-memory
+// store. For a fleet, replace memstore.New() by redisstore.New(client).
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func main() {
+	ctx := context.Background()
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer eng.Close(ctx)
+
+	online := 0
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			err := eng.Do(ctx, "user:status:42", func(context.Context) error {
+				online++ // no mutex: the key's holder is alone
+				return nil
+			})
+			if err != nil {
+				log.Print(err)
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Println("online:", online)
+
+	for _, gateway := range []string{"west", "east"} { // both deliver message 8f2c
+		out, err := eng.Once(ctx, "msg:8f2c", func(context.Context) ([]byte, error) {
+			return []byte("processed for " + gateway), nil
+		})
+		fmt.Println(gateway, "duplicate:", out.Duplicate, string(out.Result), err)
+	}
+}
