@@ -1,0 +1,107 @@
+// Package anyredis finds a Redis for a demonstration: the one in REDIS_URL, or
+// else a private server if the program for it is installed, or else an embedded
+// one. Not for production, where the first is the only one to want.
+package anyredis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a server that answers.
+type Redis struct {
+	URL  string // may have a password in it
+	Name string // for people, without one
+	PID  int    // of a server that is ours; 0: no process of its own
+
+	close func()
+}
+
+// pingTimeout is how long a server may take that should be there already.
+const pingTimeout = 5 * time.Second
+
+// Open returns a server that answers, or says why there is none. It falls back
+// on nothing: what was chosen but does not work is an error.
+func Open(ctx context.Context) (*Redis, error) {
+	if u := os.Getenv("REDIS_URL"); u != "" {
+		return theirs(ctx, u)
+	}
+	for _, program := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(program); err == nil {
+			return private(ctx, program, path)
+		}
+	}
+	return embedded()
+}
+
+// String is the name, with the process id where there is one.
+func (r *Redis) String() string {
+	if r.PID == 0 {
+		return r.Name
+	}
+	return fmt.Sprintf("%s (pid %d)", r.Name, r.PID)
+}
+
+// Close ends the server, if it is ours.
+func (r *Redis) Close() {
+	if r.close != nil {
+		r.close()
+	}
+}
+
+// theirs is a server that somebody else runs.
+func theirs(ctx context.Context, rawURL string) (*Redis, error) {
+	opts, err := redis.ParseURL(rawURL)
+	if err != nil {
+		var inURL *url.Error
+		if errors.As(err, &inURL) {
+			err = inURL.Err // the rest of it repeats the URL, and so a password
+		}
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	client := redis.NewClient(opts)
+	defer client.Close()
+	info, err := client.Info(ctx, "server").Result()
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %s does not answer: %w", opts.Addr, err)
+	}
+	return &Redis{URL: rawURL, Name: fmt.Sprintf("the Redis %s at %s", versionIn(info), opts.Addr)}, nil
+}
+
+// versionIn reads a server's version from INFO's answer. A Valkey passes itself
+// off as the Redis that it is like.
+func versionIn(info string) string {
+	return cmp.Or(field(info, "valkey_version"), field(info, "redis_version"), "(unknown)")
+}
+
+// field reads a line of INFO's answer; "" if it has no such line.
+func field(info, name string) string {
+	found := regexp.MustCompile(`(?m)^` + name + `:(.*?)\r?$`).FindStringSubmatch(info)
+	if found == nil {
+		return ""
+	}
+	return found[1]
+}
+
+// freePort is one that nobody listens on right now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}

@@ -1,0 +1,126 @@
+package anyredis
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) (*Redis, *redis.Client) {
+	t.Helper()
+	t.Setenv("REDIS_URL", "")
+	r, err := Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	opts, err := redis.ParseURL(r.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { _ = client.Close() })
+	return r, client
+}
+
+func TestPrivate(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	r, client := open(t)
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Name, "a private ") || r.PID == 0 {
+		t.Errorf("%+v", r)
+	}
+	r.Close()
+	if err := client.Ping(t.Context()).Err(); err == nil {
+		t.Error("it is still there")
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// The embedded Redis has a clock: what expires in Redis expires there.
+func TestEmbedded(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	r, client := open(t)
+	if !strings.Contains(r.Name, "embedded") || r.PID != 0 || r.String() != r.Name {
+		t.Errorf("%+v", r)
+	}
+	if err := client.Set(t.Context(), "lock:a", "me", 50*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); client.Exists(t.Context(), "lock:a").Val() == 1; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the key does not expire")
+		}
+	}
+	before, err := client.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := client.Time(t.Context()).Val(); !after.After(before) {
+		t.Errorf("the time stands still: %v, %v", before, after)
+	}
+}
+
+func TestTheirs(t *testing.T) {
+	_, client := open(t)
+	if err := client.ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("REDIS_URL", "redis://:secret@"+client.Options().Addr+"/2")
+	r, err := Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if !strings.Contains(r.Name, client.Options().Addr) || strings.Contains(r.String(), "secret") {
+		t.Errorf("named %q", r)
+	}
+	t.Setenv("REDIS_URL", "redis://:wrong@"+client.Options().Addr)
+	if _, err := Open(t.Context()); err == nil || strings.Contains(err.Error(), "wrong@") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A redis-server that is there and does not work is said to be, at once.
+func TestBrokenServer(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\necho cannot find my library >&2\nexit 127\n"
+	if err := os.WriteFile(filepath.Join(bin, "redis-server"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("REDIS_URL", "")
+	_, err := Open(t.Context())
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"redis-server does not start", "REDIS_URL", "exit status 127", "cannot find my library"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not contain %q", err, want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nprocess_id:5\r\n":                  "7.0.15",
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n": "8.1.0",
+		"# Clients\nconnected_clients:1\n":                                      "(unknown)",
+	} {
+		if got := versionIn(info); got != want {
+			t.Errorf("%q: %q, want %q", info, got, want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Package delivery is what gateways and services agree on about messages.
+package delivery
+
+import (
+	"encoding/json"
+
+	"github.com/hibiken/asynq"
+)
+
+// Type is the asynq task type of a delivery.
+const Type = "message:deliver"
+
+// Message is the payload. Every gateway that a message reaches makes a delivery
+// of it: the deliveries have task ids of their own, the message has one id.
+type Message struct {
+	ID   string `json:"message_id"`
+	To   string `json:"to"`
+	Text string `json:"text"`
+}
+
+// NewTask makes a delivery of m.
+func NewTask(m Message) (*asynq.Task, error) {
+	payload, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return asynq.NewTask(Type, payload), nil
+}
+
+// Decode reads the payload of a delivery.
+func Decode(task *asynq.Task) (m Message, err error) {
+	err = json.Unmarshal(task.Payload(), &m)
+	return m, err
+}

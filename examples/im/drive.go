@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/examples/im/anyredis"
+	"github.com/keyturn/keyturn/examples/im/fleet"
+	"github.com/keyturn/keyturn/examples/im/load"
+	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/examples/im/report"
+)
+
+const (
+	services = 2
+	gateways = 2
+)
+
+// guarded is what the second fleet is. A test takes it back, to see that the
+// figures would tell.
+var guarded = true
+
+// drive plays the load against a fleet without locks, then against one with.
+func drive(ctx context.Context, p *report.Progress) (result report.Result, err error) {
+	begin := time.Now()
+	redis, err := anyredis.Open(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer redis.Close()
+	result.Redis = redis.Name
+	p.Say("An IM service of %d gateways and %d services, on %s", gateways, services, redis)
+
+	cfg := node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10]}
+	p.Say("without keyturn")
+	if result.Unguarded, result.UnguardedTook, err = play(ctx, cfg, p); err != nil {
+		return result, fmt.Errorf("without keyturn: %w", err)
+	}
+	// Another name: what the first fleet left in Redis is not the second's.
+	cfg = node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: guarded}
+	p.Say("with keyturn")
+	if result.Guarded, result.GuardedTook, err = play(ctx, cfg, p); err != nil {
+		return result, fmt.Errorf("with keyturn: %w", err)
+	}
+	p.Say("")
+	result.Seconds = time.Since(begin).Seconds()
+	return result, nil
+}
+
+// play starts a fleet, puts it under load and ends it. Whatever happens, its
+// processes and its data are gone afterwards.
+func play(ctx context.Context, cfg node.Config, p *report.Progress) (sum load.Figures, took time.Duration, err error) {
+	onlooker := cfg
+	onlooker.Guarded = false // it takes no locks
+	here, err := node.Open(onlooker)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer here.Close()
+
+	// A process that ends unasked ends the load with it.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f := fleet.New(cancel)
+	defer func() {
+		if end := endFleet(ctx, f, here); err == nil { // else the first error tells more
+			err = end
+		}
+	}()
+	addrs, err := launch(ctx, f, cfg, p)
+	if err != nil {
+		return sum, 0, err
+	}
+	begin := time.Now()
+	sum, err = load.Run(ctx, load.Target{
+		Gateways: addrs,
+		DB:       here.DB,
+		Tasks:    asynq.NewInspectorFromRedisClient(here.Redis),
+		Queue:    cfg.Queue(),
+	}, p)
+	if err != nil {
+		err = explain(ctx, err)
+	}
+	return sum, time.Since(begin), err
+}
+
+// explain prefers the cause of a failure to its first sign: a process's end to
+// the connection that broke with it, although that is noticed sooner.
+func explain(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(200 * time.Millisecond):
+		return err
+	}
+}
+
+// launch starts the services, then the gateways in front of them, and returns
+// where the gateways listen.
+func launch(ctx context.Context, f *fleet.Fleet, cfg node.Config, p *report.Progress) (addrs []string, err error) {
+	env, err := environ(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var pids []string
+	start := func(role string, n int, args ...string) (addrs []string, err error) {
+		for i := range n {
+			name := fmt.Sprintf("%s %d", role, i+1)
+			addr, pid, err := f.Start(ctx, name, env, append([]string{role}, args...)...)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, fmt.Sprintf("%s pid %d", name, pid))
+			addrs = append(addrs, addr)
+		}
+		return addrs, nil
+	}
+	replicas, err := start("service", services)
+	if err != nil {
+		return nil, err
+	}
+	if addrs, err = start("gateway", gateways, replicas...); err != nil {
+		return nil, err
+	}
+	p.Say("  %s", strings.Join(pids, ", "))
+	return addrs, nil
+}
+
+// endFleet ends the processes, then deletes what they left in Redis: also after
+// Ctrl-C, so not on the run's own context, but not for long either.
+func endFleet(ctx context.Context, f *fleet.Fleet, here *node.Node) error {
+	if err := f.Stop(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return here.Clean(ctx)
+}

@@ -1,0 +1,71 @@
+// Package gateway is where clients come in: HTTP with Echo, calling the service
+// replicas over gRPC and handing messages to their queue.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/labstack/echo/v4"
+
+	"github.com/keyturn/keyturn/examples/im/impb"
+	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/middleware/echo"
+)
+
+// newEcho is where the status route gets its lock: whichever gateway they come
+// to, updates of one user take turns.
+//
+// The other routes' turns are the services' business.
+func newEcho(n *node.Node, h *handlers) *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.Use(answers)
+
+	if n.Locks == nil {
+		e.PUT("/users/:id/status", h.setStatus)
+	} else {
+		locks := lockecho.New(n.Locks)
+		e.PUT("/users/:id/status", h.setStatus, locks.Serialize("user:status:{path.id}"))
+	}
+	e.PUT("/groups/:id/members/:user", h.join)
+	e.DELETE("/groups/:id/members/:user", h.leave)
+	e.POST("/messages", h.deliver)
+	return e
+}
+
+// Serve runs a gateway in front of the services at these addresses until ctx
+// ends. It tells ready where it listens.
+func Serve(ctx context.Context, n *node.Node, services []string, ready func(addr string)) error {
+	conn, err := dial(services)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	e := newEcho(n, &handlers{
+		users:  impb.NewUsersClient(conn),
+		groups: impb.NewGroupsClient(conn),
+		tasks:  asynq.NewClientFromRedisClient(n.Redis),
+		queue:  n.Queue(),
+	})
+	if e.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	ready(e.Listener.Addr().String())
+
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		stopped <- e.Shutdown(ctx)
+	})
+	if err := e.Start(""); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return err
+	}
+	return <-stopped
+}

@@ -1,0 +1,128 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// patience bounds the repeating of a refused request. A service that keeps
+	// everybody waiting that long is broken.
+	patience = 10 * time.Second
+	// requestTimeout bounds one attempt.
+	requestTimeout = 10 * time.Second
+)
+
+// client sends requests through any gateway.
+type client struct {
+	gateways []string
+	http     *http.Client
+	progress Progress
+	done     atomic.Int64
+}
+
+func newClient(gateways []string, p Progress) *client {
+	return &client{
+		gateways: gateways,
+		http: &http.Client{
+			Timeout:   requestTimeout,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 128}, // else most would be closed and opened again
+		},
+		progress: p,
+	}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// do has a gateway do something. What is refused for now, it asks for again:
+// that is a client's part of the bargain.
+func (c *client) do(ctx context.Context, gateway int, method, path string, body any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); ; {
+		again, err := c.try(ctx, gateway, method, path, content)
+		if err == nil {
+			c.done.Add(1)
+			c.progress.Answered()
+			return nil
+		}
+		if again == 0 || time.Now().Add(again).After(end) {
+			return err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// try sends a request once. With an error it says after what time to try again;
+// 0: not at all.
+func (c *client) try(ctx context.Context, gateway int, method, path string, content []byte) (again time.Duration, err error) {
+	url := "http://" + c.gateways[gateway%len(c.gateways)] + path
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(content))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return 0, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body) // all of it, or the connection can't be used again
+	switch {
+	case err != nil:
+		return 0, err
+	case resp.StatusCode < 300:
+		return 0, nil
+	}
+	err = fmt.Errorf("%s %s: %s: %.200s", method, path, resp.Status, bytes.TrimSpace(answer))
+	switch resp.StatusCode {
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return retryAfter(resp.Header), err
+	}
+	return 0, err
+}
+
+// retryAfter is what the service asks for, and somewhat more by chance, so that
+// those who were refused together don't come back together.
+func retryAfter(h http.Header) time.Duration {
+	wait := 100 * time.Millisecond
+	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err == nil && seconds > 0 {
+		wait = time.Duration(seconds) * time.Second
+	}
+	return wait + rand.N(wait/2)
+}
+
+// together runs fn(0) to fn(n-1) at the same time. The first error ends the
+// context of the others, and is returned.
+func together(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if err := fn(ctx, i); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,73 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/keyturn/keyturn/examples/im/service"
+)
+
+// Small groups that more want to be in than have room. Round after round new
+// people push in, each of them through two gateways at once (a double click, a
+// retry after a timeout), while people of the round before leave.
+const (
+	groups        = 4
+	rounds        = 8
+	newcomers     = 8 // per round: more than there are seats
+	groupRequests = groups * rounds * newcomers * 3
+)
+
+func playGroups(ctx context.Context, c *client, to Target, sum *Figures) error {
+	violations := make([]int, groups)
+	err := together(ctx, groups, func(ctx context.Context, g int) error {
+		for round := range rounds {
+			n, err := playRound(ctx, c, to, fmt.Sprintf("group-%d", g), round)
+			if err != nil {
+				return err
+			}
+			violations[g] += n
+		}
+		return nil
+	})
+	for _, n := range violations {
+		sum.GroupViolations += n
+	}
+	return err
+}
+
+// playRound returns the violations that a round ends with. There are fewer
+// members than seats when it begins, and nobody of the round before is left
+// when it ends.
+func playRound(ctx context.Context, c *client, to Target, group string, round int) (violations int, err error) {
+	const leaving = newcomers / 2
+	member := func(round, i int) string { return fmt.Sprintf("/groups/%s/members/user-%d-%d", group, round, i) }
+
+	err = together(ctx, 2*newcomers+leaving, func(ctx context.Context, i int) error {
+		if i < 2*newcomers {
+			return c.do(ctx, i, http.MethodPut, member(round, i/2), nil)
+		}
+		return c.do(ctx, i, http.MethodDelete, member(round-1, i-2*newcomers), nil)
+	})
+	if err != nil {
+		return 0, err
+	}
+	members, err := to.DB.Members(ctx, group)
+	if err != nil {
+		return 0, err
+	}
+	// The other half leaves among itself, which makes room for the next round.
+	err = together(ctx, newcomers-leaving, func(ctx context.Context, i int) error {
+		return c.do(ctx, i, http.MethodDelete, member(round, leaving+i), nil)
+	})
+	return violationsIn(members), err
+}
+
+// violationsIn counts who is too many and who is in twice; a member who is both
+// counts as the latter.
+func violationsIn(members []string) int {
+	slices.Sort(members)
+	distinct := slices.Compact(slices.Clone(members))
+	return len(members) - len(distinct) + max(0, len(distinct)-service.Capacity)
+}

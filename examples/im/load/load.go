@@ -1,0 +1,77 @@
+// Package load is the clients of the IM service, and the count of what went
+// wrong for them.
+package load
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/examples/im/db"
+)
+
+// Figures is what went wrong.
+type Figures struct {
+	// StatusLostUpdates counts updates that were acknowledged and of which no
+	// trace is left, as another one began before they were written.
+	StatusLostUpdates int `json:"status_lost_updates"`
+	// GroupViolations counts members over a group's capacity, and members who
+	// are in it twice.
+	GroupViolations int `json:"group_violations"`
+	// MessagesProcessedTwice counts messages, not their surplus copies.
+	MessagesProcessedTwice int `json:"messages_processed_twice"`
+	// MessagesLost counts messages that were acknowledged and never processed.
+	MessagesLost int `json:"messages_lost"`
+	// Requests counts what was asked for and done. A request that was refused
+	// and repeated is one.
+	Requests int `json:"requests"`
+}
+
+// Clean reports whether nothing went wrong.
+func (f Figures) Clean() bool {
+	f.Requests = 0
+	return f == Figures{}
+}
+
+// Progress is told how far a load is. Answered is called from many goroutines.
+type Progress interface {
+	Begin(scenario string, requests int)
+	Answered()
+	End()
+}
+
+// Target is the service under load.
+type Target struct {
+	Gateways []string // host:port
+	// What came of it is looked up behind the service's back.
+	DB    *db.DB
+	Tasks *asynq.Inspector
+	Queue string
+}
+
+// Run plays the three scenarios, one after the other. The load is the same in
+// every run. An error means that the figures are worth nothing: a request that
+// failed, or that was refused for too long.
+func Run(ctx context.Context, to Target, p Progress) (Figures, error) {
+	var sum Figures
+	c := newClient(to.Gateways, p)
+	defer c.close()
+	for _, scenario := range []struct {
+		name     string
+		requests int
+		play     func(context.Context, *client, Target, *Figures) error
+	}{
+		{"status updates", StatusUpdates, playStatus},
+		{"group joins and leaves", groupRequests, playGroups},
+		{"messages", 2 * Messages, playMessages},
+	} {
+		p.Begin(scenario.name, scenario.requests)
+		if err := scenario.play(ctx, c, to, &sum); err != nil {
+			return sum, fmt.Errorf("%s: %w", scenario.name, err)
+		}
+		p.End()
+	}
+	sum.Requests = int(c.done.Load())
+	return sum, nil
+}

@@ -1,0 +1,46 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// A few users whom everybody watches, with a phone, a laptop and so on, that
+// reach the service through different gateways and all keep saying something.
+const (
+	hotUsers = 4
+	devices  = 6  // of each user
+	updates  = 15 // of each device
+
+	// StatusUpdates is how many there are in all.
+	StatusUpdates = hotUsers * devices * updates
+)
+
+func playStatus(ctx context.Context, c *client, to Target, sum *Figures) error {
+	err := together(ctx, hotUsers*devices, func(ctx context.Context, i int) error {
+		device := fmt.Sprintf("device-%d", i/hotUsers)
+		path := "/users/" + hotUser(i%hotUsers) + "/status"
+		for n := range updates {
+			// One after the other, and never twice: what is lost was overwritten.
+			body := map[string]string{"device": device, "status": fmt.Sprintf("typing %d", n)}
+			if err := c.do(ctx, i/hotUsers, http.MethodPut, path, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range hotUsers {
+		user, err := to.DB.User(ctx, hotUser(i))
+		if err != nil {
+			return err
+		}
+		sum.StatusLostUpdates += max(0, devices*updates-int(user.Revision))
+	}
+	return nil
+}
+
+func hotUser(i int) string { return fmt.Sprintf("hot-%d", i) }

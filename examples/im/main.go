@@ -1,0 +1,96 @@
+// Im shows what keyturn is for: it runs a small IM service, two gateways and
+// two replicas in processes of their own, and puts it under load, first without
+// locks and then with them.
+//
+//	go run ./examples/im          # a table
+//	go run ./examples/im -json    # one object
+//
+// It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in
+// which it leaves nothing behind; without one it runs a redis-server of its own,
+// or, where that is not installed, an embedded one. The exit code is 1 when
+// anything went wrong although the locks were there.
+//
+// To read it, begin with service/ and gateway/: the handlers, and one line next
+// to them for each lock. The rest is there to run and to count.
+//
+//	service/   a replica: gRPC methods and an asynq worker
+//	gateway/   a gateway: Echo routes
+//	delivery/  what the two agree on about messages
+//	db/        the database behind the replicas, which protects nothing
+//	node/      a process's connection to Redis, and its lock engine
+//	load/      the clients, and the count of what went wrong
+//	fleet/     starting and ending the processes
+//	anyredis/  finding a Redis
+//	report/    the table and the JSON
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/keyturn/keyturn/examples/im/fleet"
+	"github.com/keyturn/keyturn/examples/im/report"
+)
+
+func main() {
+	if run := role(os.Args[1:]); run != nil {
+		os.Exit(fleet.Child(run))
+	}
+	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(flag.CommandLine.Output(), "unexpected argument: %s\n", flag.Arg(0))
+		flag.Usage()
+		os.Exit(2)
+	}
+	ok, err := demonstrate(*asJSON)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "im:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+var errInterrupted = errors.New("interrupted; every process has been ended")
+
+// demonstrate runs and reports. ok says that nothing went wrong with the locks
+// in place.
+func demonstrate(asJSON bool) (ok bool, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first Ctrl-C ends it in order. Who presses again means at once.
+	context.AfterFunc(ctx, stop)
+
+	var out io.Writer = os.Stderr
+	terminal := isTerminal(os.Stderr)
+	if asJSON && !terminal {
+		out = io.Discard
+	}
+	progress := report.NewProgress(out, terminal)
+	result, err := drive(ctx, progress)
+	progress.Stop()
+	if ctx.Err() != nil {
+		return false, errInterrupted
+	}
+	if err != nil {
+		return false, err
+	}
+	write := result.WriteTable
+	if asJSON {
+		write = result.WriteJSON
+	}
+	return result.Guarded.Clean(), write(os.Stdout)
+}
+
+// isTerminal takes other devices for terminals too; no harm comes of that.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

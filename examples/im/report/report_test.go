@@ -1,0 +1,141 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/examples/im/load"
+)
+
+var result = Result{
+	Redis:         "a Redis",
+	Seconds:       3.5,
+	Unguarded:     load.Figures{StatusLostUpdates: 251, GroupViolations: 163, MessagesProcessedTwice: 120, Requests: 1368},
+	Guarded:       load.Figures{Requests: 1368},
+	UnguardedTook: 800 * time.Millisecond,
+	GuardedTook:   1900 * time.Millisecond,
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	if err := result.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(out.String(), "\n\n")
+	want := `                                      without keyturn      with keyturn
+status updates lost        of 360                 251                 0
+members too many or twice                         163                 0
+messages processed twice   of 120                 120                 0
+messages lost              of 120                   0                 0
+requests                                         1368              1368
+seconds                                           0.8               1.9`
+	if table != want {
+		t.Errorf("got\n%s\nwant\n%s", table, want)
+	}
+}
+
+// The lines that the table names are those in the code.
+func TestTableTellsTheTruth(t *testing.T) {
+	named := regexp.MustCompile(`(?m)^  (\S+\.go) +(.+)$`).FindAllStringSubmatch(result.verdict(), -1)
+	if len(named) != 3 {
+		t.Fatalf("%d lines named", len(named))
+	}
+	for _, line := range named {
+		source, err := os.ReadFile("../" + line[1])
+		if err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(string(source), line[2]) {
+			t.Errorf("%s does not contain %s", line[1], line[2])
+		}
+	}
+}
+
+func TestTableOfAFailure(t *testing.T) {
+	for _, figures := range []load.Figures{
+		{StatusLostUpdates: 1}, {GroupViolations: 1}, {MessagesProcessedTwice: 1}, {MessagesLost: 1},
+	} {
+		bad := result
+		bad.Guarded = figures
+		var out bytes.Buffer
+		if err := bad.WriteTable(&out); err != nil || !strings.Contains(out.String(), "That is a bug") {
+			t.Errorf("%+v: %q, %v", figures, out.String(), err)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := result.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"redis":"a Redis","seconds":3.5,` +
+		`"unguarded":{"status_lost_updates":251,"group_violations":163,"messages_processed_twice":120,"messages_lost":0,"requests":1368},` +
+		`"guarded":{"status_lost_updates":0,"group_violations":0,"messages_processed_twice":0,"messages_lost":0,"requests":1368}}` + "\n"
+	if out.String() != want {
+		t.Errorf("got  %swant %s", out.String(), want)
+	}
+}
+
+type full struct{}
+
+var errFull = errors.New("disk full")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriteErrors(t *testing.T) {
+	if err := result.WriteTable(full{}); !errors.Is(err, errFull) {
+		t.Errorf("table: %v", err)
+	}
+	if err := result.WriteJSON(full{}); !errors.Is(err, errFull) {
+		t.Errorf("JSON: %v", err)
+	}
+}
+
+func play(out *bytes.Buffer, terminal bool) {
+	p := NewProgress(out, terminal)
+	p.Say("on %s", "a Redis")
+	p.Begin("messages", 4)
+	for range 4 {
+		time.Sleep(500 * time.Millisecond)
+		p.Answered()
+	}
+	p.End()
+	p.Begin("another", 4)
+	p.Stop()
+}
+
+func TestProgressInAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		play(&out, false)
+		if want := "on a Redis\n  messages                     4 requests    2.0 s\n"; out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	})
+}
+
+// What a terminal shows in the end is what a file has; before, the bar grows.
+func TestProgressOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		play(&out, true)
+		var shown []string
+		for line := range strings.SplitSeq(out.String(), "\n") {
+			frames := strings.Split(line, clearLine)
+			shown = append(shown, frames[len(frames)-1])
+		}
+		if got, want := strings.Join(shown, "\n"), "on a Redis\n  messages                     4 requests    2.0 s\n"; got != want {
+			t.Errorf("shows %q, want %q", got, want)
+		}
+		if half := strings.Repeat("█", barWidth/2) + strings.Repeat("·", barWidth/2); !strings.Contains(out.String(), half) {
+			t.Errorf("no half-way bar in %q", out.String())
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/examples/im/report"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// decode checks that out is one object with exactly the promised fields.
+func decode(t *testing.T, out []byte) (result report.Result) {
+	t.Helper()
+	var object map[string]json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	if err := decoder.Decode(&object); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	if decoder.More() {
+		t.Fatalf("more than one object: %q", out)
+	}
+	expectNames(t, object, "redis", "seconds", "unguarded", "guarded")
+	for _, half := range []string{"unguarded", "guarded"} {
+		var figures map[string]json.RawMessage
+		if err := json.Unmarshal(object[half], &figures); err != nil {
+			t.Fatal(err)
+		}
+		expectNames(t, figures, "status_lost_updates", "group_violations", "messages_processed_twice", "messages_lost", "requests")
+	}
+	if err := json.Unmarshal(out, &result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func expectNames(t *testing.T, object map[string]json.RawMessage, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(object)); !slices.Equal(got, want) {
+		t.Fatalf("fields %q, want %q", got, want)
+	}
+}
+
+// Whatever Redis there is: without keyturn each scenario goes wrong, with it
+// none does.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		env  string
+		want string // in the name of the Redis
+	}{
+		{"redis-server", "", "private"},
+		{"embedded", "PATH=" + t.TempDir(), "embedded"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := command(t, []string{test.env}, "-json")
+			if code := p.run(t); code != 0 {
+				t.Fatalf("exit code %d\n%s", code, p.stderr.String())
+			}
+			result := decode(t, p.stdout.Bytes())
+			if !strings.Contains(result.Redis, test.want) {
+				t.Errorf("redis %q, want %q in it", result.Redis, test.want)
+			}
+			if !result.Guarded.Clean() {
+				t.Errorf("with keyturn: %+v", result.Guarded)
+			}
+			u := result.Unguarded
+			if u.StatusLostUpdates == 0 || u.GroupViolations == 0 || u.MessagesProcessedTwice == 0 {
+				t.Errorf("without keyturn nothing goes wrong: %+v", u)
+			}
+			if u.Requests == 0 || u.Requests != result.Guarded.Requests {
+				t.Errorf("%d requests without keyturn, %d with it", u.Requests, result.Guarded.Requests)
+			}
+			if result.Seconds <= 0 {
+				t.Errorf("%v seconds", result.Seconds)
+			}
+			if p.stderr.Len() > 0 {
+				t.Errorf("-json says something on stderr: %s", p.stderr.String())
+			}
+		})
+	}
+}
+
+// The figures tell, and the exit code with them: a run whose second half has no
+// locks either is a failure.
+func TestExitCodeWithoutLocks(t *testing.T) {
+	t.Parallel()
+	p := command(t, []string{noLocks}, "-json")
+	if code := p.run(t); code != 1 {
+		t.Errorf("exit code %d\n%s", code, p.stderr.String())
+	}
+	if g := decode(t, p.stdout.Bytes()).Guarded; g.StatusLostUpdates == 0 || g.GroupViolations == 0 || g.MessagesProcessedTwice == 0 {
+		t.Errorf("nothing went wrong: %+v", g)
+	}
+}
+
+// In somebody else's Redis nothing is touched, and nothing stays.
+func TestRedisURL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	if err := client.Set(t.Context(), "lock:im", "theirs", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.SAdd(t.Context(), "asynq:queues", "default").Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := command(t, []string{"REDIS_URL=redis://" + server.Addr()})
+	if code := p.run(t); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, p.stderr.String())
+	}
+	if said := p.stderr.String(); !strings.Contains(said, server.Addr()) {
+		t.Errorf("said %q, want the server's address in it", said)
+	}
+	if table := p.stdout.String(); !strings.Contains(table, "without keyturn") {
+		t.Errorf("printed %q, want a table", table)
+	}
+	keys, err := client.Keys(t.Context(), "*").Result()
+	slices.Sort(keys)
+	if err != nil || !slices.Equal(keys, []string{"asynq:queues", "lock:im"}) {
+		t.Errorf("keys %q, %v", keys, err)
+	}
+	queues, err := client.SMembers(t.Context(), "asynq:queues").Result()
+	if err != nil || !slices.Equal(queues, []string{"default"}) {
+		t.Errorf("queues %q, %v", queues, err)
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, env string
+		args      []string
+		code      int
+		want      string // on stderr
+	}{
+		{"no answer", "REDIS_URL=redis://user:secret@127.0.0.1:1", nil, 1, "127.0.0.1:1 does not answer"},
+		{"no URL", "REDIS_URL=redis://user:secret@%zz", nil, 1, "REDIS_URL"},
+		{"no such argument", "", []string{"fast"}, 2, "fast"},
+		{"no such flag", "", []string{"-fast"}, 2, "-fast"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := command(t, []string{test.env}, test.args...)
+			if code := p.run(t); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			said := p.stderr.String()
+			if !strings.Contains(said, test.want) || strings.Contains(said, "secret") {
+				t.Errorf("said %q, want %q in it and no password", said, test.want)
+			}
+			if p.stdout.Len() > 0 {
+				t.Errorf("printed %q", p.stdout.String())
+			}
+		})
+	}
+}

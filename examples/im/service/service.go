@@ -1,0 +1,57 @@
+// Package service is a replica of the IM service: user status and group
+// membership over gRPC, messages from an asynq queue.
+package service
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/examples/im/impb"
+	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/middleware/grpc"
+)
+
+// newServer is where the groups' methods get their lock: the two have one key,
+// so that a group's joins and leaves take turns, on whatever replica they are.
+//
+// Users.SetStatus takes turns too, but before it gets here: at the gateways.
+func newServer(n *node.Node) (*grpc.Server, error) {
+	var opts []grpc.ServerOption
+	if n.Locks != nil {
+		locks, err := lockgrpc.New(n.Locks,
+			lockgrpc.Serialize(impb.Groups_Join_FullMethodName, "group:{group_id}"),
+			lockgrpc.Serialize(impb.Groups_Leave_FullMethodName, "group:{group_id}"),
+		)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, grpc.ChainUnaryInterceptor(locks.Unary()))
+	}
+	server := grpc.NewServer(opts...)
+	impb.RegisterUsersServer(server, &users{db: n.DB})
+	impb.RegisterGroupsServer(server, &groups{db: n.DB})
+	return server, nil
+}
+
+// Serve runs a replica until ctx ends. It tells ready where it listens.
+func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
+	server, err := newServer(n)
+	if err != nil {
+		return err
+	}
+	worker, err := startWorker(n)
+	if err != nil {
+		return err
+	}
+	defer worker.Shutdown()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	ready(listener.Addr().String())
+	stop := context.AfterFunc(ctx, server.GracefulStop)
+	defer stop()
+	return server.Serve(listener)
+}
