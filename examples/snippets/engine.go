@@ -1,0 +1,25 @@
+// Package snippets is the code in README.md, where it compiles and is tested.
+// What stands between "// snippet" and "// end snippet" is in README.md byte for
+// byte; scripts/check-readme sees to that.
+package snippets
+
+import (
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// snippet
+
+// newEngine makes the locks that all processes on this Redis share. Close it
+// when the handlers are done.
+func newEngine(client redis.UniversalClient) (*core.Engine, error) {
+	store, err := redisstore.New(client)
+	if err != nil {
+		return nil, err
+	}
+	return core.New(store)
+}
+
+// end snippet

@@ -1,0 +1,118 @@
+package snippets
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/hibiken/asynq"
+	"github.com/labstack/echo/v4"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/examples/im/impb"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+func engine(t *testing.T) *core.Engine {
+	t.Helper()
+	eng, err := newEngine(redistest.Start(t).Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	return eng
+}
+
+// expectLease reports a handler that runs without its lock.
+func expectLease(t *testing.T, ctx context.Context, key string) {
+	t.Helper()
+	if lease, ok := core.LeaseFrom(ctx); !ok || lease.Key() != key {
+		t.Errorf("%q is not held", key)
+	}
+}
+
+type groups struct {
+	impb.UnimplementedGroupsServer
+	t *testing.T
+}
+
+func (g groups) Join(ctx context.Context, _ *impb.JoinRequest) (*impb.JoinResponse, error) {
+	expectLease(g.t, ctx, "group:7")
+	return &impb.JoinResponse{}, nil
+}
+
+func TestGRPC(t *testing.T) {
+	server, err := newServer(engine(t), groups{t: t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(listener)
+	defer server.Stop()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := impb.NewGroupsClient(conn).Join(t.Context(), &impb.JoinRequest{GroupId: "7"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEcho(t *testing.T) {
+	e := echo.New()
+	paid := 0
+	routes(e, engine(t), func(c echo.Context) error {
+		expectLease(t, c.Request().Context(), "user:status:42")
+		return c.NoContent(http.StatusNoContent)
+	}, func(c echo.Context) error {
+		paid++
+		return c.NoContent(http.StatusCreated)
+	})
+	send := func(method, path string, want int) {
+		req := httptest.NewRequest(method, path, nil)
+		req.Header.Set("X-Account", "me")
+		req.Header.Set("Idempotency-Key", "1")
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, req)
+		if rec.Code != want {
+			t.Errorf("%s %s: %d %s", method, path, rec.Code, rec.Body)
+		}
+	}
+	send(http.MethodPut, "/users/42/status", http.StatusNoContent)
+	send(http.MethodPost, "/payments", http.StatusCreated)
+	send(http.MethodPost, "/payments", http.StatusCreated)
+	if paid != 1 {
+		t.Errorf("paid %d times", paid)
+	}
+}
+
+func TestAsynq(t *testing.T) {
+	delivered := 0
+	mux, err := newMux(engine(t), func(ctx context.Context, _ *asynq.Task) error {
+		delivered++
+		expectLease(t, ctx, "message:8f2c")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := mux.ProcessTask(t.Context(), asynq.NewTask("message:deliver", []byte(`{"message_id":"8f2c"}`))); err != nil {
+			t.Error(err)
+		}
+	}
+	if delivered != 1 {
+		t.Errorf("delivered %d times", delivered)
+	}
+	if config.IsFailure == nil || config.RetryDelayFunc == nil {
+		t.Error("asynq would count rescheduled tasks as failed")
+	}
+}
