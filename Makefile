@@ -19,13 +19,14 @@ test: packages ## Run every module's tests with the race detector
 	@scripts/each-module go test -race ./...
 
 .PHONY: lint
-lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports
+lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, README
 	@list=$$($(BIN)/gofumpt -l .); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
 	@scripts/proto $(BIN) -check
 	@scripts/check-imports
 	@scripts/each-module go mod tidy -diff
 	@scripts/each-module go vet ./...
 	@scripts/each-module $(BIN)/staticcheck ./...
+	@scripts/check-readme
 
 .PHONY: bench
 bench: packages ## Run every benchmark (BENCHTIME=1s)
