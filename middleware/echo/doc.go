@@ -30,9 +30,10 @@
 //
 // The context of c.Request() is the lease's: core.LeaseFrom finds the lease and
 // its fencing token there, and it ends when the lease is lost. The lock is held
-// until the handler returns, also when the client hangs up before. Middleware
-// that lets a request go while its handler still runs, such as Echo's Timeout,
-// has to stand outside of this one; ContextTimeout may stand on either side.
+// until the handler returns, also when the client hangs up before. Echo's
+// ContextTimeout may stand on either side of this middleware. Its deprecated
+// Timeout lets a request go while the handler still runs, and inside of this
+// middleware the lock would go with it.
 //
 // The response is kept back, up to 64 KiB, until the lock is released: then it
 // is known that the lease was good to the end. If it was not, the client gets

@@ -85,19 +85,19 @@ func ProblemOf(err error) Problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		return problem(http.StatusServiceUnavailable, ReasonDeadlineExceeded, "The request's time was over while it waited for its turn.", 0)
 	case errors.Is(err, core.ErrTooManyWaiters):
-		return problem(http.StatusTooManyRequests, ReasonTooManyWaiters, "Too many requests wait for their turn.", retry)
+		return problem(http.StatusTooManyRequests, ReasonTooManyWaiters, "Too many requests are waiting.", retry)
 	case errors.Is(err, core.ErrWaitTimeout):
-		return problem(http.StatusConflict, ReasonWaitTimeout, "Another request still has its turn.", retry)
+		return problem(http.StatusConflict, ReasonWaitTimeout, "Another request is in progress and did not end in time.", retry)
 	case errors.Is(err, core.ErrHeld):
-		return problem(http.StatusConflict, ReasonLockHeld, "Another request has its turn.", retry)
+		return problem(http.StatusConflict, ReasonLockHeld, "Another request is in progress.", retry)
 	case errors.Is(err, core.ErrLeaseLost):
 		// No Retry-After: the handler ran. Whether a repeat does harm is for the
 		// caller to know.
-		return problem(http.StatusConflict, ReasonLeaseLost, "The request lost its lock while it ran.", 0)
+		return problem(http.StatusConflict, ReasonLeaseLost, "The request lost its lock while it was running.", 0)
 	case errors.Is(err, core.ErrFingerprintMismatch):
-		return problem(http.StatusUnprocessableEntity, ReasonFingerprintMismatch, "This was sent before with other content.", 0)
+		return problem(http.StatusUnprocessableEntity, ReasonFingerprintMismatch, "The same id was sent before with other content.", 0)
 	case errors.Is(err, errNoResponse):
-		return problem(http.StatusConflict, ReasonResponseNotStored, "This was processed before. Its response was not stored, so it can't be given again.", 0)
+		return problem(http.StatusConflict, ReasonResponseNotStored, "This was processed before, and its response was not stored: it can't be given again.", 0)
 	case errors.Is(err, core.ErrOutcomeUnknown): // what left it unknown may be an outage
 		return problem(http.StatusServiceUnavailable, ReasonOutcomeUnknown, "The request may not be on record.", retry)
 	case errors.Is(err, core.ErrUnavailable):

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // ReplayedHeader is set to "true" on a response that comes from the record of
@@ -45,13 +46,15 @@ func decode(rec []byte) (status int, header http.Header, body []byte, err error)
 	return res.StatusCode, res.Header, body, err
 }
 
-// pick returns the headers of these names. One that was set to nothing, as
-// net/http's way to suppress it, is left out.
+// pick returns the headers of these names. Values that no client can read are
+// left out, as net/http would not read them back from the record either.
 func pick(header http.Header, names []string) http.Header {
 	picked := make(http.Header, len(names))
 	for _, name := range names {
-		if values := header[name]; len(values) > 0 {
-			picked[name] = values
+		for _, value := range header[name] {
+			if !strings.ContainsFunc(value, unicode.IsControl) {
+				picked[name] = append(picked[name], value)
+			}
 		}
 	}
 	return picked

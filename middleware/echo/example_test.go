@@ -1,0 +1,176 @@
+package lockecho_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// The lock is one line next to the handler.
+func Example() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockecho.New(eng)
+
+	views := 0 // read, changed and written without any lock of its own
+	setStatus := func(c echo.Context) error {
+		views++
+		return c.String(http.StatusOK, fmt.Sprintf("user %s, change %d", c.Param("id"), views))
+	}
+
+	e := echo.New()
+	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second)))
+
+	server := httptest.NewServer(e)
+	defer server.Close()
+	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "away"))
+	fmt.Println(send(server.URL+"/users/42/status", http.MethodPut, "back"))
+	// Output:
+	// 200 user 42, change 1
+	// 200 user 42, change 2
+}
+
+// A message that two gateways deliver is processed once; the second delivery
+// gets the first one's response.
+func ExampleLocks_Once() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockecho.New(eng)
+
+	processed := 0
+	receive := func(c echo.Context) error {
+		processed++
+		return c.String(http.StatusCreated, fmt.Sprintf("message %d", processed))
+	}
+
+	e := echo.New()
+	e.POST("/messages", receive, locks.Once("message:{body.id}", core.WithRetention(24*time.Hour)))
+
+	server := httptest.NewServer(e)
+	defer server.Close()
+	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"hello"}`))
+	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"hello"}`))
+	fmt.Println(send(server.URL+"/messages", http.MethodPost, `{"id":"8f2c","text":"goodbye"}`))
+	// Output:
+	// 201 message 1
+	// 201 message 1
+	// 422 {"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"The same id was sent before with other content.","reason":"FINGERPRINT_MISMATCH"}
+}
+
+// A key function says what a template can't: here the authenticated user, whom
+// an earlier middleware has put into the context.
+func ExampleLocks_OnceBy() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockecho.New(eng)
+
+	authenticate := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set("user", c.Request().Header.Get("Authorization"))
+			return next(c)
+		}
+	}
+	payment := func(c echo.Context) string {
+		user, _ := c.Get("user").(string)
+		id := c.Request().Header.Get("Idempotency-Key")
+		if user == "" || id == "" {
+			return "" // 400
+		}
+		return "pay:" + keytmpl.Escape(user) + ":" + keytmpl.Escape(id)
+	}
+	pay := func(c echo.Context) error { return c.String(http.StatusOK, "paid by "+c.Get("user").(string)) }
+
+	e := echo.New()
+	e.POST("/payments", pay, authenticate, locks.OnceBy(payment))
+
+	server := httptest.NewServer(e)
+	defer server.Close()
+	for _, user := range []string{"ada", "eve", ""} {
+		fmt.Println(send(server.URL+"/payments", http.MethodPost, "", "Authorization", user, "Idempotency-Key", "1"))
+	}
+	// Output:
+	// 200 paid by ada
+	// 200 paid by eve
+	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request makes no key: it is empty.","reason":"KEY_INVALID"}
+}
+
+// An ErrorHandler answers in the application's own form.
+func ExampleSerializeWithConfig() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+
+	e := echo.New()
+	e.PUT("/users/:id", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) },
+		lockecho.SerializeWithConfig(lockecho.SerializeConfig{
+			Engine:   eng,
+			Template: "user:{path.id}",
+			Options:  []core.CallOption{core.WithFailFast()},
+			Skipper:  func(c echo.Context) bool { return c.Request().Header.Get("X-Dry-Run") != "" },
+			ErrorHandler: func(_ echo.Context, err error) error {
+				if errors.Is(err, core.ErrHeld) {
+					return echo.NewHTTPError(http.StatusConflict, "somebody else is changing this user")
+				}
+				p := lockecho.ProblemOf(err)
+				return echo.NewHTTPError(p.Status, p.Detail)
+			},
+		}))
+
+	server := httptest.NewServer(e)
+	defer server.Close()
+	lease, err := eng.Acquire(context.Background(), "user:42") // somebody else
+	if err != nil {
+		panic(err)
+	}
+	defer lease.Release(context.Background())
+	fmt.Println(send(server.URL+"/users/42", http.MethodPut, ""))
+	fmt.Println(send(server.URL+"/users/42", http.MethodPut, "", "X-Dry-Run", "1"))
+	// Output:
+	// 409 {"message":"somebody else is changing this user"}
+	// 204
+}
+
+// send makes a request and returns the status and the body of its response.
+func send(url, method, body string, header ...string) string {
+	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", res.StatusCode, text))
+}

@@ -1,0 +1,184 @@
+package lockecho_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/keyturn/keyturn/core"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+)
+
+// TestTheWriterIsStillANetHTTPWriter, for those who look for its abilities.
+func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
+	locks := lockecho.New(newEngine(t, newStore()))
+	for kind, rule := range map[string]echo.MiddlewareFunc{
+		"Serialize": locks.Serialize("s:{path.id}"),
+		"Once":      locks.Once("o:{path.id}"),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := newSite(t)
+			s.GET("/:id", func(c echo.Context) error {
+				w := c.Response().Writer
+				flusher, ok := w.(http.Flusher)
+				if !ok {
+					t.Error("no http.Flusher")
+				}
+				if _, ok := w.(http.Hijacker); !ok {
+					t.Error("no http.Hijacker")
+				}
+				if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+					t.Errorf("SetWriteDeadline: %v", err)
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Errorf("Flush: %v", err)
+				}
+				flusher.Flush()
+				return nil
+			}, rule)
+			if a := s.do("GET", "/1", ""); a.status != 200 {
+				t.Errorf("answer = %+v", a)
+			}
+		})
+	}
+}
+
+// TestNothingIsSentBeforeTheRelease, as long as it can be kept back.
+func TestNothingIsSentBeforeTheRelease(t *testing.T) {
+	eng := newEngine(t, newStore())
+	s := newSite(t)
+	wrote, goOn := make(chan struct{}), make(chan struct{})
+	s.GET("/:id", func(c echo.Context) error {
+		err := c.String(200, strings.Repeat("x", 10_000)) // more than net/http keeps back
+		close(wrote)
+		<-goOn
+		return err
+	}, lockecho.New(eng).Serialize("user:{path.id}"))
+	began := make(chan *http.Response, 1)
+	go func() {
+		res, err := s.server.Client().Do(s.request("GET", "/42", ""))
+		if err != nil {
+			t.Error(err)
+		}
+		began <- res
+	}()
+	receive(t, "the handler", wrote)
+	select {
+	case <-began:
+		t.Error("the response came before the lock was released")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	res := receive(t, "the response", began)
+	defer res.Body.Close()
+	if data, err := io.ReadAll(res.Body); err != nil || len(data) != 10_000 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	if isHeld(t, eng, "user:42") {
+		t.Error("the response came, and the lock is still held")
+	}
+}
+
+// TestAnImpossibleStatusPanicsInTheHandler, as it does without a rule.
+func TestAnImpossibleStatusPanicsInTheHandler(t *testing.T) {
+	locks := lockecho.New(newEngine(t, newStore()))
+	s := newSite(t)
+	s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
+	s.GET("/s/:id", func(c echo.Context) error { return c.String(0, "") }, locks.Serialize("s:{path.id}"))
+	s.GET("/o/:id", func(c echo.Context) error { return c.String(1000, "") }, locks.Once("o:{path.id}"))
+	for _, path := range []string{"/s/1", "/o/1", "/o/1"} {
+		if a := s.do("GET", path, ""); a.status != 500 || replayed(a) {
+			t.Errorf("%s: %+v, want 500 from Recover", path, a)
+		}
+	}
+}
+
+// TestALossAfterAHijack is told to those who log, and not to the connection,
+// which is the handler's.
+func TestALossAfterAHijack(t *testing.T) {
+	s := newSite(t)
+	seen := make(chan error, 1)
+	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := next(c)
+			seen <- err
+			return err
+		}
+	})
+	s.GET("/:id", func(c echo.Context) error {
+		c.Response().Header().Set("Connection", "Upgrade")
+		c.Response().Header().Set("Upgrade", "raw")
+		c.Response().WriteHeader(http.StatusSwitchingProtocols)
+		conn, rw, err := c.Response().Hijack()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if _, err := c.Response().Write([]byte("x")); !errors.Is(err, http.ErrHijacked) {
+			t.Errorf("a write past the handler's connection: %v, want ErrHijacked", err)
+		}
+		<-c.Request().Context().Done()
+		fmt.Fprint(rw, "raw")
+		return rw.Flush()
+	}, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	res, err := s.server.Client().Do(s.request("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if res.StatusCode != 101 || string(data) != "raw" || err != nil {
+		t.Errorf("response = %s %q, %v", res.Status, data, err)
+	}
+	if err := receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("error = %v, want ErrLeaseLost", err)
+	}
+	if n := strings.Count(s.log.String(), "on hijacked connection"); n != 1 {
+		t.Errorf("%d writes to the handler's connection, want its own one: %s", n, s.log)
+	}
+}
+
+// TestABodyThatBreaksOff, and one that an earlier middleware limits.
+func TestABodyThatBreaksOff(t *testing.T) {
+	s := newSite(t)
+	seen := make(chan error, 1)
+	s.Use(middleware.BodyLimit("10B"), func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := next(c)
+			seen <- err
+			return err
+		}
+	})
+	s.POST("/:id", ok, lockecho.New(newEngine(t, newStore())).Serialize("b:{body|hash}"))
+
+	req := s.request("POST", "/1", strings.Repeat("x", 20))
+	req.ContentLength = -1
+	a, err := s.send(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.problem(t, 413, "BODY_TOO_LARGE")
+	receive(t, "the error", seen)
+
+	body, client := io.Pipe()
+	go func() {
+		fmt.Fprint(client, "half")
+		client.CloseWithError(errors.New("pulled the plug"))
+	}()
+	req = s.request("POST", "/1", "-")
+	req.Body, req.ContentLength = body, 8
+	if _, err := s.send(req); err == nil {
+		t.Error("the client got an answer to half a request")
+	}
+	refused := receive(t, "the error", seen)
+	if p := lockecho.ProblemOf(refused); p.Status != 400 || p.Reason != lockecho.ReasonKeyInvalid {
+		t.Errorf("problem = %+v of %v, want 400", p, refused)
+	}
+}
