@@ -38,6 +38,10 @@ func deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, 20*time.Millisecond)
 }
 
+func pastDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, -time.Second)
+}
+
 func canceled(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -79,6 +83,7 @@ func TestRefusals(t *testing.T) {
 		{"response too large", setting{once: true, rules: []core.CallOption{core.WithResultLimit(3)}}, codes.Internal, lockgrpc.ReasonResultTooLarge, false, core.ErrResultTooLarge},
 		{"anything else", setting{store: refusing{memstore.New(), secret}}, codes.Internal, lockgrpc.ReasonInternal, false, secret},
 		{"caller's deadline", setting{hold: true, outer: ended(deadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},
+		{"caller's deadline, before", setting{outer: ended(pastDeadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},
 		{"caller's cancel", setting{outer: ended(canceled)}, codes.Canceled, "", false, context.Canceled},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,169 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	"github.com/keyturn/keyturn/keytmpl"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// users is a service whose handlers know nothing of locks.
+type users struct {
+	testpb.UnimplementedUsersServer
+	statuses map[int64]testpb.Status
+}
+
+func (u *users) SetStatus(_ context.Context, r *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+	old := u.statuses[r.GetUserId()]
+	u.statuses[r.GetUserId()] = r.GetStatus()
+	return &testpb.SetStatusResponse{Text: fmt.Sprint("was ", old)}, nil
+}
+
+func Example() {
+	eng, err := core.New(memstore.New(), core.WithMaxWait(2*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng,
+		lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"),
+	)
+	if err != nil {
+		fmt.Println(err) // every rule that is wrong, and why
+		return
+	}
+	client, stop := dial(locks)
+	defer stop()
+
+	for _, s := range []testpb.Status{testpb.Status_STATUS_ONLINE, testpb.Status_STATUS_AWAY} {
+		response, err := client.SetStatus(context.Background(), &testpb.SetStatusRequest{UserId: 42, Status: s})
+		fmt.Println(response.GetText(), err)
+	}
+	_, err = client.SetStatus(context.Background(), &testpb.SetStatusRequest{})
+	fmt.Println(err)
+	// Output:
+	// was STATUS_UNSPECIFIED <nil>
+	// was STATUS_ONLINE <nil>
+	// rpc error: code = InvalidArgument desc = user_id: value is missing or empty
+}
+
+// A message that is delivered twice is processed once, and both deliveries get
+// the same response.
+func ExampleOnce() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng, lockgrpc.Once(testpb.Users_SetStatus_FullMethodName,
+		"once:status:{message_id}", core.WithRetention(time.Hour)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, stop := dial(locks)
+	defer stop()
+
+	for range 2 {
+		var header metadata.MD
+		response, err := client.SetStatus(context.Background(), &testpb.SetStatusRequest{
+			MessageId: "8f2c", UserId: 42, Status: testpb.Status_STATUS_ONLINE,
+		}, grpc.Header(&header))
+		fmt.Println(response.GetText(), err, header.Get(lockgrpc.ReplayedHeader))
+	}
+	// Output:
+	// was STATUS_UNSPECIFIED <nil> []
+	// was STATUS_UNSPECIFIED <nil> [true]
+}
+
+// A key function, for what a template can't say: all users of a shard take
+// turns.
+func ExampleSerializeBy() {
+	rule := lockgrpc.SerializeBy(testpb.Users_SetStatus_FullMethodName,
+		func(r *testpb.SetStatusRequest) string { return fmt.Sprint("shard:", r.GetUserId()%16) })
+	named := lockgrpc.SerializeBy(testpb.Groups_AddMembers_FullMethodName,
+		func(r *testpb.AddMembersRequest) string {
+			// Escape keeps "a:b","c" and "a","b:c" apart.
+			return "group:" + keytmpl.Escape(r.GetGroup().GetTenant().GetName()) + ":" + keytmpl.Escape(r.GetGroup().GetId())
+		})
+
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	_, err := lockgrpc.New(eng, rule, named)
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// What is wrong is said when the server starts, all at once.
+func ExampleNew_errors() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	_, err := lockgrpc.New(eng,
+		lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:{user}"),
+		lockgrpc.Serialize("/im.v1.Users/SetStatus", "user:{user_id}"),
+	)
+	fmt.Println(err)
+	// Output:
+	// rule for "/keyturn.test.v1.Users/SetStatus": template "user:{user}": {user}: keyturn.test.v1.SetStatusRequest has no field "user"; it has user_id, status, message_id
+	// rule for "/im.v1.Users/SetStatus": this program knows no service "im.v1.Users": is its generated package imported?
+}
+
+// A client that is refused learns why, and when to come back.
+func ExampleDomain() {
+	store := memstore.New()
+	eng, _ := core.New(store)
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:{user_id}", core.WithFailFast()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client, stop := dial(locks)
+	defer stop()
+	err = eng.Do(context.Background(), "user:42", func(context.Context) error {
+		_, err := client.SetStatus(context.Background(), &testpb.SetStatusRequest{UserId: 42})
+		return err
+	})
+	fmt.Println(status.Code(err))
+	for _, detail := range status.Convert(err).Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			fmt.Println(d.GetDomain() == lockgrpc.Domain, d.GetReason())
+		case *errdetails.RetryInfo:
+			fmt.Println(d.GetRetryDelay().AsDuration() > 0)
+		}
+	}
+	// Output:
+	// Aborted
+	// true LOCK_HELD
+	// true
+}
+
+// dial starts a server with locks and connects to it.
+func dial(locks *lockgrpc.Interceptor) (client testpb.UsersClient, stop func()) {
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+		grpc.ChainStreamInterceptor(locks.Stream()),
+	)
+	testpb.RegisterUsersServer(server, &users{statuses: map[int64]testpb.Status{}})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go server.Serve(listener)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(err)
+	}
+	return testpb.NewUsersClient(conn), func() { conn.Close(); server.Stop() }
+}
