@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -188,8 +187,6 @@ func (a *asking) ended(ctx context.Context) error {
 	return a.s.closedOr(&held)
 }
 
-var errReply = errors.New("redisstore: unexpected reply")
-
 // read takes in the reply of acquire.lua.
 func (a *asking) read(r *request) (answer, error) {
 	if r.err != nil {
@@ -200,7 +197,7 @@ func (a *asking) read(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if len(reply) < 2 {
-		return answer{}, fmt.Errorf("%w: %v", errReply, reply)
+		return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
 	}
 	text, _ := reply[1].(string)
 	switch {
@@ -215,7 +212,7 @@ func (a *asking) read(r *request) (answer, error) {
 		a.held = core.HeldError{Key: a.key, Holder: holderOf(text), RetryAfter: max(ttl, 0)}
 		return answer{held: true, ttl: ttl, ahead: ahead}, nil
 	}
-	return answer{}, fmt.Errorf("%w: %v", errReply, reply)
+	return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
 }
 
 func millis(reply any) time.Duration {
@@ -229,7 +226,7 @@ func (a *asking) granted(r *request, token string) (answer, error) {
 	}
 	n, err := strconv.ParseUint(token, 10, 64)
 	if err != nil {
-		return answer{}, fmt.Errorf("%w: token %q", errReply, token)
+		return answer{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, token)
 	}
 	// Every attempt gives a full TTL, so the one that was answered counts; the
 	// moment of its writing is before the server's.

@@ -21,6 +21,8 @@ var (
 	// ErrWrongType: the lock's key holds a list, a hash or the like, so somebody
 	// else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
+	// ErrCorrupt: what came from Redis is not what this package writes there.
+	ErrCorrupt = errors.New("redisstore: corrupt data")
 	// ErrReadOnly: the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
 	// ErrNoReplicas: too few replicas have the write; see [WithReplicas] and
@@ -35,6 +37,8 @@ var (
 // typed errors of this package and core come out of here.
 func failure(op, key string, err error) error {
 	switch {
+	case errors.Is(err, ErrCorrupt):
+		return fmt.Errorf("redisstore: %s of %q: %w", op, key, err)
 	case says(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s of %q: %w", ErrWrongType, op, key, err)
 	case says(err, "READONLY"):

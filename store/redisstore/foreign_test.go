@@ -114,35 +114,6 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// TestOwnersAreComparedInFull is about bsm/redislock, where the owner "ab" could
-// release the lock of "abc".
-func TestOwnersAreComparedInFull(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	g := lock(t, s, "abc", "k", time.Minute)
-	for _, owner := range []string{"ab", "abcd", "a", "abc*", "ABC", "bc"} {
-		other := g
-		other.Owner, other.TTL = owner, time.Hour
-		if err := s.Release(within(t, time.Second), other); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("%q releases the lock of %q: %v", owner, g.Owner, err)
-		}
-		if err := renew(t, s, other); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("%q renews the lock of %q: %v", owner, g.Owner, err)
-		}
-		if err := s.Complete(within(t, time.Second), other, core.Record{}, time.Minute); !errors.Is(err, core.ErrLeaseLost) {
-			t.Errorf("%q completes for %q: %v", owner, g.Owner, err)
-		}
-		if _, err := s.Acquire(within(t, time.Second), request(owner, "k", time.Hour)); !errors.Is(err, core.ErrHeld) {
-			t.Errorf("%q gets the lock of %q: %v", owner, g.Owner, err)
-		}
-	}
-	if ttl := server.Client().PTTL(context.Background(), "lock:k").Val(); ttl > time.Minute {
-		t.Errorf("the lease was extended to %v", ttl)
-	}
-	release(t, s, g)
-}
-
 // TestOldFramesLeaveTheNextHolderAlone repeats, after a new grant, what the old
 // holder sent: a network may deliver late, and twice.
 func TestOldFramesLeaveTheNextHolderAlone(t *testing.T) {
@@ -165,12 +136,4 @@ func TestOldFramesLeaveTheNextHolderAlone(t *testing.T) {
 		t.Errorf("the new lease was extended to %v", ttl)
 	}
 	release(t, s, g)
-	// And after the last release, nothing brings the lock back (redsync's
-	// WithSetNXOnExtend does).
-	if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
-		t.Errorf("renewal after the release: %v", err)
-	}
-	if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {
-		t.Error("a renewal brought the lock back")
-	}
 }

@@ -95,24 +95,33 @@ func (b *inbox) connect(ctx context.Context, most time.Duration) {
 	}
 }
 
+// refusedPause is between attempts to subscribe when the server answers, but
+// with a refusal: permissions are not given from one second to the next.
+const refusedPause = 30 * time.Second
+
 // listen keeps a subscription until ctx ends.
 func (b *inbox) listen(ctx context.Context) {
 	var once sync.Once
 	tried := func() { once.Do(func() { close(b.tried) }) }
-	warned := false
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, b.store.cfg.poll()) {
+	pause, warned := firstPause, false
+	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.subscribed(ctx, tried)
 		b.lost()
 		tried()
-		if time.Since(began) > b.store.cfg.poll() {
-			pause, warned = firstPause, false // that one had worked
+		most := b.store.cfg.poll()
+		if time.Since(began) > most { // that one had worked
+			pause, warned = firstPause, false
 		}
 		if !warned && ctx.Err() == nil {
 			warned = true
 			b.store.cfg.log.Warn("keyturn: no subscription: waiters poll until it is there", "channel", b.channel, "error", err)
 		}
+		if answer := redis.Error(nil); errors.As(err, &answer) {
+			most = refusedPause
+		}
 		sleep(ctx, pause)
+		pause = min(2*pause, most)
 	}
 }
 

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -46,17 +45,12 @@ func encode(owner string, rec core.Record) string {
 	return b.String()
 }
 
-var errNoRecord = errors.New("redisstore: what is stored as a record is none")
-
 func decode(stored string) (*core.Record, error) {
-	_, rest, ok := strings.Cut(stored, ":")
-	if !ok {
-		return nil, errNoRecord
-	}
+	_, rest, _ := strings.Cut(stored, ":")
 	length, body, ok := strings.Cut(rest, ":")
 	n, err := strconv.Atoi(length)
 	if !ok || err != nil || n < 0 || n > len(body) {
-		return nil, fmt.Errorf("%w: its fingerprint's length is %.20q of %d bytes", errNoRecord, length, len(body))
+		return nil, fmt.Errorf("%w: a record whose fingerprint's length is %.20q, of %d bytes", ErrCorrupt, length, len(body))
 	}
 	return &core.Record{Fingerprint: []byte(body[:n]), Result: []byte(body[n:])}, nil
 }

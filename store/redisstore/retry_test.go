@@ -3,8 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,37 +33,6 @@ func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options))
 		t.Fatal(err)
 	}
 	return s, network
-}
-
-// TestLostAcquireReply is about SET NX, which go-redis repeats after a lost
-// reply, to be told that the lock is held: by ourselves.
-func TestLostAcquireReply(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, network := lossy(t, server)
-	admin := server.Client()
-	network.CutReplies()
-	done := make(chan struct{})
-	var g core.Grant
-	var err error
-	go func() {
-		defer close(done)
-		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
-	}()
-	var first string
-	eventually(t, time.Second, "the lock is granted", func() bool {
-		first = admin.Get(context.Background(), "lock:k").Val()
-		return first != ""
-	})
-	network.Heal()
-	<-done
-	if err != nil {
-		t.Fatalf("we have the lock and don't know it: %v", err)
-	}
-	if want := fmt.Sprint("o:", g.Token); first != want {
-		t.Errorf("granted was %q, the lease is %q", first, want)
-	}
-	release(t, s, g)
 }
 
 // TestUnansweredAcquireIsUndone: the caller has gone when the reply is due.
@@ -169,51 +136,5 @@ func TestLostCompleteReply(t *testing.T) {
 	network.Heal()
 	if err := <-done; err != nil {
 		t.Errorf("it is on record: %v", err)
-	}
-}
-
-// TestScriptFlushReachesNoCaller is about redsync v4.14.0, which answered every
-// call with NOSCRIPT once the server did not know its scripts.
-func TestScriptFlushReachesNoCaller(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	flushing, stop := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	admin := server.Client()
-	all.Go(func() {
-		for flushing.Err() == nil {
-			admin.ScriptFlush(context.Background())
-			time.Sleep(2 * time.Millisecond)
-		}
-	})
-	var workers sync.WaitGroup
-	for i := range 4 {
-		workers.Go(func() {
-			for round := range 50 {
-				// Two keys, so that there are waits.
-				req := request(fmt.Sprintf("o%d-%d", i, round), fmt.Sprint("k", i%2), time.Minute)
-				req.Wait = true
-				g, err := s.Acquire(within(t, 10*time.Second), req)
-				if err != nil {
-					t.Errorf("Acquire: %v", err)
-					return
-				}
-				for _, err := range s.Renew(within(t, time.Second), []core.Grant{g, g, g}) {
-					if err != nil {
-						t.Errorf("Renew: %v", err)
-					}
-				}
-				if err := s.Release(within(t, time.Second), g); err != nil {
-					t.Errorf("Release: %v", err)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if n := server.Commands(t)["script|flush"]; n < 10 {
-		t.Errorf("the scripts were flushed only %d times", n)
 	}
 }

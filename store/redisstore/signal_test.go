@@ -14,7 +14,17 @@ import (
 // pause is kill -STOP; the process is killed as it is when the test ends.
 func pause(t testing.TB, p *process) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	signal(t, p, syscall.SIGSTOP)
+}
+
+func resume(t testing.TB, p *process) {
+	t.Helper()
+	signal(t, p, syscall.SIGCONT)
+}
+
+func signal(t testing.TB, p *process, sig syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }

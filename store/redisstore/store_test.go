@@ -187,6 +187,8 @@ func TestManyRenewals(t *testing.T) {
 		grants = append(grants, lock(t, s, owner, "k"+strings.Repeat("i", i%7)+string(rune('a'+i%26))+time.Duration(i).String(), time.Minute))
 		grants[i].Owner = "o"
 	}
+	server.Client().Del(context.Background(), "lock:"+grants[600].Claims[0].Key)
+	server.Client().HSet(context.Background(), "lock:"+grants[600].Claims[0].Key, "field", "value")
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
 		if want := i%3 == 0; errors.Is(err, core.ErrLeaseLost) != want || (err != nil) != want {
 			t.Fatalf("grant %d: %v", i, err)
@@ -254,5 +256,23 @@ func TestSubscriptionWarning(t *testing.T) {
 	eventually(t, time.Second, "the warning", func() bool { return strings.Contains(out.String(), "no subscription") })
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d lines: %s", n, out.String())
+	}
+}
+
+// TestCorruptData is not an outage: nothing may run unlocked because of it.
+func TestCorruptData(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	server.Client().Set(ctx, "lock:k", "o:junk", time.Minute)
+	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
+	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("token: want ErrCorrupt, got %v", err)
+	}
+	server.Client().Set(ctx, "{lock:k2}:r", "junk", time.Minute)
+	_, _, err = s.Begin(within(t, time.Second), request("o", "k2", time.Minute))
+	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("record: want ErrCorrupt, got %v", err)
 	}
 }

@@ -7,58 +7,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
-
-// TestTokensRise is about Redisson's fenced lock, whose counter can be reset or
-// expire: whatever the server forgets, a later grant has the greater token.
-func TestTokensRise(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	admin := server.Client()
-	var last uint64
-	grant := func(after string) {
-		t.Helper()
-		g := lock(t, s, "o", "k", time.Minute)
-		if g.Token <= last {
-			t.Errorf("after %s: token %d follows %d", after, g.Token, last)
-		}
-		last = g.Token
-		release(t, s, g)
-	}
-	grant("nothing")
-	grant("a release")
-	if err := admin.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
-	grant("FLUSHALL")
-	lock(t, s, "dead", "k", 20*time.Millisecond)
-	eventually(t, time.Second, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
-	grant("an expiry")
-	server.Restart(t)
-	grant("a restart without data")
-	if err := admin.Del(ctx, "{lock:}:token").Err(); err != nil {
-		t.Fatal(err)
-	}
-	grant("the loss of the counter")
-	admin.Set(ctx, "{lock:}:token", "junk", 0)
-	grant("damage to the counter")
-
-	// A clock that was set back by a day: the counter is ahead of it.
-	last = uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	admin.Set(ctx, "{lock:}:token", last, 0)
-	for range 3 {
-		want := last + 1
-		grant("a clock that was set back")
-		if last != want {
-			t.Errorf("the token is %d, want %d", last, want)
-		}
-	}
-	if stored := admin.Get(ctx, "{lock:}:token").Val(); stored != strconv.FormatUint(last, 10) {
-		t.Errorf("the counter says %q, want all the digits of %d", stored, last)
-	}
-}
 
 // TestTokenOfAPassedLock: the confirmation gives the token that the passing took.
 func TestTokenOfAPassedLock(t *testing.T) {
@@ -78,5 +28,26 @@ func TestTokenOfAPassedLock(t *testing.T) {
 	}
 	if ttl := server.Client().PTTL(ctx, "lock:k").Val(); ttl < 50*time.Second {
 		t.Errorf("%v are left of a lease of 1m", ttl)
+	}
+}
+
+// TestRestartWithData: what the server wrote down is in force again, leases and
+// places in line.
+func TestRestartWithData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
+	g := lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	server.Restart(t)
+	if err := renew(t, s, g); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	if n := waiting(t, server, "k"); n != 1 {
+		t.Errorf("%d in line", n)
+	}
+	release(t, s, g)
+	if next := w.granted(2 * time.Second); next.Token <= g.Token {
+		t.Errorf("token %d follows %d", next.Token, g.Token)
 	}
 }

@@ -60,67 +60,6 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitingCostsNoMessage is about redisson#3349 and #4216, too: pub/sub
-// that every lock pays for.
-func TestNobodyWaitingCostsNoMessage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client())
-	for i := range 10 {
-		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
-	}
-	if c := server.Commands(t); c["publish"] != 0 || c["subscribe"] != 0 {
-		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
-	}
-	// And however many wait for however many keys, one connection is enough.
-	for i := range 30 {
-		key := fmt.Sprint("k", i)
-		lock(t, s, "holder", key, time.Minute)
-		enqueue(t, s, fmt.Sprint("w", i), key, time.Minute)
-	}
-	if n := subscribers(t, server); n != 1 {
-		t.Errorf("one process listens on %d connections", n)
-	}
-}
-
-// TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
-func TestIdleWaiterIsQuiet(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client()) // as it is by default
-	lock(t, s, "holder", "k", time.Minute)
-	enqueue(t, s, "w", "k", time.Minute)
-	const watch = 4500 * time.Millisecond
-	before := calls(t, server)
-	time.Sleep(watch)
-	n := calls(t, server) - before
-	if n > 3 {
-		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
-	}
-	if n < 1 {
-		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
-	}
-}
-
-// TestIdleWaiterUnderFlushAll is about rueidis#372: FLUSHALL in a loop kept its
-// waiters busy. Here, the lock is gone and the waiter has it.
-func TestIdleWaiterUnderFlushAll(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), redisstore.WithWaiterLease(600*time.Millisecond))
-	admin := server.Client()
-	lock(t, s, "holder", "k", time.Minute)
-	w := enqueue(t, s, "w", "k", time.Minute)
-	before := calls(t, server)
-	for range 50 {
-		admin.FlushAll(context.Background())
-	}
-	w.granted(time.Second)
-	if n := calls(t, server) - before; n > 3 {
-		t.Errorf("%d requests for one grant", n)
-	}
-}
-
 func TestCancelledWaiterLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -159,33 +98,6 @@ func TestCancelMeetsTheGrant(t *testing.T) {
 	second.granted(time.Second)
 	network.Heal()
 	first.refused(time.Second)
-}
-
-// TestLostSubscription is about redisson#3891 and rueidis#653: a wake-up missed
-// while the connection was down, and a sleep until the TTL.
-func TestLostSubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a := open(t, server.Client(), noPolling)
-	b := open(t, server.Client(), noPolling)
-	admin := server.Client()
-	g := lock(t, a, "holder", "k", time.Minute)
-	w := enqueue(t, b, "w", "k", time.Minute)
-	// In one go, so that the release finds nobody listening.
-	pipe := admin.TxPipeline()
-	pipe.Do(context.Background(), "client", "kill", "type", "pubsub")
-	pipe.Del(context.Background(), "lock:k")
-	if _, err := pipe.Exec(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	g = w.granted(2 * time.Second)
-	release(t, b, g)
-	// And the next one gets its message again.
-	lock(t, a, "holder2", "k2", time.Minute)
-	g = lock(t, a, "holder3", "k3", time.Minute)
-	w = enqueue(t, b, "w3", "k3", time.Minute)
-	release(t, a, g)
-	w.granted(time.Second)
 }
 
 // TestReleaseWhileNobodyListens frees the key if none of those in line can be

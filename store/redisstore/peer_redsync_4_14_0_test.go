@@ -1,0 +1,58 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestScriptFlushReachesNoCaller is about redsync v4.14.0, which answered every
+// call with NOSCRIPT once the server did not know its scripts.
+func TestScriptFlushReachesNoCaller(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	flushing, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	admin := server.Client()
+	all.Go(func() {
+		for flushing.Err() == nil {
+			admin.ScriptFlush(context.Background())
+			time.Sleep(2 * time.Millisecond)
+		}
+	})
+	var workers sync.WaitGroup
+	for i := range 4 {
+		workers.Go(func() {
+			for round := range 50 {
+				// Two keys, so that there are waits.
+				req := request(fmt.Sprintf("o%d-%d", i, round), fmt.Sprint("k", i%2), time.Minute)
+				req.Wait = true
+				g, err := s.Acquire(within(t, 10*time.Second), req)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				for _, err := range s.Renew(within(t, time.Second), []core.Grant{g, g, g}) {
+					if err != nil {
+						t.Errorf("Renew: %v", err)
+					}
+				}
+				if err := s.Release(within(t, time.Second), g); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if n := server.Commands(t)["script|flush"]; n < 10 {
+		t.Errorf("the scripts were flushed only %d times", n)
+	}
+}

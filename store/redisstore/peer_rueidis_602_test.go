@@ -1,0 +1,27 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestIdleWaiterIsQuiet is about rueidis#602, a waiter that spun.
+func TestIdleWaiterIsQuiet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client()) // as it is by default
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	const watch = 4500 * time.Millisecond
+	before := calls(t, server)
+	time.Sleep(watch)
+	n := calls(t, server) - before
+	if n > 3 {
+		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
+	}
+	if n < 1 {
+		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)
+	}
+}
