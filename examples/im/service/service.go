@@ -53,5 +53,8 @@ func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
 	ready(listener.Addr().String())
 	stop := context.AfterFunc(ctx, server.GracefulStop)
 	defer stop()
-	return server.Serve(listener)
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil // it was told to stop, maybe before it had begun
 }
