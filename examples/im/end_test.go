@@ -23,15 +23,17 @@ func TestLeavesNoProcess(t *testing.T) {
 		name   string
 		signal syscall.Signal
 		to     string // which process
+		fleet  int    // of the two: when
 		code   int
 		says   string
 	}{
-		{"Ctrl-C", syscall.SIGINT, "im", 1, "interrupted"},
-		{"SIGTERM", syscall.SIGTERM, "im", 1, "interrupted"},
-		{"killed", syscall.SIGKILL, "im", -1, ""},
-		{"a gateway crashes", syscall.SIGKILL, "gateway 2", 1, "gateway 2 (pid "},
-		{"a service crashes", syscall.SIGKILL, "service 1", 1, "service 1 (pid "},
-		{"redis crashes", syscall.SIGKILL, "redis", 1, "status updates: "},
+		{"Ctrl-C", syscall.SIGINT, "im", 1, 1, "interrupted"},
+		{"Ctrl-C with locks", syscall.SIGINT, "im", 2, 1, "interrupted"},
+		{"SIGTERM", syscall.SIGTERM, "im", 2, 1, "interrupted"},
+		{"killed", syscall.SIGKILL, "im", 2, -1, ""},
+		{"a gateway crashes", syscall.SIGKILL, "gateway 2", 2, 1, "gateway 2 (pid "},
+		{"a service crashes", syscall.SIGKILL, "service 1", 1, 1, "service 1 (pid "},
+		{"redis crashes", syscall.SIGKILL, "redis", 1, 1, "without keyturn: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.signal == syscall.SIGKILL && test.to == "im" && runtime.GOOS != "linux" {
@@ -48,7 +50,7 @@ func TestLeavesNoProcess(t *testing.T) {
 			if err := p.Start(); err != nil {
 				t.Fatal(err)
 			}
-			pids, said := awaitLoad(t, stderr)
+			pids, said := awaitLoad(t, stderr, test.fleet)
 			pids["im"] = p.Process.Pid
 			if err := syscall.Kill(pids[test.to], test.signal); err != nil {
 				t.Fatal(err)
@@ -68,13 +70,13 @@ func TestLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// awaitLoad reads what a run says until its load begins, and returns the
-// processes that it has started by then.
-func awaitLoad(t *testing.T, stderr *bufio.Reader) (pids map[string]int, said string) {
+// awaitLoad reads what a run says until that fleet's load begins, and returns
+// the processes that are running then.
+func awaitLoad(t *testing.T, stderr *bufio.Reader, fleet int) (pids map[string]int, said string) {
 	t.Helper()
 	mentioned := regexp.MustCompile(`(service \d|gateway \d|redis)\S*(?: [\d.]+)? \(?pid (\d+)`)
 	pids = make(map[string]int)
-	for len(pids) < 1+services+gateways {
+	for fleet > 0 {
 		line, err := stderr.ReadString('\n')
 		said += line
 		if err != nil {
@@ -82,6 +84,9 @@ func awaitLoad(t *testing.T, stderr *bufio.Reader) (pids map[string]int, said st
 		}
 		for _, m := range mentioned.FindAllStringSubmatch(line, -1) {
 			pids[m[1]], _ = strconv.Atoi(m[2])
+		}
+		if strings.Contains(line, "gateway 1 pid") {
+			fleet--
 		}
 	}
 	return pids, said
