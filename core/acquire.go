@@ -167,6 +167,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, er
 	}
 	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now()}
 	l.deadline.index = -1
+	l.release.turn = make(chan struct{}, 1)
 	e.watchdog.begin(l) // before observers look at it
 	l.ctx, l.cancel = context.WithCancelCause(leaseContext{Context: ctx, lease: l})
 	if e.observer != nil {

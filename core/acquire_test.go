@@ -44,6 +44,25 @@ func TestKeysDoNotBlockEachOther(t *testing.T) {
 	mustRelease(t, b)
 }
 
+func TestCallerMayUseItsClaimsAgain(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	claims := make([]core.Claim, 1)
+	var leases []*core.Lease
+	for _, key := range []string{"a", "b"} {
+		claims[0] = core.Exclusive(key)
+		l, err := eng.AcquireAll(context.Background(), claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+	}
+	for _, l := range leases {
+		mustRelease(t, l)
+	}
+	isFree(t, eng, "a")
+	isFree(t, eng, "b")
+}
+
 func TestTokensRise(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	var last uint64

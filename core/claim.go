@@ -67,9 +67,9 @@ func (c Claim) Validate() error {
 	return nil
 }
 
-// sortClaims checks a set and returns it in key order. All processes taking
-// their keys in one order is what keeps two sets from waiting for each other
-// for ever.
+// sortClaims checks a set and returns a copy in key order: the caller may use
+// its slice again while the lease lives. All processes taking their keys in one
+// order is what keeps two sets from waiting for each other for ever.
 func sortClaims(claims []Claim) ([]Claim, error) {
 	if len(claims) == 0 {
 		return nil, &ClaimError{Reason: "is an empty set"}
@@ -80,9 +80,6 @@ func sortClaims(claims []Claim) ([]Claim, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
-	}
-	if len(claims) == 1 {
-		return claims, nil
 	}
 	sorted := slices.Clone(claims)
 	slices.SortFunc(sorted, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -77,17 +79,23 @@ func (e *Engine) forget(l *Lease) {
 // Close takes no more acquisitions (they and all who wait get ErrClosed),
 // waits for the holders as long as ctx allows, takes the remaining leases away
 // (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
-// ends the engine's goroutines and closes the store.
+// ends the engine's goroutines and closes the store. Giving leases back to a
+// store that does not answer takes it [WithReleaseTimeout] longer than ctx.
 //
 // The error says, with ctx's, how many holders had to be cut off, joined with
-// the store's. A second Close waits for the first and returns its answer.
+// the store's. A second Close waits for the first, as long as its own ctx
+// allows, and returns its answer.
 func (e *Engine) Close(ctx context.Context) error {
 	lc := &e.life
 	lc.mu.Lock()
 	if lc.closed {
 		lc.mu.Unlock()
-		<-lc.done
-		return lc.err
+		select {
+		case <-lc.done:
+			return lc.err
+		case <-ctx.Done():
+			return fmt.Errorf("keyturn: closing, not closed yet: %w", ctx.Err())
+		}
 	}
 	lc.closed = true
 	idle := make(chan struct{})
@@ -115,24 +123,23 @@ func (e *Engine) Close(ctx context.Context) error {
 // revokeAll takes away what is still held and says how many leases that were.
 func (e *Engine) revokeAll(ctx context.Context) int {
 	e.life.mu.Lock()
-	left := make(chan *Lease, len(e.life.held))
-	for l := range e.life.held {
-		left <- l
-	}
+	left := slices.Collect(maps.Keys(e.life.held))
 	e.life.mu.Unlock()
-	n := len(left)
-	close(left)
-	// Several at a time: with a store that does not answer, each takes as long
-	// as a release may.
+	for _, l := range left {
+		e.watchdog.lose(l, LossClosed)
+	}
+	// The store is told once nobody counts on a lease any more. Several at a
+	// time and within one bound: it may not answer.
+	ctx, cancel := e.detached(ctx)
+	defer cancel()
 	var workers sync.WaitGroup
-	for range min(n, 32) {
+	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {
-			for l := range left {
-				e.watchdog.lose(l, LossClosed)
-				_ = l.Release(ctx)
+			for _, l := range part {
+				_ = l.giveBack(ctx)
 			}
 		})
 	}
 	workers.Wait()
-	return n
+	return len(left)
 }

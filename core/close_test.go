@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,13 +82,15 @@ func TestCloseRevokesWhatIsHeldInTheEnd(t *testing.T) {
 	})
 }
 
-// Closing while the store does not answer ends too.
+// Closing while the store does not answer ends too, one release's time after
+// ctx, whatever the number of leases; and all are revoked at once.
 func TestCloseDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := open(t, spy, core.WithReleaseTimeout(time.Second))
-		for i := range 100 {
-			mustAcquire(t, eng, string(rune('a'+i%26))+string(rune('a'+i/26)))
+		var leases []*core.Lease
+		for i := range 1000 {
+			leases = append(leases, mustAcquire(t, eng, strconv.Itoa(i)))
 		}
 		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
 		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
@@ -100,13 +103,41 @@ func TestCloseDuringAnOutage(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		began := time.Now()
+		asking.Go(func() {
+			for _, l := range leases {
+				<-l.Context().Done()
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("the last holder was cut off after %v", took)
+			}
+		})
 		if err := eng.Close(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Close: %v", err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took != time.Second {
 			t.Errorf("took %v", took)
 		}
 		asking.Wait()
+	})
+}
+
+func TestSecondCloseIsBoundedByItsOwnContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := open(t, newSpy())
+		holder := mustAcquire(t, eng, "k")
+		var first sync.WaitGroup
+		first.Go(func() { shut(t, eng) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := eng.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+		if holder.Err() != nil {
+			t.Errorf("the second Close cut the first one's wait short: %v", holder.Err())
+		}
+		mustRelease(t, holder)
+		first.Wait()
 	})
 }
 

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -22,8 +21,8 @@ type Lease struct {
 	cancel context.CancelCauseFunc
 
 	release struct {
-		sync.Mutex       // one release at a time; later ones get its answer
-		begun, over bool // begun: out of the watchdog; over: err is final
+		turn        chan struct{} // one at a time; later ones get its answer
+		begun, over bool          // begun: out of the watchdog; over: err is final
 		err         error
 	}
 	ended atomic.Bool // the observer knows
@@ -102,6 +101,13 @@ func (l *Lease) Err() error {
 // store did not answer: the key is then free after the TTL at the latest, and
 // Release may be called again.
 func (l *Lease) Release(ctx context.Context) error {
+	ctx, cancel := l.engine.detached(ctx)
+	defer cancel()
+	return l.giveBack(ctx)
+}
+
+// giveBack is Release within ctx.
+func (l *Lease) giveBack(ctx context.Context) error {
 	return l.finish(ctx, "release", func(ctx context.Context) error {
 		return l.engine.store.Release(ctx, l.grant)
 	})
@@ -130,15 +136,16 @@ func (l *Lease) done(ctx context.Context, err error) error {
 }
 
 // finish takes the lease out of the watchdog and has settle tell the store.
-// The order matters: a renewal after the release would be an error at best.
+// The order matters: a renewal after the release would be an error at best. ctx
+// is the caller's bound for all of it, also for waiting until another is done.
 func (l *Lease) finish(ctx context.Context, op string, settle func(context.Context) error) error {
-	l.release.Lock()
-	defer l.release.Unlock()
+	if !l.takeTurn(ctx) {
+		return &outcomeUnknownError{op: op, key: l.Key(), err: ctx.Err()}
+	}
+	defer func() { <-l.release.turn }()
 	if l.release.over {
 		return l.release.err
 	}
-	ctx, cancel := l.engine.detached(ctx)
-	defer cancel()
 	again := l.release.begun
 	if !again {
 		l.release.begun = true
@@ -163,6 +170,22 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}
 		l.end(err)
 		return err
+	}
+}
+
+// takeTurn waits while another one releases. It is no mutex because the wait
+// has a bound.
+func (l *Lease) takeTurn(ctx context.Context) bool {
+	select {
+	case l.release.turn <- struct{}{}:
+		return true
+	default: // or ctx's end might be seen first, and Close wait for ever for this lease
+	}
+	select {
+	case l.release.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

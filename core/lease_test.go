@@ -131,6 +131,25 @@ func TestReleaseIsBounded(t *testing.T) {
 	})
 }
 
+// The bound is each caller's own, also when they queue up.
+func TestReleasesTogetherAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
+		l := mustAcquire(t, eng, "k")
+		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown) })
+		}
+		began := time.Now()
+		all.Wait()
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 // After an unanswered release, a repeat that finds the key not ours means that
 // the first one did it.
 func TestUnknownReleaseMayBeRepeated(t *testing.T) {

@@ -91,19 +91,20 @@ func replay(key string, rec *Record, s settings) (Outcome, error) {
 // long as the lease is good and a release may take: a lost record means that fn
 // runs twice.
 func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
-	deadline := lease.Deadline()
+	ctx, cancel := e.detached(ctx)
+	defer cancel()
+	ctx, cancel = context.WithDeadline(ctx, lease.Deadline())
+	defer cancel()
 	recorded := false
 	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
-		bounded, cancel := context.WithDeadline(ctx, deadline)
-		defer cancel()
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
-			err := e.ledger.Complete(bounded, lease.grant, rec, lease.settings.retention)
+			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
 			recorded = err == nil
 			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err
 			}
 			select {
-			case <-bounded.Done():
+			case <-ctx.Done():
 				e.undo(ctx, lease.grant) // a key without a record need not stay locked
 				return err
 			case <-time.After(pause):

@@ -236,17 +236,18 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 	defer cancel()
 	sent := time.Now()
 	errs := w.store.Renew(ctx, grants)
+	answered := time.Now() // of all, so that those that failed stay together
 	for i, l := range due {
 		err := errors.New("keyturn: the store gave no answer for this lease")
 		if i < len(errs) {
 			err = errs[i]
 		}
-		w.renewed(l, sent, err)
+		w.renewed(l, sent, answered, err)
 	}
 }
 
 // renewed takes in the store's answer about one lease.
-func (w *watchdog) renewed(l *Lease, sent time.Time, err error) {
+func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {
 	if errors.Is(err, ErrLeaseLost) {
 		w.lose(l, LossTaken)
 	}
@@ -258,7 +259,7 @@ func (w *watchdog) renewed(l *Lease, sent time.Time, err error) {
 		if err == nil {
 			w.extend(d, l.grant.TTL, sent)
 		} else {
-			d.renewAt = time.Now().Add(l.grant.TTL / 10)
+			d.renewAt = answered.Add(l.grant.TTL / 10)
 		}
 		d.schedule()
 		heap.Fix(&w.heap, d.index)

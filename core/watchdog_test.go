@@ -153,6 +153,32 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 	})
 }
 
+// What failed together is tried again together: an outage is no reason for a
+// call per lease.
+func TestRetriesStayBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithObserver(slow{}))
+		var leases []*core.Lease
+		for i := range 100 {
+			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
+		}
+		time.Sleep(14 * time.Second) // due at 10 s, again at 13 s
+		if got := spy.renewals(); got != 2 {
+			t.Errorf("%d calls", got)
+		}
+		for _, l := range leases {
+			mustRelease(t, l)
+		}
+	})
+}
+
+// slow takes its time over each renewal.
+type slow struct{ core.NopObserver }
+
+func (slow) Renewed(*core.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
+
 // With a store that does not answer, the holder's time is over before the
 // store's is. The last good renewal counts from before it was sent.
 func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
