@@ -125,6 +125,7 @@ func TestMetadataBecomesText(t *testing.T) {
 		{"k:{metadata.X-Tenant}", "k:acme%3Aeu", nil},
 		{"k:{metadata.x.dotted}", "k:d", nil},
 		{"k:{metadata.id-bin}", "k:00ff", nil},
+		{"k:{metadata.ID-Bin}", "k:00ff", nil},
 		{"{metadata.id-bin|hash}", "06eb7d6a69ee19e5fbdf749018d3d2abfa04bcbd1365db312eb86dc7169389b8", nil},
 		{"k:{metadata.missing}", "", keytmpl.ErrMissingValue},
 		{"k:{metadata.missing-bin}", "", keytmpl.ErrMissingValue},
@@ -180,6 +181,22 @@ func TestMissingValues(t *testing.T) {
 				t.Errorf("blamed %q, want %q", got, tt.field)
 			}
 		})
+	}
+}
+
+func TestHugeListIsRefusedBeforeItIsRead(t *testing.T) {
+	bound := bindTo(t, Serialize(take, "{numbers[*]}"))
+	huge := &testpb.Everything{Numbers: make([]int32, 1<<20)}
+	for i := range huge.GetNumbers() {
+		huge.Numbers[i] = int32(i) + 1000 // small ones need no allocation
+	}
+	allocs := testing.AllocsPerRun(5, func() {
+		if _, err := keysOf(bound, context.Background(), huge); !errors.Is(err, keytmpl.ErrTooManyKeys) {
+			t.Error(err)
+		}
+	})
+	if allocs > 100 {
+		t.Errorf("%v allocations", allocs)
 	}
 }
 

@@ -92,10 +92,9 @@ func (s *heldStream) RecvMsg(m any) error {
 	select {
 	case r = <-done:
 	case <-s.ctx.Done():
-		if err := s.lost(); err != nil {
-			return err
+		if s.lost() == nil {
+			r = <-done // the caller has gone, which RecvMsg says in its own way
 		}
-		r = <-done // the caller has gone, which RecvMsg says in its own way
 	}
 	if r.panicked != nil {
 		panic(r.panicked) // where the handler's recovery can see it

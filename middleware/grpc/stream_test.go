@@ -359,6 +359,21 @@ func TestCancelWhileReceiving(t *testing.T) {
 	}
 }
 
+// A context that an interceptor ended says nothing about the connection: what
+// the stream still brings and takes is the handler's, as it is without a rule.
+func TestEndOfTheContextIsNotALoss(t *testing.T) {
+	i := locks(t, memory(t), lockgrpc.Serialize(chat, "chat"))
+	ctx, cancel := context.WithCancel(bounded(t))
+	stream := &fakeStream{ctx: ctx, recv: func() error { return nil }}
+	err := i.Stream()(nil, stream, &grpc.StreamServerInfo{FullMethod: chat}, func(_ any, s grpc.ServerStream) error {
+		cancel()
+		return errors.Join(s.RecvMsg(nil), s.SendMsg(nil))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -444,3 +459,4 @@ type fakeStream struct {
 
 func (s *fakeStream) Context() context.Context { return s.ctx }
 func (s *fakeStream) RecvMsg(any) error        { return s.recv() }
+func (s *fakeStream) SendMsg(any) error        { return nil }
