@@ -32,7 +32,7 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 		held := &heldStream{ServerStream: stream}
 		from := request{ctx: stream.Context()}
 		if r.readsMessage {
-			first, err := r.receive(stream)
+			first, err := r.firstMessage(stream)
 			if err != nil {
 				return err
 			}
@@ -53,8 +53,8 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	}
 }
 
-// receive takes the message that has the key.
-func (r *boundRule) receive(stream grpc.ServerStream) (proto.Message, error) {
+// firstMessage receives the message that has the key.
+func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error) {
 	first := r.method.input.New().Interface()
 	err := stream.RecvMsg(first)
 	if errors.Is(err, io.EOF) {
