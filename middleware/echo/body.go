@@ -28,12 +28,6 @@ func keepBody(req *http.Request, limit int64) *replayBody {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
 	}
-	if b, ok := req.Body.(*replayBody); ok && b.next == 0 {
-		// Another rule of the same route. Wrapped again, the body would be kept
-		// twice.
-		b.keeping, b.limit = true, limit
-		return b
-	}
 	b := &replayBody{Closer: req.Body, source: req.Body, limit: limit, keeping: true}
 	if req.ContentLength > 0 {
 		b.kept = make([]byte, 0, min(req.ContentLength, limit, prepared))
@@ -67,10 +61,6 @@ func (b *replayBody) Read(p []byte) (int, error) {
 
 // all returns the whole body, or a *http.MaxBytesError.
 func (b *replayBody) all() ([]byte, error) {
-	if int64(len(b.kept)) > b.limit { // kept under the limit of another rule
-		return nil, &http.MaxBytesError{Limit: b.limit}
-	}
-	b.next = len(b.kept)
 	if _, err := io.Copy(io.Discard, b); err != nil {
 		return nil, err
 	}

@@ -281,13 +281,19 @@ func TestBodyLimit(t *testing.T) {
 		_, _ = io.ReadAll(c.Request().Body) // and nobody looks at the error
 		return "k"
 	}
+	byPart := config
+	byPart.Key = func(c echo.Context) string {
+		_, _ = c.Request().Body.Read(make([]byte, 5))
+		return "k"
+	}
 	s := newSite(t)
+	s.POST("/part/:id", length, lockecho.SerializeWithConfig(byPart))
 	s.POST("/hash/:id", length, lockecho.SerializeWithConfig(byHash))
 	s.POST("/path/:id", length, lockecho.SerializeWithConfig(byPath))
 	s.POST("/func/:id", length, lockecho.SerializeWithConfig(byFunc))
 	s.POST("/once/:id", length, lockecho.OnceWithConfig(lockecho.OnceConfig{Engine: config.Engine, Template: "once:{path.id}", BodyLimit: 10}))
 	s.POST("/two/:id", length, lockecho.New(config.Engine).Serialize("two:{body|hash}"), lockecho.SerializeWithConfig(byHash))
-	for path, limited := range map[string]bool{"/hash/1": true, "/func/1": true, "/once/1": true, "/two/1": true, "/path/1": false} {
+	for path, limited := range map[string]bool{"/hash/1": true, "/func/1": true, "/once/1": true, "/two/1": true, "/path/1": false, "/part/1": false} {
 		for _, size := range []int{10, 11, 1000} {
 			for _, chunked := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d bytes, chunked %v", path, size, chunked), func(t *testing.T) {
