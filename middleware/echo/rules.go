@@ -42,6 +42,9 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) echo.Middlew
 // the caller's error, 400. key may read the request's body, up to the limit;
 // the handler reads it again from its beginning. It is called from many
 // goroutines.
+//
+// Observers know a rule by its template; core.WithRule gives one with a
+// function a name of its own.
 func (l *Locks) SerializeBy(key func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
 	return SerializeWithConfig(SerializeConfig{Engine: l.engine, Key: key, Options: opts})
 }
