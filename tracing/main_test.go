@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ type shaky struct {
 	delay    time.Duration // of the answer to one
 	panics   bool
 	renewErr error // for every renewal
-	mute     bool  // releases go unanswered
+	// Releases go unanswered. The engine may try one once more on its own.
+	mute atomic.Bool
 }
 
 // Capabilities: claim sets of any mode are granted, on the first claim's word.
@@ -80,7 +82,7 @@ func (s *shaky) Renew(ctx context.Context, grants []core.Grant) []error {
 }
 
 func (s *shaky) Release(ctx context.Context, g core.Grant) error {
-	if s.mute {
+	if s.mute.Load() {
 		return errDown
 	}
 	g.Claims = g.Claims[:1]
@@ -88,7 +90,7 @@ func (s *shaky) Release(ctx context.Context, g core.Grant) error {
 }
 
 func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
-	if s.mute {
+	if s.mute.Load() {
 		return errDown
 	}
 	return s.Store.Complete(ctx, g, rec, retention)

@@ -140,9 +140,9 @@ var plays = map[string]func(*scene){
 	"release_unanswered": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key)
 		s.want(err, nil)
-		s.store.mute = true
+		s.store.mute.Store(true)
 		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
-		s.store.mute = false
+		s.store.mute.Store(false)
 		s.want(lease.Release(s.ctx), nil)
 	},
 	"panic": func(s *scene) {
@@ -197,10 +197,10 @@ var plays = map[string]func(*scene){
 		s.want(err, own)
 		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
 		s.want(err, core.ErrResultTooLarge)
-		s.store.mute = true
+		s.store.mute.Store(true)
 		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
 		s.want(err, core.ErrOutcomeUnknown)
-		s.store.mute = false
+		s.store.mute.Store(false)
 		_, err = s.eng.Once(s.ctx, "", s.result(0))
 		s.want(err, core.ErrInvalidKey)
 	},
