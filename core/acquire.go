@@ -169,6 +169,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, er
 	l.deadline.index = -1
 	l.release.turn = make(chan struct{}, 1)
 	e.watchdog.begin(l) // before observers look at it
+	l.outer, _ = LeaseFrom(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(leaseContext{Context: ctx, lease: l})
 	if e.observer != nil {
 		l.ctx = e.observer.HoldStart(l.ctx, l)

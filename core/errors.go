@@ -23,6 +23,8 @@ var (
 	// ErrLeaseLost: the lease ended before it was released, so somebody else
 	// may have held the key meanwhile. See [LeaseLostError].
 	ErrLeaseLost = errors.New("keyturn: lease lost")
+	// ErrNotHeld: the context does not hold the key. See [AssertHeld].
+	ErrNotHeld = errors.New("keyturn: not held")
 	// ErrReleased is the cause of a lease's context after a release.
 	ErrReleased = errors.New("keyturn: lease released")
 	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or

@@ -15,6 +15,7 @@ type Lease struct {
 	grant    Grant
 	settings settings
 	granted  time.Time
+	outer    *Lease   // the lease that this one was acquired under; may be nil
 	deadline deadline // guarded by the watchdog's mutex
 
 	ctx    context.Context
@@ -165,7 +166,9 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		// An earlier attempt went unanswered: that one must have ended it.
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
-		return l.conclude(l.lossError(LossTaken))
+		lost := l.lossError(LossTaken)
+		l.engine.watchdog.correct(l, lost)
+		return l.conclude(lost)
 	default:
 		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}
 		l.end(err)

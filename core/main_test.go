@@ -154,7 +154,7 @@ func mustRelease(t testing.TB, l *core.Lease) {
 var sentinels = []error{
 	core.ErrHeld, core.ErrWaitTimeout, core.ErrTooManyWaiters, core.ErrLeaseLost, core.ErrOutcomeUnknown,
 	core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidClaim, core.ErrInvalidOption, core.ErrClosed,
-	core.ErrFingerprintMismatch, core.ErrResultTooLarge, core.ErrReleased,
+	core.ErrFingerprintMismatch, core.ErrResultTooLarge, core.ErrReleased, core.ErrNotHeld,
 	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 }
 

@@ -111,6 +111,13 @@ func (w *watchdog) remove(l *Lease) error {
 	return err
 }
 
+// correct notes a loss that came out in the release.
+func (w *watchdog) correct(l *Lease, lost error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.deadline.ended = lost
+}
+
 // check reports whether the lease has ended, by the clock of this moment.
 func (w *watchdog) check(l *Lease) error {
 	w.mu.Lock()

@@ -1,0 +1,79 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// RuleInfo says what a rule does, for reports.
+type RuleInfo struct {
+	// Once: processed once; else one at a time.
+	Once bool
+	// Key is the rule's template, or "func" where a function makes the key.
+	Key string
+}
+
+// String returns "serialize user:{id}" or "once msg:{id}".
+func (r RuleInfo) String() string {
+	if r.Once {
+		return "once " + r.Key
+	}
+	return "serialize " + r.Key
+}
+
+// Coverage says which rules guard one target: a gRPC method, a route, a task
+// type, a function. Each middleware lists all of its targets, those without a
+// rule as well, so that one that was forgotten shows at start and not in
+// production.
+type Coverage struct {
+	Target string     // "/im.v1.Groups/Join", "PUT /users/:id/status", "im:message"
+	Rules  []RuleInfo // outermost first; none: it runs without a lock
+}
+
+// String returns the target with its rules, or "none".
+func (c Coverage) String() string {
+	if len(c.Rules) == 0 {
+		return c.Target + ": none"
+	}
+	rules := make([]string, len(c.Rules))
+	for i, r := range c.Rules {
+		rules[i] = r.String()
+	}
+	return c.Target + ": " + strings.Join(rules, ", ")
+}
+
+// Uncovered returns the targets without a rule, but for those that may do
+// without. A test that wants none fails when somebody adds a method and forgets
+// its rule:
+//
+//	if left := core.Uncovered(locks.Coverage(server), "/grpc.health.v1.Health/Check"); len(left) > 0 {
+//		t.Errorf("without a rule: %v", left)
+//	}
+func Uncovered(all []Coverage, except ...string) []string {
+	var left []string
+	for _, c := range all {
+		if len(c.Rules) == 0 && !slices.Contains(except, c.Target) {
+			left = append(left, c.Target)
+		}
+	}
+	return left
+}
+
+// LogCoverage writes one line per target, at start: with its rules at level
+// info, without any at level warn. nil: slog.Default().
+func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage) {
+	if log == nil {
+		log = slog.Default()
+	}
+	for _, c := range all {
+		if len(c.Rules) == 0 {
+			log.WarnContext(ctx, "keyturn: runs without a lock", "target", c.Target)
+			continue
+		}
+		for _, r := range c.Rules {
+			log.InfoContext(ctx, "keyturn: guarded", "target", c.Target, "once", r.Once, "key", r.Key)
+		}
+	}
+}

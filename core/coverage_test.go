@@ -1,0 +1,51 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+func TestCoverage(t *testing.T) {
+	all := []core.Coverage{
+		{Target: "/im.Groups/Join", Rules: []core.RuleInfo{{Key: "group:{group_id}"}}},
+		{Target: "/im.Messages/Send", Rules: []core.RuleInfo{{Key: "func"}, {Once: true, Key: "msg:{id}"}}},
+		{Target: "/im.Groups/List"},
+		{Target: "/health/Check"},
+	}
+	if got, want := core.Uncovered(all, "/health/Check"), []string{"/im.Groups/List"}; !slices.Equal(got, want) {
+		t.Errorf("uncovered %q, want %q", got, want)
+	}
+	var texts []string
+	for _, c := range all {
+		texts = append(texts, c.String())
+	}
+	want := []string{
+		"/im.Groups/Join: serialize group:{group_id}",
+		"/im.Messages/Send: serialize func, once msg:{id}",
+		"/im.Groups/List: none",
+		"/health/Check: none",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("%q", texts)
+	}
+
+	var out bytes.Buffer
+	core.LogCoverage(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), all)
+	log := out.String()
+	for _, want := range []string{
+		`level=INFO msg="keyturn: guarded" target=/im.Groups/Join once=false key=group:{group_id}`,
+		`level=INFO msg="keyturn: guarded" target=/im.Messages/Send once=true key=msg:{id}`,
+		`level=WARN msg="keyturn: runs without a lock" target=/im.Groups/List`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("%q is missing in\n%s", want, log)
+		}
+	}
+	core.LogCoverage(context.Background(), nil, nil)
+}
