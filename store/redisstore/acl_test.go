@@ -138,16 +138,31 @@ func TestWithoutPubSub(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := as(t, server, aclKeys, aclCommands, "+info")
-	quick := redisstore.WithWaiterLease(300 * time.Millisecond)
+	quick := redisstore.WithWaiterLease(900 * time.Millisecond)
 	a, b, c := open(t, client, quick), open(t, client, quick), open(t, client, quick)
 	g := lock(t, a, "holder", "k", time.Minute)
 	line := []*waiter{enqueue(t, b, "w1", "k", time.Minute), enqueue(t, c, "w2", "k", time.Minute), enqueue(t, a, "w3", "k", time.Minute)}
 	for _, w := range line {
 		release(t, a, g)
-		next := w.granted(time.Second)
+		next := w.granted(2 * time.Second)
 		if next.Token <= g.Token {
 			t.Errorf("token %d follows %d", next.Token, g.Token)
 		}
 		g = next
 	}
+}
+
+// TestShortLeaseWithoutPubSub: the lock is kept for the waiter no longer than its
+// TTL, so it has to look more often than its place in line asks for.
+func TestShortLeaseWithoutPubSub(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := as(t, server, aclKeys, aclCommands, "+info")
+	a, b := open(t, client), open(t, client)
+	g := lock(t, a, "holder", "k", time.Minute)
+	first := enqueue(t, a, "first", "k", 500*time.Millisecond)
+	second := enqueue(t, b, "second", "k", 500*time.Millisecond)
+	release(t, a, g)
+	release(t, a, first.granted(500*time.Millisecond))
+	second.granted(500 * time.Millisecond)
 }

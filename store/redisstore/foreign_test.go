@@ -73,6 +73,9 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	w := enqueue(t, s, "w", "k", time.Minute)
 	before := calls(t, server)
 	eventually(t, time.Second, "the waiter looks now and then", func() bool { return calls(t, server) >= before+3 })
+	if n := waiting(t, server, "k"); n != 1 {
+		t.Errorf("one waiter that looked several times is %d in line", n)
+	}
 	cli(t, server, "-1", "PTTL", "lock:k")
 	cli(t, server, uuid, "GET", "lock:k")
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))

@@ -98,6 +98,7 @@ func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.D
 	p := &process{t: t, cmd: cmd, stdin: stdin, lines: make(chan string, 16), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
+		defer close(p.lines)
 		for in := bufio.NewScanner(stdout); in.Scan(); {
 			p.lines <- in.Text()
 		}
@@ -117,14 +118,15 @@ func (p *process) kill() {
 func (p *process) says(word string, d time.Duration) string {
 	p.t.Helper()
 	select {
-	case line := <-p.lines:
+	case line, ok := <-p.lines:
+		if !ok {
+			p.t.Fatalf("the process ended before it said %q", word)
+		}
 		rest, ok := strings.CutPrefix(line, word)
 		if !ok {
 			p.t.Fatalf("the process said %q, want %q", line, word)
 		}
 		return strings.TrimSpace(rest)
-	case <-p.done:
-		p.t.Fatalf("the process ended before it said %q", word)
 	case <-time.After(d):
 		p.t.Fatalf("the process did not say %q within %v", word, d)
 	}

@@ -15,6 +15,11 @@ import (
 func pause(t testing.TB, p *process) {
 	t.Helper()
 	signal(t, p, syscall.SIGSTOP)
+	// The signal is on its way; without this, it could still run for a moment.
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the process does not stop: %v, %v", status, err)
+	}
 }
 
 func resume(t testing.TB, p *process) {

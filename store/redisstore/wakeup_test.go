@@ -25,14 +25,15 @@ func calls(t testing.TB, server *redistest.Server) int64 {
 func waiting(t testing.TB, server *redistest.Server, key string) int64 {
 	t.Helper()
 	ctx := context.Background()
-	n, err := server.Client().LLen(ctx, "{lock:"+key+"}:q").Result()
-	if err != nil {
+	pipe := server.Client().TxPipeline()
+	queue, waiters := pipe.LLen(ctx, "{lock:"+key+"}:q"), pipe.HLen(ctx, "{lock:"+key+"}:w")
+	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if m := server.Client().HLen(ctx, "{lock:"+key+"}:w").Val(); m != n {
-		t.Fatalf("%d owners are in the queue and %d among the waiters", n, m)
+	if queue.Val() != waiters.Val() {
+		t.Fatalf("%d owners are in the queue and %d among the waiters", queue.Val(), waiters.Val())
 	}
-	return n
+	return queue.Val()
 }
 
 func TestReleaseWakesOneWaiter(t *testing.T) {
@@ -58,6 +59,26 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 			t.Errorf("a release sent %d messages, want 1", n)
 		}
 	}
+}
+
+// TestNobodyJumpsTheLine: the lock became free without a word to those in line,
+// and somebody comes who does not want to wait. He finds it free, and has to
+// leave it to the first in line.
+func TestNobodyJumpsTheLine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	lock(t, s, "holder", "k", time.Minute)
+	first := enqueue(t, s, "first", "k", time.Minute)
+	second := enqueue(t, s, "second", "k", time.Minute)
+	cli(t, server, "1", "DEL", "lock:k")
+	_, err := s.Acquire(within(t, time.Second), request("hurried", "k", time.Minute))
+	var held *core.HeldError
+	if !errors.As(err, &held) || held.Holder != "first" {
+		t.Errorf("want the first in line as the holder, got %v", err)
+	}
+	release(t, s, first.granted(time.Second))
+	second.granted(time.Second)
 }
 
 func TestCancelledWaiterLeavesTheLine(t *testing.T) {
