@@ -23,7 +23,9 @@ type Spec[R any] struct {
 	Template string
 	Key      func(R) (string, error)
 	// Once: process once, instead of one at a time.
-	Once    bool
+	Once bool
+	// Claim says in which mode a key is wanted; nil: core.Exclusive. Not for Once.
+	Claim   func(key string) core.Claim
 	Options []core.CallOption
 }
 
@@ -40,26 +42,39 @@ type Rule[R any] struct {
 	Once   bool
 	engine *core.Engine
 	policy core.Policy
+	info   core.RuleInfo
 	keys   func(R) ([]core.Claim, error)
 }
+
+// Info describes the rule, for reports.
+func (r *Rule[R]) Info() core.RuleInfo { return r.info }
 
 // Compile checks a rule: its options, its template, each placeholder through
 // bind (which says what a placeholder means, or why there is no such thing),
 // and whether the engine's store can do it. All errors are joined.
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
-	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
+	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng, info: core.RuleInfo{Once: spec.Once, Key: spec.Template}}
+	if spec.Key != nil {
+		r.info.Key = "func"
+	}
+	if spec.Claim == nil {
+		spec.Claim = core.Exclusive
+	}
 	var errs []error
 	var err error
-	if eng == nil {
+	switch {
+	case eng == nil:
 		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
-	} else if spec.Once {
+	case spec.Once:
 		errs = append(errs, eng.SupportsOnce())
+	default:
+		errs = append(errs, eng.Supports(spec.Claim("a")))
 	}
 	if r.policy, err = core.NewPolicy(append([]core.CallOption{core.WithRule(spec.Name)}, spec.Options...)...); err != nil {
 		errs = append(errs, err)
 	}
 	if spec.Key != nil {
-		r.keys = fromFunc(spec.Key)
+		r.keys = fromFunc(spec)
 	} else if r.keys, err = fromTemplate(eng, spec, bind); err != nil {
 		errs = append(errs, err)
 	}
@@ -69,16 +84,16 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	return r, nil
 }
 
-func fromFunc[R any](key func(R) (string, error)) func(R) ([]core.Claim, error) {
+func fromFunc[R any](spec Spec[R]) func(R) ([]core.Claim, error) {
 	return func(req R) ([]core.Claim, error) {
-		k, err := key(req)
+		k, err := spec.Key(req)
 		if err != nil {
 			return nil, err
 		}
 		if err := core.ValidateKey(k); err != nil {
 			return nil, err
 		}
-		return []core.Claim{core.Exclusive(k)}, nil
+		return []core.Claim{spec.Claim(k)}, nil
 	}
 }
 
@@ -106,22 +121,22 @@ func fromTemplate[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Place
 		return nil, err
 	}
 	if tmpl.Multiple() {
-		return severalKeys(tmpl, sources), nil
+		return severalKeys(tmpl, sources, spec.Claim), nil
 	}
-	return oneKey(tmpl, sources), nil
+	return oneKey(tmpl, sources, spec.Claim), nil
 }
 
-func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
+func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R], claim func(string) core.Claim) func(R) ([]core.Claim, error) {
 	return func(req R) ([]core.Claim, error) {
 		key, err := tmpl.Key(func(i int) (string, error) { return sources[i].One(req) })
 		if err != nil {
 			return nil, err
 		}
-		return []core.Claim{core.Exclusive(key)}, nil
+		return []core.Claim{claim(key)}, nil
 	}
 }
 
-func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
+func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R], claim func(string) core.Claim) func(R) ([]core.Claim, error) {
 	return func(req R) ([]core.Claim, error) {
 		keys, err := tmpl.Keys(func(i int) ([]string, error) {
 			if sources[i].Each != nil {
@@ -135,7 +150,7 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]
 		}
 		claims := make([]core.Claim, len(keys))
 		for i, key := range keys {
-			claims[i] = core.Exclusive(key)
+			claims[i] = claim(key)
 		}
 		return claims, nil
 	}
