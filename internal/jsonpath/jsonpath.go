@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -22,8 +23,12 @@ type Document struct {
 }
 
 // Parse decodes data, all of it. As in encoding/json, the last of several
-// members with one name counts. Members are matched by their exact names, where
-// encoding/json, filling a struct, also takes a name in other case.
+// members with one name counts.
+//
+// Members are matched by their exact names, where encoding/json, filling a
+// struct, also takes a name in other case. So an object that has the name which
+// is asked for and, in other case, once more is an error of One and Each:
+// {"id":1,"ID":2} would lock 1 and have a handler change 2.
 func Parse(data []byte) (Document, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	// A float64 would round ids over 2^53, and two users would share a key.
@@ -94,6 +99,14 @@ func walk(v any, path []keytmpl.Segment) (any, error) {
 			return nil, fmt.Errorf("%s is asked of %s", step.Name, kind(v))
 		}
 		v = object[step.Name]
+		if v == nil {
+			continue // missing, whatever else is there
+		}
+		for name := range object {
+			if name != step.Name && strings.EqualFold(name, step.Name) {
+				return nil, fmt.Errorf("the object has %s twice, in different case", step.Name)
+			}
+		}
 	}
 	if v == nil {
 		return nil, keytmpl.ErrMissingValue

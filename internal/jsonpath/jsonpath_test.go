@@ -36,6 +36,11 @@ func TestOne(t *testing.T) {
 		{name: "an empty string is keytmpl's to refuse", document: `{"id":""}`, template: "{doc.id}", want: ""},
 
 		{name: "absent", document: `{"ID":"1"}`, template: "{doc.id}", missing: true},
+		{name: "only in other case, behind null", document: `{"user":null,"User":{"id":1}}`, template: "{doc.user.id}", missing: true},
+		{name: "twice, in different case", document: `{"id":1,"ID":2}`, template: "{doc.id}", want: "id twice, in different case", fails: true},
+		{name: "twice, in a case that only Unicode folds", document: `{"user":{"id":1},"u\u017fer":{"id":2}}`, template: "{doc.user.id}", want: "user twice", fails: true},
+		{name: "twice on the way", document: `{"USER":{"id":2},"user":{"id":1}}`, template: "{doc.user.id}", want: "user twice", fails: true},
+		{name: "twice, where nobody asks", document: `{"id":1,"x":{"a":1,"A":2},"b":1,"B":2}`, template: "{doc.id}", want: "1"},
 		{name: "null", document: `{"id":null}`, template: "{doc.id}", missing: true},
 		{name: "behind something absent", document: `{}`, template: "{doc.user.id}", missing: true},
 		{name: "behind null", document: `{"user":null}`, template: "{doc.user.id}", missing: true},
@@ -80,6 +85,8 @@ func TestEach(t *testing.T) {
 		{name: "no list", document: `{}`, template: "{doc.m[*]}", missing: true},
 		{name: "an element without the value", document: `{"m":[{"id":1},{}]}`, template: "{doc.m[*].id}", err: "element 1", missing: true},
 		{name: "a null element", document: `{"m":[null]}`, template: "{doc.m[*]}", err: "element 0", missing: true},
+		{name: "a member twice, in different case", document: `{"m":[{"id":1},{"Id":2,"id":1}]}`, template: "{doc.m[*].id}", err: "element 1: the object has id twice"},
+		{name: "the list twice, in different case", document: `{"m":["a"],"M":["b"]}`, template: "{doc.m[*]}", err: "m twice"},
 		{name: "not a list", document: `{"m":{"id":1}}`, template: "{doc.m[*].id}", err: "m is an object, not a list"},
 		{name: "a list in the list", document: `{"m":[["a"]]}`, template: "{doc.m[*]}", err: "element 0: value is a list"},
 	}

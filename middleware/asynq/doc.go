@@ -35,8 +35,9 @@
 //	{type} {queue} {id}     of the task
 //
 // The names in a payload are matched exactly. encoding/json, filling a struct,
-// also takes names in other case; [SerializeBy] and [OnceBy] see what the
-// handler sees.
+// also takes names in other case, so a payload that has the name which is asked
+// for and, in other case, once more makes no key and is archived; [SerializeBy]
+// and [OnceBy] see what the handler sees.
 //
 // # What becomes of a task that can't run
 //

@@ -1,7 +1,6 @@
 package lockecho
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -125,10 +124,7 @@ func inBody(p keytmpl.Placeholder) source {
 	switch {
 	case p.Multiple():
 		return source{Each: func(r *request) ([]string, error) {
-			doc, raw, err := r.json()
-			if err == nil {
-				err = unambiguous(raw, p.Path)
-			}
+			doc, err := r.json()
 			if err != nil {
 				return nil, err
 			}
@@ -136,10 +132,7 @@ func inBody(p keytmpl.Placeholder) source {
 		}}
 	case len(p.Path) > 1:
 		return source{One: func(r *request) (string, error) {
-			doc, raw, err := r.json()
-			if err == nil {
-				err = unambiguous(raw, p.Path)
-			}
+			doc, err := r.json()
 			if err != nil {
 				return "", err
 			}
@@ -150,33 +143,4 @@ func inBody(p keytmpl.Placeholder) source {
 		data, err := r.content()
 		return string(data), err
 	}}
-}
-
-// unambiguous refuses an object that has the name which path asks for and, in
-// other case, once more. encoding/json takes both for the same field of a
-// struct: {"id":1,"ID":2} would lock 1 and have the handler change 2. Anything
-// else that path and raw disagree about is for jsonpath to say.
-func unambiguous(raw json.RawMessage, path []keytmpl.Segment) error {
-	if path[0].Each {
-		var list []json.RawMessage
-		_ = json.Unmarshal(raw, &list)
-		plain := append([]keytmpl.Segment{{Name: path[0].Name}}, path[1:]...)
-		for _, element := range list {
-			if err := unambiguous(element, plain); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(path) == 1 {
-		return nil
-	}
-	var object map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &object)
-	for name := range object {
-		if want := path[1].Name; name != want && strings.EqualFold(name, want) {
-			return fmt.Errorf("the object has %s twice, in different case", want)
-		}
-	}
-	return unambiguous(object[path[1].Name], path[1:])
 }

@@ -24,7 +24,6 @@ type request struct {
 	body  *replayBody // nil until it is asked for
 
 	document *jsonpath.Document // of the body, once decoded
-	raw      []byte             // the body that document was decoded from
 	fields   url.Values         // of the form, once decoded
 }
 
@@ -66,24 +65,24 @@ func (r *request) content() ([]byte, error) {
 	return data, nil
 }
 
-// json returns the body as a JSON document, and as it came.
-func (r *request) json() (jsonpath.Document, []byte, error) {
+// json returns the body as a JSON document.
+func (r *request) json() (jsonpath.Document, error) {
 	if r.document != nil {
-		return *r.document, r.raw, nil
+		return *r.document, nil
 	}
 	if !saysJSON(r.Request().Header.Get(echo.HeaderContentType)) {
-		return jsonpath.Document{}, nil, errNotJSON
+		return jsonpath.Document{}, errNotJSON
 	}
 	data, err := r.content()
 	if err != nil {
-		return jsonpath.Document{}, nil, err
+		return jsonpath.Document{}, err
 	}
 	doc, err := jsonpath.Parse(data)
 	if err != nil {
-		return jsonpath.Document{}, nil, err
+		return jsonpath.Document{}, err
 	}
-	r.document, r.raw = &doc, data
-	return doc, data, nil
+	r.document = &doc
+	return doc, nil
 }
 
 // errNotJSON: the key is in a JSON body, and the Content-Type is another. A
