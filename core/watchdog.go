@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"math/bits"
+	"slices"
 	"sync"
 	"time"
 )
@@ -175,8 +177,8 @@ func (w *watchdog) run() {
 		for _, l := range lost {
 			l.end(w.check(l))
 		}
-		if len(due) > 0 {
-			w.running.Go(func() { w.renew(ctx, due) })
+		for _, batch := range batches(due) {
+			w.running.Go(func() { w.renew(ctx, batch) })
 		}
 		timer.Reset(sleep)
 	}
@@ -228,6 +230,22 @@ func (d *deadline) dueBy(now time.Time) bool { return !d.renewing && !d.renewAt.
 // One whose last renewal failed does not, or it would be tried without pause.
 func (d *deadline) joins(now time.Time, ttl time.Duration) bool {
 	return !d.failed && d.dueBy(now.Add(ttl/8))
+}
+
+// batches parts what is due by the length of the TTL, so that in each the
+// longest is less than twice the shortest. A batch has as long as its shortest
+// TTL allows: leases of 30 s together with those of 10 ms would have 3 ms, and
+// a store that takes longer would cost them, too.
+func batches(due []*Lease) [][]*Lease {
+	if len(due) == 0 {
+		return nil
+	}
+	var byLength [64][]*Lease
+	for _, l := range due {
+		n := bits.Len64(uint64(l.grant.TTL))
+		byLength[n] = append(byLength[n], l)
+	}
+	return slices.DeleteFunc(byLength[:], func(b []*Lease) bool { return len(b) == 0 })
 }
 
 // renew asks the store for one batch. Each lease goes by its own answer.

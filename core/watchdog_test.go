@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +117,47 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		mustRelease(t, good)
 		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
 		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// A store that is too slow for a short TTL is quick enough for a long one, also
+// while leases with short ones are renewed all the time.
+func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+			select {
+			case <-time.After(5 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return errDown
+			}
+		}
+		long := mustAcquire(t, eng, "long", core.WithTTL(3*time.Second))
+		ctx, cancel := context.WithCancel(context.Background())
+		var short sync.WaitGroup
+		for i := range 20 {
+			short.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Microsecond) // one of them is always due
+				for ctx.Err() == nil {
+					l, err := eng.Acquire(context.Background(), fmt.Sprint("short", i), core.WithTTL(core.MinTTL))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(6 * time.Millisecond)
+					_ = l.Release(context.Background()) // lost, some of them
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if err := long.Err(); err != nil {
+			t.Errorf("long: %v", err)
+		}
+		cancel()
+		short.Wait()
+		mustRelease(t, long)
 	})
 }
 
