@@ -191,6 +191,14 @@ func (e *Engine) settle(opts []CallOption) (settings, error) {
 	return s, err
 }
 
+// ResultLimit returns how many bytes a result may have in a call of [Engine.Once]
+// with these options, for wrappers that can store something smaller instead.
+// Its error is that of the call.
+func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
+	s, err := e.settle(opts)
+	return s.resultLimit, err
+}
+
 // detached gives a context for what must be tidied up although ctx has ended.
 func (e *Engine) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), e.releaseTimeout)

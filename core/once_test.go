@@ -135,6 +135,19 @@ func TestOnceFingerprint(t *testing.T) {
 	}
 }
 
+func TestResultLimitOfACall(t *testing.T) {
+	eng := newEngine(t, memstore.New(), core.WithResultLimit(7))
+	if n, err := eng.ResultLimit(); n != 7 || err != nil {
+		t.Errorf("ResultLimit() = %d, %v, want the engine's", n, err)
+	}
+	if n, err := eng.ResultLimit(core.WithFailFast(), core.WithResultLimit(0)); n != 0 || err != nil {
+		t.Errorf("ResultLimit() = %d, %v, want the call's", n, err)
+	}
+	if _, err := eng.ResultLimit(core.WithResultLimit(-1)); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("ResultLimit() error = %v, want ErrInvalidOption", err)
+	}
+}
+
 func TestOnceResultLimit(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	result := func(n int) func(context.Context) ([]byte, error) {

@@ -49,6 +49,12 @@ type Rule[R any] struct {
 // Info describes the rule, for reports.
 func (r *Rule[R]) Info() core.RuleInfo { return r.info }
 
+// ResultLimit is how many bytes a result of RunOnce may have.
+func (r *Rule[R]) ResultLimit() int {
+	limit, _ := r.engine.ResultLimit(r.policy) // checked by Compile
+	return limit
+}
+
 // Compile checks a rule: its options, its template, each placeholder through
 // bind (which says what a placeholder means, or why there is no such thing),
 // and whether the engine's store can do it. All errors are joined.

@@ -92,3 +92,14 @@ func TestModeOfTheClaims(t *testing.T) {
 		}
 	}
 }
+
+func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
+	spec := rule.Spec[string]{Name: "n", Template: "k", Once: true}
+	for want, opts := range map[int][]core.CallOption{core.DefaultResultLimit: nil, 7: {core.WithResultLimit(7)}} {
+		spec.Options = opts
+		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
+		if err != nil || r.ResultLimit() != want {
+			t.Errorf("%v, %v; want a limit of %d", r, err, want)
+		}
+	}
+}
