@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -17,9 +18,7 @@ import (
 func TestKeyIsHeldUntilAnAbandonedHandlerReturns(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	// A TTL that is over several times in between: the lease has to be renewed
-	// although the task's context has ended.
-	eng := engine(t, nil, core.WithObserver(seen), core.WithTTL(500*time.Millisecond))
+	eng := engine(t, nil, core.WithObserver(seen))
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
 	var first atomic.Bool // returned
 	started, proceed := make(chan string, 2), make(chan struct{})
@@ -49,6 +48,27 @@ func TestKeyIsHeldUntilAnAbandonedHandlerReturns(t *testing.T) {
 	}
 	close(proceed)
 	q.become(second, asynq.TaskStateCompleted)
+}
+
+// That takes renewals for as long as the handler runs, and not only for as long
+// as the task's context lasts.
+func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
+	ctx := metadata(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := locks(t, engine(t, nil), lockasynq.Serialize("t", "k", core.WithMaxWait(0)))
+		began := time.Now()
+		abandoned, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		go l.Middleware(handler(func(context.Context, *asynq.Task) error {
+			time.Sleep(5 * time.Minute) // ten times the TTL
+			return nil
+		})).ProcessTask(abandoned, asynq.NewTask("t", nil))
+		synctest.Wait()
+		err := l.Middleware(handler(succeed)).ProcessTask(ctx, asynq.NewTask("t", nil))
+		if err != nil || time.Since(began) != 5*time.Minute {
+			t.Errorf("the next handler ran after %v (%v), want 5m", time.Since(began), err)
+		}
+	})
 }
 
 // A task that asynq retries after a timeout meets its own former handler. It

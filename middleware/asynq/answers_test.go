@@ -61,7 +61,7 @@ func (s *faultyStore) Complete(ctx context.Context, g core.Grant, rec core.Recor
 	if s.records {
 		_ = s.Store.Complete(ctx, g, rec, retention)
 	}
-	return outage()
+	return errors.New("no answer") // which is all that is known
 }
 
 // Section 8 of the design, row by row, in the state and the retries in which a
@@ -187,13 +187,13 @@ func TestAnswers(t *testing.T) {
 		},
 		{
 			name:   "store down when the record is due",
-			rule:   lockasynq.Once("t", key, core.WithTTL(100*time.Millisecond)),
+			rule:   lockasynq.Once("t", key, core.WithTTL(time.Second)),
 			handle: func(_ context.Context, s setting) error { s.store.mute.Store(true); return nil },
 			state:  asynq.TaskStateRetry, runs: 1, says: "outcome unknown",
 		},
 		{
 			name: "lease lost while running",
-			rule: lockasynq.Serialize("t", key, core.WithTTL(100*time.Millisecond)),
+			rule: lockasynq.Serialize("t", key, core.WithTTL(time.Second)),
 			handle: func(ctx context.Context, s setting) error {
 				s.store.renewFails.Store(true)
 				<-ctx.Done()
@@ -202,17 +202,17 @@ func TestAnswers(t *testing.T) {
 				}
 				return nil // as if it had not noticed
 			},
-			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost: taken`,
+			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost`,
 		},
 		{
 			name: "lease lost while running, Once",
-			rule: lockasynq.Once("t", key, core.WithTTL(100*time.Millisecond)),
+			rule: lockasynq.Once("t", key, core.WithTTL(time.Second)),
 			handle: func(ctx context.Context, s setting) error {
 				s.store.renewFails.Store(true)
 				<-ctx.Done()
 				return nil
 			},
-			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost: taken`,
+			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost`,
 		},
 		{
 			name: "lease lost and handler failed",

@@ -85,7 +85,8 @@ func TestConflictReschedulesWithoutUsingUpARetry(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			q, seen := newQueue(t), newWatcher()
-			eng := engine(t, nil, core.WithObserver(seen), core.WithTTL(time.Second)) // so RetryAfter is short
+			eng := engine(t, nil, core.WithObserver(seen))
+			knowShortHolds(t, eng)
 			l := locks(t, eng, tt.rule)
 			lease := hold(t, eng, "k")
 			q.serve(l.Middleware(handler(succeed)))
@@ -221,15 +222,22 @@ func TestWaitLeavesTheTaskHalfOfItsTime(t *testing.T) {
 	q := newQueue(t)
 	eng := engine(t, nil)
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(0)))
-	lease := hold(t, eng, "k")
+	hold(t, eng, "k")
 	q.serve(l.Middleware(handler(succeed)), noForwarding)
-	id := q.enqueue("im:status", "", asynq.Timeout(time.Second))
+	id := q.enqueue("im:status", "", asynq.Timeout(3*time.Second))
 
 	info := q.become(id, asynq.TaskStateRetry)
 	if info.Retried != 0 || !strings.Contains(info.LastErr, "held by another") {
 		t.Errorf("task has %d retries used up and the error %q, want 0 and one that says it is held", info.Retried, info.LastErr)
 	}
-	_ = lease
+}
+
+// knowShortHolds has the engine expect the key soon, and tasks come back soon.
+func knowShortHolds(t *testing.T, eng *core.Engine) {
+	t.Helper()
+	if err := eng.Do(context.Background(), "short", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func succeed(context.Context, *asynq.Task) error { return nil }

@@ -31,7 +31,7 @@ const (
 	diesDone    = "after the record, before asynq knows"
 )
 
-// A lease, of which a dead worker's key stays taken.
+// How long the key of a dead worker stays taken.
 const fleetTTL = 2 * time.Second
 
 // actAsWorker serves tasks until it is killed, or its standard input ends with

@@ -60,6 +60,49 @@ func TestHowLongATaskWaits(t *testing.T) {
 	}
 }
 
+// What the engine knows about when the key is free gets through to asynq.
+func TestRefusalSaysWhenToComeAgain(t *testing.T) {
+	ctx := metadata(t)
+	synctest.Test(t, func(t *testing.T) {
+		eng := engine(t, nil, core.WithMaxWaiters(1))
+		h := nothingRuns(t, locks(t, eng, lockasynq.Serialize("t", "k"), lockasynq.Serialize("fast", "k", core.WithFailFast())))
+		if err := eng.Do(ctx, "other", func(context.Context) error { time.Sleep(3 * time.Second); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		hold(t, eng, "k")
+		waiting := make(chan struct{})
+		go func() {
+			defer close(waiting)
+			_ = h.ProcessTask(ctx, asynq.NewTask("t", nil)) // until the rule's wait is over
+		}()
+		synctest.Wait()
+		for typename, is := range map[string]error{"t": core.ErrTooManyWaiters, "fast": core.ErrHeld} {
+			var again *lockasynq.RescheduleError
+			err := h.ProcessTask(ctx, asynq.NewTask(typename, nil))
+			if !errors.As(err, &again) || !errors.Is(err, is) || again.RetryAfter != 3*time.Second {
+				t.Errorf("%s: error = %#v, want a RescheduleError that matches %v, after the 3s that holds take here", typename, err, is)
+			}
+		}
+		<-waiting
+	})
+}
+
+// The end of the task's own context is nothing to come again for.
+func TestTaskThatEndsWhileItWaits(t *testing.T) {
+	ctx := metadata(t)
+	synctest.Test(t, func(t *testing.T) {
+		eng := engine(t, nil)
+		hold(t, eng, "k")
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel)
+		err := nothingRuns(t, locks(t, eng, lockasynq.Serialize("t", "k"))).ProcessTask(ctx, asynq.NewTask("t", nil))
+		var again *lockasynq.RescheduleError
+		if !errors.Is(err, context.Canceled) || errors.As(err, &again) {
+			t.Errorf("error = %v, want context.Canceled and no RescheduleError", err)
+		}
+	})
+}
+
 // A silent store is an outage also when it is the task's time that ends the
 // wait for it.
 func TestSilentStoreIsNotContention(t *testing.T) {
