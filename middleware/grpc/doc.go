@@ -51,6 +51,24 @@
 // optional to lock on 0. Elements of a list are always set. A plain bool that
 // is not set is false.
 //
+// # Annotations
+//
+// What is locked can stand in the .proto file, next to the method, where also
+// those who call it see it:
+//
+//	import "keyturn/v1/lock.proto";
+//
+//	service Groups {
+//	  rpc Join(JoinRequest) returns (JoinResponse) {
+//	    option (keyturn.v1.lock) = {key: "group:{group_id}", name: "membership"};
+//	  }
+//	}
+//
+// [FromAnnotations] makes rules of it. How long, how to wait and what to do in an
+// outage stay in Go: [Configure] gives a policy to the rules of a name, and a rule
+// in Go for the same method takes the annotation's place. The options are read
+// when the server starts, and so are the templates in them.
+//
 // # Serialize
 //
 // The lock is held until the handler returns: a client that cancels does not

@@ -32,13 +32,16 @@ type boundRule struct {
 // rules, a template that does not parse or names what the request does not
 // have, a key function for another type, an option out of range
 // (core.ErrInvalidOption), something that the engine's store can't do
-// (errors.ErrUnsupported), Once for a stream.
+// (errors.ErrUnsupported), Once for a stream; and what [FromAnnotations] and
+// [Configure] add to that.
 func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	i := &Interceptor{rules: make(map[string]*boundRule, len(rules))}
 	var errs []error
 	if eng == nil {
 		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
 	}
+	rules, err := resolve(rules)
+	errs = append(errs, err)
 	for _, r := range rules {
 		if _, ok := i.rules[r.method]; ok {
 			errs = append(errs, fmt.Errorf("rule for %q: it has one already", r.method))
@@ -60,10 +63,13 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
 	b := &binder{method: m}
-	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Once: r.once, Options: r.options}
+	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Once: r.once, Claim: r.claim, Options: r.options}
 	compiled, wrong := rule.Compile(eng, spec, b.bind)
-	if err := errors.Join(err, r.fits(m)); err != nil {
+	if err := errors.Join(r.wrong, err, r.fits(m)); err != nil {
 		wrong = errors.Join(fmt.Errorf("rule for %q: %w", r.method, err), wrong)
+	}
+	if wrong != nil && r.source != "" {
+		wrong = fmt.Errorf("%s: %w", r.source, wrong)
 	}
 	// Once needs the message to tell a repeat from another request.
 	return &boundRule{Rule: compiled, method: m, readsMessage: b.usesField || r.takes != nil || r.once}, wrong

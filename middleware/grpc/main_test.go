@@ -70,6 +70,16 @@ type client struct {
 // bring, and ends it with the test.
 func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.ServerOption) client {
 	t.Helper()
+	conn := start(t, locks, func(srv *grpc.Server) {
+		testpb.RegisterUsersServer(srv, s)
+		testpb.RegisterGroupsServer(srv, s)
+	}, opts...)
+	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
+}
+
+// start is serve for any services.
+func start(t testing.TB, locks *lockgrpc.Interceptor, register func(*grpc.Server), opts ...grpc.ServerOption) *grpc.ClientConn {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +87,7 @@ func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.Se
 	srv := grpc.NewServer(append(opts,
 		grpc.ChainUnaryInterceptor(locks.Unary()),
 		grpc.ChainStreamInterceptor(locks.Stream()))...)
-	testpb.RegisterUsersServer(srv, s)
-	testpb.RegisterGroupsServer(srv, s)
+	register(srv)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -92,7 +101,7 @@ func serve(t testing.TB, s *server, locks *lockgrpc.Interceptor, opts ...grpc.Se
 			t.Error(err)
 		}
 	})
-	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
+	return conn
 }
 
 // engine makes an engine over store that ends with the test.

@@ -29,19 +29,27 @@ func findMethod(fullName string) (*method, error) {
 	if !ok || !strings.HasPrefix(fullName, "/") || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("no full method name: want the form %q", "/im.v1.Users/SetStatus")
 	}
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	sd, err := findService(service)
 	if err != nil {
-		return nil, fmt.Errorf("this program knows no service %q: is its generated package imported?", service)
-	}
-	sd, ok := found.(protoreflect.ServiceDescriptor)
-	if !ok {
-		return nil, fmt.Errorf("%q is not a service", service)
+		return nil, err
 	}
 	md := sd.Methods().ByName(protoreflect.Name(name))
 	if md == nil {
 		return nil, fmt.Errorf("service %s has no method %q; it has %s", service, name, names(sd.Methods()))
 	}
 	return &method{md, messageType(md.Input()), messageType(md.Output())}, nil
+}
+
+func findService(name string) (protoreflect.ServiceDescriptor, error) {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil, fmt.Errorf("this program knows no service %q: is its generated package imported?", name)
+	}
+	sd, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%q is not a service", name)
+	}
+	return sd, nil
 }
 
 // messageType returns the Go type of a message. Descriptors without generated

@@ -4,19 +4,30 @@ import (
 	"fmt"
 	"reflect"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
 )
 
 // Rule says which calls of one method exclude each other, or count as the same.
-// Make one with [Serialize], [SerializeBy], [Once] or [OnceBy] and give it to
-// [New], which checks it. The zero Rule is an error there.
+// Make one with [Serialize], [SerializeBy], [Once] or [OnceBy], or take those of
+// the .proto file with [FromAnnotations], and give it to [New], which checks it.
+// The zero Rule is an error there.
 type Rule struct {
-	method   string
+	kind     kind
+	method   string // its full name; what Configure names
 	once     bool
 	template string
 	options  []core.CallOption
+
+	// Of an annotated method:
+	name   string
+	claim  func(key string) core.Claim // nil: exclusive
+	source string                      // the option, for errors
+	wrong  error                       // what is wrong with it
+
+	services []*grpc.ServiceDesc // of FromAnnotations
 
 	// Of a rule with a key function:
 	key    func(request) (string, error)
