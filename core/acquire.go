@@ -90,6 +90,9 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	if !req.Wait {
 		return e.ask(ctx, req, ask)
 	}
+	if err := e.circuit.refuses(); err != nil {
+		return Grant{}, nil, err // now, not behind the one who tries the store
+	}
 	tickets := make([]*ticket, 0, len(claims))
 	said := errSilent
 	defer func() {
@@ -125,7 +128,7 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 
 func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record, error) {
 	asked := time.Now()
-	grant, rec, err := ask(ctx, req)
+	grant, rec, err := e.circuit.ask(ctx, req, ask)
 	if grant.Since.IsZero() {
 		grant.Since = asked
 	}

@@ -19,6 +19,7 @@ type Engine struct {
 	releaseTimeout time.Duration
 	owners         ownerSource
 	lines          *lines
+	circuit        circuit
 	watchdog       *watchdog
 	holds          holds
 	life           lifecycle
@@ -53,6 +54,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          newLines(cfg.maxWaiters),
+		circuit:        circuit{silence: cfg.circuit},
 		watchdog:       newWatchdog(store, cfg.observer),
 	}
 	e.life.init()

@@ -32,6 +32,9 @@ var (
 	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
 	// ErrUnavailable: the store could not answer. See [UnavailableError].
 	ErrUnavailable = errors.New("keyturn: store unavailable")
+	// ErrCircuitOpen: the store has not answered for a while, so it was not asked.
+	// An error that matches it also matches ErrUnavailable. See [WithCircuit].
+	ErrCircuitOpen = errors.New("keyturn: circuit open")
 	// ErrInvalidKey: the key can't name a lock. See [KeyError].
 	ErrInvalidKey = errors.New("keyturn: invalid key")
 	// ErrInvalidClaim: the claim, or the set of claims, can't be asked for.

@@ -121,6 +121,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	}
 	for name, o := range map[string]core.EngineOption{
 		"no waiters":       core.WithMaxWaiters(0),
+		"circuit":          core.WithCircuit(-1),
 		"release timeout":  core.WithReleaseTimeout(0),
 		"nil option":       nil,
 		"negative timeout": core.WithReleaseTimeout(-time.Second),

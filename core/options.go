@@ -14,6 +14,7 @@ const (
 	DefaultMaxWait        = 30 * time.Second
 	DefaultMaxHold        = 10 * time.Minute
 	DefaultMaxWaiters     = 10_000
+	DefaultCircuit        = 2 * time.Second
 	DefaultReleaseTimeout = 5 * time.Second
 	DefaultRetention      = 24 * time.Hour
 	DefaultResultLimit    = 64 << 10
@@ -55,6 +56,7 @@ type engineConfig struct {
 	defaults       settings
 	observer       Observer
 	maxWaiters     int
+	circuit        time.Duration
 	releaseTimeout time.Duration
 }
 
@@ -68,6 +70,7 @@ func defaultConfig() engineConfig {
 			resultLimit: DefaultResultLimit,
 		},
 		maxWaiters:     DefaultMaxWaiters,
+		circuit:        DefaultCircuit,
 		releaseTimeout: DefaultReleaseTimeout,
 	}
 }
@@ -226,6 +229,26 @@ func WithMaxWaiters(n int) EngineOption {
 			return &OptionError{Option: "WithMaxWaiters", Value: n, Want: "1 or more"}
 		}
 		c.maxWaiters = n
+		return nil
+	})
+}
+
+// WithCircuit sets for how long the store must have failed to answer anything
+// before acquisitions are refused at once, with an error that matches
+// ErrCircuitOpen and ErrUnavailable, instead of each waiting for its timeout.
+// From then on one request is let through every now and then, after pauses that
+// grow from 0.1 s to 2 s, and any answer to one ends the refusals. Renewals and
+// releases are always sent. 0: never. Default [DefaultCircuit].
+//
+// Only a store that is out has that effect: no held key, however long it is
+// held, and no caller who hangs up. To [WithRunUnlocked] it is an outage like
+// any other.
+func WithCircuit(silence time.Duration) EngineOption {
+	return engineOption(func(c *engineConfig) error {
+		if silence < 0 {
+			return &OptionError{Option: "WithCircuit", Value: silence, Want: "0 or more"}
+		}
+		c.circuit = silence
 		return nil
 	})
 }

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// circuit refuses acquisitions at once while the store is known to be out, so
+// that an outage does not pile up callers who each wait for a timeout. (The
+// circuit breaker of M. Nygard, "Release It!", 2007.)
+//
+// It opens when a request failed and nothing has been answered for a while:
+// silence, not the number of failures, is what tells an outage from a broken
+// connection that failed fifty requests at once, or from one sick shard among
+// healthy ones. Requests sent before the last answer count for nothing, however
+// late they fail. While it is open one request at a time is let through, the
+// probe, with a pause after each; the first answer, whatever it says, closes it.
+type circuit struct {
+	silence time.Duration // 0: never opens
+
+	mu       sync.Mutex
+	answered time.Time     // when the store last answered
+	silent   time.Time     // when the first request was sent that failed since; zero: none did
+	open     error         // what callers are told; nil: closed
+	probing  bool          // the probe is under way
+	probeAt  time.Time     // when there may be another
+	pause    time.Duration // after the next probe that fails
+}
+
+// The pauses are short, because a refused caller may have no second try, and
+// work that a rule runs unlocked in an outage should not do so for long after.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// probeTime is for how long a probe may hear nothing: the next one may find
+// another connection, or another server.
+const probeTime = 2 * time.Second
+
+// fairTime is what a request must have had before a deadline cut it short for
+// its failure to say anything about the store.
+const fairTime = 100 * time.Millisecond
+
+// ask sends one request, unless the circuit is open, and learns from its end.
+func (c *circuit) ask(ctx context.Context, req Request, ask ask) (grant Grant, rec *Record, err error) {
+	probe, err := c.admit()
+	if err != nil {
+		return Grant{}, nil, err
+	}
+	asked := time.Now()
+	defer func() { c.learn(ctx, asked, probe, err) }()
+	bounded, heard, cancel := ctx, func() {}, func() {}
+	if probe {
+		bounded, heard, cancel = untilHeard(ctx, probeTime)
+	}
+	defer cancel()
+	told := req.OnHeld
+	req.OnHeld = func(held HeldError) {
+		heard()
+		c.heard()
+		if told != nil {
+			told(held)
+		}
+	}
+	err = ErrPanicked // unless the store returns
+	return ask(bounded, req)
+}
+
+// untilHeard gives a context that ends after so long, unless heard is called
+// before: then it goes on as its parent does.
+func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard, cancel func()) {
+	ctx, end := context.WithCancel(ctx)
+	timer := time.AfterFunc(d, end)
+	return ctx, func() { timer.Stop() }, func() { timer.Stop(); end() }
+}
+
+// refuses returns the error for a caller who would only stand in line for a
+// store that is out; nil if somebody should ask it.
+func (c *circuit) refuses() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusal()
+}
+
+func (c *circuit) refusal() error {
+	if c.open != nil && (c.probing || time.Now().Before(c.probeAt)) {
+		return c.open
+	}
+	return nil
+}
+
+// admit is refuses for who is about to ask, and says whether that is the probe.
+func (c *circuit) admit() (probe bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.refusal(); err != nil {
+		return false, err
+	}
+	if c.open == nil {
+		return false, nil
+	}
+	c.probing = true
+	return true, nil
+}
+
+// learn takes in what came of a request: a grant, a record and a holder are
+// answers; an outage is none, unless the caller had left no time for one.
+func (c *circuit) learn(ctx context.Context, asked time.Time, probe bool, err error) {
+	switch {
+	case err == nil, errors.Is(err, ErrHeld):
+		c.heard()
+	case !errors.Is(err, ErrUnavailable), errors.Is(ctx.Err(), context.Canceled):
+	case ctx.Err() != nil && time.Since(asked) < fairTime:
+	default:
+		c.failed(asked, probe, err)
+	}
+	if probe {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.probing = false
+	}
+}
+
+// heard notes an answer.
+func (c *circuit) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered, c.silent, c.open, c.probing = time.Now(), time.Time{}, nil, false
+}
+
+// failed notes that a request found the store out.
+func (c *circuit) failed(asked time.Time, probe bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	switch {
+	case c.open != nil && probe:
+		c.probeAt = now.Add(c.pause)
+		c.pause = min(2*c.pause, longestPause)
+		return
+	case c.silence == 0, c.open != nil, asked.Before(c.answered):
+		return
+	}
+	if c.silent.IsZero() || asked.Before(c.silent) {
+		c.silent = asked
+	}
+	if now.Sub(c.silent) < c.silence {
+		return
+	}
+	// The cause as text only: it was another caller's request.
+	c.open = &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrCircuitOpen, err)}
+	c.pause = firstPause
+	c.probeAt = now.Add(c.pause)
+}

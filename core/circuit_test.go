@@ -1,0 +1,395 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// outage breaks a spy in one of the ways in which stores break, until mended.
+type outage struct {
+	*spy
+	asked int
+}
+
+func (o *outage) hang()   { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
+func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }) }
+func (o *outage) mend()   { o.set(func(context.Context) error { return nil }) }
+
+func (o *outage) set(what func(context.Context) error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.onAcquire = func(ctx context.Context, _ core.Request) error {
+		o.mu.Lock()
+		o.asked++
+		o.mu.Unlock()
+		return what(ctx)
+	}
+}
+
+func (o *outage) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked
+}
+
+// attempt asks once and says how long that took.
+func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Duration, error) {
+	began := time.Now()
+	l, err := eng.Acquire(context.Background(), key, opts...)
+	took := time.Since(began)
+	if err == nil {
+		err = l.Release(context.Background())
+	}
+	return took, err
+}
+
+// trip has the circuit open: a store that hangs for as long as it takes.
+func trip(t *testing.T, eng *core.Engine, o *outage) {
+	t.Helper()
+	o.hang()
+	_, err := attempt(eng, "tripping", core.WithMaxWait(core.DefaultCircuit))
+	wantOnly(t, err, core.ErrUnavailable)
+	_, err = attempt(eng, "tripping")
+	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+}
+
+func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o)
+		trip(t, eng, o)
+		asked := o.count()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				took, err := attempt(eng, "k")
+				wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+				if took != 0 {
+					t.Errorf("waited %v", took)
+				}
+			})
+		}
+		all.Wait()
+		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		if n := o.count(); n != asked {
+			t.Errorf("the store was asked %d times all the same", n-asked)
+		}
+		o.mend()
+		time.Sleep(100 * time.Millisecond)
+		for range 3 {
+			if _, err := attempt(eng, "k"); err != nil {
+				t.Errorf("after the outage: %v", err)
+			}
+		}
+	})
+}
+
+// Who finds the pause over asks the store, for two seconds if that says
+// nothing; everybody else is still refused at once, also behind the same key.
+func TestCircuitLetsOneThroughAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o, core.WithMaxWait(time.Minute))
+		trip(t, eng, o)
+		before := o.count()
+		var all sync.WaitGroup
+		began := time.Now()
+		var at []time.Duration
+		var waited atomic.Int32 // how many were not refused at once
+		for time.Since(began) < 30*time.Second {
+			all.Go(func() {
+				if took, _ := attempt(eng, "k"); took > 0 {
+					waited.Add(1)
+				}
+			})
+			synctest.Wait()
+			if n := o.count(); n > before {
+				at = append(at, time.Since(began))
+				before = n
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		all.Wait()
+		probe := 2 * time.Second
+		want := []time.Duration{100 * time.Millisecond}
+		for _, pause := range []int{100, 200, 400, 800, 1600, 2000, 2000, 2000} {
+			want = append(want, want[len(want)-1]+probe+time.Duration(pause)*time.Millisecond)
+		}
+		if len(at) < len(want) || !slices.Equal(at[:len(want)], want) {
+			t.Errorf("let through at %v, want %v", at, want)
+		}
+		if int(waited.Load()) != len(at) {
+			t.Errorf("%d waited, %d of them for the store", waited.Load(), len(at))
+		}
+	})
+}
+
+// A holder who keeps the probe waiting is an answer as well: the store is back.
+func TestAnyAnswerClosesTheCircuit(t *testing.T) {
+	for name, probe := range map[string]func(*core.Engine) error{
+		"held, waiting": func(eng *core.Engine) error {
+			go attempt(eng, "held", core.WithMaxWait(10*time.Second))
+			synctest.Wait()
+			return nil
+		},
+		"held, fail-fast": func(eng *core.Engine) error {
+			_, err := eng.TryAcquire(context.Background(), "held")
+			if !errors.Is(err, core.ErrHeld) {
+				return err
+			}
+			return nil
+		},
+		"record": func(eng *core.Engine) error {
+			out, err := eng.Once(context.Background(), "done", nothing)
+			if err == nil && !out.Duplicate {
+				err = errors.New("no duplicate")
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &outage{spy: newSpy()}
+				eng := newEngine(t, o)
+				holder := mustAcquire(t, eng, "held")
+				if _, err := eng.Once(context.Background(), "done", nothing); err != nil {
+					t.Fatal(err)
+				}
+				trip(t, eng, o)
+				o.mend()
+				time.Sleep(100 * time.Millisecond)
+				if err := probe(eng); err != nil {
+					t.Error(err)
+				}
+				if _, err := attempt(eng, "k"); err != nil {
+					t.Errorf("still open: %v", err)
+				}
+				time.Sleep(time.Minute) // for the one who waits
+				mustRelease(t, holder)
+			})
+		})
+	}
+}
+
+func nothing(context.Context) ([]byte, error) { return nil, nil }
+
+func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts []core.EngineOption
+		do   func(*testing.T, *core.Engine, *outage)
+	}{
+		"contention": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
+			holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
+			for range 10 {
+				_, _ = attempt(eng, "k", core.WithMaxWait(time.Second))
+			}
+			mustRelease(t, holder)
+		}},
+		"callers who hang up": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.hang()
+			for range 10 {
+				ctx, cancel := context.WithCancel(context.Background())
+				time.AfterFunc(time.Second, cancel)
+				_, err := eng.Acquire(ctx, "k")
+				wantOnly(t, err, context.Canceled)
+			}
+		}},
+		"callers who leave no time": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.hang()
+			for range 100 {
+				_, err := attempt(eng, "k", core.WithMaxWait(50*time.Millisecond))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
+		"many failures at once": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.refuse()
+			for range 100 {
+				_, err := attempt(eng, "k")
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
+		"one shard among healthy ones": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			for range 10 {
+				o.hang()
+				_, err := attempt(eng, "sick", core.WithMaxWait(time.Second))
+				wantOnly(t, err, core.ErrUnavailable)
+				o.mend()
+				if _, err := attempt(eng, "healthy"); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+		"late failures of what was sent before an answer": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			var all sync.WaitGroup
+			o.hang()
+			for range 10 {
+				all.Go(func() { _, _ = attempt(eng, core.NewOwner(), core.WithMaxWait(time.Minute)) })
+			}
+			synctest.Wait()
+			o.mend()
+			time.Sleep(59 * time.Second)
+			if _, err := attempt(eng, "k"); err != nil {
+				t.Error(err)
+			}
+			all.Wait()
+		}},
+		"switched off": {opts: []core.EngineOption{core.WithCircuit(0)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.hang()
+			for range 3 {
+				_, err := attempt(eng, "k", core.WithMaxWait(time.Minute))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &outage{spy: newSpy()}
+				eng := newEngine(t, o, tc.opts...)
+				tc.do(t, eng, o)
+				o.mend()
+				if _, err := attempt(eng, "afterwards"); err != nil {
+					t.Errorf("refused: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A store that answers too late for its lease to be good does answer.
+func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, &lateStore{spy: newSpy(), by: 3 * time.Second})
+		for range 5 {
+			_, err := attempt(eng, "k", core.WithTTL(time.Second))
+			wantOnly(t, err, core.ErrUnavailable)
+		}
+	})
+}
+
+// A probe that a panic ends, or that has to wait for a holder all day, does not
+// keep the circuit from closing, opening and closing again.
+func TestProbesThatDoNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o)
+		holder := mustAcquire(t, eng, "held", core.WithTTL(time.Hour), core.WithMaxHold(0))
+		trip(t, eng, o)
+		time.Sleep(100 * time.Millisecond)
+		o.set(func(context.Context) error { panic("store") })
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = attempt(eng, "k")
+		}()
+		var all sync.WaitGroup
+		o.hang()
+		all.Go(func() { _, _ = attempt(eng, "k") })
+		synctest.Wait()
+		_, err := attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen) // a panic is no answer
+		time.Sleep(time.Minute)
+		o.mend()
+		all.Go(func() {
+			took, err := attempt(eng, "held", core.WithMaxWait(24*time.Hour))
+			wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+			if took != 24*time.Hour {
+				t.Errorf("the probe waited %v for the holder", took)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		trip(t, eng, o)
+		o.mend()
+		time.Sleep(100 * time.Millisecond)
+		if _, err := attempt(eng, "k"); err != nil {
+			t.Errorf("after the second outage: %v", err)
+		}
+		all.Wait()
+		mustRelease(t, holder)
+	})
+}
+
+// A store that refuses at once is out as well, if it goes on doing so.
+func TestCircuitOpensAlsoForAStoreThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o, core.WithCircuit(time.Second))
+		o.refuse()
+		for range 11 {
+			_, err := attempt(eng, "k")
+			wantOnly(t, err, core.ErrUnavailable)
+			time.Sleep(100 * time.Millisecond)
+		}
+		before := o.count()
+		_, _ = attempt(eng, "k") // the probe
+		_, err := attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		if o.count() != before+1 {
+			t.Errorf("asked %d times", o.count()-before)
+		}
+		o.mend()
+	})
+}
+
+// Those in line behind the one who finds the store out are told at once.
+func TestOpenCircuitIsToldToTheWholeLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o, core.WithMaxWait(time.Minute))
+		o.set(func(context.Context) error { time.Sleep(5 * time.Second); return errDown })
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				_, err := eng.Acquire(context.Background(), "k")
+				if !errors.Is(err, core.ErrUnavailable) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != 5*time.Second || o.count() != 1 {
+			t.Errorf("took %v and %d requests", took, o.count())
+		}
+	})
+}
+
+func TestOpenCircuitIsAnOutageToRunUnlockedIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		seen := &recorder{}
+		eng := newEngine(t, o, core.WithObserver(seen))
+		trip(t, eng, o)
+		ran := false
+		err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		if err != nil || !ran || seen.count("unlocked") != 1 {
+			t.Errorf("error %v, ran %v, told %d times", err, ran, seen.count("unlocked"))
+		}
+	})
+}
+
+// What is held stays held, and is given back: the circuit is for newcomers.
+func TestCircuitDoesNotTouchRenewalsAndReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o)
+		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+		trip(t, eng, o)
+		time.Sleep(10 * time.Second)
+		if o.renewals() < 8 || l.Err() != nil {
+			t.Errorf("%d renewals, %v", o.renewals(), l.Err())
+		}
+		mustRelease(t, l)
+		if len(o.released) != 1 {
+			t.Error("the store was not told of the release")
+		}
+	})
+}
