@@ -15,8 +15,10 @@
 // checks all rules against the services that are linked into the program, so
 // that a name which does not exist stops the server from starting and not a
 // request. Install both interceptors: a rule for a stream does nothing in the
-// unary one. A handler that must not run unlocked, whatever becomes of the
-// set-up, asks core.LeaseFrom(ctx).
+// unary one. [Interceptor.Coverage] lists the methods of a server with their
+// rules, for the log and for a test that wants none forgotten;
+// [Interceptor.Check] finds rules that do nothing. A handler that must not run
+// unlocked, whatever becomes of the set-up, asks core.AssertHeld(ctx, key).
 //
 // # Keys
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// Interceptor applies rules to the calls of a server. It has no state besides
-// its rules and is safe for concurrent use. Make one with [New].
+// Interceptor applies rules to the calls of a server. It is safe for concurrent
+// use. Make one with [New].
 type Interceptor struct {
-	rules map[string]*boundRule // by full method name
+	rules         map[string]*boundRule // by full method name
+	unary, stream atomic.Bool           // that interceptor was asked for
 }
 
 // boundRule is a rule with the method it is for.
@@ -99,6 +101,7 @@ func (r Rule) fits(m *method) error {
 // Unary returns the interceptor for unary methods, for grpc.ChainUnaryInterceptor.
 // Calls of a method without a rule pass untouched.
 func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
+	i.unary.Store(true)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		r, ok := i.rules[info.FullMethod]
 		if !ok {

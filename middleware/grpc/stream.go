@@ -24,6 +24,7 @@ import (
 // takes its key from metadata. A client that sends no message at all gets
 // INVALID_ARGUMENT.
 func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
+	i.stream.Store(true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		r, ok := i.rules[info.FullMethod]
 		if !ok {

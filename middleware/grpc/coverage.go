@@ -1,0 +1,75 @@
+package lockgrpc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Server is what knows the services of a server, such as a *grpc.Server.
+type Server interface {
+	GetServiceInfo() map[string]grpc.ServiceInfo
+}
+
+// Coverage lists every method that server serves, sorted by name, with the rule
+// it has or without one. Call it when all services are registered: to write to
+// the log at start with core.LogCoverage, and in a test that fails with
+// core.Uncovered when somebody adds a method and forgets its rule.
+//
+// A rule counts as soon as the interceptor that applies it was asked for:
+// [Interceptor.Unary] for unary methods, [Interceptor.Stream] for streams. That
+// it was given to this very server can't be seen from here.
+func (i *Interceptor) Coverage(server Server) []core.Coverage {
+	var all []core.Coverage
+	for service, info := range server.GetServiceInfo() {
+		for _, m := range info.Methods {
+			c := core.Coverage{Target: "/" + service + "/" + m.Name}
+			if r, ok := i.rules[c.Target]; ok && i.applies(m.IsClientStream || m.IsServerStream) {
+				c.Rules = []core.RuleInfo{r.Info()}
+			}
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b core.Coverage) int { return strings.Compare(a.Target, b.Target) })
+	return all
+}
+
+// Check is about the other direction: it returns an error for each rule that
+// does nothing on this server, because its service is not registered, or because
+// nobody asked for the interceptor that applies it. Call it when all services are
+// registered.
+func (i *Interceptor) Check(server Server) error {
+	streams := make(map[string]bool) // of what is served
+	for service, info := range server.GetServiceInfo() {
+		for _, m := range info.Methods {
+			streams["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
+		}
+	}
+	var errs []error
+	for _, method := range slices.Sorted(maps.Keys(i.rules)) {
+		switch stream, served := streams[method]; {
+		case !served:
+			errs = append(errs, fmt.Errorf("rule for %q: this server does not serve it", method))
+		case !i.applies(stream) && stream:
+			errs = append(errs, fmt.Errorf("rule for %q: it is a stream, and Stream() is not in use", method))
+		case !i.applies(stream):
+			errs = append(errs, fmt.Errorf("rule for %q: it is unary, and Unary() is not in use", method))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applies reports whether rules for streams, or for unary methods, have their
+// interceptor.
+func (i *Interceptor) applies(stream bool) bool {
+	if stream {
+		return i.stream.Load()
+	}
+	return i.unary.Load()
+}

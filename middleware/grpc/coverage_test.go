@@ -1,0 +1,136 @@
+package lockgrpc_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// imServer serves what the name says, and nothing calls it.
+func imServer(opts ...grpc.ServerOption) *grpc.Server {
+	srv := grpc.NewServer(opts...)
+	testpb.RegisterUsersServer(srv, &server{})
+	testpb.RegisterGroupsServer(srv, &server{})
+	return srv
+}
+
+func TestCoverage(t *testing.T) {
+	i := locks(t, memory(t),
+		lockgrpc.Once(setStatus, "once:{message_id}"),
+		lockgrpc.SerializeBy(addMembers, func(*testpb.AddMembersRequest) string { return "k" }),
+		lockgrpc.Serialize(chat, "chat:{metadata.x-group}"),
+	)
+	srv := imServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
+	want := []core.Coverage{
+		{Target: addMembers, Rules: []core.RuleInfo{{Key: "func"}}},
+		{Target: chat, Rules: []core.RuleInfo{{Key: "chat:{metadata.x-group}"}}},
+		{Target: importAll},
+		{Target: watch},
+		{Target: setStatus, Rules: []core.RuleInfo{{Once: true, Key: "once:{message_id}"}}},
+	}
+	got := i.Coverage(srv)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if left := core.Uncovered(got, watch); !reflect.DeepEqual(left, []string{importAll}) {
+		t.Errorf("uncovered: %v", left)
+	}
+	var log bytes.Buffer
+	core.LogCoverage(bounded(t), slog.New(slog.NewTextHandler(&log, nil)), got)
+	if !strings.Contains(log.String(), importAll) || strings.Count(log.String(), "\n") != len(want) {
+		t.Errorf("logged %s", &log)
+	}
+	if err := i.Check(srv); err != nil {
+		t.Error(err)
+	}
+}
+
+// A rule without its interceptor guards nothing, and does not say it does.
+func TestCoverageWithoutTheInterceptor(t *testing.T) {
+	rules := []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Serialize(watch, "group:{group_id}")}
+	for _, tt := range []struct {
+		name    string
+		install func(*lockgrpc.Interceptor)
+		guarded []string
+		wrong   string
+	}{
+		{"unary", func(i *lockgrpc.Interceptor) { i.Unary() }, []string{setStatus}, fmt.Sprintf("rule for %q: it is a stream, and Stream() is not in use", watch)},
+		{"stream", func(i *lockgrpc.Interceptor) { i.Stream() }, []string{watch}, fmt.Sprintf("rule for %q: it is unary, and Unary() is not in use", setStatus)},
+	} {
+		i := locks(t, memory(t), rules...)
+		tt.install(i)
+		var guarded []string
+		for _, c := range i.Coverage(imServer()) {
+			if len(c.Rules) > 0 {
+				guarded = append(guarded, c.Target)
+			}
+		}
+		if !reflect.DeepEqual(guarded, tt.guarded) {
+			t.Errorf("%s: guarded %v, want %v", tt.name, guarded, tt.guarded)
+		}
+		if err := i.Check(imServer()); err == nil || err.Error() != tt.wrong {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.wrong)
+		}
+	}
+}
+
+// A rule for a service that this server does not have is a set-up gone wrong.
+func TestCheckFindsRulesThatNobodyServes(t *testing.T) {
+	i := locks(t, memory(t), fromProto, lockgrpc.Serialize(setStatus, "user:{user_id}"))
+	i.Unary()
+	i.Stream()
+	err := i.Check(imServer())
+	var want []string
+	for _, m := range []string{"ClearStatus", "Send", "SetStatus", "Watch"} {
+		want = append(want, fmt.Sprintf("rule for %q: this server does not serve it", "/keyturn.test.v1.Annotated/"+m))
+	}
+	if err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("got %v, want %v", err, strings.Join(want, "\n"))
+	}
+}
+
+// At start: what guards which method, and no rule in vain. In a test:
+//
+//	if left := core.Uncovered(locks.Coverage(server), "/im.v1.Users/Get"); len(left) > 0 {
+//		t.Errorf("without a rule: %v", left)
+//	}
+func ExampleInterceptor_Coverage() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng, lockgrpc.FromAnnotations(&testpb.Annotated_ServiceDesc))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+		grpc.ChainStreamInterceptor(locks.Stream()),
+	)
+	testpb.RegisterAnnotatedServer(server, testpb.UnimplementedAnnotatedServer{})
+
+	if err := locks.Check(server); err != nil {
+		fmt.Println(err) // a rule that does nothing
+	}
+	for _, c := range locks.Coverage(server) { // core.LogCoverage(ctx, logger, ...) in a real one
+		fmt.Println(c)
+	}
+	fmt.Println("without a rule:", core.Uncovered(locks.Coverage(server)))
+	// Output:
+	// /keyturn.test.v1.Annotated/ClearStatus: serialize user:{user_id}
+	// /keyturn.test.v1.Annotated/Get: none
+	// /keyturn.test.v1.Annotated/Send: once once:{metadata.x-user}:{message_id}
+	// /keyturn.test.v1.Annotated/SetStatus: serialize user:{user_id}
+	// /keyturn.test.v1.Annotated/Watch: serialize group:{group_id}
+	// without a rule: [/keyturn.test.v1.Annotated/Get]
+}
