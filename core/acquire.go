@@ -148,13 +148,13 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
 		told := *held // the store's, or shared by a line
-		told.RetryAfter = e.holds.retryAfter(told.RetryAfter)
+		told.RetryAfter = e.holds.retryAfter(told.Key, told.RetryAfter)
 		if !s.failFast {
 			told.timedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
-		full.RetryAfter = e.holds.retryAfter(0)
+		full.RetryAfter = e.holds.retryAfter(full.Key, 0)
 		return full
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -239,6 +240,35 @@ func TestTooManyWaiters(t *testing.T) {
 	})
 }
 
+func TestCapOfAllLinesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithMaxWaitersTotal(4), core.WithMaxWaiters(3), core.WithMaxWait(time.Second))
+		a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
+		for range 3 { // what left makes room
+			var waiting sync.WaitGroup
+			for i := range 4 {
+				waiting.Go(func() {
+					_, err := eng.Acquire(context.Background(), []string{"a", "b"}[i%2])
+					wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+				})
+			}
+			synctest.Wait()
+			for _, key := range []string{"a", "free"} {
+				_, err := eng.Acquire(context.Background(), key)
+				wantOnly(t, err, core.ErrTooManyWaiters)
+				var full *core.TooManyWaitersError
+				if !errors.As(err, &full) || full.Key != "" || full.Limit != 4 {
+					t.Errorf("error %#v", err)
+				}
+			}
+			waiting.Wait()
+		}
+		mustRelease(t, a)
+		mustRelease(t, b)
+		mustRelease(t, mustAcquire(t, eng, "a"))
+	})
+}
+
 func TestDefaultCapIsTenThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New(), core.WithMaxWait(time.Second))
@@ -418,6 +448,59 @@ func TestRetryAfterFollowsHolds(t *testing.T) {
 		}
 		mustRelease(t, l)
 	})
+}
+
+// A key that somebody is refused has its own estimate, whatever the others do,
+// and keeps it though thousands come and go that nobody waits for.
+func TestRetryAfterIsTheKeysOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		key, others time.Duration
+		before      int // so many others are held before the key is
+	}{
+		"long among short":  {5 * time.Second, time.Millisecond, 0},
+		"short among long":  {20 * time.Millisecond, time.Minute, 0},
+		"comes after many":  {5 * time.Second, time.Millisecond, 10_000},
+		"comes after a few": {20 * time.Millisecond, time.Minute, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				eng := newEngine(t, memstore.New(), core.WithTTL(time.Hour), core.WithMaxHold(0))
+				hold := func(key string, d time.Duration) {
+					l := mustAcquire(t, eng, key)
+					time.Sleep(d)
+					mustRelease(t, l)
+				}
+				refused := func(key string) time.Duration {
+					l := mustAcquire(t, eng, key)
+					defer mustRelease(t, l)
+					_, err := eng.TryAcquire(context.Background(), key)
+					var held *core.HeldError
+					if !errors.As(err, &held) {
+						t.Fatalf("error %v", err)
+					}
+					return held.RetryAfter
+				}
+				for i := range tc.before {
+					hold(fmt.Sprint("before:", i), tc.others)
+				}
+				if tc.before > 0 { // else its place is free to be filled
+					refused("k")
+				}
+				for range 100 {
+					hold("k", tc.key)
+				}
+				for i := range 3000 {
+					hold(fmt.Sprint("other:", i), tc.others)
+				}
+				if got := refused("k"); got > tc.key || got < tc.key*3/4 {
+					t.Errorf("retry after %v, want about %v", got, tc.key)
+				}
+				if got := refused("never seen before"); got > tc.others || got < tc.others*3/4 {
+					t.Errorf("no estimate yet: retry after %v, want about %v", got, tc.others)
+				}
+			})
+		})
+	}
 }
 
 func TestStoreErrorsComeThrough(t *testing.T) {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"reflect"
 	"time"
 )
@@ -53,8 +54,9 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
-		lines:          newLines(cfg.maxWaiters),
+		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		circuit:        circuit{silence: cfg.circuit},
+		holds:          holds{seed: maphash.MakeSeed()},
 		watchdog:       newWatchdog(store, cfg.observer),
 	}
 	e.life.init()

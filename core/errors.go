@@ -18,7 +18,8 @@ var (
 	// ErrWaitTimeout: the caller's turn had not come when the maximum wait was over.
 	// An error that matches it also matches ErrHeld.
 	ErrWaitTimeout = errors.New("keyturn: waited too long")
-	// ErrTooManyWaiters: the line for the key in this process is full.
+	// ErrTooManyWaiters: the line for the key in this process is full, or all of
+	// them together are.
 	ErrTooManyWaiters = errors.New("keyturn: too many waiters")
 	// ErrLeaseLost: the lease ended before it was released, so somebody else
 	// may have held the key meanwhile. See [LeaseLostError].
@@ -128,12 +129,15 @@ func (e *HeldError) Is(target error) bool {
 // TooManyWaitersError says which line was full. It matches
 // [ErrTooManyWaiters] and not [ErrHeld]: this is overload, not contention.
 type TooManyWaitersError struct {
-	Key        string
+	Key        string // empty: all lines together
 	Limit      int
 	RetryAfter time.Duration
 }
 
 func (e *TooManyWaitersError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("keyturn: %d callers wait already", e.Limit)
+	}
 	return fmt.Sprintf("keyturn: %d callers wait for %q already", e.Limit, e.Key)
 }
 

@@ -120,11 +120,12 @@ func TestOptionsOutOfRange(t *testing.T) {
 		})
 	}
 	for name, o := range map[string]core.EngineOption{
-		"no waiters":       core.WithMaxWaiters(0),
-		"circuit":          core.WithCircuit(-1),
-		"release timeout":  core.WithReleaseTimeout(0),
-		"nil option":       nil,
-		"negative timeout": core.WithReleaseTimeout(-time.Second),
+		"no waiters":        core.WithMaxWaiters(0),
+		"circuit":           core.WithCircuit(-1),
+		"no waiters at all": core.WithMaxWaitersTotal(0),
+		"release timeout":   core.WithReleaseTimeout(0),
+		"nil option":        nil,
+		"negative timeout":  core.WithReleaseTimeout(-time.Second),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := core.New(memstore.New(), o)

@@ -219,7 +219,7 @@ func (l *Lease) end(err error) {
 		return
 	}
 	if err == nil {
-		l.engine.holds.add(time.Since(l.granted))
+		l.engine.holds.add(l.grant.Claims, time.Since(l.granted))
 	}
 	if o := l.engine.observer; o != nil {
 		o.HoldEnd(l.ctx, l, err)

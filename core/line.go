@@ -12,10 +12,11 @@ import (
 // line asks the store, so a store sees at most one waiter per key and process,
 // however many goroutines want the key.
 type lines struct {
-	most int // callers per line
+	most, mostTotal int // callers per line, and in all of them
 
 	mu    sync.Mutex
 	byKey map[string]*line
+	total int // callers in all lines
 }
 
 // line also keeps what the store last told a head, because those who time out
@@ -37,8 +38,8 @@ type ticket struct {
 	head   chan struct{} // closed when it becomes the head; nil: it came first
 }
 
-func newLines(most int) *lines {
-	return &lines{most: most, byKey: make(map[string]*line)}
+func newLines(most, mostTotal int) *lines {
+	return &lines{most: most, mostTotal: mostTotal, byKey: make(map[string]*line)}
 }
 
 // enter waits until the caller is the head of key's line; it then owes a leave.
@@ -63,13 +64,16 @@ func (ls *lines) join(key string) (*ticket, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.byKey[key]
-	if l == nil {
+	switch {
+	case l != nil && l.tickets.Len() >= ls.most:
+		return nil, &TooManyWaitersError{Key: key, Limit: ls.most}
+	case ls.total >= ls.mostTotal:
+		return nil, &TooManyWaitersError{Limit: ls.mostTotal}
+	case l == nil:
 		l = &line{}
 		ls.byKey[key] = l
 	}
-	if l.tickets.Len() >= ls.most {
-		return nil, &TooManyWaitersError{Key: key, Limit: ls.most}
-	}
+	ls.total++
 	t := &ticket{key: key, line: l, joined: time.Now()}
 	if l.tickets.Len() > 0 {
 		t.head = make(chan struct{})
@@ -117,6 +121,7 @@ func (ls *lines) leave(t *ticket, said error) {
 	}
 	wasHead := l.tickets.Front() == t.place
 	l.tickets.Remove(t.place)
+	ls.total--
 	switch {
 	case l.tickets.Len() == 0:
 		delete(ls.byKey, t.key)

@@ -10,14 +10,15 @@ const (
 	MinTTL = 10 * time.Millisecond
 	MaxTTL = 24 * time.Hour
 
-	DefaultTTL            = 30 * time.Second
-	DefaultMaxWait        = 30 * time.Second
-	DefaultMaxHold        = 10 * time.Minute
-	DefaultMaxWaiters     = 10_000
-	DefaultCircuit        = 2 * time.Second
-	DefaultReleaseTimeout = 5 * time.Second
-	DefaultRetention      = 24 * time.Hour
-	DefaultResultLimit    = 64 << 10
+	DefaultTTL             = 30 * time.Second
+	DefaultMaxWait         = 30 * time.Second
+	DefaultMaxHold         = 10 * time.Minute
+	DefaultMaxWaiters      = 10_000
+	DefaultMaxWaitersTotal = 100_000
+	DefaultCircuit         = 2 * time.Second
+	DefaultReleaseTimeout  = 5 * time.Second
+	DefaultRetention       = 24 * time.Hour
+	DefaultResultLimit     = 64 << 10
 )
 
 // EngineOption configures an engine; see [New].
@@ -53,11 +54,12 @@ type settings struct {
 }
 
 type engineConfig struct {
-	defaults       settings
-	observer       Observer
-	maxWaiters     int
-	circuit        time.Duration
-	releaseTimeout time.Duration
+	defaults        settings
+	observer        Observer
+	maxWaiters      int
+	maxWaitersTotal int
+	circuit         time.Duration
+	releaseTimeout  time.Duration
 }
 
 func defaultConfig() engineConfig {
@@ -69,9 +71,10 @@ func defaultConfig() engineConfig {
 			retention:   DefaultRetention,
 			resultLimit: DefaultResultLimit,
 		},
-		maxWaiters:     DefaultMaxWaiters,
-		circuit:        DefaultCircuit,
-		releaseTimeout: DefaultReleaseTimeout,
+		maxWaiters:      DefaultMaxWaiters,
+		maxWaitersTotal: DefaultMaxWaitersTotal,
+		circuit:         DefaultCircuit,
+		releaseTimeout:  DefaultReleaseTimeout,
 	}
 }
 
@@ -229,6 +232,21 @@ func WithMaxWaiters(n int) EngineOption {
 			return &OptionError{Option: "WithMaxWaiters", Value: n, Want: "1 or more"}
 		}
 		c.maxWaiters = n
+		return nil
+	})
+}
+
+// WithMaxWaitersTotal caps all lines of the engine together, as [WithMaxWaiters]
+// caps each: when many keys are contended at once, waiting goroutines could
+// fill the memory without any one line being long. A caller who waits for a set
+// has a place in the line of each key. At least 1. Default
+// [DefaultMaxWaitersTotal].
+func WithMaxWaitersTotal(n int) EngineOption {
+	return engineOption(func(c *engineConfig) error {
+		if n < 1 {
+			return &OptionError{Option: "WithMaxWaitersTotal", Value: n, Want: "1 or more"}
+		}
+		c.maxWaitersTotal = n
 		return nil
 	})
 }
