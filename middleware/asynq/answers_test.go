@@ -224,6 +224,15 @@ func TestAnswers(t *testing.T) {
 			state: asynq.TaskStateRetry, retried: 1, runs: 1, says: `lease on "k" lost: max hold; the handler returned: cut off`,
 		},
 		{
+			name: "lease lost and handler says not to retry",
+			rule: lockasynq.Serialize("t", key, core.WithMaxHold(50*time.Millisecond)),
+			handle: func(ctx context.Context, _ setting) error {
+				<-ctx.Done()
+				return fmt.Errorf("no such user: %w", asynq.SkipRetry)
+			},
+			state: asynq.TaskStateArchived, runs: 1, says: `lease on "k" lost: max hold; the handler returned: no such user`,
+		},
+		{
 			name:    "the task's own deadline while it waits",
 			rule:    lockasynq.Serialize("t", key),
 			prepare: func(t *testing.T, s setting) { hold(t, s.eng, key) },

@@ -56,7 +56,8 @@
 // no different there from a held key, as otherwise an hour of it would archive
 // every message of that hour without one of them having been looked at. A lost
 // lease is different: the handler did run, and one that outlives its max hold
-// would do so for ever. Archived ([RejectedError]) is what asynq does with what
+// would do so for ever. (The handler's error goes along: its [asynq.SkipRetry]
+// and [asynq.RevokeTask] are its own decisions.) Archived ([RejectedError]) is what asynq does with what
 // is not worth retrying: the task waits there for a person. No task is dropped.
 //
 // That no retry is used up, and when a task comes again, is up to the server:
