@@ -57,8 +57,9 @@
 // every message of that hour without one of them having been looked at. A lost
 // lease is different: the handler did run, and one that outlives its max hold
 // would do so for ever. (The handler's error goes along: its [asynq.SkipRetry]
-// and [asynq.RevokeTask] are its own decisions.) Archived ([RejectedError]) is what asynq does with what
-// is not worth retrying: the task waits there for a person. No task is dropped.
+// and [asynq.RevokeTask] are its own decisions.) Archived ([RejectedError]) is
+// what asynq does with what is not worth retrying: the task waits there for a
+// person. No task is dropped.
 //
 // That no retry is used up, and when a task comes again, is up to the server:
 // its configuration needs [IsFailure] and [RetryDelay], which judge this
