@@ -117,7 +117,8 @@ func (b *inbox) listen(ctx context.Context) {
 			warned = true
 			b.store.cfg.log.Warn("keyturn: no subscription: waiters poll until it is there", "channel", b.channel, "error", err)
 		}
-		if answer := redis.Error(nil); errors.As(err, &answer) {
+		var refusal redis.Error
+		if errors.As(err, &refusal) {
 			most = refusedPause
 		}
 		sleep(ctx, pause)

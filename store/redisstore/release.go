@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/keyturn/keyturn/core"
 )
 
@@ -55,10 +57,18 @@ func (r *request) verdict(op, key string, g core.Grant) error {
 }
 
 // undo takes owner out of the line for key, or the lock from owner if it came
-// to that, now that nobody wants it any more.
+// to that, now that nobody wants it any more. The network that was in the way a
+// moment ago may need one more; after some seconds, or when the store closes,
+// the lease or the place in line is left to run out by itself.
 func (s *Store) undo(key, owner string) {
 	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
 	defer cancel()
-	// If this fails, the lease or the place in line runs out by itself.
-	s.send(ctx, s.request(releaseScript, key, owner))
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		r := s.request(releaseScript, key, owner)
+		s.send(ctx, r)
+		var answer redis.Error
+		if r.err == nil || errors.As(r.err, &answer) || ctx.Err() != nil || !sleep(s.ctx, pause) {
+			return
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -111,7 +113,8 @@ func TestWithReplicas(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	admin := server.Client()
-	s := open(t, server.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))
+	user := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, "+wait")
+	s := open(t, user, redisstore.WithReplicas(1, 200*time.Millisecond))
 	refusal(t, s, redisstore.ErrNoReplicas)
 	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
 
@@ -166,6 +169,58 @@ func TestBusyServer(t *testing.T) {
 	eventually(t, time.Second, "what was given up is undone", func() bool {
 		return admin.Exists(context.Background(), "lock:k").Val() == 0
 	})
+}
+
+// TestLoadingServer: a server that reads its data back in says LOADING.
+func TestLoadingServer(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
+		"--key-load-delay", "100") // µs
+	s := open(t, server.Client())
+	g := lock(t, s, "holder", "k", time.Minute)
+	// While it loads, a server looks at its connections once per 1024 commands.
+	pipe := server.Client().Pipeline()
+	for i := range 4096 {
+		pipe.Set(ctx, fmt.Sprint("data", i), "x", 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		for !isLoading(server.Addr()) {
+			time.Sleep(time.Millisecond)
+		}
+		_, err := s.Acquire(within(t, 10*time.Second), request("o", "k2", time.Minute))
+		done <- err
+	}()
+	server.Restart(t)
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Acquire: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the server was never seen loading")
+	}
+	if err := renew(t, s, g); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+}
+
+// isLoading asks without go-redis, which stops dialling for a second when nobody
+// listens.
+func isLoading(addr string) bool {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	fmt.Fprint(conn, "GET x\r\n")
+	answer, _ := bufio.NewReader(conn).ReadString('\n')
+	return strings.HasPrefix(answer, "-LOADING ")
 }
 
 func TestNoAuth(t *testing.T) {
