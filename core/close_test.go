@@ -51,7 +51,13 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		if spy.closed != 1 {
 			t.Errorf("store closed %d times", spy.closed)
 		}
+		spy.onAcquire = func(context.Context, core.Request) error { t.Error("a closed store was asked"); return nil }
 		wantOnly(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }), core.ErrClosed)
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := eng.Close(ended); err != nil { // the first one's answer
+			t.Errorf("Close: %v", err)
+		}
 	})
 }
 
@@ -141,22 +147,69 @@ func TestSecondCloseIsBoundedByItsOwnContext(t *testing.T) {
 	})
 }
 
-// A grant that arrives while the engine closes is given back, and Close waits
-// for that.
-func TestGrantDuringClose(t *testing.T) {
+// Close returns when nothing of the engine runs any more: here a renewal, which
+// takes its time to end.
+func TestCloseWaitsForRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateStore{spy: newSpy(), by: time.Second}
-		eng := open(t, late)
-		var asking sync.WaitGroup
-		asking.Go(func() {
-			_, err := eng.Acquire(context.Background(), "k")
-			wantOnly(t, err, core.ErrClosed)
-		})
-		synctest.Wait()
+		spy := newSpy()
+		renewing := false
+		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+			renewing = true
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond)
+			renewing = false
+			return errDown
+		}
+		eng := open(t, spy)
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(core.DefaultTTL/3 + time.Second)
+		mustRelease(t, l)
 		shut(t, eng)
-		asking.Wait()
-		if len(late.released) != 1 {
-			t.Errorf("%d given back", len(late.released))
+		if renewing {
+			t.Error("still renewing")
 		}
 	})
+}
+
+func TestCloseReportsTheStoresError(t *testing.T) {
+	eng := open(t, badEnd{newSpy()})
+	if err := eng.Close(context.Background()); !errors.Is(err, errDown) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// badEnd can't be closed well.
+type badEnd struct{ *spy }
+
+func (badEnd) Close() error { return errDown }
+
+// A grant that arrives while the engine closes is given back, and Close waits
+// for that, also when its own time is over.
+func TestGrantDuringClose(t *testing.T) {
+	for name, inTime := range map[string]bool{"in time": true, "time over": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				late := &lateStore{spy: newSpy(), by: time.Second}
+				eng := open(t, late)
+				var asking sync.WaitGroup
+				asking.Go(func() {
+					_, err := eng.Acquire(context.Background(), "k")
+					wantOnly(t, err, core.ErrClosed)
+				})
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if !inTime {
+					cancel()
+				}
+				if err := eng.Close(ctx); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+				if len(late.released) != 1 || eng.Left() != "" {
+					t.Errorf("%d given back; %s", len(late.released), eng.Left())
+				}
+				asking.Wait()
+			})
+		})
+	}
 }

@@ -209,6 +209,22 @@ func TestDoAllNeedsNoSetForOneClaim(t *testing.T) {
 	}
 }
 
+// A caller whose deadline an outage used up has gone; the work has nobody.
+func TestDeadlineInAnOutageDoesNotRunUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		eng := newEngine(t, spy)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := eng.Do(ctx, "k", func(context.Context) error {
+			t.Error("ran")
+			return nil
+		}, core.WithRunUnlocked())
+		wantOnly(t, err, core.ErrUnavailable)
+	})
+}
+
 // A grant that came too late has gone to somebody else by now, who must not
 // find company.
 func TestLateGrantDoesNotRunUnlocked(t *testing.T) {

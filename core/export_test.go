@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // JumpWall has the engine's wall clock be ahead by so much from now on.
 func (e *Engine) JumpWall(by time.Duration) {
@@ -23,3 +26,17 @@ func NewOwner() string { return newOwnerSource().next() }
 
 // CleanHost is what becomes of a host name.
 var CleanHost = cleanHost
+
+// Left names what an engine still keeps books on; after Close, nothing.
+func (e *Engine) Left() string {
+	e.watchdog.mu.Lock()
+	defer e.watchdog.mu.Unlock()
+	e.life.mu.Lock()
+	defer e.life.mu.Unlock()
+	e.lines.mu.Lock()
+	defer e.lines.mu.Unlock()
+	if len(e.watchdog.heap)+len(e.life.held)+len(e.lines.byKey)+e.life.active == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d in the watchdog, %d held, %d lines, %d active", len(e.watchdog.heap), len(e.life.held), len(e.lines.byKey), e.life.active)
+}

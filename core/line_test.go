@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,42 +64,120 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	}
 }
 
-// A head whose caller hangs up cuts its request short: what the store then says
-// of silence is no outage for those behind.
-func TestHeadThatHangsUpIsNoOutage(t *testing.T) {
+// What a caller is told whose time ends in line depends on what the store told
+// those ahead of it, which takes the store a round trip.
+func TestWhatTheLineKnows(t *testing.T) {
+	const roundTrip = 10 * time.Millisecond
+	contention := []error{core.ErrHeld, core.ErrWaitTimeout}
+	outage := []error{core.ErrUnavailable}
+	type who struct{}
+	type caller struct {
+		joins, leaves time.Duration
+		hangsUp       bool
+		store         error // nil: the truth, after a round trip; else this
+		want          []error
+	}
+	silent := errors.New("says nothing until the request ends")
+	ctxError := errors.New("says nothing until the request ends, and that badly")
+	for name, callers := range map[string][]caller{
+		// The second one asks at 1s, and has no answer when the third one's time ends.
+		"the store refused the one before": {
+			{leaves: time.Second, want: contention},
+			{joins: time.Second / 2, leaves: time.Minute, want: contention},
+			{joins: time.Second / 2, leaves: time.Second + roundTrip/2, want: contention},
+		},
+		// Silence until somebody hangs up is no outage for those behind.
+		"the one before hung up too soon": {
+			{leaves: time.Second, want: contention},
+			{joins: time.Second / 2, leaves: time.Second + roundTrip/2, hangsUp: true, want: []error{context.Canceled}},
+			{joins: time.Second / 2, leaves: time.Minute, want: contention},
+			{joins: time.Second / 2, leaves: time.Second + roundTrip, want: contention},
+		},
+		"the store says that it is out": {
+			{leaves: time.Second, want: contention},
+			{joins: time.Second / 2, leaves: time.Minute, store: errDown, want: outage},
+			{joins: time.Second / 2, leaves: time.Minute, store: silent, want: outage},
+			{joins: time.Second / 2, leaves: 2 * time.Second, want: outage},
+		},
+		"the store says nothing": {
+			{leaves: time.Second, store: silent, want: outage},
+			{joins: time.Second / 2, leaves: time.Second / 2, want: outage},
+			{joins: time.Second / 2, leaves: 2 * time.Second, store: silent, want: outage},
+			{joins: time.Second / 2, leaves: 2*time.Second - 1, want: outage},
+		},
+		"the store hands contexts back": {
+			{leaves: time.Second, store: ctxError, want: outage},
+			{joins: time.Second / 2, leaves: 2 * time.Second, store: ctxError, want: outage},
+			{joins: time.Second / 2, leaves: time.Second + roundTrip, want: outage},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(0))
+				holder := mustAcquire(t, eng, "k")
+				spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+					c := ctx.Value(who{}).(caller)
+					select {
+					case <-time.After(roundTrip):
+						if c.store == nil || c.store == errDown {
+							return c.store
+						}
+						<-ctx.Done()
+					case <-ctx.Done():
+					}
+					if c.store == ctxError {
+						return ctx.Err()
+					}
+					return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+				}
+				began := time.Now()
+				var all sync.WaitGroup
+				for _, c := range callers {
+					time.Sleep(c.joins - time.Since(began))
+					all.Go(func() {
+						ctx, hangUp := context.WithCancel(context.WithValue(context.Background(), who{}, c))
+						defer hangUp()
+						stays := c.leaves - c.joins
+						if c.hangsUp {
+							time.AfterFunc(stays, hangUp)
+							stays = time.Minute
+						}
+						_, err := eng.Acquire(ctx, "k", core.WithMaxWait(max(stays, 1)))
+						wantOnly(t, err, c.want...)
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				mustRelease(t, holder)
+			})
+		})
+	}
+}
+
+// A new holder is not taken for the old one.
+func TestLineDoesNotNameAnOldHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const roundTrip = 10 * time.Millisecond
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		holder := mustAcquire(t, eng, "k")
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
-			select {
-			case <-time.After(roundTrip):
-				return nil
-			case <-ctx.Done():
-				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
-			}
-		}
-		ctx, hangUp := context.WithCancel(context.Background())
-		time.AfterFunc(time.Second+roundTrip/2, hangUp)
-		var all sync.WaitGroup
-		for _, w := range []struct {
-			ctx     context.Context
-			maxWait time.Duration
-			want    []error
-		}{
-			{context.Background(), time.Second, []error{core.ErrHeld, core.ErrWaitTimeout}},
-			{ctx, time.Minute, []error{context.Canceled}}, // asks after a second, hangs up before the answer
-			{context.Background(), 2 * time.Second, []error{core.ErrHeld, core.ErrWaitTimeout}},
-			{context.Background(), time.Second + roundTrip, []error{core.ErrHeld, core.ErrWaitTimeout}},
-		} {
-			all.Go(func() {
-				_, err := eng.Acquire(w.ctx, "k", core.WithMaxWait(w.maxWait))
-				wantOnly(t, err, w.want...)
-			})
+		old := mustAcquire(t, eng, "k")
+		granted := make(chan *core.Lease, 2)
+		for range 2 {
+			go func() { granted <- mustAcquire(t, eng, "k") }()
 			synctest.Wait()
 		}
-		all.Wait()
-		mustRelease(t, holder)
+		go func() {
+			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
+			var held *core.HeldError
+			if !errors.As(err, &held) || held.Holder != "" {
+				t.Errorf("%v: holder %q, who had released", err, held.Holder)
+			}
+		}()
+		synctest.Wait()
+		spy.onAcquire = func(context.Context, core.Request) error { time.Sleep(time.Minute); return nil } // the second waiter's
+		mustRelease(t, old)
+		mustRelease(t, <-granted)
+		time.Sleep(time.Minute)
+		mustRelease(t, <-granted)
 	})
 }

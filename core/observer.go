@@ -13,7 +13,8 @@ var ErrPanicked = errors.New("keyturn: panicked")
 
 // Observer is told what an engine does, for traces and metrics. Its methods
 // are called from many goroutines, on the path of the work itself: they must
-// be quick and must not call the engine. Embed [NopObserver], so that a method
+// be quick, must not panic, and must not call the engine or release a lease;
+// they may look at one. Embed [NopObserver], so that a method
 // added here later does not break yours.
 //
 // The contexts returned are passed on: what AcquireStart returns reaches

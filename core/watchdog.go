@@ -82,7 +82,7 @@ func (w *watchdog) add(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d, now := &l.deadline, time.Now()
-	if d.ended != nil || w.lossAt(l, now) != "" {
+	if w.lossAt(l, now) != "" {
 		return false
 	}
 	if l.settings.maxHold > 0 {

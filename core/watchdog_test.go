@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/keyturn/keyturn/core"
 )
@@ -221,6 +223,28 @@ type slow struct{ core.NopObserver }
 
 func (slow) Renewed(*core.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
 
+// The next try is not left to the next look at the clocks.
+func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		start := time.Now()
+		spy.onRenew = func(context.Context, core.Grant) error {
+			if time.Since(start) < 100*time.Millisecond {
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy, core.WithTTL(150*time.Millisecond))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(time.Second)
+		mustRelease(t, l)
+		want := []time.Duration{50 * time.Millisecond, 65 * time.Millisecond, 80 * time.Millisecond, 95 * time.Millisecond, 110 * time.Millisecond, 160 * time.Millisecond}
+		if got := since(start, spy.renewedAt); !slices.Equal(got[:6], want) {
+			t.Errorf("tried at %v", got)
+		}
+	})
+}
+
 // With a store that does not answer, the holder's time is over before the
 // store's is. The last good renewal counts from before it was sent.
 func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
@@ -306,11 +330,11 @@ func (mute) Renew(context.Context, []core.Grant) []error { return nil }
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second))
+		eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithMaxHold(10*time.Second+300*time.Millisecond))
 		start := time.Now()
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
-		if got := time.Since(start); got != 10*time.Second {
+		if got := time.Since(start); got != 10*time.Second+300*time.Millisecond { // between two looks
 			t.Errorf("ended after %v", got)
 		}
 		if reason(l) != core.LossMaxHold {
@@ -323,7 +347,7 @@ func TestMaxHold(t *testing.T) {
 
 		hung := mustAcquire(t, eng, "k")
 		next := mustAcquire(t, eng, "k") // one that never stops: by the TTL
-		if got := time.Since(start); got > 10*time.Second+13*time.Second {
+		if got := time.Since(start); got > 10*time.Second+14*time.Second {
 			t.Errorf("a handler that hangs kept the key for %v", got)
 		}
 		mustRelease(t, next)
@@ -398,14 +422,25 @@ func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 // deadline does not bring the lease back.
 func TestLateSuccessDoesNotRevive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithTTL(3*time.Second))
-		spy.onRenew = func(context.Context, core.Grant) error { time.Sleep(10 * time.Second); return nil }
+		eng := newEngine(t, lateRenewal{newSpy()}, core.WithTTL(3*time.Second))
 		l := mustAcquire(t, eng, "k")
+		deadline := l.Deadline()
 		time.Sleep(20 * time.Second)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
+		if l.Deadline() != deadline {
+			t.Errorf("the deadline moved by %v after the loss", l.Deadline().Sub(deadline))
+		}
 		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
 	})
+}
+
+// lateRenewal renews at once and says so late.
+type lateRenewal struct{ *spy }
+
+func (s lateRenewal) Renew(ctx context.Context, grants []core.Grant) []error {
+	errs := s.spy.Renew(ctx, grants)
+	time.Sleep(10 * time.Second)
+	return errs
 }
 
 // A machine that slept between request and answer: the backend's time went on,
@@ -465,4 +500,115 @@ func (s *afterAcquire) Acquire(ctx context.Context, req core.Request) (core.Gran
 	time.Sleep(time.Millisecond)
 	s.then()
 	return g, err
+}
+
+// The margin is for clocks of different speeds and for what cannot be cut short.
+func TestMargin(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		core.MinTTL:      2100 * time.Microsecond,
+		30 * time.Second: 302 * time.Millisecond,
+	} {
+		if got := core.Margin(ttl); got != want {
+			t.Errorf("margin of %v: %v, want %v", ttl, got, want)
+		}
+	}
+}
+
+// A lease that can't be renewed is not tried with every batch of the others.
+func TestFailedRenewalKeepsItsDistance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		tries := 0
+		spy.onRenew = func(_ context.Context, g core.Grant) error {
+			if g.Claims[0].Key == "failing" {
+				tries++
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy)
+		failing := mustAcquire(t, eng, "failing", core.WithTTL(30*time.Second))
+		busy := mustAcquire(t, eng, "busy", core.WithTTL(6*time.Second)) // a batch every 2s
+		time.Sleep(13 * time.Second)                                     // goes along at 8s, and is tried again at 11s
+		mustRelease(t, failing)
+		mustRelease(t, busy)
+		if tries != 2 {
+			t.Errorf("tried %d times", tries)
+		}
+	})
+}
+
+// A batch is bounded by the shortest TTL in it, whichever is due first.
+func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		var bounds []time.Duration
+		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+			end, _ := ctx.Deadline()
+			bounds = append(bounds, time.Until(end))
+			return nil
+		}
+		eng := newEngine(t, spy)
+		long := mustAcquire(t, eng, "long", core.WithTTL(480*time.Millisecond)) // due at 160ms
+		time.Sleep(90 * time.Millisecond)
+		short := mustAcquire(t, eng, "short", core.WithTTL(300*time.Millisecond)) // due at 190ms
+		time.Sleep(80 * time.Millisecond)
+		mustRelease(t, short)
+		mustRelease(t, long)
+		if want := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond}; !slices.Equal(bounds, want) {
+			t.Errorf("bounds %v", bounds)
+		}
+	})
+}
+
+// After a sleep every lease is looked at, also behind one that is still good.
+func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithMaxHold(0))
+		long := mustAcquire(t, eng, "long", core.WithTTL(90*time.Second)) // renewed at 30s
+		time.Sleep(15 * time.Second)
+		short := mustAcquire(t, eng, "short", core.WithTTL(60*time.Second)) // renewed at 35s
+		time.Sleep(5 * time.Second)
+		eng.JumpWall(65 * time.Second)
+		time.Sleep(1100 * time.Millisecond)
+		if reason(short) != core.LossSuspended || long.Err() != nil {
+			t.Errorf("short: %v, long: %v", context.Cause(short.Context()), long.Err())
+		}
+		wantOnly(t, short.Release(context.Background()), core.ErrLeaseLost)
+		mustRelease(t, long)
+	})
+}
+
+// A wall clock that was set back must not hide a sleep.
+func TestSuspendAfterTheWallClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+		l := mustAcquire(t, eng, "k")
+		eng.JumpWall(-time.Hour)
+		time.Sleep(11 * time.Second)
+		eng.JumpWall(-time.Hour + time.Minute)
+		time.Sleep(1100 * time.Millisecond)
+		if reason(l) != core.LossSuspended {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// A lease that has ended is garbage, though others live on.
+func TestEndedLeasesAreFreed(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	stays := mustAcquire(t, eng, "stays")
+	gone := func() weak.Pointer[core.Lease] {
+		l := mustAcquire(t, eng, "goes")
+		mustRelease(t, l)
+		return weak.Make(l)
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	if gone.Value() != nil {
+		t.Error("something holds on to it")
+	}
+	mustRelease(t, stays)
 }
