@@ -27,7 +27,7 @@ var File_internal_testpb_annotated_proto protoreflect.FileDescriptor
 
 const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\n" +
-	"\x1finternal/testpb/annotated.proto\x12\x0fkeyturn.test.v1\x1a\x18internal/testpb/im.proto\x1a\x15keyturn/v1/lock.proto2\x9f\x04\n" +
+	"\x1finternal/testpb/annotated.proto\x12\x0fkeyturn.test.v1\x1a\x18internal/testpb/im.proto\x1a\x15keyturn/v1/lock.proto2\xf5\x04\n" +
 	"\tAnnotated\x12w\n" +
 	"\tSetStatus\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"#\xea\x8b$\x1f\n" +
 	"\x0euser:{user_id}\x10\x01\"\vuser-status\x12x\n" +
@@ -36,7 +36,9 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\vClearStatus\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"!\xea\x8b$\x1d\n" +
 	"\x0euser:{user_id}\"\vuser-status\x12X\n" +
 	"\x05Watch\x12\x1d.keyturn.test.v1.WatchRequest\x1a\x16.keyturn.test.v1.Event\"\x16\xea\x8b$\x12\n" +
-	"\x10group:{group_id}0\x01\x12L\n" +
+	"\x10group:{group_id}0\x01\x12T\n" +
+	"\x04Chat\x12\x16.keyturn.test.v1.Event\x1a\x16.keyturn.test.v1.Event\"\x18\xea\x8b$\x14\n" +
+	"\x10group:{group_id}(\x01(\x010\x01\x12L\n" +
 	"\x03Get\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse2\x84\x01\n" +
 	"\rAnnotatedSets\x12s\n" +
 	"\n" +
@@ -47,7 +49,7 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\x0euser:{user_id}\x10\x022y\n" +
 	"\x0fAnnotatedPermit\x12f\n" +
 	"\x03Get\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"\x18\xea\x8b$\x14\n" +
-	"\x0euser:{user_id}\x10\x03\x18\x032\xeb\x06\n" +
+	"\x0euser:{user_id}\x10\x03\x18\x032\xc2\a\n" +
 	"\x0eAnnotatedWrong\x12P\n" +
 	"\x05NoKey\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\r\xea\x8b$\t\"\anothing\x12S\n" +
 	"\aMissing\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\x0e\xea\x8b$\n" +
@@ -64,7 +66,10 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\n" +
 	"{texts[*]}\x12Y\n" +
 	"\rOnceForStream\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\f\xf2\x8b$\b\n" +
-	"\x06{text}0\x01\x12Z\n" +
+	"\x06{text}0\x01\x12U\n" +
+	"\tEachOfOne\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\x0e\xea\x8b$\n" +
+	"\n" +
+	"\x06{text}(\x01\x12Z\n" +
 	"\x04Both\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\x18\xea\x8b$\b\n" +
 	"\x06{text}\xf2\x8b$\b\n" +
 	"\x06{text}\x12S\n" +
@@ -78,10 +83,10 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 var file_internal_testpb_annotated_proto_goTypes = []any{
 	(*SetStatusRequest)(nil),   // 0: keyturn.test.v1.SetStatusRequest
 	(*WatchRequest)(nil),       // 1: keyturn.test.v1.WatchRequest
-	(*AddMembersRequest)(nil),  // 2: keyturn.test.v1.AddMembersRequest
-	(*Everything)(nil),         // 3: keyturn.test.v1.Everything
-	(*SetStatusResponse)(nil),  // 4: keyturn.test.v1.SetStatusResponse
-	(*Event)(nil),              // 5: keyturn.test.v1.Event
+	(*Event)(nil),              // 2: keyturn.test.v1.Event
+	(*AddMembersRequest)(nil),  // 3: keyturn.test.v1.AddMembersRequest
+	(*Everything)(nil),         // 4: keyturn.test.v1.Everything
+	(*SetStatusResponse)(nil),  // 5: keyturn.test.v1.SetStatusResponse
 	(*AddMembersResponse)(nil), // 6: keyturn.test.v1.AddMembersResponse
 }
 var file_internal_testpb_annotated_proto_depIdxs = []int32{
@@ -89,40 +94,44 @@ var file_internal_testpb_annotated_proto_depIdxs = []int32{
 	0,  // 1: keyturn.test.v1.Annotated.Send:input_type -> keyturn.test.v1.SetStatusRequest
 	0,  // 2: keyturn.test.v1.Annotated.ClearStatus:input_type -> keyturn.test.v1.SetStatusRequest
 	1,  // 3: keyturn.test.v1.Annotated.Watch:input_type -> keyturn.test.v1.WatchRequest
-	0,  // 4: keyturn.test.v1.Annotated.Get:input_type -> keyturn.test.v1.SetStatusRequest
-	2,  // 5: keyturn.test.v1.AnnotatedSets.AddMembers:input_type -> keyturn.test.v1.AddMembersRequest
-	0,  // 6: keyturn.test.v1.AnnotatedShared.Get:input_type -> keyturn.test.v1.SetStatusRequest
-	0,  // 7: keyturn.test.v1.AnnotatedPermit.Get:input_type -> keyturn.test.v1.SetStatusRequest
-	3,  // 8: keyturn.test.v1.AnnotatedWrong.NoKey:input_type -> keyturn.test.v1.Everything
-	3,  // 9: keyturn.test.v1.AnnotatedWrong.Missing:input_type -> keyturn.test.v1.Everything
-	3,  // 10: keyturn.test.v1.AnnotatedWrong.Map:input_type -> keyturn.test.v1.Everything
-	3,  // 11: keyturn.test.v1.AnnotatedWrong.Message:input_type -> keyturn.test.v1.Everything
-	3,  // 12: keyturn.test.v1.AnnotatedWrong.List:input_type -> keyturn.test.v1.Everything
-	3,  // 13: keyturn.test.v1.AnnotatedWrong.OnceForEach:input_type -> keyturn.test.v1.Everything
-	3,  // 14: keyturn.test.v1.AnnotatedWrong.OnceForStream:input_type -> keyturn.test.v1.Everything
-	3,  // 15: keyturn.test.v1.AnnotatedWrong.Both:input_type -> keyturn.test.v1.Everything
-	3,  // 16: keyturn.test.v1.AnnotatedWrong.Permits:input_type -> keyturn.test.v1.Everything
-	3,  // 17: keyturn.test.v1.AnnotatedWrong.NoPermits:input_type -> keyturn.test.v1.Everything
-	4,  // 18: keyturn.test.v1.Annotated.SetStatus:output_type -> keyturn.test.v1.SetStatusResponse
-	4,  // 19: keyturn.test.v1.Annotated.Send:output_type -> keyturn.test.v1.SetStatusResponse
-	4,  // 20: keyturn.test.v1.Annotated.ClearStatus:output_type -> keyturn.test.v1.SetStatusResponse
-	5,  // 21: keyturn.test.v1.Annotated.Watch:output_type -> keyturn.test.v1.Event
-	4,  // 22: keyturn.test.v1.Annotated.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	6,  // 23: keyturn.test.v1.AnnotatedSets.AddMembers:output_type -> keyturn.test.v1.AddMembersResponse
-	4,  // 24: keyturn.test.v1.AnnotatedShared.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	4,  // 25: keyturn.test.v1.AnnotatedPermit.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	3,  // 26: keyturn.test.v1.AnnotatedWrong.NoKey:output_type -> keyturn.test.v1.Everything
-	3,  // 27: keyturn.test.v1.AnnotatedWrong.Missing:output_type -> keyturn.test.v1.Everything
-	3,  // 28: keyturn.test.v1.AnnotatedWrong.Map:output_type -> keyturn.test.v1.Everything
-	3,  // 29: keyturn.test.v1.AnnotatedWrong.Message:output_type -> keyturn.test.v1.Everything
-	3,  // 30: keyturn.test.v1.AnnotatedWrong.List:output_type -> keyturn.test.v1.Everything
-	3,  // 31: keyturn.test.v1.AnnotatedWrong.OnceForEach:output_type -> keyturn.test.v1.Everything
-	3,  // 32: keyturn.test.v1.AnnotatedWrong.OnceForStream:output_type -> keyturn.test.v1.Everything
-	3,  // 33: keyturn.test.v1.AnnotatedWrong.Both:output_type -> keyturn.test.v1.Everything
-	3,  // 34: keyturn.test.v1.AnnotatedWrong.Permits:output_type -> keyturn.test.v1.Everything
-	3,  // 35: keyturn.test.v1.AnnotatedWrong.NoPermits:output_type -> keyturn.test.v1.Everything
-	18, // [18:36] is the sub-list for method output_type
-	0,  // [0:18] is the sub-list for method input_type
+	2,  // 4: keyturn.test.v1.Annotated.Chat:input_type -> keyturn.test.v1.Event
+	0,  // 5: keyturn.test.v1.Annotated.Get:input_type -> keyturn.test.v1.SetStatusRequest
+	3,  // 6: keyturn.test.v1.AnnotatedSets.AddMembers:input_type -> keyturn.test.v1.AddMembersRequest
+	0,  // 7: keyturn.test.v1.AnnotatedShared.Get:input_type -> keyturn.test.v1.SetStatusRequest
+	0,  // 8: keyturn.test.v1.AnnotatedPermit.Get:input_type -> keyturn.test.v1.SetStatusRequest
+	4,  // 9: keyturn.test.v1.AnnotatedWrong.NoKey:input_type -> keyturn.test.v1.Everything
+	4,  // 10: keyturn.test.v1.AnnotatedWrong.Missing:input_type -> keyturn.test.v1.Everything
+	4,  // 11: keyturn.test.v1.AnnotatedWrong.Map:input_type -> keyturn.test.v1.Everything
+	4,  // 12: keyturn.test.v1.AnnotatedWrong.Message:input_type -> keyturn.test.v1.Everything
+	4,  // 13: keyturn.test.v1.AnnotatedWrong.List:input_type -> keyturn.test.v1.Everything
+	4,  // 14: keyturn.test.v1.AnnotatedWrong.OnceForEach:input_type -> keyturn.test.v1.Everything
+	4,  // 15: keyturn.test.v1.AnnotatedWrong.OnceForStream:input_type -> keyturn.test.v1.Everything
+	4,  // 16: keyturn.test.v1.AnnotatedWrong.EachOfOne:input_type -> keyturn.test.v1.Everything
+	4,  // 17: keyturn.test.v1.AnnotatedWrong.Both:input_type -> keyturn.test.v1.Everything
+	4,  // 18: keyturn.test.v1.AnnotatedWrong.Permits:input_type -> keyturn.test.v1.Everything
+	4,  // 19: keyturn.test.v1.AnnotatedWrong.NoPermits:input_type -> keyturn.test.v1.Everything
+	5,  // 20: keyturn.test.v1.Annotated.SetStatus:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 21: keyturn.test.v1.Annotated.Send:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 22: keyturn.test.v1.Annotated.ClearStatus:output_type -> keyturn.test.v1.SetStatusResponse
+	2,  // 23: keyturn.test.v1.Annotated.Watch:output_type -> keyturn.test.v1.Event
+	2,  // 24: keyturn.test.v1.Annotated.Chat:output_type -> keyturn.test.v1.Event
+	5,  // 25: keyturn.test.v1.Annotated.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	6,  // 26: keyturn.test.v1.AnnotatedSets.AddMembers:output_type -> keyturn.test.v1.AddMembersResponse
+	5,  // 27: keyturn.test.v1.AnnotatedShared.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 28: keyturn.test.v1.AnnotatedPermit.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	4,  // 29: keyturn.test.v1.AnnotatedWrong.NoKey:output_type -> keyturn.test.v1.Everything
+	4,  // 30: keyturn.test.v1.AnnotatedWrong.Missing:output_type -> keyturn.test.v1.Everything
+	4,  // 31: keyturn.test.v1.AnnotatedWrong.Map:output_type -> keyturn.test.v1.Everything
+	4,  // 32: keyturn.test.v1.AnnotatedWrong.Message:output_type -> keyturn.test.v1.Everything
+	4,  // 33: keyturn.test.v1.AnnotatedWrong.List:output_type -> keyturn.test.v1.Everything
+	4,  // 34: keyturn.test.v1.AnnotatedWrong.OnceForEach:output_type -> keyturn.test.v1.Everything
+	4,  // 35: keyturn.test.v1.AnnotatedWrong.OnceForStream:output_type -> keyturn.test.v1.Everything
+	4,  // 36: keyturn.test.v1.AnnotatedWrong.EachOfOne:output_type -> keyturn.test.v1.Everything
+	4,  // 37: keyturn.test.v1.AnnotatedWrong.Both:output_type -> keyturn.test.v1.Everything
+	4,  // 38: keyturn.test.v1.AnnotatedWrong.Permits:output_type -> keyturn.test.v1.Everything
+	4,  // 39: keyturn.test.v1.AnnotatedWrong.NoPermits:output_type -> keyturn.test.v1.Everything
+	20, // [20:40] is the sub-list for method output_type
+	0,  // [0:20] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -25,6 +25,7 @@ const (
 	Annotated_Send_FullMethodName        = "/keyturn.test.v1.Annotated/Send"
 	Annotated_ClearStatus_FullMethodName = "/keyturn.test.v1.Annotated/ClearStatus"
 	Annotated_Watch_FullMethodName       = "/keyturn.test.v1.Annotated/Watch"
+	Annotated_Chat_FullMethodName        = "/keyturn.test.v1.Annotated/Chat"
 	Annotated_Get_FullMethodName         = "/keyturn.test.v1.Annotated/Get"
 )
 
@@ -36,6 +37,7 @@ type AnnotatedClient interface {
 	Send(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
 	ClearStatus(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
+	Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Event, Event], error)
 	// Get has no annotation, and so no rule.
 	Get(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
 }
@@ -97,6 +99,19 @@ func (c *annotatedClient) Watch(ctx context.Context, in *WatchRequest, opts ...g
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Annotated_WatchClient = grpc.ServerStreamingClient[Event]
 
+func (c *annotatedClient) Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Event, Event], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Annotated_ServiceDesc.Streams[1], Annotated_Chat_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Event, Event]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Annotated_ChatClient = grpc.BidiStreamingClient[Event, Event]
+
 func (c *annotatedClient) Get(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetStatusResponse)
@@ -115,6 +130,7 @@ type AnnotatedServer interface {
 	Send(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
 	ClearStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Event]) error
+	Chat(grpc.BidiStreamingServer[Event, Event]) error
 	// Get has no annotation, and so no rule.
 	Get(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
 	mustEmbedUnimplementedAnnotatedServer()
@@ -138,6 +154,9 @@ func (UnimplementedAnnotatedServer) ClearStatus(context.Context, *SetStatusReque
 }
 func (UnimplementedAnnotatedServer) Watch(*WatchRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedAnnotatedServer) Chat(grpc.BidiStreamingServer[Event, Event]) error {
+	return status.Error(codes.Unimplemented, "method Chat not implemented")
 }
 func (UnimplementedAnnotatedServer) Get(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
@@ -228,6 +247,13 @@ func _Annotated_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Annotated_WatchServer = grpc.ServerStreamingServer[Event]
 
+func _Annotated_Chat_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(AnnotatedServer).Chat(&grpc.GenericServerStream[Event, Event]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Annotated_ChatServer = grpc.BidiStreamingServer[Event, Event]
+
 func _Annotated_Get_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetStatusRequest)
 	if err := dec(in); err != nil {
@@ -275,6 +301,12 @@ var Annotated_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Watch",
 			Handler:       _Annotated_Watch_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Chat",
+			Handler:       _Annotated_Chat_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "internal/testpb/annotated.proto",
@@ -598,6 +630,7 @@ const (
 	AnnotatedWrong_List_FullMethodName          = "/keyturn.test.v1.AnnotatedWrong/List"
 	AnnotatedWrong_OnceForEach_FullMethodName   = "/keyturn.test.v1.AnnotatedWrong/OnceForEach"
 	AnnotatedWrong_OnceForStream_FullMethodName = "/keyturn.test.v1.AnnotatedWrong/OnceForStream"
+	AnnotatedWrong_EachOfOne_FullMethodName     = "/keyturn.test.v1.AnnotatedWrong/EachOfOne"
 	AnnotatedWrong_Both_FullMethodName          = "/keyturn.test.v1.AnnotatedWrong/Both"
 	AnnotatedWrong_Permits_FullMethodName       = "/keyturn.test.v1.AnnotatedWrong/Permits"
 	AnnotatedWrong_NoPermits_FullMethodName     = "/keyturn.test.v1.AnnotatedWrong/NoPermits"
@@ -616,6 +649,7 @@ type AnnotatedWrongClient interface {
 	List(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
 	OnceForEach(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
 	OnceForStream(ctx context.Context, in *Everything, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Everything], error)
+	EachOfOne(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
 	Both(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
 	Permits(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
 	NoPermits(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error)
@@ -708,6 +742,16 @@ func (c *annotatedWrongClient) OnceForStream(ctx context.Context, in *Everything
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AnnotatedWrong_OnceForStreamClient = grpc.ServerStreamingClient[Everything]
 
+func (c *annotatedWrongClient) EachOfOne(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Everything)
+	err := c.cc.Invoke(ctx, AnnotatedWrong_EachOfOne_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *annotatedWrongClient) Both(ctx context.Context, in *Everything, opts ...grpc.CallOption) (*Everything, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Everything)
@@ -751,6 +795,7 @@ type AnnotatedWrongServer interface {
 	List(context.Context, *Everything) (*Everything, error)
 	OnceForEach(context.Context, *Everything) (*Everything, error)
 	OnceForStream(*Everything, grpc.ServerStreamingServer[Everything]) error
+	EachOfOne(context.Context, *Everything) (*Everything, error)
 	Both(context.Context, *Everything) (*Everything, error)
 	Permits(context.Context, *Everything) (*Everything, error)
 	NoPermits(context.Context, *Everything) (*Everything, error)
@@ -784,6 +829,9 @@ func (UnimplementedAnnotatedWrongServer) OnceForEach(context.Context, *Everythin
 }
 func (UnimplementedAnnotatedWrongServer) OnceForStream(*Everything, grpc.ServerStreamingServer[Everything]) error {
 	return status.Error(codes.Unimplemented, "method OnceForStream not implemented")
+}
+func (UnimplementedAnnotatedWrongServer) EachOfOne(context.Context, *Everything) (*Everything, error) {
+	return nil, status.Error(codes.Unimplemented, "method EachOfOne not implemented")
 }
 func (UnimplementedAnnotatedWrongServer) Both(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Both not implemented")
@@ -934,6 +982,24 @@ func _AnnotatedWrong_OnceForStream_Handler(srv interface{}, stream grpc.ServerSt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AnnotatedWrong_OnceForStreamServer = grpc.ServerStreamingServer[Everything]
 
+func _AnnotatedWrong_EachOfOne_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Everything)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AnnotatedWrongServer).EachOfOne(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AnnotatedWrong_EachOfOne_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AnnotatedWrongServer).EachOfOne(ctx, req.(*Everything))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AnnotatedWrong_Both_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Everything)
 	if err := dec(in); err != nil {
@@ -1018,6 +1084,10 @@ var AnnotatedWrong_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "OnceForEach",
 			Handler:    _AnnotatedWrong_OnceForEach_Handler,
+		},
+		{
+			MethodName: "EachOfOne",
+			Handler:    _AnnotatedWrong_EachOfOne_Handler,
 		},
 		{
 			MethodName: "Both",

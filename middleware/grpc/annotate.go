@@ -174,7 +174,7 @@ func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 		return Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), wrong: err}, true
 	case lock != nil:
 		claim, err := claimOf(lock)
-		r = Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), claim: claim}
+		r = Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), claim: claim, messages: lock.GetEachMessage()}
 		r.wrong = errors.Join(err, understood(lock))
 	case once != nil:
 		r = Rule{source: "(keyturn.v1.once)", template: once.GetKey(), name: once.GetName(), once: true}

@@ -67,6 +67,21 @@ func (a *annotated) Watch(_ *testpb.WatchRequest, stream grpc.ServerStreamingSer
 	return stream.Send(&testpb.Event{Text: answer.GetText()})
 }
 
+func (a *annotated) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+		answer, err := a.answer(stream.Context())
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&testpb.Event{Text: answer.GetText()}); err != nil {
+			return err
+		}
+	}
+}
+
 func serveAnnotated(t *testing.T, a *annotated, eng *core.Engine, rules ...lockgrpc.Rule) testpb.AnnotatedClient {
 	t.Helper()
 	conn := start(t, locks(t, eng, rules...), func(srv *grpc.Server) { testpb.RegisterAnnotatedServer(srv, a) })
@@ -109,6 +124,18 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 	}
 	if _, err := stream.Recv(); err != io.EOF {
 		t.Error(err)
+	}
+	each, err := c.Chat(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{"7", "8"} {
+		if err := each.Send(&testpb.Event{GroupId: group}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := each.Recv(); err != nil || e.GetText() != testpb.Annotated_Chat_FullMethodName+" group:"+group {
+			t.Error(e, err)
+		}
 	}
 	if _, err := c.SetStatus(ctx, &testpb.SetStatusRequest{}); reason(t, err) != lockgrpc.ReasonKeyInvalid {
 		t.Errorf("without a key: %v", err)
@@ -196,6 +223,7 @@ func TestWrongAnnotations(t *testing.T) {
 		"OnceForEach":   "Once has one",
 		"OnceForStream": "Once is for unary methods",
 		"Both":          "has (keyturn.v1.once) as well",
+		"EachOfOne":     "its client sends one message",
 		"Permits":       "permits: 2 is for MODE_PERMIT",
 		"NoPermits":     "permits: 0, want 1",
 	} {
@@ -210,7 +238,7 @@ func TestWrongAnnotations(t *testing.T) {
 			t.Errorf("%s: %q stands %d times in\n%v", method, want, found, err)
 		}
 	}
-	if len(lines) != 10 {
+	if len(lines) != 11 {
 		t.Errorf("%d complaints:\n%v", len(lines), err)
 	}
 }
@@ -278,7 +306,7 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 		"no service's name":   {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "keyturn.test.v1.Group"})}, "is not a service"},
 		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has one; is the generated code of internal/testpb/im.proto up to date?"},
 		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "it has one already"},
-		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/ClearStatus"`},
+		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
 		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(clear, "k"), lockgrpc.Configure(clear)}, "no annotated rule in use"},
 		"two policies":        {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear), lockgrpc.Configure(clear)}, "configuration of \"" + clear + "\": it has one already"},
 		"a wrong policy":      {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear, core.WithTTL(-1))}, "WithTTL(-1ns)"},

@@ -19,6 +19,7 @@ import (
 // found.
 type binder struct {
 	method    *method // nil: unknown, and so is what its requests have
+	messages  bool    // requests are the messages of a stream, each by itself
 	usesField bool    // a placeholder named a field of the request
 }
 
@@ -77,9 +78,9 @@ func onlyValue(ctx context.Context, name string) (string, error) {
 }
 
 func (b *binder) field(p keytmpl.Placeholder) (rule.Source[request], error) {
-	if b.method.bidirectional() {
+	if b.method.bidirectional() && !b.messages {
 		return rule.Source[request]{}, errors.New(
-			"names a field, and a bidirectional stream has no request to take it from: use {metadata.name}")
+			"names a field, and a bidirectional stream has no request to take it from: use {metadata.name}, or SerializeMessages")
 	}
 	each := slices.IndexFunc(p.Path, func(s keytmpl.Segment) bool { return s.Each })
 	if each >= 0 {

@@ -92,7 +92,7 @@ func TestCheckFindsRulesThatNobodyServes(t *testing.T) {
 	i.Stream()
 	err := i.Check(imServer())
 	var want []string
-	for _, m := range []string{"ClearStatus", "Send", "SetStatus", "Watch"} {
+	for _, m := range []string{"Chat", "ClearStatus", "Send", "SetStatus", "Watch"} {
 		want = append(want, fmt.Sprintf("rule for %q: this server does not serve it", "/keyturn.test.v1.Annotated/"+m))
 	}
 	if err == nil || err.Error() != strings.Join(want, "\n") {
@@ -127,6 +127,7 @@ func ExampleInterceptor_Coverage() {
 	}
 	fmt.Println("without a rule:", core.Uncovered(locks.Coverage(server)))
 	// Output:
+	// /keyturn.test.v1.Annotated/Chat: serialize group:{group_id}
 	// /keyturn.test.v1.Annotated/ClearStatus: serialize user:{user_id}
 	// /keyturn.test.v1.Annotated/Get: none
 	// /keyturn.test.v1.Annotated/Send: once once:{metadata.x-user}:{message_id}

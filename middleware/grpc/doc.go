@@ -93,6 +93,10 @@
 // When the lease is lost, a RecvMsg that waits for the client returns, and
 // SendMsg sends no more.
 //
+// Or each message takes its own turn: [SerializeMessages], for streams that stay
+// open and bring messages for many keys. A message's turn ends when the handler
+// asks for the next one; stream.Context() is then each message's own.
+//
 // # Once
 //
 // The first call that succeeds puts its response on record; repeats get the

@@ -25,6 +25,7 @@ type boundRule struct {
 	method *method
 	// readsMessage: the key is in the request, not in its metadata alone.
 	readsMessage bool
+	messages     bool // each message of a stream takes its own turn
 }
 
 // New checks the rules and makes an interceptor of them. It does no I/O.
@@ -64,7 +65,7 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 // also where there is no such method.
 func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
-	b := &binder{method: m}
+	b := &binder{method: m, messages: r.messages}
 	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Once: r.once, Claim: r.claim, Options: r.options}
 	compiled, wrong := rule.Compile(eng, spec, b.bind)
 	if err := errors.Join(r.wrong, err, r.fits(m)); err != nil {
@@ -74,7 +75,8 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 		wrong = fmt.Errorf("%s: %w", r.source, wrong)
 	}
 	// Once needs the message to tell a repeat from another request.
-	return &boundRule{Rule: compiled, method: m, readsMessage: b.usesField || r.takes != nil || r.once}, wrong
+	reads := b.usesField || r.takes != nil || r.once
+	return &boundRule{Rule: compiled, method: m, readsMessage: reads, messages: r.messages}, wrong
 }
 
 // fits checks what is not in the template. A nil method is somebody else's
@@ -90,7 +92,10 @@ func (r Rule) fits(m *method) error {
 	if r.once && m.streams() {
 		errs = append(errs, errors.New("Once is for unary methods: a stream has no one response to give again"))
 	}
-	if r.takes != nil && m.bidirectional() {
+	if r.messages && !m.IsStreamingClient() {
+		errs = append(errs, errors.New("its client sends one message: use a rule for the whole call"))
+	}
+	if r.takes != nil && m.bidirectional() && !r.messages {
 		errs = append(errs, errors.New("a bidirectional stream has no request for a key function: use {metadata.name}"))
 	} else if r.takes != nil && r.takes != m.goType() {
 		errs = append(errs, fmt.Errorf("the key function takes %v, the method %v", r.takes, m.goType()))

@@ -11,13 +11,14 @@ import (
 )
 
 // Rule says which calls of one method exclude each other, or count as the same.
-// Make one with [Serialize], [SerializeBy], [Once] or [OnceBy], or take those of
-// the .proto file with [FromAnnotations], and give it to [New], which checks it.
-// The zero Rule is an error there.
+// Make one with [Serialize], [SerializeMessages], [Once] or their By forms, or
+// take those of the .proto file with [FromAnnotations], and give it to [New],
+// which checks it. The zero Rule is an error there.
 type Rule struct {
 	kind     kind
 	method   string // its full name; what Configure names
 	once     bool
+	messages bool // each message of a stream takes its own turn
 	template string
 	options  []core.CallOption
 

@@ -30,6 +30,9 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 		if !ok {
 			return handler(srv, stream)
 		}
+		if r.messages {
+			return r.eachMessage(srv, stream, handler)
+		}
 		held := &heldStream{ServerStream: stream}
 		from := request{ctx: stream.Context()}
 		if r.readsMessage {
@@ -78,7 +81,7 @@ func (s *heldStream) Context() context.Context { return s.ctx }
 // nothing to say would otherwise go on as if it had the lock. As after any
 // error of RecvMsg, m is then not to be used.
 func (s *heldStream) RecvMsg(m any) error {
-	if err := s.lost(); err != nil {
+	if err := lost(s.ctx); err != nil {
 		return err
 	}
 	if first := s.first; first != nil {
@@ -93,14 +96,14 @@ func (s *heldStream) RecvMsg(m any) error {
 	select {
 	case r = <-done:
 	case <-s.ctx.Done():
-		if s.lost() == nil {
+		if lost(s.ctx) == nil {
 			r = <-done // the caller has gone, which RecvMsg says in its own way
 		}
 	}
 	if r.panicked != nil {
 		panic(r.panicked) // where the handler's recovery can see it
 	}
-	if err := s.lost(); err != nil {
+	if err := lost(s.ctx); err != nil {
 		return err
 	}
 	return r.err
@@ -121,18 +124,18 @@ func receive(stream grpc.ServerStream, m any) (r received) {
 // SendMsg sends nothing after the lease was lost: what the handler has to say
 // by then may be wrong.
 func (s *heldStream) SendMsg(m any) error {
-	if err := s.lost(); err != nil {
+	if err := lost(s.ctx); err != nil {
 		return err
 	}
 	return s.ServerStream.SendMsg(m)
 }
 
-// lost returns what the call is going to end with, if its lease was lost.
-func (s *heldStream) lost() error {
-	if s.ctx.Err() == nil {
+// lost returns what the call is going to end with, if the lease of ctx was lost.
+func lost(ctx context.Context) error {
+	if ctx.Err() == nil {
 		return nil
 	}
-	if cause := context.Cause(s.ctx); errors.Is(cause, core.ErrLeaseLost) {
+	if cause := context.Cause(ctx); errors.Is(cause, core.ErrLeaseLost) {
 		return refuse(cause, nil)
 	}
 	return nil

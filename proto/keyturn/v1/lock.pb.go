@@ -108,7 +108,10 @@ type Lock struct {
 	Permits uint32 `protobuf:"varint,3,opt,name=permits,proto3" json:"permits,omitempty"`
 	// The rule's name in the server's configuration, in spans and in metrics.
 	// Several methods may have the same. Default: the full name of the method.
-	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// For a method whose client streams: each message takes its own turn, instead
+	// of the stream as a whole. The fields in the key are the message's.
+	EachMessage   bool `protobuf:"varint,5,opt,name=each_message,json=eachMessage,proto3" json:"each_message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +172,13 @@ func (x *Lock) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Lock) GetEachMessage() bool {
+	if x != nil {
+		return x.EachMessage
+	}
+	return false
 }
 
 // Once has a call carried out once.
@@ -265,12 +275,13 @@ var File_keyturn_v1_lock_proto protoreflect.FileDescriptor
 const file_keyturn_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"\x15keyturn/v1/lock.proto\x12\n" +
-	"keyturn.v1\x1a google/protobuf/descriptor.proto\"l\n" +
+	"keyturn.v1\x1a google/protobuf/descriptor.proto\"\x8f\x01\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x10.keyturn.v1.ModeR\x04mode\x12\x18\n" +
 	"\apermits\x18\x03 \x01(\rR\apermits\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\",\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12!\n" +
+	"\feach_message\x18\x05 \x01(\bR\veachMessage\",\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name*R\n" +

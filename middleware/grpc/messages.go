@@ -1,0 +1,206 @@
+package lockgrpc
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// SerializeMessages has each message that a client sends on a stream take its
+// own turn, instead of the stream as a whole: for streams that stay open, where
+// one message is for one key and the next for another.
+//
+// The handler's Recv returns when the message has its turn. The turn ends when
+// the handler asks for the next message, or returns: the work on a message, and
+// what is sent because of it, belong in between.
+//
+//	for {
+//		event, err := stream.Recv()
+//		if err != nil {
+//			return err
+//		}
+//		ctx := stream.Context() // this message's: it has the lease, and ends with it
+//		...
+//	}
+//
+// So stream.Context() is another one for each message; before the first it is
+// the stream's own, without a lease. An interceptor inside of the lock that
+// replaces the stream's context once and for all hides it from the handler.
+//
+// A message that is refused ends the stream: Recv returns the error, and goes on
+// to. A client can't know then which messages were processed but by what it was
+// sent. The same goes for a lease that was lost: the message's context ends, the
+// next Recv fails, and so does the call, whatever the handler returns.
+//
+// For methods whose clients stream. In the template, also of a bidirectional
+// stream, {fields} are those of each message.
+func SerializeMessages(method, template string, opts ...core.CallOption) Rule {
+	r := Serialize(method, template, opts...)
+	r.messages = true
+	return r
+}
+
+// SerializeMessagesBy is [SerializeMessages] with a function that makes the key;
+// see [SerializeBy]. T is the type of the client's messages.
+func SerializeMessagesBy[T proto.Message](method string, key func(T) string, opts ...core.CallOption) Rule {
+	r := SerializeBy(method, key, opts...)
+	r.messages = true
+	return r
+}
+
+// eachMessage runs a handler whose messages take turns.
+func (r *boundRule) eachMessage(srv any, stream grpc.ServerStream, handler grpc.StreamHandler) error {
+	s := &messageStream{ServerStream: stream, rule: r}
+	s.ctx, s.cancel = context.WithCancel(stream.Context())
+	s.at.Store(&between)
+	defer s.close() // also if the handler panics
+	own := handler(srv, s)
+	return s.answer(own)
+}
+
+// messageStream is a stream whose messages take turns.
+type messageStream struct {
+	grpc.ServerStream
+	rule   *boundRule
+	ctx    context.Context // the stream's; ends when the handler has returned
+	cancel context.CancelFunc
+
+	mu sync.Mutex                      // at changes; held while a message waits for its turn
+	at atomic.Pointer[messageProgress] // for Context and SendMsg, which don't wait
+}
+
+// messageProgress is where a stream is.
+type messageProgress struct {
+	turn    *turn // of the message that the handler has
+	refused error // the stream gets no more messages
+}
+
+// between two messages, and before the first.
+var between messageProgress
+
+// Context is that of the message the handler has.
+func (s *messageStream) Context() context.Context {
+	if t := s.at.Load().turn; t != nil {
+		return t.ctx
+	}
+	return s.ctx
+}
+
+// RecvMsg ends one message's turn and waits for the next message and its turn.
+// No lock is held while the client has nothing to say.
+func (s *messageStream) RecvMsg(m any) error {
+	if err := s.endTurn(); err != nil {
+		return err
+	}
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.beginTurn(m)
+}
+
+// SendMsg sends nothing after the message's lease was lost.
+func (s *messageStream) SendMsg(m any) error {
+	at := s.at.Load()
+	if errors.Is(at.refused, core.ErrLeaseLost) {
+		return at.refused
+	}
+	if at.turn != nil {
+		if err := lost(at.turn.ctx); err != nil {
+			return err
+		}
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *messageStream) beginTurn(m any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.rule.takeTurn(s.ctx, m)
+	if err != nil {
+		err = refuse(err, nil)
+	}
+	s.at.Store(&messageProgress{turn: t, refused: err})
+	return err
+}
+
+// endTurn returns why there is no next one, if so.
+func (s *messageStream) endTurn() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at.Load()
+	if at.turn == nil {
+		return at.refused
+	}
+	next := &between
+	if err := at.turn.end(); err != nil {
+		next = &messageProgress{refused: refuse(err, nil)}
+	}
+	s.at.Store(next)
+	return next.refused
+}
+
+// close ends the last turn. A goroutine that the handler left behind, and that
+// still waits for one, does so no longer.
+func (s *messageStream) close() error {
+	s.cancel()
+	return s.endTurn()
+}
+
+// answer is what the call ends with, after the handler returned own.
+func (s *messageStream) answer(own error) error {
+	refused := s.close()
+	switch {
+	case refused == nil, own != nil && !errors.Is(refused, core.ErrLeaseLost):
+		return own
+	case own == refused:
+		return refused
+	default: // also where own is nil: a message that was refused is never a success
+		return refuse(refused, own)
+	}
+}
+
+// turn is one message's. It is a call of rule.Serialize that stands still in
+// its function for as long as the handler has the message.
+type turn struct {
+	ctx     context.Context
+	stop    func()
+	refused error
+}
+
+// takeTurn waits for a message's turn.
+func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
+	from, err := r.request(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := r.Claims(from)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{}
+	next, stop := iter.Pull(func(handOut func(context.Context) bool) {
+		t.refused, _ = r.Serialize(ctx, claims, func(ctx context.Context) error {
+			handOut(ctx)
+			return nil
+		})
+	})
+	granted, ok := next()
+	if !ok {
+		return nil, t.refused
+	}
+	t.ctx, t.stop = granted, stop
+	return t, nil
+}
+
+// end lets the next one in. The error is that the lease was lost.
+func (t *turn) end() error {
+	t.stop()
+	return t.refused
+}
