@@ -370,10 +370,18 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
-		eng := newEngine(t, late)
+		var seen *core.Lease
+		var ends []error
+		eng := newEngine(t, late, core.WithObserver(onHold{
+			start: func(l *core.Lease) { seen = l },
+			end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
+		}))
 		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 		synctest.Wait()
+		if len(ends) != 1 || !errors.Is(ends[0], core.ErrUnavailable) || seen.Context().Err() == nil {
+			t.Errorf("the observer was told of the ends %v, context %v", ends, seen.Context().Err())
+		}
 		if len(late.released) != 1 {
 			t.Errorf("%d releases: what was granted too late must be given back", len(late.released))
 		}
@@ -501,6 +509,33 @@ func TestRetryAfterIsTheKeysOwn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where the store can't say when to come back, the average of the holds can; and
+// who found the line full is told, too.
+func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithMaxWaiters(1))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(time.Second)
+		mustRelease(t, l)
+		spy.onAcquire = func(context.Context, core.Request) error { return &core.HeldError{Key: "k"} }
+		_, err := eng.TryAcquire(context.Background(), "k")
+		var held *core.HeldError
+		if !errors.As(err, &held) || held.RetryAfter != time.Second {
+			t.Errorf("%+v", held)
+		}
+		var full *core.TooManyWaitersError
+		spy.onAcquire = func(context.Context, core.Request) error {
+			_, err := eng.Acquire(context.Background(), "k")
+			if !errors.As(err, &full) || full.RetryAfter != time.Second {
+				t.Errorf("%+v", full)
+			}
+			return nil
+		}
+		mustRelease(t, mustAcquire(t, eng, "k"))
+	})
 }
 
 func TestStoreErrorsComeThrough(t *testing.T) {
