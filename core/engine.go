@@ -23,6 +23,7 @@ type Engine struct {
 	circuit        circuit
 	watchdog       *watchdog
 	holds          holds
+	decorated      decorated
 	life           lifecycle
 }
 

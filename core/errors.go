@@ -48,6 +48,9 @@ var (
 	ErrFingerprintMismatch = errors.New("keyturn: same key, other content")
 	// ErrResultTooLarge: what a Once function returned is over the limit.
 	ErrResultTooLarge = errors.New("keyturn: result too large")
+	// ErrResultCodec: what a function returned can't be stored, or what was stored
+	// can't be returned. See [OnceFunc].
+	ErrResultCodec = errors.New("keyturn: result can't be encoded or decoded")
 )
 
 // KeyError says why a key was refused. It matches [ErrInvalidKey].

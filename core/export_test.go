@@ -40,3 +40,6 @@ func (e *Engine) Left() string {
 	}
 	return fmt.Sprintf("%d in the watchdog, %d held, %d lines, %d active", len(e.watchdog.heap), len(e.life.held), len(e.lines.byKey), e.life.active)
 }
+
+// JSON is the codec that results are stored with.
+var JSON Codec = jsonCodec{}

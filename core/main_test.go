@@ -155,7 +155,7 @@ var sentinels = []error{
 	core.ErrHeld, core.ErrWaitTimeout, core.ErrTooManyWaiters, core.ErrLeaseLost, core.ErrOutcomeUnknown,
 	core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidClaim, core.ErrInvalidOption, core.ErrClosed,
 	core.ErrFingerprintMismatch, core.ErrResultTooLarge, core.ErrReleased, core.ErrNotHeld,
-	core.ErrCircuitOpen,
+	core.ErrCircuitOpen, core.ErrResultCodec,
 	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 }
 

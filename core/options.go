@@ -49,6 +49,7 @@ type settings struct {
 	rule        string
 	retention   time.Duration
 	resultLimit int
+	codec       Codec
 	fingerprint []byte
 	anyContent  bool // fingerprints are not compared
 }
@@ -70,6 +71,7 @@ func defaultConfig() engineConfig {
 			maxHold:     DefaultMaxHold,
 			retention:   DefaultRetention,
 			resultLimit: DefaultResultLimit,
+			codec:       jsonCodec{},
 		},
 		maxWaiters:      DefaultMaxWaiters,
 		maxWaitersTotal: DefaultMaxWaitersTotal,
