@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
@@ -34,7 +33,7 @@ func TestAnswers(t *testing.T) {
 		engine  []core.EngineOption
 		handler echo.HandlerFunc // default: ok
 		rule    func(*lockecho.Locks) echo.MiddlewareFunc
-		before  func(*testing.T, *core.Engine, *store, *site)
+		before  func(*testing.T, *core.Engine, *ruletest.Store, *site)
 		method  string // default: PUT
 		target  string // default: /users/42
 		body    string
@@ -63,9 +62,9 @@ func TestAnswers(t *testing.T) {
 			name:   "too many waiters",
 			engine: []core.EngineOption{core.WithMaxWaiters(1)},
 			rule:   func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Serialize("user:status:{path.id}") },
-			before: func(t *testing.T, eng *core.Engine, st *store, s *site) {
+			before: func(t *testing.T, eng *core.Engine, st *ruletest.Store, s *site) {
 				holding(key)(t, eng, st, s)
-				waiting(t, eng, st, key)
+				ruletest.Waiting(t, eng, st, key)
 			},
 			status: 429, reason: "TOO_MANY_WAITERS", retry: true,
 		},
@@ -88,8 +87,8 @@ func TestAnswers(t *testing.T) {
 		{
 			name: "Once: same key, other content",
 			rule: func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Once("user:status:{path.id}") },
-			before: func(t *testing.T, _ *core.Engine, _ *store, s *site) {
-				if a := s.do("PUT", "/users/42", "one"); a.status != 200 {
+			before: func(t *testing.T, _ *core.Engine, _ *ruletest.Store, s *site) {
+				if a := s.Do("PUT", "/users/42", "one"); a.Status != 200 {
 					t.Fatalf("first request: %+v", a)
 				}
 			},
@@ -143,26 +142,26 @@ func TestAnswers(t *testing.T) {
 		{
 			name:   "store down",
 			rule:   func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Serialize("user:status:{path.id}") },
-			before: func(_ *testing.T, _ *core.Engine, st *store, _ *site) { st.breakDown(errDown, nil) },
+			before: func(_ *testing.T, _ *core.Engine, st *ruletest.Store, _ *site) { st.BreakDown(ruletest.ErrDown, nil) },
 			status: 503, reason: "STORE_UNAVAILABLE", retry: true,
 		},
 		{
 			name:   "Once: store down",
 			rule:   func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Once("user:status:{path.id}") },
-			before: func(_ *testing.T, _ *core.Engine, st *store, _ *site) { st.breakDown(errDown, nil) },
+			before: func(_ *testing.T, _ *core.Engine, st *ruletest.Store, _ *site) { st.BreakDown(ruletest.ErrDown, nil) },
 			status: 503, reason: "STORE_UNAVAILABLE", retry: true,
 		},
 		{
 			name:   "Once: record uncertain",
 			engine: []core.EngineOption{core.WithReleaseTimeout(30 * time.Millisecond)},
 			rule:   func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Once("user:status:{path.id}") },
-			before: func(_ *testing.T, _ *core.Engine, st *store, _ *site) { st.breakDown(nil, errDown) },
+			before: func(_ *testing.T, _ *core.Engine, st *ruletest.Store, _ *site) { st.BreakDown(nil, ruletest.ErrDown) },
 			status: 503, reason: "OUTCOME_UNKNOWN", retry: true,
 		},
 		{
 			name: "engine closed",
 			rule: func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Serialize("user:status:{path.id}") },
-			before: func(t *testing.T, eng *core.Engine, _ *store, _ *site) {
+			before: func(t *testing.T, eng *core.Engine, _ *ruletest.Store, _ *site) {
 				if err := eng.Close(context.Background()); err != nil {
 					t.Fatal(err)
 				}
@@ -212,8 +211,8 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			st, s := newStore(), newSite(t)
-			eng := newEngine(t, st, tt.engine...)
+			st, s := ruletest.NewStore(), newSite(t)
+			eng := ruletest.NewEngine(t, st, tt.engine...)
 			handler := tt.handler
 			if handler == nil {
 				handler = ok
@@ -227,11 +226,11 @@ func TestAnswers(t *testing.T) {
 			if target == "" {
 				target = "/users/42"
 			}
-			a := s.do("PUT", target, tt.body, tt.header...)
-			a.problem(t, tt.status, tt.reason)
-			checkRetryAfter(t, a, tt.retry)
-			checkDiscretion(t, a, key)
-			if a.header.Get("X-Request-Id") == "" {
+			a := s.Do("PUT", target, tt.body, tt.header...)
+			a.Problem(t, tt.status, tt.reason)
+			a.CheckRetryAfter(t, tt.retry)
+			a.CheckDiscretion(t, key)
+			if a.Header.Get("X-Request-Id") == "" {
 				t.Error("the request id of an outer middleware is lost")
 			}
 		})
@@ -239,64 +238,19 @@ func TestAnswers(t *testing.T) {
 }
 
 // holding has the test hold key.
-func holding(key string) func(*testing.T, *core.Engine, *store, *site) {
-	return func(t *testing.T, eng *core.Engine, _ *store, _ *site) {
-		lease := mustAcquire(t, eng, key)
-		t.Cleanup(func() { release(t, lease) })
+func holding(key string) func(*testing.T, *core.Engine, *ruletest.Store, *site) {
+	return func(t *testing.T, eng *core.Engine, _ *ruletest.Store, _ *site) {
+		lease := ruletest.MustAcquire(t, eng, key)
+		t.Cleanup(func() { ruletest.MustRelease(t, lease) })
 	}
-}
-
-// waiting has somebody wait for key, which is held.
-func waiting(t *testing.T, eng *core.Engine, st *store, key string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	gone := make(chan error, 1)
-	go func() {
-		_, err := eng.Acquire(ctx, key, core.WithMaxWait(0))
-		gone <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := receive(t, "the waiter", gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("the waiter got %v", err)
-		}
-	})
-	until(t, "a waiter in line", func() bool { return st.asked() == 1 })
 }
 
 // recorded puts something on record for key.
-func recorded(key, result string) func(*testing.T, *core.Engine, *store, *site) {
-	return func(t *testing.T, eng *core.Engine, _ *store, _ *site) {
+func recorded(key, result string) func(*testing.T, *core.Engine, *ruletest.Store, *site) {
+	return func(t *testing.T, eng *core.Engine, _ *ruletest.Store, _ *site) {
 		_, err := eng.Once(context.Background(), key, func(context.Context) ([]byte, error) { return []byte(result), nil })
 		if err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-func checkRetryAfter(t *testing.T, a answer, want bool) {
-	t.Helper()
-	value := a.header.Get("Retry-After")
-	seconds, err := strconv.Atoi(value)
-	if want && (err != nil || seconds < 1) {
-		t.Errorf("Retry-After = %q, want at least a second", value)
-	}
-	if !want && value != "" {
-		t.Errorf("Retry-After = %q, want none", value)
-	}
-}
-
-// checkDiscretion sees that the answer tells nothing of keys, holders, hosts
-// and backends.
-func checkDiscretion(t *testing.T, a answer, key string) {
-	t.Helper()
-	host, _ := os.Hostname()
-	said := a.body
-	for _, values := range a.header {
-		said += "\n" + strings.Join(values, "\n")
-	}
-	for _, secret := range []string{key, "user:status", host + "/", strconv.Itoa(os.Getpid()) + "/", "10.0.0.7", "keyturn", "lockecho"} {
-		if strings.Contains(said, secret) {
-			t.Errorf("the answer says %q: %s", secret, said)
 		}
 	}
 }
@@ -324,9 +278,9 @@ func TestRetryAfterComesFromHowLongLocksAreHeld(t *testing.T) {
 
 func TestARouteWithoutTheParameterIsLogged(t *testing.T) {
 	s := newSite(t)
-	s.GET("/users/:id", ok, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.user_id}"))
-	s.do("GET", "/users/42", "").problem(t, 500, "INTERNAL")
-	if log := s.log.String(); !strings.Contains(log, "path.user_id") || !strings.Contains(log, "/users/:id") {
+	s.GET("/users/:id", ok, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.user_id}"))
+	s.Do("GET", "/users/42", "").Problem(t, 500, "INTERNAL")
+	if log := s.Log.String(); !strings.Contains(log, "path.user_id") || !strings.Contains(log, "/users/:id") {
 		t.Errorf("log = %q, want the placeholder and the route", log)
 	}
 }
@@ -336,9 +290,9 @@ func TestARouteWithoutTheParameterIsLogged(t *testing.T) {
 func TestTheRequestsOwnEnd(t *testing.T) {
 	seen := make(chan error, 1)
 	site := func(t *testing.T, outer ...echo.MiddlewareFunc) *site {
-		eng := newEngine(t, newStore())
-		lease := mustAcquire(t, eng, "user:42")
-		t.Cleanup(func() { release(t, lease) })
+		eng := ruletest.NewEngine(t, ruletest.NewStore())
+		lease := ruletest.MustAcquire(t, eng, "user:42")
+		t.Cleanup(func() { ruletest.MustRelease(t, lease) })
 		s := newSite(t)
 		s.HTTPErrorHandler = func(err error, c echo.Context) {
 			seen <- err
@@ -350,11 +304,11 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	}
 	t.Run("a deadline of ContextTimeout", func(t *testing.T) {
 		s := site(t, middleware.ContextTimeout(20*time.Millisecond))
-		a := s.do("GET", "/users/42", "")
-		if a.status != 503 || !strings.Contains(a.body, `"message"`) {
-			t.Errorf("answer = %d %s, want Echo's 503", a.status, a.body)
+		a := s.Do("GET", "/users/42", "")
+		if a.Status != 503 || !strings.Contains(a.Body, `"message"`) {
+			t.Errorf("answer = %d %s, want Echo's 503", a.Status, a.Body)
 		}
-		if err := receive(t, "the error", seen); !errors.Is(err, context.DeadlineExceeded) {
+		if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error = %v, want DeadlineExceeded", err)
 		}
 	})
@@ -367,10 +321,10 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 				return next(c)
 			}
 		})
-		if a := s.do("GET", "/users/42", ""); a.status != 503 {
-			t.Errorf("answer = %d %s, want 503", a.status, a.body)
+		if a := s.Do("GET", "/users/42", ""); a.Status != 503 {
+			t.Errorf("answer = %d %s, want 503", a.Status, a.Body)
 		}
-		if err := receive(t, "the error", seen); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrHeld) {
+		if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrHeld) {
 			t.Errorf("error = %v, want DeadlineExceeded and not ErrHeld", err)
 		}
 	})
@@ -378,10 +332,10 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 		s := site(t)
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 		defer cancel()
-		if _, err := s.send(s.request("GET", "/users/42", "").WithContext(ctx)); err == nil {
+		if _, err := s.Send(s.NewRequest("GET", "/users/42", "").WithContext(ctx)); err == nil {
 			t.Fatal("the client got an answer")
 		}
-		err := receive(t, "the error", seen)
+		err := ruletest.Receive(t, "the error", seen)
 		var answered *echo.HTTPError
 		if !errors.Is(err, context.Canceled) || !errors.As(err, &answered) || answered.Code != 499 {
 			t.Errorf("error = %v, want 499 with Canceled", err)
@@ -390,9 +344,9 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 }
 
 func TestErrorHandlerTakesOver(t *testing.T) {
-	eng := newEngine(t, newStore())
-	lease := mustAcquire(t, eng, "user:42")
-	defer release(t, lease)
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	lease := ruletest.MustAcquire(t, eng, "user:42")
+	defer ruletest.MustRelease(t, lease)
 	s := newSite(t)
 	s.GET("/users/:id", ok, lockecho.SerializeWithConfig(lockecho.SerializeConfig{
 		Engine: eng, Template: "user:{path.id}", Options: []core.CallOption{core.WithFailFast()},
@@ -404,7 +358,7 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 			return c.String(http.StatusTeapot, lockecho.ProblemOf(err).Reason)
 		},
 	}))
-	if a := s.do("GET", "/users/42", ""); a.status != http.StatusTeapot || a.body != "LOCK_HELD" {
+	if a := s.Do("GET", "/users/42", ""); a.Status != http.StatusTeapot || a.Body != "LOCK_HELD" {
 		t.Errorf("answer = %+v", a)
 	}
 }
@@ -412,9 +366,9 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 // TestRefusalsReachOuterMiddleware: what is not told to the client is told to
 // those who log.
 func TestRefusalsReachOuterMiddleware(t *testing.T) {
-	eng := newEngine(t, newStore())
-	lease := mustAcquire(t, eng, "user:42")
-	defer release(t, lease)
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	lease := ruletest.MustAcquire(t, eng, "user:42")
+	defer ruletest.MustRelease(t, lease)
 	s := newSite(t)
 	seen := make(chan error, 1)
 	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -425,9 +379,9 @@ func TestRefusalsReachOuterMiddleware(t *testing.T) {
 		}
 	})
 	s.GET("/users/:id", ok, lockecho.New(eng).Serialize("user:{path.id}", core.WithFailFast()))
-	a := s.do("GET", "/users/42", "")
-	a.problem(t, 409, "LOCK_HELD") // and nothing behind it
-	err := receive(t, "the error", seen)
+	a := s.Do("GET", "/users/42", "")
+	a.Problem(t, 409, "LOCK_HELD") // and nothing behind it
+	err := ruletest.Receive(t, "the error", seen)
 	var held *core.HeldError
 	var answered *echo.HTTPError
 	if !errors.As(err, &held) || held.Holder != lease.Owner() || !errors.As(err, &answered) || answered.Code != 409 {

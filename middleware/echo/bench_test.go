@@ -9,13 +9,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
 // BenchmarkRequest is what a rule adds to a request, over a store in memory and
 // without a network: compare with none.
 func BenchmarkRequest(b *testing.B) {
-	locks := lockecho.New(newEngine(b, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(b, ruletest.NewStore()))
 	bySource := func(c echo.Context) string { return "by:" + c.Param("id") }
 	body := `{"user":{"id":"u1"},"text":"` + strings.Repeat("x", 200) + `"}`
 	for _, bench := range []struct {

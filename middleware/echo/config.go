@@ -1,19 +1,21 @@
 package lockecho
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // DefaultBodyLimit is how many bytes of a request's body are read, unless a
 // config says otherwise, when the key or the fingerprint comes from it.
-const DefaultBodyLimit = 1 << 20
+const DefaultBodyLimit = lockhttp.DefaultBodyLimit
+
+// ReplayedHeader is set to "true" on a response that comes from the record of
+// an earlier request.
+const ReplayedHeader = lockhttp.ReplayedHeader
 
 // ErrorHandler answers a request in place of the handler that did not run, or
 // whose response may not be sent as its lease was lost. See [SerializeConfig].
@@ -56,13 +58,8 @@ func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 // ToMiddleware checks the config, all of it, and makes the middleware. The
 // error joins all that is wrong.
 func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
-	g, err := newGuard(config.Engine, rule.Spec[*request]{
-		Name: "lockecho.Serialize", Template: config.Template, Options: config.Options,
-	}, config.Key, config.BodyLimit)
-	if err != nil {
-		return nil, fmt.Errorf("lockecho: %w", err)
-	}
-	return g.wrap(config.Skipper, config.ErrorHandler, g.serialize), nil
+	r, err := httprule.Serialize(settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit))
+	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
 
 // OnceConfig is what there is to say about requests that are processed once.
@@ -80,9 +77,8 @@ type OnceConfig struct {
 
 	// ResultLimit is how many bytes a stored response may have, with its
 	// headers. One that is larger reaches its client and is not stored; repeats
-	// get 409. 0: core.DefaultResultLimit. It stands in for
-	// core.WithResultLimit, which does nothing here: past the engine's limit
-	// nothing at all would be on record, and a repeat would run.
+	// get 409. 0: what core.WithResultLimit says, among Options or else of the
+	// engine.
 	ResultLimit int
 	// Headers are the names of headers to be stored with the response, besides
 	// Content-Type and the others that describe a body, Location, Link, ETag and
@@ -104,59 +100,30 @@ func OnceWithConfig(config OnceConfig) echo.MiddlewareFunc {
 // ToMiddleware checks the config, all of it, and makes the middleware. The
 // error joins all that is wrong.
 func (config OnceConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
-	var errs []error
-	g, err := newGuard(config.Engine, rule.Spec[*request]{
-		Name: "lockecho.Once", Template: config.Template, Once: true, Options: config.Options,
-	}, config.Key, config.BodyLimit)
-	if err != nil {
-		errs = append(errs, err)
-	}
-	if config.ResultLimit < 0 {
-		errs = append(errs, &core.OptionError{Option: "ResultLimit", Value: config.ResultLimit, Want: "0 or more"})
-	}
-	headers, err := storedHeaders(config.Headers)
-	if err != nil {
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("lockecho: %w", err)
-	}
-	o := &once{guard: g, resultLimit: config.ResultLimit, headers: headers, storable: config.Storable}
-	if o.resultLimit == 0 {
-		o.resultLimit = core.DefaultResultLimit
-	}
-	if o.storable == nil {
-		o.storable = DefaultStorable
-	}
-	return g.wrap(config.Skipper, config.ErrorHandler, o.serve), nil
+	r, err := httprule.Once(
+		settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit),
+		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
+	)
+	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
 
-// newGuard checks what both kinds of rule have in common.
-func newGuard(eng *core.Engine, spec rule.Spec[*request], key func(echo.Context) string, bodyLimit int64) (*guard, error) {
-	var errs []error
-	switch {
-	case key != nil && spec.Template != "":
-		errs = append(errs, errors.New("both a template and a key function: want one of them"))
-	case key != nil:
-		spec.Key = func(r *request) (string, error) { return r.keyBy(key) }
-	case spec.Template == "":
-		errs = append(errs, errors.New("neither a template nor a key function"))
-		spec.Template = "-" // or Compile would say it again, in other words
-	default:
-		// What is locked is the best name for a rule whose route can't be known.
-		spec.Name = spec.Template
+// DefaultStorable reports whether a response with this status is stored; see
+// lockhttp.DefaultStorable.
+func DefaultStorable(status int) bool { return lockhttp.DefaultStorable(status) }
+
+func settings(eng *core.Engine, template string, key func(echo.Context) string, opts []core.CallOption, bodyLimit int64) httprule.Settings {
+	return httprule.Settings{
+		Package: "lockecho", Engine: eng, Template: template, Key: ofContext(key), Options: opts, BodyLimit: bodyLimit,
 	}
-	if bodyLimit < 0 {
-		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: bodyLimit, Want: "0 or more"})
+}
+
+// ofContext makes a function of Echo's context one of the exchange. It keeps
+// nil nil.
+func ofContext(f func(echo.Context) string) func(httprule.Exchange) string {
+	if f == nil {
+		return nil
 	}
-	compiled, err := rule.Compile(eng, spec, bind)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, err
-	}
-	if bodyLimit == 0 {
-		bodyLimit = DefaultBodyLimit
-	}
-	return &guard{rule: compiled, bodyLimit: bodyLimit}, nil
+	return func(x httprule.Exchange) string { return f(x.(*exchange).c) }
 }
 
 func must(m echo.MiddlewareFunc, err error) echo.MiddlewareFunc {

@@ -10,13 +10,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestConstructionRefuses(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	plain := newEngine(t, bareStore{memstore.New()})
+	eng := ruletest.NewEngine(t, memstore.New())
+	plain := ruletest.NewEngine(t, bareStore{memstore.New()})
 	byID := func(c echo.Context) string { return c.Param("id") }
 	serialize := func(template string, opts ...core.CallOption) func() (echo.MiddlewareFunc, error) {
 		return lockecho.SerializeConfig{Engine: eng, Template: template, Options: opts}.ToMiddleware
@@ -74,7 +75,7 @@ func TestConstructionRefuses(t *testing.T) {
 type bareStore struct{ core.Store }
 
 func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
-	locks := lockecho.New(newEngine(t, memstore.New()))
+	locks := lockecho.New(ruletest.NewEngine(t, memstore.New()))
 	for name, make := range map[string]func() echo.MiddlewareFunc{
 		"Serialize":           func() echo.MiddlewareFunc { return locks.Serialize("{cookie.a}") },
 		"SerializeBy":         func() echo.MiddlewareFunc { return locks.SerializeBy(nil) },
@@ -96,9 +97,9 @@ func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
 }
 
 func TestSkipper(t *testing.T) {
-	eng := newEngine(t, newStore())
-	lease := mustAcquire(t, eng, "user:42")
-	defer release(t, lease)
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	lease := ruletest.MustAcquire(t, eng, "user:42")
+	defer ruletest.MustRelease(t, lease)
 	skip := func(c echo.Context) bool { return c.QueryParam("skip") != "" }
 	s := newSite(t)
 	s.GET("/s/:id", ok, lockecho.SerializeWithConfig(lockecho.SerializeConfig{
@@ -108,10 +109,10 @@ func TestSkipper(t *testing.T) {
 		Engine: eng, Template: "user:{path.id}", Skipper: skip, Options: []core.CallOption{core.WithFailFast()},
 	}))
 	for _, path := range []string{"/s/42", "/o/42"} {
-		if a := s.do("GET", path+"?skip=1", ""); a.status != 200 {
+		if a := s.Do("GET", path+"?skip=1", ""); a.Status != 200 {
 			t.Errorf("%s skipped: %+v", path, a)
 		}
-		if a := s.do("GET", path, ""); a.status != 409 {
+		if a := s.Do("GET", path, ""); a.Status != 409 {
 			t.Errorf("%s not skipped: %+v", path, a)
 		}
 	}
@@ -127,7 +128,7 @@ func (r ruleNames) HoldEnd(_ context.Context, lease *core.Lease, _ error) { r.na
 
 func TestRulesAreNamedByTheirTemplate(t *testing.T) {
 	names := ruleNames{names: make(chan string, 1)}
-	eng := newEngine(t, newStore(), core.WithObserver(names))
+	eng := ruletest.NewEngine(t, ruletest.NewStore(), core.WithObserver(names))
 	locks := lockecho.New(eng)
 	s := newSite(t)
 	byPath := func(c echo.Context) string { return c.Path() }
@@ -139,15 +140,15 @@ func TestRulesAreNamedByTheirTemplate(t *testing.T) {
 	for path, want := range map[string]string{
 		"/a/1": "user:{path.id}", "/b/1": "once:{path.id}", "/c/1": "lockecho.Serialize", "/d/1": "lockecho.Once", "/e/1": "mine",
 	} {
-		s.do("GET", path, "")
-		if got := receive(t, "a hold", names.names); got != want {
+		s.Do("GET", path, "")
+		if got := ruletest.Receive(t, "a hold", names.names); got != want {
 			t.Errorf("%s: rule = %q, want %q", path, got, want)
 		}
 	}
 }
 
 func TestPoliciesReachTheEngine(t *testing.T) {
-	eng := newEngine(t, newStore())
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	s := newSite(t)
 	ttl := make(chan time.Duration, 1)
 	s.GET("/:id", func(c echo.Context) error {
@@ -155,8 +156,8 @@ func TestPoliciesReachTheEngine(t *testing.T) {
 		ttl <- lease.TTL()
 		return nil
 	}, lockecho.New(eng).Serialize("a:{path.id}", core.WithTTL(7*time.Second)))
-	s.do("GET", "/1", "")
-	if got := receive(t, "the TTL", ttl); got != 7*time.Second {
+	s.Do("GET", "/1", "")
+	if got := ruletest.Receive(t, "the TTL", ttl); got != 7*time.Second {
 		t.Errorf("TTL = %v, want the rule's", got)
 	}
 }

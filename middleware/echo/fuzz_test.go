@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
@@ -55,7 +56,7 @@ func FuzzBody(f *testing.F) {
 			f.Errorf("the handler sees %q under the key %q", want, key)
 		}
 		return nil
-	}, lockecho.New(newEngine(f, newStore())).Serialize("user:{body.user.id}"))
+	}, lockecho.New(ruletest.NewEngine(f, ruletest.NewStore())).Serialize("user:{body.user.id}"))
 	f.Fuzz(func(t *testing.T, body string) {
 		rec := httptest.NewRecorder()
 		e.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
@@ -79,7 +80,7 @@ func FuzzValues(f *testing.F) {
 		}
 		return nil
 	}
-	e.GET("/", handler, lockecho.New(newEngine(f, newStore())).Serialize("q:{query.v}:{header.v}"))
+	e.GET("/", handler, lockecho.New(ruletest.NewEngine(f, ruletest.NewStore())).Serialize("q:{query.v}:{header.v}"))
 	f.Fuzz(func(t *testing.T, value string) {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		q := req.URL.Query()
@@ -108,7 +109,7 @@ func FuzzReplay(f *testing.F) {
 		e.POST("/", func(c echo.Context) error {
 			c.Response().Header().Set("Location", value)
 			return c.Blob(status, "application/octet-stream", body)
-		}, lockecho.New(newEngine(t, newStore())).Once("m"))
+		}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m"))
 		var answers [2]*httptest.ResponseRecorder
 		for i := range answers {
 			answers[i] = httptest.NewRecorder()

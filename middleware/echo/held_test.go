@@ -13,12 +13,13 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
 // TestTheWriterIsStillANetHTTPWriter, for those who look for its abilities.
 func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	for kind, rule := range map[string]echo.MiddlewareFunc{
 		"Serialize": locks.Serialize("s:{path.id}"),
 		"Once":      locks.Once("o:{path.id}"),
@@ -43,7 +44,7 @@ func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
 				flusher.Flush()
 				return nil
 			}, rule)
-			if a := s.do("GET", "/1", ""); a.status != 200 {
+			if a := s.Do("GET", "/1", ""); a.Status != 200 {
 				t.Errorf("answer = %+v", a)
 			}
 		})
@@ -52,7 +53,7 @@ func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
 
 // TestNothingIsSentBeforeTheRelease, as long as it can be kept back.
 func TestNothingIsSentBeforeTheRelease(t *testing.T) {
-	eng := newEngine(t, newStore())
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	s := newSite(t)
 	wrote, goOn := make(chan struct{}), make(chan struct{})
 	s.GET("/:id", func(c echo.Context) error {
@@ -63,38 +64,38 @@ func TestNothingIsSentBeforeTheRelease(t *testing.T) {
 	}, lockecho.New(eng).Serialize("user:{path.id}"))
 	began := make(chan *http.Response, 1)
 	go func() {
-		res, err := s.server.Client().Do(s.request("GET", "/42", ""))
+		res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
 		if err != nil {
 			t.Error(err)
 		}
 		began <- res
 	}()
-	receive(t, "the handler", wrote)
+	ruletest.Receive(t, "the handler", wrote)
 	select {
 	case <-began:
 		t.Error("the response came before the lock was released")
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(goOn)
-	res := receive(t, "the response", began)
+	res := ruletest.Receive(t, "the response", began)
 	defer res.Body.Close()
 	if data, err := io.ReadAll(res.Body); err != nil || len(data) != 10_000 {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
-	if isHeld(t, eng, "user:42") {
+	if ruletest.IsHeld(t, eng, "user:42") {
 		t.Error("the response came, and the lock is still held")
 	}
 }
 
 // TestAnImpossibleStatusPanicsInTheHandler, as it does without a rule.
 func TestAnImpossibleStatusPanicsInTheHandler(t *testing.T) {
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	s := newSite(t)
 	s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
 	s.GET("/s/:id", func(c echo.Context) error { return c.String(0, "") }, locks.Serialize("s:{path.id}"))
 	s.GET("/o/:id", func(c echo.Context) error { return c.String(1000, "") }, locks.Once("o:{path.id}"))
 	for _, path := range []string{"/s/1", "/o/1", "/o/1"} {
-		if a := s.do("GET", path, ""); a.status != 500 || replayed(a) {
+		if a := s.Do("GET", path, ""); a.Status != 500 || replayed(a) {
 			t.Errorf("%s: %+v, want 500 from Recover", path, a)
 		}
 	}
@@ -132,8 +133,8 @@ func TestALossAfterAHijack(t *testing.T) {
 				}
 				fmt.Fprint(rw, "raw")
 				return rw.Flush()
-			}, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
-			res, err := s.server.Client().Do(s.request("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
+			}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+			res, err := s.Client().Do(s.NewRequest("GET", "/1", "", "Connection", "Upgrade", "Upgrade", "raw"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,11 +143,11 @@ func TestALossAfterAHijack(t *testing.T) {
 			if res.StatusCode != 101 || string(data) != "raw" || err != nil {
 				t.Errorf("response = %s %q, %v", res.Status, data, err)
 			}
-			if err := receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
+			if err := ruletest.Receive(t, "the error", seen); !errors.Is(err, core.ErrLeaseLost) {
 				t.Errorf("error = %v, want ErrLeaseLost", err)
 			}
-			if s.log.String() != "" {
-				t.Errorf("somebody wrote to the handler's connection: %s", s.log)
+			if s.Log.String() != "" {
+				t.Errorf("somebody wrote to the handler's connection: %s", s.Log)
 			}
 		})
 	}
@@ -165,11 +166,11 @@ func TestAWriteAfterAHijack(t *testing.T) {
 		_, err = c.Response().Writer.Write([]byte("x"))
 		wrote <- err
 		return nil
-	}, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.id}"))
-	if _, err := s.send(s.request("GET", "/1", "")); err == nil {
+	}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}"))
+	if _, err := s.Send(s.NewRequest("GET", "/1", "")); err == nil {
 		t.Error("the client got an answer")
 	}
-	if err := receive(t, "the write", wrote); !errors.Is(err, http.ErrHijacked) {
+	if err := ruletest.Receive(t, "the write", wrote); !errors.Is(err, http.ErrHijacked) {
 		t.Errorf("write = %v, want ErrHijacked", err)
 	}
 }
@@ -185,28 +186,28 @@ func TestABodyThatBreaksOff(t *testing.T) {
 			return err
 		}
 	})
-	s.POST("/:id", ok, lockecho.New(newEngine(t, newStore())).Serialize("b:{body|hash}"))
+	s.POST("/:id", ok, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("b:{body|hash}"))
 
-	req := s.request("POST", "/1", strings.Repeat("x", 20))
+	req := s.NewRequest("POST", "/1", strings.Repeat("x", 20))
 	req.ContentLength = -1
-	a, err := s.send(req)
+	a, err := s.Send(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.problem(t, 413, "BODY_TOO_LARGE")
-	receive(t, "the error", seen)
+	a.Problem(t, 413, "BODY_TOO_LARGE")
+	ruletest.Receive(t, "the error", seen)
 
 	body, client := io.Pipe()
 	go func() {
 		fmt.Fprint(client, "half")
 		client.CloseWithError(errors.New("pulled the plug"))
 	}()
-	req = s.request("POST", "/1", "-")
+	req = s.NewRequest("POST", "/1", "-")
 	req.Body, req.ContentLength = body, 8
-	if _, err := s.send(req); err == nil {
+	if _, err := s.Send(req); err == nil {
 		t.Error("the client got an answer to half a request")
 	}
-	refused := receive(t, "the error", seen)
+	refused := ruletest.Receive(t, "the error", seen)
 	if p := lockecho.ProblemOf(refused); p.Status != 400 || p.Reason != lockecho.ReasonKeyInvalid {
 		t.Errorf("problem = %+v of %v, want 400", p, refused)
 	}

@@ -1,11 +1,8 @@
 package lockecho_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
@@ -23,7 +21,7 @@ const (
 
 // TestKeys: which key a template makes of which request, seen by the handler.
 func TestKeys(t *testing.T) {
-	form, formType := multipartBody(t, "name", "Ada", "tag", "a", "tag", "b")
+	form, formType := ruletest.MultipartBody(t, "name", "Ada", "tag", "a", "tag", "b")
 	tests := []struct {
 		name     string
 		template string
@@ -89,7 +87,7 @@ func TestKeys(t *testing.T) {
 		{name: "the raw body's digest", template: "b:{body|hash}", body: "hello", key: "b:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"},
 		{name: "no raw body", template: "b:{body|hash}", status: 400, detail: "{body|hash}: value is missing or empty"},
 	}
-	eng := newEngine(t, &setStore{newStore()})
+	eng := ruletest.NewEngine(t, &ruletest.SetStore{ruletest.NewStore()})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
@@ -113,72 +111,24 @@ func TestKeys(t *testing.T) {
 			if target == "" {
 				target = "/users/42"
 			}
-			a := s.do("PUT", target, tt.body, tt.header...)
+			a := s.Do("PUT", target, tt.body, tt.header...)
 			if tt.status == 0 {
-				if a.status != 200 || (a.body != tt.key && tt.key != "-") {
-					t.Errorf("answer = %d %s, want key %s", a.status, a.body, tt.key)
+				if a.Status != 200 || (a.Body != tt.key && tt.key != "-") {
+					t.Errorf("answer = %d %s, want key %s", a.Status, a.Body, tt.key)
 				}
 				return
 			}
 			var p lockecho.Problem
 			if tt.status == 415 {
-				p = a.problem(t, 415, "MEDIA_TYPE")
+				p = a.Problem(t, 415, "MEDIA_TYPE")
 			} else {
-				p = a.problem(t, tt.status, "KEY_INVALID")
+				p = a.Problem(t, tt.status, "KEY_INVALID")
 			}
 			if !strings.Contains(p.Detail, tt.detail) {
 				t.Errorf("detail = %q, want it to say %q", p.Detail, tt.detail)
 			}
 		})
 	}
-}
-
-// setStore takes several claims, one after the other.
-type setStore struct{ *store }
-
-func (s *setStore) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
-
-func (s *setStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
-	whole := core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL}
-	for _, claim := range req.Claims {
-		one := req
-		one.Claims = []core.Claim{claim}
-		g, err := s.store.Acquire(ctx, one)
-		if err != nil {
-			return core.Grant{}, err
-		}
-		whole.Token = max(whole.Token, g.Token)
-	}
-	return whole, nil
-}
-
-func (s *setStore) Release(ctx context.Context, g core.Grant) error {
-	for _, claim := range g.Claims {
-		one := g
-		one.Claims = []core.Claim{claim}
-		if err := s.store.Release(ctx, one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func multipartBody(t testing.TB, fields ...string) (body, contentType string) {
-	t.Helper()
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for i := 0; i+1 < len(fields); i += 2 {
-		if err := w.WriteField(fields[i], fields[i+1]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := w.CreateFormFile("file", "a.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprint(file, strings.Repeat("x", 100_000))
-	w.Close()
-	return b.String(), w.FormDataContentType()
 }
 
 // TestTheHandlerReadsTheBodyAgain: by whatever way, behind a rule that has read
@@ -211,7 +161,7 @@ func TestTheHandlerReadsTheBodyAgain(t *testing.T) {
 			return "part:" + fmt.Sprintf("%x", part)
 		})
 	}
-	form, formType := multipartBody(t, "id", "7")
+	form, formType := ruletest.MultipartBody(t, "id", "7")
 	for _, tt := range []struct {
 		name    string
 		rules   []func(*lockecho.Locks) echo.MiddlewareFunc
@@ -235,19 +185,19 @@ func TestTheHandlerReadsTheBodyAgain(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
 			var chain []echo.MiddlewareFunc
-			locks := lockecho.New(newEngine(t, newStore()))
+			locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 			for _, rule := range tt.rules {
 				chain = append(chain, rule(locks))
 			}
 			s.POST("/:id", tt.handler, chain...)
-			if a := s.do("POST", "/1", tt.body, "Content-Type", tt.as); a.status != 200 || a.body != "7" {
-				t.Errorf("answer = %d %s, want 7", a.status, a.body)
+			if a := s.Do("POST", "/1", tt.body, "Content-Type", tt.as); a.Status != 200 || a.Body != "7" {
+				t.Errorf("answer = %d %s, want 7", a.Status, a.Body)
 			}
 			// Without a length, as a stream is sent.
-			req := s.request("POST", "/2", tt.body, "Content-Type", tt.as)
+			req := s.NewRequest("POST", "/2", tt.body, "Content-Type", tt.as)
 			req.ContentLength = -1
-			if a, err := s.send(req); err != nil || a.status != 200 || a.body != "7" {
-				t.Errorf("chunked: answer = %d %s, %v, want 7", a.status, a.body, err)
+			if a, err := s.Send(req); err != nil || a.Status != 200 || a.Body != "7" {
+				t.Errorf("chunked: answer = %d %s, %v, want 7", a.Status, a.Body, err)
 			}
 		})
 	}
@@ -274,7 +224,7 @@ func TestBodyLimit(t *testing.T) {
 		}
 		return c.String(200, fmt.Sprint(n))
 	}
-	config := lockecho.SerializeConfig{Engine: newEngine(t, newStore()), BodyLimit: 10}
+	config := lockecho.SerializeConfig{Engine: ruletest.NewEngine(t, ruletest.NewStore()), BodyLimit: 10}
 	byHash, byPath, byFunc := config, config, config
 	byHash.Template, byPath.Template = "{body|hash}", "{path.id}"
 	byFunc.Key = func(c echo.Context) string {
@@ -297,18 +247,18 @@ func TestBodyLimit(t *testing.T) {
 		for _, size := range []int{10, 11, 1000} {
 			for _, chunked := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d bytes, chunked %v", path, size, chunked), func(t *testing.T) {
-					req := s.request("POST", path+fmt.Sprintf("-%d-%v", size, chunked), strings.Repeat("x", size))
+					req := s.NewRequest("POST", path+fmt.Sprintf("-%d-%v", size, chunked), strings.Repeat("x", size))
 					if chunked {
 						req.ContentLength = -1
 					}
-					a, err := s.send(req)
+					a, err := s.Send(req)
 					if err != nil {
 						t.Fatal(err)
 					}
 					if limited && size > 10 {
-						a.problem(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
-					} else if a.status != 200 || a.body != fmt.Sprint(size) {
-						t.Errorf("answer = %d %s", a.status, a.body)
+						a.Problem(t, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE")
+					} else if a.Status != 200 || a.Body != fmt.Sprint(size) {
+						t.Errorf("answer = %d %s", a.Status, a.Body)
 					}
 				})
 			}

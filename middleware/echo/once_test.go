@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
@@ -27,7 +28,7 @@ func counted(n *atomic.Int64, next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-func replayed(a answer) bool { return a.header.Get(lockecho.ReplayedHeader) == "true" }
+func replayed(a ruletest.Answer) bool { return a.Header.Get(lockecho.ReplayedHeader) == "true" }
 
 // TestTheStoredResponseComesBack: status, headers and body.
 func TestTheStoredResponseComesBack(t *testing.T) {
@@ -86,24 +87,24 @@ func TestTheStoredResponseComesBack(t *testing.T) {
 			s := newSite(t)
 			var calls atomic.Int64
 			s.POST("/messages", counted(&calls, tt.handler), lockecho.OnceWithConfig(lockecho.OnceConfig{
-				Engine: newEngine(t, newStore()), Template: "message:{body.id}", Headers: []string{"x-kept"},
+				Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "message:{body.id}", Headers: []string{"x-kept"},
 			}))
-			s.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-			first := s.do("POST", "/messages", `{"id":1}`)
-			again := s.do("POST", "/messages", `{"id":1}`)
+			s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			first := s.Do("POST", "/messages", `{"id":1}`)
+			again := s.Do("POST", "/messages", `{"id":1}`)
 			if calls.Load() != 1 {
 				t.Fatalf("the handler ran %d times", calls.Load())
 			}
 			if replayed(first) || !replayed(again) {
 				t.Errorf("replayed: %v, then %v; want false, then true", replayed(first), replayed(again))
 			}
-			for _, a := range []answer{first, again} {
-				if a.status != tt.status || a.body != tt.body || a.broken != nil {
-					t.Errorf("answer = %d %q, want %d %q", a.status, a.body, tt.status, tt.body)
+			for _, a := range []ruletest.Answer{first, again} {
+				if a.Status != tt.status || a.Body != tt.body || a.Broken != nil {
+					t.Errorf("answer = %d %q, want %d %q", a.Status, a.Body, tt.status, tt.body)
 				}
 			}
 			for name, want := range tt.header {
-				if got := again.header.Get(name); got != want {
+				if got := again.Header.Get(name); got != want {
 					t.Errorf("%s = %q in the repeat, want %q", name, got, want)
 				}
 			}
@@ -147,11 +148,11 @@ func TestWhatIsStored(t *testing.T) {
 			s := newSite(t)
 			var calls atomic.Int64
 			s.POST("/:id", counted(&calls, tt.handler), lockecho.OnceWithConfig(lockecho.OnceConfig{
-				Engine: newEngine(t, newStore()), Template: "m:{path.id}", Storable: tt.storable,
+				Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "m:{path.id}", Storable: tt.storable,
 			}))
-			first, again := s.do("POST", "/1", ""), s.do("POST", "/1", "")
-			if first.status != tt.status || again.status != tt.status || first.body != again.body {
-				t.Errorf("answers = %d %q, %d %q; want %d twice", first.status, first.body, again.status, again.body, tt.status)
+			first, again := s.Do("POST", "/1", ""), s.Do("POST", "/1", "")
+			if first.Status != tt.status || again.Status != tt.status || first.Body != again.Body {
+				t.Errorf("answers = %d %q, %d %q; want %d twice", first.Status, first.Body, again.Status, again.Body, tt.status)
 			}
 			if replayed(again) != tt.stored || calls.Load() != map[bool]int64{true: 1, false: 2}[tt.stored] {
 				t.Errorf("replayed = %v after %d calls, want stored = %v", replayed(again), calls.Load(), tt.stored)
@@ -176,20 +177,20 @@ func TestTheErrorHandlerDecidesTheStatus(t *testing.T) {
 		}
 		// Any other error is left unanswered.
 	}
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	s.POST("/pay/:id", counted(&calls, func(echo.Context) error { return errNoFunds }), locks.Once("pay:{path.id}"))
 	s.POST("/odd/:id", counted(&calls, func(echo.Context) error { return errors.New("odd") }), locks.Once("odd:{path.id}"))
 
-	first, again := s.do("POST", "/pay/1", ""), s.do("POST", "/pay/1", "")
-	if first.status != 402 || first.body != "no funds" || again.status != 402 || again.body != "no funds" || !replayed(again) {
+	first, again := s.Do("POST", "/pay/1", ""), s.Do("POST", "/pay/1", "")
+	if first.Status != 402 || first.Body != "no funds" || again.Status != 402 || again.Body != "no funds" || !replayed(again) {
 		t.Errorf("answers = %+v, %+v", first, again)
 	}
 	if calls.Load() != 1 || answers.Load() != 1 {
 		t.Errorf("%d calls, %d answers, want one of each", calls.Load(), answers.Load())
 	}
 	calls.Store(0)
-	s.do("POST", "/odd/1", "")
-	if again := s.do("POST", "/odd/1", ""); replayed(again) || calls.Load() != 2 {
+	s.Do("POST", "/odd/1", "")
+	if again := s.Do("POST", "/odd/1", ""); replayed(again) || calls.Load() != 2 {
 		t.Errorf("an unanswered error was stored: %+v after %d calls", again, calls.Load())
 	}
 }
@@ -221,23 +222,23 @@ func TestAResponseOverTheLimit(t *testing.T) {
 			s := newSite(t)
 			var calls atomic.Int64
 			s.POST("/:id", counted(&calls, tt.handler), lockecho.OnceWithConfig(lockecho.OnceConfig{
-				Engine: newEngine(t, newStore(), core.WithResultLimit(5)), Template: "m:{path.id}", ResultLimit: tt.limit,
+				Engine: ruletest.NewEngine(t, ruletest.NewStore(), core.WithResultLimit(5)), Template: "m:{path.id}", ResultLimit: tt.limit,
 			}))
-			if a := s.do("POST", "/1", ""); a.status != 200 || a.body != text || a.broken != nil {
-				t.Fatalf("answer = %d with %d bytes, %v; want all of it", a.status, len(a.body), a.broken)
+			if a := s.Do("POST", "/1", ""); a.Status != 200 || a.Body != text || a.Broken != nil {
+				t.Fatalf("answer = %d with %d bytes, %v; want all of it", a.Status, len(a.Body), a.Broken)
 			}
-			again := s.do("POST", "/1", "")
+			again := s.Do("POST", "/1", "")
 			if calls.Load() != 1 {
 				t.Errorf("the handler ran %d times", calls.Load())
 			}
 			if tt.stored {
-				if again.body != text || !replayed(again) {
+				if again.Body != text || !replayed(again) {
 					t.Errorf("repeat = %+v, want the response", again)
 				}
 				return
 			}
-			again.problem(t, 409, "RESPONSE_NOT_STORED")
-			checkRetryAfter(t, again, false)
+			again.Problem(t, 409, "RESPONSE_NOT_STORED")
+			again.CheckRetryAfter(t, false)
 		})
 	}
 }
@@ -248,7 +249,7 @@ func TestStreamsPass(t *testing.T) {
 	s := newSite(t)
 	var calls atomic.Int64
 	goOn := make(chan struct{})
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	stream := counted(&calls, func(c echo.Context) error {
 		fmt.Fprint(c.Response(), "first")
 		c.Response().Flush()
@@ -271,7 +272,7 @@ func TestStreamsPass(t *testing.T) {
 	s.GET("/hijack/serialize/:id", hijack, locks.Serialize("h:{path.id}"))
 
 	for _, kind := range []string{"once", "serialize"} {
-		res, err := s.server.Client().Do(s.request("GET", "/stream/"+kind+"/1", ""))
+		res, err := s.Client().Do(s.NewRequest("GET", "/stream/"+kind+"/1", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,12 +285,12 @@ func TestStreamsPass(t *testing.T) {
 			t.Errorf("%s: then: %q, %v", kind, rest, err)
 		}
 		res.Body.Close()
-		if a := s.do("GET", "/hijack/"+kind+"/1", ""); a.body != "raw" {
+		if a := s.Do("GET", "/hijack/"+kind+"/1", ""); a.Body != "raw" {
 			t.Errorf("%s: hijacked: %+v", kind, a)
 		}
 	}
 	before := calls.Load()
-	s.do("GET", "/hijack/once/1", "").problem(t, 409, "RESPONSE_NOT_STORED")
+	s.Do("GET", "/hijack/once/1", "").Problem(t, 409, "RESPONSE_NOT_STORED")
 	if calls.Load() != before {
 		t.Error("a request that took over the connection ran again")
 	}
@@ -306,45 +307,45 @@ func TestADisconnectDoesNotPreventTheRecord(t *testing.T) {
 		<-c.Request().Context().Done() // the client has gone
 		<-goOn
 		return c.String(201, "done all the same")
-	}), lockecho.New(newEngine(t, newStore())).Once("m:{path.id}"))
+	}), lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}"))
 
 	ctx, hangUp := context.WithCancel(context.Background())
 	client := make(chan error, 1)
 	go func() {
-		_, err := s.send(s.request("POST", "/1", "body").WithContext(ctx))
+		_, err := s.Send(s.NewRequest("POST", "/1", "body").WithContext(ctx))
 		client <- err
 	}()
-	receive(t, "the handler", running)
+	ruletest.Receive(t, "the handler", running)
 	hangUp()
-	if err := receive(t, "the client", client); err == nil {
+	if err := ruletest.Receive(t, "the client", client); err == nil {
 		t.Error("the client got an answer")
 	}
 	close(goOn)
-	again := s.do("POST", "/1", "body") // waits for the first, if need be
-	if again.status != 201 || again.body != "done all the same" || !replayed(again) || calls.Load() != 1 {
+	again := s.Do("POST", "/1", "body") // waits for the first, if need be
+	if again.Status != 201 || again.Body != "done all the same" || !replayed(again) || calls.Load() != 1 {
 		t.Errorf("answer = %+v after %d calls", again, calls.Load())
 	}
 }
 
 // TestATwinWaits for the first and gets its response.
 func TestATwinWaits(t *testing.T) {
-	s, st := newSite(t), newStore()
+	s, st := newSite(t), ruletest.NewStore()
 	var calls atomic.Int64
 	running, goOn := make(chan struct{}), make(chan struct{})
 	s.POST("/:id", counted(&calls, func(c echo.Context) error {
 		close(running)
 		<-goOn
 		return c.String(200, "first")
-	}), lockecho.New(newEngine(t, st)).Once("m:{path.id}"))
-	answers := make(chan answer, 2)
-	post := func() { answers <- s.do("POST", "/1", "") }
+	}), lockecho.New(ruletest.NewEngine(t, st)).Once("m:{path.id}"))
+	answers := make(chan ruletest.Answer, 2)
+	post := func() { answers <- s.Do("POST", "/1", "") }
 	go post()
-	receive(t, "the handler", running)
+	ruletest.Receive(t, "the handler", running)
 	go post()
-	until(t, "the twin to wait", func() bool { return st.asked() == 1 })
+	ruletest.Until(t, "the twin to wait", func() bool { return st.Asked() == 1 })
 	close(goOn)
-	first, second := receive(t, "an answer", answers), receive(t, "an answer", answers)
-	if first.body != "first" || second.body != "first" || replayed(first) == replayed(second) || calls.Load() != 1 {
+	first, second := ruletest.Receive(t, "an answer", answers), ruletest.Receive(t, "an answer", answers)
+	if first.Body != "first" || second.Body != "first" || replayed(first) == replayed(second) || calls.Load() != 1 {
 		t.Errorf("answers = %+v, %+v after %d calls", first, second, calls.Load())
 	}
 }
@@ -370,9 +371,9 @@ func TestFingerprint(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)
-			s.Any("/:id", ok, lockecho.New(newEngine(t, newStore())).Once("m:{header.key}", tt.opts...))
-			s.do("POST", "/a?x=1", "1", "Key", "k")
-			if a := s.do(tt.method, tt.target, tt.body, append(tt.header, "Key", "k")...); a.status != tt.status {
+			s.Any("/:id", ok, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{header.key}", tt.opts...))
+			s.Do("POST", "/a?x=1", "1", "Key", "k")
+			if a := s.Do(tt.method, tt.target, tt.body, append(tt.header, "Key", "k")...); a.Status != tt.status {
 				t.Errorf("answer = %+v, want %d", a, tt.status)
 			}
 		})
@@ -392,38 +393,38 @@ func TestABodyThatIsGone(t *testing.T) {
 			return next(c)
 		}
 	})
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	s.POST("/form/:id", func(c echo.Context) error { return c.String(200, c.FormValue("to")) },
 		locks.Once("m:{path.id}:{form.to}"))
 	s.POST("/once/:id", func(c echo.Context) error { return c.String(200, c.FormValue("to")) }, locks.Once("n:{path.id}"))
 	s.POST("/body/:id", ok, locks.Serialize("b:{body.id}"))
 
-	if a := s.do("POST", "/form/1", "csrf=x&to=ada", "Content-Type", asForm); a.status != 200 || a.body != "ada" {
+	if a := s.Do("POST", "/form/1", "csrf=x&to=ada", "Content-Type", asForm); a.Status != 200 || a.Body != "ada" {
 		t.Errorf("a decoded form: %+v", a)
 	}
-	form, formType := multipartBody(t, "to", "ada")
-	s.do("POST", "/form/1", form, "Content-Type", formType).problem(t, 500, "INTERNAL")
-	s.do("POST", "/once/1", "to=ada", "Content-Type", asForm)
-	s.do("POST", "/once/1", "to=eve", "Content-Type", asForm).problem(t, 422, "FINGERPRINT_MISMATCH")
-	s.do("POST", "/body/1", `{"id":1}`, "Content-Type", asJSON).problem(t, 500, "INTERNAL")
-	if log := s.log.String(); !strings.Contains(log, "read before") {
+	form, formType := ruletest.MultipartBody(t, "to", "ada")
+	s.Do("POST", "/form/1", form, "Content-Type", formType).Problem(t, 500, "INTERNAL")
+	s.Do("POST", "/once/1", "to=ada", "Content-Type", asForm)
+	s.Do("POST", "/once/1", "to=eve", "Content-Type", asForm).Problem(t, 422, "FINGERPRINT_MISMATCH")
+	s.Do("POST", "/body/1", `{"id":1}`, "Content-Type", asJSON).Problem(t, 500, "INTERNAL")
+	if log := s.Log.String(); !strings.Contains(log, "read before") {
 		t.Errorf("log = %q, want the reason", log)
 	}
 }
 
 // TestOnceAroundSerialize: a refusal of the inner rule is no outcome.
 func TestOnceAroundSerialize(t *testing.T) {
-	eng := newEngine(t, newStore())
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	locks := lockecho.New(eng)
 	s := newSite(t)
 	s.POST("/:id", ok, locks.Once("once:{path.id}"), locks.Serialize("user:{path.id}", core.WithFailFast()))
-	lease := mustAcquire(t, eng, "user:1")
-	s.do("POST", "/1", "").problem(t, 409, "LOCK_HELD")
-	release(t, lease)
-	if a := s.do("POST", "/1", ""); a.status != 200 || replayed(a) {
+	lease := ruletest.MustAcquire(t, eng, "user:1")
+	s.Do("POST", "/1", "").Problem(t, 409, "LOCK_HELD")
+	ruletest.MustRelease(t, lease)
+	if a := s.Do("POST", "/1", ""); a.Status != 200 || replayed(a) {
 		t.Errorf("answer = %+v, want the handler's", a)
 	}
-	if a := s.do("POST", "/1", ""); a.status != 200 || !replayed(a) {
+	if a := s.Do("POST", "/1", ""); a.Status != 200 || !replayed(a) {
 		t.Errorf("answer = %+v, want the stored one", a)
 	}
 }
@@ -434,11 +435,11 @@ func TestOnceInsideCompression(t *testing.T) {
 	s := newSite(t)
 	s.Use(middleware.Gzip())
 	text := strings.Repeat("compressible ", 100)
-	s.POST("/:id", func(c echo.Context) error { return c.String(200, text) }, lockecho.New(newEngine(t, newStore())).Once("m:{path.id}"))
+	s.POST("/:id", func(c echo.Context) error { return c.String(200, text) }, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}"))
 	for _, encoding := range []string{"gzip", "identity"} { // the transport decodes only what it asked for
-		a := s.do("POST", "/1", "", "Accept-Encoding", encoding)
-		if gzipped := bytes.HasPrefix([]byte(a.body), []byte{0x1f, 0x8b}); gzipped != (encoding == "gzip") {
-			t.Errorf("%s: got %.20q", encoding, a.body)
+		a := s.Do("POST", "/1", "", "Accept-Encoding", encoding)
+		if gzipped := bytes.HasPrefix([]byte(a.Body), []byte{0x1f, 0x8b}); gzipped != (encoding == "gzip") {
+			t.Errorf("%s: got %.20q", encoding, a.Body)
 		}
 	}
 }
@@ -447,10 +448,10 @@ func TestOnceInsideCompression(t *testing.T) {
 func TestOnceOutlivesItsRetention(t *testing.T) {
 	s := newSite(t)
 	var calls atomic.Int64
-	s.POST("/:id", counted(&calls, ok), lockecho.New(newEngine(t, newStore())).Once("m:{path.id}", core.WithRetention(20*time.Millisecond)))
-	s.do("POST", "/1", "")
-	until(t, "the record to expire", func() bool {
-		s.do("POST", "/1", "")
+	s.POST("/:id", counted(&calls, ok), lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}", core.WithRetention(20*time.Millisecond)))
+	s.Do("POST", "/1", "")
+	ruletest.Until(t, "the record to expire", func() bool {
+		s.Do("POST", "/1", "")
 		return calls.Load() > 1
 	})
 }
@@ -464,9 +465,9 @@ func TestALostLeaseStoresNothing(t *testing.T) {
 			return untilLost(c)
 		}
 		return ok(c)
-	}), lockecho.New(newEngine(t, newStore())).Once("m:{path.id}", core.WithMaxHold(20*time.Millisecond)))
-	s.do("POST", "/1", "").problem(t, 409, "LEASE_LOST")
-	if a := s.do("POST", "/1", ""); a.status != 200 || replayed(a) || calls.Load() != 2 {
+	}), lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Once("m:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	s.Do("POST", "/1", "").Problem(t, 409, "LEASE_LOST")
+	if a := s.Do("POST", "/1", ""); a.Status != 200 || replayed(a) || calls.Load() != 2 {
 		t.Errorf("answer = %+v after %d calls", a, calls.Load())
 	}
 }

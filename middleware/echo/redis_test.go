@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/store/redisstore"
@@ -31,7 +32,7 @@ func TestGatewaysOnRedis(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		locks := lockecho.New(newEngine(t, st, core.WithMaxWait(10*time.Second)))
+		locks := lockecho.New(ruletest.NewEngine(t, st, core.WithMaxWait(10*time.Second)))
 		s := newSite(t)
 		s.PUT("/users/:id/status", func(c echo.Context) error {
 			read := status.Load()
@@ -56,7 +57,7 @@ func TestGatewaysOnRedis(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 40 {
 		clients.Go(func() {
-			if a := gateways[i%2].do("PUT", "/users/42/status", ""); a.status != 200 {
+			if a := gateways[i%2].Do("PUT", "/users/42/status", ""); a.Status != 200 {
 				t.Errorf("status: %+v", a)
 			}
 		})
@@ -66,16 +67,16 @@ func TestGatewaysOnRedis(t *testing.T) {
 		t.Errorf("%d of 40 updates are left", status.Load())
 	}
 
-	answers := make([]answer, 20)
+	answers := make([]ruletest.Answer, 20)
 	for i := range answers {
 		clients.Go(func() {
-			answers[i] = gateways[i%2].do("POST", "/messages", fmt.Sprintf(`{"id":"m%d"}`, i/2), "Content-Type", asJSON)
+			answers[i] = gateways[i%2].Do("POST", "/messages", fmt.Sprintf(`{"id":"m%d"}`, i/2), "Content-Type", asJSON)
 		})
 	}
 	clients.Wait()
 	for i := 0; i < len(answers); i += 2 {
 		a, b := answers[i], answers[i+1]
-		if a.status != 201 || b.status != 201 || a.body != b.body || replayed(a) == replayed(b) {
+		if a.Status != 201 || b.Status != 201 || a.Body != b.Body || replayed(a) == replayed(b) {
 			t.Errorf("message %d: %+v and %+v, want one response twice", i/2, a, b)
 		}
 		if n := processed[fmt.Sprintf("m%d", i/2)]; n != 1 {
@@ -87,12 +88,12 @@ func TestGatewaysOnRedis(t *testing.T) {
 	if err := redis.Client().Set(context.Background(), "lock:user:status:7", "another", time.Second).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if a := gateways[0].do("PUT", "/users/7/status", ""); a.status != 200 {
+	if a := gateways[0].Do("PUT", "/users/7/status", ""); a.Status != 200 {
 		t.Errorf("after the other client's lock: %+v", a)
 	}
 
 	redis.Kill()
-	a := gateways[0].do("PUT", "/users/42/status", "")
-	a.problem(t, 503, "STORE_UNAVAILABLE")
-	checkRetryAfter(t, a, true)
+	a := gateways[0].Do("PUT", "/users/42/status", "")
+	a.Problem(t, 503, "STORE_UNAVAILABLE")
+	a.CheckRetryAfter(t, true)
 }

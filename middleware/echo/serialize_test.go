@@ -18,13 +18,14 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
 // TestOneAtATime: requests for one user through two servers; requests for
 // different users do not wait for each other.
 func TestOneAtATime(t *testing.T) {
-	st := newStore()
+	st := ruletest.NewStore()
 	var inside, most, total atomic.Int64
 	handler := func(c echo.Context) error {
 		most.Store(max(most.Load(), inside.Add(1)))
@@ -33,7 +34,7 @@ func TestOneAtATime(t *testing.T) {
 		total.Add(1)
 		return ok(c)
 	}
-	eng := newEngine(t, st)
+	eng := ruletest.NewEngine(t, st)
 	sites := []*site{newSite(t), newSite(t)}
 	for _, s := range sites {
 		s.PUT("/users/:id", handler, lockecho.New(eng).Serialize("user:{path.id}"))
@@ -41,7 +42,7 @@ func TestOneAtATime(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 20 {
 		clients.Go(func() {
-			if a := sites[i%2].do("PUT", "/users/42", ""); a.status != 200 {
+			if a := sites[i%2].Do("PUT", "/users/42", ""); a.Status != 200 {
 				t.Errorf("answer = %+v", a)
 			}
 		})
@@ -51,16 +52,16 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("%d requests, at most %d at a time; want 20, one at a time", total.Load(), most.Load())
 	}
 
-	lease := mustAcquire(t, eng, "user:42")
-	defer release(t, lease)
-	if a := sites[0].do("PUT", "/users/43", ""); a.status != 200 {
+	lease := ruletest.MustAcquire(t, eng, "user:42")
+	defer ruletest.MustRelease(t, lease)
+	if a := sites[0].Do("PUT", "/users/43", ""); a.Status != 200 {
 		t.Errorf("another user's request: %+v", a)
 	}
 }
 
 // TestHeldUntilTheHandlerReturns: not until the client has gone.
 func TestHeldUntilTheHandlerReturns(t *testing.T) {
-	eng := newEngine(t, newStore())
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	s := newSite(t)
 	running, gone, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	s.GET("/:id", func(c echo.Context) error {
@@ -74,24 +75,24 @@ func TestHeldUntilTheHandlerReturns(t *testing.T) {
 	ctx, hangUp := context.WithCancel(context.Background())
 	client := make(chan error, 1)
 	go func() {
-		_, err := s.send(s.request("GET", "/42", "").WithContext(ctx))
+		_, err := s.Send(s.NewRequest("GET", "/42", "").WithContext(ctx))
 		client <- err
 	}()
-	receive(t, "the handler", running)
+	ruletest.Receive(t, "the handler", running)
 	hangUp()
-	if err := receive(t, "the client", client); err == nil {
+	if err := ruletest.Receive(t, "the client", client); err == nil {
 		t.Error("the client got an answer")
 	}
-	receive(t, "the handler's context to end", gone)
-	if !isHeld(t, eng, "user:42") {
+	ruletest.Receive(t, "the handler's context to end", gone)
+	if !ruletest.IsHeld(t, eng, "user:42") {
 		t.Error("the lock was let go while the handler was running")
 	}
 	close(goOn)
-	until(t, "the release", func() bool { return !isHeld(t, eng, "user:42") })
+	ruletest.Until(t, "the release", func() bool { return !ruletest.IsHeld(t, eng, "user:42") })
 }
 
 func TestTheHandlersContextIsTheLeases(t *testing.T) {
-	eng := newEngine(t, newStore())
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	s := newSite(t)
 	outer := make(chan error, 1)
 	s.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -108,8 +109,8 @@ func TestTheHandlersContextIsTheLeases(t *testing.T) {
 		}
 		return ok(c)
 	}, lockecho.New(eng).Serialize("user:{path.id}"))
-	s.do("GET", "/42", "")
-	if err := receive(t, "the outer middleware", outer); err != nil {
+	s.Do("GET", "/42", "")
+	if err := ruletest.Receive(t, "the outer middleware", outer); err != nil {
 		t.Errorf("the outer middleware's context ended with the lease: %v", err)
 	}
 }
@@ -130,7 +131,7 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 	} {
 		for _, kind := range []string{"Serialize", "Once"} {
 			t.Run(kind+": "+tt.name, func(t *testing.T) {
-				locks := lockecho.New(newEngine(t, newStore()))
+				locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 				rule := locks.Serialize("user:{path.id}")
 				if kind == "Once" {
 					rule = locks.Once("user:{path.id}")
@@ -148,11 +149,11 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 					c.Response().Header().Set("X-Handler", "was here")
 					return tt.err
 				}, rule)
-				a := s.do("GET", "/42", "")
-				if err := receive(t, "the error", seen); err != tt.err {
+				a := s.Do("GET", "/42", "")
+				if err := ruletest.Receive(t, "the error", seen); err != tt.err {
 					t.Errorf("error = %v, want the handler's own", err)
 				}
-				if a.status != tt.status || !strings.Contains(a.body, "message") || a.header.Get("X-Handler") == "" {
+				if a.Status != tt.status || !strings.Contains(a.Body, "message") || a.Header.Get("X-Handler") == "" {
 					t.Errorf("answer = %+v, want Echo's %d", a, tt.status)
 				}
 			})
@@ -165,7 +166,7 @@ func TestTheHandlersOwnErrorPasses(t *testing.T) {
 func TestAPanicReleases(t *testing.T) {
 	for _, kind := range []string{"Serialize", "Once"} {
 		t.Run(kind, func(t *testing.T) {
-			eng := newEngine(t, newStore())
+			eng := ruletest.NewEngine(t, ruletest.NewStore())
 			rule := lockecho.New(eng).Serialize("user:{path.id}")
 			if kind == "Once" {
 				rule = lockecho.New(eng).Once("user:{path.id}")
@@ -181,14 +182,14 @@ func TestAPanicReleases(t *testing.T) {
 				}
 				return nil
 			}, rule)
-			a := s.do("GET", "/42", "")
-			if a.status != 500 || strings.Contains(a.body, "done") || a.header.Get("Etag") != "" {
+			a := s.Do("GET", "/42", "")
+			if a.Status != 500 || strings.Contains(a.Body, "done") || a.Header.Get("Etag") != "" {
 				t.Errorf("answer = %+v, want a 500 that keeps nothing of the handler's", a)
 			}
-			if isHeld(t, eng, "user:42") {
+			if ruletest.IsHeld(t, eng, "user:42") {
 				t.Error("the lock is still held")
 			}
-			if a := s.do("GET", "/42", ""); a.status != 200 || a.header.Get(lockecho.ReplayedHeader) != "" {
+			if a := s.Do("GET", "/42", ""); a.Status != 200 || a.Header.Get(lockecho.ReplayedHeader) != "" {
 				t.Errorf("second answer = %+v, want the handler's", a)
 			}
 		})
@@ -197,14 +198,14 @@ func TestAPanicReleases(t *testing.T) {
 
 // TestRunUnlocked: fail open is for outages, and only if the rule says so.
 func TestRunUnlocked(t *testing.T) {
-	st := newStore()
-	st.breakDown(errDown, nil)
-	locks := lockecho.New(newEngine(t, st))
+	st := ruletest.NewStore()
+	st.BreakDown(ruletest.ErrDown, nil)
+	locks := lockecho.New(ruletest.NewEngine(t, st))
 	s := newSite(t)
 	s.GET("/serialize/:id", ok, locks.Serialize("user:{path.id}", core.WithRunUnlocked()))
 	s.GET("/once/:id", ok, locks.Once("user:{path.id}", core.WithRunUnlocked()))
 	for _, path := range []string{"/serialize/1", "/once/1", "/once/1"} {
-		if a := s.do("GET", path, ""); a.status != 200 || a.body != "done" || a.header.Get(lockecho.ReplayedHeader) != "" {
+		if a := s.Do("GET", path, ""); a.Status != 200 || a.Body != "done" || a.Header.Get(lockecho.ReplayedHeader) != "" {
 			t.Errorf("%s: %+v, want the handler's answer", path, a)
 		}
 	}
@@ -238,7 +239,7 @@ func TestALostLeaseBreaksWhatWasSent(t *testing.T) {
 	}
 	for _, version := range []int{1, 2} {
 		for name, handler := range map[string]echo.HandlerFunc{"flushed": flushed, "large": large} {
-			for kind, rule := range locks(newEngine(t, newStore())) {
+			for kind, rule := range locks(ruletest.NewEngine(t, ruletest.NewStore())) {
 				t.Run(fmt.Sprintf("HTTP/%d, %s, %s", version, kind, name), func(t *testing.T) {
 					s := newSite(t)
 					if version == 2 {
@@ -246,7 +247,7 @@ func TestALostLeaseBreaksWhatWasSent(t *testing.T) {
 					}
 					s.Use(middleware.Recover(), middleware.Gzip())
 					s.GET("/:id", handler, rule)
-					res, err := s.server.Client().Do(s.request("GET", "/42", ""))
+					res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
 					if err != nil {
 						t.Fatalf("no response: %v", err)
 					}
@@ -284,11 +285,11 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 	s.GET("/:id", func(c echo.Context) error {
 		c.Response().Flush()
 		return untilLost(c)
-	}, lockecho.New(newEngine(t, newStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
-	if a := s.do("GET", "/42", ""); a.broken == nil {
+	}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(20*time.Millisecond)))
+	if a := s.Do("GET", "/42", ""); a.Broken == nil {
 		t.Errorf("answer = %+v, want it broken", a)
 	}
-	if err := receive(t, "the error", logged); !errors.Is(err, core.ErrLeaseLost) {
+	if err := ruletest.Receive(t, "the error", logged); !errors.Is(err, core.ErrLeaseLost) {
 		t.Errorf("error = %v, want ErrLeaseLost for those who log", err)
 	}
 }
@@ -296,7 +297,7 @@ func TestABrokenResponseStaysBroken(t *testing.T) {
 // TestRoutesWithoutARulePass: they do not notice that the others have one.
 func TestRoutesWithoutARulePass(t *testing.T) {
 	s := newSite(t)
-	locks := lockecho.New(newEngine(t, newStore()))
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	s.GET("/with/:id", ok, locks.Serialize("user:{path.id}"))
 	s.GET("/without/:id", func(c echo.Context) error {
 		if _, found := core.LeaseFrom(c.Request().Context()); found {
@@ -304,7 +305,7 @@ func TestRoutesWithoutARulePass(t *testing.T) {
 		}
 		return ok(c)
 	})
-	if a := s.do("GET", "/without/1", ""); a.status != 200 {
+	if a := s.Do("GET", "/without/1", ""); a.Status != 200 {
 		t.Errorf("answer = %+v", a)
 	}
 }

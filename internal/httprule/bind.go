@@ -1,10 +1,8 @@
-package lockecho
+package httprule
 
 import (
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/rule"
@@ -22,7 +20,7 @@ func bind(p keytmpl.Placeholder) (source, error) {
 		name, err := plainName(p)
 		return source{One: func(r *request) (string, error) { return r.pathValue(name) }}, err
 	case "query":
-		return values(p, func(r *request, name string) ([]string, error) { return r.QueryParams()[name], nil })
+		return values(p, func(r *request, name string) ([]string, error) { return r.queryValues()[name], nil })
 	case "header":
 		return values(p, (*request).header)
 	case "form":
@@ -92,31 +90,25 @@ func (r *request) header(name string) ([]string, error) {
 	return r.Request().Header.Values(name), nil
 }
 
-// routeError is a template that does not fit its route. That shows only when a
+// RouteError is a template that does not fit its route. That shows only when a
 // request comes, and is not that request's fault.
-type routeError struct {
-	param, path string
+type RouteError struct {
+	Param, Route string
 }
 
-func (e *routeError) Error() string {
-	return fmt.Sprintf("lockecho: the template has {path.%s}, and the route %q has no such parameter", e.param, e.path)
+func (e *RouteError) Error() string {
+	if e.Route == "" {
+		return fmt.Sprintf("keyturn: the template has {path.%s}, and the request comes without such a value: the rule has to stand behind the router", e.Param)
+	}
+	return fmt.Sprintf("keyturn: the template has {path.%s}, and the route %q has no such parameter", e.Param, e.Route)
 }
 
 func (r *request) pathValue(name string) (string, error) {
-	if !slices.Contains(r.ParamNames(), name) {
-		return "", &routeError{param: name, path: r.Path()}
+	value, found, err := r.PathValue(name)
+	if err == nil && !found {
+		err = &RouteError{Param: name, Route: r.Route()}
 	}
-	value := r.Param(name)
-	if r.Request().URL.RawPath == "" {
-		return value, nil
-	}
-	// Echo matched the path as it was sent. %34%32 and 42 are the same path
-	// (RFC 3986, 6.2.2.2), and must not be two locks.
-	value, err := url.PathUnescape(value)
-	if err != nil {
-		return "", errors.New("not a path that can be read")
-	}
-	return value, nil
+	return value, err
 }
 
 // inBody binds to the body: as it came, or to what is in it as JSON.

@@ -1,4 +1,4 @@
-package lockecho
+package httprule
 
 import (
 	"errors"

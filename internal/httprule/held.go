@@ -1,4 +1,4 @@
-package lockecho
+package httprule
 
 import (
 	"bufio"
@@ -6,8 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-
-	"github.com/labstack/echo/v4"
+	"strings"
 )
 
 // heldResponse keeps a handler's response back until it is known whether it may
@@ -15,8 +14,7 @@ import (
 // that was sent can be taken back. It keeps up to limit bytes. What is larger,
 // or is flushed, or takes over the connection, is sent as it comes.
 type heldResponse struct {
-	http.ResponseWriter // where it is sent
-	response            *echo.Response
+	http.ResponseWriter             // where it is sent
 	before              http.Header // what outer middleware had set
 	limit               int
 	copies              bool // keeps on keeping what is sent, for a record
@@ -29,40 +27,27 @@ type heldResponse struct {
 	ended    bool
 }
 
-// hold puts itself between the response and its writer; end takes it out.
-func hold(response *echo.Response, limit int, copies bool) *heldResponse {
-	h := &heldResponse{
-		ResponseWriter: response.Writer,
-		response:       response,
-		before:         response.Header().Clone(),
-		limit:          limit,
-		copies:         copies,
-		whole:          true,
-	}
-	response.Writer = h
-	return h
+func hold(w http.ResponseWriter, limit int, copies bool) *heldResponse {
+	return &heldResponse{ResponseWriter: w, before: w.Header().Clone(), limit: limit, copies: copies, whole: true}
 }
 
-// end takes h out and undoes what was not sent: what comes then is another
-// response, such as that of whoever recovers from a panic. A second call does
-// nothing.
+// end undoes what was not sent: what comes then is another response, such as
+// that of whoever recovers from a panic. A second call does nothing.
 func (h *heldResponse) end() {
 	if h.ended {
 		return
 	}
 	h.ended = true
-	h.response.Writer = h.ResponseWriter
 	if h.sent {
 		return
 	}
 	header := h.Header()
 	clear(header)
 	maps.Copy(header, h.before)
-	h.response.Committed, h.response.Status, h.response.Size = false, http.StatusOK, 0
 }
 
-// send sends what is kept. A response that was not begun stays for Echo to
-// give, with the headers that the handler has set.
+// send sends what is kept. A response that was not begun stays for the server
+// to give, with the headers that the handler has set.
 func (h *heldResponse) send() error {
 	if h.sent {
 		return nil
@@ -84,19 +69,29 @@ func (h *heldResponse) WriteHeader(code int) {
 	switch {
 	case code < 100 || code > 999:
 		// What net/http does. Later, in send, it would be nobody's panic.
-		panic(fmt.Sprintf("lockecho: invalid WriteHeader code %d", code))
+		panic(fmt.Sprintf("keyturn: invalid WriteHeader code %d", code))
 	case code < 200 && code != http.StatusSwitchingProtocols:
 		h.ResponseWriter.WriteHeader(code) // interim: the response is yet to come
-	case h.status == 0:
-		h.status = code
+	default:
+		h.begin(code)
+	}
+}
+
+// begin takes the first status. Events are not kept back: whoever sends them
+// means them to arrive one by one, flushed or not.
+func (h *heldResponse) begin(status int) {
+	if h.status != 0 {
+		return
+	}
+	h.status = status
+	if strings.HasPrefix(h.Header().Get("Content-Type"), "text/event-stream") {
+		_ = h.send() // a header alone does not fail
 	}
 }
 
 // Write implements http.ResponseWriter.
 func (h *heldResponse) Write(p []byte) (int, error) {
-	if h.status == 0 {
-		h.status = http.StatusOK
-	}
+	h.begin(http.StatusOK)
 	if h.whole && len(h.body)+len(p) > h.limit {
 		if err := h.send(); err != nil {
 			return 0, err
@@ -114,9 +109,7 @@ func (h *heldResponse) Write(p []byte) (int, error) {
 
 // FlushError is what http.ResponseController calls to flush.
 func (h *heldResponse) FlushError() error {
-	if h.status == 0 {
-		h.status = http.StatusOK
-	}
+	h.begin(http.StatusOK)
 	if err := h.send(); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package lockecho
+package httprule
 
 import (
 	"bufio"
@@ -20,8 +20,8 @@ const ReplayedHeader = "Idempotent-Replayed"
 // is not known any more, being too large or no response at all.
 const noResponse = "processed; response not stored\n"
 
-// errNoResponse: a repeat met that record.
-var errNoResponse = errors.New("lockecho: processed before, and the response was not stored")
+// ErrNoResponse: a repeat met that record.
+var ErrNoResponse = errors.New("keyturn: processed before, and the response was not stored")
 
 // encode writes a response down as HTTP/1.1 does (RFC 9112), so that a record
 // can be read without this package, by people too. The body goes to the end.
@@ -39,7 +39,7 @@ func encode(status int, header http.Header, body []byte) []byte {
 func decode(rec []byte) (status int, header http.Header, body []byte, err error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec)), nil)
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("lockecho: the record is not a response: %w", err)
+		return 0, nil, nil, fmt.Errorf("keyturn: the record is not a response: %w", err)
 	}
 	defer res.Body.Close()
 	body, err = io.ReadAll(res.Body)

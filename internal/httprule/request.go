@@ -1,4 +1,4 @@
-package lockecho
+package httprule
 
 import (
 	"bytes"
@@ -12,18 +12,17 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/keyturn/keyturn/internal/jsonpath"
 )
 
 // request is what a key is derived from. It belongs to one goroutine.
 type request struct {
-	echo.Context
+	Exchange
 	limit int64       // of the body
 	body  *replayBody // nil until it is asked for
 
 	document *jsonpath.Document // of the body, once decoded
+	query    url.Values         // once decoded
 	fields   url.Values         // of the form, once decoded
 }
 
@@ -42,9 +41,14 @@ func (r *request) rewind() {
 	}
 }
 
-// errBodyGone: something between the server and this middleware has read the
+// ErrBodyGone: something between the server and this middleware has read the
 // body. That is a mistake in the order of middleware, not in the request.
-var errBodyGone = errors.New("lockecho: the body was read before this middleware, which needs it: put this one first")
+var ErrBodyGone = errors.New("keyturn: the body was read before this middleware, which needs it: put this one first")
+
+// BodyError is a body that broke off, or was refused by an earlier middleware.
+type BodyError struct{ error }
+
+func (e *BodyError) Unwrap() error { return e.error }
 
 // content returns the whole body.
 func (r *request) content() ([]byte, error) {
@@ -58,9 +62,9 @@ func (r *request) content() ([]byte, error) {
 	data, err := r.body.all()
 	switch {
 	case err != nil:
-		return nil, &bodyError{err}
+		return nil, &BodyError{err}
 	case len(data) == 0 && r.Request().ContentLength > 0:
-		return nil, errBodyGone
+		return nil, ErrBodyGone
 	}
 	return data, nil
 }
@@ -70,8 +74,8 @@ func (r *request) json() (jsonpath.Document, error) {
 	if r.document != nil {
 		return *r.document, nil
 	}
-	if !saysJSON(r.Request().Header.Get(echo.HeaderContentType)) {
-		return jsonpath.Document{}, errNotJSON
+	if !saysJSON(r.Request().Header.Get("Content-Type")) {
+		return jsonpath.Document{}, ErrNotJSON
 	}
 	data, err := r.content()
 	if err != nil {
@@ -85,28 +89,35 @@ func (r *request) json() (jsonpath.Document, error) {
 	return doc, nil
 }
 
-// errNotJSON: the key is in a JSON body, and the Content-Type is another. A
-// handler that binds by Content-Type, as c.Bind does, would read such a body
+// ErrNotJSON: the key is in a JSON body, and the Content-Type is another. A
+// handler that binds by Content-Type, as Echo's c.Bind does, would read such a body
 // differently, so that a body written for both readers locks one key and
 // changes another.
-var errNotJSON = errors.New("lockecho: the body is not JSON by its Content-Type")
+var ErrNotJSON = errors.New("keyturn: the body is not JSON by its Content-Type")
 
 func saysJSON(contentType string) bool {
 	if contentType == "" { // nothing is said; the parser decides
 		return true
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (mediaType == echo.MIMEApplicationJSON || strings.HasSuffix(mediaType, "+json"))
+	return err == nil && (mediaType == "application/json" || strings.HasSuffix(mediaType, "+json"))
 }
 
-// form returns what c.FormValue looks at: the fields of the query and of the
+func (r *request) queryValues() url.Values {
+	if r.query == nil {
+		r.query = r.Request().URL.Query()
+	}
+	return r.query
+}
+
+// form returns what Request.FormValue looks at: the fields of the query and of the
 // body. The request is left as it is.
 func (r *request) form() (url.Values, error) {
 	if r.fields != nil {
 		return r.fields, nil
 	}
 	req := r.Request()
-	multipart := strings.HasPrefix(req.Header.Get(echo.HeaderContentType), echo.MIMEMultipartForm)
+	multipart := strings.HasPrefix(req.Header.Get("Content-Type"), "multipart/form-data")
 	if req.Form != nil && (!multipart || req.MultipartForm != nil) {
 		return req.Form, nil // decoded already, by an earlier middleware
 	}
@@ -131,9 +142,9 @@ func (r *request) form() (url.Values, error) {
 }
 
 // keyBy calls a key function. What it reads of the body is kept.
-func (r *request) keyBy(key func(echo.Context) string) (string, error) {
+func (r *request) keyBy(key func(Exchange) string) (string, error) {
 	r.keepBody()
-	k := key(r.Context)
+	k := key(r.Exchange)
 	if r.body != nil {
 		if err := r.body.overLimit(); err != nil {
 			return "", err
@@ -147,7 +158,7 @@ func (r *request) keyBy(key func(echo.Context) string) (string, error) {
 func (r *request) fingerprint() ([]byte, error) {
 	req := r.Request()
 	body, err := r.content()
-	if errors.Is(err, errBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil {
+	if errors.Is(err, ErrBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil {
 		// An earlier middleware decoded the form, such as one that looks for a
 		// CSRF token. Nothing else was in the body.
 		body, err = []byte(req.PostForm.Encode()), nil
@@ -155,11 +166,16 @@ func (r *request) fingerprint() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.New()
-	for _, part := range [][]byte{[]byte(req.Method), []byte(req.URL.EscapedPath()), []byte(req.URL.RawQuery), body} {
-		// The length keeps parts from running into each other.
-		digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		digest.Write(part)
+	return digest([]byte(req.Method), []byte(req.URL.EscapedPath()), []byte(req.URL.RawQuery), body), nil
+}
+
+// digest is one of several texts. Their lengths keep them from running into
+// each other.
+func digest(texts ...[]byte) []byte {
+	sum := sha256.New()
+	for _, text := range texts {
+		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		sum.Write(text)
 	}
-	return digest.Sum(nil), nil
+	return sum.Sum(nil)
 }

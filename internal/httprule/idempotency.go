@@ -1,0 +1,155 @@
+package httprule
+
+import (
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+)
+
+// DefaultHeader is the header that holds an idempotency key.
+const DefaultHeader = "Idempotency-Key"
+
+// maxIdempotencyKey bounds an idempotency key. A UUID has 36 bytes.
+const maxIdempotencyKey = 255
+
+// Idempotent is what the author of a rule says about the header.
+type Idempotent struct {
+	Caller   func(Exchange) string
+	Header   string   // "": DefaultHeader
+	Methods  []string // nil: POST and PATCH
+	Optional bool
+}
+
+// Idempotency checks a rule for requests that are processed once per caller,
+// route and idempotency key. Settings have neither a template nor a key.
+func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
+	var errs []error
+	if i.Caller == nil {
+		errs = append(errs, errors.New("no function says who calls: without it one caller could get the response of another"))
+	}
+	if i.Header == "" {
+		i.Header = DefaultHeader
+	} else if strings.ContainsFunc(i.Header, notToken) {
+		errs = append(errs, errors.New("the header is not the name of one"))
+	}
+	if i.Methods == nil {
+		i.Methods = []string{http.MethodPost, http.MethodPatch}
+	}
+	for _, method := range i.Methods {
+		if method == "" || method != strings.ToUpper(method) || strings.ContainsFunc(method, notToken) {
+			errs = append(errs, errors.New("methods: want names such as POST, in capitals"))
+		}
+	}
+	r, err := s.bind(rule.Spec[*request]{
+		Name: s.Package + ".Idempotency",
+		Once: true,
+		Key:  i.key,
+		// First, so that what the rule says counts.
+		Options: append([]core.CallOption{core.WithFailFast()}, s.Options...),
+	}, &m, errs)
+	if err != nil {
+		return nil, err
+	}
+	r.info.Key = "{header." + strings.ToLower(i.Header) + "}"
+	r.methods = i.Methods
+	r.applies = func(req *http.Request) bool {
+		return slices.Contains(i.Methods, req.Method) && (!i.Optional || len(req.Header.Values(i.Header)) > 0)
+	}
+	return r, nil
+}
+
+// key makes the record's key. It is a digest, as callers may be known by what
+// should not be read in a store, and as the parts can be of any length.
+func (i Idempotent) key(r *request) (string, error) {
+	value, problem := idempotencyKey(r.Request().Header.Values(i.Header))
+	if problem != "" {
+		return "", &HeaderError{Header: http.CanonicalHeaderKey(i.Header), Problem: problem}
+	}
+	caller, err := r.keyBy(i.Caller)
+	if err != nil {
+		return "", err
+	}
+	if caller == "" {
+		return "", ErrNoCaller
+	}
+	route := r.Route()
+	if route == "" {
+		route = r.Request().URL.EscapedPath()
+	}
+	sum := digest([]byte(r.Request().Method), []byte(route), []byte(caller), []byte(value))
+	return "idempotency:" + hex.EncodeToString(sum), nil
+}
+
+// ErrNoCaller: the function that says who calls said nothing.
+var ErrNoCaller = errors.New("keyturn: nobody knows who sends this request")
+
+// HeaderError is a request whose idempotency key is missing or none.
+type HeaderError struct {
+	Header, Problem string
+}
+
+func (e *HeaderError) Error() string { return "keyturn: the header " + e.Header + " " + e.Problem }
+
+// idempotencyKey reads the header's lines: one, with a string as structured
+// fields have it (RFC 9651, 3.3.3), or with the bare text that many clients
+// send. Both are the same key. problem is "" if there is one.
+func idempotencyKey(lines []string) (key, problem string) {
+	const bad = "is neither a string as in RFC 9651 nor plain text"
+	switch {
+	case len(lines) == 0:
+		return "", "is missing"
+	case len(lines) > 1:
+		return "", "stands there more than once"
+	}
+	text := strings.Trim(lines[0], " ")
+	if !strings.HasPrefix(text, `"`) {
+		if strings.ContainsFunc(text, notBare) {
+			return "", bad
+		}
+		key = text
+	} else {
+		var ok bool
+		if key, ok = unquote(text); !ok {
+			return "", bad
+		}
+	}
+	switch {
+	case key == "":
+		return "", "is empty"
+	case len(key) > maxIdempotencyKey:
+		return "", "is too long"
+	}
+	return key, ""
+}
+
+// notBare reports what can't be part of a key without quotes: what would mean
+// something in a structured field.
+func notBare(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\,;`, r) }
+
+// unquote reads a string of RFC 9651, 4.2.5, and nothing behind it: the header
+// has no parameters.
+func unquote(text string) (string, bool) {
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return b.String(), i == len(text)-1
+		case c == '\\':
+			i++
+			if i == len(text) || text[i] != '"' && text[i] != '\\' {
+				return "", false
+			}
+			b.WriteByte(text[i])
+		case c < ' ' || c > '~':
+			return "", false
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", false // it does not end
+}

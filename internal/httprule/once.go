@@ -1,0 +1,125 @@
+package httprule
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Memory is what the author of a rule says about the responses that are stored.
+type Memory struct {
+	ResultLimit int                   // bytes; 0: the rule's or the engine's limit
+	Headers     []string              // stored besides those that always are
+	Storable    func(status int) bool // nil: DefaultStorable
+}
+
+// memory is a checked Memory.
+type memory struct {
+	limit    int
+	headers  []string
+	storable func(status int) bool
+}
+
+func (m Memory) check() (*memory, error) {
+	var errs []error
+	if m.ResultLimit < 0 {
+		errs = append(errs, &core.OptionError{Option: "ResultLimit", Value: m.ResultLimit, Want: "0 or more"})
+	}
+	headers, err := storedHeaders(m.Headers)
+	if m.Storable == nil {
+		m.Storable = DefaultStorable
+	}
+	return &memory{limit: m.ResultLimit, headers: headers, storable: m.Storable}, errors.Join(append(errs, err)...)
+}
+
+// DefaultStorable: see lockhttp.DefaultStorable.
+func DefaultStorable(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict,
+		http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status < http.StatusInternalServerError
+}
+
+// errNotStored abandons the claim of an execution whose response says that it
+// failed.
+var errNotStored = errors.New("keyturn: the response is not one to be stored")
+
+// once runs the handler, or gives the response that it gave before.
+func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
+	req := &request{Exchange: x, limit: r.bodyLimit}
+	key, content, err := r.identify(req)
+	req.rewind()
+	if err != nil {
+		return x.Refuse(err)
+	}
+	h := hold(w, r.memory.limit, true)
+	defer h.end() // for a panic; else it is done below
+	var failed error
+	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {
+		// Only the response tells whether an error is an outcome, such as 404, or
+		// a failure.
+		failed = x.Handle(ctx, h, true)
+		return r.memory.record(h, failed)
+	}, core.WithFingerprint(content), core.WithResultLimit(max(r.memory.limit, len(noResponse))))
+	if refused == nil && out.Duplicate {
+		h.end()
+		return replay(w, x, out.Result)
+	}
+	return finish(x, h, refused, failed)
+}
+
+// identify says what the request is called and what it contains.
+func (r *Rule) identify(req *request) (key string, content []byte, err error) {
+	claims, err := r.rule.Claims(req)
+	if err != nil {
+		return "", nil, err
+	}
+	content, err = req.fingerprint()
+	return claims[0].Key, content, err
+}
+
+// record is what to remember of h, or errNotStored.
+func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
+	status := h.status
+	if status == 0 {
+		if failed != nil { // and nobody made a response of it
+			return nil, errNotStored
+		}
+		status = http.StatusOK
+	}
+	if !h.hijacked && !m.storable(status) {
+		return nil, errNotStored
+	}
+	if h.whole && !h.hijacked {
+		if rec := encode(status, pick(h.Header(), m.headers), h.body); len(rec) <= m.limit {
+			return rec, nil
+		}
+	}
+	// It was processed, which is what must not happen again.
+	return []byte(noResponse), nil
+}
+
+// replay gives the response that is on record.
+func replay(w http.ResponseWriter, x Exchange, rec []byte) error {
+	if string(rec) == noResponse {
+		return x.Refuse(ErrNoResponse)
+	}
+	status, header, body, err := decode(rec)
+	if err != nil {
+		return x.Refuse(err)
+	}
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	w.Header().Set(ReplayedHeader, "true")
+	w.WriteHeader(status)
+	if len(body) == 0 {
+		return nil
+	}
+	_, err = w.Write(body)
+	return err
+}

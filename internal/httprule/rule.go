@@ -1,0 +1,111 @@
+package httprule
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+)
+
+// DefaultBodyLimit is how many bytes of a body are read where nothing else is
+// said.
+const DefaultBodyLimit = 1 << 20
+
+// Settings is what the author of any rule says.
+type Settings struct {
+	Package   string // in whose words errors speak: "lockhttp"
+	Engine    *core.Engine
+	Template  string
+	Key       func(Exchange) string // instead of a template
+	Options   []core.CallOption
+	BodyLimit int64 // 0: DefaultBodyLimit
+}
+
+// Rule is a checked rule, ready for requests. It is safe for concurrent use.
+type Rule struct {
+	rule      *rule.Rule[*request]
+	info      core.RuleInfo
+	bodyLimit int64
+	memory    *memory                  // nil: one at a time, and nothing is remembered
+	applies   func(*http.Request) bool // nil: to all
+	methods   []string                 // what it applies to; nil: all
+}
+
+// Serialize checks a rule for requests that run one at a time per key. The
+// error joins all that is wrong.
+func Serialize(s Settings) (*Rule, error) { return s.compile("Serialize", nil) }
+
+// Once checks a rule for requests that are processed once per key.
+func Once(s Settings, m Memory) (*Rule, error) { return s.compile("Once", &m) }
+
+func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
+	spec := rule.Spec[*request]{Name: s.Package + "." + kind, Template: s.Template, Once: m != nil, Options: s.Options}
+	var errs []error
+	switch {
+	case s.Key != nil && s.Template != "":
+		errs = append(errs, errors.New("both a template and a key function: want one of them"))
+	case s.Key != nil:
+		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
+	case s.Template == "":
+		errs = append(errs, errors.New("neither a template nor a key function"))
+		spec.Template = "-" // or Compile would say it again, in other words
+	default:
+		// What is locked is the best name for a rule whose route can't be known.
+		spec.Name = s.Template
+	}
+	return s.bind(spec, m, errs)
+}
+
+// bind checks what all rules have in common; errs is what is known to be wrong.
+func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
+	r := &Rule{bodyLimit: s.BodyLimit}
+	if s.BodyLimit < 0 {
+		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: s.BodyLimit, Want: "0 or more"})
+	}
+	if s.BodyLimit == 0 {
+		r.bodyLimit = DefaultBodyLimit
+	}
+	var err error
+	if m != nil {
+		r.memory, err = m.check()
+		errs = append(errs, err)
+	}
+	r.rule, err = rule.Compile(s.Engine, spec, bind)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Package, err)
+	}
+	r.info = r.rule.Info()
+	if m != nil && m.ResultLimit == 0 {
+		r.memory.limit = r.rule.ResultLimit()
+	}
+	return r, nil
+}
+
+// Applies reports whether the rule has anything to do with a request. One that
+// it does not apply to goes past Serve, to the handler.
+func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.applies(req) }
+
+// Serve runs the exchange's handler under the rule, or answers in its place on
+// w, which is what the exchange answers on as well.
+func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
+	if r.memory != nil {
+		return r.once(w, x)
+	}
+	return r.serialize(w, x)
+}
+
+// Covers describes the rule, for reports, and says whether it applies to
+// requests with a method; "" stands for all.
+func (r *Rule) Covers(method string) (core.RuleInfo, bool) {
+	if r.methods == nil || method == "" {
+		return r.info, true
+	}
+	for _, m := range r.methods {
+		if m == method {
+			return r.info, true
+		}
+	}
+	return r.info, false
+}

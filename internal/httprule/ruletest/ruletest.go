@@ -1,0 +1,268 @@
+// Package ruletest is what the tests of lockhttp and lockecho have in common: a
+// store that breaks on demand, a real server, answers that were read to their
+// end.
+package ruletest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Store is a memstore that breaks on demand.
+type Store struct {
+	*memstore.Store
+	mu       sync.Mutex
+	acquire  error // what Acquire and Begin say instead
+	complete error // what Complete says instead
+	waiting  int   // requests that are being answered
+}
+
+// NewStore returns one that works.
+func NewStore() *Store { return &Store{Store: memstore.New()} }
+
+// BreakDown has Acquire and Begin, and Complete, answer with these errors; nil:
+// as usual.
+func (s *Store) BreakDown(acquire, complete error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acquire, s.complete = acquire, complete
+}
+
+func (s *Store) broken() (acquire, complete error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acquire, s.complete
+}
+
+func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	if err, _ := s.broken(); err != nil {
+		return core.Grant{}, err
+	}
+	s.count(1)
+	defer s.count(-1)
+	return s.Store.Acquire(ctx, req)
+}
+
+func (s *Store) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting += n
+}
+
+// Asked is how many requests for a lock are waiting in the store.
+func (s *Store) Asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
+func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	if err, _ := s.broken(); err != nil {
+		return core.Grant{}, nil, err
+	}
+	s.count(1)
+	defer s.count(-1)
+	return s.Store.Begin(ctx, req)
+}
+
+func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	if _, err := s.broken(); err != nil {
+		return err
+	}
+	return s.Store.Complete(ctx, g, rec, retention)
+}
+
+// ErrDown is an outage.
+var ErrDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused by 10.0.0.7")}
+
+// NewEngine makes an engine that is closed when the test ends.
+func NewEngine(t testing.TB, s core.Store, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(s, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := eng.Close(ctx); err != nil {
+			t.Errorf("closing the engine: %v", err)
+		}
+	})
+	return eng
+}
+
+// Site is a handler behind a real HTTP server.
+type Site struct {
+	*httptest.Server
+	Log *Buffer // of the server
+
+	t testing.TB
+}
+
+// Serve starts a server for h, with TLS if it is to speak HTTP/2.
+func Serve(t testing.TB, h http.Handler, http2 bool) *Site {
+	t.Helper()
+	s := &Site{Server: httptest.NewUnstartedServer(h), Log: new(Buffer), t: t}
+	// Some finish a stream on a connection that was closed under them, and
+	// net/http remarks on that.
+	s.Config.ErrorLog = log.New(s.Log, "", 0)
+	if s.EnableHTTP2 = http2; http2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Server.Close)
+	return s
+}
+
+// Answer is a response that was read to its end.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+	Broken error // what reading the body ended with, if not well
+}
+
+// NewRequest makes a request; header is name, value, name, value.
+func (s *Site) NewRequest(method, target, body string, header ...string) *http.Request {
+	s.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, s.URL+target, reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	return req
+}
+
+// Do makes a request and reads the answer.
+func (s *Site) Do(method, target, body string, header ...string) Answer {
+	s.t.Helper()
+	a, err := s.Send(s.NewRequest(method, target, body, header...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
+// Send is Do for a request that was made before, or fails.
+func (s *Site) Send(req *http.Request) (Answer, error) {
+	res, err := s.Client().Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err}, nil
+}
+
+// Problem checks that a is problem details with this status and reason.
+func (a Answer) Problem(t testing.TB, status int, reason string) lockhttp.Problem {
+	t.Helper()
+	var p lockhttp.Problem
+	if err := json.Unmarshal([]byte(a.Body), &p); err != nil {
+		t.Fatalf("answer %d %q is not JSON: %v", a.Status, a.Body, err)
+	}
+	if got := a.Header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type = %q, want application/problem+json", got)
+	}
+	if a.Status != status || p.Status != status || p.Reason != reason {
+		t.Errorf("answer = %d %s, want %d with reason %s", a.Status, a.Body, status, reason)
+	}
+	if p.Type != "about:blank" || p.Title != http.StatusText(status) || p.Detail == "" {
+		t.Errorf("problem = %+v, want about:blank, the status as title, and a detail", p)
+	}
+	return p
+}
+
+// Until waits for something that another goroutine or process does.
+func Until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited 10 s for %s", what)
+		}
+	}
+}
+
+// Receive takes what comes from ch, in good time.
+func Receive[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("waited 10 s for %s", what)
+		panic("unreachable")
+	}
+}
+
+// MustAcquire has the test hold key.
+func MustAcquire(t testing.TB, eng *core.Engine, key string) *core.Lease {
+	t.Helper()
+	lease, err := eng.Acquire(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// MustRelease ends that.
+func MustRelease(t testing.TB, lease *core.Lease) {
+	t.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// IsHeld reports whether somebody has key.
+func IsHeld(t testing.TB, eng *core.Engine, key string) bool {
+	t.Helper()
+	lease, err := eng.TryAcquire(context.Background(), key)
+	if errors.Is(err, core.ErrHeld) {
+		return true
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	MustRelease(t, lease)
+	return false
+}
+
+// Buffer is one that goroutines share.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *Buffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *Buffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

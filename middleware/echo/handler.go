@@ -1,0 +1,126 @@
+package lockecho
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/keyturn/keyturn/internal/httprule"
+)
+
+// guard is a rule with what it takes to answer Echo's requests.
+type guard struct {
+	rule   *httprule.Rule
+	skip   middleware.Skipper
+	refuse ErrorHandler
+}
+
+// middlewareOf makes Echo's form of middleware; err is what was wrong with r.
+func middlewareOf(r *httprule.Rule, err error, skip middleware.Skipper, refuse ErrorHandler) (echo.MiddlewareFunc, error) {
+	if err != nil {
+		return nil, err
+	}
+	if skip == nil {
+		skip = middleware.DefaultSkipper
+	}
+	if refuse == nil {
+		refuse = DefaultErrorHandler
+	}
+	return (&guard{rule: r, skip: skip, refuse: refuse}).wrap, nil
+}
+
+func (g *guard) wrap(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if g.skip(c) || !g.rule.Applies(c.Request()) {
+			return next(c)
+		}
+		return g.rule.Serve(sink{c.Response()}, &exchange{guard: g, c: c, next: next})
+	}
+}
+
+// exchange is a request of Echo's.
+type exchange struct {
+	*guard
+	c    echo.Context
+	next echo.HandlerFunc
+}
+
+func (x *exchange) Request() *http.Request { return x.c.Request() }
+func (x *exchange) Route() string          { return x.c.Path() }
+
+func (x *exchange) PathValue(name string) (string, bool, error) {
+	if !slices.Contains(x.c.ParamNames(), name) {
+		return "", false, nil
+	}
+	value := x.c.Param(name)
+	if x.c.Request().URL.RawPath == "" {
+		return value, true, nil
+	}
+	// Echo matched the path as it was sent. %34%32 and 42 are the same path
+	// (RFC 3986, 6.2.2.2), and must not be two locks.
+	value, err := url.PathUnescape(value)
+	if err != nil {
+		err = errors.New("not a path that can be read")
+	}
+	return value, true, err
+}
+
+// Handle gives the handler a response of its own, as what it writes may never
+// be sent; whoever is outside goes on with the other one, and finds there what
+// was. The request is put back, too: its context has ended with the lease.
+//
+// With answered, Echo's error handler makes a response of an error, here, where
+// it can be seen. The error is returned as well, for those who log it; Echo
+// leaves a response alone that was given.
+func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered bool) error {
+	c, req, res := x.c, x.c.Request(), x.c.Response()
+	c.SetRequest(req.WithContext(ctx))
+	inner := echo.NewResponse(w, c.Echo())
+	inner.Status = http.StatusOK // as Echo begins with
+	c.SetResponse(inner)
+	defer func() {
+		c.SetRequest(req)
+		c.SetResponse(res)
+	}()
+	err := x.next(c)
+	if err != nil && answered {
+		c.Error(err)
+	}
+	return err
+}
+
+func (x *exchange) Refuse(err error) error  { return x.refuse(x.c, err) }
+func (x *exchange) TooLate(err error) error { return err }
+
+// sink is Echo's response as what net/http knows.
+type sink struct{ *echo.Response }
+
+// WriteHeader lets interim responses pass, which Echo would take for the whole.
+func (s sink) WriteHeader(status int) {
+	if status < http.StatusOK && status != http.StatusSwitchingProtocols {
+		s.Writer.WriteHeader(status)
+		return
+	}
+	s.Response.WriteHeader(status)
+}
+
+// FlushError is what http.ResponseController calls to flush; Echo's Flush
+// panics where it can't, and hides other errors.
+func (s sink) FlushError() error { return http.NewResponseController(s.Writer).Flush() }
+
+// Hijack marks the response as given: the connection is the handler's, and
+// nobody should write an error to it.
+func (s sink) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := s.Response.Hijack()
+	if err == nil {
+		s.Committed = true
+	}
+	return conn, rw, err
+}

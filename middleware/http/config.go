@@ -1,0 +1,112 @@
+package lockhttp
+
+import (
+	"net/http"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule"
+)
+
+// DefaultBodyLimit is how many bytes of a request's body are read, unless a
+// config says otherwise, when the key or the fingerprint comes from it.
+const DefaultBodyLimit = httprule.DefaultBodyLimit
+
+// ReplayedHeader is set to "true" on a response that comes from the record of
+// an earlier request.
+const ReplayedHeader = httprule.ReplayedHeader
+
+// SerializeConfig is what there is to say about requests that run one at a time
+// per key. The zero value lacks Engine and one of Template and Key; the rest
+// has defaults.
+type SerializeConfig struct {
+	// Engine takes the locks.
+	Engine *core.Engine
+	// Template or Key: where the key comes from, as in [Locks.Serialize] and
+	// [Locks.SerializeBy]. Exactly one.
+	Template string
+	Key      func(*http.Request) string
+	// Options are the rule's policy.
+	Options []core.CallOption
+
+	// Skipper says which requests pass untouched, without a lock. nil: none.
+	Skipper func(*http.Request) bool
+	// ErrorHandler answers refusals. It is given what refused: an error of
+	// core's, the request's own context's, or what is wrong with the request,
+	// which [ProblemOf] tells apart. nil: [DefaultErrorHandler].
+	//
+	// It is not asked when the response has been sent in part, as there is
+	// nothing left to answer: the connection ends, and slog.Default() is told.
+	ErrorHandler ErrorHandler
+	// BodyLimit is how many bytes of the body may be read for the key; more is
+	// answered with 413. 0: [DefaultBodyLimit]. Bodies that the key does not
+	// come from are neither read nor limited.
+	BodyLimit int64
+}
+
+// ToMiddleware checks the config, all of it, and makes the middleware. The
+// error joins all that is wrong.
+func (config SerializeConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
+	r, err := httprule.Serialize(settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit))
+	return middleware(r, err, config.Skipper, config.ErrorHandler)
+}
+
+// OnceConfig is what there is to say about requests that are processed once.
+// Its first fields are those of [SerializeConfig]. Once reads the whole body,
+// for the fingerprint, so BodyLimit is that of the route.
+type OnceConfig struct {
+	Engine   *core.Engine
+	Template string
+	Key      func(*http.Request) string
+	Options  []core.CallOption
+
+	Skipper      func(*http.Request) bool
+	ErrorHandler ErrorHandler
+	BodyLimit    int64
+
+	// ResultLimit is how many bytes a stored response may have, with its
+	// headers. One that is larger reaches its client and is not stored; repeats
+	// get 409. 0: what core.WithResultLimit says, among Options or else of the
+	// engine.
+	ResultLimit int
+	// Headers are the names of headers to be stored with the response, besides
+	// Content-Type and the others that describe a body, Location, Link, ETag and
+	// Last-Modified. Think before you name Set-Cookie: what is stored is given
+	// to whoever comes with the key.
+	Headers []string
+	// Storable says by its status whether a response is stored. For one that is
+	// not, the execution counts as failed, and a repeat runs. nil:
+	// [DefaultStorable].
+	Storable func(status int) bool
+}
+
+// ToMiddleware checks the config, all of it, and makes the middleware. The
+// error joins all that is wrong.
+func (config OnceConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
+	r, err := httprule.Once(
+		settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit),
+		httprule.Memory{ResultLimit: config.ResultLimit, Headers: config.Headers, Storable: config.Storable},
+	)
+	return middleware(r, err, config.Skipper, config.ErrorHandler)
+}
+
+// DefaultStorable reports whether a response with this status is stored, and so
+// given again: what the handler made of the request, success or error, as
+// draft-ietf-httpapi-idempotency-key-header has it. Not stored are the
+// responses that ask the caller to come again, or do so for the server: 401,
+// 408, 409, 423, 425, 429, and all from 500 on.
+func DefaultStorable(status int) bool { return httprule.DefaultStorable(status) }
+
+func settings(eng *core.Engine, template string, key func(*http.Request) string, opts []core.CallOption, bodyLimit int64) httprule.Settings {
+	return httprule.Settings{
+		Package: "lockhttp", Engine: eng, Template: template, Key: ofRequest(key), Options: opts, BodyLimit: bodyLimit,
+	}
+}
+
+// ofRequest makes a function of the request one of the exchange. It keeps nil
+// nil.
+func ofRequest(f func(*http.Request) string) func(httprule.Exchange) string {
+	if f == nil {
+		return nil
+	}
+	return func(x httprule.Exchange) string { return f(x.Request()) }
+}

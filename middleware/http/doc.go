@@ -1,0 +1,98 @@
+// Package lockhttp runs the requests of net/http handlers one at a time per
+// key, or once per key, across every process that shares the engine's store.
+//
+//	locks := lockhttp.New(eng)
+//	setStatus = locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second))(setStatus)
+//	mux.Handle("PUT /users/{id}/status", setStatus)
+//
+// Package lockecho is the same for Echo.
+//
+// # Keys
+//
+// A template is text with placeholders, as package keytmpl describes. Their
+// values come from
+//
+//	{path.id}           Request.PathValue; one that the route lacks is an error
+//	                    of the service: 500, and in the log
+//	{query.q}           a parameter of the query
+//	{header.x-tenant}   a header
+//	{form.x}            a field of a form, as Request.FormValue finds it
+//	{body.user.id}      a member of a JSON body; numbers as they are written
+//	{body}              the body as it came, mostly as {body|hash}
+//
+// [*] makes a key of each value, all taken together: {query.id[*]},
+// {body.members[*].id}. The engine's store has to be able to do that.
+//
+// Values that are missing or empty, that stand in the request twice where one
+// is meant, or that make too long a key are the caller's error: 400. The body
+// is read only if a placeholder needs it (Once always does), up to a limit, and
+// the handler reads it again from its beginning.
+//
+// # Routers
+//
+// The rule stands behind the router, around the handler of a route: in front of
+// it no path value is known yet. ServeMux and chi set the values and the
+// pattern. For another router, a few lines before the rule do the same, with
+// Request.SetPathValue for each of its parameters and, for [Locks.Idempotency],
+// Request.Pattern for the route. A value is taken as the router gives it: one
+// that does not decode %34%32 to 42, as chi does not, shows the handler two
+// names of one thing, and they are two locks.
+//
+// # What the handler sees
+//
+// The request's context is the lease's: core.LeaseFrom finds the lease and its
+// fencing token there, and it ends when the lease is lost. The lock is held
+// until the handler returns, also when the client hangs up before.
+// http.TimeoutHandler lets a request go while its handler still runs: around
+// this middleware that is well, inside of it the lock would go with the request.
+//
+// The response is kept back, up to 64 KiB, until the lock is released: then it
+// is known that the lease was good to the end. If it was not, the client gets
+// 409 and not the handler's response, even if that was a success. What is
+// larger, or flushed, or a stream of events (text/event-stream), is sent as it
+// comes; after a loss such a response is broken off, so that no client takes a
+// part for the whole. (One that was already sent to the last byte of its
+// Content-Length can't be broken any more.) A handler that takes over the
+// connection has it.
+//
+// # Once
+//
+// The first request with a key is processed, and its response stored: status,
+// body, and the headers that [OnceConfig] names. Repeats get it again, with
+// [ReplayedHeader]. Requests that differ from the first in method, path, query
+// or body are refused with 422; other headers do not count.
+//
+// Not stored are responses that put the work off, such as 429, or ask for
+// credentials, and all from 500 on ([DefaultStorable]): there a repeat runs the
+// handler again. A panic stores nothing either.
+//
+// A response over the limit, or one that took over the connection, reaches its
+// client; on record is only that the request was processed, and a repeat gets
+// 409 with the reason RESPONSE_NOT_STORED. A client that hangs up changes
+// nothing: what the handler has done is recorded.
+//
+// The effect and the record are two steps, so a crash between them makes a
+// repeat run the handler again; see core.Engine.Once.
+//
+// # What a conflict answers
+//
+//	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD
+//	too many requests wait                429  TOO_MANY_WAITERS
+//	Once: the first is still running      409  WAIT_TIMEOUT, LOCK_HELD
+//	Once: processed before                the stored response, Idempotent-Replayed: true
+//	Once: processed, nothing stored       409  RESPONSE_NOT_STORED
+//	Once: same key, other content         422  FINGERPRINT_MISMATCH
+//	key missing or invalid                400  KEY_INVALID
+//	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
+//	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING
+//	Once: record uncertain                503  OUTCOME_UNKNOWN
+//	lease lost while running              409  LEASE_LOST, or the connection ends
+//	the client hung up while waiting      499  CANCELED, for those who log
+//	the request's deadline while waiting  503  DEADLINE_EXCEEDED
+//
+// The body is problem details (RFC 9457) with the member "reason" for programs;
+// Retry-After says when to come again, from how long locks are held, wherever
+// coming again makes sense. No answer tells who has the lock: that is in the
+// error that an [ErrorHandler] is given. The reasons are those of lockgrpc. An
+// ErrorHandler can answer differently, and use [ProblemOf].
+package lockhttp

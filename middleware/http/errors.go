@@ -1,0 +1,196 @@
+package lockhttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// The reasons of refusals, in the member "reason" of the answer. They are part
+// of a service's interface: clients decide by them.
+const (
+	// ReasonLockHeld: another request has the lock, and the rule says not to
+	// wait. Of Once: the first request is still being processed.
+	ReasonLockHeld = "LOCK_HELD"
+	// ReasonWaitTimeout: another request still had it after the maximum wait.
+	ReasonWaitTimeout = "WAIT_TIMEOUT"
+	// ReasonTooManyWaiters: too many requests wait for the lock already.
+	ReasonTooManyWaiters = "TOO_MANY_WAITERS"
+	// ReasonLeaseLost: the lock was lost while the handler ran. What it did may
+	// have overlapped with another request.
+	ReasonLeaseLost = "LEASE_LOST"
+	// ReasonFingerprintMismatch: the key was used before for other content.
+	ReasonFingerprintMismatch = "FINGERPRINT_MISMATCH"
+	// ReasonResponseNotStored: the request was processed before, and its
+	// response can't be given again.
+	ReasonResponseNotStored = "RESPONSE_NOT_STORED"
+	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
+	ReasonKeyInvalid = "KEY_INVALID"
+	// ReasonBodyTooLarge: the body, which the key comes from, is over the limit.
+	ReasonBodyTooLarge = "BODY_TOO_LARGE"
+	// ReasonMediaType: the key comes from a JSON body, and this is another.
+	ReasonMediaType = "MEDIA_TYPE"
+	// ReasonStoreUnavailable: the store of the locks could not answer.
+	ReasonStoreUnavailable = "STORE_UNAVAILABLE"
+	// ReasonStopping: this server is stopping; another can serve the request.
+	ReasonStopping = "STOPPING"
+	// ReasonOutcomeUnknown: the handler succeeded, and whether that is on record
+	// is not known. Repeating the request is safe.
+	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
+	// ReasonCanceled: the caller hung up while it waited.
+	ReasonCanceled = "CANCELED"
+	// ReasonDeadlineExceeded: the request's deadline passed while it waited.
+	ReasonDeadlineExceeded = "DEADLINE_EXCEEDED"
+	// ReasonInternal: something is wrong in the server.
+	ReasonInternal = "INTERNAL"
+)
+
+// Problem is the answer to a refused request, problem details as in RFC 9457.
+// It never says who has the lock, or which it is.
+type Problem struct {
+	Type   string `json:"type"`  // about:blank: the status tells the type
+	Title  string `json:"title"` // the status in words
+	Status int    `json:"status"`
+	Detail string `json:"detail"` // for people
+	Reason string `json:"reason"` // for programs: one of the constants
+
+	// RetryAfter is the header of that name, in whole seconds and at least one;
+	// 0: no header, as it can't be said when a repeat would do better.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// statusClientClosedRequest is what nginx and others log for a client that did
+// not wait for its answer. No registry has it.
+const statusClientClosedRequest = 499
+
+// defaultRetryAfter is what a caller is told where nothing better is known.
+const defaultRetryAfter = time.Second
+
+// ProblemOf says how err, which an [ErrorHandler] was given, is answered: the
+// table of the package's documentation. The order matters, as an error can
+// match several.
+func ProblemOf(err error) Problem {
+	if p, ok := requestProblem(err); ok {
+		return p
+	}
+	retry := retryAfter(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return problem(statusClientClosedRequest, ReasonCanceled, "The request was canceled while it waited for its turn.", 0)
+	case errors.Is(err, context.DeadlineExceeded):
+		return problem(http.StatusServiceUnavailable, ReasonDeadlineExceeded, "The request's time was over while it waited for its turn.", 0)
+	case errors.Is(err, core.ErrTooManyWaiters):
+		return problem(http.StatusTooManyRequests, ReasonTooManyWaiters, "Too many requests are waiting.", retry)
+	case errors.Is(err, core.ErrWaitTimeout):
+		return problem(http.StatusConflict, ReasonWaitTimeout, "Another request is in progress and did not end in time.", retry)
+	case errors.Is(err, core.ErrHeld):
+		return problem(http.StatusConflict, ReasonLockHeld, "Another request is in progress.", retry)
+	case errors.Is(err, core.ErrLeaseLost):
+		// No Retry-After: the handler ran. Whether a repeat does harm is for the
+		// caller to know.
+		return problem(http.StatusConflict, ReasonLeaseLost, "The request lost its lock while it was running.", 0)
+	case errors.Is(err, core.ErrFingerprintMismatch):
+		return problem(http.StatusUnprocessableEntity, ReasonFingerprintMismatch, "The same id was sent before with other content.", 0)
+	case errors.Is(err, httprule.ErrNoResponse):
+		return problem(http.StatusConflict, ReasonResponseNotStored, "This was processed before, and its response was not stored: it can't be given again.", 0)
+	case errors.Is(err, core.ErrOutcomeUnknown): // what left it unknown may be an outage
+		return problem(http.StatusServiceUnavailable, ReasonOutcomeUnknown, "The request may not be on record.", retry)
+	case errors.Is(err, core.ErrUnavailable):
+		return problem(http.StatusServiceUnavailable, ReasonStoreUnavailable, "Locks are not available.", retry)
+	case errors.Is(err, core.ErrClosed):
+		return problem(http.StatusServiceUnavailable, ReasonStopping, "The server is stopping.", retry)
+	}
+	return problem(http.StatusInternalServerError, ReasonInternal, "The server can't process this request.", 0)
+}
+
+// requestProblem says what is wrong with the request. It names the placeholder,
+// never its value.
+func requestProblem(err error) (Problem, bool) {
+	var (
+		tooLarge *http.MaxBytesError
+		unread   *httprule.BodyError
+		route    *httprule.RouteError
+		header   *httprule.HeaderError
+		value    *keytmpl.ValueError
+		key      *core.KeyError
+	)
+	switch {
+	case errors.As(err, &route), errors.Is(err, httprule.ErrBodyGone):
+		return Problem{}, false // the server's fault
+	case errors.As(err, &tooLarge):
+		return problem(http.StatusRequestEntityTooLarge, ReasonBodyTooLarge, "The body is too large.", 0), true
+	case errors.As(err, &unread):
+		return invalid("The body can't be read."), true
+	case errors.Is(err, httprule.ErrNotJSON):
+		return problem(http.StatusUnsupportedMediaType, ReasonMediaType, "The body has to be JSON, by its Content-Type as well.", 0), true
+	case errors.As(err, &header):
+		return invalid("The header " + header.Header + " " + header.Problem + "."), true
+	case errors.Is(err, httprule.ErrNoCaller):
+		return invalid("It is not known who sends this request."), true
+	case errors.As(err, &value):
+		return invalid(value.Placeholder.String() + ": " + value.Err.Error()), true
+	case errors.As(err, &key):
+		return invalid("The request makes no key: it " + key.Reason + "."), true
+	}
+	return Problem{}, false
+}
+
+func invalid(detail string) Problem {
+	return problem(http.StatusBadRequest, ReasonKeyInvalid, detail, 0)
+}
+
+func problem(status int, reason, detail string, retry time.Duration) Problem {
+	title := http.StatusText(status)
+	if status == statusClientClosedRequest {
+		title = "Client Closed Request"
+	}
+	return Problem{Type: "about:blank", Title: title, Status: status, Detail: detail, Reason: reason, RetryAfter: retry}
+}
+
+func retryAfter(err error) time.Duration {
+	var held *core.HeldError
+	var full *core.TooManyWaitersError
+	var d time.Duration
+	if errors.As(err, &held) {
+		d = held.RetryAfter
+	} else if errors.As(err, &full) {
+		d = full.RetryAfter
+	}
+	if d <= 0 {
+		return defaultRetryAfter
+	}
+	return (d + time.Second - 1).Truncate(time.Second)
+}
+
+// ErrorHandler answers a request in place of the handler that did not run, or
+// whose response may not be sent as its lease was lost. See [SerializeConfig].
+type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
+
+// DefaultErrorHandler answers with the [Problem] of err. What is the server's
+// own fault goes to slog.Default(), as the client is not told.
+func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
+	p := ProblemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		slog.ErrorContext(r.Context(), "keyturn: refused a request", "err", err)
+	}
+	p.Write(w)
+}
+
+// Write answers with p, as application/problem+json.
+func (p Problem) Write(w http.ResponseWriter) {
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(p.RetryAfter/time.Second), 10))
+	}
+	body, _ := json.Marshal(p) // strings and a number
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // else the client has gone
+}

@@ -1,0 +1,97 @@
+package lockhttp
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/keyturn/keyturn/internal/httprule"
+)
+
+// guard is a rule with what it takes to answer net/http's requests.
+type guard struct {
+	rule   *httprule.Rule
+	skip   func(*http.Request) bool
+	refuse ErrorHandler
+}
+
+// middleware makes net/http's usual form of middleware; err is what was wrong
+// with r.
+func middleware(r *httprule.Rule, err error, skip func(*http.Request) bool, refuse ErrorHandler) (func(http.Handler) http.Handler, error) {
+	if err != nil {
+		return nil, err
+	}
+	if skip == nil {
+		skip = func(*http.Request) bool { return false }
+	}
+	if refuse == nil {
+		refuse = DefaultErrorHandler
+	}
+	return (&guard{rule: r, skip: skip, refuse: refuse}).wrap, nil
+}
+
+func (g *guard) wrap(next http.Handler) http.Handler { return &handler{guard: g, next: next} }
+
+// handler is another one behind a rule.
+type handler struct {
+	*guard
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.skip(r) || !h.rule.Applies(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	_ = h.rule.Serve(w, &exchange{handler: h, w: w, r: r}) // what it returns has been answered
+}
+
+// exchange is a request of net/http's.
+type exchange struct {
+	*handler
+	w http.ResponseWriter
+	r *http.Request
+}
+
+func (x *exchange) Request() *http.Request { return x.r }
+
+// Route is the pattern, which ServeMux has set, and chi does.
+func (x *exchange) Route() string { return x.r.Pattern }
+
+func (x *exchange) PathValue(name string) (string, bool, error) {
+	value := x.r.PathValue(name)
+	return value, value != "" || hasWildcard(x.r.Pattern, name), nil
+}
+
+// hasWildcard reports whether pattern has {name} or {name...}; chi writes
+// {name:regexp}, too.
+func hasWildcard(pattern, name string) bool {
+	for {
+		_, rest, found := strings.Cut(pattern, "{"+name)
+		if !found {
+			return false
+		}
+		if strings.HasPrefix(rest, "}") || strings.HasPrefix(rest, "...}") || strings.HasPrefix(rest, ":") {
+			return true
+		}
+		pattern = rest
+	}
+}
+
+func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, _ bool) error {
+	x.next.ServeHTTP(w, x.r.WithContext(ctx))
+	return nil
+}
+
+func (x *exchange) Refuse(err error) error {
+	x.refuse(x.w, x.r, err)
+	return err
+}
+
+// TooLate tells the log: no handler looks at what this one returns.
+func (x *exchange) TooLate(err error) error {
+	slog.ErrorContext(x.r.Context(), "keyturn: too late for an answer", "route", x.r.Pattern, "err", err)
+	return err
+}

@@ -1,0 +1,58 @@
+package lockhttp_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// middleware is the usual form.
+type middleware = func(http.Handler) http.Handler
+
+// site is a mux behind a real HTTP server.
+type site struct {
+	*http.ServeMux
+	*ruletest.Site
+}
+
+// newSite starts a server. Routes may be added until the first request.
+func newSite(t testing.TB) *site {
+	t.Helper()
+	mux := http.NewServeMux()
+	return &site{ServeMux: mux, Site: ruletest.Serve(t, mux, false)}
+}
+
+// handle adds a route with rules around its handler, the first one outermost.
+func (s *site) handle(pattern string, h http.HandlerFunc, rules ...middleware) {
+	s.Handle(pattern, around(h, rules...))
+}
+
+func around(h http.Handler, rules ...middleware) http.Handler {
+	for i := len(rules) - 1; i >= 0; i-- {
+		h = rules[i](h)
+	}
+	return h
+}
+
+func text(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(status)
+	fmt.Fprint(w, body)
+}
+
+func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
+
+// untilLost returns when the request's lease is lost, as if nothing were wrong.
+func untilLost(w http.ResponseWriter, r *http.Request) {
+	<-r.Context().Done()
+	ok(w, r)
+}
+
+func replayed(a ruletest.Answer) bool { return a.Header.Get(lockhttp.ReplayedHeader) == "true" }
