@@ -110,6 +110,7 @@ func TestOnceFuncRunsOnceAndReplaysTheValue(t *testing.T) {
 	type receipt struct {
 		Number int
 		Notes  []string
+		fresh  bool // is not stored
 	}
 	for name, codec := range map[string][]core.CallOption{"JSON": nil, "another": {core.WithCodec(backwards{})}} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestOnceFuncRunsOnceAndReplaysTheValue(t *testing.T) {
 				if runs++; runs == 1 {
 					return nil, failing
 				}
-				return &receipt{runs, []string{j.User}}, nil
+				return &receipt{runs, []string{j.User}, true}, nil
 			}
 			run, err := core.OnceFunc(newEngine(t, memstore.New()), "work", func(j job) string { return "job:" + j.ID }, fn, codec...)
 			if err != nil {
@@ -128,9 +129,9 @@ func TestOnceFuncRunsOnceAndReplaysTheValue(t *testing.T) {
 			if got, err := run(context.Background(), job{"1", "ann"}); got != nil || err != failing {
 				t.Errorf("%v, %v", got, err)
 			}
-			for range 3 {
+			for i := range 3 {
 				got, err := run(context.Background(), job{"1", "ann"})
-				if err != nil || got == nil || got.Number != 2 || !slices.Equal(got.Notes, []string{"ann"}) {
+				if err != nil || got == nil || got.Number != 2 || got.fresh != (i == 0) || !slices.Equal(got.Notes, []string{"ann"}) {
 					t.Errorf("%+v, %v", got, err)
 				}
 			}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+const (
+	stream = "operations"
+	group  = "workers"
+)
+
+// handler is what a consumer does with one entry.
+type handler func(context.Context, redis.XMessage) (string, error)
+
+// guarded puts two rules around handle: each message once, by the id that its
+// producer gave it (a message that was added twice has two entry ids), and one
+// at a time per group.
+func guarded(eng *core.Engine, handle handler) (handler, error) {
+	oneAtATime, err := core.SerializeFunc(eng, "apply", func(m redis.XMessage) string { return field("group:", m, "group") }, handle)
+	if err != nil {
+		return nil, err
+	}
+	return core.OnceFunc(eng, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime)
+}
+
+// field makes a key of an entry's field; none, which no rule accepts, of an
+// entry without it.
+func field(prefix string, m redis.XMessage, name string) string {
+	if v, _ := m.Values[name].(string); v != "" {
+		return prefix + v
+	}
+	return ""
+}
+
+// consume handles the group's entries until ctx ends: its own new ones, and
+// those that were left to another consumer for longer than idle. An entry is
+// acknowledged when its work is done, also if somebody else did it.
+func consume(ctx context.Context, client *redis.Client, name string, idle time.Duration, handle handler) error {
+	for ctx.Err() == nil {
+		entries, err := next(ctx, client, name, idle)
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return fmt.Errorf("reading the stream: %w", err)
+		}
+		for _, m := range entries {
+			_, err := handle(ctx, m)
+			switch {
+			case err == nil:
+			case errors.Is(err, core.ErrInvalidKey):
+				log.Printf("%s: entry %s can't be worked on: %v", name, m.ID, err) // by nobody
+			default:
+				log.Printf("%s: entry %s is left for later: %v", name, m.ID, err)
+				continue
+			}
+			// The work is done: a consumer that is told to stop acknowledges it still.
+			if err := client.XAck(context.WithoutCancel(ctx), stream, group, m.ID).Err(); err != nil {
+				return fmt.Errorf("acknowledging: %w", err) // it comes again, and is a duplicate
+			}
+		}
+	}
+	return nil
+}
+
+// next returns entries to work on; none if there were none for a moment.
+func next(ctx context.Context, client *redis.Client, name string, idle time.Duration) ([]redis.XMessage, error) {
+	left, _, err := client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: stream, Group: group, Consumer: name, MinIdle: idle, Start: "0", Count: 10,
+	}).Result()
+	if err != nil || len(left) > 0 {
+		return left, err
+	}
+	read, err := client.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Streams: []string{stream, ">"}, Group: group, Consumer: name, Count: 10, Block: 100 * time.Millisecond,
+	}).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return read[0].Messages, nil
+}
