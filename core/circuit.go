@@ -23,7 +23,8 @@ type circuit struct {
 
 	mu       sync.Mutex
 	answered time.Time     // when the store last answered
-	silent   time.Time     // when the first request was sent that failed since; zero: none did
+	silent   time.Time     // when the first request was sent of those that failed since
+	failedAt time.Time     // when the last of them did; zero: none
 	open     error         // what callers are told; nil: closed
 	probing  bool          // the probe is under way
 	probeAt  time.Time     // when there may be another
@@ -129,7 +130,7 @@ func (c *circuit) learn(ctx context.Context, asked time.Time, probe bool, err er
 func (c *circuit) heard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered, c.silent, c.open, c.probing = time.Now(), time.Time{}, nil, false
+	c.answered, c.failedAt, c.open, c.probing = time.Now(), time.Time{}, nil, false
 }
 
 // failed notes that a request found the store out.
@@ -145,9 +146,12 @@ func (c *circuit) failed(asked time.Time, probe bool, err error) {
 	case c.silence == 0, c.open != nil, asked.Before(c.answered):
 		return
 	}
-	if c.silent.IsZero() || asked.Before(c.silent) {
+	// While nobody asks the store is not silent: two failures an hour apart are
+	// two broken connections.
+	if asked.Before(c.silent) || asked.Sub(c.failedAt) > c.silence {
 		c.silent = asked
 	}
+	c.failedAt = now
 	if now.Sub(c.silent) < c.silence {
 		return
 	}

@@ -217,6 +217,14 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				wantOnly(t, err, core.ErrUnavailable)
 			}
 		}},
+		"failures far apart": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			o.refuse()
+			for range 10 {
+				time.Sleep(core.DefaultCircuit + time.Second)
+				_, err := attempt(eng, "k")
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
 		"one shard among healthy ones": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			for range 10 {
 				o.hang()

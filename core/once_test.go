@@ -148,6 +148,21 @@ func TestResultLimitOfACall(t *testing.T) {
 	}
 }
 
+func TestOnceCopiesTheFingerprint(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	digest := []byte("a")
+	for range 2 {
+		_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+			digest[0] = 'b' // a buffer that is used again
+			return nil, nil
+		}, core.WithFingerprint(digest))
+		digest[0] = 'a'
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOnceResultLimit(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	result := func(n int) func(context.Context) ([]byte, error) {

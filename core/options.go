@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 )
 
@@ -194,7 +195,7 @@ func WithResultLimit(bytes int) Option {
 // to something else. Empty: nothing is compared.
 func WithFingerprint(digest []byte) CallOption {
 	return callOption(func(s *settings) error {
-		s.fingerprint = digest
+		s.fingerprint = slices.Clone(digest)
 		return nil
 	})
 }
