@@ -51,14 +51,14 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	}
 	e := &Engine{
 		store:          store,
-		observer:       cfg.observer,
+		observer:       cfg.observers.join(),
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		circuit:        circuit{silence: cfg.circuit},
 		holds:          holds{seed: maphash.MakeSeed()},
-		watchdog:       newWatchdog(store, cfg.observer),
+		watchdog:       newWatchdog(store, cfg.observers.join()),
 	}
 	e.life.init()
 	e.ledger, _ = store.(Ledger)

@@ -57,7 +57,7 @@ type settings struct {
 
 type engineConfig struct {
 	defaults        settings
-	observer        Observer
+	observers       observers
 	maxWaiters      int
 	maxWaitersTotal int
 	circuit         time.Duration
@@ -219,10 +219,13 @@ func WithRule(name string) CallOption {
 	})
 }
 
-// WithObserver has o told what the engine does. nil: nobody.
+// WithObserver has o told what the engine does, besides those of other
+// WithObserver options, in the order given. nil: nobody.
 func WithObserver(o Observer) EngineOption {
 	return engineOption(func(c *engineConfig) error {
-		c.observer = o
+		if o != nil {
+			c.observers = append(c.observers, o)
+		}
 		return nil
 	})
 }

@@ -1,0 +1,73 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// observers are told one after the other; of what frames something the ends
+// come in reverse order, so that their contexts nest. The context that each
+// starts from is the one that the one before it returned, and all see the last.
+type observers []Observer
+
+// join makes one observer of several: nil of none.
+func (os observers) join() Observer {
+	switch len(os) {
+	case 0:
+		return nil
+	case 1:
+		return os[0]
+	}
+	return os
+}
+
+func (os observers) AcquireStart(ctx context.Context, a Acquisition) context.Context {
+	for _, o := range os {
+		ctx = o.AcquireStart(ctx, a)
+	}
+	return ctx
+}
+
+func (os observers) AcquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error) {
+	for i := range os {
+		os[len(os)-1-i].AcquireEnd(ctx, a, lease, err)
+	}
+}
+
+func (os observers) HoldStart(ctx context.Context, lease *Lease) context.Context {
+	for _, o := range os {
+		ctx = o.HoldStart(ctx, lease)
+	}
+	return ctx
+}
+
+func (os observers) Renewed(lease *Lease, late time.Duration, err error) {
+	for _, o := range os {
+		o.Renewed(lease, late, err)
+	}
+}
+
+func (os observers) HoldEnd(ctx context.Context, lease *Lease, err error) {
+	for i := range os {
+		os[len(os)-1-i].HoldEnd(ctx, lease, err)
+	}
+}
+
+func (os observers) OnceStart(ctx context.Context, key, rule string) context.Context {
+	for _, o := range os {
+		ctx = o.OnceStart(ctx, key, rule)
+	}
+	return ctx
+}
+
+func (os observers) OnceEnd(ctx context.Context, key, rule string, out Outcome, err error) {
+	for i := range os {
+		os[len(os)-1-i].OnceEnd(ctx, key, rule, out, err)
+	}
+}
+
+func (os observers) Unlocked(ctx context.Context, a Acquisition, err error) {
+	for _, o := range os {
+		o.Unlocked(ctx, a, err)
+	}
+}
