@@ -219,7 +219,7 @@ func FuzzValues(f *testing.F) {
 			ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("x-id-bin", text))
 			keys, err := keysOf(bound, ctx, &testpb.Everything{Text: text, Data: data, I64: n})
 			if err != nil {
-				if refused := statusOf(err); refused.Code().String() != "InvalidArgument" {
+				if refused := statusOf("", err); refused.Code().String() != "InvalidArgument" {
 					t.Errorf("%q, %q, %d: %v", text, data, n, err)
 				}
 				return "", false

@@ -137,6 +137,18 @@
 // that logs can use errors.Is, and errors.As for a *core.HeldError with the
 // holder. Its text is the one that the client gets.
 //
+// # Clients
+//
+// The ErrorInfo of a refused call names the method, in its metadata under
+// [MethodKey]. By that a client tells a call that did not get its turn, and may
+// be sent again, from one whose handler ran and handed on what another service
+// refused it. (But for a handler that calls its own method on another server.)
+// [Retry] sends again what [RetryAfter] calls safe, after the time in the
+// RetryInfo and within the caller's deadline.
+//
+// A handler that calls back into a service which takes the same key waits for
+// itself: the lease does not travel with the call.
+//
 // # Order of interceptors
 //
 // Outermost comes what has to see everything: recovery, logging, metrics; the

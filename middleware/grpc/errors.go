@@ -21,6 +21,11 @@ import (
 // and deadline.
 const Domain = "keyturn"
 
+// MethodKey is the name in an ErrorInfo's metadata of the method that was
+// refused, "/im.v1.Users/SetStatus". It is there when the call as a whole was;
+// not, when one of the messages on a stream was.
+const MethodKey = "method"
+
 // The ErrorInfo reasons of refusals. They are part of a service's interface:
 // clients decide by them.
 const (
@@ -69,17 +74,24 @@ func (r *refusal) Unwrap() []error            { return r.causes }
 
 // refuse answers with what kept the handler from running, or from having run
 // under its lock. Own is what the handler returned, if it ran.
-func refuse(refused, own error) error {
+func refuse(refused, own error) error { return refusalOf("", refused, own) }
+
+// refuse is for the call as a whole: it names the method. A client sees by that
+// that it was this call which did not get its turn, and not one that its handler
+// made while it ran.
+func (r *boundRule) refuse(refused, own error) error { return refusalOf(r.Name, refused, own) }
+
+func refusalOf(method string, refused, own error) error {
 	causes := []error{refused}
 	if own != nil {
 		causes = append(causes, own)
 	}
-	return &refusal{status: statusOf(refused), causes: causes}
+	return &refusal{status: statusOf(method, refused), causes: causes}
 }
 
 // statusOf is the table in the package's documentation. The order matters: an
 // error can match several.
-func statusOf(err error) *status.Status {
+func statusOf(method string, err error) *status.Status {
 	var (
 		held    *core.HeldError
 		full    *core.TooManyWaitersError
@@ -97,36 +109,39 @@ func statusOf(err error) *status.Status {
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.New(codes.DeadlineExceeded, "the call's deadline passed while it waited for its turn")
 	case invalid != nil:
-		return refusalStatus(codes.InvalidArgument, ReasonKeyInvalid, invalid.message, invalid.details...)
+		return refusalStatus(method, codes.InvalidArgument, ReasonKeyInvalid, invalid.message, invalid.details...)
 	case errors.Is(err, core.ErrTooManyWaiters):
-		return refusalStatus(codes.ResourceExhausted, ReasonTooManyWaiters, "too many calls are waiting", retryIn(delay))
+		return refusalStatus(method, codes.ResourceExhausted, ReasonTooManyWaiters, "too many calls are waiting", retryIn(delay))
 	case errors.Is(err, core.ErrWaitTimeout):
-		return refusalStatus(codes.Aborted, ReasonWaitTimeout, "another call is in progress and did not end in time", retryIn(delay))
+		return refusalStatus(method, codes.Aborted, ReasonWaitTimeout, "another call is in progress and did not end in time", retryIn(delay))
 	case errors.Is(err, core.ErrHeld):
-		return refusalStatus(codes.Aborted, ReasonLockHeld, "another call is in progress", retryIn(delay))
+		return refusalStatus(method, codes.Aborted, ReasonLockHeld, "another call is in progress", retryIn(delay))
 	case errors.Is(err, core.ErrLeaseLost):
 		// No RetryInfo: the handler ran. Whether a repeat does harm is for the
 		// caller to know.
-		return refusalStatus(codes.Aborted, ReasonLeaseLost, "the call lost its lock while it was running")
+		return refusalStatus(method, codes.Aborted, ReasonLeaseLost, "the call lost its lock while it was running")
 	case errors.Is(err, core.ErrFingerprintMismatch):
-		return refusalStatus(codes.FailedPrecondition, ReasonFingerprintMismatch, "the same id was sent before with other content")
+		return refusalStatus(method, codes.FailedPrecondition, ReasonFingerprintMismatch, "the same id was sent before with other content")
 	case errors.Is(err, core.ErrOutcomeUnknown):
-		return refusalStatus(codes.Unavailable, ReasonOutcomeUnknown, "the call may not be on record", retryIn(delay))
+		return refusalStatus(method, codes.Unavailable, ReasonOutcomeUnknown, "the call may not be on record", retryIn(delay))
 	case errors.Is(err, core.ErrUnavailable):
-		return refusalStatus(codes.Unavailable, ReasonStoreUnavailable, "locks are not available", retryIn(delay))
+		return refusalStatus(method, codes.Unavailable, ReasonStoreUnavailable, "locks are not available", retryIn(delay))
 	case errors.Is(err, core.ErrClosed):
-		return refusalStatus(codes.Unavailable, ReasonStopping, "the server is stopping", retryIn(delay))
+		return refusalStatus(method, codes.Unavailable, ReasonStopping, "the server is stopping", retryIn(delay))
 	case errors.Is(err, core.ErrResultTooLarge):
-		return refusalStatus(codes.Internal, ReasonResultTooLarge, "the response is too large to be recorded")
+		return refusalStatus(method, codes.Internal, ReasonResultTooLarge, "the response is too large to be recorded")
 	default:
-		return refusalStatus(codes.Internal, ReasonInternal, "internal error")
+		return refusalStatus(method, codes.Internal, ReasonInternal, "internal error")
 	}
 }
 
-func refusalStatus(code codes.Code, reason, message string, details ...protoadapt.MessageV1) *status.Status {
+func refusalStatus(method string, code codes.Code, reason, message string, details ...protoadapt.MessageV1) *status.Status {
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain}
+	if method != "" {
+		info.Metadata = map[string]string{MethodKey: method}
+	}
 	s := status.New(code, message)
-	all := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: Domain}}, details...)
-	if detailed, err := s.WithDetails(all...); err == nil {
+	if detailed, err := s.WithDetails(append([]protoadapt.MessageV1{info}, details...)...); err == nil {
 		s = detailed
 	}
 	return s

@@ -135,6 +135,9 @@ func TestRefusals(t *testing.T) {
 			if status.Code(err) != tt.code || reason(t, err) != tt.reason {
 				t.Errorf("got %v, reason %q; want %v, %q", err, reason(t, err), tt.code, tt.reason)
 			}
+			if info, ok := detail[*errdetails.ErrorInfo](err); ok && info.GetMetadata()[lockgrpc.MethodKey] != setStatus {
+				t.Errorf("the method is not named: %v", info)
+			}
 			retry, ok := detail[*errdetails.RetryInfo](err)
 			if ok != tt.retry || ok && retry.GetRetryDelay().AsDuration() <= 0 {
 				t.Errorf("RetryInfo %v, want one: %v", retry, tt.retry)

@@ -114,11 +114,11 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		}
 		from, err := r.request(ctx, req)
 		if err != nil {
-			return nil, refuse(err, nil)
+			return nil, r.refuse(err, nil)
 		}
 		claims, err := r.Claims(from)
 		if err != nil {
-			return nil, refuse(err, nil)
+			return nil, r.refuse(err, nil)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {
@@ -145,7 +145,7 @@ func (r *boundRule) serialize(ctx context.Context, claims []core.Claim, next fun
 		return err
 	})
 	if refused != nil {
-		return nil, refuse(refused, own)
+		return nil, r.refuse(refused, own)
 	}
 	return response, own
 }

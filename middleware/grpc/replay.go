@@ -25,7 +25,7 @@ var deterministic = proto.MarshalOptions{Deterministic: true}
 func (r *boundRule) once(from request, key string, next func(context.Context) (any, error)) (any, error) {
 	digest, err := r.method.fingerprint(from.message.Interface())
 	if err != nil {
-		return nil, refuse(err, nil)
+		return nil, r.refuse(err, nil)
 	}
 	var response any
 	out, refused, own := r.RunOnce(from.ctx, key, func(ctx context.Context) ([]byte, error) {
@@ -35,18 +35,18 @@ func (r *boundRule) once(from request, key string, next func(context.Context) (a
 		}
 		record, err := r.method.record(response)
 		if err != nil {
-			return nil, refuse(err, nil)
+			return nil, r.refuse(err, nil)
 		}
 		return record, nil
 	}, core.WithFingerprint(digest))
 	switch {
 	case refused != nil:
-		return nil, refuse(refused, own)
+		return nil, r.refuse(refused, own)
 	case !out.Duplicate:
 		return response, own
 	}
 	if response, err = r.method.replay(out.Result); err != nil {
-		return nil, refuse(err, nil)
+		return nil, r.refuse(err, nil)
 	}
 	// It fails where there is no gRPC call, as in a test that calls the
 	// interceptor; the response is right all the same.

@@ -44,14 +44,14 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 		}
 		claims, err := r.Claims(from)
 		if err != nil {
-			return refuse(err, nil)
+			return r.refuse(err, nil)
 		}
 		refused, own := r.Serialize(from.ctx, claims, func(ctx context.Context) error {
 			held.ctx = ctx
 			return handler(srv, held)
 		})
 		if refused != nil {
-			return refuse(refused, own)
+			return r.refuse(refused, own)
 		}
 		return own
 	}
@@ -62,7 +62,7 @@ func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error
 	first := r.method.input.New().Interface()
 	err := stream.RecvMsg(first)
 	if errors.Is(err, io.EOF) {
-		return nil, refuse(fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
+		return nil, r.refuse(fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
 	}
 	return first, err
 }

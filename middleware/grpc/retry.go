@@ -1,0 +1,137 @@
+package lockgrpc
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// Defaults of [Retry].
+const (
+	DefaultAttempts = 4
+	DefaultMaxDelay = 30 * time.Second
+)
+
+// retryable are the reasons with which the handler has not run. LEASE_LOST is
+// none of them: it ran. Nor is OUTCOME_UNKNOWN: a repeat is safe, but whether it
+// is worth it, is for the caller to say.
+var retryable = []string{
+	ReasonLockHeld, ReasonWaitTimeout, ReasonTooManyWaiters, ReasonStoreUnavailable, ReasonStopping,
+}
+
+// RetryAfter reports whether a call of method that ended with err may be sent
+// again, and after how long at the earliest. That is so if the server refused
+// it before its handler ran, and said when to come back: with one of the reasons
+// LOCK_HELD, WAIT_TIMEOUT, TOO_MANY_WAITERS, STORE_UNAVAILABLE and STOPPING, in
+// keyturn's domain, for this method. A refusal of another method comes from a
+// call that the handler made; by then it had run.
+func RetryAfter(method string, err error) (time.Duration, bool) {
+	var refused bool
+	var delay time.Duration
+	for _, detail := range status.Convert(err).Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			refused = d.GetDomain() == Domain && d.GetMetadata()[MethodKey] == method && slices.Contains(retryable, d.GetReason())
+		case *errdetails.RetryInfo:
+			delay = d.GetRetryDelay().AsDuration()
+		}
+	}
+	return max(delay, 0), refused && delay > 0
+}
+
+// Retry is a client's side of the refusals: it sends a call again that did not
+// get its turn, when the server says that it may have by then. The zero Retry is
+// ready for use.
+//
+// It waits for as long as the RetryInfo says; twice as long after the second
+// refusal, and so on, up to MaxDelay; and up to a half of that more, at random,
+// so that those who were refused together don't come back together. Where the
+// caller's deadline comes first it does not wait for it: the call ends with the
+// last refusal, which says more than DEADLINE_EXCEEDED.
+//
+// Only what [RetryAfter] calls safe is repeated.
+type Retry struct {
+	// Attempts is how often a call is sent at most, the first time included. 0 or
+	// less: DefaultAttempts.
+	Attempts int
+	// MaxDelay bounds the wait before an attempt, without its random part. A
+	// server that asks for more time is not asked again. 0 or less:
+	// DefaultMaxDelay.
+	MaxDelay time.Duration
+}
+
+// Unary returns the interceptor that repeats unary calls, for
+// grpc.WithChainUnaryInterceptor. What stands before it in the chain sees one
+// call, what stands behind it sees each attempt.
+func (r Retry) Unary() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return r.Do(ctx, method, func(ctx context.Context) error {
+			return invoker(ctx, method, req, reply, cc, opts...)
+		})
+	}
+}
+
+// Do repeats what is not a unary call: a stream that is refused says so to its
+// client's first Recv.
+//
+//	err := lockgrpc.Retry{}.Do(ctx, imv1.Groups_Watch_FullMethodName, func(ctx context.Context) (err error) {
+//		if stream, err = client.Watch(ctx, request); err != nil {
+//			return err
+//		}
+//		first, err = stream.Recv()
+//		return err
+//	})
+//
+// The method is the full name of the one that call calls.
+func (r Retry) Do(ctx context.Context, method string, call func(context.Context) error) error {
+	attempts, longest := r.Attempts, r.MaxDelay
+	if attempts <= 0 {
+		attempts = DefaultAttempts
+	}
+	if longest <= 0 {
+		longest = DefaultMaxDelay
+	}
+	for n := 0; ; n++ {
+		err := call(ctx)
+		told, ok := RetryAfter(method, err)
+		if !ok || n+1 >= attempts || told > longest {
+			return err
+		}
+		delay := grown(told, n, longest)
+		delay += rand.N(delay/2 + 1)
+		if end, ok := ctx.Deadline(); ok && time.Until(end) <= delay {
+			return err
+		}
+		if err := sleep(ctx, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// grown doubles d n times, but for no more than longest.
+func grown(d time.Duration, n int, longest time.Duration) time.Duration {
+	for ; n > 0 && d <= longest/2; n-- {
+		d *= 2
+	}
+	if n > 0 {
+		return longest
+	}
+	return d
+}
+
+// sleep returns early, with the caller's own error, when ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}

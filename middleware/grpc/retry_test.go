@@ -1,0 +1,338 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// refusal is the status that a server's lock answers. No RetryInfo if after is
+// 0.
+func refusal(domain, reason, method string, after time.Duration) error {
+	s, err := status.New(codes.Aborted, "refused").WithDetails(&errdetails.ErrorInfo{
+		Domain: domain, Reason: reason, Metadata: map[string]string{lockgrpc.MethodKey: method},
+	})
+	if err == nil && after != 0 {
+		s, err = s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return s.Err()
+}
+
+func held(after time.Duration) error {
+	return refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, setStatus, after)
+}
+
+// attempts calls a server that answers the same each time, and returns when it
+// was called, from the first call on.
+func attempts(ctx context.Context, r lockgrpc.Retry, answer error) (at []time.Duration, err error) {
+	began := time.Now()
+	err = r.Unary()(ctx, setStatus, nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+		at = append(at, time.Since(began))
+		return answer
+	})
+	return at, err
+}
+
+// Only a refusal that says that the handler of this very call has not run is
+// repeated.
+func TestWhatIsRetried(t *testing.T) {
+	const other = "OTHER"
+	reasons := []string{
+		lockgrpc.ReasonLockHeld, lockgrpc.ReasonWaitTimeout, lockgrpc.ReasonTooManyWaiters,
+		lockgrpc.ReasonStoreUnavailable, lockgrpc.ReasonStopping,
+		lockgrpc.ReasonLeaseLost, lockgrpc.ReasonFingerprintMismatch, lockgrpc.ReasonKeyInvalid,
+		lockgrpc.ReasonOutcomeUnknown, lockgrpc.ReasonResultTooLarge, lockgrpc.ReasonInternal, other,
+	}
+	safe := reasons[:5]
+	synctest.Test(t, func(t *testing.T) {
+		check := func(name string, answer error, retried bool) {
+			t.Helper()
+			at, err := attempts(t.Context(), lockgrpc.Retry{Attempts: 2}, answer)
+			if (len(at) == 2) != retried || err != answer {
+				t.Errorf("%s: sent %d times, ended with %v; want a retry: %v", name, len(at), err, retried)
+			}
+			if after, ok := lockgrpc.RetryAfter(setStatus, answer); ok != retried || ok && after != time.Second {
+				t.Errorf("%s: RetryAfter: %v, %v", name, after, ok)
+			}
+		}
+		for _, reason := range reasons {
+			check(reason, refusal(lockgrpc.Domain, reason, setStatus, time.Second), slices.Contains(safe, reason))
+		}
+		check("another domain", refusal("im.example", lockgrpc.ReasonLockHeld, setStatus, time.Second), false)
+		check("another method's", refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, addMembers, time.Second), false)
+		check("of a message", refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, "", time.Second), false)
+		check("no RetryInfo", held(0), false)
+		check("a negative delay", held(-time.Second), false)
+		check("no details", status.Error(codes.Aborted, "refused"), false)
+		check("no status", errors.New("own"), false)
+		check("success", nil, false)
+	})
+}
+
+// It waits for what the server says, twice that the next time, up to the
+// maximum; and up to half of it more.
+func TestRetryDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spread := map[time.Duration]bool{}
+		for range 50 {
+			at, err := attempts(t.Context(), lockgrpc.Retry{Attempts: 5, MaxDelay: 5 * time.Second}, held(time.Second))
+			if len(at) != 5 || reason(t, err) != lockgrpc.ReasonLockHeld {
+				t.Fatalf("sent at %v, ended with %v", at, err)
+			}
+			for i, least := range []time.Duration{1, 2, 4, 5} {
+				least *= time.Second
+				waited := at[i+1] - at[i]
+				if waited < least || waited > least*3/2 {
+					t.Errorf("wait %d: %v, want %v and up to a half more", i, waited, least)
+				}
+			}
+			spread[at[1]] = true
+		}
+		if len(spread) < 10 {
+			t.Errorf("they come back together: %v", spread)
+		}
+		at, _ := attempts(t.Context(), lockgrpc.Retry{}, held(time.Second))
+		if len(at) != lockgrpc.DefaultAttempts {
+			t.Errorf("by default %d attempts", len(at))
+		}
+	})
+}
+
+// No waiting for what can't come in time: the refusal is the better answer.
+func TestRetryGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		in := func(d time.Duration) context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		for name, tt := range map[string]struct {
+			ctx   context.Context
+			retry lockgrpc.Retry
+			after time.Duration
+		}{
+			"deadline before the delay": {in(time.Second), lockgrpc.Retry{}, time.Second},
+			"longer than the maximum":   {t.Context(), lockgrpc.Retry{MaxDelay: time.Second}, time.Second + 1},
+			"longer than the default":   {t.Context(), lockgrpc.Retry{}, lockgrpc.DefaultMaxDelay + 1},
+			"for ever":                  {t.Context(), lockgrpc.Retry{}, 1<<63 - 1},
+			"one attempt":               {t.Context(), lockgrpc.Retry{Attempts: 1}, time.Second},
+		} {
+			at, err := attempts(tt.ctx, tt.retry, held(tt.after))
+			if len(at) != 1 || reason(t, err) != lockgrpc.ReasonLockHeld || time.Since(began) != 0 {
+				t.Errorf("%s: sent %d times, in %v, ended with %v", name, len(at), time.Since(began), err)
+			}
+		}
+		// The deadline comes in the second wait.
+		at, err := attempts(in(3*time.Second), lockgrpc.Retry{}, held(time.Second))
+		if len(at) != 2 || reason(t, err) != lockgrpc.ReasonLockHeld {
+			t.Errorf("sent at %v, ended with %v", at, err)
+		}
+	})
+}
+
+func TestCancelWhileWaitingForTheRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		began := time.Now()
+		at, err := attempts(ctx, lockgrpc.Retry{}, held(time.Second))
+		if len(at) != 1 || status.Code(err) != codes.Canceled || time.Since(began) != 300*time.Millisecond {
+			t.Errorf("sent at %v, ended after %v with %v", at, time.Since(began), err)
+		}
+	})
+}
+
+// dialRetrying is a client of s that retries.
+func dialRetrying(t *testing.T, addr string) client {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithChainUnaryInterceptor(lockgrpc.Retry{Attempts: 100}.Unary()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return client{testpb.NewUsersClient(conn), testpb.NewGroupsClient(conn)}
+}
+
+// listen starts srv on a port of its own.
+func listen(t *testing.T, srv *grpc.Server) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(listener) }()
+	t.Cleanup(func() {
+		srv.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// A server that refuses at once, and clients that come back: all get their turn.
+func TestClientsThatRetryGetTheirTurn(t *testing.T) {
+	eng := memory(t)
+	i := locks(t, eng, lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithFailFast()))
+	var refused atomic.Int32
+	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		resp, err := handler(ctx, req)
+		if errors.Is(err, core.ErrHeld) {
+			refused.Add(1)
+		}
+		return resp, err
+	}
+	value, full := 0, make(chan struct{})
+	s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		if value++; value == 1 {
+			<-full // until another was refused
+		}
+		return &testpb.SetStatusResponse{}, nil
+	}}
+	// So that the engine knows that leases are short, and says so.
+	free(t, eng, "user:42")
+	srv := grpc.NewServer(grpc.ChainUnaryInterceptor(count, i.Unary()))
+	testpb.RegisterUsersServer(srv, s)
+	c := dialRetrying(t, listen(t, srv))
+	ctx := bounded(t)
+	var calls sync.WaitGroup
+	for range 5 {
+		calls.Go(func() {
+			if _, err := c.SetStatus(ctx, online(42)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for refused.Load() == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	close(full)
+	calls.Wait()
+	if value != 5 {
+		t.Errorf("%d calls were served", value)
+	}
+}
+
+// A handler that calls another service, and hands its refusal on, has run: its
+// own call is not repeated.
+func TestRefusalOfANestedCallIsNotRetried(t *testing.T) {
+	store := memstore.New()
+	eng := engine(t, store)
+	holder, err := eng.Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	inner := serve(t, &server{}, locks(t, eng, lockgrpc.Serialize(addMembers, "group:{group.id}", core.WithFailFast())))
+	var ran atomic.Int32
+	srv := grpc.NewServer()
+	testpb.RegisterUsersServer(srv, &server{setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		ran.Add(1)
+		_, err := inner.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "7"}})
+		return nil, err
+	}})
+	_, err = dialRetrying(t, listen(t, srv)).SetStatus(bounded(t), online(42))
+	if reason(t, err) != lockgrpc.ReasonLockHeld || ran.Load() != 1 {
+		t.Errorf("ran %d times: %v", ran.Load(), err)
+	}
+}
+
+// A stream says with its first Recv that it was refused.
+func TestRetryOfAStream(t *testing.T) {
+	store := memstore.New()
+	eng := engine(t, store)
+	free(t, eng, "group:7") // leases are short
+	holder, err := eng.Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{watch: func(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+		return stream.Send(&testpb.Event{GroupId: r.GetGroupId()})
+	}}
+	c := serve(t, s, locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast())))
+	tries := 0
+	var first *testpb.Event
+	err = lockgrpc.Retry{Attempts: 100}.Do(bounded(t), watch, func(ctx context.Context) error {
+		if tries++; tries == 2 {
+			if err := holder.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		stream, err := c.Watch(ctx, &testpb.WatchRequest{GroupId: "7"})
+		if err != nil {
+			return err
+		}
+		first, err = stream.Recv()
+		return err
+	})
+	if err != nil || tries != 2 || first.GetGroupId() != "7" {
+		t.Errorf("after %d tries: %v, %v", tries, first, err)
+	}
+}
+
+// What a stream got through before a message of it was refused is done: the
+// stream as a whole is not to be repeated.
+func TestRefusalOfAMessageIsNotRetried(t *testing.T) {
+	store := memstore.New()
+	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	s := &server{chat: func(stream chatStream) error {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+		}
+	}}
+	c := serve(t, s, locks(t, engine(t, store), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast())))
+	stream := talk(t, c)
+	say(t, stream, "8")
+	say(t, stream, "7")
+	_, err = stream.Recv()
+	if _, ok := lockgrpc.RetryAfter(chat, err); ok || reason(t, err) != lockgrpc.ReasonLockHeld {
+		t.Error(err)
+	}
+}
+
+// The client waits as long as the server says, and no longer than its own
+// deadline.
+func ExampleRetry() {
+	conn, err := grpc.NewClient("im.example:443",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithChainUnaryInterceptor(lockgrpc.Retry{Attempts: 3}.Unary()),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	_ = testpb.NewUsersClient(conn)
+	// Output:
+}
