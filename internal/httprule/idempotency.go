@@ -35,14 +35,14 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	if i.Header == "" {
 		i.Header = DefaultHeader
 	} else if strings.ContainsFunc(i.Header, notToken) {
-		errs = append(errs, errors.New("the header is not the name of one"))
+		errs = append(errs, &core.OptionError{Option: "Header", Value: i.Header, Want: "the name of a header"})
 	}
 	if i.Methods == nil {
 		i.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	for _, method := range i.Methods {
 		if method == "" || method != strings.ToUpper(method) || strings.ContainsFunc(method, notToken) {
-			errs = append(errs, errors.New("methods: want names such as POST, in capitals"))
+			errs = append(errs, &core.OptionError{Option: "Methods", Value: method, Want: "names such as POST, in capitals"})
 		}
 	}
 	r, err := s.bind(rule.Spec[*request]{

@@ -47,6 +47,7 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "a negative result limit", make: lockecho.OnceConfig{Engine: eng, Template: "a", ResultLimit: -1}.ToMiddleware, want: []string{"ResultLimit(-1)"}, is: core.ErrInvalidOption},
 		{name: "a header that can't be", make: lockecho.OnceConfig{Engine: eng, Template: "a", Headers: []string{"X-A", "X B", ""}}.ToMiddleware, want: []string{`"X B"`, `""`}},
 		{name: "a header of the connection", make: lockecho.OnceConfig{Engine: eng, Template: "a", Headers: []string{"transfer-encoding", "content-length"}}.ToMiddleware, want: []string{"Transfer-Encoding", "Content-Length"}},
+		{name: "Idempotency without a caller", make: lockecho.IdempotencyConfig{Engine: eng}.ToMiddleware, want: []string{"who calls"}},
 		{
 			name: "all at once",
 			make: lockecho.OnceConfig{Template: "{cookie.a}", BodyLimit: -1, ResultLimit: -1, Headers: []string{"a b"}, Options: []core.CallOption{core.WithMaxWait(-1)}}.ToMiddleware,
@@ -82,6 +83,7 @@ func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
 		"Once":                func() echo.MiddlewareFunc { return locks.Once("", core.WithRetention(0)) },
 		"OnceBy":              func() echo.MiddlewareFunc { return locks.OnceBy(nil) },
 		"no engine":           func() echo.MiddlewareFunc { return lockecho.New(nil).Serialize("a") },
+		"Idempotency":         func() echo.MiddlewareFunc { return locks.Idempotency(nil) },
 		"SerializeWithConfig": func() echo.MiddlewareFunc { return lockecho.SerializeWithConfig(lockecho.SerializeConfig{}) },
 		"OnceWithConfig":      func() echo.MiddlewareFunc { return lockecho.OnceWithConfig(lockecho.OnceConfig{}) },
 	} {

@@ -63,6 +63,15 @@
 // The effect and the record are two steps, so a crash between them makes a
 // repeat run the handler again; see core.Engine.Once.
 //
+// # Idempotency-Key
+//
+// [Locks.Idempotency] is Once for clients that mark their requests with the
+// header of draft-ietf-httpapi-idempotency-key-header: quoted or not, one per
+// request, required for POST and PATCH. The record belongs to the caller, the
+// method and the route. A repeat with another path, query or body gets 422, one
+// that comes while the first is still running gets 409 at once. Package lockhttp
+// says more.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD

@@ -115,6 +115,38 @@ func ExampleLocks_OnceBy() {
 	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request makes no key: it is empty.","reason":"KEY_INVALID"}
 }
 
+// A client that got no answer sends its payment again, with the same key. One
+// line has that for every route.
+func ExampleLocks_Idempotency() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockecho.New(eng)
+
+	// Who calls; here from a header that an authenticating proxy has set.
+	account := func(c echo.Context) string { return c.Request().Header.Get("X-Account") }
+	payments := 0
+
+	e := echo.New()
+	e.Use(locks.Idempotency(account, core.WithRetention(24*time.Hour)))
+	e.POST("/payments", func(c echo.Context) error {
+		payments++
+		return c.String(http.StatusCreated, fmt.Sprintf("payment %d", payments))
+	})
+
+	server := httptest.NewServer(e)
+	defer server.Close()
+	for _, account := range []string{"ada", "ada", "eve"} {
+		fmt.Println(send(server.URL+"/payments", http.MethodPost, "10 EUR", "X-Account", account, "Idempotency-Key", `"8e03978e"`))
+	}
+	// Output:
+	// 201 payment 1
+	// 201 payment 1
+	// 201 payment 2
+}
+
 // An ErrorHandler answers in the application's own form.
 func ExampleSerializeWithConfig() {
 	eng, err := core.New(memstore.New())

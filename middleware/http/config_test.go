@@ -34,6 +34,13 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "elements of a path value", config: lockhttp.SerializeConfig{Engine: eng, Template: "{path.id[*]}"}, want: []string{"path has no elements"}},
 		{name: "a store that takes one claim at a time", config: lockhttp.SerializeConfig{Engine: plain, Template: "m:{body.m[*].id}"}, want: []string{"several claims"}, is: errors.ErrUnsupported},
 		{name: "a store without records", config: lockhttp.OnceConfig{Engine: plain, Template: "a"}, want: []string{"records"}, is: errors.ErrUnsupported},
+		{name: "nobody says who calls", config: lockhttp.IdempotencyConfig{Engine: eng}, want: []string{"who calls"}},
+		{
+			name:   "all of Idempotency at once",
+			config: lockhttp.IdempotencyConfig{Header: "a b", Methods: []string{"post", ""}, BodyLimit: -1, ResultLimit: -1, Options: []core.CallOption{core.WithRetention(0)}},
+			want:   []string{"want an engine", "who calls", "Header(a b)", "Methods(post)", "Methods()", "BodyLimit", "ResultLimit", "WithRetention"},
+			is:     core.ErrInvalidOption,
+		},
 		{
 			name:   "all at once",
 			config: lockhttp.OnceConfig{Template: "{cookie.a}", BodyLimit: -1, ResultLimit: -1, Headers: []string{"a b", "Content-Length"}, Options: []core.CallOption{core.WithMaxWait(-1)}},
@@ -65,6 +72,7 @@ func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
 		"SerializeBy": func() middleware { return locks.SerializeBy(nil) },
 		"Once":        func() middleware { return locks.Once("", core.WithRetention(0)) },
 		"OnceBy":      func() middleware { return locks.OnceBy(nil) },
+		"Idempotency": func() middleware { return locks.Idempotency(nil) },
 		"no engine":   func() middleware { return lockhttp.New(nil).Serialize("a") },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,25 @@
 // The effect and the record are two steps, so a crash between them makes a
 // repeat run the handler again; see core.Engine.Once.
 //
+// # Idempotency-Key
+//
+// [Locks.Idempotency] is Once for clients that mark their requests with the
+// header of draft-ietf-httpapi-idempotency-key-header:
+//
+//	handler = authenticate(locks.Idempotency(user)(payments))
+//
+// The header holds one string of a structured field (RFC 9651), such as
+// "8e03978e-40d5-43dd-bc93-6894a57f9324" with the quotes, of at most 255 bytes;
+// without quotes, as many clients send it, it is the same key. Anything else
+// (several lines, a list, parameters) is refused with 400, and so is a request
+// without the header, unless [IdempotencyConfig] says that it is optional. Only
+// POST and PATCH are looked at.
+//
+// The record belongs to the caller, the method and the route (its pattern; in
+// front of the router, the path). Within these a key stands for one request: a
+// repeat with another path, query or body is refused with 422. One that comes
+// while the first is still running gets 409 at once. All else is as in Once.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD

@@ -1,0 +1,205 @@
+package lockhttp_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+// user is who calls, as an authenticating middleware would know.
+func user(r *http.Request) string { return r.Header.Get("User") }
+
+// payments is a service that says how often it has paid.
+func payments(calls *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		text(w, 201, fmt.Sprintf("%d %s %s", calls.Add(1), user(r), body))
+	}
+}
+
+// TestIdempotency: what a second request gets, after one that paid.
+func TestIdempotency(t *testing.T) {
+	const run, replay = "runs", "gets the first one's response"
+	for _, tt := range []struct {
+		name   string
+		config lockhttp.IdempotencyConfig
+		method string // default: POST
+		target string // default: /accounts/1/pay
+		body   string // default: ten
+		header []string
+		want   string
+		reason string // instead of want
+		status int
+		detail string
+	}{
+		{name: "the same", want: replay},
+		{name: "the key in quotes", header: []string{"Idempotency-Key", `"k1"`}, want: replay},
+		{name: "another key", header: []string{"Idempotency-Key", "k2"}, want: run},
+		{name: "another caller with the same key", header: []string{"User", "eve", "Idempotency-Key", "k1"}, want: run},
+		{name: "a caller and a key that read the same when put together", header: []string{"User", "adak", "Idempotency-Key", "1"}, want: run},
+		{name: "another method", method: "PATCH", want: run},
+		{name: "another route", target: "/accounts/1/refund", want: run},
+		{name: "a renewed token", header: []string{"Authorization", "other"}, want: replay},
+		{name: "another body", body: "20", status: 422, reason: "FINGERPRINT_MISMATCH"},
+		{name: "another body, which does not matter", config: lockhttp.IdempotencyConfig{Options: []core.CallOption{core.WithoutFingerprint()}}, body: "20", want: replay},
+		{name: "another path of the same route", target: "/accounts/2/pay", status: 422, reason: "FINGERPRINT_MISMATCH"},
+		{name: "another query", target: "/accounts/1/pay?currency=eur", status: 422, reason: "FINGERPRINT_MISMATCH"},
+		{name: "no key", header: []string{"Idempotency-Key", "-none-"}, status: 400, reason: "KEY_INVALID", detail: "The header Idempotency-Key is missing."},
+		{name: "no key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, header: []string{"Idempotency-Key", "-none-"}, want: run},
+		{name: "a key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, want: replay},
+		{name: "an empty key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, header: []string{"Idempotency-Key", ""}, status: 400, reason: "KEY_INVALID", detail: "is empty"},
+		{name: "a list of keys", header: []string{"Idempotency-Key", `"a", "b"`}, status: 400, reason: "KEY_INVALID", detail: "neither a string"},
+		{name: "a megabyte of key", header: []string{"Idempotency-Key", strings.Repeat("x", 900_000)}, status: 400, reason: "KEY_INVALID", detail: "too long"},
+		{name: "nobody knows who calls", header: []string{"User", ""}, status: 400, reason: "KEY_INVALID", detail: "not known who"},
+		{name: "another caller, where all are one", config: lockhttp.IdempotencyConfig{Caller: lockhttp.AnyCaller}, header: []string{"User", "eve"}, want: replay},
+		{name: "a method that is idempotent by itself", method: "PUT", want: run},
+		{name: "a method of the config's", config: lockhttp.IdempotencyConfig{Methods: []string{"PUT"}}, want: run},
+		{name: "a header of the config's", config: lockhttp.IdempotencyConfig{Header: "X-Request-Key", Optional: true}, want: run},
+		{name: "a body over the limit", body: strings.Repeat("x", lockhttp.DefaultBodyLimit+1), status: 413, reason: "BODY_TOO_LARGE"},
+		{name: "skipped", config: lockhttp.IdempotencyConfig{Skipper: func(r *http.Request) bool { return true }}, want: run},
+		{name: "over the result limit", config: lockhttp.IdempotencyConfig{ResultLimit: 20}, status: 409, reason: "RESPONSE_NOT_STORED"},
+		{name: "a status that is not stored", config: lockhttp.IdempotencyConfig{Storable: func(status int) bool { return status != 201 }}, want: run},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config := tt.config
+			config.Engine = ruletest.NewEngine(t, ruletest.NewStore())
+			if config.Caller == nil {
+				config.Caller = user
+			}
+			rule, err := config.ToMiddleware()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSite(t)
+			var calls atomic.Int64
+			s.handle("/accounts/{id}/pay", payments(&calls), rule)
+			s.handle("/accounts/{id}/refund", payments(&calls), rule)
+
+			first := s.Do("POST", "/accounts/1/pay", "ten", "User", "ada", "Idempotency-Key", "k1")
+			if first.Status != 201 || replayed(first) || calls.Load() != 1 {
+				t.Fatalf("first = %+v", first)
+			}
+			or := func(s, other string) string {
+				if s == "" {
+					return other
+				}
+				return s
+			}
+			req := s.NewRequest(or(tt.method, "POST"), or(tt.target, "/accounts/1/pay"), or(tt.body, "ten"), "User", "ada", "Idempotency-Key", "k1")
+			for i := 0; i+1 < len(tt.header); i += 2 {
+				req.Header.Set(tt.header[i], tt.header[i+1])
+				if tt.header[i+1] == "-none-" {
+					req.Header.Del(tt.header[i])
+				}
+			}
+			a, err := s.Send(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch tt.want {
+			case run:
+				if a.Status != 201 || replayed(a) || calls.Load() != 2 {
+					t.Errorf("answer = %+v after %d calls, want the handler's", a, calls.Load())
+				}
+			case replay:
+				if a.Status != 201 || a.Body != first.Body || !replayed(a) || calls.Load() != 1 {
+					t.Errorf("answer = %+v after %d calls, want %+v again", a, calls.Load(), first)
+				}
+			default:
+				if p := a.Problem(t, tt.status, tt.reason); !strings.Contains(p.Detail, tt.detail) || calls.Load() != 1 {
+					t.Errorf("problem = %+v after %d calls", p, calls.Load())
+				}
+				a.CheckDiscretion(t, "k1")
+			}
+		})
+	}
+}
+
+// TestIdempotencyInFlight: a repeat is refused while the first runs, or waits
+// for it if the rule says so.
+func TestIdempotencyInFlight(t *testing.T) {
+	for name, opts := range map[string][]core.CallOption{"refused": nil, "waits": {core.WithMaxWait(10 * time.Second)}} {
+		t.Run(name, func(t *testing.T) {
+			s, st := newSite(t), ruletest.NewStore()
+			running, goOn := make(chan struct{}, 2), make(chan struct{})
+			s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
+				running <- struct{}{}
+				<-goOn
+				text(w, 201, "paid")
+			}, lockhttp.New(ruletest.NewEngine(t, st)).Idempotency(user, opts...))
+			pay := func() ruletest.Answer { return s.Do("POST", "/pay", "", "User", "ada", "Idempotency-Key", "k") }
+			answers := make(chan ruletest.Answer, 2)
+			var clients sync.WaitGroup
+			defer clients.Wait()
+			clients.Go(func() { answers <- pay() })
+			ruletest.Receive(t, "the handler", running)
+			if name == "refused" {
+				a := pay()
+				a.Problem(t, 409, "LOCK_HELD")
+				a.CheckRetryAfter(t, true)
+				close(goOn)
+			} else {
+				clients.Go(func() { answers <- pay() })
+				ruletest.Until(t, "the repeat to wait", func() bool { return st.Asked() == 1 })
+				close(goOn)
+				if a, b := ruletest.Receive(t, "an answer", answers), ruletest.Receive(t, "an answer", answers); a.Body != b.Body || replayed(a) == replayed(b) {
+					t.Errorf("answers = %+v, %+v", a, b)
+				}
+			}
+			if a := pay(); a.Body != "paid" || !replayed(a) || len(running) != 0 {
+				t.Errorf("after it: %+v", a)
+			}
+		})
+	}
+}
+
+// TestIdempotencyFailures: what failed may be tried again, with the same key.
+func TestIdempotencyFailures(t *testing.T) {
+	for name, fail := range map[string]http.HandlerFunc{
+		"500":     func(w http.ResponseWriter, _ *http.Request) { text(w, 500, "broken") },
+		"a panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			var calls atomic.Int64
+			s.handle("POST /pay", func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) == 1 {
+					fail(w, r)
+				}
+				ok(w, r)
+			}, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(lockhttp.AnyCaller))
+			pay := func() (ruletest.Answer, error) {
+				return s.Send(s.NewRequest("POST", "/pay", "", "Idempotency-Key", "k"))
+			}
+			if a, err := pay(); err == nil && a.Status != 500 {
+				t.Errorf("first = %+v", a)
+			}
+			if a, err := pay(); err != nil || a.Status != 200 || replayed(a) || calls.Load() != 2 {
+				t.Errorf("second = %+v, %v after %d calls", a, err, calls.Load())
+			}
+		})
+	}
+}
+
+// TestIdempotencyInFrontOfTheRouter: the path stands for the route.
+func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
+	var calls atomic.Int64
+	mux := http.NewServeMux()
+	mux.Handle("POST /accounts/{id}/pay", payments(&calls))
+	s := ruletest.Serve(t, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(mux), false)
+	pay := func(account string) ruletest.Answer {
+		return s.Do("POST", "/accounts/"+account+"/pay", "ten", "User", "ada", "Idempotency-Key", "k")
+	}
+	if a, b, c := pay("1"), pay("2"), pay("1"); calls.Load() != 2 || replayed(b) || c.Body != a.Body || !replayed(c) {
+		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
+	}
+}
