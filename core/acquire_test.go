@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
+// Two goroutines of one process are strangers to each other. (etcd#11360)
 func TestOneAtATimePerKey(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	var inside, most, ran int // unguarded on purpose: the race detector watches
@@ -78,7 +79,7 @@ func TestTokensRise(t *testing.T) {
 }
 
 // Contention, the caller's own cancel and the caller's own deadline are told
-// apart, and each comes when it should.
+// apart, and each comes when it should. (redsync#98, #164)
 func TestHeldKeyIsRefusedByKind(t *testing.T) {
 	held := []error{core.ErrHeld}
 	timedOut := []error{core.ErrHeld, core.ErrWaitTimeout}
@@ -158,7 +159,8 @@ func TestTryAcquire(t *testing.T) {
 }
 
 // The waiters of one process are served in the order they came, and the store
-// never sees more than one of them.
+// never sees more than one of them. (redsync#102, #122) None sleeps past its
+// turn. (redisson#3891, rueidis#653)
 func TestLineIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
@@ -174,8 +176,12 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 			})
 			synctest.Wait() // it stands in line
 		}
+		began := time.Now()
 		mustRelease(t, holder)
 		all.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("somebody slept, for %v", took)
+		}
 		if !slices.IsSorted(served) || len(served) != 50 {
 			t.Errorf("served in the order %v", served)
 		}
@@ -185,6 +191,7 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// (redisson#2883, #3004, #3730)
 func TestWaiterThatGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New(), core.WithMaxHold(0))
@@ -366,7 +373,8 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 }
 
 // An answer that comes after the lease's time is no lease: by then the key may
-// be somebody else's. (The process was stopped between request and reply.)
+// be somebody else's. (The process was stopped between request and reply;
+// etcd#11456.)
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}

@@ -246,7 +246,8 @@ func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {
 }
 
 // With a store that does not answer, the holder's time is over before the
-// store's is. The last good renewal counts from before it was sent.
+// store's is, and the holder learns it. The last good renewal counts from before
+// it was sent. (redisson#4698, etcd#6127)
 func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 	for name, hang := range map[string]bool{"renewals fail": false, "renewals hang": true} {
 		t.Run(name, func(t *testing.T) {
