@@ -153,7 +153,8 @@
 //
 // Outermost comes what has to see everything: recovery, logging, metrics; the
 // OpenTelemetry stats handler is outside of all interceptors in any case, so
-// that waiting is part of the call's span. Then authentication, before the
+// that waiting is part of the call's span, and what waits and holds are child
+// spans of it (package tracing). Then authentication, before the
 // lock: who may not call shall not wait or have others wait. Metadata is what
 // the client says it is, so an identity that goes into a key is put there by
 // the authentication, with metadata.NewIncomingContext. Then the lock; and
