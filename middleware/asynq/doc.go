@@ -22,6 +22,8 @@
 // they go to another handler and still under the shorter rule. The mux does not
 // tell a middleware which pattern it chose, and to lock too much was thought
 // better than to lock nothing unnoticed. End patterns with a colon to be safe.
+// [Locks.Coverage] lists a program's task types with their rules, and
+// [Locks.Check] finds rules that cover none of them.
 //
 // # Keys
 //
