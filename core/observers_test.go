@@ -15,18 +15,18 @@ import (
 type numbered struct {
 	t   *testing.T
 	n   string
-	log *[]string
+	log *recorder
 }
 
 type numberedKey string
 
 func (o numbered) start(ctx context.Context, event string) context.Context {
-	*o.log = append(*o.log, event+o.n)
+	o.log.note(event + o.n)
 	return context.WithValue(ctx, numberedKey(event), seenBy(ctx, event)+o.n)
 }
 
 func (o numbered) end(ctx context.Context, event, start string) {
-	*o.log = append(*o.log, event+o.n)
+	o.log.note(event + o.n)
 	if seen := seenBy(ctx, start); seen != "12" {
 		o.t.Errorf("%s%s: its context went through %q", event, o.n, seen)
 	}
@@ -50,7 +50,7 @@ func (o numbered) HoldStart(ctx context.Context, _ *core.Lease) context.Context 
 }
 
 func (o numbered) Renewed(*core.Lease, time.Duration, error) {
-	*o.log = append(*o.log, "renewed"+o.n)
+	o.log.note("renewed" + o.n)
 }
 
 func (o numbered) HoldEnd(ctx context.Context, _ *core.Lease, _ error) { o.end(ctx, "held", "hold") }
@@ -64,14 +64,14 @@ func (o numbered) OnceEnd(ctx context.Context, _, _ string, _ core.Outcome, _ er
 }
 
 func (o numbered) Unlocked(context.Context, core.Acquisition, error) {
-	*o.log = append(*o.log, "unlocked"+o.n)
+	o.log.note("unlocked" + o.n)
 }
 
 func TestSeveralObservers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log []string
+		log := &recorder{}
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithObserver(numbered{t, "1", &log}), core.WithObserver(nil), core.WithObserver(numbered{t, "2", &log}))
+		eng := newEngine(t, spy, core.WithObserver(numbered{t, "1", log}), core.WithObserver(nil), core.WithObserver(numbered{t, "2", log}))
 		if _, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
 			time.Sleep(4 * time.Second)
 			return nil, nil
@@ -86,8 +86,8 @@ func TestSeveralObservers(t *testing.T) {
 			"once1", "once2", "ask1", "ask2", "hold1", "hold2", "asked2", "asked1", "renewed1", "renewed2", "held2", "held1", "done2", "done1",
 			"ask1", "ask2", "asked2", "asked1", "unlocked1", "unlocked2",
 		}
-		if !slices.Equal(log, want) {
-			t.Errorf("seen\n%q, want\n%q", log, want)
+		if !slices.Equal(log.events, want) {
+			t.Errorf("seen\n%q, want\n%q", log.events, want)
 		}
 	})
 }
