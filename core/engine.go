@@ -118,7 +118,8 @@ func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*
 	return e.AcquireAll(ctx, []Claim{Exclusive(key)}, opts...)
 }
 
-// TryAcquire is Acquire without waiting: ErrHeld at once.
+// TryAcquire is Acquire without waiting for the holder: ErrHeld at once. A store
+// that does not answer is given as long as [WithMaxWait] says.
 func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {

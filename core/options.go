@@ -122,7 +122,9 @@ func WithMaxWait(d time.Duration) Option {
 	})
 }
 
-// WithFailFast refuses at once with ErrHeld instead of waiting.
+// WithFailFast refuses at once with ErrHeld instead of waiting for the holder.
+// How long the store may take to say so is still for [WithMaxWait], given before
+// it, to bound.
 func WithFailFast() Option {
 	return option(func(s *settings) error {
 		s.failFast = true
