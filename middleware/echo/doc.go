@@ -72,6 +72,13 @@
 // that comes while the first is still running gets 409 at once. Package lockhttp
 // says more.
 //
+// # Which routes have a rule
+//
+// [Watch] lists every route with its rules: for a log at start
+// (core.LogCoverage), and for a test that fails when somebody adds a route and
+// forgets its rule (core.Uncovered). A handler that must not run unlocked,
+// whatever is around it, can ask core.AssertHeld.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD

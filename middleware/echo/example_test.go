@@ -147,6 +147,36 @@ func ExampleLocks_Idempotency() {
 	// 201 payment 2
 }
 
+// A test can list what runs without a rule, and fail if that is not meant.
+func ExampleWatch() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockecho.New(eng)
+	handler := func(c echo.Context) error { return c.NoContent(http.StatusNoContent) }
+
+	e := echo.New()
+	cov := lockecho.Watch(e) // before any route
+	e.PUT("/users/:id/status", handler, locks.Serialize("user:status:{path.id}"))
+	groups := e.Group("/groups/:id", locks.Serialize("group:{path.id}", core.WithMaxWait(2*time.Second)))
+	groups.PUT("/name", handler)
+	e.DELETE("/users/:id", handler)
+	e.GET("/health", handler)
+
+	for _, route := range cov.Coverage() {
+		fmt.Println(route)
+	}
+	fmt.Println("forgotten:", core.Uncovered(cov.Coverage(), "GET /health"))
+	// Output:
+	// PUT /users/:id/status: serialize user:status:{path.id}
+	// PUT /groups/:id/name: serialize group:{path.id}
+	// DELETE /users/:id: none
+	// GET /health: none
+	// forgotten: [DELETE /users/:id]
+}
+
 // An ErrorHandler answers in the application's own form.
 func ExampleSerializeWithConfig() {
 	eng, err := core.New(memstore.New())

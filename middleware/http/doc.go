@@ -93,6 +93,14 @@
 // repeat with another path, query or body is refused with 422. One that comes
 // while the first is still running gets 409 at once. All else is as in Once.
 //
+// # Which routes have a rule
+//
+// A mux can't list its routes, so [Watch] adds them and remembers the rules of
+// each: for a log at start (core.LogCoverage), and for a test that fails when
+// somebody adds a route and forgets its rule (core.Uncovered). [RuleOf] is for
+// routers that can list theirs. A handler that must not run unlocked, whatever
+// is around it, can ask core.AssertHeld.
+//
 // # What a conflict answers
 //
 //	waited too long, or WithFailFast      409  WAIT_TIMEOUT, LOCK_HELD

@@ -81,6 +81,34 @@ func ExampleLocks_Idempotency() {
 	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The header Idempotency-Key is missing.","reason":"KEY_INVALID"}
 }
 
+// A test can list what runs without a rule, and fail if that is not meant.
+func ExampleWatch() {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+	locks := lockhttp.New(eng)
+	handler := http.NotFoundHandler()
+
+	routes := lockhttp.Watch(http.NewServeMux())
+	routes.Handle("PUT /users/{id}/status", handler, locks.Serialize("user:status:{path.id}"))
+	routes.Handle("POST /messages", handler, locks.Once("message:{body.id}"))
+	routes.Handle("DELETE /users/{id}", handler)
+	routes.Handle("GET /health", handler)
+
+	for _, route := range routes.Coverage() {
+		fmt.Println(route)
+	}
+	fmt.Println("forgotten:", core.Uncovered(routes.Coverage(), "GET /health"))
+	// Output:
+	// PUT /users/{id}/status: serialize user:status:{path.id}
+	// POST /messages: once message:{body.id}
+	// DELETE /users/{id}: none
+	// GET /health: none
+	// forgotten: [DELETE /users/{id}]
+}
+
 // An ErrorHandler answers in the application's own form.
 func ExampleSerializeConfig() {
 	eng, err := core.New(memstore.New())

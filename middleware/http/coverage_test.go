@@ -1,0 +1,77 @@
+package lockhttp_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+func TestCoverage(t *testing.T) {
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	mux := http.NewServeMux()
+	routes := lockhttp.Watch(mux)
+	calls := 0
+	foreign := func(next http.Handler) http.Handler {
+		calls++
+		return locks.Serialize("hidden")(next)
+	}
+	byPath := func(r *http.Request) string { return r.URL.Path }
+	pay := locks.Idempotency(lockhttp.AnyCaller)
+
+	routes.HandleFunc("PUT /users/{id}", ok, requestID, locks.Serialize("user:{path.id}"))
+	routes.HandleFunc("POST /messages", ok, locks.Once("message:{body.id}"), locks.SerializeBy(byPath))
+	routes.HandleFunc("GET /users/{id}", ok)
+	routes.HandleFunc("POST /pay", ok, pay)
+	routes.HandleFunc("GET /pay", ok, pay)
+	routes.HandleFunc("/any", ok, pay, locks.OnceBy(byPath))
+	routes.HandleFunc("PUT /foreign", ok, foreign)
+	if calls != 1 {
+		t.Errorf("the foreign middleware was called %d times, want once, for its handler", calls)
+	}
+	want := []string{
+		"PUT /users/{id}: serialize user:{path.id}",
+		"POST /messages: once message:{body.id}, serialize func",
+		"GET /users/{id}: none",
+		"POST /pay: once {header.idempotency-key}",
+		"GET /pay: none",
+		"/any: once {header.idempotency-key}, once func",
+		"PUT /foreign: none",
+	}
+	var got []string
+	for _, c := range routes.Coverage() {
+		got = append(got, c.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("Coverage() =\n%q, want\n%q", got, want)
+	}
+	if left := core.Uncovered(routes.Coverage(), "GET /pay", "PUT /foreign"); !slices.Equal(left, []string{"GET /users/{id}"}) {
+		t.Errorf("Uncovered() = %v", left)
+	}
+
+	// The routes are real ones, with their rules in order.
+	s := ruletest.Serve(t, mux, false)
+	if a := s.Do("PUT", "/users/1", ""); a.Status != 200 || a.Header.Get("X-Request-Id") == "" {
+		t.Errorf("answer = %+v", a)
+	}
+	s.Do("POST", "/messages", "").Problem(t, 400, "KEY_INVALID")
+}
+
+func TestRuleOf(t *testing.T) {
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	if info, ok := lockhttp.RuleOf(locks.Serialize("a"), "GET"); !ok || info != (core.RuleInfo{Key: "a"}) {
+		t.Errorf("RuleOf() = %v, %v", info, ok)
+	}
+	if _, ok := lockhttp.RuleOf(locks.Idempotency(lockhttp.AnyCaller), "GET"); ok {
+		t.Error("an idempotency rule for GET")
+	}
+	if _, ok := lockhttp.RuleOf(nil, "GET"); ok {
+		t.Error("a rule in nil")
+	}
+	if _, ok := lockhttp.RuleOf(func(http.Handler) http.Handler { panic("called") }, "GET"); ok {
+		t.Error("a rule in a foreign middleware")
+	}
+}
