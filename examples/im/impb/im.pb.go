@@ -9,6 +9,7 @@
 package impb
 
 import (
+	_ "github.com/keyturn/keyturn/proto/keyturn/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -316,7 +317,7 @@ var File_im_impb_im_proto protoreflect.FileDescriptor
 
 const file_im_impb_im_proto_rawDesc = "" +
 	"\n" +
-	"\x10im/impb/im.proto\x12\x05im.v1\"[\n" +
+	"\x10im/impb/im.proto\x12\x05im.v1\x1a\x15keyturn/v1/lock.proto\"[\n" +
 	"\x10SetStatusRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -333,10 +334,12 @@ const file_im_impb_im_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\"\x0f\n" +
 	"\rLeaveResponse2G\n" +
 	"\x05Users\x12>\n" +
-	"\tSetStatus\x12\x17.im.v1.SetStatusRequest\x1a\x18.im.v1.SetStatusResponse2m\n" +
-	"\x06Groups\x12/\n" +
-	"\x04Join\x12\x12.im.v1.JoinRequest\x1a\x13.im.v1.JoinResponse\x122\n" +
-	"\x05Leave\x12\x13.im.v1.LeaveRequest\x1a\x14.im.v1.LeaveResponseB-Z+github.com/keyturn/keyturn/examples/im/impbb\x06proto3"
+	"\tSetStatus\x12\x17.im.v1.SetStatusRequest\x1a\x18.im.v1.SetStatusResponse2\xbb\x01\n" +
+	"\x06Groups\x12V\n" +
+	"\x04Join\x12\x12.im.v1.JoinRequest\x1a\x13.im.v1.JoinResponse\"%\xea\x8b$!\n" +
+	"\x10group:{group_id}\"\rgroup-members\x12Y\n" +
+	"\x05Leave\x12\x13.im.v1.LeaveRequest\x1a\x14.im.v1.LeaveResponse\"%\xea\x8b$!\n" +
+	"\x10group:{group_id}\"\rgroup-membersB-Z+github.com/keyturn/keyturn/examples/im/impbb\x06proto3"
 
 var (
 	file_im_impb_im_proto_rawDescOnce sync.Once

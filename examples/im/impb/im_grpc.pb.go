@@ -132,6 +132,9 @@ const (
 // GroupsClient is the client API for Groups service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Both methods of Groups have one key, so that a group's joins and leaves take
+// turns, on whatever replica they are.
 type GroupsClient interface {
 	// Join adds a user who is not a member yet, as long as there is a seat.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
@@ -170,6 +173,9 @@ func (c *groupsClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc
 // GroupsServer is the server API for Groups service.
 // All implementations must embed UnimplementedGroupsServer
 // for forward compatibility.
+//
+// Both methods of Groups have one key, so that a group's joins and leaves take
+// turns, on whatever replica they are.
 type GroupsServer interface {
 	// Join adds a user who is not a member yet, as long as there is a seat.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)

@@ -47,7 +47,7 @@ func (r Result) verdict() string {
 	}
 	return `Same handlers, same load. The difference, in examples/im, is a line next to each:
   gateway/gateway.go    locks.Serialize("user:status:{path.id}")
-  service/service.go    lockgrpc.Serialize(impb.Groups_Join_FullMethodName, "group:{group_id}")
+  impb/im.proto         option (keyturn.v1.lock) = {key: "group:{group_id}", name: "group-members"};
   service/messages.go   lockasynq.Once(delivery.Type, "message:{payload.message_id}")
 It takes longer as these few users and groups are always busy, and now take turns.`
 }

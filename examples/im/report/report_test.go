@@ -42,7 +42,7 @@ seconds                                           0.8               1.9`
 
 // The lines that the table names are those in the code.
 func TestTableTellsTheTruth(t *testing.T) {
-	named := regexp.MustCompile(`(?m)^  (\S+\.go) +(.+)$`).FindAllStringSubmatch(result.verdict(), -1)
+	named := regexp.MustCompile(`(?m)^  (\S+\.(?:go|proto)) +(.+)$`).FindAllStringSubmatch(result.verdict(), -1)
 	if len(named) != 3 {
 		t.Fatalf("%d lines named", len(named))
 	}

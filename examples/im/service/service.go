@@ -13,31 +13,29 @@ import (
 	"github.com/keyturn/keyturn/middleware/grpc"
 )
 
-// newServer is where the groups' methods get their lock: the two have one key,
-// so that a group's joins and leaves take turns, on whatever replica they are.
+// newServer is where the groups' methods get the lock that im.proto says they
+// have. It returns the locks, too, nil where there are none.
 //
 // Users.SetStatus takes turns too, but before it gets here: at the gateways.
-func newServer(n *node.Node) (*grpc.Server, error) {
+func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
 	var opts []grpc.ServerOption
+	var locks *lockgrpc.Interceptor
 	if n.Locks != nil {
-		locks, err := lockgrpc.New(n.Locks,
-			lockgrpc.Serialize(impb.Groups_Join_FullMethodName, "group:{group_id}"),
-			lockgrpc.Serialize(impb.Groups_Leave_FullMethodName, "group:{group_id}"),
-		)
-		if err != nil {
-			return nil, err
+		var err error
+		if locks, err = lockgrpc.New(n.Locks, lockgrpc.FromAnnotations(&impb.Groups_ServiceDesc)); err != nil {
+			return nil, nil, err
 		}
 		opts = append(opts, grpc.ChainUnaryInterceptor(locks.Unary()))
 	}
 	server := grpc.NewServer(opts...)
 	impb.RegisterUsersServer(server, &users{db: n.DB})
 	impb.RegisterGroupsServer(server, &groups{db: n.DB})
-	return server, nil
+	return server, locks, nil
 }
 
 // Serve runs a replica until ctx ends. It tells ready where it listens.
 func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
-	server, err := newServer(n)
+	server, _, err := newServer(n)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,33 @@
+package service
+
+import (
+	"context"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/examples/im/impb"
+	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Whoever adds a method to the service says in im.proto how it is locked, or
+// here that it is not.
+func TestEveryMethodHasItsLock(t *testing.T) {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close(context.Background())
+	server, locks, err := newServer(&node.Node{Locks: eng})
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := locks.Coverage(server)
+	// The gateways have SetStatus take turns.
+	if left := core.Uncovered(covered, impb.Users_SetStatus_FullMethodName); len(left) > 0 {
+		t.Errorf("without a lock: %v", left)
+	}
+	if err := locks.Check(server); err != nil {
+		t.Error(err)
+	}
+}
