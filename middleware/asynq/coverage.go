@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // Coverage lists the given task types, in order, each with the rule that covers
@@ -37,7 +36,7 @@ func (l *Locks) Coverage(types ...string) []core.Coverage {
 // covers none of the given types, as one with a misspelt pattern does, or whose
 // types all have a longer pattern.
 func (l *Locks) Check(types ...string) error {
-	used := make(map[*rule.Rule[*request]]bool)
+	used := make(map[*checked]bool)
 	for _, typename := range types {
 		used[l.find(typename)] = true
 	}

@@ -85,7 +85,7 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 	case isContext(refused) && ctx.Err() != nil:
 		return refused
 	case errors.Is(refused, core.ErrTooManyWaiters), errors.Is(refused, core.ErrHeld):
-		return w.reschedule(retryAfter(refused), refused)
+		return w.conflicted(ctx, refused)
 	case errors.Is(refused, core.ErrClosed), // first: it may come with a lost lease
 		errors.Is(refused, core.ErrUnavailable),
 		errors.Is(refused, core.ErrOutcomeUnknown):

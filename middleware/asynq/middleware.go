@@ -11,7 +11,6 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // DefaultMaxWait is how long a task waits for its key, on a worker, before it
@@ -25,7 +24,7 @@ const DefaultMaxWait = 2 * time.Second
 // Locks is a set of rules over an engine. It is safe for concurrent use. Make
 // one with [New].
 type Locks struct {
-	rules []*rule.Rule[*request] // longest pattern first
+	rules []*checked // longest pattern first
 	setup setup
 }
 
@@ -58,14 +57,14 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("lockasynq: %w", err)
 	}
-	slices.SortFunc(l.rules, func(a, b *rule.Rule[*request]) int { return len(b.Name) - len(a.Name) })
+	slices.SortFunc(l.rules, func(a, b *checked) int { return len(b.Name) - len(a.Name) })
 	return l, nil
 }
 
 // find returns the rule for a task type, or nil. The choice is that of
 // [asynq.ServeMux]: the longest pattern that the type begins with, which is the
 // type itself if there is such a rule.
-func (l *Locks) find(typename string) *rule.Rule[*request] {
+func (l *Locks) find(typename string) *checked {
 	for _, r := range l.rules {
 		if strings.HasPrefix(typename, r.Name) {
 			return r
@@ -93,16 +92,17 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 }
 
 // process derives the task's keys and runs next under them.
-func (l *Locks) process(ctx context.Context, task *asynq.Task, r *rule.Rule[*request], next asynq.Handler) error {
+func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler) error {
 	claims, err := r.Claims(newRequest(ctx, task))
 	if err != nil {
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
-	w := work{Rule: r, task: task, claims: claims, handler: next, setup: &l.setup}
-	if lastAttempt(ctx) {
-		return w.insist(ctx)
+	w := work{checked: r, task: task, claims: claims, handler: next, setup: &l.setup}
+	if last := lastAttempt(ctx); last || r.conflict == Wait {
+		err = w.insist(ctx, last)
+	} else {
+		err = w.try(ctx)
 	}
-	err = w.try(ctx)
 	l.setup.note(ctx, err)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
@@ -19,7 +20,15 @@ type Rule struct {
 	key      func(*request) (string, error)
 	by       bool // a key function was to be given
 	once     bool
+	conflict Conflict
 	opts     []core.CallOption
+}
+
+// checked is a rule that is ready for tasks.
+type checked struct {
+	*rule.Rule[*request]
+	conflict Conflict
+	skipped  atomic.Uint64
 }
 
 // Serialize runs tasks one at a time per key. The pattern is one as in
@@ -27,6 +36,7 @@ type Rule struct {
 // placeholders are listed in the package comment.
 //
 // Options are the rule's policy. One that sets no wait gets [DefaultMaxWait].
+// [Rule.OnConflict] says what becomes of a task that did not get its key by then.
 func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, opts: opts}
 }
@@ -73,7 +83,7 @@ func keyFrom[T any](key func(T) string) func(*request) (string, error) {
 }
 
 // compile checks r and binds it to the engine.
-func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
+func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	var errs []error
 	if strings.TrimSpace(r.pattern) == "" { // what ServeMux panics on
 		errs = append(errs, fmt.Errorf("rule for %q: want a task type; rules are made with Serialize, Once, SerializeBy and OnceBy", r.pattern))
@@ -82,13 +92,17 @@ func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
 		r.template = "-" // the error about a missing template would only confuse
 	}
+	if r.conflict < Reschedule || r.conflict > Fail {
+		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
+			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"}))
+	}
 	compiled, err := rule.Compile(eng, rule.Spec[*request]{
 		Name:     r.pattern,
 		Template: r.template,
 		Key:      r.key,
 		Once:     r.once,
 		// First, so that whatever the rule says about waiting counts.
-		Options: append([]core.CallOption{core.WithMaxWait(DefaultMaxWait)}, r.opts...),
+		Options: append([]core.CallOption{r.conflict.defaultWait()}, r.opts...),
 	}, bind)
-	return compiled, errors.Join(append(errs, err)...)
+	return &checked{Rule: compiled, conflict: r.conflict}, errors.Join(append(errs, err)...)
 }

@@ -2,17 +2,17 @@ package lockasynq
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // work is a task on its way through a rule.
 type work struct {
-	*rule.Rule[*request]
+	*checked
 	task    *asynq.Task
 	claims  []core.Claim
 	handler asynq.Handler
@@ -30,27 +30,29 @@ func (w work) try(ctx context.Context) error {
 		}
 		return w.handler.ProcessTask(ctx, w.task)
 	})
-	if own == errTurnOver || isContext(refused) && t.over() {
-		refused, own = &core.HeldError{Key: w.claims[0].Key}, nil
+	held := &core.HeldError{Key: w.claims[0].Key}
+	switch {
+	case own == errTurnOver: // it was free, so whatever the rule does when it is held would be wrong
+		return w.reschedule(0, held)
+	case isContext(refused) && t.over():
+		return w.answer(ctx, held, nil)
 	}
 	return w.answer(ctx, refused, own)
 }
 
-// insist is try on the task's last attempt. Whatever would be rescheduled is
-// done here instead: it waits, and tries again, until the handler has run or
-// the task's own time is over. When the server shuts down meanwhile, asynq puts
-// the task back into its queue.
-func (w work) insist(ctx context.Context) error {
+// insist is for the task's last attempt, and for [Wait]. Whatever would be
+// rescheduled is done here instead: it waits, and tries again, until the handler
+// has run or the task's own time is over. When the server shuts down meanwhile,
+// asynq puts the task back into its queue. With attempts left, an outage is not
+// waited out: the end of the task's time would cost it one.
+func (w work) insist(ctx context.Context, last bool) error {
 	for {
-		refused, own := w.run(ctx, func(ctx context.Context) error {
-			return w.handler.ProcessTask(ctx, w.task)
-		}, core.WithMaxWait(0))
-		if refused == nil {
-			return own
-		}
-		err := w.answer(ctx, refused, own)
+		err := w.attempt(ctx)
 		again, ok := err.(*RescheduleError)
-		if !ok {
+		if !ok || again.setup != w.setup { // the handler's own, from rules further in
+			return err
+		}
+		if !last && !errors.Is(err, core.ErrHeld) && !errors.Is(err, core.ErrTooManyWaiters) {
 			return err
 		}
 		select {
@@ -59,6 +61,18 @@ func (w work) insist(ctx context.Context) error {
 		case <-time.After(again.delay()):
 		}
 	}
+}
+
+// attempt is one of insist's. A rule that decides about a held key itself has
+// its own idea of how long to wait for it.
+func (w work) attempt(ctx context.Context) error {
+	if w.conflict == Skip || w.conflict == Fail {
+		return w.try(ctx)
+	}
+	refused, own := w.run(ctx, func(ctx context.Context) error {
+		return w.handler.ProcessTask(ctx, w.task)
+	}, core.WithMaxWait(0))
+	return w.answer(ctx, refused, own)
 }
 
 // run calls fn under the keys. Refused is the engine's word and own is fn's, as
