@@ -1,0 +1,57 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Kit is an engine for a test, with what the test may break and look at.
+type Kit struct {
+	Engine *core.Engine
+	Store  *Store    // the engine's: breaks on command
+	Locks  *Recorder // told what the engine does
+
+	shared *memstore.Store
+}
+
+// closeTime is for how long a test may leave leases to goroutines that are just
+// about to release them.
+const closeTime = 5 * time.Second
+
+// New makes an engine over a store in memory. It is closed when the test ends,
+// which then fails if a lease is still held. Observers given with
+// core.WithObserver are told besides Kit.Locks.
+func New(t testing.TB, opts ...core.EngineOption) *Kit {
+	t.Helper()
+	return open(t, memstore.New(), opts)
+}
+
+// Peer makes another engine on the same locks and records, as a second process
+// of the fleet has. Its faults are its own.
+func (k *Kit) Peer(t testing.TB, opts ...core.EngineOption) *Kit {
+	t.Helper()
+	return open(t, k.shared.Peer(), opts)
+}
+
+func open(t testing.TB, mem *memstore.Store, opts []core.EngineOption) *Kit {
+	t.Helper()
+	k := &Kit{Store: NewStore(mem), Locks: &Recorder{}, shared: mem}
+	eng, err := core.New(k.Store, append([]core.EngineOption{core.WithObserver(k.Locks)}, opts...)...)
+	if err != nil {
+		t.Fatalf("locktest: %v", err)
+	}
+	k.Engine = eng
+	t.Cleanup(func() {
+		k.Store.Heal() // or Close would wait for it
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		if err := eng.Close(ctx); err != nil {
+			t.Errorf("locktest: %v", err)
+		}
+	})
+	return k
+}

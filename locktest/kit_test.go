@@ -1,0 +1,180 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+)
+
+var ctx = context.Background()
+
+func acquire(t *testing.T, eng *core.Engine, key string, opts ...core.CallOption) *core.Lease {
+	t.Helper()
+	l, err := eng.Acquire(ctx, key, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func release(t *testing.T, l *core.Lease) {
+	t.Helper()
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKitIsClosedWithItsTest(t *testing.T) {
+	j := &judged{TB: t}
+	kit := locktest.New(j)
+	release(t, acquire(t, kit.Engine, "k"))
+	kit.Store.Hang() // a fault that was left on is no reason to hang
+	j.end()
+	wantNone(t, j)
+	if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("open still: %v", err)
+	}
+}
+
+func TestKitFailsATestThatLeavesALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judged{TB: t}
+		acquire(t, locktest.New(j).Engine, "k")
+		j.end()
+		wantFailure(t, j, "1 leases still held")
+	})
+}
+
+func TestKitRefusesBadOptions(t *testing.T) {
+	defer func() {
+		if said, _ := recover().(fatal); !strings.Contains(string(said), "WithTTL") {
+			t.Errorf("said %q", said)
+		}
+	}()
+	locktest.New(&judged{TB: t}, core.WithTTL(0))
+}
+
+func TestPeersShareLocksAndNotFaults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		west := locktest.New(t)
+		east := west.Peer(t)
+		l := acquire(t, west.Engine, "k")
+		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
+			t.Errorf("another process got it as well: %v", err)
+		}
+		east.Store.Refuse()
+		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("east: %v", err)
+		}
+		release(t, l)
+		release(t, acquire(t, west.Engine, "k"))
+		if len(east.Locks.Keys()) != 0 || len(west.Locks.Keys()) != 2 {
+			t.Errorf("west saw %q, east %q", west.Locks.Keys(), east.Locks.Keys())
+		}
+	})
+}
+
+func TestAnotherObserverIsToldToo(t *testing.T) {
+	var mine locktest.Recorder
+	kit := locktest.New(t, core.WithObserver(&mine))
+	release(t, acquire(t, kit.Engine, "k"))
+	mine.AssertLocked(t, "k")
+	kit.Locks.AssertLocked(t, "k")
+}
+
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		first := acquire(t, kit.Engine, "a", core.WithRule("rule"))
+		j := &judged{TB: t}
+		kit.Locks.AssertReleased(j)
+		wantFailure(t, j, `"a" is held still`)
+		time.Sleep(time.Second)
+		release(t, first)
+		release(t, acquire(t, kit.Engine, "b"))
+
+		j = &judged{TB: t}
+		kit.Locks.AssertLocked(j, "a", "b")
+		kit.Locks.AssertReleased(j)
+		kit.Locks.AssertNeverUnlocked(j)
+		wantNone(t, j)
+		kit.Locks.AssertLocked(j, "c")
+		wantFailure(t, j, `"c" was never locked`, `"a"`, `"b"`)
+
+		h := kit.Locks.Holds()[0]
+		if h.Rule != "rule" || h.Token != first.Token() || h.End.Sub(h.Begin) != time.Second || h.Err != nil {
+			t.Errorf("remembered %+v", h)
+		}
+
+		lost := acquire(t, kit.Engine, "lost")
+		kit.Store.Lose("lost")
+		_ = lost.Release(ctx)
+		j = &judged{TB: t}
+		kit.Locks.AssertReleased(j)
+		wantFailure(t, j, `"lost" was not released`)
+
+		kit.Store.Refuse()
+		if err := kit.Engine.Do(ctx, "d", func(context.Context) error { return nil }, core.WithRunUnlocked()); err != nil {
+			t.Error(err)
+		}
+		j = &judged{TB: t}
+		kit.Locks.AssertNeverUnlocked(j)
+		wantFailure(t, j, `"d"`)
+	})
+}
+
+func TestSection(t *testing.T) {
+	j := &judged{TB: t}
+	s := locktest.NewSection(j)
+	leave := s.Enter("a")
+	s.Enter("b")()
+	leave()
+	leave() // harmless
+	leave = s.Enter("a")
+	wantNone(t, j)
+	defer leave()
+	defer s.Enter("a")()
+	wantFailure(t, j, "2 at a time", `"a"`)
+	if s.Entered("a") != 3 || s.Entered("b") != 1 || s.Entered("c") != 0 {
+		t.Errorf("entered a %d times, b %d, c %d", s.Entered("a"), s.Entered("b"), s.Entered("c"))
+	}
+}
+
+// The two together, as a user's test has them: without the lock it fails.
+func TestSectionTellsLockedFromUnlocked(t *testing.T) {
+	for name, locked := range map[string]bool{"with the lock": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kit := locktest.New(t)
+				j := &judged{TB: t}
+				s := locktest.NewSection(j)
+				work := func(context.Context) error {
+					defer s.Enter("k")()
+					time.Sleep(time.Second)
+					return nil
+				}
+				var all sync.WaitGroup
+				for range 5 {
+					all.Go(func() {
+						if locked {
+							_ = kit.Engine.Do(ctx, "k", work)
+						} else {
+							_ = work(ctx)
+						}
+					})
+				}
+				all.Wait()
+				if failed := len(j.said) > 0; failed == locked || s.Entered("k") != 5 {
+					t.Errorf("failed %v, entered %d times", failed, s.Entered("k"))
+				}
+			})
+		})
+	}
+}

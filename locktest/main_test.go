@@ -1,0 +1,61 @@
+package locktest_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// judged is a test that is watched: whether it fails, and when it ends.
+type judged struct {
+	testing.TB
+	mu       sync.Mutex
+	said     []string
+	cleanups []func()
+}
+
+func (j *judged) Helper() {}
+
+func (j *judged) Errorf(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.said = append(j.said, fmt.Sprintf(format, args...))
+}
+
+func (j *judged) Cleanup(f func()) { j.cleanups = append(j.cleanups, f) }
+
+// fatal ends a judged test.
+type fatal string
+
+func (j *judged) Fatalf(format string, args ...any) { panic(fatal(fmt.Sprintf(format, args...))) }
+
+func (j *judged) end() {
+	for _, f := range j.cleanups {
+		f()
+	}
+}
+
+// wantFailure fails unless the judged test failed once, saying so.
+func wantFailure(t *testing.T, j *judged, says ...string) {
+	t.Helper()
+	if len(j.said) != 1 {
+		t.Fatalf("said %q, want one failure", j.said)
+	}
+	for _, s := range says {
+		if !strings.Contains(j.said[0], s) {
+			t.Errorf("%q does not say %q", j.said[0], s)
+		}
+	}
+}
+
+func wantNone(t *testing.T, j *judged) {
+	t.Helper()
+	if len(j.said) > 0 {
+		t.Errorf("failed: %q", j.said)
+	}
+}

@@ -1,0 +1,116 @@
+package locktest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Recorder is a core.Observer that remembers what was held and what ran without
+// a lock. The zero value is ready; give it to an engine that is not a Kit's with
+// core.WithObserver.
+type Recorder struct {
+	core.NopObserver
+
+	mu       sync.Mutex
+	holds    []Hold
+	open     map[*core.Lease]int // where in holds
+	unlocked []core.Acquisition
+}
+
+// Hold is one lease, from its grant to its end.
+type Hold struct {
+	Claims []core.Claim
+	Rule   string // from core.WithRule
+	Token  uint64
+	Begin  time.Time
+	End    time.Time // zero: held still
+	Err    error     // how it ended; nil: it was released
+}
+
+// HoldStart implements core.Observer.
+func (r *Recorder) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open == nil {
+		r.open = make(map[*core.Lease]int)
+	}
+	r.open[l] = len(r.holds)
+	r.holds = append(r.holds, Hold{Claims: l.Claims(), Rule: l.Rule(), Token: l.Token(), Begin: time.Now()})
+	return ctx
+}
+
+// HoldEnd implements core.Observer.
+func (r *Recorder) HoldEnd(_ context.Context, l *core.Lease, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i, ok := r.open[l]; ok {
+		r.holds[i].End, r.holds[i].Err = time.Now(), err
+		delete(r.open, l)
+	}
+}
+
+// Unlocked implements core.Observer.
+func (r *Recorder) Unlocked(_ context.Context, a core.Acquisition, _ error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unlocked = append(r.unlocked, a)
+}
+
+// Holds returns all leases so far, in the order of their grants.
+func (r *Recorder) Holds() []Hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.holds)
+}
+
+// Keys returns the keys of all leases so far, in the order of their grants; a
+// key as often as it was held.
+func (r *Recorder) Keys() []string {
+	var keys []string
+	for _, h := range r.Holds() {
+		for _, c := range h.Claims {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// AssertLocked fails the test unless each of keys was held at some time.
+func (r *Recorder) AssertLocked(t testing.TB, keys ...string) {
+	t.Helper()
+	held := r.Keys()
+	for _, key := range keys {
+		if !slices.Contains(held, key) {
+			t.Errorf("locktest: %q was never locked; these were: %q", key, held)
+		}
+	}
+}
+
+// AssertReleased fails the test if anything is held now, or was lost.
+func (r *Recorder) AssertReleased(t testing.TB) {
+	t.Helper()
+	for _, h := range r.Holds() {
+		switch {
+		case h.End.IsZero():
+			t.Errorf("locktest: %q is held still", h.Claims[0].Key)
+		case h.Err != nil:
+			t.Errorf("locktest: %q was not released: %v", h.Claims[0].Key, h.Err)
+		}
+	}
+}
+
+// AssertNeverUnlocked fails the test if a rule ran something without its lock,
+// as core.WithRunUnlocked allows.
+func (r *Recorder) AssertNeverUnlocked(t testing.TB) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.unlocked {
+		t.Errorf("locktest: ran without the lock on %q (rule %q)", a.Claims[0].Key, a.Rule)
+	}
+}

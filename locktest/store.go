@@ -1,0 +1,265 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Store is a store in memory that fails on command. Its switches may be thrown
+// at any time, from any goroutine; each lasts until another one or [Store.Heal].
+type Store struct {
+	mem *memstore.Store
+
+	mu      sync.Mutex
+	fault   fault
+	changed chan struct{} // closed when the fault changes
+	delay   time.Duration
+	waits   map[*request]struct{}
+	held    map[string]core.Grant // by key, of this store's engine
+}
+
+type fault int
+
+const (
+	healthy fault = iota
+	refusing
+	hanging
+	losingAnswers
+)
+
+// request is one that an outage can cut short.
+type request struct{ cut context.CancelCauseFunc }
+
+var (
+	_ core.Store  = (*Store)(nil)
+	_ core.Ledger = (*Store)(nil)
+)
+
+var (
+	errRefused = errors.New("locktest: the store refuses")
+	errHung    = errors.New("locktest: the store does not answer")
+	errAnswer  = errors.New("locktest: the answer is lost")
+)
+
+// NewStore makes one over mem, for an engine that is not a [Kit]'s. Several over
+// one mem, or its peers, are several processes; close each for itself.
+func NewStore(mem *memstore.Store) *Store {
+	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), held: make(map[string]core.Grant)}
+}
+
+// Refuse is an outage that shows at once, as when nobody listens at the
+// server's port. Who waits for a key learns of it, too.
+func (s *Store) Refuse() {
+	s.set(refusing)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.waits {
+		r.cut(errRefused)
+	}
+}
+
+// Hang is an outage that shows by its silence: each request waits until its
+// context ends, or until [Store.Heal].
+func (s *Store) Hang() { s.set(hanging) }
+
+// LoseAnswers has requests carried out and their answers lost. What was granted
+// so is held by nobody until its TTL is over.
+func (s *Store) LoseAnswers() { s.set(losingAnswers) }
+
+// Heal ends outages and delays. What hangs goes on.
+func (s *Store) Heal() {
+	s.Delay(0)
+	s.set(healthy)
+}
+
+// Delay has every request take so much longer. It goes together with the faults.
+func (s *Store) Delay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+// Lose takes key away from who holds it through this store's engine, as when an
+// operator deletes it: it is free for others at once, and its holder learns of
+// it with the next renewal, within a third of the TTL. False: nobody held it.
+func (s *Store) Lose(key string) bool {
+	s.mu.Lock()
+	g, ok := s.held[key]
+	delete(s.held, key)
+	s.mu.Unlock()
+	return ok && s.mem.Release(context.Background(), g) == nil
+}
+
+func (s *Store) set(f fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = f
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Acquire implements [core.Store].
+func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	g, _, err := s.ask(ctx, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+		g, err := s.mem.Acquire(ctx, req)
+		return g, nil, err
+	})
+	return g, err
+}
+
+// Begin implements [core.Ledger].
+func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	return s.ask(ctx, req, s.mem.Begin)
+}
+
+func (s *Store) ask(ctx context.Context, req core.Request, ask func(context.Context, core.Request) (core.Grant, *core.Record, error)) (core.Grant, *core.Record, error) {
+	if err := s.there(ctx, "acquire"); err != nil {
+		return core.Grant{}, nil, err
+	}
+	waiting, done := s.wait(ctx)
+	g, rec, err := ask(waiting, req)
+	done()
+	if err == nil && rec == nil {
+		s.granted(g)
+	}
+	if errors.Is(err, core.ErrClosed) { // no server says that, and it does not hang
+		return core.Grant{}, nil, err
+	}
+	if context.Cause(waiting) == errRefused { // though it may be healed by now
+		return core.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: errRefused}
+	}
+	if err := s.back(ctx, "acquire"); err != nil {
+		return core.Grant{}, nil, err
+	}
+	return g, rec, err
+}
+
+// Renew implements [core.Store].
+func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
+	var errs []error
+	err := s.exchange(ctx, "renew", func() error {
+		errs = s.mem.Renew(ctx, grants)
+		return nil
+	})
+	if err != nil {
+		errs = make([]error, len(grants))
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// Release implements [core.Store].
+func (s *Store) Release(ctx context.Context, g core.Grant) error {
+	return s.exchange(ctx, "release", func() error {
+		s.released(g)
+		return s.mem.Release(ctx, g)
+	})
+}
+
+// Complete implements [core.Ledger].
+func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	return s.exchange(ctx, "complete", func() error {
+		s.released(g)
+		return s.mem.Complete(ctx, g, rec, retention)
+	})
+}
+
+// Close implements [core.Store].
+func (s *Store) Close() error { return s.mem.Close() }
+
+func (s *Store) granted(g core.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[g.Claims[0].Key] = g
+}
+
+func (s *Store) released(g core.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := g.Claims[0].Key; s.held[key].Owner == g.Owner {
+		delete(s.held, key)
+	}
+}
+
+// wait gives a context that [Store.Refuse] ends as well.
+func (s *Store) wait(ctx context.Context) (_ context.Context, done func()) {
+	ctx, cut := context.WithCancelCause(ctx)
+	r := &request{cut: cut}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[r] = struct{}{}
+	if s.fault == refusing { // since it was sent
+		cut(errRefused)
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waits, r)
+		cut(nil)
+	}
+}
+
+// exchange has a request go there and its answer come back.
+func (s *Store) exchange(ctx context.Context, op string, carryOut func() error) error {
+	if err := s.there(ctx, op); err != nil {
+		return err
+	}
+	said := carryOut()
+	if err := s.back(ctx, op); err != nil {
+		return err
+	}
+	return said
+}
+
+// there is a request's way to the store.
+func (s *Store) there(ctx context.Context, op string) error {
+	s.mu.Lock()
+	delay := s.delay
+	s.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return &core.UnavailableError{Op: op, Err: errHung}
+		}
+	}
+	_, err := s.pass(ctx, op)
+	return err
+}
+
+// back is the answer's way.
+func (s *Store) back(ctx context.Context, op string) error {
+	f, err := s.pass(ctx, op)
+	if f == losingAnswers {
+		return &core.UnavailableError{Op: op, Err: errAnswer}
+	}
+	return err
+}
+
+// pass gets through unless the store is out, and waits while it hangs.
+func (s *Store) pass(ctx context.Context, op string) (fault, error) {
+	for {
+		s.mu.Lock()
+		f, changed := s.fault, s.changed
+		s.mu.Unlock()
+		switch f {
+		case refusing:
+			return f, &core.UnavailableError{Op: op, Err: errRefused}
+		case hanging:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return f, &core.UnavailableError{Op: op, Err: errHung}
+			}
+		default:
+			return f, nil
+		}
+	}
+}

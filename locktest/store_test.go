@@ -1,0 +1,203 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/locktest"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func nothing(context.Context) ([]byte, error) { return nil, nil }
+
+// Each request there is, and how long it took.
+func TestOutages(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail func(*locktest.Store)
+		took time.Duration // of an Acquire that waits for 5s
+	}{
+		"refuses":       {(*locktest.Store).Refuse, 0},
+		"hangs":         {(*locktest.Store).Hang, 5 * time.Second},
+		"loses answers": {(*locktest.Store).LoseAnswers, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kit := locktest.New(t, core.WithReleaseTimeout(time.Second), core.WithMaxWait(5*time.Second), core.WithCircuit(0))
+				l := acquire(t, kit.Engine, "held")
+				tc.fail(kit.Store)
+				began := time.Now()
+				if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+					t.Errorf("Acquire: %v", err)
+				}
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("Acquire took %v", took)
+				}
+				if _, err := kit.Engine.Once(ctx, "o", nothing); !errors.Is(err, core.ErrUnavailable) {
+					t.Errorf("Once: %v", err)
+				}
+				if err := l.Release(ctx); !errors.Is(err, core.ErrOutcomeUnknown) {
+					t.Errorf("Release: %v", err)
+				}
+				kit.Store.Heal()
+				if err := l.Release(ctx); err != nil {
+					t.Errorf("Release, when the store was back: %v", err)
+				}
+				time.Sleep(core.DefaultTTL) // what a lost answer left behind
+				for _, key := range []string{"held", "k", "o"} {
+					release(t, acquire(t, kit.Engine, key))
+				}
+			})
+		})
+	}
+}
+
+func TestRenewalsFailInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t, core.WithTTL(9*time.Second))
+		l := acquire(t, kit.Engine, "k")
+		kit.Store.Refuse()
+		time.Sleep(5 * time.Second)
+		kit.Store.Heal()
+		time.Sleep(20 * time.Second)
+		if err := l.Err(); err != nil {
+			t.Fatalf("a short outage: %v", err)
+		}
+		kit.Store.Hang()
+		<-l.Context().Done()
+		var lost *core.LeaseLostError
+		if !errors.As(l.Err(), &lost) || lost.Reason != core.LossExpired {
+			t.Errorf("a long one: %v", l.Err())
+		}
+		_ = l.Release(ctx)
+	})
+}
+
+func TestRecordsAreLostInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t, core.WithReleaseTimeout(time.Second))
+		_, err := kit.Engine.Once(ctx, "k", func(context.Context) ([]byte, error) {
+			kit.Store.Refuse()
+			return nil, nil
+		})
+		if !errors.Is(err, core.ErrOutcomeUnknown) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestWaitersLearnOfAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		l := acquire(t, kit.Engine, "k")
+		var waiting sync.WaitGroup
+		began := time.Now()
+		waiting.Go(func() {
+			_, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(time.Minute))
+			if !errors.Is(err, core.ErrUnavailable) || time.Since(began) != time.Second {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		})
+		time.Sleep(time.Second)
+		kit.Store.Refuse()
+		waiting.Wait()
+		kit.Store.Heal()
+		release(t, l)
+	})
+}
+
+func TestWhatHangsGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		kit.Store.Hang()
+		time.AfterFunc(time.Second, kit.Store.Heal)
+		began := time.Now()
+		release(t, acquire(t, kit.Engine, "k"))
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		kit.Store.Delay(200 * time.Millisecond)
+		began := time.Now()
+		release(t, acquire(t, kit.Engine, "k"))
+		if took := time.Since(began); took != 400*time.Millisecond {
+			t.Errorf("acquire and release took %v", took)
+		}
+		if _, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond)); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("slower than the wait: %v", err)
+		}
+	})
+}
+
+func TestLose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		if kit.Store.Lose("k") {
+			t.Error("nobody had it")
+		}
+		l := acquire(t, kit.Engine, "k")
+		if !kit.Store.Lose("k") {
+			t.Error("it was held")
+		}
+		next := acquire(t, kit.Engine, "k")
+		<-l.Context().Done()
+		var lost *core.LeaseLostError
+		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != core.LossTaken {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		_ = l.Release(ctx) // leaves the next one's alone
+		if err := next.Err(); err != nil {
+			t.Error(err)
+		}
+		release(t, next)
+		if kit.Store.Lose("k") {
+			t.Error("it was released")
+		}
+		if _, err := kit.Engine.Once(ctx, "k", nothing); err != nil {
+			t.Error(err)
+		}
+		if kit.Store.Lose("k") {
+			t.Error("its execution is done")
+		}
+	})
+}
+
+// With no fault on it is a store like any other, and its faults are those that a
+// store may have.
+func TestContract(t *testing.T) {
+	mem := memstore.New()
+	var stores []*locktest.Store // of the test that runs
+	all := func(do func(*locktest.Store)) func(testing.TB) {
+		return func(testing.TB) {
+			for _, s := range stores {
+				do(s)
+			}
+		}
+	}
+	one := func(do func(*locktest.Store)) func(testing.TB, core.Store) {
+		return func(_ testing.TB, s core.Store) { do(s.(*locktest.Store)) }
+	}
+	storetest.Run(t, storetest.Harness{
+		New: func(t testing.TB) core.Store {
+			s := locktest.NewStore(mem.Peer())
+			stores = append(stores, s)
+			t.Cleanup(func() { stores = nil })
+			return s
+		},
+		Pause:  all((*locktest.Store).Hang),
+		Resume: all((*locktest.Store).Heal),
+		Cut:    one((*locktest.Store).Hang),
+		Heal:   one((*locktest.Store).Heal),
+		Around: synctest.Test,
+	})
+}

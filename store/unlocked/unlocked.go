@@ -1,0 +1,111 @@
+// Package unlocked runs a program without its locks, for a developer's machine
+// that has no store to lock in.
+//
+//	eng, err := core.New(unlocked.FromEnv(store, logger))
+//
+// It takes both: this line in the program, and KEYTURN_UNLOCKED=1 in its
+// environment. Without the variable [FromEnv] returns the store as it is. With
+// it nothing excludes anything, Once remembers nothing, and the log says so at
+// level warn: at the start, with the first grant, and every minute in which
+// there are more.
+//
+// Never in production. Leave the line out of a program that must not be run
+// unlocked by whoever can set its environment.
+package unlocked
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Env is the variable that is looked at. Values are those of strconv.ParseBool.
+const Env = "KEYTURN_UNLOCKED"
+
+// every is how often the log repeats that nothing is locked.
+const every = time.Minute
+
+// FromEnv returns store or, if the environment says so, one that grants
+// everything to everybody without asking it; such a one closes store when it is
+// closed. A value that is neither true nor false locks, and is logged as an
+// error. log nil: slog.Default().
+//
+// The stand-in can do what store can, and no more, so that a rule that store
+// does not support fails at the start here as well.
+func FromEnv(store core.Store, log *slog.Logger) core.Store {
+	value := os.Getenv(Env)
+	if value == "" || store == nil {
+		return store
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		log.Error("keyturn: neither true nor false, so locks are on", "variable", Env, "value", value)
+		return store
+	}
+	if !on {
+		return store
+	}
+	log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env)
+	s := &grantAll{Store: store, log: log}
+	if _, ok := store.(core.Ledger); ok {
+		return ledger{s}
+	}
+	return s
+}
+
+// grantAll is a store that never refuses. Leases are as ever to their holders:
+// with tokens that rise, renewed, and in force until they are released.
+type grantAll struct {
+	core.Store // closed with it, and else not asked
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	token   uint64
+	said    time.Time
+	granted int // since then
+}
+
+func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.token = max(s.token+1, uint64(now.UnixMicro()))
+	s.granted++
+	if s.said.IsZero() || now.Sub(s.said) >= every {
+		s.log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env, "grants", s.granted, "last", req.Claims[0].Key)
+		s.said, s.granted = now, 0
+	}
+	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: s.token}, nil
+}
+
+func (s *grantAll) Renew(_ context.Context, grants []core.Grant) []error {
+	return make([]error, len(grants))
+}
+
+func (s *grantAll) Release(context.Context, core.Grant) error { return nil }
+
+// Capabilities implements [core.Capable].
+func (s *grantAll) Capabilities() core.Capabilities {
+	if c, ok := s.Store.(core.Capable); ok {
+		return c.Capabilities()
+	}
+	return core.Capabilities{}
+}
+
+// ledger stands in for a store that remembers executions, and remembers none.
+type ledger struct{ *grantAll }
+
+func (s ledger) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	g, err := s.Acquire(ctx, req)
+	return g, nil, err
+}
+
+func (s ledger) Complete(context.Context, core.Grant, core.Record, time.Duration) error { return nil }

@@ -1,0 +1,205 @@
+package unlocked_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/store/unlocked"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+// counted is a store that must not be asked, but closed.
+type counted struct {
+	*memstore.Store
+	asked, closed int
+}
+
+func (c *counted) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	c.asked++
+	return c.Store.Acquire(ctx, req)
+}
+
+func (c *counted) Close() error {
+	c.closed++
+	return c.Store.Close()
+}
+
+// open makes an engine as a program does whose environment says so.
+func open(t *testing.T, value string, store core.Store) (*core.Engine, *bytes.Buffer) {
+	t.Helper()
+	t.Setenv(unlocked.Env, value)
+	var said bytes.Buffer
+	eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.NewTextHandler(&said, nil))), core.WithMaxHold(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return eng, &said
+}
+
+func TestLocksUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
+	for value, want := range map[string]struct {
+		locks bool
+		says  string
+	}{
+		"":      {true, ""},
+		"0":     {true, ""},
+		"false": {true, ""},
+		"yes":   {true, "level=ERROR"},
+		"1":     {false, "level=WARN"},
+		"true":  {false, "level=WARN"},
+	} {
+		t.Run(value, func(t *testing.T) {
+			eng, said := open(t, value, memstore.New())
+			if !strings.Contains(said.String(), want.says) || (want.says == "") != (said.Len() == 0) {
+				t.Errorf("said %q", said)
+			}
+			first, err := eng.TryAcquire(ctx, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := eng.TryAcquire(ctx, "k")
+			if locks := errors.Is(err, core.ErrHeld); locks != want.locks {
+				t.Errorf("the second one: %v", err)
+			}
+			if err := first.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			if second == nil {
+				return
+			}
+			if second.Token() <= first.Token() {
+				t.Errorf("tokens %d, %d", first.Token(), second.Token())
+			}
+			if err := second.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
+	t.Setenv(unlocked.Env, "1")
+	synctest.Test(t, func(t *testing.T) {
+		store := &counted{Store: memstore.New()}
+		eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = eng.Do(ctx, "k", func(ctx context.Context) error {
+			time.Sleep(5 * time.Minute)
+			return core.AssertHeld(ctx, "k")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		runs := 0
+		for range 2 {
+			out, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { runs++; return []byte("r"), nil })
+			if err != nil || out.Duplicate || string(out.Result) != "r" {
+				t.Errorf("%+v, %v", out, err)
+			}
+		}
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if runs != 2 || store.asked != 0 || store.closed != 1 {
+			t.Errorf("Once ran %d times; the store was asked %d times and closed %d", runs, store.asked, store.closed)
+		}
+	})
+}
+
+func TestTheLogSaysItEveryMinute(t *testing.T) {
+	t.Setenv(unlocked.Env, "1")
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.New(slog.NewTextHandler(&said, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer eng.Close(ctx)
+		for range 150 { // 2.5 minutes
+			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(said.String(), "NOTHING IS LOCKED"); n != 4 || !strings.Contains(said.String(), "grants=60") {
+			t.Errorf("said %d times:\n%s", n, &said)
+		}
+	})
+}
+
+// A program that would not start with its locks does not start without them.
+func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
+	t.Run("neither", func(t *testing.T) {
+		eng, _ := open(t, "1", struct{ core.Store }{memstore.New()})
+		for _, err := range []error{eng.SupportsOnce(), eng.Supports(core.Shared("k"))} {
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+	t.Run("both", func(t *testing.T) {
+		eng, _ := open(t, "1", capable{memstore.New()})
+		if err := errors.Join(eng.SupportsOnce(), eng.Supports(core.Exclusive("a"), core.Shared("b"))); err != nil {
+			t.Error(err)
+		}
+		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("a"), core.Shared("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type capable struct{ *memstore.Store }
+
+func (capable) Capabilities() core.Capabilities { return core.Capabilities{Shared: true, Sets: true} }
+
+func TestNothingIsAStoreNeither(t *testing.T) {
+	t.Setenv(unlocked.Env, "1")
+	if _, err := core.New(unlocked.FromEnv(nil, nil)); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDefaultLogger(t *testing.T) {
+	var said bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	t.Setenv(unlocked.Env, "1")
+	_ = unlocked.FromEnv(memstore.New(), nil)
+	if !strings.Contains(said.String(), "NOTHING IS LOCKED") {
+		t.Errorf("said %q", &said)
+	}
+}
+
+func ExampleFromEnv() {
+	// In a shell: KEYTURN_UNLOCKED=1 go run .
+	eng, err := core.New(unlocked.FromEnv(memstore.New(), slog.Default()))
+	if err != nil {
+		panic(err)
+	}
+	defer eng.Close(context.Background())
+}
