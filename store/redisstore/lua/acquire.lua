@@ -57,8 +57,12 @@ if wait then
   if not place then
     place = redis.call('RPUSH', queue, me) - 1
   end
-  redis.call('PEXPIRE', waiters, 2 * patience)
-  redis.call('PEXPIRE', queue, 2 * patience)
+  -- Whoever is more patient must not lose its place by this one's coming.
+  for _, key in ipairs({ waiters, queue }) do
+    if redis.call('PTTL', key) < 2 * patience then
+      redis.call('PEXPIRE', key, 2 * patience)
+    end
+  end
   -- Nobody is told when the one ahead gets the lock, so whoever is behind must
   -- look often enough to see that it has died with it.
   if place > 0 then
