@@ -27,8 +27,12 @@ func IsFailure(next func(error) bool) func(error) bool {
 
 // RetryDelay is for [asynq.Config.RetryDelayFunc]: it has a task that comes
 // with a [RescheduleError] come again after the error's RetryAfter, at least a
-// second and at most ten, plus up to half of that by chance. All
-// other errors are next's; nil means [asynq.DefaultRetryDelayFunc].
+// second and at most ten; twice as long each further time that the task is
+// rescheduled in a row, up to a minute; and up to half of that more, by chance.
+// All other errors are next's; nil means [asynq.DefaultRetryDelayFunc].
+//
+// Each process counts for itself how often it has rescheduled a task in a row,
+// for some thousand tasks at a time: asynq keeps no such count.
 func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc

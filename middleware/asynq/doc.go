@@ -93,7 +93,9 @@
 // core.WithFailFast, and never more than half of the time that the task has
 // left. A rescheduled task comes back when the server's forwarder looks for it:
 // every five seconds, unless Config.DelayedTaskCheckInterval says otherwise, and
-// it comes behind those which arrived meanwhile. Where many tasks share a key,
+// it comes behind those which arrived meanwhile. When it is to come again follows
+// from how long the key's holders keep it ([RetryDelay]), and grows while the same
+// task comes in vain. Where many tasks share a key,
 // give them a queue and a server with a concurrency of their own.
 //
 // The key is held until the handler has returned. Asynq lets go of a task whose

@@ -25,6 +25,7 @@ import (
 type RescheduleError struct {
 	Pattern    string        // the rule's
 	RetryAfter time.Duration // when to come again; 0 when nothing is known
+	Times      int           // how often in a row, as far as this process knows: 1 for the first; 0: unknown
 	Err        error
 
 	setup *setup // of the Locks that made it
@@ -49,12 +50,18 @@ const (
 	// While a store is down every task comes again and again: slowly enough not
 	// to be what keeps it down.
 	outageDelay = 5 * time.Second
+	// However often a task has come in vain: the key may be free any time.
+	maxGrown = time.Minute
 )
 
-// delay is RetryAfter within bounds, and up to half of it more, so that tasks
-// which were refused together do not come back together.
+// delay is RetryAfter within bounds, twice as long for each time that the task
+// came before, and up to half of it more, so that tasks which were refused
+// together do not come back together.
 func (e *RescheduleError) delay() time.Duration {
 	d := min(max(e.RetryAfter, minDelay), maxDelay)
+	for n := 1; n < e.Times && d < maxGrown; n++ {
+		d = min(2*d, maxGrown)
+	}
 	return d + rand.N(d/2)
 }
 

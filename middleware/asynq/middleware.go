@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ const DefaultMaxWait = 2 * time.Second
 type Locks struct {
 	rules []*checked // longest pattern first
 	setup setup
+	again returns
 }
 
 // New checks every rule and does no I/O. The error joins all that is wrong: no
@@ -36,7 +38,7 @@ type Locks struct {
 //
 // That no such task type exists is not an error: types are not known at start.
 func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
-	l := &Locks{}
+	l := &Locks{again: returns{seed: maphash.MakeSeed()}}
 	var errs []error
 	if eng == nil && len(rules) == 0 {
 		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
@@ -103,7 +105,12 @@ func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next 
 	} else {
 		err = w.try(ctx)
 	}
-	l.setup.note(ctx, err)
+	if again, ok := err.(*RescheduleError); ok && again.setup == &l.setup {
+		again.Times = l.again.add(ctx)
+		l.setup.note(ctx, again)
+	} else {
+		l.again.forget(ctx)
+	}
 	return err
 }
 

@@ -26,12 +26,8 @@ type setup struct {
 // first, takes its time.
 const setupGrace = 10 * time.Second
 
-// note sees what is returned to asynq, and warns, once per Locks.
-func (s *setup) note(ctx context.Context, err error) {
-	again, ok := err.(*RescheduleError)
-	if !ok || again.setup != s { // another's: the handler is behind more rules
-		return
-	}
+// note sees which reschedulings asynq is told of, and warns, once per Locks.
+func (s *setup) note(ctx context.Context, again *RescheduleError) {
 	if _, served := asynq.GetTaskID(ctx); !served || ctx.Err() != nil {
 		return // nobody will ask
 	}
