@@ -28,7 +28,11 @@ type heldResponse struct {
 }
 
 func hold(w http.ResponseWriter, limit int, copies bool) *heldResponse {
-	return &heldResponse{ResponseWriter: w, before: w.Header().Clone(), limit: limit, copies: copies, whole: true}
+	h := &heldResponse{ResponseWriter: w, limit: limit, copies: copies, whole: true}
+	if header := w.Header(); len(header) > 0 {
+		h.before = header.Clone()
+	}
+	return h
 }
 
 // end undoes what was not sent: what comes then is another response, such as

@@ -38,6 +38,12 @@
 // that does not decode %34%32 to 42, as chi does not, shows the handler two
 // names of one thing, and they are two locks.
 //
+// A framework whose handlers are not net/http's, such as gin, is an
+// http.Handler as a whole, and a mux in front of it has the routes with rules:
+//
+//	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}")(engine))
+//	mux.Handle("/", engine)
+//
 // # What the handler sees
 //
 // The request's context is the lease's: core.LeaseFrom finds the lease and its

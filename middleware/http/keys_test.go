@@ -168,3 +168,86 @@ func TestKeyFunctions(t *testing.T) {
 		}
 	}
 }
+
+// TestAFrameworkBehindAMux is an http.Handler as a whole, which routes by
+// itself.
+func TestAFrameworkBehindAMux(t *testing.T) {
+	framework := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, found := core.LeaseFrom(r.Context())
+		if !found {
+			fmt.Fprint(w, r.URL.Path, " without a lock")
+			return
+		}
+		fmt.Fprint(w, r.URL.Path, " with ", lease.Key())
+	})
+	s := newSite(t)
+	s.Handle("PUT /users/{id}/status", lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}")(framework))
+	s.Handle("/", framework)
+	for target, want := range map[string]string{"/users/42/status": "/users/42/status with user:42", "/users/42": "/users/42 without a lock"} {
+		if a := s.Do("PUT", target, ""); a.Body != want {
+			t.Errorf("answer = %q, want %q", a.Body, want)
+		}
+	}
+}
+
+// TestABodyThatIsGone: an earlier middleware has read it. A form it has decoded
+// will do; otherwise it is a mistake in the service, and said so.
+func TestABodyThatIsGone(t *testing.T) {
+	log := quiet(t)
+	reads := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Content-Type") == asJSON {
+				_, _ = io.ReadAll(r.Body)
+			}
+			_ = r.FormValue("csrf")
+			next.ServeHTTP(w, r)
+		})
+	}
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	s := newSite(t)
+	s.handle("POST /form", ok, reads, locks.Once("m:{form.to}"))
+	s.handle("POST /body", ok, reads, locks.Serialize("b:{body.id}"))
+	if a := s.Do("POST", "/form", "to=ada&x=1", "Content-Type", asForm); a.Status != 200 {
+		t.Errorf("a decoded form: %+v", a)
+	}
+	s.Do("POST", "/form", "to=ada&x=2", "Content-Type", asForm).Problem(t, 422, "FINGERPRINT_MISMATCH")
+	s.Do("POST", "/body", `{"id":1}`, "Content-Type", asJSON).Problem(t, 500, "INTERNAL")
+	if said := log.String(); !strings.Contains(said, "read before") {
+		t.Errorf("log = %q, want the reason", said)
+	}
+}
+
+// TestABodyThatBreaksOff, and one that an earlier middleware limits.
+func TestABodyThatBreaksOff(t *testing.T) {
+	seen := make(chan error, 1)
+	rule, err := lockhttp.SerializeConfig{
+		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "b:{body|hash}",
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			lockhttp.DefaultErrorHandler(w, r, err)
+			seen <- err
+		},
+	}.ToMiddleware()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := func(next http.Handler) http.Handler { return http.MaxBytesHandler(next, 10) }
+	s := newSite(t)
+	s.handle("POST /", ok, limit, rule)
+	s.Do("POST", "/", strings.Repeat("x", 20)).Problem(t, 413, "BODY_TOO_LARGE")
+	ruletest.Receive(t, "the error", seen)
+
+	body, client := io.Pipe()
+	go func() {
+		fmt.Fprint(client, "half")
+		client.CloseWithError(io.ErrClosedPipe)
+	}()
+	req := s.NewRequest("POST", "/", "-")
+	req.Body, req.ContentLength = body, 8
+	if _, err := s.Send(req); err == nil {
+		t.Error("the client got an answer to half a request")
+	}
+	refused := ruletest.Receive(t, "the error", seen)
+	if p := lockhttp.ProblemOf(refused); p.Status != 400 || p.Reason != lockhttp.ReasonKeyInvalid {
+		t.Errorf("problem = %+v of %v, want 400", p, refused)
+	}
+}
