@@ -32,15 +32,18 @@ func release(t *testing.T, l *core.Lease) {
 }
 
 func TestKitIsClosedWithItsTest(t *testing.T) {
-	j := &judged{TB: t}
-	kit := locktest.New(j)
-	release(t, acquire(t, kit.Engine, "k"))
-	kit.Store.Hang() // a fault that was left on is no reason to hang
-	j.end()
-	wantNone(t, j)
-	if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrClosed) {
-		t.Errorf("open still: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		j := &judged{TB: t}
+		kit := locktest.New(j)
+		l := acquire(t, kit.Engine, "k")
+		time.AfterFunc(time.Second, func() { _ = l.Release(ctx) }) // a handler that is about to end
+		kit.Store.Hang()                                           // a fault left on is no reason to hang
+		j.end()
+		wantNone(t, j)
+		if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrClosed) {
+			t.Errorf("open still: %v", err)
+		}
+	})
 }
 
 func TestKitFailsATestThatLeavesALease(t *testing.T) {

@@ -20,7 +20,7 @@ type Store struct {
 	changed chan struct{} // closed when the fault changes
 	delay   time.Duration
 	waits   map[*request]struct{}
-	held    map[string]core.Grant // by key, of this store's engine
+	grants  map[string]core.Grant // the last one of each key
 }
 
 type fault int
@@ -49,7 +49,7 @@ var (
 // NewStore makes one over mem, for an engine that is not a [Kit]'s. Several over
 // one mem, or its peers, are several processes; close each for itself.
 func NewStore(mem *memstore.Store) *Store {
-	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), held: make(map[string]core.Grant)}
+	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), grants: make(map[string]core.Grant)}
 }
 
 // Refuse is an outage that shows at once, as when nobody listens at the
@@ -89,8 +89,7 @@ func (s *Store) Delay(d time.Duration) {
 // it with the next renewal, within a third of the TTL. False: nobody held it.
 func (s *Store) Lose(key string) bool {
 	s.mu.Lock()
-	g, ok := s.held[key]
-	delete(s.held, key)
+	g, ok := s.grants[key]
 	s.mu.Unlock()
 	return ok && s.mem.Release(context.Background(), g) == nil
 }
@@ -127,9 +126,6 @@ func (s *Store) ask(ctx context.Context, req core.Request, ask func(context.Cont
 	if err == nil && rec == nil {
 		s.granted(g)
 	}
-	if errors.Is(err, core.ErrClosed) { // no server says that, and it does not hang
-		return core.Grant{}, nil, err
-	}
 	if context.Cause(waiting) == errRefused { // though it may be healed by now
 		return core.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: errRefused}
 	}
@@ -158,7 +154,6 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 // Release implements [core.Store].
 func (s *Store) Release(ctx context.Context, g core.Grant) error {
 	return s.exchange(ctx, "release", func() error {
-		s.released(g)
 		return s.mem.Release(ctx, g)
 	})
 }
@@ -166,7 +161,6 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 // Complete implements [core.Ledger].
 func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
 	return s.exchange(ctx, "complete", func() error {
-		s.released(g)
 		return s.mem.Complete(ctx, g, rec, retention)
 	})
 }
@@ -177,15 +171,7 @@ func (s *Store) Close() error { return s.mem.Close() }
 func (s *Store) granted(g core.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held[g.Claims[0].Key] = g
-}
-
-func (s *Store) released(g core.Grant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if key := g.Claims[0].Key; s.held[key].Owner == g.Owner {
-		delete(s.held, key)
-	}
+	s.grants[g.Claims[0].Key] = g
 }
 
 // wait gives a context that [Store.Refuse] ends as well.

@@ -111,6 +111,24 @@ func TestWaitersLearnOfAnOutage(t *testing.T) {
 	})
 }
 
+func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		l := acquire(t, kit.Engine, "k")
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+				t.Errorf("error %v", err)
+			}
+		})
+		synctest.Wait()
+		kit.Store.Refuse()
+		kit.Store.Heal()
+		waiting.Wait()
+		release(t, l)
+	})
+}
+
 func TestWhatHangsGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
