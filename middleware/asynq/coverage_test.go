@@ -32,7 +32,8 @@ func TestCoverage(t *testing.T) {
 		want  []core.Coverage
 	}{
 		{
-			"types, in their order", []string{"mail:welcome", "mail:other", "im:status:set", "im:message"},
+			"types, in their order",
+			[]string{"mail:welcome", "mail:other", "im:status:set", "im:message"},
 			[]core.Coverage{
 				{Target: "mail:welcome", Rules: byFunc},
 				{Target: "mail:other"},
