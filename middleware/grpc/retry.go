@@ -76,11 +76,15 @@ func (r Retry) Unary() grpc.UnaryClientInterceptor {
 	}
 }
 
-// Do repeats what is not a unary call: a stream that is refused says so to its
-// client's first Recv.
+// Do repeats what no interceptor can, such as a stream with what the client sends
+// first. A stream that is refused says so to its client's first Recv, so call
+// goes up to there:
 //
-//	err := lockgrpc.Retry{}.Do(ctx, imv1.Groups_Watch_FullMethodName, func(ctx context.Context) (err error) {
-//		if stream, err = client.Watch(ctx, request); err != nil {
+//	err := lockgrpc.Retry{}.Do(ctx, imv1.Groups_Chat_FullMethodName, func(ctx context.Context) (err error) {
+//		if stream, err = client.Chat(ctx); err != nil {
+//			return err
+//		}
+//		if err = stream.Send(hello); err != nil && err != io.EOF { // Recv says why
 //			return err
 //		}
 //		first, err = stream.Recv()
