@@ -3,6 +3,7 @@ package lockgrpc_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -149,21 +150,81 @@ func ExampleDomain() {
 	// true
 }
 
-// dial starts a server with locks and connects to it.
+// room is a service with a stream that stays open, and brings messages for many
+// groups.
+type room struct {
+	testpb.UnimplementedGroupsServer
+}
+
+func (room) Chat(stream grpc.BidiStreamingServer[testpb.Event, testpb.Event]) error {
+	for {
+		event, err := stream.Recv() // returns when the message has its turn
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ctx := stream.Context() // the message's
+		lease, _ := core.LeaseFrom(ctx)
+		event.Text += " under " + lease.Key()
+		if err := stream.Send(event); err != nil {
+			return err
+		}
+	} // asking for the next message ends this one's turn
+}
+
+func ExampleSerializeMessages() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	locks, err := lockgrpc.New(eng, lockgrpc.SerializeMessages(testpb.Groups_Chat_FullMethodName, "group:{group_id}"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	conn, stop := connect(locks, func(server *grpc.Server) { testpb.RegisterGroupsServer(server, room{}) })
+	defer stop()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stream, err := testpb.NewGroupsClient(conn).Chat(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, group := range []string{"7", "8"} {
+		_ = stream.Send(&testpb.Event{GroupId: group, Text: "hello"})
+		answer, err := stream.Recv()
+		fmt.Println(answer.GetText(), err)
+	}
+	// Output:
+	// hello under group:7 <nil>
+	// hello under group:8 <nil>
+}
+
+// dial starts a server of users with locks and connects to it.
 func dial(locks *lockgrpc.Interceptor) (client testpb.UsersClient, stop func()) {
+	conn, stop := connect(locks, func(server *grpc.Server) {
+		testpb.RegisterUsersServer(server, &users{statuses: map[int64]testpb.Status{}})
+	})
+	return testpb.NewUsersClient(conn), stop
+}
+
+// connect starts a server with locks and connects to it.
+func connect(locks *lockgrpc.Interceptor, register func(*grpc.Server)) (conn *grpc.ClientConn, stop func()) {
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(locks.Unary()),
 		grpc.ChainStreamInterceptor(locks.Stream()),
 	)
-	testpb.RegisterUsersServer(server, &users{statuses: map[int64]testpb.Status{}})
+	register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}
 	go server.Serve(listener)
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		panic(err)
 	}
-	return testpb.NewUsersClient(conn), func() { conn.Close(); server.Stop() }
+	return conn, func() { conn.Close(); server.Stop() }
 }
