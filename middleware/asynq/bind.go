@@ -29,8 +29,18 @@ func newRequest(ctx context.Context, task *asynq.Task) *request {
 	return r
 }
 
-// bind gives a placeholder its meaning. What is in a payload can't be known
-// before there is a task; all else is checked here, when New is called.
+// bind gives a placeholder its meaning, and checks it, when New is called. What
+// is in a payload is known before there is a task if the rule has its type.
+func (r Rule) bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
+	if r.payload != nil && p.Path[0].Name == "payload" && (len(p.Path) > 1 || p.Multiple()) {
+		if err := jsonpath.Check(r.payload, p); err != nil {
+			return rule.Source[*request]{}, err
+		}
+	}
+	return bind(p)
+}
+
+// bind is the part of it that is the same for every rule.
 func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	source, rest := p.Path[0].Name, p.Path[1:]
 	switch {

@@ -36,6 +36,9 @@
 //	{header.x}              a task header; case counts, and x may contain dots
 //	{type} {queue} {id}     of the task
 //
+// [SerializeFor] and [OnceFor] know the payload's Go type, so that New refuses a
+// template that asks it for what it has not.
+//
 // The names in a payload are matched exactly. encoding/json, filling a struct,
 // also takes names in other case, so a payload that has the name which is asked
 // for and, in other case, once more makes no key and is archived; [SerializeBy]

@@ -112,6 +112,27 @@ func ExampleIsFailure() {
 	// maintenance: false 1m0s
 }
 
+// A misspelt field keeps the worker from starting, instead of archiving every
+// task it gets.
+func ExampleSerializeFor() {
+	type User struct {
+		ID int64 `json:"id"`
+	}
+	type Status struct {
+		User User `json:"user"`
+	}
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	for _, template := range []string{"user:{payload.user.id}", "user:{payload.user_id}", "user:{payload.user}"} {
+		_, err := lockasynq.New(eng, lockasynq.SerializeFor[Status]("im:status", template))
+		fmt.Println(err)
+	}
+	// Output:
+	// <nil>
+	// lockasynq: rule for "im:status": template "user:{payload.user_id}": {payload.user_id}: an object (lockasynq_test.Status) has no field user_id
+	// lockasynq: rule for "im:status": template "user:{payload.user}": {payload.user}: user is an object (lockasynq_test.User), not a single value
+}
+
 // Everything that is wrong with the rules is told at start.
 func ExampleNew_errors() {
 	eng, _ := core.New(memstore.New())

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // Rule says for which tasks to take which key, and under which policy. Make one
-// with [Serialize], [SerializeBy], [Once] or [OnceBy]; [New] checks it.
+// with [Serialize] or [Once], or with the form of them that ends in For or By;
+// [New] checks it.
 type Rule struct {
 	pattern  string
 	template string
@@ -21,6 +23,7 @@ type Rule struct {
 	by       bool // a key function was to be given
 	once     bool
 	conflict Conflict
+	payload  reflect.Type // what payloads are made of; nil: unknown
 	opts     []core.CallOption
 }
 
@@ -41,6 +44,19 @@ func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, opts: opts}
 }
 
+// SerializeFor is [Serialize] for payloads that are a T in JSON. [New] checks the
+// template against T's fields and their tags, as encoding/json reads them: a
+// field that is not there, an object where a single value is needed, and a list
+// without [*] are errors, instead of what archives every task later. Below a
+// map, an interface, a json.RawMessage and a type with JSON methods of its own
+// there is nothing to check. A field may still be missing in one task, because of
+// omitempty or a nil pointer, and then archives that one.
+func SerializeFor[T any](pattern, template string, opts ...core.CallOption) Rule {
+	r := Serialize(pattern, template, opts...)
+	r.payload = reflect.TypeFor[T]()
+	return r
+}
+
 // SerializeBy is [Serialize] with a key computed from the payload, which is
 // decoded from JSON into a T as the handler does it. A payload that does not
 // decode, and a key that is empty or no valid one ([core.ValidateKey]), archive
@@ -57,6 +73,13 @@ func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOpt
 // unless core.WithoutFingerprint is among the options.
 func Once(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, once: true, opts: opts}
+}
+
+// OnceFor is [Once] with a template that is checked as in [SerializeFor].
+func OnceFor[T any](pattern, template string, opts ...core.CallOption) Rule {
+	r := Once(pattern, template, opts...)
+	r.payload = reflect.TypeFor[T]()
+	return r
 }
 
 // OnceBy is [Once] with a key computed as in [SerializeBy].
@@ -86,7 +109,7 @@ func keyFrom[T any](key func(T) string) func(*request) (string, error) {
 func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	var errs []error
 	if strings.TrimSpace(r.pattern) == "" { // what ServeMux panics on
-		errs = append(errs, fmt.Errorf("rule for %q: want a task type; rules are made with Serialize, Once, SerializeBy and OnceBy", r.pattern))
+		errs = append(errs, fmt.Errorf("rule for %q: want a task type; rules are made with Serialize, Once and the like", r.pattern))
 	}
 	if r.by && r.key == nil {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
@@ -103,6 +126,6 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Once:     r.once,
 		// First, so that whatever the rule says about waiting counts.
 		Options: append([]core.CallOption{r.conflict.defaultWait()}, r.opts...),
-	}, bind)
+	}, r.bind)
 	return &checked{Rule: compiled, conflict: r.conflict}, errors.Join(append(errs, err)...)
 }
