@@ -116,6 +116,35 @@
 // [asynq.ResultWriter] stays unwritten, and the handler's only trace in the
 // record is that it succeeded.
 //
+// # Unique while queued, once when processed
+//
+// Asynq itself can refuse a task when it is enqueued. That and Once do different
+// things, for different reasons, and go well together:
+//
+//	              asynq.Unique           Locks.TaskID           Once
+//	decides       when enqueued          when enqueued          when processed
+//	the same is   type, queue, and each  the rule's key, in     the rule's key
+//	              byte of the payload    one queue
+//	until         the task is done, or   the task has left      core.WithRetention
+//	              the option's TTL ends  asynq                  after the success
+//	a second one  ErrDuplicateTask       ErrTaskIDConflict      succeeds, not run
+//
+// The first two keep the queue short: a hundred requests to do the same thing
+// are one task. They do not make that one run once: the second request may come
+// when the task has just been done, the TTL may end while it is being retried,
+// and asynq delivers again what a dead worker had. Once does, and alone it lets
+// each of the hundred through the queue, to a look at its record. With both
+//
+//	id, err := locks.TaskID(task)
+//	...
+//	_, err = client.Enqueue(task, id) // IsDuplicate(err): it is queued already
+//
+// the handler runs once, and seldom is there a task that does nothing. A task has
+// not left asynq while it waits for a retry, lies in the archive, or is kept by
+// asynq.Retention: an id that is to come through again needs it deleted. Unlike
+// that, an asynq.Unique is over at its TTL, whatever became of the task; give it
+// more than all retries take.
+//
 // # Shutting down
 //
 // Shut the server down first and close the engine after it. Tasks that wait for

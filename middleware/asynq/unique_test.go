@@ -1,0 +1,189 @@
+package lockasynq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// message is one whose payload differs from one delivery to the next.
+func message(id string, delivery int) *asynq.Task {
+	return asynq.NewTask("im:message", fmt.Appendf(nil, `{"id":%q,"delivery":%d}`, id, delivery))
+}
+
+// Unique while queued, by key, and once when processed: neither does what the
+// other does, and together they leave no gap.
+func TestUniqueWhileQueuedAndOnceWhenProcessed(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	l := locks(t, engine(t, nil), lockasynq.Once("im:message", "msg:{payload.id}", core.WithoutFingerprint()))
+	enqueue := func(task *asynq.Task, opts ...asynq.Option) error {
+		t.Helper()
+		id, err := l.TaskID(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = q.client.Enqueue(task, append(opts, id)...)
+		return err
+	}
+	pending := func() int {
+		info, err := q.inspector.GetQueueInfo("default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size
+	}
+
+	if err := enqueue(message("8f2c", 1), asynq.Unique(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	// Its payload is another, so asynq.Unique alone would let it in.
+	if err := enqueue(message("8f2c", 2), asynq.Unique(time.Hour)); !errors.Is(err, asynq.ErrTaskIDConflict) || !lockasynq.IsDuplicate(err) {
+		t.Errorf("the second delivery: %v, want a duplicate", err)
+	}
+	if err := enqueue(message("other", 1)); err != nil {
+		t.Errorf("another message: %v", err)
+	}
+	if n := pending(); n != 2 {
+		t.Fatalf("%d tasks in the queue, want 2", n)
+	}
+
+	ran := make(chan string, 10)
+	q.serve(l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
+		ran <- string(task.Payload())
+		return nil
+	})))
+	await(t, "the queue to be empty", func() bool { return pending() == 0 })
+	// Now the id is free again, and it is Once that keeps the handler from running.
+	if err := enqueue(message("8f2c", 3)); err != nil {
+		t.Errorf("a delivery after the work was done: %v, want it to be enqueued", err)
+	}
+	await(t, "the queue to be empty", func() bool { return pending() == 0 })
+	close(ran)
+	var all []string
+	for payload := range ran {
+		all = append(all, payload)
+	}
+	if len(all) != 2 || !strings.Contains(strings.Join(all, " "), `{"id":"8f2c","delivery":1}`) {
+		t.Errorf("processed %v, want the first delivery of each message", all)
+	}
+}
+
+// A task that waits for its next attempt, or in the archive, is still queued.
+func TestTaskIDIsTakenUntilTheTaskIsGone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		state asynq.TaskState
+		err   error
+	}{
+		{asynq.TaskStateRetry, errors.New("again")},
+		{asynq.TaskStateArchived, asynq.SkipRetry},
+		{asynq.TaskStateCompleted, nil}, // kept, as it has a retention
+	} {
+		t.Run(tt.state.String(), func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t)
+			l := locks(t, engine(t, nil), lockasynq.Once("im:", "msg:{payload.id}"))
+			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { return tt.err })), noForwarding)
+			task := message("8f2c", 1)
+			option, err := l.TaskID(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := q.enqueueTask(task, option)
+			if id != "im:/msg:8f2c" {
+				t.Errorf("task id = %q, want it from the pattern and the key", id)
+			}
+			q.become(id, tt.state)
+			if _, err := q.client.Enqueue(task, option); !lockasynq.IsDuplicate(err) {
+				t.Errorf("enqueued again: %v, want a duplicate", err)
+			}
+			if err := q.inspector.DeleteTask("default", id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.client.Enqueue(task, option); err != nil {
+				t.Errorf("enqueued when it was gone: %v", err)
+			}
+		})
+	}
+}
+
+func TestTaskIDRefuses(t *testing.T) {
+	t.Parallel()
+	l := locks(t, engine(t, nil),
+		lockasynq.Once("im:message", "msg:{payload.id}"),
+		lockasynq.Once("by:id", "{id}"),
+		lockasynq.Once("by:queue", "{queue}"),
+		lockasynq.Serialize("im:status", "{payload.id}"),
+	)
+	for _, tt := range []struct {
+		name string
+		task *asynq.Task
+		is   error
+		says string
+	}{
+		{name: "no task", says: "want a task"},
+		{name: "no rule", task: asynq.NewTask("other", nil), says: `"other"`},
+		{name: "tasks that take turns", task: asynq.NewTask("im:status", []byte(`{"id":1}`)), says: "processed once"},
+		{name: "no key", task: asynq.NewTask("im:message", []byte(`{}`)), is: keytmpl.ErrMissingValue},
+		{name: "not JSON", task: asynq.NewTask("im:message", nil), says: "not JSON"},
+		{name: "a key with the id", task: asynq.NewTask("by:id", nil), is: keytmpl.ErrMissingValue},
+		{name: "a key with the queue", task: asynq.NewTask("by:queue", nil), is: keytmpl.ErrMissingValue},
+	} {
+		option, err := l.TaskID(tt.task)
+		if err == nil || option != nil || !strings.Contains(err.Error(), tt.says) || tt.is != nil && !errors.Is(err, tt.is) {
+			t.Errorf("%s: TaskID() = %v, %v; want an error that matches %v and has %q", tt.name, option, err, tt.is, tt.says)
+		}
+	}
+}
+
+func TestIsDuplicate(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		fmt.Errorf("enqueue: %w", asynq.ErrDuplicateTask): true,
+		asynq.ErrTaskIDConflict:                           true,
+		errors.New("connection refused"):                  false,
+		nil:                                               false,
+	} {
+		if got := lockasynq.IsDuplicate(err); got != want {
+			t.Errorf("IsDuplicate(%v) = %v, want %v", err, got, want)
+		}
+	}
+}
+
+// A gateway that may get a message twice: what is still queued is not queued
+// again, and what was processed is not processed again.
+func ExampleLocks_TaskID() {
+	eng, _ := core.New(memstore.New()) // only the key is made here, nothing is locked
+	defer eng.Close(context.Background())
+	locks, _ := lockasynq.New(eng,
+		lockasynq.Once("im:message", "msg:{payload.id}", core.WithRetention(24*time.Hour)),
+	)
+	task := asynq.NewTask("im:message", []byte(`{"id":"8f2c","text":"hello"}`))
+	id, err := locks.TaskID(task)
+	if err != nil {
+		log.Fatal(err) // the message has no id
+	}
+	fmt.Println(id)
+
+	enqueue := func(client *asynq.Client) error {
+		_, err := client.Enqueue(task, id)
+		if lockasynq.IsDuplicate(err) {
+			return nil // the other gateway was faster
+		}
+		return err
+	}
+	_ = enqueue
+	// Output: TaskID("im:message/msg:8f2c")
+}
