@@ -145,6 +145,12 @@
 // that, an asynq.Unique is over at its TTL, whatever became of the task; give it
 // more than all retries take.
 //
+// # Traces
+//
+// [TraceHeaders] puts the producer's trace into a task's headers, and [Trace], a
+// middleware to be used before this one, takes it out: who waits for a key on a
+// worker is then seen in the trace of the request that enqueued the task.
+//
 // # Shutting down
 //
 // Shut the server down first and close the engine after it. Tasks that wait for
