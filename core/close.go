@@ -80,7 +80,8 @@ func (e *Engine) forget(l *Lease) {
 // waits for the holders as long as ctx allows, takes the remaining leases away
 // (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
 // ends the engine's goroutines and closes the store. Giving leases back to a
-// store that does not answer takes it [WithReleaseTimeout] longer than ctx.
+// store that does not answer takes it [WithReleaseTimeout] longer than ctx, and
+// what the store's own Close waits for comes on top of that.
 //
 // The error says, with ctx's, how many holders had to be cut off, joined with
 // the store's. A second Close waits for the first, as long as its own ctx

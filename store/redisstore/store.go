@@ -110,7 +110,7 @@ func (s *Store) closedOr(err error) error {
 	return err
 }
 
-// Close implements [core.Store]. It waits for what is under way, at most some
+// Close implements [core.Store]. It waits for what is under way, at most five
 // seconds; the error says if that was not enough. A second Close waits for the
 // first and returns its answer.
 func (s *Store) Close() error {
