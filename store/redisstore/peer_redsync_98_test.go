@@ -15,9 +15,13 @@ import (
 func TestOutageIsNotContention(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	eng := engine(t, server, core.WithMaxWait(100*time.Millisecond), core.WithTTL(10*time.Second))
+	eng := engine(t, server, core.WithMaxWait(300*time.Millisecond), core.WithTTL(10*time.Second))
 	other := open(t, server.Client())
 	lock(t, other, "holder", "k", time.Minute)
+	nothing := func(context.Context) error { return nil }
+	if err := eng.Do(context.Background(), "connect", nothing, core.WithMaxWait(10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrWaitTimeout) || errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("held: %v", err)
 	}
