@@ -147,6 +147,7 @@ func TestIdempotencyInFlight(t *testing.T) {
 				a.Problem(t, 409, "LOCK_HELD")
 				a.CheckRetryAfter(t, true)
 				close(goOn)
+				ruletest.Receive(t, "the first answer", answers)
 			} else {
 				clients.Go(func() { answers <- pay() })
 				ruletest.Until(t, "the repeat to wait", func() bool { return st.Asked() == 1 })
