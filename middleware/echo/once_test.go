@@ -75,8 +75,8 @@ func TestTheStoredResponseComesBack(t *testing.T) {
 		}, status: 200, body: "late"},
 		{name: "an interim response before", handler: func(c echo.Context) error {
 			c.Response().Writer.WriteHeader(http.StatusEarlyHints)
-			return c.String(200, "then")
-		}, status: 200, body: "then"},
+			return c.String(202, "then")
+		}, status: 202, body: "then"},
 		{name: "a header folded by an attacker", handler: func(c echo.Context) error {
 			c.Response().Header()["X-Kept"] = []string{"a\r\nX-Injected: yes"}
 			return c.NoContent(200)

@@ -107,6 +107,9 @@ func TestTheHandlersContextIsTheLeases(t *testing.T) {
 		if !found || lease.Key() != "user:42" || lease.Token() == 0 || lease.Err() != nil {
 			t.Errorf("lease = %v, %v", lease, found)
 		}
+		if res := c.Response(); res.Status != http.StatusOK || res.Committed || res.Size != 0 {
+			t.Errorf("response = %+v, want one that nobody has written to", res)
+		}
 		return ok(c)
 	}, lockecho.New(eng).Serialize("user:{path.id}"))
 	s.Do("GET", "/42", "")
