@@ -81,8 +81,19 @@ func (i Idempotent) key(r *request) (string, error) {
 	if route == "" {
 		route = r.Request().URL.EscapedPath()
 	}
-	sum := digest([]byte(r.Request().Method), []byte(route), []byte(caller), []byte(value))
+	sum := digest([]byte(r.Request().Method), []byte(mount(r.Request())), []byte(route), []byte(caller), []byte(value))
 	return "idempotency:" + hex.EncodeToString(sum), nil
+}
+
+// mount is what was cut off in front of the path, as http.StripPrefix does: a
+// router that is mounted in two places has each of its routes twice.
+func mount(req *http.Request) string {
+	sent, _, _ := strings.Cut(req.RequestURI, "?")
+	prefix, cut := strings.CutSuffix(sent, req.URL.EscapedPath())
+	if !cut || !strings.HasPrefix(sent, "/") { // rewritten, or sent to a proxy
+		return ""
+	}
+	return prefix
 }
 
 // ErrNoCaller: the function that says who calls said nothing.

@@ -94,10 +94,11 @@
 // without the header, unless [IdempotencyConfig] says that it is optional. Only
 // POST and PATCH are looked at.
 //
-// The record belongs to the caller, the method and the route (its pattern; in
-// front of the router, the path). Within these a key stands for one request: a
-// repeat with another path, query or body is refused with 422. One that comes
-// while the first is still running gets 409 at once. All else is as in Once.
+// The record belongs to the caller, the method and the route (its pattern, with
+// the prefix where its router is mounted; in front of the router, the path).
+// Within these a key stands for one request: a repeat with another path, query
+// or body is refused with 422. One that comes while the first is still running
+// gets 409 at once. All else is as in Once.
 //
 // # Which routes have a rule
 //

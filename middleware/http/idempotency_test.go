@@ -204,3 +204,19 @@ func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
 		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
 	}
 }
+
+// TestIdempotencyOfAMountedRouter: its routes are others in another place.
+func TestIdempotencyOfAMountedRouter(t *testing.T) {
+	var calls atomic.Int64
+	api := http.NewServeMux()
+	api.Handle("POST /pay", lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(payments(&calls)))
+	s := newSite(t)
+	s.Handle("/v1/", http.StripPrefix("/v1", api))
+	s.Handle("/v2/", http.StripPrefix("/v2", api))
+	pay := func(version string) ruletest.Answer {
+		return s.Do("POST", version+"/pay?x=1", "ten", "User", "ada", "Idempotency-Key", "k")
+	}
+	if a, b, c := pay("/v1"), pay("/v2"), pay("/v1"); calls.Load() != 2 || replayed(b) || c.Body != a.Body || !replayed(c) {
+		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
+	}
+}
