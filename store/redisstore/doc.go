@@ -53,8 +53,9 @@
 // A server that does not answer: every call returns when its context ends, with
 // an error that matches core.ErrUnavailable. One that stood in line first asks
 // once more, for half a second at most: a holder in the way or a server that has
-// fallen silent, that is the difference between contention and an outage. What it had asked for is undone as
-// soon as the server can be reached, or runs out with its TTL.
+// fallen silent, that is the difference between contention and an outage. What
+// it had asked for is undone as soon as the server can be reached, or runs out
+// with its TTL.
 //
 // A server that forgets, because it was restarted without its data or because a
 // replica without the last writes took over: the key may be granted to another
