@@ -55,8 +55,10 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		wantOnly(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }), core.ErrClosed)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := eng.Close(ended); err != nil { // the first one's answer
-			t.Errorf("Close: %v", err)
+		for range 20 {
+			if err := eng.Close(ended); err != nil { // the first one's answer
+				t.Fatalf("Close: %v", err)
+			}
 		}
 	})
 }

@@ -150,6 +150,25 @@ func TestReleasesTogetherAreBounded(t *testing.T) {
 	})
 }
 
+// Also when the one ahead is in a store that knows no bounds.
+func TestReleaseBehindOneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
+		l := mustAcquire(t, eng, "k")
+		spy.onRelease = func(context.Context, core.Grant) error { time.Sleep(20 * time.Second); return nil }
+		var first sync.WaitGroup
+		first.Go(func() { mustRelease(t, l) })
+		synctest.Wait()
+		began := time.Now()
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		first.Wait()
+	})
+}
+
 // After an unanswered release, a repeat that finds the key not ours means that
 // the first one did it.
 func TestUnknownReleaseMayBeRepeated(t *testing.T) {

@@ -57,6 +57,10 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 				return nil
 			}, core.WithMaxWait(tc.wait), core.WithRunUnlocked())
 			wantOnly(t, err, tc.want...)
+			if tc.ctx.Err() != nil {
+				_, err = eng.TryAcquire(tc.ctx, "k")
+				wantOnly(t, err, tc.want...)
+			}
 			if spy.mostAtOne > 0 {
 				t.Error("the store was asked for somebody who had gone")
 			}

@@ -310,6 +310,23 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 	}
 }
 
+// Once the lease is over it is too late for a record.
+func TestOnceDoesNotRecordBeyondTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(ttl))
+		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		runs := 0
+		began := time.Now()
+		_, err := eng.Once(context.Background(), "k", counted("r", &runs))
+		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+		if took := time.Since(began); took != ttl-core.Margin(ttl) {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
 // A record that could not be written does not keep its key locked.
 func TestOnceFreesTheKeyWithoutARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

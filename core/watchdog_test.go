@@ -596,20 +596,26 @@ func TestSuspendAfterTheWallClockWasSetBack(t *testing.T) {
 	})
 }
 
-// A lease that has ended is garbage, though others live on.
+// What has ended is garbage, the lease and what its caller's context carries,
+// though other leases live on.
 func TestEndedLeasesAreFreed(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	stays := mustAcquire(t, eng, "stays")
-	gone := func() weak.Pointer[core.Lease] {
-		l := mustAcquire(t, eng, "goes")
+	type request struct{ _ [64]byte }
+	lease, carried := func() (weak.Pointer[core.Lease], weak.Pointer[request]) {
+		r := new(request)
+		l, err := eng.Acquire(context.WithValue(context.Background(), marked{}, r), "goes")
+		if err != nil {
+			t.Fatal(err)
+		}
 		mustRelease(t, l)
-		return weak.Make(l)
+		return weak.Make(l), weak.Make(r)
 	}()
 	for range 3 {
 		runtime.GC()
 	}
-	if gone.Value() != nil {
-		t.Error("something holds on to it")
+	if lease.Value() != nil || carried.Value() != nil {
+		t.Errorf("something holds on to the lease: %v, to the request: %v", lease.Value() != nil, carried.Value() != nil)
 	}
 	mustRelease(t, stays)
 }
