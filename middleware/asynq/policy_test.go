@@ -275,3 +275,23 @@ func ExampleRule_OnConflict() {
 	fmt.Println(err, locks.Skipped())
 	// Output: <nil> map[cache:rebuild:1]
 }
+
+// What rules further in say is for asynq: to wait for their key under the outer
+// one's would keep it from everybody.
+func TestWaitLeavesInnerRulesTheirSay(t *testing.T) {
+	ctx := metadata(t)
+	synctest.Test(t, func(t *testing.T) {
+		eng := engine(t, nil)
+		hold(t, eng, "inner")
+		inner := locks(t, eng, lockasynq.Serialize("t", "inner", core.WithFailFast()))
+		outer := locks(t, eng, lockasynq.Serialize("t", "outer").OnConflict(lockasynq.Wait))
+		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		began := time.Now()
+		err := outer.Middleware(nothingRuns(t, inner)).ProcessTask(ctx, asynq.NewTask("t", nil))
+		var again *lockasynq.RescheduleError
+		if !errors.As(err, &again) || again.Times != 1 || !errors.Is(err, core.ErrHeld) || time.Since(began) != 0 {
+			t.Errorf("error = %v after %v, want the inner rule's RescheduleError at once", err, time.Since(began))
+		}
+	})
+}
