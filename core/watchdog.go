@@ -32,19 +32,6 @@ type watchdog struct {
 	running sync.WaitGroup
 }
 
-// deadline is the watchdog's part of a lease, guarded by its mutex.
-type deadline struct {
-	at        time.Time     // lost when not renewed by then
-	drift     time.Duration // the clock's, at the moment at counts from
-	renewAt   time.Time
-	holdUntil time.Time // zero: no max hold
-	next      time.Time // place in the heap: the first of the above that matters
-	index     int       // in the heap; -1: out of it
-	renewing  bool
-	failed    bool  // the last renewal: the next one keeps its distance
-	ended     error // nil while in force; the loss, or ErrReleased
-}
-
 // heartbeat is how often the watchdog looks at the clocks while it has leases:
 // the timers stand still in a suspended machine, and go on where they were.
 const heartbeat = time.Second
@@ -54,26 +41,20 @@ const heartbeat = time.Second
 const suspendNoticed = 100 * time.Millisecond
 
 func newWatchdog(store Store, observer Observer) *watchdog {
-	w := &watchdog{
+	return &watchdog{
 		store:    store,
 		observer: observer,
 		clock:    newClock(),
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
 	}
-	return w
 }
-
-// margin is how much earlier than the backend this side counts a lease as
-// over: for the clocks' different speeds, and for the time between a look at
-// the clock and the act.
-func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 // begin counts the first term of a lease that is not in the heap yet.
 func (w *watchdog) begin(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.extend(&l.deadline, l.grant.TTL, l.grant.Since)
+	l.deadline.extend(l.grant.TTL, l.grant.Since, &w.clock)
 }
 
 // add takes a lease in. It reports false, and leaves it out, when its time is
@@ -82,7 +63,7 @@ func (w *watchdog) add(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d, now := &l.deadline, time.Now()
-	if w.lossAt(l, now) != "" {
+	if d.lossAt(now, &w.clock) != "" {
 		return false
 	}
 	if l.settings.maxHold > 0 {
@@ -129,7 +110,7 @@ func (w *watchdog) check(l *Lease) error {
 
 func (w *watchdog) checkLocked(l *Lease) error {
 	if l.deadline.ended == nil {
-		if reason := w.lossAt(l, time.Now()); reason != "" {
+		if reason := l.deadline.lossAt(time.Now(), &w.clock); reason != "" {
 			w.drop(l, l.lossError(reason))
 		}
 	}
@@ -202,7 +183,7 @@ func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 	for len(w.heap) > 0 {
 		l := w.heap[0]
 		d := &l.deadline
-		if reason := w.lossAt(l, now); reason != "" {
+		if reason := d.lossAt(now, &w.clock); reason != "" {
 			w.drop(l, l.lossError(reason))
 			lost = append(lost, l)
 			continue
@@ -222,14 +203,6 @@ func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 		return due, lost, time.Hour // add wakes it
 	}
 	return due, lost, min(w.heap[0].deadline.next.Sub(now), heartbeat)
-}
-
-func (d *deadline) dueBy(now time.Time) bool { return !d.renewing && !d.renewAt.After(now) }
-
-// joins says whether the lease goes along, early, in a batch that leaves now.
-// One whose last renewal failed does not, or it would be tried without pause.
-func (d *deadline) joins(now time.Time, ttl time.Duration) bool {
-	return !d.failed && d.dueBy(now.Add(ttl/8))
 }
 
 // batches parts what is due by the length of the TTL, so that in each the
@@ -282,7 +255,7 @@ func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {
 	if d.ended == nil {
 		d.renewing, d.failed = false, err != nil
 		if err == nil {
-			w.extend(d, l.grant.TTL, sent)
+			d.extend(l.grant.TTL, sent, &w.clock)
 		} else {
 			d.renewAt = answered.Add(l.grant.TTL / 10)
 		}
@@ -296,29 +269,6 @@ func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {
 	if w.observer != nil {
 		w.observer.Renewed(l, max(late, 0), err)
 	}
-}
-
-// extend counts a new term from the moment before the request was sent: the
-// backend's own term begins later, so it ends later.
-func (w *watchdog) extend(d *deadline, ttl time.Duration, sent time.Time) {
-	d.at = sent.Add(ttl - margin(ttl))
-	d.renewAt = sent.Add(ttl / 3)
-	d.drift = w.clock.drift(sent)
-}
-
-// lossAt says why the lease is over at this moment, or "".
-func (w *watchdog) lossAt(l *Lease, now time.Time) LossReason {
-	d := &l.deadline
-	slept := w.clock.drift(now) - d.drift
-	switch {
-	case !now.Before(d.at):
-		return LossExpired
-	case !now.Add(slept).Before(d.at):
-		return LossSuspended
-	case !d.holdUntil.IsZero() && !now.Before(d.holdUntil):
-		return LossMaxHold
-	}
-	return ""
 }
 
 // drop takes a lease out of the heap for good.
@@ -335,41 +285,4 @@ func (w *watchdog) poke() {
 	case w.wake <- struct{}{}:
 	default: // a look is coming anyway
 	}
-}
-
-// schedule sets the lease's place in the heap.
-func (d *deadline) schedule() {
-	d.next = d.at
-	if !d.renewing && d.renewAt.Before(d.next) {
-		d.next = d.renewAt
-	}
-	if !d.holdUntil.IsZero() && d.holdUntil.Before(d.next) {
-		d.next = d.holdUntil
-	}
-}
-
-// leaseHeap is a container/heap of leases by deadline.next.
-type leaseHeap []*Lease
-
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].deadline.next.Before(h[j].deadline.next) }
-
-func (h leaseHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].deadline.index, h[j].deadline.index = i, j
-}
-
-func (h *leaseHeap) Push(x any) {
-	l := x.(*Lease)
-	l.deadline.index = len(*h)
-	*h = append(*h, l)
-}
-
-func (h *leaseHeap) Pop() any {
-	old := *h
-	l := old[len(old)-1]
-	old[len(old)-1] = nil // or the array keeps it from the garbage collector
-	*h = old[:len(old)-1]
-	l.deadline.index = -1
-	return l
 }

@@ -1,0 +1,88 @@
+package core
+
+import "time"
+
+// deadline is the watchdog's part of a lease, guarded by its mutex.
+type deadline struct {
+	at        time.Time     // lost when not renewed by then
+	drift     time.Duration // the clock's, at the moment at counts from
+	renewAt   time.Time
+	holdUntil time.Time // zero: no max hold
+	next      time.Time // place in the heap: the first of the above that matters
+	index     int       // in the heap; -1: out of it
+	renewing  bool
+	failed    bool  // the last renewal: the next one keeps its distance
+	ended     error // nil while in force; the loss, or ErrReleased
+}
+
+// margin is how much earlier than the backend this side counts a lease as
+// over: for the clocks' different speeds, and for the time between a look at
+// the clock and the act.
+func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// extend counts a new term from the moment before the request was sent: the
+// backend's own term begins later, so it ends later.
+func (d *deadline) extend(ttl time.Duration, sent time.Time, c *clock) {
+	d.at = sent.Add(ttl - margin(ttl))
+	d.renewAt = sent.Add(ttl / 3)
+	d.drift = c.drift(sent)
+}
+
+// lossAt says why the lease is over at this moment, or "".
+func (d *deadline) lossAt(now time.Time, c *clock) LossReason {
+	slept := c.drift(now) - d.drift
+	switch {
+	case !now.Before(d.at):
+		return LossExpired
+	case !now.Add(slept).Before(d.at):
+		return LossSuspended
+	case !d.holdUntil.IsZero() && !now.Before(d.holdUntil):
+		return LossMaxHold
+	}
+	return ""
+}
+
+func (d *deadline) dueBy(now time.Time) bool { return !d.renewing && !d.renewAt.After(now) }
+
+// joins says whether the lease goes along, early, in a batch that leaves now.
+// One whose last renewal failed does not, or it would be tried without pause.
+func (d *deadline) joins(now time.Time, ttl time.Duration) bool {
+	return !d.failed && d.dueBy(now.Add(ttl/8))
+}
+
+// schedule sets the lease's place in the heap.
+func (d *deadline) schedule() {
+	d.next = d.at
+	if !d.renewing && d.renewAt.Before(d.next) {
+		d.next = d.renewAt
+	}
+	if !d.holdUntil.IsZero() && d.holdUntil.Before(d.next) {
+		d.next = d.holdUntil
+	}
+}
+
+// leaseHeap is a container/heap of leases by deadline.next.
+type leaseHeap []*Lease
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].deadline.next.Before(h[j].deadline.next) }
+
+func (h leaseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].deadline.index, h[j].deadline.index = i, j
+}
+
+func (h *leaseHeap) Push(x any) {
+	l := x.(*Lease)
+	l.deadline.index = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *leaseHeap) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil // or the array keeps it from the garbage collector
+	*h = old[:len(old)-1]
+	l.deadline.index = -1
+	return l
+}

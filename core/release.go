@@ -1,0 +1,138 @@
+package core
+
+import (
+	"context"
+	"errors"
+)
+
+// Release ends the lease, its context first, and lets the next one in. It is
+// idempotent and goes on when ctx is cancelled, for at most the time that
+// [WithReleaseTimeout] sets: a lock must not stay behind because a client hung
+// up.
+//
+// The error matches ErrLeaseLost when the lease had ended before, so that
+// somebody else may have held the key meanwhile; or ErrOutcomeUnknown when the
+// store did not answer: the key is then free after the TTL at the latest, and
+// Release may be called again.
+func (l *Lease) Release(ctx context.Context) error {
+	ctx, cancel := l.engine.detached(ctx)
+	defer cancel()
+	return l.giveBack(ctx)
+}
+
+// giveBack is Release within ctx.
+func (l *Lease) giveBack(ctx context.Context) error {
+	return l.finish(ctx, "release", func(ctx context.Context) error {
+		return l.engine.store.Release(ctx, l.grant)
+	})
+}
+
+// run calls fn under the lease. Should fn not return, but panic or end its
+// goroutine, the lease is released.
+func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.Release(ctx)
+		}
+	}()
+	fn(l.ctx)
+	returned = true
+}
+
+// done releases the lease and adds a loss to what its work came to. Whether the
+// release was answered makes no difference to the work.
+func (l *Lease) done(ctx context.Context, err error) error {
+	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+		return errors.Join(lost, err)
+	}
+	return err
+}
+
+// finish takes the lease out of the watchdog and has settle tell the store.
+// The order matters: a renewal after the release would be an error at best. ctx
+// is the caller's bound for all of it, also for waiting until another is done.
+func (l *Lease) finish(ctx context.Context, op string, settle func(context.Context) error) error {
+	if !l.takeTurn(ctx) {
+		return &outcomeUnknownError{op: op, key: l.Key(), err: ctx.Err()}
+	}
+	defer func() { <-l.release.turn }()
+	if l.release.over {
+		return l.release.err
+	}
+	again := l.release.begun
+	if !again {
+		l.release.begun = true
+		defer l.engine.forget(l)
+		if err := l.engine.watchdog.remove(l); err != nil {
+			_ = l.conclude(err) // the context first, here too
+			l.abandon(ctx, err)
+			return err
+		}
+		l.cancel(ErrReleased)
+	}
+	err := settle(ctx)
+	switch {
+	case err == nil:
+		return l.conclude(nil)
+	case errors.Is(err, ErrLeaseLost) && again:
+		// An earlier attempt went unanswered: that one must have ended it.
+		return l.conclude(nil)
+	case errors.Is(err, ErrLeaseLost):
+		lost := l.lossError(LossTaken)
+		l.engine.watchdog.correct(l, lost)
+		return l.conclude(lost)
+	default:
+		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}
+		l.end(err)
+		return err
+	}
+}
+
+// takeTurn waits while another one releases. It is no mutex because the wait
+// has a bound.
+func (l *Lease) takeTurn(ctx context.Context) bool {
+	select {
+	case l.release.turn <- struct{}{}:
+		return true
+	default: // or ctx's end might be seen first, and Close wait for ever for this lease
+	}
+	select {
+	case l.release.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// abandon frees a lease that is over for its holder while the backend may
+// still count it as held, now rather than at the end of its TTL. The outcome
+// no longer matters to anybody: the backend's clock settles it.
+func (l *Lease) abandon(ctx context.Context, err error) {
+	var lost *LeaseLostError
+	if errors.As(err, &lost) && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
+		_ = l.engine.store.Release(ctx, l.grant)
+	}
+}
+
+// conclude makes err the last word about this lease.
+func (l *Lease) conclude(err error) error {
+	l.release.over, l.release.err = true, err
+	l.end(err)
+	l.cancel(err) // a context kept alive through a loss ends here
+	return err
+}
+
+// outcomeUnknownError keeps what the store said.
+type outcomeUnknownError struct {
+	op, key string
+	err     error
+}
+
+func (e *outcomeUnknownError) Error() string {
+	return "keyturn: " + e.op + " of " + e.key + ": outcome unknown: " + e.err.Error()
+}
+
+func (e *outcomeUnknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
+
+func (e *outcomeUnknownError) Unwrap() error { return hideContext(e.err) }
