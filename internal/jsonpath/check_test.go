@@ -26,7 +26,7 @@ type (
 		Both   string
 	}
 	Tagged struct {
-		Won int `json:"Both"`
+		Won address `json:"Both"`
 	}
 	hidden struct{ Inner string }
 	own    struct{ A, B int }
@@ -161,11 +161,11 @@ func TestCheckOfOtherRoots(t *testing.T) {
 		{reflect.TypeFor[struct {
 			Other
 			Tagged
-		}](), "{doc.Both}", true},
+		}](), "{doc.Both.city}", true},
 		{reflect.TypeFor[struct {
 			Tagged
 			Other
-		}](), "{doc.Both}", true},
+		}](), "{doc.Both.city}", true},
 		// The less deep one wins.
 		{reflect.TypeFor[struct {
 			Tagged
