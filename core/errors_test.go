@@ -1,0 +1,40 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Messages say which key, and never who holds it: they may reach the caller of a
+// service.
+func TestMessages(t *testing.T) {
+	const key, holder = "user:42", "host-7/1/1/abc/0123456789abcdef0123456789abcdef"
+	for want, err := range map[string]error{
+		`"user:42" is held by another`:                  &core.HeldError{Key: key, Holder: holder},
+		`3 callers wait for "user:42" already`:          &core.TooManyWaitersError{Key: key, Limit: 3},
+		`3 callers wait already`:                        &core.TooManyWaitersError{Limit: 3},
+		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: core.LossMaxHold},
+		`"user:42" was used before for other content`:   &core.FingerprintError{Key: key},
+		`"user:42" is not held here`:                    &core.NotHeldError{Key: key},
+		`does not support permits`:                      &core.UnsupportedError{Feature: "permits"},
+		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
+	} {
+		if got := err.Error(); !strings.HasPrefix(got, "keyturn: ") || !strings.Contains(got, want) || strings.Contains(got, holder) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// The bound that cut a silent store short does not look like the caller's own;
+// what else the store said can be reached.
+func TestOutageHidesTheContextOnly(t *testing.T) {
+	cause := errors.New("connection reset")
+	wantOnly(t, &core.UnavailableError{Err: context.DeadlineExceeded}, core.ErrUnavailable)
+	if err := error(&core.UnavailableError{Err: cause}); !errors.Is(err, cause) {
+		t.Errorf("%v hides its cause", err)
+	}
+}
