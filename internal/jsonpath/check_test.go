@@ -39,6 +39,7 @@ type (
 		ID       int64             `json:"id"`
 		Name     string            `json:",omitempty"`
 		Secret   string            `json:"-"`
+		//lint:ignore SA5008 the odd way to name a member "-" is one to know
 		Dash     string            `json:"-,"`
 		Quoted   int               `json:"quoted,string"`
 		Flag     *bool             `json:"flag,omitempty"`
@@ -187,6 +188,7 @@ func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 	type all struct {
 		ID     int64  `json:"id"`
 		Secret string `json:"-"`
+		//lint:ignore SA5008 the odd way to name a member "-" is one to know
 		Dash   string `json:"-,"`
 		Base
 		*Other
