@@ -36,9 +36,9 @@ type (
 		Name string
 	}
 	payload struct {
-		ID       int64             `json:"id"`
-		Name     string            `json:",omitempty"`
-		Secret   string            `json:"-"`
+		ID     int64  `json:"id"`
+		Name   string `json:",omitempty"`
+		Secret string `json:"-"`
 		//lint:ignore SA5008 the odd way to name a member "-" is one to know
 		Dash     string            `json:"-,"`
 		Quoted   int               `json:"quoted,string"`
@@ -189,7 +189,7 @@ func TestCheckAgreesWithEncodingJSON(t *testing.T) {
 		ID     int64  `json:"id"`
 		Secret string `json:"-"`
 		//lint:ignore SA5008 the odd way to name a member "-" is one to know
-		Dash   string `json:"-,"`
+		Dash string `json:"-,"`
 		Base
 		*Other
 		hidden
