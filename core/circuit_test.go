@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -344,6 +345,37 @@ func TestCircuitOpensAlsoForAStoreThatRefuses(t *testing.T) {
 			t.Errorf("asked %d times", o.count()-before)
 		}
 		o.mend()
+	})
+}
+
+// The silence begins with the first request that went unanswered, though one
+// that was sent later failed sooner. What that caller was told is not passed on
+// to others, but as text.
+func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("the first caller's own")
+		o := &outage{spy: newSpy()}
+		o.set(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &core.UnavailableError{Op: "acquire", Err: cause}
+		})
+		eng := newEngine(t, o)
+		var first sync.WaitGroup
+		first.Go(func() {
+			_, err := attempt(eng, "first", core.WithMaxWait(core.DefaultCircuit))
+			if !errors.Is(err, cause) {
+				t.Errorf("error %v", err)
+			}
+		})
+		time.Sleep(core.DefaultCircuit / 2)
+		_, err := attempt(eng, "later", core.WithMaxWait(core.DefaultCircuit/4))
+		wantOnly(t, err, core.ErrUnavailable)
+		first.Wait()
+		_, err = attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		if errors.Is(err, cause) || !strings.Contains(err.Error(), cause.Error()) {
+			t.Errorf("error %v", err)
+		}
 	})
 }
 
