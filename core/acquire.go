@@ -86,9 +86,18 @@ func (e *Engine) bound(ctx context.Context, s settings) (context.Context, contex
 // takeTurn asks the store as soon as the caller is the head of every line. The
 // lines are entered in key order, so that two sets can't wait for each other.
 func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (Grant, *Record, error) {
-	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast}
+	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)}
+	blocked := func(held HeldError, ahead int) {
+		if e.observer != nil {
+			e.observer.Blocked(ctx, Acquisition{Claims: claims, Rule: s.rule, Wait: req.Wait}, held, ahead)
+		}
+	}
 	if !req.Wait {
-		return e.ask(ctx, req, ask)
+		grant, rec, err := e.ask(ctx, req, ask)
+		if held := (*HeldError)(nil); errors.As(err, &held) {
+			blocked(*held, held.Ahead)
+		}
+		return grant, rec, err
 	}
 	if err := e.circuit.refuses(); err != nil {
 		return Grant{}, nil, err // now, not behind the one who tries the store
@@ -101,7 +110,7 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 		}
 	}()
 	for _, c := range claims {
-		t, err := e.lines.enter(ctx, c.Key)
+		t, err := e.lines.enter(ctx, c.Key, blocked)
 		if err != nil {
 			return Grant{}, nil, err
 		}
@@ -114,6 +123,7 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 		for _, t := range tickets {
 			e.lines.told(t, held)
 		}
+		blocked(held, held.Ahead)
 	}
 	for _, t := range tickets {
 		e.lines.asks(t)
@@ -129,10 +139,26 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record, error) {
 	asked := time.Now()
 	grant, rec, err := e.circuit.ask(ctx, req, ask)
+	e.storeCalled("acquire", asked, err)
 	if grant.Since.IsZero() {
 		grant.Since = asked
 	}
 	return grant, rec, err
+}
+
+// storeCalled tells the observer, if there is one, of an answer to op.
+func (e *Engine) storeCalled(op string, asked time.Time, err error) {
+	if e.observer != nil {
+		e.observer.StoreCalled(op, time.Since(asked), err)
+	}
+}
+
+// trace is where the request comes from, for those whom it will keep waiting.
+func (e *Engine) trace(ctx context.Context) string {
+	if t, ok := e.observer.(Tracer); ok {
+		return t.Trace(ctx)
+	}
+	return ""
 }
 
 // refusal turns what kept the grant away into the error for the caller. The
@@ -208,6 +234,6 @@ func (e *Engine) undo(ctx context.Context, grant Grant) {
 	e.life.tidying.Go(func() {
 		ctx, cancel := e.detached(ctx)
 		defer cancel()
-		_ = e.store.Release(ctx, grant) // else it runs out with its TTL
+		_ = e.storeRelease(ctx, grant) // else it runs out with its TTL
 	})
 }

@@ -26,6 +26,9 @@ var (
 	ErrLeaseLost = errors.New("keyturn: lease lost")
 	// ErrNotHeld: the context does not hold the key. See [AssertHeld].
 	ErrNotHeld = errors.New("keyturn: not held")
+	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
+	// what it asks for now, so it would wait for itself. See [DeadlockError].
+	ErrWouldDeadlock = errors.New("keyturn: would wait for itself")
 	// ErrReleased is the cause of a lease's context after a release.
 	ErrReleased = errors.New("keyturn: lease released")
 	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
@@ -111,6 +114,10 @@ type HeldError struct {
 	Holder string
 	// RetryAfter is when asking again makes sense; 0 when nothing is known.
 	RetryAfter time.Duration
+	// Trace is the holder's, as its [Tracer] wrote it; "" when not known.
+	Trace string
+	// Ahead is how many wait in front, at the store; 0 also when not known.
+	Ahead int
 	// Waited is how long the caller waited; 0 when it asked not to.
 	Waited time.Duration
 
@@ -162,6 +169,11 @@ const (
 	LossSuspended LossReason = "suspended"
 	// LossClosed: the engine was closed before the holder was done.
 	LossClosed LossReason = "closed"
+	// LossForced: somebody took it away with [Engine.ForceRelease].
+	LossForced LossReason = "forced"
+	// LossOuter: the lease that this one was nested in, or borrowed from another
+	// process, ended.
+	LossOuter LossReason = "outer lease ended"
 )
 
 // LeaseLostError says which lease ended early and how. It matches
@@ -170,9 +182,14 @@ type LeaseLostError struct {
 	Key    string
 	Token  uint64
 	Reason LossReason
+	// Detail is what was given as the reason for LossForced.
+	Detail string
 }
 
 func (e *LeaseLostError) Error() string {
+	if e.Detail != "" {
+		return fmt.Sprintf("keyturn: lease on %q lost: %s: %s", e.Key, e.Reason, e.Detail)
+	}
 	return fmt.Sprintf("keyturn: lease on %q lost: %s", e.Key, e.Reason)
 }
 
@@ -180,6 +197,28 @@ func (e *LeaseLostError) Error() string {
 func (e *LeaseLostError) Is(target error) bool {
 	return target == ErrLeaseLost || (e.Reason == LossClosed && target == ErrClosed)
 }
+
+// DeadlockError says which key the caller holds already. It matches
+// [ErrWouldDeadlock], and neither ErrHeld nor any other sentinel: no wait and no
+// retry helps, the program has to be changed.
+type DeadlockError struct {
+	Key string
+	// Held is the mode in which the caller has the key, Wanted what it asked for
+	// on top of that.
+	Held, Wanted Claim
+	// Once: what it asked for was an execution by [Engine.Once].
+	Once bool
+}
+
+func (e *DeadlockError) Error() string {
+	if e.Once {
+		return fmt.Sprintf("keyturn: %q is held by the caller itself: Once on it would wait for its own lease", e.Key)
+	}
+	return fmt.Sprintf("keyturn: %q is held %s by the caller itself: to get it %s would wait for its own lease", e.Key, e.Held.Mode, e.Wanted.Mode)
+}
+
+// Is makes errors.Is(err, ErrWouldDeadlock) true.
+func (e *DeadlockError) Is(target error) bool { return target == ErrWouldDeadlock }
 
 // UnavailableError is an outage of the store: no answer, or one that says it
 // can't serve. It matches [ErrUnavailable].

@@ -34,6 +34,7 @@ type ticket struct {
 	key    string
 	line   *line
 	place  *list.Element
+	ahead  int // callers in front when it joined
 	joined time.Time
 	head   chan struct{} // closed when it becomes the head; nil: it came first
 }
@@ -44,12 +45,14 @@ func newLines(most, mostTotal int) *lines {
 
 // enter waits until the caller is the head of key's line; it then owes a leave.
 // The error is a *TooManyWaitersError or, when ctx ended first, a *HeldError or
-// one that matches ErrUnavailable.
-func (ls *lines) enter(ctx context.Context, key string) (*ticket, error) {
+// one that matches ErrUnavailable. Blocked is told who is in the way of somebody
+// who does not come first.
+func (ls *lines) enter(ctx context.Context, key string, blocked func(HeldError, int)) (*ticket, error) {
 	t, err := ls.join(key)
 	if err != nil || t.head == nil {
 		return t, err
 	}
+	blocked(ls.inTheWay(t), t.ahead)
 	select {
 	case <-t.head:
 		return t, nil
@@ -74,7 +77,7 @@ func (ls *lines) join(key string) (*ticket, error) {
 		ls.byKey[key] = l
 	}
 	ls.total++
-	t := &ticket{key: key, line: l, joined: time.Now()}
+	t := &ticket{key: key, line: l, ahead: l.tickets.Len(), joined: time.Now()}
 	if l.tickets.Len() > 0 {
 		t.head = make(chan struct{})
 	}
@@ -143,5 +146,17 @@ func (ls *lines) obstacle(t *ticket) error {
 	case l.asking && l.answered.Before(t.joined):
 		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
 	}
-	return &HeldError{Key: t.key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter}
+	held := l.inTheWay(t.key)
+	return &held
+}
+
+// inTheWay is who keeps the line waiting, as far as anybody in it was told.
+func (ls *lines) inTheWay(t *ticket) HeldError {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return t.line.inTheWay(t.key)
+}
+
+func (l *line) inTheWay(key string) HeldError {
+	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace}
 }

@@ -27,11 +27,20 @@ type Observer interface {
 	// (ErrPanicked): lease is nil when err is not, and both are nil when Once
 	// found a record.
 	AcquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error)
-	// HoldStart: a lease was granted.
+	// Blocked: somebody who asked has to wait, or is refused, and for whom, as far
+	// as that is known. It comes between AcquireStart and AcquireEnd, not at all
+	// where the key was free, and again when somebody else turns out to be in the
+	// way. position counts those ahead, in this process and at the store.
+	Blocked(ctx context.Context, a Acquisition, held HeldError, position int)
+	// HoldStart: a lease was granted. Nested ones are no leases of their own, and
+	// have none of the following.
 	HoldStart(ctx context.Context, lease *Lease) context.Context
 	// Renewed: a renewal of lease was answered, late by so much after it was
 	// due. A nil err is success; otherwise it is tried again or a loss.
 	Renewed(lease *Lease, late time.Duration, err error)
+	// Extended: the holder asked for more time, for another TTL, or to share the
+	// key from now on.
+	Extended(lease *Lease, err error)
 	// HoldEnd follows every HoldStart, once: nil after a release, an error that
 	// matches ErrLeaseLost on a loss (as soon as it is noticed, which may be
 	// before the holder knows), or what kept the release from being certain.
@@ -43,6 +52,20 @@ type Observer interface {
 	// Unlocked: the store was out and the work is run without a lock, as
 	// WithRunUnlocked allows.
 	Unlocked(ctx context.Context, a Acquisition, err error)
+	// Forced: [Engine.ForceRelease] took key from its holders, or
+	// [Engine.Forget] dropped its record (then there are none), for that reason.
+	Forced(ctx context.Context, key, reason string, holders []Holder)
+	// StoreCalled: the store answered op ("acquire", "renew", "release", ...) after
+	// so long. What an acquisition waited for a holder is in it.
+	StoreCalled(op string, took time.Duration, err error)
+}
+
+// Tracer is implemented by observers that can say in which trace a request is,
+// for those who are kept waiting by it, in other processes too. What Trace
+// returns is stored with the lease and comes back in [HeldError] and
+// [Record]: short, printable text, such as a traceparent of W3C Trace Context.
+type Tracer interface {
+	Trace(ctx context.Context) string
 }
 
 // Acquisition is what was asked for.
@@ -63,6 +86,18 @@ func (NopObserver) AcquireEnd(context.Context, Acquisition, *Lease, error) {}
 
 // HoldStart returns ctx.
 func (NopObserver) HoldStart(ctx context.Context, _ *Lease) context.Context { return ctx }
+
+// Blocked does nothing.
+func (NopObserver) Blocked(context.Context, Acquisition, HeldError, int) {}
+
+// Extended does nothing.
+func (NopObserver) Extended(*Lease, error) {}
+
+// Forced does nothing.
+func (NopObserver) Forced(context.Context, string, string, []Holder) {}
+
+// StoreCalled does nothing.
+func (NopObserver) StoreCalled(string, time.Duration, error) {}
 
 // Renewed does nothing.
 func (NopObserver) Renewed(*Lease, time.Duration, error) {}

@@ -71,3 +71,39 @@ func (os observers) Unlocked(ctx context.Context, a Acquisition, err error) {
 		o.Unlocked(ctx, a, err)
 	}
 }
+
+func (os observers) Blocked(ctx context.Context, a Acquisition, held HeldError, position int) {
+	for _, o := range os {
+		o.Blocked(ctx, a, held, position)
+	}
+}
+
+func (os observers) Extended(lease *Lease, err error) {
+	for _, o := range os {
+		o.Extended(lease, err)
+	}
+}
+
+func (os observers) Forced(ctx context.Context, key, reason string, holders []Holder) {
+	for _, o := range os {
+		o.Forced(ctx, key, reason, holders)
+	}
+}
+
+func (os observers) StoreCalled(op string, took time.Duration, err error) {
+	for _, o := range os {
+		o.StoreCalled(op, took, err)
+	}
+}
+
+// Trace is the first one's that knows.
+func (os observers) Trace(ctx context.Context) string {
+	for _, o := range os {
+		if t, ok := o.(Tracer); ok {
+			if trace := t.Trace(ctx); trace != "" {
+				return trace
+			}
+		}
+	}
+	return ""
+}

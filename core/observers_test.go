@@ -2,12 +2,17 @@ package core_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // numbered writes its number down with every event, into a log that others
@@ -63,6 +68,24 @@ func (o numbered) OnceEnd(ctx context.Context, _, _ string, _ core.Outcome, _ er
 	o.end(ctx, "done", "once")
 }
 
+func (o numbered) Blocked(_ context.Context, _ core.Acquisition, held core.HeldError, position int) {
+	o.log.note(fmt.Sprintf("blocked%s by %s, %d", o.n, held.Trace, position))
+}
+
+func (o numbered) Extended(*core.Lease, error) { o.log.note("extended" + o.n) }
+
+func (o numbered) Forced(context.Context, string, string, []core.Holder) { o.log.note("forced" + o.n) }
+
+func (o numbered) StoreCalled(op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
+
+// Trace: the first one does not know.
+func (o numbered) Trace(context.Context) string {
+	if o.n == "1" {
+		return ""
+	}
+	return "trace" + o.n
+}
+
 func (o numbered) Unlocked(context.Context, core.Acquisition, error) {
 	o.log.note("unlocked" + o.n)
 }
@@ -83,11 +106,45 @@ func TestSeveralObservers(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{
-			"once1", "once2", "ask1", "ask2", "hold1", "hold2", "asked2", "asked1", "renewed1", "renewed2", "held2", "held1", "done2", "done1",
-			"ask1", "ask2", "asked2", "asked1", "unlocked1", "unlocked2",
+			"once1", "once2", "ask1", "ask2", "acquire1", "acquire2", "hold1", "hold2", "asked2", "asked1",
+			"renew1", "renew2", "renewed1", "renewed2", "complete1", "complete2", "held2", "held1", "done2", "done1",
+			"ask1", "ask2", "acquire1", "acquire2", "asked2", "asked1", "unlocked1", "unlocked2",
 		}
 		if !slices.Equal(log.events, want) {
 			t.Errorf("seen\n%q, want\n%q", log.events, want)
 		}
+	})
+}
+
+// Who is kept waiting learns of the trace that it waits for, from the line of
+// its own process as well as from the store.
+func TestBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &recorder{}
+		eng := newEngine(t, memstore.New(), core.WithObserver(numbered{t, "1", log}), core.WithObserver(numbered{t, "2", log}))
+		holder, err := eng.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.events = nil
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				_ = eng.Do(context.Background(), "k", func(context.Context) error { return nil })
+			})
+			synctest.Wait()
+		}
+		_, err = eng.TryAcquire(context.Background(), "k")
+		if !errors.Is(err, core.ErrHeld) {
+			t.Fatal(err)
+		}
+		blocked := slices.DeleteFunc(log.events, func(e string) bool { return !strings.HasPrefix(e, "blocked1") })
+		if want := []string{"blocked1 by trace2, 0", "blocked1 by trace2, 1", "blocked1 by trace2, 1"}; !slices.Equal(blocked, want) {
+			t.Errorf("seen\n%q, want\n%q", blocked, want)
+		}
+		if err := holder.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
 	})
 }

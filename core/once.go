@@ -14,6 +14,9 @@ type Outcome struct {
 	// time.
 	Duplicate bool
 	Result    []byte
+	// Trace is that of the execution whose Result this is, as its [Tracer] wrote
+	// it; "" when not known. Set for duplicates.
+	Trace string
 }
 
 // Once runs fn once per key, as far as that can be had: while one run is under
@@ -75,7 +78,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	if len(result) > s.resultLimit {
 		return out, lease.done(ctx, &ResultTooLargeError{Key: key, Size: len(result), Limit: s.resultLimit})
 	}
-	return out, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result})
+	return out, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)})
 }
 
 // replay answers from the record. An unknown fingerprint on either side is not
@@ -84,7 +87,7 @@ func replay(key string, rec *Record, s settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, &FingerprintError{Key: key}
 	}
-	return Outcome{Duplicate: true, Result: rec.Result}, nil
+	return Outcome{Duplicate: true, Result: rec.Result, Trace: rec.Trace}, nil
 }
 
 // complete records the result and releases the lease. It tries again for as
@@ -98,7 +101,9 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	recorded := false
 	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
+			asked := time.Now()
 			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
+			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Release ends the lease, its context first, and lets the next one in. It is
@@ -23,8 +24,16 @@ func (l *Lease) Release(ctx context.Context) error {
 // giveBack is Release within ctx.
 func (l *Lease) giveBack(ctx context.Context) error {
 	return l.finish(ctx, "release", func(ctx context.Context) error {
-		return l.engine.store.Release(ctx, l.grant)
+		return l.engine.storeRelease(ctx, l.grant)
 	})
+}
+
+// storeRelease has the store release.
+func (e *Engine) storeRelease(ctx context.Context, grant Grant) error {
+	asked := time.Now()
+	err := e.store.Release(ctx, grant)
+	e.storeCalled("release", asked, err)
+	return err
 }
 
 // run calls fn under the lease. Should fn not return, but panic or end its
@@ -111,7 +120,7 @@ func (l *Lease) takeTurn(ctx context.Context) bool {
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
 	if errors.As(err, &lost) && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
-		_ = l.engine.store.Release(ctx, l.grant)
+		_ = l.engine.storeRelease(ctx, l.grant)
 	}
 }
 

@@ -33,6 +33,37 @@ type Store interface {
 	//  A10. A backend out of reach gives an error that matches ErrUnavailable
 	//      within ctx's bound, never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.
+	//
+	// What a store does with claims that are not exclusive, where it lists them
+	// in its Capabilities:
+	//
+	//  M1. Shared leases are in force together, at most N permits are, and a key
+	//      that is held in one mode is held for the other two. In A5 to A8 "held"
+	//      means that no further lease of the mode asked for fits in.
+	//  M2. Who comes while somebody waits for the key gets behind, also where it
+	//      would fit in: neither readers nor holders of permits keep a writer out
+	//      by coming one after the other.
+	//  M3. Phase-fair: the end of an exclusive lease, or of the last permit, lets
+	//      all shared requests in that wait, wherever they stand; the end of the
+	//      last shared lease lets the first of the others in. (B. Brandenburg and
+	//      J. Anderson, Spin-Based Reader-Writer Synchronization, 2010.)
+	//  M4. Every lease has a TTL of its own: one that is not renewed ends alone,
+	//      and holds nobody up for longer.
+	//  M5. Asked for shared by the owner that has the key exclusively, it turns
+	//      the lease into a shared one: at once, with no moment in between in
+	//      which the key is free, under the same token, and lets waiting shared
+	//      requests in. This is how a lease is downgraded.
+	//  M6. A permit is granted while fewer than the request's own N are in force,
+	//      in order of arrival: a request with a small N is not overtaken by those
+	//      with a greater one.
+	//
+	// And with several claims in one request:
+	//
+	//  S1. All or none: a request that is refused, or has ended, holds nothing. One
+	//      that waits may hold the claims before the one it waits for, in key
+	//      order, and keeps them alive itself; so two sets never wait for each
+	//      other for ever.
+	//  S2. The grant has one token for all of its claims.
 	Acquire(ctx context.Context, req Request) (Grant, error)
 
 	// Renew gives every grant a full TTL again and returns one error per grant,
@@ -44,6 +75,9 @@ type Store interface {
 	//  N3. A renewal never brings a lease back, and never touches another
 	//      owner's.
 	//  N4. One grant's failure does not become another's.
+	//  N5. A grant with another token, or with a claim in another mode, than was
+	//      granted is not this owner's. One with a part of the claims is.
+	//  N6. A set of which one claim is lost is lost.
 	Renew(ctx context.Context, grants []Grant) []error
 
 	// Release ends the lease and lets the first waiter in.
@@ -52,7 +86,8 @@ type Store interface {
 	//  R2. An error that matches ErrLeaseLost: it was not this owner's any more;
 	//      nobody else's lease is touched.
 	//  R3. Any other error: the outcome is unknown and repeating is safe.
-	//  R4. A release wakes one waiter, not all.
+	//  R4. A release wakes those whose turn it is, not all.
+	//  R5. A set of which one claim was lost frees the others, and is R2.
 	Release(ctx context.Context, grant Grant) error
 
 	// Close ends what the store runs on its own.
@@ -77,7 +112,15 @@ type Request struct {
 	// has its place in line by then. It is how a wait behind a holder is told
 	// from a wait for a silent backend.
 	OnHeld func(HeldError)
+	// Rule and Trace are shown to those who inspect the lock or wait for it: the
+	// rule that asks, and the trace it asks in, in whatever form the observer that
+	// gave it can read ([Tracer]). Both may be empty and neither is ever compared.
+	// At most [MaxNoteBytes] each, without control characters.
+	Rule, Trace string
 }
+
+// MaxNoteBytes is how long the notes that a request carries may be.
+const MaxNoteBytes = 256
 
 // Grant is a lease as the store knows it.
 type Grant struct {
@@ -125,7 +168,7 @@ type Ledger interface {
 	//  L4. ErrLeaseLost when the lease is not this owner's: nothing is stored.
 	//  L5. Idempotent by owner: repeated after a lost reply, it says nil.
 	//  L6. The record is in force for the retention, on the backend's clock.
-	//  L7. Result and fingerprint come back byte for byte.
+	//  L7. Result, fingerprint and trace come back byte for byte.
 	Complete(ctx context.Context, grant Grant, rec Record, retention time.Duration) error
 }
 
@@ -135,4 +178,6 @@ type Record struct {
 	Fingerprint []byte
 	// Result is what the function returned.
 	Result []byte
+	// Trace is that of the execution, as in [Request].
+	Trace string
 }

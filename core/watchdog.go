@@ -235,6 +235,9 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 	sent := time.Now()
 	errs := w.store.Renew(ctx, grants)
 	answered := time.Now() // of all, so that those that failed stay together
+	if w.observer != nil {
+		w.observer.StoreCalled("renew", answered.Sub(sent), errors.Join(errs...))
+	}
 	for i, l := range due {
 		err := errors.New("keyturn: the store gave no answer for this lease")
 		if i < len(errs) {

@@ -101,5 +101,5 @@ func (s *shard) leave(w *waiter) error {
 	s.remove(w)
 	key := w.req.Claims[0].Key
 	l := s.leases[key]
-	return &core.HeldError{Key: key, Holder: l.owner, RetryAfter: max(0, time.Until(l.expires))}
+	return &core.HeldError{Key: key, Holder: l.owner, Trace: l.trace, RetryAfter: max(0, time.Until(l.expires))}
 }

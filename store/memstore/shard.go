@@ -23,6 +23,7 @@ type shard struct {
 type lease struct {
 	owner   string
 	token   uint64
+	trace   string
 	expires time.Time
 }
 
@@ -67,7 +68,10 @@ func (s *shard) ask(req core.Request, once bool) (answer, *waiter, *core.HeldErr
 	case l.owner == req.Owner:
 		return s.grant(req, l.token, now), nil, nil
 	}
-	held := &core.HeldError{Key: key, Holder: l.owner, RetryAfter: l.expires.Sub(now)}
+	held := &core.HeldError{Key: key, Holder: l.owner, Trace: l.trace, RetryAfter: l.expires.Sub(now)}
+	if line := s.lines[key]; line != nil {
+		held.Ahead = line.waiters.Len()
+	}
 	if !req.Wait {
 		return answer{}, nil, held
 	}
@@ -75,7 +79,7 @@ func (s *shard) ask(req core.Request, once bool) (answer, *waiter, *core.HeldErr
 }
 
 func (s *shard) grant(req core.Request, token uint64, now time.Time) answer {
-	s.leases[req.Claims[0].Key] = lease{owner: req.Owner, token: token, expires: now.Add(req.TTL)}
+	s.leases[req.Claims[0].Key] = lease{owner: req.Owner, token: token, trace: req.Trace, expires: now.Add(req.TTL)}
 	return answer{grant: core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now}}
 }
 
