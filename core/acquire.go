@@ -40,9 +40,22 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 	var lease *Lease
 	var rec *Record
 	err = ErrPanicked // unless obtain returns
-	defer func() { e.observer.AcquireEnd(asking, a, lease, err) }()
+	defer func() { e.acquireEnd(asking, a, lease, err) }()
 	lease, rec, err = e.obtain(asking, ctx, claims, s, ask)
 	return lease, rec, err
+}
+
+// acquireEnd tells the observer. Should that panic, nobody gets the lease and
+// nobody would release it.
+func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error) {
+	told := false
+	defer func() {
+		if !told && lease != nil {
+			_ = lease.Release(ctx)
+		}
+	}()
+	e.observer.AcquireEnd(ctx, a, lease, err)
+	told = true
 }
 
 // obtain waits in line, asks the store and makes the grant a lease. The two
@@ -70,12 +83,20 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, s settings,
 	return lease, nil, nil
 }
 
+// failFastTime is for how long a store that says nothing is waited for by those
+// who do not wait for a holder.
+const failFastTime = 5 * time.Second
+
 // bound gives the context of a wait: it ends with ctx, with the maximum wait,
 // and when the engine closes.
 func (e *Engine) bound(ctx context.Context, s settings) (context.Context, context.CancelFunc) {
+	most := s.maxWait
+	if s.failFast && (most == 0 || most > failFastTime) {
+		most = failFastTime
+	}
 	var cancel context.CancelFunc
-	if s.maxWait > 0 {
-		ctx, cancel = context.WithTimeout(ctx, s.maxWait)
+	if most > 0 {
+		ctx, cancel = context.WithTimeout(ctx, most)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
@@ -103,7 +124,7 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 		return Grant{}, nil, err // now, not behind the one who tries the store
 	}
 	tickets := make([]*ticket, 0, len(claims))
-	said := errSilent
+	said, joined := errSilent, time.Now()
 	defer func() {
 		for _, t := range tickets {
 			e.lines.leave(t, said)
@@ -112,12 +133,12 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	for _, c := range claims {
 		t, err := e.lines.enter(ctx, c.Key, blocked)
 		if err != nil {
-			return Grant{}, nil, err
+			return Grant{}, nil, unlessHurried(ctx, joined, err)
 		}
 		tickets = append(tickets, t)
 	}
 	if ctx.Err() != nil { // its turn came too late
-		return Grant{}, nil, e.lines.obstacle(tickets[len(tickets)-1])
+		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(tickets[len(tickets)-1]))
 	}
 	req.OnHeld = func(held HeldError) {
 		for _, t := range tickets {
@@ -130,8 +151,8 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	}
 	grant, rec, err := e.ask(ctx, req, ask)
 	said = err
-	if errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
-		said = errSilent // perhaps it had no time to answer: the caller hung up
+	if errors.Is(err, errHurried) || errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
+		said = errSilent // perhaps it had no time to answer
 	}
 	return grant, rec, err
 }
@@ -140,10 +161,23 @@ func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record,
 	asked := time.Now()
 	grant, rec, err := e.circuit.ask(ctx, req, ask)
 	e.storeCalled("acquire", asked, err)
+	err = unlessHurried(ctx, asked, err)
 	if grant.Since.IsZero() {
 		grant.Since = asked
 	}
 	return grant, rec, err
+}
+
+// errHurried: the store, or the line for it, had hardly any time to answer.
+var errHurried = errors.New("no answer in the little time there was")
+
+// unlessHurried marks an outage that is one for the caller only, whose deadline
+// came soon: nothing runs unlocked for it.
+func unlessHurried(ctx context.Context, asked time.Time, err error) error {
+	if !errors.Is(err, ErrUnavailable) || !hurried(ctx, asked) {
+		return err
+	}
+	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", errHurried, err)}
 }
 
 // storeCalled tells the observer, if there is one, of an answer to op.
@@ -184,6 +218,9 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 		return full
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.
+		if waited < fairTime {
+			err = errHurried
+		}
 		return &UnavailableError{Op: "acquire", Err: err}
 	}
 	return err

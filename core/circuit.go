@@ -18,6 +18,10 @@ import (
 // healthy ones. Requests sent before the last answer count for nothing, however
 // late they fail. While it is open one request at a time is let through, the
 // probe, with a pause after each; the first answer, whatever it says, closes it.
+//
+// An answered renewal or release keeps it closed, or one sick key would shut out
+// the callers of all others. It does not close it: a server that is out of
+// memory renews and releases, and does not grant.
 type circuit struct {
 	silence time.Duration // 0: never opens
 
@@ -26,7 +30,8 @@ type circuit struct {
 	silent   time.Time     // when the first request was sent of those that failed since
 	failedAt time.Time     // when the last of them did; zero: none
 	open     error         // what callers are told; nil: closed
-	probing  bool          // the probe is under way
+	probing  int           // the probe under way, by number; 0: none
+	probes   int           // how many there were
 	probeAt  time.Time     // when there may be another
 	pause    time.Duration // after the next probe that fails
 }
@@ -55,7 +60,7 @@ func (c *circuit) ask(ctx context.Context, req Request, ask ask) (grant Grant, r
 	asked := time.Now()
 	defer func() { c.learn(ctx, asked, probe, err) }()
 	bounded, heard, cancel := ctx, func() {}, func() {}
-	if probe {
+	if probe != 0 {
 		bounded, heard, cancel = untilHeard(ctx, probeTime)
 	}
 	defer cancel()
@@ -88,58 +93,79 @@ func (c *circuit) refuses() error {
 }
 
 func (c *circuit) refusal() error {
-	if c.open != nil && (c.probing || time.Now().Before(c.probeAt)) {
+	if c.open != nil && (c.probing != 0 || time.Now().Before(c.probeAt)) {
 		return c.open
 	}
 	return nil
 }
 
-// admit is refuses for who is about to ask, and says whether that is the probe.
-func (c *circuit) admit() (probe bool, err error) {
+// admit is refuses for who is about to ask. The number is the probe's, if that
+// is what it is: one that is told to wait closes the circuit and goes on, and
+// must not be taken for a later one when it ends.
+func (c *circuit) admit() (probe int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.refusal(); err != nil {
-		return false, err
+		return 0, err
 	}
 	if c.open == nil {
-		return false, nil
+		return 0, nil
 	}
-	c.probing = true
-	return true, nil
+	c.probes++
+	c.probing = c.probes
+	return c.probing, nil
 }
 
 // learn takes in what came of a request: a grant, a record and a holder are
 // answers; an outage is none, unless the caller had left no time for one.
-func (c *circuit) learn(ctx context.Context, asked time.Time, probe bool, err error) {
+func (c *circuit) learn(ctx context.Context, asked time.Time, probe int, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrHeld):
 		c.heard()
 	case !errors.Is(err, ErrUnavailable), errors.Is(ctx.Err(), context.Canceled):
-	case ctx.Err() != nil && time.Since(asked) < fairTime:
+	case hurried(ctx, asked):
 	default:
 		c.failed(asked, probe, err)
 	}
-	if probe {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.probing = false
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if probe == c.probing {
+		c.probing = 0
 	}
+}
+
+// hurried says whether a request was cut short before its failure would have
+// said anything about the store.
+func hurried(ctx context.Context, asked time.Time) bool {
+	return ctx.Err() != nil && time.Since(asked) < fairTime
 }
 
 // heard notes an answer.
 func (c *circuit) heard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered, c.failedAt, c.open, c.probing = time.Now(), time.Time{}, nil, false
+	c.answered, c.failedAt, c.open, c.probing = time.Now(), time.Time{}, nil, 0
+}
+
+// overheard notes what came of a request that asked for no lease.
+func (c *circuit) overheard(err error) {
+	if err != nil && !errors.Is(err, ErrLeaseLost) {
+		return // a failure says nothing: whoever acquires will see for itself
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.answered, c.failedAt = time.Now(), time.Time{}
+	}
 }
 
 // failed notes that a request found the store out.
-func (c *circuit) failed(asked time.Time, probe bool, err error) {
+func (c *circuit) failed(asked time.Time, probe int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	switch {
-	case c.open != nil && probe:
+	case c.open != nil && probe != 0 && probe == c.probing:
 		c.probeAt = now.Add(c.pause)
 		c.pause = min(2*c.pause, longestPause)
 		return

@@ -251,6 +251,30 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 			}
 			all.Wait()
 		}},
+		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
+			o.hang()
+			for range 10 {
+				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+			mustRelease(t, l)
+		}},
+		"a sick key, while leases are released": {do: func(t *testing.T, eng *core.Engine, o *outage) {
+			var leases []*core.Lease
+			for range 10 {
+				leases = append(leases, mustAcquire(t, eng, core.NewOwner(), core.WithTTL(time.Hour)))
+			}
+			o.hang()
+			for i, l := range leases {
+				if i%2 == 0 { // a loss is an answer, too
+					breakLock(t, o.spy, l)
+				}
+				time.AfterFunc(time.Second, func() { _ = l.Release(context.Background()) })
+				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
+				wantOnly(t, err, core.ErrUnavailable)
+			}
+		}},
 		"switched off": {opts: []core.EngineOption{core.WithCircuit(0)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
 			o.hang()
 			for range 3 {
@@ -323,6 +347,61 @@ func TestProbesThatDoNotComeBack(t *testing.T) {
 		}
 		all.Wait()
 		mustRelease(t, holder)
+	})
+}
+
+// A server that is out of memory renews and releases, and grants nothing: once
+// the circuit is open, only an acquisition closes it.
+func TestRenewalsDoNotCloseTheCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o)
+		l := mustAcquire(t, eng, "held", core.WithTTL(12*time.Second))
+		trip(t, eng, o)
+		for range 3 {
+			time.Sleep(2100 * time.Millisecond)
+			_, err := attempt(eng, "k", core.WithMaxWait(time.Second)) // the probe
+			wantOnly(t, err, core.ErrUnavailable)
+		}
+		if o.renewals() == 0 {
+			t.Error("nothing was renewed meanwhile")
+		}
+		mustRelease(t, l)
+		_, err := attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+	})
+}
+
+// A probe that has to wait for a holder has closed the circuit. When it ends, a
+// later outage's probe may be under way: there is still one at a time.
+func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o)
+		trip(t, eng, o)
+		o.mu.Lock()
+		o.onAcquire = func(_ context.Context, req core.Request) error {
+			req.OnHeld(core.HeldError{Key: "held"})
+			time.Sleep(10 * time.Second)
+			return errDown
+		}
+		o.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = attempt(eng, "held") })
+		synctest.Wait()
+		trip(t, eng, o)
+		time.Sleep(7 * time.Second)
+		all.Go(func() { _, _ = attempt(eng, "k") }) // two seconds: past the end of the old one
+		synctest.Wait()
+		time.Sleep(1500 * time.Millisecond)
+		before := o.count()
+		_, err := attempt(eng, "k")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		if o.count() != before {
+			t.Error("two probes at a time")
+		}
+		all.Wait()
 	})
 }
 
@@ -421,9 +500,9 @@ func TestCircuitDoesNotTouchRenewalsAndReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{spy: newSpy()}
 		eng := newEngine(t, o)
-		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+		l := mustAcquire(t, eng, "k", core.WithTTL(15*time.Second))
 		trip(t, eng, o)
-		time.Sleep(10 * time.Second)
+		time.Sleep(50 * time.Second)
 		if o.renewals() < 8 || l.Err() != nil {
 			t.Errorf("%d renewals, %v", o.renewals(), l.Err())
 		}

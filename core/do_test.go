@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,5 +236,70 @@ func TestLateGrantDoesNotRunUnlocked(t *testing.T) {
 			return nil
 		}, core.WithTTL(time.Second), core.WithRunUnlocked())
 		wantOnly(t, err, core.ErrUnavailable)
+	})
+}
+
+// A deadline that leaves a store less than a tenth of a second makes no outage
+// of one that is slow, however the store words it; a refusal does, at any time.
+func TestHurryDoesNotRunUnlocked(t *testing.T) {
+	slow := func(answer error) func(context.Context, core.Request) error {
+		return func(ctx context.Context, _ core.Request) error {
+			<-ctx.Done()
+			if answer == nil {
+				return ctx.Err()
+			}
+			return answer
+		}
+	}
+	for name, tc := range map[string]struct {
+		store func(context.Context, core.Request) error
+		opts  []core.CallOption
+		runs  bool
+	}{
+		"slow":                {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}},
+		"slow, fail-fast":     {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond), core.WithFailFast()}},
+		"slow and terse":      {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}},
+		"time enough":         {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},
+		"time enough, terse":  {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},
+		"refused in no time":  {store: func(context.Context, core.Request) error { return errDown }, opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}, runs: true},
+		"fail-fast, for long": {store: slow(errDown), opts: []core.CallOption{core.WithFailFast()}, runs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				spy.onAcquire = tc.store
+				eng := newEngine(t, spy)
+				ran := false
+				err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil },
+					append(tc.opts, core.WithRunUnlocked())...)
+				if ran != tc.runs {
+					t.Errorf("ran %v, want %v", ran, tc.runs)
+				}
+				if !ran {
+					wantOnly(t, err, core.ErrUnavailable)
+				}
+			})
+		})
+	}
+}
+
+// Who joins the line late, or heads it late, has left the store no time either.
+func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		eng := newEngine(t, spy)
+		var all sync.WaitGroup
+		for _, wait := range []time.Duration{60 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
+			all.Go(func() {
+				err := eng.Do(context.Background(), "k", func(context.Context) error {
+					t.Errorf("ran unlocked after %v", wait)
+					return nil
+				}, core.WithMaxWait(wait), core.WithRunUnlocked())
+				wantOnly(t, err, core.ErrUnavailable)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
 	})
 }

@@ -49,17 +49,18 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	observer := cfg.observers.join()
 	e := &Engine{
 		store:          store,
-		observer:       cfg.observers.join(),
+		observer:       observer,
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		circuit:        circuit{silence: cfg.circuit},
 		holds:          holds{seed: maphash.MakeSeed()},
-		watchdog:       newWatchdog(store, cfg.observers.join()),
 	}
+	e.watchdog = newWatchdog(store, observer, e.circuit.overheard)
 	e.life.init()
 	e.ledger, _ = store.(Ledger)
 	if c, ok := store.(Capable); ok {
@@ -119,7 +120,7 @@ func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*
 }
 
 // TryAcquire is Acquire without waiting for the holder: ErrHeld at once. A store
-// that does not answer is given as long as [WithMaxWait] says.
+// that does not answer is given 5 s, or less if [WithMaxWait] says so.
 func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -179,9 +180,11 @@ var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 
 // runsUnlocked decides, in the one place there is, that work runs without its
 // lock. A store that answered, though too late, has the lock for somebody else
-// by now.
+// by now, and one that had no time to answer may be as well as ever.
 func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, err error) bool {
-	if !s.runUnlocked || !errors.Is(err, ErrUnavailable) || errors.Is(err, errTooLate) || ctx.Err() != nil {
+	switch {
+	case !s.runUnlocked, !errors.Is(err, ErrUnavailable), ctx.Err() != nil,
+		errors.Is(err, errTooLate), errors.Is(err, errHurried):
 		return false
 	}
 	if e.observer != nil {

@@ -103,6 +103,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
 			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
+			e.circuit.overheard(err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded || errors.Is(err, ErrLeaseLost) {

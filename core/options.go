@@ -123,8 +123,8 @@ func WithMaxWait(d time.Duration) Option {
 }
 
 // WithFailFast refuses at once with ErrHeld instead of waiting for the holder.
-// How long the store may take to say so is still for [WithMaxWait], given before
-// it, to bound.
+// The store may take 5 s to say so, or less if [WithMaxWait], given before it,
+// says less: after that it is an outage.
 func WithFailFast() Option {
 	return option(func(s *settings) error {
 		s.failFast = true
@@ -158,7 +158,8 @@ func WithoutCancelOnLoss() Option {
 
 // WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the
 // function without any lock when the store can't answer. Only an outage has
-// that effect: never a held key, a timeout or a lost lease. The default is to
+// that effect: never a held key, a timeout or a lost lease, and never a silence
+// of less than 0.1 s, which [WithMaxWait] may have cut short. The default is to
 // refuse with ErrUnavailable.
 func WithRunUnlocked() Option {
 	return option(func(s *settings) error {

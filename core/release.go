@@ -32,6 +32,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 func (e *Engine) storeRelease(ctx context.Context, grant Grant) error {
 	asked := time.Now()
 	err := e.store.Release(ctx, grant)
+	e.circuit.overheard(err)
 	e.storeCalled("release", asked, err)
 	return err
 }

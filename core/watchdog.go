@@ -21,6 +21,7 @@ import (
 type watchdog struct {
 	store    Store
 	observer Observer
+	answered func(error) // told what came of each renewal
 	clock    clock
 
 	mu      sync.Mutex
@@ -40,10 +41,11 @@ const heartbeat = time.Second
 // slewing of a clock being set right.
 const suspendNoticed = 100 * time.Millisecond
 
-func newWatchdog(store Store, observer Observer) *watchdog {
+func newWatchdog(store Store, observer Observer, answered func(error)) *watchdog {
 	return &watchdog{
 		store:    store,
 		observer: observer,
+		answered: answered,
 		clock:    newClock(),
 		wake:     make(chan struct{}, 1),
 		stop:     make(chan struct{}),
@@ -243,6 +245,7 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 		if i < len(errs) {
 			err = errs[i]
 		}
+		w.answered(err)
 		w.renewed(l, sent, answered, err)
 	}
 }
