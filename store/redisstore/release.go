@@ -65,9 +65,11 @@ func (s *Store) undo(key, owner string) {
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		r := s.request(releaseScript, key, owner)
-		s.send(ctx, r)
+		if !s.await(ctx, nil, r) {
+			return
+		}
 		var answer redis.Error
-		if r.err == nil || errors.As(r.err, &answer) || ctx.Err() != nil || !sleep(s.ctx, pause) {
+		if r.err == nil || errors.As(r.err, &answer) || !sleep(s.ctx, pause) {
 			return
 		}
 	}

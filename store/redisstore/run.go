@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,7 @@ type request struct {
 	args     []any
 	replicas int // wait for so many, in the same breath
 
+	trip   *trip // what it is part of while under way
 	wire   wire
 	inFull bool // send the source: the server did not know its hash
 	reply  *redis.Cmd
@@ -57,21 +59,74 @@ const (
 	maxPause   = 250 * time.Millisecond
 )
 
-// send runs reqs, in order and in one round trip where nothing goes wrong. It
-// repeats what the server has not run and may run later, until ctx ends. Then
-// every request has a reply or an error.
+// trip is the way of some requests of one caller to the server and back.
+type trip struct {
+	away atomic.Int32  // requests that are not back
+	home chan struct{} // closed when all are
+}
+
+// landed notes that a request is back.
+func (r *request) landed() {
+	if r.trip.away.Add(-1) == 0 {
+		close(r.trip.home)
+	}
+}
+
+// depart sends reqs once. They are done when the trip's home is closed; the
+// caller has entered the store, or is one of its tasks.
 //
-// This is the only place that sends scripts: whatever gathers the requests of
-// many callers into one has just this to replace.
-func (s *Store) send(ctx context.Context, reqs ...*request) {
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		s.sendOnce(ctx, reqs)
-		again, wait := unfinished(reqs)
-		if len(again) == 0 {
-			return
+// This is the only place that sends scripts.
+func (s *Store) depart(reqs []*request) *trip {
+	t := &trip{home: make(chan struct{})}
+	t.away.Store(int32(len(reqs)))
+	var together, apart []*request
+	for _, r := range reqs {
+		r.trip = t
+		if s.keys.where == single && r.fits() {
+			together = append(together, r)
+		} else {
+			apart = append(apart, r)
 		}
-		if wait && !sleep(ctx, pause/2+rand.N(pause)) {
-			return
+	}
+	if len(together) > 0 {
+		s.departures.leave(together...)
+	}
+	if len(apart) > 0 {
+		s.tasks.Go(func() {
+			s.sendOnce(context.Background(), apart)
+			for _, r := range apart {
+				r.landed()
+			}
+		})
+	}
+	return t
+}
+
+// await sends reqs and repeats what the server has not run and may run later,
+// until ctx ends. It reports whether every request has a reply or an error; if
+// not, they are still under way, and a goroutine of the store calls late, if not
+// nil, once they are back: go-redis does not leave a connection that hangs
+// because a context says so.
+//
+// The caller has entered the store, or is one of its tasks.
+func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		t := s.depart(reqs)
+		select {
+		case <-t.home:
+		case <-ctx.Done():
+			s.tasks.Go(func() {
+				<-t.home
+				_, _ = unfinished(reqs)
+				if late != nil {
+					late()
+				}
+			})
+			return false
+		}
+		again, wait := unfinished(reqs)
+		if len(again) == 0 || wait && !sleep(ctx, pause/2+rand.N(pause)) {
+			return true
 		}
 		reqs = again
 	}
@@ -111,6 +166,8 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 func unfinished(reqs []*request) (again []*request, wait bool) {
 	for _, r := range reqs {
 		switch {
+		case r.err == nil:
+			continue
 		case noScript(r.err):
 			r.inFull = true
 		case passing(r.err):
@@ -132,33 +189,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-ctx.Done():
-		return false
-	}
-}
-
-// await is send for a caller who does not wait longer than ctx: go-redis does,
-// on a connection that hangs, unless it is told otherwise. It reports whether
-// reqs were answered; if not, they belong to a goroutine of the store that
-// calls late, if not nil, once they are.
-//
-// The caller has entered the store.
-func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
-	answered, left := make(chan struct{}), make(chan struct{})
-	s.tasks.Go(func() {
-		s.send(ctx, reqs...)
-		select {
-		case answered <- struct{}{}:
-		case <-left:
-			if late != nil {
-				late()
-			}
-		}
-	})
-	select {
-	case <-answered:
-		return true
-	case <-ctx.Done():
-		close(left)
 		return false
 	}
 }

@@ -22,6 +22,8 @@ type Store struct {
 	keys   keyspace
 	inbox  *inbox
 
+	departures departures
+
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc
 
@@ -75,6 +77,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = newInbox(s)
+	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
 	s.tasks.Go(s.checkEviction)
 	return s, nil
 }

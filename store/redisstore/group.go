@@ -1,0 +1,200 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Group commit: requests of concurrent callers leave in one script call, as
+// databases gather transactions into one write of their log. (D. DeWitt et al.,
+// Implementation Techniques for Main Memory Database Systems, 1984.) A round
+// trip costs both sides far more than a lock does, and here hundreds share one.
+//
+// Nobody waits for company. A request that finds a free flight leaves at once;
+// the others gather while the flights are under way, and leave together when
+// the first is back. So a group is as large as the load makes it.
+const (
+	// flights is how many groups are under way at a time: while the server works
+	// on one, this side writes and reads the other.
+	flights = 2
+	// groupSize bounds a group, so that its script stays well below a
+	// millisecond or two of the server's time, which others wait for.
+	groupSize = 128
+	// overdue is when a flight that has not come back no longer keeps others on
+	// the ground: its connection may hang, and another one not.
+	overdue = 50 * time.Millisecond
+	// mostFlights bounds those that leave for that reason.
+	mostFlights = 32
+)
+
+//go:embed lua/group.lua
+var groupLua string
+
+// grouped are the scripts that may be part of a group, in the order of ops.
+var grouped = []*redis.Script{acquireScript, releaseScript, completeScript, renewScript}
+
+var groupScript = redis.NewScript(groupSource(commonLua+acquireLua, commonLua+releaseLua, commonLua+completeLua, renewLua))
+
+// groupSource makes a function of every script. Its KEYS and ARGV are parameters
+// then, which hide the globals of that name.
+func groupSource(sources ...string) string {
+	var b strings.Builder
+	b.WriteString("local ops = {}\n")
+	for _, src := range sources {
+		b.WriteString("ops[#ops + 1] = function(KEYS, ARGV)\n")
+		b.WriteString(src)
+		b.WriteString("\nend\n")
+	}
+	b.WriteString(groupLua)
+	return b.String()
+}
+
+// departures is where requests gather.
+type departures struct {
+	send func(group []*request)
+	run  func(func()) // starts a goroutine
+
+	mu      sync.Mutex
+	waiting []*request
+	inAir   int
+	landing time.Time   // when a flight was last back
+	late    *time.Timer // runs while requests wait and all flights are out
+}
+
+// leave has r sent as soon as may be.
+func (d *departures) leave(reqs ...*request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = append(d.waiting, reqs...)
+	if d.inAir < flights {
+		d.start()
+	} else if d.late == nil {
+		d.late = time.AfterFunc(overdue, d.extra)
+	}
+}
+
+// start needs mu.
+func (d *departures) start() {
+	d.inAir++
+	d.run(d.fly)
+}
+
+// extra starts a flight beyond the usual number, because none has come back for
+// a while.
+func (d *departures) extra() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.late = nil
+	if len(d.waiting) == 0 {
+		return
+	}
+	if d.inAir < mostFlights {
+		d.start() // which sets the timer again, if need be
+	} else {
+		d.late = time.AfterFunc(overdue, d.extra)
+	}
+}
+
+// fly sends group after group until nobody waits.
+func (d *departures) fly() {
+	for group := d.board(); len(group) > 0; group = d.next() {
+		d.send(group)
+		for _, r := range group {
+			r.landed()
+		}
+	}
+}
+
+// next is board for a flight that is back. One too many ends as long as others
+// come back, too: else the groups would stay small after an outage.
+func (d *departures) next() []*request {
+	d.mu.Lock()
+	before := d.landing
+	d.landing = time.Now()
+	spare := d.inAir > flights && d.landing.Sub(before) < overdue
+	if spare {
+		d.inAir--
+	}
+	d.mu.Unlock()
+	if spare {
+		return nil
+	}
+	return d.board()
+}
+
+// board takes the next group, or ends the flight.
+func (d *departures) board() []*request {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.late != nil {
+		d.late.Stop()
+		d.late = nil
+	}
+	n := min(len(d.waiting), groupSize)
+	if n == 0 {
+		d.inAir--
+		return nil
+	}
+	group := d.waiting[:n:n]
+	d.waiting = d.waiting[n:]
+	if len(d.waiting) > 0 {
+		d.late = time.AfterFunc(overdue, d.extra)
+	} else {
+		d.waiting = nil
+	}
+	return group
+}
+
+// fits says whether a request may leave with others. A set's may have too many
+// keys for that, and one that waits for replicas keeps its connection.
+func (r *request) fits() bool {
+	return r.replicas == 0 && len(r.keys)+len(r.args) <= 64
+}
+
+// sendGroup runs a group, in order and in one round trip. Then each request has
+// a reply or an error of its own.
+func (s *Store) sendGroup(group []*request) {
+	// Nobody's context: the callers are many, and each may leave for itself. What
+	// bounds a flight is the client's timeouts.
+	ctx := context.Background()
+	if len(group) == 1 {
+		s.sendOnce(ctx, group)
+		return
+	}
+	keys := make([]string, 0, len(group)*len(group[0].keys))
+	args := make([]any, 0, len(group)*(3+len(group[0].args)))
+	for _, r := range group {
+		keys = append(keys, r.keys...)
+		args = append(args, 1+slices.Index(grouped, r.script), len(r.keys), len(r.args))
+		args = append(args, r.args...)
+	}
+	cmd := groupScript.EvalSha(ctx, s.client, keys, args...)
+	if noScript(cmd.Err()) {
+		for _, r := range group {
+			r.wire.refused++
+		}
+		cmd = groupScript.Eval(ctx, s.client, keys, args...)
+	}
+	replies, err := cmd.Slice()
+	if err == nil && len(replies) != len(group) {
+		err = fmt.Errorf("%w: %d replies to %d requests", ErrCorrupt, len(replies), len(group))
+	}
+	for i, r := range group {
+		r.reply, r.err = redis.NewCmd(ctx), err
+		if err != nil {
+			continue
+		}
+		if e, ok := replies[i].(error); ok {
+			r.err = e
+		} else {
+			r.reply.SetVal(replies[i])
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// many is how many callers there are at once: enough for several groups.
+const many = 300
+
+// crowd has many callers do something at the same time, while the server is
+// stopped for as long as it takes them to come. It checks that they did share
+// their round trips.
+func crowd(t *testing.T, server *redistest.Server, do func(i int)) {
+	t.Helper()
+	before := calls(t, server)
+	server.Pause()
+	var all sync.WaitGroup
+	for i := range many {
+		all.Go(func() { do(i) })
+	}
+	time.Sleep(100 * time.Millisecond) // nothing can be seen of a stopped server; more only makes larger groups
+	server.Resume()
+	all.Wait()
+	if n := calls(t, server) - before; n > many/2 {
+		t.Errorf("%d callers took %d script calls: this tests no groups", many, n)
+	}
+}
+
+// Every third key holds something that is not a lock, so a third of each group
+// fails.
+func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	for i := 0; i < many; i += 3 {
+		if err := admin.RPush(within(t, time.Second), fmt.Sprint("lock:k", i), "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grants := make([]core.Grant, many)
+	crowd(t, server, func(i int) {
+		g, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+		if bad := i%3 == 0; bad != errors.Is(err, redisstore.ErrWrongType) || bad != (err != nil) {
+			t.Errorf("request %d: %v", i, err)
+		}
+		grants[i] = g
+	})
+	crowd(t, server, func(i int) {
+		if i%3 == 0 {
+			return
+		}
+		if err := s.Release(within(t, 10*time.Second), grants[i]); err != nil {
+			t.Errorf("release %d: %v", i, err)
+		}
+	})
+}
+
+// A caller who hangs up takes nobody along, and leaves nothing behind.
+func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	lock(t, s, "warm", "up", time.Minute)
+	ctx, hangUp := context.WithCancel(within(t, 10*time.Second))
+	defer time.AfterFunc(50*time.Millisecond, hangUp).Stop()
+	crowd(t, server, func(i int) {
+		req := request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute)
+		if i%2 == 0 {
+			if _, err := s.Acquire(ctx, req); !errors.Is(err, core.ErrUnavailable) {
+				t.Errorf("request %d, which hung up while the server stood still: %v", i, err)
+			}
+			return
+		}
+		if _, err := s.Acquire(within(t, 10*time.Second), req); err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	})
+	admin := server.Client()
+	eventually(t, 5*time.Second, "only those who stayed have their locks", func() bool {
+		n := 0
+		for i := range many {
+			held := admin.Exists(context.Background(), fmt.Sprint("lock:k", i)).Val() == 1
+			if held != (i%2 == 1) {
+				return false
+			}
+			n++
+		}
+		return n == many
+	})
+}
+
+// A restarted server, or one whose scripts were flushed, is sent the source.
+func TestGroupsSurviveFlushedScripts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	for round := range 3 {
+		if err := admin.ScriptFlush(within(t, time.Second)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		crowd(t, server, func(i int) {
+			req := request(fmt.Sprint("o", i, ".", round), fmt.Sprint("k", i), time.Minute)
+			g, err := s.Acquire(within(t, 10*time.Second), req)
+			if err != nil {
+				t.Errorf("acquire %d: %v", i, err)
+				return
+			}
+			if err := s.Release(within(t, 10*time.Second), g); err != nil {
+				t.Errorf("release %d: %v", i, err)
+			}
+		})
+	}
+}
+
+// The client sends a group again whose reply was lost. Each of its requests has
+// been carried out by then, and is answered as if it had been the first time.
+func TestGroupsWithLostReplies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, network := lossy(t, server, func(o *redis.Options) { o.MaxRetries = 20 })
+	grants := make([]core.Grant, many)
+	during := func(do func(i int)) {
+		network.CutReplies()
+		defer time.AfterFunc(150*time.Millisecond, network.Heal).Stop()
+		crowd(t, server, do)
+	}
+	during(func(i int) {
+		g, err := s.Acquire(within(t, 20*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+		if err != nil {
+			t.Errorf("acquire %d: %v", i, err)
+		}
+		grants[i] = g
+	})
+	admin := server.Client()
+	for i, g := range grants {
+		if want, got := fmt.Sprint(g.Owner, ":", g.Token), admin.Get(within(t, time.Second), fmt.Sprint("lock:k", i)).Val(); !strings.HasPrefix(got, want) {
+			t.Errorf("granted was %s, stored is %s", want, got)
+		}
+	}
+	during(func(i int) {
+		if err := s.Release(within(t, 20*time.Second), grants[i]); err != nil {
+			t.Errorf("release %d: %v", i, err)
+		}
+	})
+}
