@@ -137,7 +137,7 @@ func (e *Engine) revokeAll(ctx context.Context) int {
 	left := slices.Collect(maps.Keys(e.life.held))
 	e.life.mu.Unlock()
 	for _, l := range left {
-		e.watchdog.lose(l, LossClosed)
+		e.watchdog.lose(l, l.lossError(LossClosed))
 	}
 	// The store is told once nobody counts on a lease any more. Several at a
 	// time and within one bound: it may not answer.

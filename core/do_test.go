@@ -290,7 +290,7 @@ func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
 		eng := newEngine(t, spy)
 		var all sync.WaitGroup
-		for _, wait := range []time.Duration{60 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
+		for _, wait := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {
 			all.Go(func() {
 				err := eng.Do(context.Background(), "k", func(context.Context) error {
 					t.Errorf("ran unlocked after %v", wait)

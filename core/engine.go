@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"log/slog"
 	"reflect"
 	"time"
 )
@@ -12,7 +13,9 @@ import (
 // enough; it is safe for concurrent use. Make one with [New].
 type Engine struct {
 	store    Store
-	ledger   Ledger // nil: no Once
+	ledger   Ledger       // nil: no Once
+	inspect  Inspector    // nil: no look into the store
+	log      *slog.Logger // nil: the default one of the moment
 	can      Capabilities
 	observer Observer // nil: nobody
 	defaults settings
@@ -53,6 +56,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	e := &Engine{
 		store:          store,
 		observer:       observer,
+		log:            cfg.log,
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
@@ -63,6 +67,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	e.watchdog = newWatchdog(store, observer, e.circuit.overheard)
 	e.life.init()
 	e.ledger, _ = store.(Ledger)
+	e.inspect, _ = store.(Inspector)
 	if c, ok := store.(Capable); ok {
 		e.can = c.Capabilities()
 	}

@@ -111,3 +111,13 @@ func (l *Lease) end(err error) {
 func (l *Lease) lossError(reason LossReason) *LeaseLostError {
 	return &LeaseLostError{Key: l.Key(), Token: l.grant.Token, Reason: reason}
 }
+
+// taken makes a loss of what the store said, which may know more than that the
+// lease is gone: who took it away, and why.
+func (l *Lease) taken(said error) *LeaseLostError {
+	lost := l.lossError(LossTaken)
+	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" {
+		lost.Reason, lost.Detail = told.Reason, told.Detail
+	}
+	return lost
+}

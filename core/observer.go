@@ -55,8 +55,9 @@ type Observer interface {
 	// Forced: [Engine.ForceRelease] took key from its holders, or
 	// [Engine.Forget] dropped its record (then there are none), for that reason.
 	Forced(ctx context.Context, key, reason string, holders []Holder)
-	// StoreCalled: the store answered op ("acquire", "renew", "release", ...) after
-	// so long. What an acquisition waited for a holder is in it.
+	// StoreCalled: the store answered op ("acquire", "renew", "release", "complete",
+	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
+	// acquisition waited for a holder is in it.
 	StoreCalled(op string, took time.Duration, err error)
 }
 

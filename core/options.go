@@ -1,6 +1,7 @@
 package core
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -58,6 +59,7 @@ type settings struct {
 type engineConfig struct {
 	defaults        settings
 	observers       observers
+	log             *slog.Logger
 	maxWaiters      int
 	maxWaitersTotal int
 	circuit         time.Duration

@@ -89,7 +89,7 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		// An earlier attempt went unanswered: that one must have ended it.
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
-		lost := l.lossError(LossTaken)
+		lost := l.taken(err)
 		l.engine.watchdog.correct(l, lost)
 		return l.conclude(lost)
 	default:

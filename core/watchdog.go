@@ -120,10 +120,10 @@ func (w *watchdog) checkLocked(l *Lease) error {
 }
 
 // lose declares a lease lost, if it has not ended otherwise.
-func (w *watchdog) lose(l *Lease, reason LossReason) {
+func (w *watchdog) lose(l *Lease, lost *LeaseLostError) {
 	w.mu.Lock()
 	if l.deadline.ended == nil {
-		w.drop(l, l.lossError(reason))
+		w.drop(l, lost)
 	}
 	err := l.deadline.ended
 	w.mu.Unlock()
@@ -253,7 +253,7 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 // renewed takes in the store's answer about one lease.
 func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {
 	if errors.Is(err, ErrLeaseLost) {
-		w.lose(l, LossTaken)
+		w.lose(l, l.taken(err))
 	}
 	w.mu.Lock()
 	d := &l.deadline

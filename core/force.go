@@ -1,0 +1,115 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ForceRelease takes key from all who hold it, foreign clients too, and returns
+// who they were; none is no error. The first waiter gets the key at once.
+//
+// It is for operators, and dangerous: a holder that is alive goes on until its
+// next renewal (a third of its TTL at most) tells it, so for that long two may
+// work on the key at once. Only what compares fencing tokens is safe from that.
+// A holder learns the reason with its loss: a [*LeaseLostError] with LossForced.
+//
+// The reason says who does it and why, in 1 to [MaxNoteBytes] bytes without
+// control characters, else the error is an [*OptionError]. It goes to the holders,
+// to observers and into the log ([WithLogger]), and so do the owners.
+//
+// It is bounded as [Engine.Inspect] is, with the same errors. One that matches
+// ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
+// may not have been done; repeating it is safe, but takes the key from whoever
+// holds it by then.
+func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]Holder, error) {
+	var holders []Holder
+	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
+		holders, err = e.inspect.ForceRelease(ctx, key, reason)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(holders) > 0 {
+		e.warn(ctx, "keyturn: lease taken away by force", "key", key, "reason", reason,
+			"count", len(holders), "holders", owners(holders))
+		e.forced(ctx, key, reason, holders)
+	}
+	return holders, nil
+}
+
+// Forget drops the record that [Engine.Once] keeps for key, so that the next call
+// runs again, and reports whether there was one. An execution under way is not
+// touched, nor is a lease. Reason, bounds and errors are as in
+// [Engine.ForceRelease].
+func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
+	var was bool
+	err := e.force(ctx, "forget", key, reason, func(ctx context.Context) (err error) {
+		was, err = e.inspect.Forget(ctx, key)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if was {
+		e.warn(ctx, "keyturn: record dropped by force", "key", key, "reason", reason)
+		e.forced(ctx, key, reason, nil)
+	}
+	return was, nil
+}
+
+// force has the store asked for something that can't be undone. What it may have
+// done without answering stands in the log, too.
+func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(context.Context) error) error {
+	if err := errors.Join(ValidateKey(key), validateReason(reason)); err != nil {
+		return err
+	}
+	asked := false
+	err := e.administer(ctx, op, key, func(ctx context.Context) error {
+		asked = true
+		return ask(ctx)
+	})
+	if !asked || !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrClosed) && ctx.Err() == nil {
+		return err
+	}
+	if err != nil {
+		e.warn(ctx, "keyturn: perhaps taken away by force", "op", op, "key", key, "reason", reason, "error", err)
+		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holder) {
+	if e.observer != nil {
+		e.observer.Forced(ctx, key, reason, holders)
+	}
+}
+
+func validateReason(reason string) error {
+	bad := reason == "" || len(reason) > MaxNoteBytes || !utf8.ValidString(reason)
+	for _, r := range reason[:min(len(reason), MaxNoteBytes)] {
+		bad = bad || unicode.IsControl(r)
+	}
+	if !bad {
+		return nil
+	}
+	const shown = 64 // it may be a megabyte of anything
+	return &OptionError{
+		Option: "reason", Value: strconv.Quote(reason[:min(len(reason), shown)]),
+		Want: "a reason of 1 to 256 bytes of UTF-8 without control characters",
+	}
+}
+
+// owners are the first few, for a line in a log.
+func owners(holders []Holder) []string {
+	const shown = 16
+	var names []string
+	for _, h := range holders[:min(len(holders), shown)] {
+		names = append(names, h.Owner)
+	}
+	return names
+}

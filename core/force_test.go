@@ -1,0 +1,186 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+func TestForceNeedsAReason(t *testing.T) {
+	eng := newEngine(t, answering(func(context.Context) error { t.Error("the store was asked"); return nil }))
+	for name, reason := range map[string]string{
+		"none":              "",
+		"too long":          strings.Repeat("x", core.MaxNoteBytes+1),
+		"a megabyte":        strings.Repeat("é", 1<<19),
+		"a line break":      "stuck\nholder",
+		"no UTF-8":          "stuck \xff",
+		"a control, at end": strings.Repeat("x", core.MaxNoteBytes-1) + "\x7f",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eng.ForceRelease(context.Background(), "k", reason)
+			wantOnly(t, err, core.ErrInvalidOption)
+			if len(err.Error()) > 500 {
+				t.Errorf("an error of %d bytes", len(err.Error()))
+			}
+			_, err = eng.Forget(context.Background(), "k", reason)
+			wantOnly(t, err, core.ErrInvalidOption)
+		})
+	}
+	_, err := newEngine(t, answering(func(context.Context) error { return nil })).
+		ForceRelease(context.Background(), "k", strings.Repeat("x", core.MaxNoteBytes))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// watcher notes what is done by force.
+type watcher struct {
+	core.NopObserver
+	seen []string
+}
+
+func (w *watcher) Forced(_ context.Context, key, reason string, holders []core.Holder) {
+	w.seen = append(w.seen, fmt.Sprint(key, " ", reason, " ", len(holders)))
+}
+
+// Whoever takes something away leaves traces; who finds nothing to take does not.
+func TestForceIsToldAndLogged(t *testing.T) {
+	var many []core.Holder
+	for i := range 100 {
+		many = append(many, core.Holder{Owner: fmt.Sprint("owner", i)})
+	}
+	force := func(eng *core.Engine) error {
+		_, err := eng.ForceRelease(context.Background(), "k", "it hangs")
+		return err
+	}
+	forget := func(eng *core.Engine) error {
+		_, err := eng.Forget(context.Background(), "k", "it hangs")
+		return err
+	}
+	for name, tc := range map[string]struct {
+		holders []core.Holder
+		record  bool
+		err     error
+		do      func(*core.Engine) error
+		told    string
+		logged  []string
+	}{
+		"held":              {holders: many[:2], do: force, told: "k it hangs 2", logged: []string{"level=WARN", "key=k", `reason="it hangs"`, "count=2", `holders="[owner0 owner1]"`}},
+		"held by many":      {holders: many, do: force, told: "k it hangs 100", logged: []string{"count=100", "owner15]"}},
+		"free":              {do: force},
+		"on record":         {record: true, do: forget, told: "k it hangs 0", logged: []string{"level=WARN", "key=k", `reason="it hangs"`}},
+		"not on record":     {do: forget},
+		"unanswered":        {err: errDown, do: force, logged: []string{"level=WARN", "perhaps", "key=k", "op=force", "connection refused"}},
+		"forget unanswered": {err: errDown, do: forget, logged: []string{"level=WARN", "perhaps", "op=forget"}},
+		"refused":           {err: errors.New("no"), do: force},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			w := &watcher{}
+			p := answering(nil)
+			p.force = func(context.Context, string, string) ([]core.Holder, error) { return tc.holders, tc.err }
+			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
+			eng := newEngine(t, p, core.WithObserver(w), core.WithObserver(core.NopObserver{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
+				t.Errorf("error %v", err)
+			}
+			if got := strings.Join(w.seen, ", "); got != tc.told {
+				t.Errorf("told %q, want %q", got, tc.told)
+			}
+			if (log.Len() > 0) != (len(tc.logged) > 0) || strings.Count(log.String(), "\n") > 1 {
+				t.Errorf("logged %q", &log)
+			}
+			for _, want := range tc.logged {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("%q is not in the log: %s", want, &log)
+				}
+			}
+		})
+	}
+}
+
+// Without a logger of its own the engine writes to the default of the moment.
+func TestForceIsLoggedByDefault(t *testing.T) {
+	var log bytes.Buffer
+	old := slog.Default()
+	defer slog.SetDefault(old)
+	p := answering(nil)
+	p.forget = func(context.Context, string) (bool, error) { return true, nil }
+	eng := newEngine(t, p)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	if _, err := eng.Forget(context.Background(), "k", "a test"); err != nil || !strings.Contains(log.String(), "key=k") {
+		t.Errorf("logged %q, %v", &log, err)
+	}
+}
+
+// The victim learns who took the lease away, and why, whichever way it comes to
+// ask the store: in its context's cause, in what observers are told, and in the
+// error of its release.
+func TestForcedLossTellsWhy(t *testing.T) {
+	said := &core.LeaseLostError{Key: "theirs", Token: 1, Reason: core.LossForced, Detail: "ops: it hangs"}
+	check := func(t *testing.T, err error, l *core.Lease) {
+		t.Helper()
+		var lost *core.LeaseLostError
+		if !errors.As(err, &lost) || lost.Reason != core.LossForced || lost.Detail != said.Detail || lost.Key != "k" || lost.Token != l.Token() {
+			t.Errorf("error %#v", err)
+		}
+	}
+	for name, renewed := range map[string]bool{"by a renewal": true, "by the release": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy, ends := newSpy(), &endings{}
+				eng := newEngine(t, spy, core.WithObserver(ends))
+				l := mustAcquire(t, eng, "k")
+				spy.onRenew = func(context.Context, core.Grant) error { return said }
+				spy.onRelease = func(context.Context, core.Grant) error { return said }
+				if renewed {
+					time.Sleep(core.DefaultTTL / 2)
+					check(t, context.Cause(l.Context()), l)
+					check(t, l.Err(), l)
+				}
+				check(t, l.Release(context.Background()), l)
+				check(t, l.Err(), l)
+				check(t, *ends.last.Load(), l)
+			})
+		})
+	}
+}
+
+// endings keeps the last HoldEnd.
+type endings struct {
+	core.NopObserver
+	last atomic.Pointer[error]
+}
+
+func (e *endings) HoldEnd(_ context.Context, _ *core.Lease, err error) { e.last.Store(&err) }
+
+// A store that says no more than "lost" means that the lease was taken.
+func TestLossWithoutAReasonIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		for _, said := range []error{core.ErrLeaseLost, &core.LeaseLostError{}} {
+			l := mustAcquire(t, eng, "k")
+			spy.onRenew = func(context.Context, core.Grant) error { return said }
+			time.Sleep(core.DefaultTTL / 2)
+			if reason(l) != core.LossTaken {
+				t.Errorf("%v: %v", said, l.Err())
+			}
+			_ = l.Release(context.Background())
+			if err := spy.Store.Release(context.Background(), core.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// panel is a store whose Inspector says what a test wants.
+type panel struct {
+	core.Store
+	inspect func(ctx context.Context, key string) (core.LockInfo, error)
+	list    func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error)
+	force   func(ctx context.Context, key, reason string) ([]core.Holder, error)
+	forget  func(ctx context.Context, key string) (bool, error)
+}
+
+func (p *panel) Inspect(ctx context.Context, key string) (core.LockInfo, error) {
+	return p.inspect(ctx, key)
+}
+
+func (p *panel) List(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+	return p.list(ctx, prefix, cursor, limit)
+}
+
+func (p *panel) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+	return p.force(ctx, key, reason)
+}
+
+func (p *panel) Forget(ctx context.Context, key string) (bool, error) { return p.forget(ctx, key) }
+
+// answering is a panel of which each part answers the same.
+func answering(answer func(context.Context) error) *panel {
+	return &panel{
+		Store:   memstore.New(),
+		inspect: func(ctx context.Context, _ string) (core.LockInfo, error) { return core.LockInfo{}, answer(ctx) },
+		list: func(ctx context.Context, _, _ string, _ int) ([]core.LockInfo, string, error) {
+			return nil, "", answer(ctx)
+		},
+		force:  func(ctx context.Context, _, _ string) ([]core.Holder, error) { return nil, answer(ctx) },
+		forget: func(ctx context.Context, _ string) (bool, error) { return false, answer(ctx) },
+	}
+}
+
+func listed(seq func(func(core.LockInfo, error) bool)) (keys []string, err error) {
+	for info, err := range seq {
+		if err != nil {
+			return keys, err
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys, nil
+}
+
+// calls are all that an Inspector is asked for.
+var calls = map[string]struct {
+	writes bool
+	do     func(ctx context.Context, eng *core.Engine, key string) error
+}{
+	"Inspect": {do: func(ctx context.Context, eng *core.Engine, key string) error {
+		_, err := eng.Inspect(ctx, key)
+		return err
+	}},
+	"List": {do: func(ctx context.Context, eng *core.Engine, key string) error {
+		_, err := listed(eng.List(ctx, key))
+		return err
+	}},
+	"ForceRelease": {writes: true, do: func(ctx context.Context, eng *core.Engine, key string) error {
+		_, err := eng.ForceRelease(ctx, key, "a test")
+		return err
+	}},
+	"Forget": {writes: true, do: func(ctx context.Context, eng *core.Engine, key string) error {
+		_, err := eng.Forget(ctx, key, "a test")
+		return err
+	}},
+}
+
+func TestInspectorErrors(t *testing.T) {
+	bg := context.Background()
+	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, tc := range map[string]struct {
+		ctx     func() (context.Context, context.CancelFunc) // nil: Background
+		store   func(context.Context) error
+		key     string
+		closed  bool
+		want    []error
+		unknown bool // for what writes: it may have been done
+		took    time.Duration
+	}{
+		"key":    {key: "a{b", want: []error{core.ErrInvalidKey}},
+		"closed": {closed: true, want: []error{core.ErrClosed}},
+		"gone before": {
+			ctx: func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(bg)
+				cancel()
+				return ctx, cancel
+			},
+			want: []error{context.Canceled},
+		},
+		"hangs up": {
+			ctx: func() (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(bg)
+				time.AfterFunc(time.Second, cancel)
+				return ctx, cancel
+			},
+			store: silent, want: []error{context.Canceled}, unknown: true, took: time.Second,
+		},
+		"own deadline": {
+			ctx:   func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, time.Minute) },
+			store: silent, want: []error{context.DeadlineExceeded}, unknown: true, took: time.Minute,
+		},
+		"own deadline uncovers an outage": {
+			ctx: func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, time.Minute) },
+			store: func(ctx context.Context) error {
+				<-ctx.Done()
+				return errDown
+			},
+			want: []error{core.ErrUnavailable}, unknown: true, took: time.Minute,
+		},
+		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: core.DefaultReleaseTimeout},
+		"outage":      {store: func(context.Context) error { return errDown }, want: []error{core.ErrUnavailable}, unknown: true},
+		"definite": {
+			store: func(context.Context) error { return &core.UnsupportedError{Feature: "this"} },
+			want:  []error{errors.ErrUnsupported},
+		},
+	} {
+		for call, c := range calls {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					asked := false
+					eng := newEngine(t, answering(func(ctx context.Context) error {
+						asked = true
+						if tc.store == nil {
+							return nil
+						}
+						return tc.store(ctx)
+					}), core.WithLogger(discard))
+					if tc.closed {
+						shut(t, eng)
+					}
+					ctx := bg
+					if tc.ctx != nil {
+						var cancel context.CancelFunc
+						ctx, cancel = tc.ctx()
+						defer cancel()
+					}
+					key := tc.key
+					if key == "" {
+						key = "k"
+					}
+					began := time.Now()
+					err := c.do(ctx, eng, key)
+					want := tc.want
+					if c.writes && tc.unknown {
+						want = append(slices.Clone(want), core.ErrOutcomeUnknown)
+					}
+					wantOnly(t, err, want...)
+					if took := time.Since(began); took != tc.took {
+						t.Errorf("took %v, want %v", took, tc.took)
+					}
+					if tc.store == nil && asked {
+						t.Error("the store was asked")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestInspectionIsUnsupported(t *testing.T) {
+	eng := newEngine(t, plain{Store: memstore.New()})
+	wantOnly(t, eng.SupportsInspection(), errors.ErrUnsupported)
+	for name, c := range calls {
+		t.Run(name, func(t *testing.T) {
+			wantOnly(t, c.do(context.Background(), eng, "k"), errors.ErrUnsupported)
+		})
+	}
+	eng = newEngine(t, answering(nil))
+	if err := eng.SupportsInspection(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close does not wait for a store that does not answer, nor for who reads on.
+func TestCloseEndsInspection(t *testing.T) {
+	for name, c := range calls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				eng := newEngine(t, answering(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }), core.WithLogger(discard))
+				time.AfterFunc(time.Second, func() { shut(t, eng) })
+				began := time.Now()
+				if err := c.do(context.Background(), eng, "k"); !errors.Is(err, core.ErrClosed) {
+					t.Errorf("error %v", err)
+				}
+				if took := time.Since(began); took != time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
+	t.Run("between two pages", func(t *testing.T) {
+		p := paged(1000)
+		eng := newEngine(t, p)
+		n, last := 0, error(nil)
+		for _, err := range eng.List(context.Background(), "") {
+			if n++; n == 10 {
+				shut(t, eng)
+			}
+			last = err
+		}
+		wantOnly(t, last, core.ErrClosed)
+	})
+}
+
+// paged has n keys, and repeats the last of each page in the next one.
+func paged(n int) *panel {
+	return &panel{Store: memstore.New(), list: func(_ context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+		at := 0
+		if cursor != "" {
+			_, _ = fmt.Sscan(cursor, &at)
+		}
+		if at%200 == 100 { // an empty page
+			return nil, fmt.Sprint(at + 1), nil
+		}
+		for i := max(at-1, 0); i < min(at+limit, n); i++ {
+			page = append(page, core.LockInfo{Key: fmt.Sprintf("%s%06d", prefix, i)})
+		}
+		if at+limit < n {
+			next = fmt.Sprint(at + limit)
+		}
+		return page, next, nil
+	}}
+}
+
+func TestListGoesThroughAllPages(t *testing.T) {
+	eng := newEngine(t, paged(1234))
+	keys, err := listed(eng.List(context.Background(), "user:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		if !strings.HasPrefix(key, "user:") || i > 0 && key <= keys[i-1] {
+			t.Fatalf("key %d is %q", i, key)
+		}
+	}
+	if len(keys) < 1200 { // those that the test's empty pages skip
+		t.Errorf("%d keys", len(keys))
+	}
+}
+
+func TestListStopsWithItsReader(t *testing.T) {
+	p := paged(1000)
+	pages, list := 0, p.list
+	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+		pages++
+		return list(ctx, prefix, cursor, limit)
+	}
+	n := 0
+	for range newEngine(t, p).List(context.Background(), "") {
+		if n++; n == 5 {
+			break
+		}
+	}
+	if n != 5 || pages != 1 {
+		t.Errorf("%d keys of %d pages", n, pages)
+	}
+}
+
+func TestListEndsWithTheFirstError(t *testing.T) {
+	p := paged(1000)
+	list := p.list
+	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+		if cursor != "" {
+			return nil, "", errDown
+		}
+		return list(ctx, prefix, cursor, limit)
+	}
+	keys, errs := 0, 0
+	for info, err := range newEngine(t, p).List(context.Background(), "") {
+		if keys++; err != nil {
+			errs++
+			wantOnly(t, err, core.ErrUnavailable)
+			if info.Key != "" {
+				t.Errorf("%q comes with an error", info.Key)
+			}
+		}
+	}
+	if keys != 101 || errs != 1 {
+		t.Errorf("%d turns, %d errors", keys, errs)
+	}
+}
+
+// However long a list is, it does not fill the memory with the keys it had.
+func TestListOfMany(t *testing.T) {
+	keys, err := listed(newEngine(t, paged(50_000)).List(context.Background(), ""))
+	if err != nil || len(keys) < 49_000 || len(keys) > 50_003 {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
