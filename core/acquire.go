@@ -66,8 +66,8 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, s settings,
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return nil, nil, e.refusal(ctx, claims, s, own, 0)
 	}
-	bounded, cancel := e.bound(ctx, s)
-	defer cancel()
+	bounded := e.bound(ctx, s)
+	defer bounded.cancel()
 	grant, rec, err := e.takeTurn(bounded, claims, s, ask)
 	if err != nil {
 		return nil, nil, e.refusal(ctx, claims, s, err, time.Since(began))
@@ -89,19 +89,16 @@ const failFastTime = 5 * time.Second
 
 // bound gives the context of a wait: it ends with ctx, with the maximum wait,
 // and when the engine closes.
-func (e *Engine) bound(ctx context.Context, s settings) (context.Context, context.CancelFunc) {
+func (e *Engine) bound(ctx context.Context, s settings) *bound {
 	most := s.maxWait
 	if s.failFast && (most == 0 || most > failFastTime) {
 		most = failFastTime
 	}
-	var cancel context.CancelFunc
+	b := &bound{values: ctx, parent: ctx, ending: e.life.ending}
 	if most > 0 {
-		ctx, cancel = context.WithTimeout(ctx, most)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
+		b.deadline = time.Now().Add(most)
 	}
-	stop := context.AfterFunc(e.life.ending, cancel)
-	return ctx, func() { stop(); cancel() }
+	return b
 }
 
 // takeTurn asks the store as soon as the caller is the head of every line. The
@@ -269,8 +266,8 @@ func (e *Engine) keep(l *Lease) error {
 // caller wait for it. Close waits.
 func (e *Engine) undo(ctx context.Context, grant Grant) {
 	e.life.tidying.Go(func() {
-		ctx, cancel := e.detached(ctx)
-		defer cancel()
+		ctx := e.detached(ctx)
+		defer ctx.cancel()
 		_ = e.storeRelease(ctx, grant) // else it runs out with its TTL
 	})
 }

@@ -141,13 +141,13 @@ func (e *Engine) revokeAll(ctx context.Context) int {
 	}
 	// The store is told once nobody counts on a lease any more. Several at a
 	// time and within one bound: it may not answer.
-	ctx, cancel := e.detached(ctx)
-	defer cancel()
+	bounded := e.detached(ctx)
+	defer bounded.cancel()
 	var workers sync.WaitGroup
 	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {
 			for _, l := range part {
-				_ = l.giveBack(ctx)
+				_ = l.giveBack(bounded)
 			}
 		})
 	}

@@ -214,6 +214,6 @@ func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
 }
 
 // detached gives a context for what must be tidied up although ctx has ended.
-func (e *Engine) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), e.releaseTimeout)
+func (e *Engine) detached(ctx context.Context) *bound {
+	return &bound{values: ctx, deadline: time.Now().Add(e.releaseTimeout)}
 }

@@ -94,9 +94,9 @@ func replay(key string, rec *Record, s settings) (Outcome, error) {
 // long as the lease is good and a release may take: a lost record means that fn
 // runs twice.
 func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
-	ctx, cancel := e.detached(ctx)
-	defer cancel()
-	ctx, cancel = context.WithDeadline(ctx, lease.Deadline())
+	bounded := e.detached(ctx)
+	defer bounded.cancel()
+	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
 	err := lease.finish(ctx, "complete", func(ctx context.Context) error {

@@ -16,9 +16,9 @@ import (
 // store did not answer: the key is then free after the TTL at the latest, and
 // Release may be called again.
 func (l *Lease) Release(ctx context.Context) error {
-	ctx, cancel := l.engine.detached(ctx)
-	defer cancel()
-	return l.giveBack(ctx)
+	bounded := l.engine.detached(ctx)
+	defer bounded.cancel()
+	return l.giveBack(bounded)
 }
 
 // giveBack is Release within ctx.

@@ -1,0 +1,27 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// BenchmarkDo is what the engine itself costs: over a store without a network,
+// on a key that nobody else wants.
+func BenchmarkDo(b *testing.B) {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer eng.Close(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// bound is a context that ends with its parent, at a deadline, or with the
+// engine, and that costs one allocation until somebody waits for its end. Most
+// acquisitions and releases are answered before anybody does, and the contexts
+// of package context pay for timers, channels and registrations in advance:
+// half of what a lock in memory would cost.
+type bound struct {
+	values   context.Context
+	parent   context.Context // the same, or nil: its end is not ours
+	ending   context.Context // nil: it has no other end
+	deadline time.Time       // zero: none
+
+	mu    sync.Mutex
+	done  chan struct{} // nil: nobody waits
+	err   error
+	stops []func() bool // what Done has set going
+	after []*after
+}
+
+// Deadline implements context.Context.
+func (b *bound) Deadline() (time.Time, bool) {
+	var theirs time.Time
+	var ok bool
+	if b.parent != nil {
+		theirs, ok = b.parent.Deadline()
+	}
+	switch {
+	case b.deadline.IsZero():
+		return theirs, ok
+	case ok && theirs.Before(b.deadline):
+		return theirs, true
+	}
+	return b.deadline, true
+}
+
+// Value implements context.Context.
+func (b *bound) Value(key any) any { return b.values.Value(key) }
+
+// Done implements context.Context. From the first call on something watches for
+// the end.
+func (b *bound) Done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done != nil {
+		return b.done
+	}
+	b.done = make(chan struct{})
+	if b.lookLocked() != nil {
+		close(b.done)
+		return b.done
+	}
+	end := func() { _ = b.Err() }
+	if b.parent != nil && b.parent.Done() != nil {
+		b.stops = append(b.stops, context.AfterFunc(b.parent, end))
+	}
+	if b.ending != nil {
+		b.stops = append(b.stops, context.AfterFunc(b.ending, end))
+	}
+	if !b.deadline.IsZero() {
+		b.stops = append(b.stops, time.AfterFunc(time.Until(b.deadline), end).Stop)
+	}
+	return b.done
+}
+
+// Err implements context.Context. It looks for itself, so it is right also
+// where nobody watches.
+func (b *bound) Err() error {
+	b.mu.Lock()
+	if b.err != nil || b.lookLocked() == nil {
+		defer b.mu.Unlock()
+		return b.err
+	}
+	return b.endedLocked()
+}
+
+// cancel ends the context, as the caller's "defer cancel()".
+func (b *bound) cancel() {
+	b.mu.Lock()
+	if b.err != nil {
+		b.mu.Unlock()
+		return
+	}
+	b.err = context.Canceled
+	_ = b.endedLocked()
+}
+
+// lookLocked sets err if the context has ended meanwhile.
+func (b *bound) lookLocked() error {
+	if b.err != nil {
+		return b.err
+	}
+	if b.parent != nil {
+		b.err = b.parent.Err()
+	}
+	switch {
+	case b.err != nil:
+	case b.ending != nil && b.ending.Err() != nil:
+		b.err = context.Canceled
+	case !b.deadline.IsZero() && !time.Now().Before(b.deadline):
+		b.err = context.DeadlineExceeded
+	}
+	return b.err
+}
+
+// endedLocked tells those who wait, once, and gives mu back.
+func (b *bound) endedLocked() error {
+	err, after, stops := b.err, b.after, b.stops
+	b.after, b.stops = nil, nil
+	if b.done != nil {
+		close(b.done)
+	}
+	b.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+	for _, a := range after {
+		go a.f()
+	}
+	return err
+}
+
+// after is a function to be called in a goroutine of its own at the end.
+type after struct{ f func() }
+
+// AfterFunc is what package context asks of a context that is not its own, or
+// it would start a goroutine for every one derived from it.
+func (b *bound) AfterFunc(f func()) (stop func() bool) {
+	if b.Done(); b.Err() != nil {
+		go f()
+		return func() bool { return false }
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	a := &after{f}
+	b.after = append(b.after, a)
+	return func() bool { return b.drop(a) }
+}
+
+// drop reports whether a was still to be called.
+func (b *bound) drop(a *after) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, other := range b.after {
+		if other == a {
+			b.after = append(b.after[:i:i], b.after[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
