@@ -2,18 +2,66 @@ package tracing
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
 )
 
 // AcquireStart begins the acquisition's span.
 func (o *Observer) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
-	ctx, span := o.start(ctx, &o.acquiring, SpanAcquire, a.Rule)
-	if span != nil {
-		span.SetAttributes(o.keys.describe(a.Claims, a.Rule)...)
+	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, a.Rule, o.metrics.countsAcquisitions(ctx))
+	if asking != nil {
+		asking.labels = labels{rule: a.Rule, mode: modeOf(a.Claims)}
+		if asking.IsRecording() {
+			asking.SetAttributes(o.keys.describe(a.Claims, a.Rule)...)
+		}
 	}
 	return ctx
+}
+
+// Blocked notes where the request stands when it finds the key held, and links
+// its span to that of the holder, in whatever process that is.
+func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.HeldError, position int) {
+	asking := o.acquiring.running(ctx)
+	if asking == nil {
+		return
+	}
+	if !asking.blocked {
+		asking.blocked = true
+		o.metrics.add(ctx, o.metrics.conflicts, asking.labels)
+		if a.Wait {
+			asking.waiting = true
+			o.metrics.change(ctx, o.metrics.waiting, 1, asking.labels)
+		}
+		if asking.IsRecording() {
+			asking.SetAttributes(PositionKey.Int(position), QueueKey.String(queue(held, position)))
+		}
+	}
+	if asking.IsRecording() && len(asking.linked) < mostLinks {
+		asking.linkTo(held.Trace)
+	}
+}
+
+// queue is where a request stands: the position counts also those ahead in this
+// process, who ask the store one after the other; [core.HeldError.Ahead] does
+// not.
+func queue(held core.HeldError, position int) string {
+	if position > held.Ahead {
+		return QueueLocal
+	}
+	return QueueStore
+}
+
+func (r *running) linkTo(holder string) {
+	to, ok := link(holder, LinkBlockedBy)
+	if !ok || slices.ContainsFunc(r.linked, to.SpanContext.Equal) {
+		return
+	}
+	r.linked = append(r.linked, to.SpanContext)
+	r.AddLink(to)
 }
 
 // AcquireEnd ends the acquisition's span.
@@ -21,8 +69,27 @@ func (o *Observer) AcquireEnd(ctx context.Context, _ core.Acquisition, lease *co
 	if lease != nil {
 		o.noteRun(ctx)
 	}
-	if span := o.acquiring.running(ctx); span != nil {
-		span.SetAttributes(WaitKey.Float64(time.Since(span.began).Seconds()))
-		acquired(lease, err).end(span)
+	asking := o.acquiring.running(ctx)
+	if asking == nil {
+		return
 	}
+	waited := time.Since(asking.began).Seconds()
+	if asking.waiting {
+		o.metrics.change(ctx, o.metrics.waiting, -1, asking.labels)
+	}
+	v := acquired(lease, err)
+	o.metrics.record(ctx, o.metrics.wait, waited, v.on(asking.labels))
+	if asking.IsRecording() {
+		asking.SetAttributes(WaitKey.Float64(waited))
+	}
+	v.end(asking)
+}
+
+// state is what an acquisition or a hold under way has come to. An acquisition
+// is told of on its own goroutine; a hold's does not change.
+type state struct {
+	labels  labels
+	blocked bool // found the key held
+	waiting bool // and is counted as waiting
+	linked  []trace.SpanContext
 }

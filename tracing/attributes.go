@@ -10,8 +10,10 @@ const (
 )
 
 // The events: on the hold's span but for EventUnlocked, which is on the span
-// that is current where the work runs.
+// that is current where the work runs, and EventForced, on the operator's.
 const (
+	EventExtended      = "keyturn.extended"
+	EventForced        = "keyturn.forced"
 	EventRenewedLate   = "keyturn.renewed_late"
 	EventRenewalFailed = "keyturn.renewal_failed"
 	EventLost          = "keyturn.lost"
@@ -28,14 +30,27 @@ const (
 	ClaimsKey     = attribute.Key("keyturn.claims")
 	ModeKey       = attribute.Key("keyturn.mode")
 	OutcomeKey    = attribute.Key("keyturn.outcome")
+	PositionKey   = attribute.Key("keyturn.queue_position")
+	QueueKey      = attribute.Key("keyturn.queue")
 	WaitKey       = attribute.Key("keyturn.wait")
 	TokenKey      = attribute.Key("keyturn.token")
 	TTLKey        = attribute.Key("keyturn.ttl")
 	LossReasonKey = attribute.Key("keyturn.loss_reason")
 	LateKey       = attribute.Key("keyturn.late")
+	HoldersKey    = attribute.Key("keyturn.holders")
 	UnlockedKey   = attribute.Key("keyturn.ran_unlocked")
 	ErrorTypeKey  = attribute.Key("error.type") // OpenTelemetry's own
 )
+
+// Values of [QueueKey].
+const (
+	QueueLocal = "local" // in this process, behind others of it
+	QueueStore = "store" // at the store, behind those of other processes
+)
+
+// RuleOther stands, on measurements, for the rules after the first 1024: somebody
+// names rules after requests.
+const RuleOther = "_OTHER"
 
 // StoreKey is for [WithAttributes]: an observer is not told which store its
 // engine uses.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -27,22 +29,52 @@ func (heedlessTracer) Start(ctx context.Context, _ string, _ ...trace.SpanStartO
 
 func (heedlessSpan) IsRecording() bool { return true }
 
+// heedlessMeters has instruments that are collected, and keeps nothing.
+type (
+	heedlessMeters    struct{ noopmetric.MeterProvider }
+	heedlessMeter     struct{ noopmetric.Meter }
+	heedlessHistogram struct{ noopmetric.Float64Histogram }
+	heedlessCounter   struct{ noopmetric.Int64Counter }
+	heedlessGauge     struct{ noopmetric.Int64UpDownCounter }
+)
+
+func (heedlessMeters) Meter(string, ...metric.MeterOption) metric.Meter { return heedlessMeter{} }
+
+func (heedlessMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return heedlessHistogram{}, nil
+}
+
+func (heedlessMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return heedlessCounter{}, nil
+}
+
+func (heedlessMeter) Int64UpDownCounter(string, ...metric.Int64UpDownCounterOption) (metric.Int64UpDownCounter, error) {
+	return heedlessGauge{}, nil
+}
+
+func (heedlessHistogram) Enabled(context.Context) bool { return true }
+func (heedlessCounter) Enabled(context.Context) bool   { return true }
+func (heedlessGauge) Enabled(context.Context) bool     { return true }
+
 // BenchmarkDo shows what an observer adds to a lock that costs next to nothing
 // itself.
 func BenchmarkDo(b *testing.B) {
 	for _, bm := range []struct {
 		name     string
 		provider trace.TracerProvider // nil: no observer
+		meters   metric.MeterProvider // nil: none is configured
 	}{
-		{"without", nil},
-		{"silent", silentProvider{}},
-		{"noop", noop.NewTracerProvider()},
-		{"recorded", heedless{}},
+		{"without", nil, nil},
+		{"silent", silentProvider{}, nil},
+		{"noop", noop.NewTracerProvider(), noopmetric.NewMeterProvider()},
+		{"measured", silentProvider{}, heedlessMeters{}},
+		{"recorded", heedless{}, nil},
+		{"recorded and measured", heedless{}, heedlessMeters{}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			var opts []core.EngineOption
 			if bm.provider != nil {
-				obs := newObserver(b, tracing.WithTracerProvider(bm.provider))
+				obs := newObserver(b, tracing.WithTracerProvider(bm.provider), tracing.WithMeterProvider(bm.meters))
 				opts = append(opts, core.WithObserver(obs))
 			}
 			eng := newEngine(b, memstore.New(), opts...)

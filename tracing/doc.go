@@ -1,13 +1,15 @@
-// Package tracing makes every lock visible as OpenTelemetry spans: how long a
-// request waited for its turn and what came of it, how long it held the key,
-// and what it did meanwhile.
+// Package tracing makes every lock visible as OpenTelemetry spans and metrics:
+// how long a request waited for its turn, for whom, and what came of it; how
+// long it held the key, and what it did meanwhile.
 //
 //	obs, err := tracing.New()
 //	...
 //	eng, err := core.New(store, core.WithObserver(obs))
 //
-// It needs the OpenTelemetry API only; which SDK receives the spans, if any, is
-// the program's choice. A span that is not recorded costs no allocation here.
+// It needs the OpenTelemetry API only; which SDK receives the spans and the
+// measurements, if any, is the program's choice. What is neither recorded nor
+// collected costs no allocation here. docs/observability.md shows how to set one
+// up, and lists the metrics.
 //
 // # Spans
 //
@@ -26,30 +28,46 @@
 // A lost hold ends when the loss is noticed. A handler that goes on has spans
 // that outlast it.
 //
+// # Links
+//
+// A keyturn.acquire that finds the key held is linked to the keyturn.acquire of
+// the holder, in whatever process that is (keyturn.link is blocked_by): from a
+// slow request one click leads to the one that held the key. There are several
+// where one after the other was in the way, at most eight. A keyturn.once that
+// is a duplicate is linked to the hold of the execution whose result it gets
+// (executed_by). Both need a store that keeps traces, and a holder whose span
+// was sampled.
+//
 // # Attributes
 //
-//	attribute              type      on                              meaning
-//	keyturn.rule           string    acquire, hold, once, unlocked   the name given with core.WithRule, if any
-//	keyturn.key_hash       string    acquire, hold, once, unlocked   keyed hash of the key
-//	keyturn.key_hashes     string[]  acquire, hold, unlocked         the same of a claim set, 16 at most
-//	keyturn.key            string    acquire, hold, once, unlocked   the key itself, instead of the hash, if allowed
-//	keyturn.keys           string[]  acquire, hold, unlocked         the same of a claim set, 16 at most
-//	keyturn.claims         int       acquire, hold, unlocked         number of claims, if several
-//	keyturn.mode           string    acquire, hold, unlocked         exclusive, shared, permit; mixed, of a claim set
-//	keyturn.outcome        string    acquire, hold, once             see below
-//	keyturn.wait           double    acquire                         seconds from asking to the outcome
-//	keyturn.token          int       hold                            fencing token
-//	keyturn.ttl            double    hold                            seconds the store keeps the lease after a renewal
-//	keyturn.loss_reason    string    hold                            expired, taken, max_hold, suspended, closed
-//	keyturn.late           double    renewed_late                    seconds a renewal was sent after it was due
-//	keyturn.ran_unlocked   bool      once, caller                    true: ran without its lock, as allowed
-//	keyturn.store          string    -                               for WithAttributes; the engine does not tell
-//	error.type             string    acquire, hold, once, unlocked, renewal_failed   see below
+//	attribute               type      on                                                       meaning
+//	keyturn.rule            string    acquire, hold, once, unlocked                            the name given with core.WithRule, if any
+//	keyturn.key_hash        string    acquire, hold, once, unlocked, forced                    keyed hash of the key
+//	keyturn.key_hashes      string[]  acquire, hold, unlocked                                  the same of a claim set, 16 at most
+//	keyturn.key             string    acquire, hold, once, unlocked, forced                    the key itself, instead of the hash, if allowed
+//	keyturn.keys            string[]  acquire, hold, unlocked                                  the same of a claim set, 16 at most
+//	keyturn.claims          int       acquire, hold, unlocked                                  number of claims, if several
+//	keyturn.mode            string    acquire, hold, unlocked, extended                        exclusive, shared, permit; mixed, of a claim set
+//	keyturn.outcome         string    acquire, hold, once                                      see below
+//	keyturn.queue           string    acquire                                                  where it found others: local, in this process, or store
+//	keyturn.queue_position  int       acquire                                                  how many asked before it and wait too, when it found the key held
+//	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
+//	keyturn.token           int       hold                                                     fencing token
+//	keyturn.ttl             double    hold, extended                                           seconds the store keeps the lease after a renewal
+//	keyturn.loss_reason     string    hold                                                     expired, taken, max_hold, suspended, closed, forced, outer
+//	keyturn.holders         int       forced                                                   whose leases were taken away
+//	keyturn.late            double    renewed_late                                             seconds a renewal was sent after it was due
+//	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
+//	keyturn.store           string    -                                                        for WithAttributes; the engine does not tell
+//	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //
 // The events keyturn.renewed_late (by a tenth of the TTL or more),
-// keyturn.renewal_failed (it is tried again) and keyturn.lost are on the hold.
+// keyturn.renewal_failed (it is tried again), keyturn.extended (with error.type:
+// it was not) and keyturn.lost are on the hold.
 // keyturn.unlocked is on the span that is current where the work runs without
 // its lock, that is the caller's or keyturn.once; see core.WithRunUnlocked.
+// keyturn.forced is on the span in which an operator took a lease or a record
+// away.
 //
 // # Outcomes
 //
@@ -85,5 +103,6 @@
 // plain hash of something like user:status:42. The secret is random for each
 // observer; to match keys across processes set one with [WithKeySecret], or
 // allow the keys themselves with [WithRawKeysFor] or [WithRawKeys]. Holders,
-// host names, error texts, payloads and results are in no span.
+// host names, error texts, payloads and results are in no span and no metric.
+// With a lease and a record the store keeps a traceparent: two random numbers.
 package tracing

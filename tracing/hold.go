@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -14,10 +13,17 @@ import (
 // HoldStart begins the hold's span, under the caller's: next to the
 // acquisition's, not within it.
 func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Context {
-	ctx, span := o.start(ctx, &o.holding, SpanHold, lease.Rule())
-	if span != nil {
-		span.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
-		span.SetAttributes(
+	ctx, holding := o.start(ctx, &o.holding, SpanHold, lease.Rule(), o.metrics.countsHolds(ctx))
+	if holding == nil {
+		return ctx
+	}
+	// The mode is that of the grant, also where the holder shares the key later:
+	// what is counted up under one must be counted down under the same.
+	holding.labels = labels{rule: lease.Rule(), mode: modeOf(lease.Claims())}
+	o.metrics.change(ctx, o.metrics.held, 1, holding.labels)
+	if holding.IsRecording() {
+		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
+		holding.SetAttributes(
 			TokenKey.Int64(int64(lease.Token())), // microseconds: no overflow in sight
 			TTLKey.Float64(lease.TTL().Seconds()),
 		)
@@ -25,21 +31,47 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 	return ctx
 }
 
-// Renewed adds an event for a renewal that failed or came late: by a tenth of
-// the TTL, which is what is left between two tries when the store fails. A
-// loss is left to HoldEnd, which has come first.
+// Renewed counts the answer, and adds an event for a renewal that failed or came
+// late: by a tenth of the TTL, which is what is left between two tries when the
+// store fails. A loss is left to HoldEnd, which has come first.
 func (o *Observer) Renewed(lease *core.Lease, late time.Duration, err error) {
+	ctx := lease.Context()
+	o.metrics.renewed(ctx, lease.Rule(), late.Seconds(), err)
 	if err == nil && late < lease.TTL()/10 || errors.Is(err, core.ErrLeaseLost) {
 		return
 	}
-	span := o.holding.running(lease.Context())
+	holding := o.holding.running(ctx)
 	switch {
-	case span == nil || !span.IsRecording(): // it was released meanwhile
+	case holding == nil || !holding.IsRecording(): // it was released meanwhile
 	case err != nil:
-		span.AddEvent(EventRenewalFailed, trace.WithAttributes(ErrorTypeKey.String(renewalError(err))))
+		holding.AddEvent(EventRenewalFailed, trace.WithAttributes(ErrorTypeKey.String(renewalError(err))))
 	default:
-		span.AddEvent(EventRenewedLate, trace.WithAttributes(LateKey.Float64(late.Seconds())))
+		holding.AddEvent(EventRenewedLate, trace.WithAttributes(LateKey.Float64(late.Seconds())))
 	}
+}
+
+// Extended adds an event for what the holder asked for: the lease as it is now,
+// or why not.
+func (o *Observer) Extended(lease *core.Lease, err error) {
+	holding := o.holding.running(lease.Context())
+	if holding == nil || !holding.IsRecording() {
+		return
+	}
+	if err != nil {
+		holding.AddEvent(EventExtended, trace.WithAttributes(ErrorTypeKey.String(extensionError(err))))
+		return
+	}
+	holding.AddEvent(EventExtended, trace.WithAttributes(
+		TTLKey.Float64(lease.TTL().Seconds()), ModeKey.String(modeOf(lease.Claims()))))
+}
+
+// extensionError classifies why a holder did not get what it asked for: there
+// is always an error type, as on the event nothing else would tell.
+func extensionError(err error) string {
+	if v := held(err); v.errorType != "" {
+		return v.errorType
+	}
+	return renewalError(err)
 }
 
 // renewalError classifies what a store said to a renewal. A context's error is
@@ -55,14 +87,43 @@ func renewalError(err error) string {
 
 // HoldEnd ends the hold's span.
 func (o *Observer) HoldEnd(ctx context.Context, _ *core.Lease, err error) {
-	span := o.holding.running(ctx)
-	if span == nil {
+	holding := o.holding.running(ctx)
+	if holding == nil {
 		return
 	}
-	var lost *core.LeaseLostError
-	if errors.As(err, &lost) {
-		span.SetAttributes(LossReasonKey.String(strings.ReplaceAll(string(lost.Reason), " ", "_")))
-		span.AddEvent(EventLost)
+	v := held(err)
+	o.metrics.change(ctx, o.metrics.held, -1, holding.labels)
+	o.metrics.record(ctx, o.metrics.hold, time.Since(holding.began).Seconds(), v.on(holding.labels))
+	if v.outcome == OutcomeLost {
+		o.lost(ctx, holding, err)
 	}
-	held(err).end(span)
+	v.end(holding)
+}
+
+func (o *Observer) lost(ctx context.Context, holding *running, err error) {
+	l := holding.labels
+	l.reason = ErrorOther
+	var loss *core.LeaseLostError
+	if errors.As(err, &loss) {
+		l.reason = lossReason(loss.Reason)
+	}
+	o.metrics.add(ctx, o.metrics.losses, l)
+	if holding.IsRecording() {
+		holding.SetAttributes(LossReasonKey.String(l.reason))
+		holding.AddEvent(EventLost)
+	}
+}
+
+// lossReason is the reason as a value of [LossReasonKey]: one of a short list,
+// whatever a store made up.
+func lossReason(r core.LossReason) string {
+	switch r {
+	case core.LossExpired, core.LossTaken, core.LossSuspended, core.LossClosed, core.LossForced:
+		return string(r)
+	case core.LossMaxHold:
+		return "max_hold"
+	case core.LossOuter:
+		return "outer"
+	}
+	return ErrorOther
 }

@@ -47,14 +47,10 @@ func (k *keys) name(key, rule string) attribute.KeyValue {
 // and one name must not have two types.
 func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 	if len(claims) == 1 {
-		return []attribute.KeyValue{k.name(claims[0].Key, rule), ModeKey.String(claims[0].Mode.String())}
+		return []attribute.KeyValue{k.name(claims[0].Key, rule), ModeKey.String(modeOf(claims))}
 	}
-	mode := claims[0].Mode.String()
 	shown := make([]string, 0, min(len(claims), mostKeys))
 	for i, c := range claims {
-		if c.Mode != claims[0].Mode {
-			mode = "mixed"
-		}
 		switch {
 		case i >= mostKeys:
 		case k.raw(rule):
@@ -67,5 +63,15 @@ func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 	if k.raw(rule) {
 		list = KeysKey
 	}
-	return []attribute.KeyValue{list.StringSlice(shown), ClaimsKey.Int(len(claims)), ModeKey.String(mode)}
+	return []attribute.KeyValue{list.StringSlice(shown), ClaimsKey.Int(len(claims)), ModeKey.String(modeOf(claims))}
+}
+
+// modeOf is the mode of all claims, or mixed.
+func modeOf(claims []core.Claim) string {
+	for _, c := range claims {
+		if c.Mode != claims[0].Mode {
+			return "mixed"
+		}
+	}
+	return claims[0].Mode.String()
 }

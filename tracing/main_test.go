@@ -29,7 +29,8 @@ type shaky struct {
 	refusal  error         // for every acquisition
 	delay    time.Duration // of the answer to one
 	panics   bool
-	renewErr error // for every renewal
+	renewErr error  // for every renewal
+	recorded string // the trace of the last record
 	// Releases go unanswered. The engine may try one once more on its own.
 	mute atomic.Bool
 }
@@ -48,7 +49,11 @@ func (s *shaky) Acquire(ctx context.Context, req core.Request) (core.Grant, erro
 }
 
 func (s *shaky) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
-	return s.acquire(ctx, req, s.Store.Begin)
+	g, rec, err := s.acquire(ctx, req, s.Store.Begin)
+	if rec != nil {
+		rec.Trace = s.recorded
+	}
+	return g, rec, err
 }
 
 func (s *shaky) acquire(ctx context.Context, req core.Request,
@@ -93,6 +98,7 @@ func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 	if s.mute.Load() {
 		return errDown
 	}
+	s.recorded = rec.Trace
 	return s.Store.Complete(ctx, g, rec, retention)
 }
 
@@ -100,6 +106,7 @@ func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 type scene struct {
 	t     testing.TB
 	rec   *recorder
+	meter *meter
 	store *shaky
 	eng   *core.Engine
 	obs   *tracing.Observer
@@ -110,8 +117,8 @@ type scene struct {
 // newScene takes options that are added to the defaults for tests.
 func newScene(t testing.TB, opts ...tracing.Option) *scene {
 	t.Helper()
-	s := &scene{t: t, rec: newRecorder(), store: &shaky{Store: memstore.New()}}
-	opts = append([]tracing.Option{tracing.WithTracerProvider(s.rec), tracing.WithKeySecret(secret)}, opts...)
+	s := &scene{t: t, rec: newRecorder(), meter: newMeter(), store: &shaky{Store: memstore.New()}}
+	opts = append([]tracing.Option{tracing.WithTracerProvider(s.rec), tracing.WithMeterProvider(s.meter), tracing.WithKeySecret(secret)}, opts...)
 	var err error
 	if s.obs, err = tracing.New(opts...); err != nil {
 		t.Fatal(err)
@@ -138,7 +145,7 @@ func (s *scene) finish() {
 		s.t.Errorf("Close: %v", err)
 	}
 	s.root.End()
-	for _, fault := range s.rec.amiss() {
+	for _, fault := range append(s.rec.amiss(), s.meter.amiss()...) {
 		s.t.Error(fault)
 	}
 }
@@ -160,6 +167,23 @@ func (s *scene) occupy(key string) (release func()) {
 		if err := other.Close(context.Background()); err != nil {
 			s.t.Error(err)
 		}
+	}
+}
+
+// occupyTraced is occupy by somebody whose trace is recorded.
+func (s *scene) occupyTraced(claim core.Claim) (release func()) {
+	s.t.Helper()
+	other := newEngine(s.t, s.store.Peer(), core.WithObserver(s.obs))
+	ctx, span := s.rec.Start(context.Background(), "occupant")
+	lease, err := other.AcquireAll(ctx, []core.Claim{claim})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return func() {
+		s.t.Helper()
+		s.want(lease.Release(ctx), nil)
+		s.want(other.Close(ctx), nil)
+		span.End()
 	}
 }
 

@@ -13,15 +13,16 @@ import (
 // scope names this package to the tracer provider.
 const scope = "github.com/keyturn/keyturn/tracing"
 
-// Observer makes spans of what an engine does. Make one with [New] and hand it
+// Observer makes spans and measurements of what an engine does. Make one with [New] and hand it
 // to [core.WithObserver]; several engines may share it. It is safe for
 // concurrent use.
 type Observer struct {
 	core.NopObserver // for what core adds later
 
-	tracer trace.Tracer
-	starts starts
-	keys   keys
+	tracer  trace.Tracer
+	starts  starts
+	keys    keys
+	metrics metrics
 
 	// Their addresses are the context keys of the spans under way: this
 	// observer's own, whatever others put into the context.
@@ -30,51 +31,58 @@ type Observer struct {
 
 var _ core.Observer = (*Observer)(nil)
 
-// New makes an observer. Without options it takes the global tracer provider,
-// also one that is set later, and shows keys as hashes that only this observer
-// can match.
+// New makes an observer. Without options it takes the global tracer and meter
+// providers, also ones that are set later, and shows keys as hashes that only
+// this observer can match.
 //
-// The error joins every [*core.OptionError].
+// The error joins every [*core.OptionError], or is what the meter provider has
+// to say about the instruments.
 func New(opts ...Option) (*Observer, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Observer{
-		tracer: cfg.provider.Tracer(scope),
-		starts: starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
-		keys:   cfg.keys,
-	}, nil
+	o := &Observer{
+		tracer:  cfg.tracers.Tracer(scope),
+		starts:  starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
+		keys:    cfg.keys,
+		metrics: metrics{series: newSeries(cfg.attributes)},
+	}
+	if err := o.metrics.create(cfg.meters.Meter(scope)); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
 // slot is not empty, because empty fields may share an address.
 type slot struct{ _ byte }
 
-// running is a recorded span under way.
+// running is a span under way that is recorded, or whose time is counted.
 type running struct {
 	trace.Span
 	began time.Time
 	ran   atomic.Bool // an execution's: its function was called
+	state
 }
 
-// start begins a span. What is not recorded costs no allocation of ours, and
-// gives nil.
-func (o *Observer) start(ctx context.Context, in *slot, name, rule string) (context.Context, *running) {
+// start begins a span. What is neither recorded nor counted costs no allocation
+// of ours, and gives nil.
+func (o *Observer) start(ctx context.Context, in *slot, name, rule string, counted bool) (context.Context, *running) {
 	ctx, span := o.tracer.Start(ctx, name, o.starts.options(rule)...)
-	if span.IsRecording() {
+	if counted || span.IsRecording() {
 		r := &running{Span: span, began: time.Now()}
 		return context.WithValue(ctx, in, r), r
 	}
 	span.End()
 	if in.running(ctx) != nil {
-		// The span around this one is recorded. Unless hidden, it would be
+		// The span around this one is under way. Unless hidden, it would be
 		// taken for this one and ended in its place.
 		ctx = context.WithValue(ctx, in, (*running)(nil))
 	}
 	return ctx, nil
 }
 
-// running returns the recorded span that ctx has from start, or nil.
+// running returns the span under way that ctx has from start, or nil.
 func (in *slot) running(ctx context.Context) *running {
 	r, _ := ctx.Value(in).(*running)
 	return r

@@ -11,16 +11,23 @@ import (
 // OnceStart begins the execution's span; those of its acquisition and its hold
 // come to lie under it.
 func (o *Observer) OnceStart(ctx context.Context, key, rule string) context.Context {
-	ctx, span := o.start(ctx, &o.executing, SpanOnce, rule)
+	ctx, span := o.start(ctx, &o.executing, SpanOnce, rule, false)
 	if span != nil {
 		span.SetAttributes(o.keys.name(key, rule))
 	}
 	return ctx
 }
 
-// OnceEnd ends the execution's span.
-func (o *Observer) OnceEnd(ctx context.Context, key, _ string, out core.Outcome, err error) {
+// OnceEnd ends the execution's span. A duplicate's is linked to that of the
+// execution whose result it gets.
+func (o *Observer) OnceEnd(ctx context.Context, key, rule string, out core.Outcome, err error) {
+	if out.Duplicate {
+		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: rule})
+	}
 	if span := o.executing.running(ctx); span != nil {
+		if to, ok := link(out.Trace, LinkExecutedBy); ok {
+			span.AddLink(to)
+		}
 		executed(ctx, key, span.ran.Load(), out, err).end(span)
 	}
 }
@@ -38,6 +45,8 @@ func (o *Observer) noteRun(ctx context.Context) {
 // execution's, or the caller's.
 func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) {
 	o.noteRun(ctx)
+	errorType := refused(err).errorType
+	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: a.Rule, mode: modeOf(a.Claims), errorType: errorType})
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -47,5 +56,5 @@ func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) 
 		attrs = append(attrs, RuleKey.String(a.Rule)) // the span may not be ours
 	}
 	span.SetAttributes(UnlockedKey.Bool(true))
-	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(refused(err).errorType))...))
+	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(errorType))...))
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -20,13 +21,18 @@ const MinKeySecret = 16
 type Option func(*config) error
 
 type config struct {
-	provider   trace.TracerProvider
+	tracers    trace.TracerProvider
+	meters     metric.MeterProvider
 	attributes []attribute.KeyValue
 	keys       keys
 }
 
 func newConfig(opts []Option) (config, error) {
-	cfg := config{provider: otel.GetTracerProvider(), keys: keys{rawRules: make(map[string]bool)}}
+	cfg := config{
+		tracers: otel.GetTracerProvider(),
+		meters:  otel.GetMeterProvider(),
+		keys:    keys{rawRules: make(map[string]bool)},
+	}
 	var errs []error
 	for _, o := range opts {
 		if o != nil {
@@ -46,13 +52,25 @@ func newConfig(opts []Option) (config, error) {
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) error {
 		if p != nil {
-			c.provider = p
+			c.tracers = p
 		}
 		return nil
 	}
 }
 
-// WithAttributes adds attributes to every span, such as
+// WithMeterProvider sets where measurements go. nil, and the default: the global
+// provider, [otel.GetMeterProvider]; when none is set yet, nothing is measured
+// until one is.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(c *config) error {
+		if p != nil {
+			c.meters = p
+		}
+		return nil
+	}
+}
+
+// WithAttributes adds attributes to every span and every measurement, such as
 // StoreKey.String("redis"). Samplers see them. Several of these add up.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {

@@ -48,6 +48,12 @@ const (
 // else has it does its work, and so does one that heeds its caller's cancel.
 type verdict struct{ outcome, errorType string }
 
+// on adds the verdict to what a measurement says.
+func (v verdict) on(l labels) labels {
+	l.outcome, l.errorType = v.outcome, v.errorType
+	return l
+}
+
 // acquired judges the end of an acquisition.
 func acquired(lease *core.Lease, err error) verdict {
 	switch {
@@ -138,10 +144,13 @@ func failed(ctx context.Context, key string, err error) verdict {
 // end writes the verdict on the span and ends it. The error's text stays out:
 // it may quote the key, or the address of a server.
 func (v verdict) end(span *running) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(OutcomeKey.String(v.outcome))
 	if v.errorType != "" {
 		span.SetAttributes(ErrorTypeKey.String(v.errorType))
 		span.SetStatus(codes.Error, "")
 	}
-	span.End()
 }

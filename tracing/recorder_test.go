@@ -51,6 +51,7 @@ type span struct {
 	ended      bool
 	attrs      map[attribute.Key]attribute.Value
 	events     []event
+	links      []trace.Link
 	status     codes.Code
 	text       string
 }
@@ -121,6 +122,10 @@ func (s *span) AddEvent(name string, opts ...trace.EventOption) {
 	})
 }
 
+func (s *span) AddLink(l trace.Link) {
+	s.change("AddLink", func() { s.links = append(s.links, l) })
+}
+
 func (s *span) RecordError(err error, _ ...trace.EventOption) {
 	s.AddEvent("exception", trace.WithAttributes(attribute.String("exception.message", err.Error())))
 }
@@ -139,7 +144,6 @@ func (s *span) SpanContext() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: s.id, TraceFlags: trace.FlagsSampled})
 }
 
-func (s *span) AddLink(trace.Link)                   {}
 func (s *span) SetName(string)                       {}
 func (s *span) TracerProvider() trace.TracerProvider { return s.rec }
 
@@ -189,12 +193,29 @@ func (r *recorder) branch(b *strings.Builder, parent trace.SpanID, indent string
 		}
 		b.WriteByte('\n')
 		writeAttrs(b, indent+"    ", s.attrs)
+		for _, l := range s.links {
+			fmt.Fprintf(b, "%s  > %s\n", indent, r.target(l))
+		}
 		for _, e := range s.events {
 			fmt.Fprintf(b, "%s  * %s at %s\n", indent, e.name, r.at(e.at))
 			writeAttrs(b, indent+"      ", e.attrs)
 		}
 		r.branch(b, s.id, indent+"  ")
 	}
+}
+
+// target says where a link leads: to which span, and whose that is.
+func (r *recorder) target(l trace.Link) string {
+	path := ""
+	for id := l.SpanContext.SpanID(); id != (trace.SpanID{}); {
+		i := slices.IndexFunc(r.spans, func(s *span) bool { return s.id == id })
+		if i < 0 {
+			break
+		}
+		path = "/" + r.spans[i].name + path
+		id = r.spans[i].parent
+	}
+	return fmt.Sprintf("%s %s", collect(l.Attributes)[tracing.LinkKey].AsString(), path)
 }
 
 func (r *recorder) at(t time.Time) string { return t.Sub(r.began).String() }

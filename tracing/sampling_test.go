@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -96,14 +98,15 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 	}))
 	tests := map[string]struct {
 		provider trace.TracerProvider
+		meters   metric.MeterProvider
 		ctx      context.Context
 	}{
-		"no allocation by the tracer":  {silentProvider{}, context.Background()},
-		"no-op, in an unsampled trace": {noop.NewTracerProvider(), sampledOut},
+		"no allocation by the tracer":  {silentProvider{}, nil, context.Background()},
+		"no-op, in an unsampled trace": {noop.NewTracerProvider(), noopmetric.NewMeterProvider(), sampledOut},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			obs := newObserver(t, tracing.WithTracerProvider(tt.provider), tracing.WithAttributes(attribute.Int("shard", 3)))
+			obs := newObserver(t, tracing.WithTracerProvider(tt.provider), tracing.WithMeterProvider(tt.meters), tracing.WithAttributes(attribute.Int("shard", 3)))
 			eng := newEngine(t, memstore.New())
 			defer eng.Close(context.Background())
 			lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
@@ -112,21 +115,57 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 			}
 			defer lease.Release(context.Background())
 			a := core.Acquisition{Claims: lease.Claims(), Rule: rule}
+			blocked := core.HeldError{Key: key, Trace: "00-ab010000000000000000000000000000-cd01000000000000-01"}
+			lost := error(&core.LeaseLostError{Key: key})
 			allocs := testing.AllocsPerRun(100, func() {
 				once := obs.OnceStart(tt.ctx, key, rule)
 				acquire := obs.AcquireStart(once, a)
+				_ = obs.Trace(acquire)
+				obs.Blocked(acquire, a, blocked, 3)
 				hold := obs.HoldStart(once, lease)
 				obs.AcquireEnd(acquire, a, lease, nil)
 				obs.Renewed(lease, 0, nil)
 				obs.Renewed(lease, time.Hour, nil)
+				obs.Extended(lease, nil)
 				obs.HoldEnd(hold, lease, nil)
+				obs.HoldEnd(hold, lease, lost)
+				obs.StoreCalled("acquire", time.Second, errDown)
+				obs.Forced(once, key, "", nil)
 				obs.Unlocked(once, a, errDown)
-				obs.OnceEnd(once, key, rule, core.Outcome{}, nil)
+				obs.OnceEnd(once, key, rule, core.Outcome{Duplicate: true}, nil)
 			})
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
 			}
 		})
+	}
+}
+
+// TestCountingAllocatesNoMoreThanTheState: what is measured costs an allocation
+// for the time it began, and one for the context that carries it; the
+// measurements themselves cost none.
+func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
+	obs := newObserver(t, tracing.WithTracerProvider(silentProvider{}), tracing.WithMeterProvider(heedlessMeters{}))
+	eng := newEngine(t, memstore.New())
+	defer eng.Close(context.Background())
+	lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release(context.Background())
+	a := core.Acquisition{Claims: lease.Claims(), Rule: rule, Wait: true}
+	allocs := testing.AllocsPerRun(100, func() {
+		acquire := obs.AcquireStart(context.Background(), a)
+		obs.Blocked(acquire, a, core.HeldError{Key: key}, 3)
+		hold := obs.HoldStart(context.Background(), lease)
+		obs.AcquireEnd(acquire, a, lease, nil)
+		obs.Renewed(lease, 0, nil)
+		obs.HoldEnd(hold, lease, nil)
+		obs.StoreCalled("acquire", time.Second, nil)
+		obs.OnceEnd(context.Background(), key, rule, core.Outcome{Duplicate: true}, nil)
+	})
+	if allocs != 4 {
+		t.Errorf("%v allocations, want 2 for the acquisition and 2 for the hold", allocs)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,42 @@ var plays = map[string]func(*scene){
 		time.Sleep(2 * time.Second)
 		release()
 		all.Wait()
+	},
+	// The way from a slow request to the one that held the key, also for those who
+	// wait behind others of their own process.
+	"blocked": func(s *scene) {
+		release := s.occupyTraced(core.Exclusive(key))
+		var all sync.WaitGroup
+		for i := range 3 {
+			ctx, span := s.rec.Start(s.ctx, fmt.Sprint("request ", i+1))
+			all.Go(func() {
+				defer span.End()
+				s.want(s.eng.Do(ctx, key, s.work(time.Second), core.WithRule(rule)), nil)
+			})
+			synctest.Wait()
+		}
+		_, err := s.eng.TryAcquire(s.ctx, key)
+		s.want(err, core.ErrHeld)
+		time.Sleep(2 * time.Second)
+		release()
+		all.Wait()
+	},
+	// What core is about to do with leases of this engine's.
+	"extended": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key)
+		s.want(err, nil)
+		time.Sleep(time.Second)
+		s.obs.Extended(lease, nil)
+		s.obs.Extended(lease, &core.LeaseLostError{Key: key, Reason: core.LossTaken})
+		s.obs.Extended(lease, errDown)
+		s.obs.Extended(lease, context.DeadlineExceeded)
+		s.want(lease.Release(s.ctx), nil)
+		s.obs.Extended(lease, nil) // its answer came after the release
+	},
+	"forced": func(s *scene) {
+		s.obs.Forced(s.ctx, key, "a person asked", []core.Holder{{Owner: "host-1:2:x", Rule: rule}})
+		s.obs.Forced(s.ctx, key, "a person asked", nil)
+		s.obs.Forced(context.Background(), key, "a person asked", nil)
 	},
 	"held": func(s *scene) {
 		defer s.occupy(key)()
@@ -121,7 +158,7 @@ var plays = map[string]func(*scene){
 		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed)
 	},
 	"taken": func(s *scene) {
-		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second), core.WithRule(rule))
 		s.want(err, nil)
 		s.steal(lease)
 		<-lease.Context().Done()
@@ -239,7 +276,7 @@ func TestSpans(t *testing.T) {
 				s := newScene(t)
 				play(s)
 				s.finish()
-				compare(t, name, s.rec.tree())
+				compare(t, name, s.rec.tree()+s.meter.text())
 			})
 		})
 	}

@@ -1,0 +1,120 @@
+package tracing_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// inTrace is a context in a trace of somebody's.
+func inTrace(id byte, flags trace.TraceFlags) context.Context {
+	return trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{0xab, id}, SpanID: trace.SpanID{0xcd, id}, TraceFlags: flags,
+	}))
+}
+
+func TestTrace(t *testing.T) {
+	obs := newObserver(t)
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		want string
+	}{
+		"none":    {context.Background(), ""},
+		"dropped": {inTrace(1, 0), ""},
+		"sampled": {inTrace(1, trace.FlagsSampled), "00-ab010000000000000000000000000000-cd01000000000000-01"},
+	} {
+		if got := obs.Trace(tt.ctx); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// blocked gives the span of an acquisition that these holders were in the way of.
+func blocked(t *testing.T, traces ...string) *span {
+	t.Helper()
+	obs := newObserver(t)
+	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
+	ctx := obs.AcquireStart(context.Background(), a)
+	for i, text := range traces {
+		obs.Blocked(ctx, a, core.HeldError{Key: key, Trace: text, Holder: "host-1:2:x"}, i)
+	}
+	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
+	return trace.SpanFromContext(ctx).(*span)
+}
+
+func TestLinks(t *testing.T) {
+	obs := newObserver(t)
+	first, second := obs.Trace(inTrace(1, trace.FlagsSampled)), obs.Trace(inTrace(2, trace.FlagsSampled))
+	for name, tt := range map[string]struct {
+		traces []string
+		want   []byte // the second byte of the trace ids linked to
+	}{
+		"unknown":                             {traces: []string{""}},
+		"one":                                 {traces: []string{first}, want: []byte{1}},
+		"the same again":                      {traces: []string{first, first, "", first}, want: []byte{1}},
+		"one after another":                   {traces: []string{first, second, first}, want: []byte{1, 2}},
+		"of a later version, with more to it": {traces: []string{"01" + first[2:] + "-more"}, want: []byte{1}},
+		"no traceparent":                      {traces: []string{"b3:1-2-3", strings.Repeat("x", core.MaxNoteBytes), "00-zz-yy-01", first[:54], "{}\x00"}},
+		"no trace":                            {traces: []string{"00-00000000000000000000000000000000-0000000000000000-01"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			links := blocked(t, tt.traces...).links
+			if len(links) != len(tt.want) {
+				t.Fatalf("links %v, want %d", links, len(tt.want))
+			}
+			for i, l := range links {
+				if l.SpanContext.TraceID() != (trace.TraceID{0xab, tt.want[i]}) || l.SpanContext.SpanID() != (trace.SpanID{0xcd, tt.want[i]}) || !l.SpanContext.IsRemote() {
+					t.Errorf("link %d to %v", i, l.SpanContext)
+				}
+				if got := collect(l.Attributes)[tracing.LinkKey].AsString(); got != tracing.LinkBlockedBy {
+					t.Errorf("link %d is of kind %q", i, got)
+				}
+			}
+		})
+	}
+}
+
+// TestLinksAreBounded: behind a long line each request has another in front of
+// it, one after the other.
+func TestLinksAreBounded(t *testing.T) {
+	var traces []string
+	for i := range 20 {
+		traces = append(traces, newObserver(t).Trace(inTrace(byte(i), trace.FlagsSampled)))
+	}
+	if n := len(blocked(t, traces...).links); n != 8 {
+		t.Errorf("%d links", n)
+	}
+}
+
+// TestQueue: the position is that of the first moment, and of those ahead some
+// may be in this process.
+func TestQueue(t *testing.T) {
+	for _, tt := range []struct {
+		ahead, position int
+		want            string
+	}{
+		{0, 0, tracing.QueueStore},
+		{3, 3, tracing.QueueStore},
+		{0, 1, tracing.QueueLocal},
+		{2, 5, tracing.QueueLocal},
+	} {
+		t.Run(fmt.Sprint(tt.ahead, tt.position), func(t *testing.T) {
+			obs := newObserver(t)
+			a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
+			ctx := obs.AcquireStart(context.Background(), a)
+			obs.Blocked(ctx, a, core.HeldError{Key: key, Ahead: tt.ahead}, tt.position)
+			obs.Blocked(ctx, a, core.HeldError{Key: key}, 0) // it moved up
+			obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
+			got := trace.SpanFromContext(ctx).(*span).attrs
+			if got[tracing.QueueKey].AsString() != tt.want || got[tracing.PositionKey].AsInt64() != int64(tt.position) {
+				t.Errorf("%s, position %d", got[tracing.QueueKey].AsString(), got[tracing.PositionKey].AsInt64())
+			}
+		})
+	}
+}

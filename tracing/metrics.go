@@ -1,0 +1,129 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// The metrics. docs/observability.md has a table of them. A loss, a conflict or
+// an outage is counted by what has it as an attribute: the histograms' counts
+// are the number of acquisitions, holds and store operations.
+const (
+	MetricWait       = "keyturn.wait.duration"            // from asking to the outcome
+	MetricHold       = "keyturn.hold.duration"            // from granted to the end
+	MetricWaiting    = "keyturn.waiting"                  // who is kept waiting now
+	MetricHeld       = "keyturn.held"                     // leases now
+	MetricConflicts  = "keyturn.conflicts"                // acquisitions that found the key held
+	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders did
+	MetricRenewals   = "keyturn.renewals"                 // answers to renewals
+	MetricRenewalLag = "keyturn.renewal.lag"              // from due to sent
+	MetricDuplicates = "keyturn.duplicates"               // executions that were on record
+	MetricUnlocked   = "keyturn.unlocked"                 // runs without the lock, as allowed
+	MetricForced     = "keyturn.forced"                   // leases and records that somebody took away
+	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
+)
+
+// OperationKey is on the metric of the store's operations.
+const OperationKey = attribute.Key("keyturn.operation")
+
+// Values of [OutcomeKey] on the metric of renewals, besides OutcomeLost and
+// OutcomeFailed: it is tried again.
+const OutcomeRenewed = "renewed"
+
+// Boundaries of the histograms, in seconds. Redis next door answers within a
+// millisecond, people give up after half a minute, and a hold has no bound but
+// its maximum, ten minutes by default.
+var (
+	shortTimes = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
+	longTimes  = append(shortTimes[:len(shortTimes):len(shortTimes)], 60, 300, 600)
+)
+
+// metrics are the instruments. What nobody collects is not measured: hence the
+// question Enabled before work that costs something.
+type metrics struct {
+	wait, hold, renewalLag, store                             metric.Float64Histogram
+	waiting, held                                             metric.Int64UpDownCounter
+	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
+
+	series series
+}
+
+func (m *metrics) create(meter metric.Meter) error {
+	var errs []error
+	histogram := func(to *metric.Float64Histogram, name string, bounds []float64, about string) {
+		var err error
+		*to, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+	}
+	gauge := func(to *metric.Int64UpDownCounter, name, unit, about string) {
+		var err error
+		*to, err = meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
+		errs = append(errs, err)
+	}
+	counter := func(to *metric.Int64Counter, name, unit, about string) {
+		var err error
+		*to, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
+		errs = append(errs, err)
+	}
+	histogram(&m.wait, MetricWait, shortTimes, "Time from asking for a lock to granted or refused.")
+	histogram(&m.hold, MetricHold, longTimes, "Time from granted to released or lost.")
+	gauge(&m.waiting, MetricWaiting, "{request}", "Requests that are kept waiting for a lock.")
+	gauge(&m.held, MetricHeld, "{lease}", "Leases that this process holds.")
+	counter(&m.conflicts, MetricConflicts, "{request}", "Requests that found a lock held, whether they waited or not.")
+	counter(&m.losses, MetricLosses, "{lease}", "Leases that ended before their holders were done.")
+	counter(&m.renewals, MetricRenewals, "{renewal}", "Renewals of leases, by what the store answered.")
+	histogram(&m.renewalLag, MetricRenewalLag, shortTimes, "Time by which a renewal was sent after it was due.")
+	counter(&m.duplicates, MetricDuplicates, "{execution}", "Executions that were not repeated, because they were on record.")
+	counter(&m.unlocked, MetricUnlocked, "{run}", "Runs without a lock in an outage of the store, as the rule allows.")
+	counter(&m.forced, MetricForced, "{key}", "Keys of which an operator took the lease or the record away.")
+	histogram(&m.store, MetricStore, longTimes, "Time that the store took for an operation.")
+	return errors.Join(errs...)
+}
+
+// countsAcquisitions says whether anybody collects what needs an acquisition's
+// state.
+func (m *metrics) countsAcquisitions(ctx context.Context) bool {
+	return m.wait.Enabled(ctx) || m.conflicts.Enabled(ctx) || m.waiting.Enabled(ctx)
+}
+
+// countsHolds is the same for holds.
+func (m *metrics) countsHolds(ctx context.Context) bool {
+	return m.hold.Enabled(ctx) || m.held.Enabled(ctx) || m.losses.Enabled(ctx)
+}
+
+// add and record leave an instrument alone that nobody collects.
+func (m *metrics) add(ctx context.Context, c metric.Int64Counter, l labels) {
+	if c.Enabled(ctx) {
+		c.Add(ctx, 1, m.series.of(l).add...)
+	}
+}
+
+func (m *metrics) change(ctx context.Context, c metric.Int64UpDownCounter, by int64, l labels) {
+	if c.Enabled(ctx) {
+		c.Add(ctx, by, m.series.of(l).add...)
+	}
+}
+
+func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds float64, l labels) {
+	if h.Enabled(ctx) {
+		h.Record(ctx, seconds, m.series.of(l).record...)
+	}
+}
+
+// renewed counts a renewal.
+func (m *metrics) renewed(ctx context.Context, rule string, late float64, err error) {
+	m.record(ctx, m.renewalLag, late, labels{rule: rule})
+	l := labels{rule: rule, outcome: OutcomeRenewed}
+	switch {
+	case errors.Is(err, core.ErrLeaseLost):
+		l.outcome, l.errorType = OutcomeLost, ErrorLeaseLost
+	case err != nil:
+		l.outcome, l.errorType = OutcomeFailed, renewalError(err)
+	}
+	m.add(ctx, m.renewals, l)
+}

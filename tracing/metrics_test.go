@@ -1,0 +1,278 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// measured plays everything and returns what was measured of it: the attributes
+// of each metric, and its kind.
+func measured(t *testing.T) (attrs map[string]map[string]bool, kinds map[string]instrument) {
+	t.Helper()
+	attrs = make(map[string]map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(plays)) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			plays[name](s)
+			s.finish()
+			kinds = s.meter.kinds
+			for metric, series := range s.meter.numbers {
+				if attrs[metric] == nil {
+					attrs[metric] = make(map[string]bool)
+				}
+				for labels := range series {
+					for l := range strings.FieldsSeq(labels) {
+						attr, _, _ := strings.Cut(l, "=")
+						attrs[metric][attr] = true
+					}
+				}
+			}
+		})
+	}
+	return attrs, kinds
+}
+
+// TestMetricsAreAsDocumented holds the table in docs/observability.md against
+// the instruments, and against what is measured.
+func TestMetricsAreAsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	attrs, kinds := measured(t)
+	documented, real := pairs{}, pairs{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(keyturn[^`]*)` \\| (\\w+) \\| `([^`]*)` \\| ([^|]*) \\| ([^|]*) \\|$").FindAllStringSubmatch(string(page), -1) {
+		name, kind, unit, about, labels := row[1], row[2], row[3], row[4], row[5]
+		documented.add(name, fmt.Sprint(kind, " in ", unit, ": ", about))
+		for label := range strings.SplitSeq(labels, ", ") {
+			if label != "-" {
+				documented.add(name, strings.Trim(label, "`"))
+			}
+		}
+	}
+	for name, i := range kinds {
+		real.add(name, fmt.Sprint(i.kind, " in ", i.unit, ": ", i.about))
+		for attr := range attrs[name] {
+			real.add(name, attr)
+		}
+		if len(attrs[name]) == 0 && name != tracing.MetricForced {
+			t.Errorf("%s: nothing was measured in any play", name)
+		}
+	}
+	same(t, "metrics", documented, real)
+
+	declared, names := pairs{}, pairs{}
+	for _, name := range constants(t, "metrics.go", "^Metric") {
+		declared.add(name, "")
+	}
+	for name := range kinds {
+		names.add(name, "")
+	}
+	same(t, "names", declared, names)
+}
+
+// TestMetricsTellNoSecrets: nothing of a key, not even its hash.
+func TestMetricsTellNoSecrets(t *testing.T) {
+	allowed := regexp.MustCompile(`^(keyturn\.(rule|mode|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
+	for name, play := range plays {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, tracing.WithRawKeys())
+			play(s)
+			s.finish()
+			for metric, series := range s.meter.numbers {
+				for labels := range series {
+					for label := range strings.FieldsSeq(labels) {
+						if !allowed.MatchString(label) || strings.Contains(label, "42") {
+							t.Errorf("%s: %s has the label %s", name, metric, label)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestMetricsNeedNoSpans: they count what no sampler took.
+func TestMetricsNeedNoSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, tracing.WithTracerProvider(tracenoop.NewTracerProvider()))
+		plays["blocked"](s)
+		s.finish()
+		want, err := os.ReadFile("testdata/blocked.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.meter.text(); got == "" || !strings.HasSuffix(string(want), "\n"+got) {
+			t.Errorf("measured\n%s", got)
+		}
+	})
+}
+
+// TestAttributesAreOnEveryMeasurement: they tell the stores of a program apart.
+func TestAttributesAreOnEveryMeasurement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, tracing.WithAttributes(tracing.StoreKey.String("memory"), attribute.Int("shard", 3)))
+		plays["taken"](s)
+		s.finish()
+		for metric, series := range s.meter.numbers {
+			for labels := range series {
+				if !strings.Contains(labels, "keyturn.store=memory") || !strings.Contains(labels, "shard=3") {
+					t.Errorf("%s has the labels %s", metric, labels)
+				}
+			}
+		}
+	})
+}
+
+// TestWhatNobodyCollectsIsNotMeasured: a view may drop some of them.
+func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
+	for _, dropped := range constants(t, "metrics.go", "^Metric") {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			s.meter.off = func(name string) bool { return name == dropped }
+			for _, play := range []string{"blocked", "taken"} {
+				plays[play](s)
+			}
+			s.finish()
+			if len(s.meter.numbers[dropped]) > 0 {
+				t.Errorf("%s: measured although nobody collects it", dropped)
+			}
+			if n := len(s.meter.numbers[tracing.MetricWait]); n == 0 && dropped != tracing.MetricWait {
+				t.Errorf("without %s waits are not measured either", dropped)
+			}
+		})
+	}
+}
+
+// TestRulesAreBounded: those named after requests by mistake must not become
+// series without end.
+func TestRulesAreBounded(t *testing.T) {
+	m := newMeter()
+	obs := newObserver(t, tracing.WithMeterProvider(m))
+	for i := range 3000 {
+		obs.OnceEnd(context.Background(), key, fmt.Sprint("rule-", i), core.Outcome{Duplicate: true}, nil)
+	}
+	series := m.numbers[tracing.MetricDuplicates]
+	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
+		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
+	}
+	obs.OnceEnd(context.Background(), key, "rule-7", core.Outcome{Duplicate: true}, nil)
+	if n := len(series["keyturn.rule=rule-7"]); n != 2 {
+		t.Errorf("a rule that was there first is counted %d times, want 2", n)
+	}
+}
+
+func TestStoreErrors(t *testing.T) {
+	odd := errors.New("odd")
+	for _, tt := range []struct {
+		op   string
+		err  error
+		want string
+	}{
+		{"acquire", nil, ""},
+		{"acquire", &core.HeldError{Key: key}, ""},
+		{"acquire", context.Canceled, ""},
+		{"acquire", context.DeadlineExceeded, ""},
+		{"acquire", errDown, tracing.ErrorUnavailable},
+		{"acquire", core.ErrClosed, tracing.ErrorClosed},
+		{"acquire", odd, tracing.ErrorOther},
+		{"renew", context.DeadlineExceeded, tracing.ErrorUnavailable},
+		{"renew", errors.Join(nil, odd), tracing.ErrorOther},
+		{"renew", errors.Join(odd, &core.LeaseLostError{Key: key}), tracing.ErrorLeaseLost},
+		{"release", context.Canceled, tracing.ErrorUnavailable},
+		{"complete", errDown, tracing.ErrorUnavailable},
+		{"inspect", context.Canceled, ""},
+	} {
+		m := newMeter()
+		newObserver(t, tracing.WithMeterProvider(m)).StoreCalled(tt.op, 1500*time.Millisecond, tt.err)
+		want := "keyturn.operation=" + tt.op
+		if tt.want != "" {
+			want = "error.type=" + tt.want + " " + want
+		}
+		if got := m.numbers[tracing.MetricStore][want]; !slices.Equal(got, []float64{1.5}) {
+			t.Errorf("%s, %v: measured %v, want %s", tt.op, tt.err, m.numbers, want)
+		}
+	}
+}
+
+func TestLossReasonsAreBounded(t *testing.T) {
+	want := map[core.LossReason]string{
+		core.LossExpired: "expired", core.LossTaken: "taken", core.LossMaxHold: "max_hold", core.LossSuspended: "suspended",
+		core.LossClosed: "closed", core.LossForced: "forced", core.LossOuter: "outer", "what user:status:42 did": "_OTHER",
+	}
+	for reason, label := range want {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t)
+			lease, err := s.eng.Acquire(s.ctx, key)
+			s.want(err, nil)
+			s.obs.HoldEnd(lease.Context(), lease, &core.LeaseLostError{Key: key, Reason: reason})
+			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
+			s.want(s.eng.Close(context.Background()), nil)
+			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive"]); n != 1 {
+				t.Errorf("%s: measured %v", reason, s.meter.numbers[tracing.MetricLosses])
+			}
+			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.LossReasonKey].AsString(); got != label {
+				t.Errorf("%s: %q on the span", reason, got)
+			}
+		})
+	}
+}
+
+// refusing is a meter provider that takes no instruments.
+type refusing struct{ noop.MeterProvider }
+
+type refusingMeter struct{ noop.Meter }
+
+var errMeter = errors.New("no more instruments")
+
+func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
+
+func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, errMeter
+}
+
+func TestMeterProvidersErrorIsTold(t *testing.T) {
+	if obs, err := tracing.New(tracing.WithMeterProvider(refusing{})); obs != nil || !errors.Is(err, errMeter) {
+		t.Errorf("New gave %v, %v", obs, err)
+	}
+}
+
+func TestMeterScopeIsThisPackage(t *testing.T) {
+	m := newMeter()
+	newObserver(t, tracing.WithMeterProvider(m))
+	if m.scope != "github.com/keyturn/keyturn/tracing" {
+		t.Errorf("scope %q", m.scope)
+	}
+}
+
+// The global one is set once per test binary, as the tracer provider is.
+func TestGlobalMeterProviderMaySetLater(t *testing.T) {
+	obs := newObserver(t, tracing.WithMeterProvider(nil))
+	obs.StoreCalled("acquire", time.Second, nil) // lost
+	m := newMeter()
+	otel.SetMeterProvider(m)
+	defer otel.SetMeterProvider(noop.NewMeterProvider())
+	obs.StoreCalled("acquire", time.Second, nil)
+	if got := m.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire} [1]\n" {
+		t.Errorf("measured %q", got)
+	}
+	m.off = func(string) bool { return true } // from now on nobody collects
+}

@@ -1,0 +1,47 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// StoreCalled measures what the store took. A refusal because somebody else has
+// the key is no error of the store's.
+func (o *Observer) StoreCalled(op string, took time.Duration, err error) {
+	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{operation: op, errorType: storeError(op, err)})
+}
+
+// storeError classifies what the store said. Where the engine alone bounds the
+// operation, its end is the silence of the store; in the others it may be the
+// caller's.
+func storeError(op string, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, core.ErrLeaseLost):
+		return ErrorLeaseLost
+	case op == "renew" || op == "release" || op == "complete":
+		return renewalError(err)
+	}
+	return refused(err).errorType
+}
+
+// Forced counts it, and adds an event to the span in which somebody did it. The
+// reason may have names in it, and is left to the logs.
+func (o *Observer) Forced(ctx context.Context, key, _ string, holders []core.Holder) {
+	o.metrics.add(ctx, o.metrics.forced, labels{})
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	rule := ""
+	if len(holders) > 0 {
+		rule = holders[0].Rule
+	}
+	span.AddEvent(EventForced, trace.WithAttributes(o.keys.name(key, rule), HoldersKey.Int(len(holders))))
+}
