@@ -33,12 +33,14 @@ func (m Mode) String() string {
 }
 
 // Claim is a key with the mode in which it is wanted. Make one with
-// [Exclusive], [Shared] or [Permit].
+// [Exclusive], [Shared] or [Permit], or several with [Under].
 type Claim struct {
 	Key  string
 	Mode Mode
 	// Permits is the number of leases admitted at a time; ModePermit only.
 	Permits int
+
+	flaw string // what was wrong when it was made, for Validate to say
 }
 
 // Exclusive claims key for one lease alone.
@@ -57,6 +59,8 @@ func (c Claim) Validate() error {
 		return err
 	}
 	switch {
+	case c.flaw != "":
+		return &ClaimError{Key: c.Key, Reason: c.flaw}
 	case c.Mode > ModePermit:
 		return &ClaimError{Key: c.Key, Reason: "has an unknown mode"}
 	case c.Mode == ModePermit && c.Permits < 1:

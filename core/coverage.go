@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,14 +14,38 @@ type RuleInfo struct {
 	Once bool
 	// Key is the rule's template, or "func" where a function makes the key.
 	Key string
+	// Mode is how the key is shared, and Permits how many hold it at a time, with
+	// ModePermit.
+	Mode    Mode
+	Permits int
+	// Hierarchy: the levels above the key are claimed too; see [WithHierarchy].
+	Hierarchy bool
 }
 
-// String returns "serialize user:{id}" or "once msg:{id}".
+// String returns "once msg:{id}" or "serialize user:{id}", in which an unusual
+// mode has its name: "serialize shared group:{id}", "serialize permit of 5
+// pool:{id}", "serialize hierarchy group:{id}/member:{user_id}".
 func (r RuleInfo) String() string {
 	if r.Once {
 		return "once " + r.Key
 	}
-	return "serialize " + r.Key
+	return "serialize " + r.mode() + r.Key
+}
+
+// mode is what there is to say of the mode, with a space behind it.
+func (r RuleInfo) mode() string {
+	var s string
+	switch r.Mode {
+	case ModeExclusive:
+	case ModePermit:
+		s = "permit of " + strconv.Itoa(r.Permits) + " "
+	default:
+		s = r.Mode.String() + " "
+	}
+	if r.Hierarchy {
+		s += "hierarchy "
+	}
+	return s
 }
 
 // Coverage says which rules guard one target: a gRPC method, a route, a task
@@ -73,7 +98,7 @@ func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage) {
 			continue
 		}
 		for _, r := range c.Rules {
-			log.InfoContext(ctx, "keyturn: guarded", "target", c.Target, "once", r.Once, "key", r.Key)
+			log.InfoContext(ctx, "keyturn: guarded", "target", c.Target, "once", r.Once, "key", r.Key, "mode", r.Mode.String(), "permits", r.Permits, "hierarchy", r.Hierarchy)
 		}
 	}
 }

@@ -87,13 +87,17 @@ func decorate(eng *Engine, name string, key, fn, once bool, opts []CallOption) (
 			errs = append(errs, &OptionError{Option: "func " + name, Want: arg.want})
 		}
 	}
-	if eng != nil && once {
-		errs = append(errs, eng.SupportsOnce())
+	switch {
+	case eng == nil || err != nil:
+	case once:
+		errs = append(errs, eng.SupportsOnce(policy))
+	default:
+		errs = append(errs, eng.Supports(policy.Claims("a/b")...))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Policy{}, err
 	}
-	return policy, eng.decorated.add(Coverage{Target: name, Rules: []RuleInfo{{Once: once, Key: "func"}}})
+	return policy, eng.decorated.add(Coverage{Target: name, Rules: []RuleInfo{policy.Info(once, "func")}})
 }
 
 func codecError(key string, err error) error {

@@ -101,18 +101,29 @@ func (e *Engine) Supports(claims ...Claim) error {
 	return nil
 }
 
-// SupportsOnce reports whether the engine's store can remember executions. The
-// error matches errors.ErrUnsupported. For checks at start.
-func (e *Engine) SupportsOnce() error {
+// SupportsOnce reports whether [Engine.Once] works with these options. The error
+// matches errors.ErrUnsupported where the engine's store can't remember
+// executions, and ErrInvalidOption where an option is out of range or not for
+// Once. For checks at start.
+func (e *Engine) SupportsOnce(opts ...CallOption) error {
+	s, err := e.settle(opts)
+	if err != nil {
+		return err
+	}
+	return e.canOnce(s)
+}
+
+func (e *Engine) canOnce(s settings) error {
 	if e.ledger == nil {
 		return &UnsupportedError{Feature: "records of executions"}
 	}
-	return nil
+	return s.forOnce()
 }
 
-// Acquire claims key exclusively and waits its turn: first come, first served,
-// for as long as ctx and [WithMaxWait] allow. The caller must release the
-// lease, which is also what ends when the process dies.
+// Acquire claims key, exclusively unless [WithShared] or [WithPermits] says
+// otherwise, and waits its turn: first come, first served, for as long as ctx and
+// [WithMaxWait] allow. The caller must release the lease, which is also what
+// ends when the process dies.
 //
 // Errors: one that matches ErrWaitTimeout (and ErrHeld) when the wait was
 // over, ErrTooManyWaiters, ErrUnavailable, ErrInvalidKey, ErrInvalidOption,
@@ -132,7 +143,7 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 		return nil, err
 	}
 	s.failFast = true
-	return e.acquirePlain(ctx, []Claim{Exclusive(key)}, s)
+	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), s)
 }
 
 // AcquireAll claims a set, all or none. The claims are taken in key order,
@@ -145,7 +156,7 @@ func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOpt
 	if err != nil {
 		return nil, err
 	}
-	return e.acquirePlain(ctx, claims, s)
+	return e.acquirePlain(ctx, s.shape(claims), s)
 }
 
 // Do runs fn while holding key. fn's context is the lease's: it carries the
@@ -169,6 +180,7 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 	if fn == nil {
 		return errNoFunction
 	}
+	claims = s.shape(claims)
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {
 		if e.runsUnlocked(ctx, claims, s, err) {

@@ -40,7 +40,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.SupportsOnce(); err != nil {
+	if err := e.canOnce(s); err != nil {
 		return Outcome{}, err
 	}
 	if fn == nil {

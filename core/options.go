@@ -45,6 +45,9 @@ type settings struct {
 	ttl         time.Duration
 	maxWait     time.Duration // 0: as long as the context
 	failFast    bool
+	mode        Mode          // of claims on plain keys
+	permits     int           // ModePermit only
+	hierarchy   bool          // keys have levels
 	maxHold     time.Duration // 0: for ever
 	keepContext bool          // the context survives a loss
 	runUnlocked bool          // Do and Once run without the lock in an outage

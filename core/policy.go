@@ -20,6 +20,32 @@ func NewPolicy(opts ...CallOption) (Policy, error) {
 	return p, p.apply(&scratch)
 }
 
+// Claims returns what a call with this policy claims for keys: each exclusively,
+// unless [WithShared], [WithPermits] or [WithHierarchy] says otherwise. The
+// claims are not checked. For checks at start, with [Engine.Supports].
+func (p Policy) Claims(keys ...string) []Claim {
+	claims := make([]Claim, len(keys))
+	for i, key := range keys {
+		claims[i] = Exclusive(key)
+	}
+	s := p.settings()
+	return s.shape(claims)
+}
+
+// Info describes a rule with this policy, for reports.
+func (p Policy) Info(once bool, key string) RuleInfo {
+	s := p.settings()
+	return RuleInfo{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy}
+}
+
+// settings are those that the policy says something about, its errors being
+// NewPolicy's to report.
+func (p Policy) settings() settings {
+	var s settings
+	_ = p.apply(&s)
+	return s
+}
+
 func (p Policy) apply(s *settings) error {
 	var errs []error
 	for _, o := range p.opts {

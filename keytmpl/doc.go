@@ -36,14 +36,18 @@
 // separates it from the next one. Always written as %XX, upper-case hex, one for
 // each byte of UTF-8, are
 //
-//   - the percent sign, the colon and braces,
+//   - the percent sign, the colon, the slash and braces,
 //   - white space and control characters, of all of Unicode,
 //   - bytes that are not valid UTF-8.
 //
 // A colon between placeholders is therefore all it takes, and is what templates
 // should use. Where a text between two placeholders holds none of these, its
-// first character is escaped too, in the values of this template: {a}-{b}
-// renders ("2024-05", "x") as 2024%2D05-x.
+// first character is escaped too, in the value before it: {a}-{b} renders
+// ("2024-05", "x-y") as 2024%2D05-x-y.
+//
+// The slash separates levels for core.WithHierarchy, as in
+// group:{group_id}/member:{user_id}: it is always escaped, so that no value adds
+// a level. Whoever is user "1/x" then has the key group:7/member:1%2Fx.
 //
 // All this is about one template. user:{id} in one service and user:{path.id} in
 // another make the same keys, which is the point; {id} and {name} alone do so by

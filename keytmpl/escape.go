@@ -12,16 +12,23 @@ import (
 // Read a rendered key as a row of tokens, a token being one character or an
 // escape %XX. No text contains a percent sign, so this reading is the only one,
 // and every value and every text begins and ends where a token does. Call a
-// character special if the template's escapeSet contains it: as a token of its
-// own it occurs in texts only, never in a value, as a value has %XX instead.
+// character special for a placeholder if its escapeSet contains it: as a token of
+// its own it never occurs in that placeholder's value, which has %XX instead.
 //
-// newEscapeSet sees to it that each text between two placeholders has a special
-// character. Take two tuples with the same key and go from left to right. The
-// text before the first placeholder is the same. The first special token behind
-// it belongs to the text that follows the first value, and always at the same
-// place in that text; so the first value has the same tokens in both, and is the
-// same, as undoing the %XX gives the value back. Drop it and the text behind it
-// and go on with the rest; the last value is what is left before the last text.
+// newEscapeSet sees to it that each text between two placeholders has a character
+// that is special for the first of them. Take two tuples with the same key and go
+// from left to right. The text before the first placeholder is the same. The
+// first token behind it that is special for this placeholder belongs to the text
+// that follows the value, and always at the same place in that text; so the first
+// value has the same tokens in both, and is the same, as undoing the %XX gives
+// the value back. Drop it and the text behind it and go on with the rest; the
+// last value is what is left before the last text.
+//
+// A slash is special for every placeholder, so those of a key are its template's.
+// Where they separate levels (core.WithHierarchy), a template therefore makes
+// keys of one depth. And how a value is escaped depends on no text beyond the
+// next slash: cut there, the key is the one that the template cut there makes,
+// which is how a rule for a whole group meets the rules for its members.
 //
 // A digest always takes 64 bytes, whatever they are, and so ends at the same
 // place in both keys; there, equal means equal unless SHA-256 is broken.
@@ -32,9 +39,9 @@ type escapeSet struct {
 	wide  []rune // beyond ASCII, besides those that alwaysEscaped knows
 }
 
-var baseEscapes = newEscapeSet(nil)
+var baseEscapes = newEscapeSet()
 
-func newEscapeSet(extra []rune) *escapeSet {
+func newEscapeSet(extra ...rune) *escapeSet {
 	e := new(escapeSet)
 	for c := range e.ascii {
 		e.ascii[c] = alwaysEscaped(rune(c))
@@ -51,29 +58,26 @@ func newEscapeSet(extra []rune) *escapeSet {
 
 func alwaysEscaped(r rune) bool {
 	switch r {
-	case '%', ':', '{', '}':
+	case '%', ':', '/', '{', '}':
 		return true
 	}
 	return unicode.IsSpace(r) || unicode.IsControl(r)
 }
 
-// separators returns the characters that have to be escaped besides those that
-// always are: the first of each text between two placeholders without any.
-func separators(holes []hole) []rune {
-	var extra []rune
-	for i, h := range holes {
-		between := i < len(holes)-1
-		if between && !strings.ContainsFunc(h.tail, alwaysEscaped) {
-			r, _ := utf8.DecodeRuneInString(h.tail)
-			extra = append(extra, r)
-		}
+// escapesBefore returns what a placeholder's value must not contain, if tail is
+// the text behind it: where that separates it from another placeholder and has
+// none of the characters that are always escaped, its first one, too.
+func escapesBefore(tail string, last bool) *escapeSet {
+	if last || strings.ContainsFunc(tail, alwaysEscaped) {
+		return baseEscapes
 	}
-	return extra
+	r, _ := utf8.DecodeRuneInString(tail)
+	return newEscapeSet(r)
 }
 
 // Escape writes a value the way a template does that separates its placeholders
-// by colons: percent signs, colons, braces, white space, control characters and
-// bytes that are not UTF-8 become %XX. It is for key functions written in Go,
+// by colons: percent signs, colons, slashes, braces, white space, control
+// characters and bytes that are not UTF-8 become %XX. It is for key functions written in Go,
 // which should build the same keys as a template next to them. The empty value
 // stays empty, and the length of the result is not limited: both are for the
 // caller to check.

@@ -13,8 +13,9 @@ import (
 func TestEscape(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"", ""},
-		{"user-42_x.y/z@example.org", "user-42_x.y/z@example.org"},
+		{"user-42_x.y@example.org", "user-42_x.y@example.org"},
 		{"a:b", "a%3Ab"},
+		{"a/b//", "a%2Fb%2F%2F"},
 		{"%3A", "%253A"},
 		{"{tag}", "%7Btag%7D"},
 		{" \t\r\n\x00\x7f", "%20%09%0D%0A%00%7F"},

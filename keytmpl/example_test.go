@@ -54,7 +54,7 @@ func ExampleTemplate_Key_escaping() {
 	// 1:2%3A3
 	// 1-2:3
 	// 1%2D2-3
-	// 1-2%2D3
+	// 1-2-3
 }
 
 // A value of any length, such as a request's body, becomes a digest: the one that

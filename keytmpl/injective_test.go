@@ -38,6 +38,9 @@ func TestDifferentValuesDifferentKeys(t *testing.T) {
 		{"{a}\u2028{b}", "\u2028%E\xe2", 3},
 		{"{a}\uFFFD{b}", "\uFFFD\xff%F", 3},
 		{"{a}-{b}.{c}", "-.%2", 2},
+		{"{a}/{b}", "/%2F:", 3},
+		{"{a}/{b}-{c}", "/-%2", 2},
+		{"{a}-{b}/{c}", "/-%2", 2},
 		{"{a}-{b}-{c}", "-%2D", 2},
 		{"{a}x-{b}-x{c}", "x-%7", 2},
 		{"{a|hash}a{b}", "a%61", 3},
@@ -134,7 +137,7 @@ type hostileCase struct {
 
 // Generate implements quick.Generator.
 func (hostileCase) Generate(r *rand.Rand, _ int) reflect.Value {
-	textLetters := []string{"-", "_", ":", ".", "2", "D", "a", "0", " ", "é", "\u2028", "\uFFFD"}
+	textLetters := []string{"-", "_", ":", "/", ".", "2", "D", "a", "0", " ", "é", "\u2028", "\uFFFD"}
 	valueLetters := append([]string{"%", "%2D", "%3A", "{", "}", "\x00", "\n", "\xc3", "\xa9", "\xff"}, textLetters...)
 	word := func(letters []string, n int) string {
 		var b strings.Builder
@@ -182,14 +185,6 @@ func checkUndone(t *testing.T, tmpl *keytmpl.Template, tuple []string, key strin
 // key. It knows the template's source only, and nothing of how keys are rendered.
 func undo(tmpl *keytmpl.Template, key string) ([]string, error) {
 	texts := textsOf(tmpl)
-	var extra string
-	for i := 1; i < len(texts)-1; i++ {
-		if !strings.ContainsFunc(texts[i], isReserved) {
-			r, _ := utf8.DecodeRuneInString(texts[i])
-			extra += string(r)
-		}
-	}
-	isSpecial := func(r rune) bool { return isReserved(r) || strings.ContainsRune(extra, r) }
 	rest, found := strings.CutPrefix(key, texts[0])
 	if !found {
 		return nil, fmt.Errorf("does not begin with %q", texts[0])
@@ -197,6 +192,11 @@ func undo(tmpl *keytmpl.Template, key string) ([]string, error) {
 	var tuple []string
 	for i, p := range tmpl.Placeholders() {
 		text := texts[i+1]
+		separator := ' ' // reserved anyway
+		if !strings.ContainsFunc(text, isReserved) {
+			separator, _ = utf8.DecodeRuneInString(text)
+		}
+		isSpecial := func(r rune) bool { return isReserved(r) || r == separator }
 		var end int
 		switch {
 		case p.Hash:
@@ -224,7 +224,7 @@ func undo(tmpl *keytmpl.Template, key string) ([]string, error) {
 
 // isReserved reports whether a value never has this character unescaped.
 func isReserved(r rune) bool {
-	return strings.ContainsRune("%:{}", r) || unicode.IsSpace(r) || unicode.IsControl(r)
+	return strings.ContainsRune("%:/{}", r) || unicode.IsSpace(r) || unicode.IsControl(r)
 }
 
 // firstToken finds the first special character outside of escapes.
@@ -252,4 +252,30 @@ func textsOf(tmpl *keytmpl.Template) []string {
 		end = p.Pos + len(p.String())
 	}
 	return append(texts, tmpl.String()[end:])
+}
+
+// The levels of a key are those of its template, whatever the values, and each
+// is the key of the template that ends there: so a rule for all of a group and
+// the rules for its members mean the same group.
+func TestLevelsAreTheTemplates(t *testing.T) {
+	tmpl := keytmpl.MustParse("g:{g}/{a}-{b}/c/{d|hash}")
+	alphabet := wordsOf("/-%2F:", 2)
+	for _, g := range alphabet {
+		for _, a := range alphabet {
+			key, err := tmpl.Key(values(g, a, a, a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for levels, prefix := range []string{"g:{g}", "g:{g}/{a}-{b}", "g:{g}/{a}-{b}/c", tmpl.String()} {
+				want, err := keytmpl.MustParse(prefix).Key(values(g, a, a, a))
+				if err != nil {
+					t.Fatal(err)
+				}
+				parts := strings.Split(key, "/")
+				if len(parts) != 4 || strings.Join(parts[:levels+1], "/") != want {
+					t.Fatalf("%q, %q: %d levels of %q are not %q", g, a, levels+1, key, want)
+				}
+			}
+		}
+	}
 }

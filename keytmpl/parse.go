@@ -66,7 +66,10 @@ func (p *parser) template() (*Template, error) {
 		t.holes = append(t.holes, h)
 	}
 	t.multiple = p.each
-	t.escapes = newEscapeSet(separators(t.holes))
+	for i := range t.holes {
+		h := &t.holes[i]
+		h.escapes = escapesBefore(h.tail, i == len(t.holes)-1)
+	}
 	return t, nil
 }
 

@@ -120,7 +120,7 @@ func (t *Template) part(i, element int, v string) (string, error) {
 		// would be escaped first and refused then.
 		return "", t.tooLong(i, element, len(v))
 	default:
-		return t.escapes.escape(v), nil
+		return t.holes[i].escapes.escape(v), nil
 	}
 }
 

@@ -17,7 +17,6 @@ type Template struct {
 	head     string // the text before the first placeholder
 	holes    []hole
 	multiple bool
-	escapes  *escapeSet
 }
 
 // hole is a placeholder with the text that follows it.
@@ -25,6 +24,8 @@ type hole struct {
 	Placeholder
 	each bool
 	tail string
+
+	escapes *escapeSet // what its value can't have as it is
 }
 
 // String returns the template as it was given to Parse.

@@ -24,8 +24,8 @@ type Spec[R any] struct {
 	Key      func(R) (string, error)
 	// Once: process once, instead of one at a time.
 	Once bool
-	// Claim says in which mode a key is wanted; nil: core.Exclusive. Not for Once.
-	Claim   func(key string) core.Claim
+	// Options are the rule's policy. They also say in which mode the key is
+	// wanted: core.WithShared, core.WithPermits, core.WithHierarchy.
 	Options []core.CallOption
 }
 
@@ -59,38 +59,46 @@ func (r *Rule[R]) ResultLimit() int {
 // bind (which says what a placeholder means, or why there is no such thing),
 // and whether the engine's store can do it. All errors are joined.
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
-	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng, info: core.RuleInfo{Once: spec.Once, Key: spec.Template}}
-	if spec.Key != nil {
-		r.info.Key = "func"
-	}
-	if spec.Claim == nil {
-		spec.Claim = core.Exclusive
-	}
+	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
 	var errs []error
 	var err error
-	switch {
-	case eng == nil:
-		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
-	case spec.Once:
-		errs = append(errs, eng.SupportsOnce())
-	default:
-		errs = append(errs, eng.Supports(spec.Claim("a")))
-	}
 	if r.policy, err = core.NewPolicy(append([]core.CallOption{core.WithRule(spec.Name)}, spec.Options...)...); err != nil {
-		errs = append(errs, err)
+		r.policy, errs = core.Policy{}, append(errs, err) // else what is wrong would be said again
 	}
+	key := spec.Template
+	var like []string // keys such as the rule makes
 	if spec.Key != nil {
-		r.keys = fromFunc(spec)
-	} else if r.keys, err = fromTemplate(eng, spec, bind); err != nil {
+		key, like = "func", []string{"a/b"}
+		r.keys = fromFunc(spec, r.policy)
+	} else if r.keys, like, err = fromTemplate(spec, bind); err != nil {
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	r.info = r.policy.Info(spec.Once, key)
+	if err := errors.Join(append(errs, r.possible(like))...); err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
 	}
 	return r, nil
 }
 
-func fromFunc[R any](spec Spec[R]) func(R) ([]core.Claim, error) {
+// possible reports whether the engine can do what the rule wants, for keys like
+// these.
+func (r *Rule[R]) possible(like []string) error {
+	if r.engine == nil {
+		return &core.OptionError{Option: "New", Value: nil, Want: "an engine"}
+	}
+	if r.Once {
+		return r.engine.SupportsOnce(r.policy)
+	}
+	claims := r.policy.Claims(like...)
+	errs := []error{r.engine.Supports(claims...)}
+	for _, c := range claims {
+		errs = append(errs, c.Validate())
+	}
+	return errors.Join(errs...)
+}
+
+func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) ([]core.Claim, error) {
+	levels := policy.Info(false, "").Hierarchy
 	return func(req R) ([]core.Claim, error) {
 		k, err := spec.Key(req)
 		if err != nil {
@@ -99,14 +107,21 @@ func fromFunc[R any](spec Spec[R]) func(R) ([]core.Claim, error) {
 		if err := core.ValidateKey(k); err != nil {
 			return nil, err
 		}
-		return []core.Claim{spec.Claim(k)}, nil
+		if levels {
+			var bad *core.ClaimError
+			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
+				return nil, &core.KeyError{Key: k, Reason: bad.Reason} // the key's fault, to whoever sent it
+			}
+		}
+		return []core.Claim{core.Exclusive(k)}, nil
 	}
 }
 
-func fromTemplate[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) ([]core.Claim, error), error) {
+// fromTemplate also returns keys like those that the template makes.
+func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) ([]core.Claim, error), []string, error) {
 	tmpl, err := keytmpl.Parse(spec.Template)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var errs []error
 	sources := make([]Source[R], len(tmpl.Placeholders()))
@@ -115,34 +130,35 @@ func fromTemplate[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Place
 			errs = append(errs, fmt.Errorf("template %q: %v: %w", spec.Template, p, err))
 		}
 	}
-	if tmpl.Multiple() {
-		switch {
-		case spec.Once:
-			errs = append(errs, fmt.Errorf("template %q: [*] makes several keys, and Once has one", spec.Template))
-		case eng != nil:
-			errs = append(errs, eng.Supports(core.Exclusive("a"), core.Exclusive("b")))
+	if tmpl.Multiple() && spec.Once {
+		errs = append(errs, fmt.Errorf("template %q: [*] makes several keys, and Once has one", spec.Template))
+	}
+	like, _ := tmpl.Keys(func(i int) ([]string, error) {
+		if tmpl.Placeholders()[i].Multiple() {
+			return []string{"a", "b"}, nil
 		}
-	}
+		return []string{"a"}, nil
+	})
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, like, err
 	}
 	if tmpl.Multiple() {
-		return severalKeys(tmpl, sources, spec.Claim), nil
+		return severalKeys(tmpl, sources), like, nil
 	}
-	return oneKey(tmpl, sources, spec.Claim), nil
+	return oneKey(tmpl, sources), like, nil
 }
 
-func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R], claim func(string) core.Claim) func(R) ([]core.Claim, error) {
+func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
 	return func(req R) ([]core.Claim, error) {
 		key, err := tmpl.Key(func(i int) (string, error) { return sources[i].One(req) })
 		if err != nil {
 			return nil, err
 		}
-		return []core.Claim{claim(key)}, nil
+		return []core.Claim{core.Exclusive(key)}, nil
 	}
 }
 
-func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R], claim func(string) core.Claim) func(R) ([]core.Claim, error) {
+func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
 	return func(req R) ([]core.Claim, error) {
 		keys, err := tmpl.Keys(func(i int) ([]string, error) {
 			if sources[i].Each != nil {
@@ -156,14 +172,15 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R], claim func(
 		}
 		claims := make([]core.Claim, len(keys))
 		for i, key := range keys {
-			claims[i] = claim(key)
+			claims[i] = core.Exclusive(key)
 		}
 		return claims, nil
 	}
 }
 
-// Claims derives what to lock from a request. Any error is the caller's fault:
-// a value is missing, malformed or too long.
+// Claims derives what to lock from a request; the mode is the policy's to say,
+// when the claims are taken. Any error is the caller's fault: a value is missing,
+// malformed or too long.
 func (r *Rule[R]) Claims(req R) ([]core.Claim, error) { return r.keys(req) }
 
 // Serialize runs fn while holding claims. It tells the engine's word from fn's:

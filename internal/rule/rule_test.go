@@ -3,6 +3,7 @@ package rule_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
@@ -58,37 +59,109 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// The mode reaches every claim, whichever way the key is made, and is refused
-// at once by a store that does not know it.
+// asked is a store that remembers what it was asked for, and grants nothing.
+type asked struct {
+	able
+	claims []core.Claim
+}
+
+func (s *asked) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+	s.claims = req.Claims
+	return core.Grant{}, &core.HeldError{Key: req.Claims[0].Key}
+}
+
+// The mode reaches every claim, whichever way the key is made, shows in reports,
+// and is refused at once by a store that does not know it.
 func TestModeOfTheClaims(t *testing.T) {
+	function := func(r string) (string, error) { return "k/" + r, nil }
+	all := func(claim func(string) core.Claim, keys ...string) (claims []core.Claim) {
+		for _, k := range keys {
+			claims = append(claims, claim(k))
+		}
+		return claims
+	}
 	permit := func(key string) core.Claim { return core.Permit(key, 3) }
-	for _, mode := range []func(string) core.Claim{nil, core.Exclusive, core.Shared, permit} {
-		for name, spec := range map[string]rule.Spec[string]{
-			"template": {Name: "n", Template: "k:{id}", Claim: mode},
-			"each":     {Name: "n", Template: "k:{id[*]}", Claim: mode},
-			"function": {Name: "n", Key: func(r string) (string, error) { return "k:" + r, nil }, Claim: mode},
+	under := func(claim func(string) core.Claim, keys ...string) []core.Claim {
+		return append([]core.Claim{core.Shared("k")}, all(claim, keys...)...)
+	}
+	for _, tt := range []struct {
+		options   []core.CallOption
+		one, each []core.Claim
+		info      string
+	}{
+		{nil, all(core.Exclusive, "k/7"), all(core.Exclusive, "k/71", "k/72"), "serialize "},
+		{[]core.CallOption{core.WithShared()}, all(core.Shared, "k/7"), all(core.Shared, "k/71", "k/72"), "serialize shared "},
+		{[]core.CallOption{core.WithPermits(3)}, all(permit, "k/7"), all(permit, "k/71", "k/72"), "serialize permit of 3 "},
+		{[]core.CallOption{core.WithHierarchy()}, under(core.Exclusive, "k/7"), under(core.Exclusive, "k/71", "k/72"), "serialize hierarchy "},
+		{[]core.CallOption{core.WithHierarchy(), core.WithShared()}, under(core.Shared, "k/7"), under(core.Shared, "k/71", "k/72"), "serialize shared hierarchy "},
+	} {
+		for name, rt := range map[string]struct {
+			spec rule.Spec[string]
+			want []core.Claim
+			key  string
+		}{
+			"template": {rule.Spec[string]{Template: "k/{id}"}, tt.one, "k/{id}"},
+			"each":     {rule.Spec[string]{Template: "k/{id[*]}"}, tt.each, "k/{id[*]}"},
+			"function": {rule.Spec[string]{Key: function}, tt.one, "func"},
 		} {
-			r, err := rule.Compile(engine(t, able{memstore.New()}), spec, bind)
+			rt.spec.Name, rt.spec.Options = "n", append(tt.options, core.WithFailFast())
+			store := &asked{able: able{memstore.New()}}
+			r, err := rule.Compile(engine(t, store), rt.spec, bind)
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			want := core.Exclusive
-			if mode != nil {
-				want = mode
-			}
 			claims, err := r.Claims("7")
-			if err != nil || len(claims) == 0 {
-				t.Fatal(name, claims, err)
+			if err != nil {
+				t.Fatal(name, err)
 			}
-			for _, c := range claims {
-				if c != want(c.Key) {
-					t.Errorf("%s: %+v, want %+v", name, c, want(c.Key))
-				}
+			refused, _ := r.Serialize(context.Background(), claims, func(context.Context) error { return nil })
+			if !errors.Is(refused, core.ErrHeld) || !slices.Equal(store.claims, rt.want) {
+				t.Errorf("%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
 			}
-			_, err = rule.Compile(engine(t, unable{memstore.New()}), spec, bind)
-			if refused := errors.Is(err, errors.ErrUnsupported); refused != (want("k").Mode != core.ModeExclusive || name == "each") {
-				t.Errorf("%s, %v: %v", name, want("k").Mode, err)
+			if got := r.Info().String(); got != tt.info+rt.key {
+				t.Errorf("%s: %q, want %q", name, got, tt.info+rt.key)
 			}
+			_, err = rule.Compile(engine(t, unable{memstore.New()}), rt.spec, bind)
+			if refused := errors.Is(err, errors.ErrUnsupported); refused != (len(tt.options) > 0 || name == "each") {
+				t.Errorf("%s, %s: %v", name, tt.info, err)
+			}
+		}
+	}
+}
+
+// Levels that a template can't have stop the server; those that a key function
+// makes are an invalid key.
+func TestLevelsThatCannotBe(t *testing.T) {
+	eng := engine(t, able{memstore.New()})
+	for _, template := range []string{"k//{id}", "/{id}", "{id}/", "{id}/2/3/4/5/6/7/8/9"} {
+		spec := rule.Spec[string]{Name: "n", Template: template}
+		if _, err := rule.Compile(eng, spec, bind); err != nil {
+			t.Errorf("%s: %v, though it has no levels", template, err)
+		}
+		spec.Options = []core.CallOption{core.WithHierarchy()}
+		if _, err := rule.Compile(eng, spec, bind); !errors.Is(err, core.ErrInvalidClaim) {
+			t.Errorf("%s: %v", template, err)
+		}
+	}
+	spec := rule.Spec[string]{Name: "n", Key: func(r string) (string, error) { return r, nil }, Options: []core.CallOption{core.WithHierarchy()}}
+	r, err := rule.Compile(eng, spec, bind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claims, err := r.Claims("a/b"); err != nil || len(claims) != 1 {
+		t.Errorf("%v, %v", claims, err)
+	}
+	if _, err := r.Claims("a//b"); !errors.Is(err, core.ErrInvalidKey) {
+		t.Error(err)
+	}
+}
+
+// Once has its key alone, which is known at start.
+func TestOnceRefusesModes(t *testing.T) {
+	for _, o := range []core.CallOption{core.WithShared(), core.WithPermits(2), core.WithHierarchy()} {
+		spec := rule.Spec[string]{Name: "n", Template: "k", Once: true, Options: []core.CallOption{o}}
+		if _, err := rule.Compile(engine(t, able{memstore.New()}), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
+			t.Error(err)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func resolve(rules []Rule) ([]Rule, error) {
 	}
 	annotated = slices.DeleteFunc(annotated, func(r Rule) bool { return inGo[r.method] })
 	for _, r := range annotated {
-		r.options = slices.Concat([]core.CallOption{core.WithRule(r.name)}, policies[r.name], methodPolicy(r, policies))
+		r.options = slices.Concat([]core.CallOption{core.WithRule(r.name)}, r.options, policies[r.name], methodPolicy(r, policies))
 		resolved = append(resolved, r)
 	}
 	return resolved, errors.Join(append(errs, unused(policies, annotated))...)
@@ -173,8 +173,8 @@ func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 		err := errors.New("the method has (keyturn.v1.once) as well, and one rule is all it can have")
 		return Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), wrong: err}, true
 	case lock != nil:
-		claim, err := claimOf(lock)
-		r = Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), claim: claim, messages: lock.GetEachMessage()}
+		modes, err := modesOf(lock)
+		r = Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), options: modes, messages: lock.GetEachMessage()}
 		r.wrong = errors.Join(err, understood(lock))
 	case once != nil:
 		r = Rule{source: "(keyturn.v1.once)", template: once.GetKey(), name: once.GetName(), once: true}
@@ -196,24 +196,24 @@ func optionsOf(md protoreflect.MethodDescriptor) (*descriptorpb.MethodOptions, e
 	return &options, proto.Unmarshal(raw, &options)
 }
 
-// claimOf says in which mode a method's keys are claimed; nil is exclusive.
-func claimOf(lock *keyturnv1.Lock) (func(string) core.Claim, error) {
+// modesOf says in which mode a method's keys are claimed.
+func modesOf(lock *keyturnv1.Lock) (opts []core.CallOption, err error) {
 	mode, permits := lock.GetMode(), lock.GetPermits()
 	if permits != 0 && mode != keyturnv1.Mode_MODE_PERMIT {
-		return nil, fmt.Errorf("permits: %d is for MODE_PERMIT", permits)
+		return opts, fmt.Errorf("permits: %d is for MODE_PERMIT", permits)
 	}
 	switch mode {
 	case keyturnv1.Mode_MODE_UNSPECIFIED, keyturnv1.Mode_MODE_EXCLUSIVE:
-		return nil, nil
+		return opts, nil
 	case keyturnv1.Mode_MODE_SHARED:
-		return core.Shared, nil
+		return append(opts, core.WithShared()), nil
 	case keyturnv1.Mode_MODE_PERMIT:
 		if permits == 0 || permits > math.MaxInt32 {
-			return nil, fmt.Errorf("permits: %d, want 1 to %d", permits, math.MaxInt32)
+			return opts, fmt.Errorf("permits: %d, want 1 to %d", permits, math.MaxInt32)
 		}
-		return func(key string) core.Claim { return core.Permit(key, int(permits)) }, nil
+		return append(opts, core.WithPermits(int(permits))), nil
 	default:
-		return nil, fmt.Errorf("mode: %d is unknown to this version of keyturn", mode)
+		return opts, fmt.Errorf("mode: %d is unknown to this version of keyturn", mode)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -272,23 +273,25 @@ func (everything) Capabilities() core.Capabilities {
 // modes grants nothing, and remembers what it was asked for.
 type modes struct {
 	everything
-	asked chan core.Claim
+	asked chan []core.Claim
 }
 
 func (m modes) Acquire(_ context.Context, r core.Request) (core.Grant, error) {
-	m.asked <- r.Claims[0]
+	m.asked <- r.Claims
 	return core.Grant{}, &core.HeldError{Key: r.Claims[0].Key}
 }
 
 func TestModesReachTheStore(t *testing.T) {
-	store := modes{everything{memstore.New()}, make(chan core.Claim, 1)}
-	for desc, want := range map[*grpc.ServiceDesc]core.Claim{
-		&testpb.AnnotatedShared_ServiceDesc: core.Shared("user:42"),
-		&testpb.AnnotatedPermit_ServiceDesc: core.Permit("user:42", 3),
+	store := modes{everything{memstore.New()}, make(chan []core.Claim, 1)}
+	for desc, want := range map[*grpc.ServiceDesc][]core.Claim{
+		&testpb.AnnotatedShared_ServiceDesc: {core.Shared("user:42")},
+		&testpb.AnnotatedPermit_ServiceDesc: {core.Permit("user:42", 3)},
 	} {
 		i := locks(t, engine(t, store), lockgrpc.FromAnnotations(desc))
-		_, err := i.Unary()(bounded(t), online(42), &grpc.UnaryServerInfo{FullMethod: "/" + desc.ServiceName + "/Get"}, nil)
-		if got := wait(t, store.asked, "request"); got != want || status.Code(err) != codes.Aborted {
+		req := online(42)
+		req.MessageId = "m/1"
+		_, err := i.Unary()(bounded(t), req, &grpc.UnaryServerInfo{FullMethod: "/" + desc.ServiceName + "/Get"}, nil)
+		if got := wait(t, store.asked, "request"); !slices.Equal(got, want) || status.Code(err) != codes.Aborted {
 			t.Errorf("%s: asked for %+v, want %+v; %v", desc.ServiceName, got, want, err)
 		}
 	}

@@ -24,9 +24,8 @@ type Rule struct {
 
 	// Of an annotated method:
 	name   string
-	claim  func(key string) core.Claim // nil: exclusive
-	source string                      // the option, for errors
-	wrong  error                       // what is wrong with it
+	source string // the option, for errors
+	wrong  error  // what is wrong with it
 
 	services []*grpc.ServiceDesc // of FromAnnotations
 

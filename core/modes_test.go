@@ -1,0 +1,219 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// grantAll is a store that grants whatever it is asked for, and remembers it.
+type grantAll struct {
+	core.Store
+	mu    sync.Mutex
+	asked [][]core.Claim
+}
+
+func (s *grantAll) Capabilities() core.Capabilities {
+	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+}
+
+func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, req.Claims)
+	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(len(s.asked))}, nil
+}
+
+func (s *grantAll) Release(context.Context, core.Grant) error { return nil }
+func (s *grantAll) Close() error                              { return nil }
+
+func TestUnder(t *testing.T) {
+	want := []core.Claim{core.Shared("group:7"), core.Shared("group:7/member:42"), core.Exclusive("group:7/member:42/role")}
+	for _, path := range [][]string{
+		{"group:7", "member:42", "role"},
+		{"group:7/member:42", "role"},
+		{"group:7/member:42/role"},
+	} {
+		if got := core.Under(path...); !slices.Equal(got, want) {
+			t.Errorf("Under(%q) = %+v", path, got)
+		}
+	}
+	if got := core.Under("group:7"); !slices.Equal(got, []core.Claim{core.Exclusive("group:7")}) {
+		t.Errorf("one level: %+v", got)
+	}
+	store := &grantAll{}
+	eng := newEngine(t, store)
+	l, err := eng.AcquireAll(context.Background(), core.Under("a", "b", "c", "d", "e", "f", "g", "h"))
+	if err != nil || len(l.Claims()) != core.MaxLevels {
+		t.Fatalf("%v, %v", l, err)
+	}
+	mustRelease(t, l)
+}
+
+func TestLevelsThatCannotBe(t *testing.T) {
+	store := &grantAll{}
+	eng := newEngine(t, store)
+	for name, tc := range map[string]struct {
+		path []string
+		want error
+		says string
+	}{
+		"nine levels":           {[]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, core.ErrInvalidClaim, "more than 8 levels"},
+		"an empty segment":      {[]string{"a", "", "b"}, core.ErrInvalidClaim, "empty level"},
+		"an empty last one":     {[]string{"a", ""}, core.ErrInvalidClaim, "empty level"},
+		"an empty first one":    {[]string{"", "a"}, core.ErrInvalidClaim, "empty level"},
+		"a doubled separator":   {[]string{"a//b"}, core.ErrInvalidClaim, "empty level"},
+		"nothing":               {nil, core.ErrInvalidKey, "is empty"},
+		"a brace in some level": {[]string{"a{", "b"}, core.ErrInvalidKey, "brace"},
+		"too long":              {[]string{strings.Repeat("a", 300), strings.Repeat("b", 300)}, core.ErrInvalidKey, "longer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := eng.AcquireAll(context.Background(), core.Under(tc.path...))
+			wantOnly(t, err, tc.want)
+			_, byOption := eng.Acquire(context.Background(), strings.Join(tc.path, "/"), core.WithHierarchy())
+			wantOnly(t, byOption, tc.want)
+			if !strings.Contains(err.Error(), tc.says) || !strings.Contains(byOption.Error(), tc.says) {
+				t.Errorf("%v, %v: want %q", err, byOption, tc.says)
+			}
+		})
+	}
+	if store.asked != nil {
+		t.Errorf("the store was asked for %v", store.asked)
+	}
+}
+
+// Options say the mode of plain keys; claims that say one themselves keep it.
+func TestModesByOption(t *testing.T) {
+	ctx := context.Background()
+	shared, permits, hierarchy := core.WithShared(), core.WithPermits(5), core.WithHierarchy()
+	a, b := "g:1/m:1", "g:1/m:2"
+	for name, tc := range map[string]struct {
+		opts   []core.CallOption
+		claims []core.Claim // nil: the plain key a
+		want   []core.Claim
+	}{
+		"none":                      {nil, nil, []core.Claim{core.Exclusive(a)}},
+		"shared":                    {[]core.CallOption{shared}, nil, []core.Claim{core.Shared(a)}},
+		"permits":                   {[]core.CallOption{permits}, nil, []core.Claim{core.Permit(a, 5)}},
+		"the later counts":          {[]core.CallOption{permits, shared}, nil, []core.Claim{core.Shared(a)}},
+		"the later counts, permits": {[]core.CallOption{shared, permits}, nil, []core.Claim{core.Permit(a, 5)}},
+		"levels":                    {[]core.CallOption{hierarchy}, nil, core.Under(a)},
+		"levels, shared":            {[]core.CallOption{hierarchy, shared}, nil, []core.Claim{core.Shared("g:1"), core.Shared(a)}},
+		"levels, permits":           {[]core.CallOption{permits, hierarchy}, nil, []core.Claim{core.Shared("g:1"), core.Permit(a, 5)}},
+		"a set":                     {[]core.CallOption{shared}, exclusive("x", "y"), []core.Claim{core.Shared("x"), core.Shared("y")}},
+		"a set with modes": {
+			[]core.CallOption{shared},
+			[]core.Claim{core.Permit("p", 2), core.Exclusive("x"), core.Shared("y")},
+			[]core.Claim{core.Permit("p", 2), core.Shared("x"), core.Shared("y")},
+		},
+		"a common level":          {[]core.CallOption{hierarchy}, exclusive(a, b), []core.Claim{core.Shared("g:1"), core.Exclusive(a), core.Exclusive(b)}},
+		"a level that is a key":   {[]core.CallOption{hierarchy}, exclusive(a, "g:1"), []core.Claim{core.Exclusive("g:1"), core.Exclusive(a)}},
+		"the same, first":         {[]core.CallOption{hierarchy}, exclusive("g:1", a), []core.Claim{core.Exclusive("g:1"), core.Exclusive(a)}},
+		"a level that is counted": {[]core.CallOption{hierarchy}, []core.Claim{core.Permit("g:1", 3), core.Exclusive(a)}, []core.Claim{core.Exclusive("g:1"), core.Exclusive(a)}},
+		"a key twice":             {[]core.CallOption{hierarchy}, exclusive(a, a), core.Under(a)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &grantAll{}
+			eng := newEngine(t, store)
+			nothing := func(context.Context) error { return nil }
+			want := 1
+			if tc.claims != nil {
+				if err := eng.DoAll(ctx, tc.claims, nothing, tc.opts...); err != nil {
+					t.Fatal(err)
+				}
+				given := slices.Clone(tc.claims)
+				l, err := eng.AcquireAll(ctx, tc.claims, tc.opts...)
+				if err != nil || !slices.Equal(given, tc.claims) {
+					t.Fatalf("%v; the caller's slice is %v now", err, tc.claims)
+				}
+				mustRelease(t, l)
+				want = 2
+			} else {
+				if err := eng.Do(ctx, a, nothing, tc.opts...); err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, mustAcquire(t, eng, a, tc.opts...))
+				l, err := eng.TryAcquire(ctx, a, tc.opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, l)
+				p, err := core.NewPolicy(tc.opts...)
+				if err != nil || !slices.Equal(p.Claims(a), tc.want) {
+					t.Errorf("the policy claims %v, %v", p.Claims(a), err)
+				}
+				want = 3
+			}
+			for _, asked := range store.asked {
+				if !slices.Equal(asked, tc.want) {
+					t.Errorf("asked for %+v, want %+v", asked, tc.want)
+				}
+			}
+			if len(store.asked) != want {
+				t.Errorf("asked %d times", len(store.asked))
+			}
+		})
+	}
+}
+
+func TestModesOutOfPlace(t *testing.T) {
+	ctx := context.Background()
+	spy := newSpy()
+	eng := newEngine(t, plainStore{spy})
+	for _, n := range []int{0, -1} {
+		_, err := eng.Acquire(ctx, "k", core.WithPermits(n))
+		wantOnly(t, err, core.ErrInvalidOption)
+	}
+	for name, o := range map[string]core.CallOption{
+		"WithShared": core.WithShared(), "WithPermits": core.WithPermits(2), "WithHierarchy": core.WithHierarchy(),
+	} {
+		_, err := eng.Acquire(ctx, "k/l", o)
+		wantOnly(t, err, errors.ErrUnsupported)
+		once := newEngine(t, spy)
+		_, err = once.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("ran"); return nil, nil }, o)
+		wantOnly(t, err, core.ErrInvalidOption)
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%v does not name %s", err, name)
+		}
+		wantOnly(t, once.SupportsOnce(o), core.ErrInvalidOption)
+		_, err = core.OnceFunc(once, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, o)
+		wantOnly(t, err, core.ErrInvalidOption)
+		_, err = core.SerializeFunc(eng, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, o)
+		wantOnly(t, err, errors.ErrUnsupported)
+	}
+	if spy.mostAtOne > 0 {
+		t.Error("the store was asked all the same")
+	}
+}
+
+// plainStore hides what its store can do.
+type plainStore struct{ core.Store }
+
+func TestRuleInfoTellsTheMode(t *testing.T) {
+	eng := newEngine(t, &grantAll{Store: memstore.New()})
+	key := func(s string) string { return s }
+	fn := func(context.Context, string) (int, error) { return 0, nil }
+	for name, opts := range map[string][]core.CallOption{
+		"serialize func":                       nil,
+		"serialize shared func":                {core.WithShared()},
+		"serialize permit of 5 func":           {core.WithPermits(5)},
+		"serialize permit of 5 hierarchy func": {core.WithPermits(5), core.WithHierarchy()},
+		"serialize shared func ":               {core.WithPermits(5), core.WithShared()},
+		"serialize hierarchy func":             {core.WithHierarchy()},
+	} {
+		if _, err := core.SerializeFunc(eng, name, key, fn, opts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range eng.Coverage() {
+		if got := c.Rules[0].String(); got != strings.TrimSpace(c.Target) {
+			t.Errorf("%q, want %q", got, c.Target)
+		}
+	}
+}
