@@ -28,12 +28,15 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 	if err := e.Supports(claims...); err != nil {
 		return nil, nil, err
 	}
-	if err := e.life.enter(); err != nil {
-		return nil, nil, err
+	cov := e.covered(ctx, claims, s)
+	if len(cov.rest) > 0 { // a nested lease is no new one: Close waits for the outer one's work
+		if err := e.life.enter(); err != nil {
+			return nil, nil, err
+		}
+		defer e.life.leave()
 	}
-	defer e.life.leave()
 	if e.observer == nil {
-		return e.obtain(ctx, ctx, claims, s, ask)
+		return e.obtain(ctx, ctx, claims, cov, s, ask)
 	}
 	a := Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}
 	asking := e.observer.AcquireStart(ctx, a)
@@ -41,7 +44,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 	var rec *Record
 	err = ErrPanicked // unless obtain returns
 	defer func() { e.acquireEnd(asking, a, lease, err) }()
-	lease, rec, err = e.obtain(asking, ctx, claims, s, ask)
+	lease, rec, err = e.obtain(asking, ctx, claims, cov, s, ask)
 	return lease, rec, err
 }
 
@@ -58,29 +61,72 @@ func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, er
 	told = true
 }
 
-// obtain waits in line, asks the store and makes the grant a lease. The two
-// contexts differ by what an observer put into the first; the lease's context
-// descends from the second.
-func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, s settings, ask ask) (*Lease, *Record, error) {
+// obtain gets what the context does not hold yet. The two contexts differ by what
+// an observer put into the first; the lease's context descends from the second.
+func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s settings, ask ask) (*Lease, *Record, error) {
 	began := time.Now()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return nil, nil, e.refusal(ctx, claims, s, own, 0)
 	}
+	switch {
+	case cov.refused != nil:
+		return nil, nil, cov.refused
+	case len(cov.rest) == 0:
+		return e.nested(parent, cov, nil, s), nil, nil
+	}
 	bounded := e.bound(ctx, s)
 	defer bounded.cancel()
-	grant, rec, err := e.takeTurn(bounded, claims, s, ask)
+	lease, rec, err := e.obtainRest(bounded, parent, cov, s, ask)
 	if err != nil {
 		return nil, nil, e.refusal(ctx, claims, s, err, time.Since(began))
 	}
-	if rec != nil {
-		return nil, rec, nil
+	return lease, rec, nil
+}
+
+// obtainRest borrows what it can, waits in line for the others, asks the store
+// and makes the grant a lease.
+func (e *Engine) obtainRest(ctx, parent context.Context, cov cover, s settings, ask ask) (lease *Lease, rec *Record, err error) {
+	outer := parent
+	defer func() {
+		if lease == nil { // also after a panic
+			err = e.giveUp(outer, cov, err)
+		}
+	}()
+	if parent, err = e.borrow(ctx, parent, &cov, s); err != nil {
+		return nil, nil, err
 	}
-	lease, err := e.lease(parent, grant, s)
-	if err != nil {
+	if len(cov.rest) == 0 {
+		return e.nested(parent, cov, nil, s), nil, nil
+	}
+	if len(cov.owned) > 0 { // nobody waits on for what is lost
+		c, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(parent, cancel)()
+		ctx = c
+	}
+	grant, rec, err := e.takeTurn(ctx, cov.rest, s, ask)
+	if err != nil || rec != nil {
+		return nil, rec, err
+	}
+	if lease, err = e.lease(parent, grant, s, false); err != nil {
 		e.undo(parent, grant)
 		return nil, nil, err
 	}
+	if len(cov.by) > 0 {
+		lease = e.nested(lease.ctx, cov, lease, s)
+	}
 	return lease, nil, nil
+}
+
+// giveUp stops renewing what was borrowed for an acquisition that came to
+// nothing. That it did may be due to the loss of one of those.
+func (e *Engine) giveUp(ctx context.Context, cov cover, err error) error {
+	for _, l := range cov.owned {
+		if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+			err = lost
+		}
+	}
+	return err
 }
 
 // failFastTime is for how long a store that says nothing is waited for by those
@@ -224,16 +270,18 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 }
 
 // lease makes a grant a lease, unless that comes too late.
-func (e *Engine) lease(ctx context.Context, grant Grant, s settings) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed bool) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
-	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now()}
+	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now(), borrowed: borrowed}
+	if borrowed {
+		l.depth = borrowedDepth
+	}
 	l.deadline.index = -1
 	l.release.turn = make(chan struct{}, 1)
 	e.watchdog.begin(l) // before observers look at it
-	l.outer, _ = LeaseFrom(ctx)
-	l.ctx, l.cancel = context.WithCancelCause(leaseContext{Context: ctx, lease: l})
+	l.ctx, l.cancelCtx = context.WithCancelCause(l.within(ctx))
 	if e.observer != nil {
 		l.ctx = e.observer.HoldStart(l.ctx, l)
 	}

@@ -20,12 +20,15 @@ import (
 // It asks no store, so it costs next to nothing.
 func AssertHeld(ctx context.Context, key string) error {
 	var ended error
-	for l, ok := LeaseFrom(ctx); ok && l != nil; l = l.outer {
-		for _, c := range l.Claims() {
-			if c.Key != key {
+	for c := chainOf(ctx); c != nil; c = c.next {
+		if c.lease == nil {
+			continue
+		}
+		for _, p := range c.lease.parts() {
+			if _, has := p.claimOn(key); !has {
 				continue
 			}
-			if ended = l.Err(); ended == nil {
+			if ended = c.lease.Err(); ended == nil {
 				return nil
 			}
 		}

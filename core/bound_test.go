@@ -28,14 +28,14 @@ func TestBoundEnds(t *testing.T) {
 	for name, tc := range ends {
 		for _, watched := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				parent, cancelParent := context.WithCancelCause(context.WithValue(context.Background(), leaseKey{}, "v"))
+				parent, cancelParent := context.WithCancelCause(context.WithValue(context.Background(), chainKey{}, "v"))
 				defer cancelParent(nil)
 				ending, closeEngine := context.WithCancel(context.Background())
 				defer closeEngine()
 				b := &bound{values: parent, parent: parent, ending: ending, deadline: time.Now().Add(time.Second)}
 				defer b.cancel()
-				if b.Err() != nil || b.Value(leaseKey{}) != "v" {
-					t.Fatalf("%s: at the beginning: %v, %v", name, b.Err(), b.Value(leaseKey{}))
+				if b.Err() != nil || b.Value(chainKey{}) != "v" {
+					t.Fatalf("%s: at the beginning: %v, %v", name, b.Err(), b.Value(chainKey{}))
 				}
 				var child context.Context
 				var called atomic.Int32
@@ -96,7 +96,7 @@ func TestBoundDeadline(t *testing.T) {
 
 // A detached one lives on when its caller has gone.
 func TestBoundDetached(t *testing.T) {
-	parent, cancel := context.WithCancel(context.WithValue(context.Background(), leaseKey{}, "v"))
+	parent, cancel := context.WithCancel(context.WithValue(context.Background(), chainKey{}, "v"))
 	b := &bound{values: parent, deadline: time.Now().Add(time.Hour)}
 	cancel()
 	select {
@@ -104,8 +104,8 @@ func TestBoundDetached(t *testing.T) {
 		t.Error("ended with its caller")
 	default:
 	}
-	if b.Err() != nil || b.Value(leaseKey{}) != "v" {
-		t.Errorf("%v, %v", b.Err(), b.Value(leaseKey{}))
+	if b.Err() != nil || b.Value(chainKey{}) != "v" {
+		t.Errorf("%v, %v", b.Err(), b.Value(chainKey{}))
 	}
 	b.cancel()
 	<-b.Done()

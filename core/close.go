@@ -76,7 +76,8 @@ func (e *Engine) forget(l *Lease) {
 	e.life.signal()
 }
 
-// Close takes no more acquisitions (they and all who wait get ErrClosed),
+// Close takes no more acquisitions (they and all who wait get ErrClosed; only
+// holders may still nest, as their work would fail in the middle otherwise),
 // waits for the holders as long as ctx allows, takes the remaining leases away
 // (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
 // ends the engine's goroutines and closes the store. Giving leases back to a

@@ -31,6 +31,12 @@
 // The key is held until the holder returns. A context that ends does not
 // release it, because the goroutine that works under it may still be writing.
 //
+// # Re-entrance
+//
+// What is called under a lease may take its keys again: the context tells. See
+// [Engine.Acquire] for the rules, [WithLease] for another goroutine's context,
+// and [CarryLeases] for another process's.
+//
 // # Errors
 //
 // Contention (ErrHeld, ErrWaitTimeout), overload (ErrTooManyWaiters), loss

@@ -129,6 +129,18 @@ func (e *Engine) canOnce(s settings) error {
 // over, ErrTooManyWaiters, ErrUnavailable, ErrInvalidKey, ErrInvalidOption,
 // ErrClosed; ctx's own error when ctx ended first.
 //
+// Go has no thread identity, so re-entrance follows the context. If ctx descends
+// from a lease of this engine on key that is in force ([Lease.Context],
+// [WithLease]), there is nothing to wait for and nobody to ask: the lease
+// returned is nested in that one. It has its token, owner and deadline, and
+// counts ([Lease.Depth]); options about time mean nothing to it. The key is free
+// when the outermost lease is released, and that ends the contexts of those
+// nested in it. Goroutines under one lease may nest at the same time: it does not
+// keep them from each other. Exclusive covers exclusive, shared and permit;
+// shared covers shared, a permit another permit. Anything else on a key that ctx
+// holds would wait for its own lease: that is an error that matches
+// ErrWouldDeadlock, at once. A lease that is lost or released covers nothing.
+//
 // The lease's context descends from ctx. So bound the wait with WithMaxWait
 // rather than with a deadline on ctx, which would end the work too.
 func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
@@ -151,6 +163,13 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 // key may stand in the set once. What the store can't do gives an error that
 // matches errors.ErrUnsupported, before any I/O; see [Engine.Supports]. Else
 // it is as Acquire.
+//
+// What ctx holds of the set is left to the leases that it is held by, and the
+// rest is obtained. [Lease.Claims] is that rest: the token must not be used for
+// the other keys, whose guards know another one. But the lease counts as lost as
+// soon as one of those is. Their keys are held while it waits for the rest, so
+// calls that nest keys in different orders can wait for each other until
+// [WithMaxWait] ends it: take them in one set, outermost, where that can be.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {

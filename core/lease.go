@@ -10,16 +10,23 @@ import (
 // Lease is a granted claim set. It belongs to one acquisition, is safe for
 // concurrent use, and must be released exactly when the work is done;
 // releasing it again is harmless.
+//
+// A nested lease, one that was acquired in a context that holds the keys already,
+// is a count on the outer one: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
 	grant    Grant
 	settings settings
 	granted  time.Time
-	outer    *Lease   // the lease that this one was acquired under; may be nil
 	deadline deadline // guarded by the watchdog's mutex
+	nest     *nest    // nil: a lease of its own
+	depth    int
+	borrowed bool // another process's, which releases it
+	place    chain
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx       context.Context
+	cancelCtx context.CancelCauseFunc
+	span      span
 
 	release struct {
 		turn        chan struct{} // one at a time; later ones get its answer
@@ -27,28 +34,6 @@ type Lease struct {
 		err         error
 	}
 	ended atomic.Bool // the observer knows
-}
-
-type leaseKey struct{}
-
-// leaseContext puts the lease where the handler finds it.
-type leaseContext struct {
-	context.Context
-	lease *Lease
-}
-
-func (c leaseContext) Value(key any) any {
-	if key == (leaseKey{}) {
-		return c.lease
-	}
-	return c.Context.Value(key)
-}
-
-// LeaseFrom returns the innermost lease that ctx descends from; for a handler
-// behind a middleware, which did not acquire it itself.
-func LeaseFrom(ctx context.Context) (*Lease, bool) {
-	l, ok := ctx.Value(leaseKey{}).(*Lease)
-	return l, ok
 }
 
 // Context descends from the context of the acquisition and ends with the
@@ -65,7 +50,9 @@ func (l *Lease) Token() uint64 { return l.grant.Token }
 // Owner is the value stored for this lease; see [ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
 
-// Claims returns what is held, in key order. Not to be changed.
+// Claims returns what is held, in key order: what the token is good for. Of a set
+// that the context held in part those are the claims that it did not; the others
+// have the tokens of their own leases. Not to be changed.
 func (l *Lease) Claims() []Claim { return l.grant.Claims }
 
 // Key returns the first claim's key, which for most leases is the only one.
@@ -75,21 +62,38 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 func (l *Lease) Rule() string { return l.settings.rule }
 
 // TTL is how long the backend keeps the lease after a renewal.
-func (l *Lease) TTL() time.Duration { return l.grant.TTL }
+func (l *Lease) TTL() time.Duration { return l.base().grant.TTL }
 
 // Deadline is when the lease counts as lost unless a renewal comes through.
-func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l) }
+func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l.base()) }
+
+// Depth is how many times over the context holds the keys: 1 for an outermost
+// lease, 2 for one nested in that. One that was borrowed from another process has
+// 2, as nobody here knows how deep it was there.
+func (l *Lease) Depth() int { return max(l.depth, 1) }
 
 // Err returns nil while the lease is in force, an error that matches
 // ErrLeaseLost once it is lost, and ErrReleased after a release. It looks at
 // the clock itself, so it is right also where the watchdog has had no time to
 // run, as after a pause of the process.
+//
+// A nested lease tells the loss of the outer one as it is, and [LossOuter] when
+// that was released before it.
 func (l *Lease) Err() error {
+	if l.nest != nil {
+		return l.nest.err()
+	}
 	err := l.engine.watchdog.check(l)
 	if errors.Is(err, ErrLeaseLost) { // how a release ends is for the release to say
 		l.end(err)
 	}
 	return err
+}
+
+// cancel ends the lease's context, and those that [WithLease] made.
+func (l *Lease) cancel(cause error) {
+	l.cancelCtx(cause)
+	l.span.stop(cause)
 }
 
 // end tells the context and, once, the observer how the lease ended.
@@ -100,7 +104,7 @@ func (l *Lease) end(err error) {
 	if l.ended.Swap(true) {
 		return
 	}
-	if err == nil {
+	if err == nil && !l.borrowed { // how long that one is held is not seen here
 		l.engine.holds.add(l.grant.Claims, time.Since(l.granted))
 	}
 	if o := l.engine.observer; o != nil {
@@ -109,6 +113,9 @@ func (l *Lease) end(err error) {
 }
 
 func (l *Lease) lossError(reason LossReason) *LeaseLostError {
+	if l.borrowed && reason == LossTaken {
+		reason = LossOuter // by its holder, most likely, who released it
+	}
 	return &LeaseLostError{Key: l.Key(), Token: l.grant.Token, Reason: reason}
 }
 
@@ -116,7 +123,7 @@ func (l *Lease) lossError(reason LossReason) *LeaseLostError {
 // lease is gone: who took it away, and why.
 func (l *Lease) taken(said error) *LeaseLostError {
 	lost := l.lossError(LossTaken)
-	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" {
+	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" && told.Reason != LossTaken {
 		lost.Reason, lost.Detail = told.Reason, told.Detail
 	}
 	return lost

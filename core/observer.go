@@ -33,7 +33,8 @@ type Observer interface {
 	// way. position counts those ahead, in this process and at the store.
 	Blocked(ctx context.Context, a Acquisition, held HeldError, position int)
 	// HoldStart: a lease was granted. Nested ones are no leases of their own, and
-	// have none of the following.
+	// have none of the following. One that is borrowed from another process has,
+	// as it is renewed and lost here, too; its Depth is 2.
 	HoldStart(ctx context.Context, lease *Lease) context.Context
 	// Renewed: a renewal of lease was answered, late by so much after it was
 	// due. A nil err is success; otherwise it is tried again or a loss.

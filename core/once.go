@@ -33,7 +33,9 @@ type Outcome struct {
 // ErrFingerprintMismatch, ErrResultTooLarge (nothing was stored, a repeat runs
 // fn again), ErrLeaseLost (fn ran, but another may have run it too, and nothing
 // was stored), ErrReleased (fn released the lease itself, so nothing was stored)
-// or ErrOutcomeUnknown (fn ran; whether it is on record is not known). The
+// or ErrOutcomeUnknown (fn ran; whether it is on record is not known); or
+// ErrWouldDeadlock where ctx holds the key already, as within fn itself: then
+// nothing runs, whether there is a record or not. The
 // Outcome has fn's result where fn succeeded, whatever the error.
 func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
 	s, err := e.settle(opts)
@@ -59,6 +61,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s settings) (Outcome, error) {
 	claims := []Claim{Exclusive(key)}
+	s.once = true
 	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
 	switch {
 	case err != nil && e.runsUnlocked(ctx, claims, s, err):

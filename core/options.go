@@ -52,6 +52,7 @@ type settings struct {
 	keepContext bool          // the context survives a loss
 	runUnlocked bool          // Do and Once run without the lock in an outage
 	rule        string
+	once        bool // the call is Engine.Once
 	retention   time.Duration
 	resultLimit int
 	codec       Codec

@@ -15,7 +15,14 @@ import (
 // somebody else may have held the key meanwhile; or ErrOutcomeUnknown when the
 // store did not answer: the key is then free after the TTL at the latest, and
 // Release may be called again.
+//
+// That of a nested lease only counts: the key is free when the outermost one is
+// released, which must not happen before. The store is not told of it either
+// when the lease is borrowed from another process ([WithCarried]).
 func (l *Lease) Release(ctx context.Context) error {
+	if l.nest != nil {
+		return l.leave(ctx)
+	}
 	bounded := l.engine.detached(ctx)
 	defer bounded.cancel()
 	return l.giveBack(bounded)
@@ -24,6 +31,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // giveBack is Release within ctx.
 func (l *Lease) giveBack(ctx context.Context) error {
 	return l.finish(ctx, "release", func(ctx context.Context) error {
+		if l.borrowed {
+			return nil
+		}
 		return l.engine.storeRelease(ctx, l.grant)
 	})
 }
@@ -120,7 +130,7 @@ func (l *Lease) takeTurn(ctx context.Context) bool {
 // no longer matters to anybody: the backend's clock settles it.
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
-	if errors.As(err, &lost) && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
+	if errors.As(err, &lost) && !l.borrowed && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
 		_ = l.engine.storeRelease(ctx, l.grant)
 	}
 }

@@ -241,7 +241,7 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 		w.observer.StoreCalled("renew", answered.Sub(sent), errors.Join(errs...))
 	}
 	for i, l := range due {
-		err := errors.New("keyturn: the store gave no answer for this lease")
+		err := errNoAnswer
 		if i < len(errs) {
 			err = errs[i]
 		}
@@ -249,6 +249,8 @@ func (w *watchdog) renew(ctx context.Context, due []*Lease) {
 		w.renewed(l, sent, answered, err)
 	}
 }
+
+var errNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
 
 // renewed takes in the store's answer about one lease.
 func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {

@@ -1,0 +1,309 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of what is carried: it rides in the headers of requests.
+const (
+	maxCarriedLeases = 8
+	maxCarriedBytes  = 8 << 10
+)
+
+// foreign is a lease as another process describes it. Nothing in it counts until
+// the store has said so.
+type foreign struct {
+	owner  string
+	token  uint64
+	ttl    time.Duration
+	claims string // for each one its mode's letter and the hash of its key
+}
+
+// How a claim is written.
+const (
+	modeLetters  = "esp" // by Mode
+	keyHashBytes = 8
+	claimChars   = 1 + 2*keyHashBytes
+)
+
+// CarryLeases describes the leases that are in force in ctx, for a request to
+// another process whose work is part of what is done under them: it can take the
+// same keys then, instead of waiting for its own caller. The other side takes it
+// in with [WithCarried]. The middlewares do both, where they are told to. "" if
+// there is none.
+//
+// It is one line of printable ASCII without spaces: of at most 8 leases, the
+// innermost first, owner, fencing token, TTL, and for each claim its mode and 64
+// bits of its key's SHA-256, so that keys do not travel. What does not go into 8
+// KiB is left out. What ctx itself was given by WithCarried goes on, verified or
+// not.
+//
+// Whoever can read it can say that they work under the lease. So carry it to
+// services of your own and not across the world.
+//
+// The leases must not be released before the other side is done.
+func CarryLeases(ctx context.Context) string {
+	var all []string
+	bytes, seen := 0, make(map[string]bool)
+	add := func(owner, text string) {
+		if seen[owner] || len(all) == maxCarriedLeases || bytes+len(text)+1 > maxCarriedBytes {
+			return
+		}
+		seen[owner] = true
+		all = append(all, text)
+		bytes += len(text) + 1
+	}
+	for c := chainOf(ctx); c != nil; c = c.next {
+		for _, f := range c.carried {
+			add(f.owner, f.String())
+		}
+		if c.lease == nil || c.lease.Err() != nil {
+			continue
+		}
+		for _, p := range c.lease.parts() {
+			f := foreign{owner: p.Owner(), token: p.Token(), ttl: p.TTL(), claims: describeClaims(p.Claims())}
+			add(f.owner, f.String())
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+func describeClaims(claims []Claim) string {
+	b := make([]byte, 0, len(claims)*claimChars)
+	for _, c := range claims {
+		b = append(b, modeLetters[c.Mode])
+		b = append(b, hashKey(c.Key)...)
+	}
+	return string(b)
+}
+
+func hashKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:keyHashBytes])
+}
+
+func (f foreign) String() string {
+	return f.owner + ";" + strconv.FormatUint(f.token, 10) + ";" + strconv.FormatInt(f.ttl.Milliseconds(), 10) + ";" + f.claims
+}
+
+// WithCarried takes in what [CarryLeases] said in another process. An acquisition
+// in the context returned that asks for a key of such a lease has the store
+// verify it first. If the lease is in force with that owner, token and mode, then
+// the key is borrowed: it is had at once, as by re-entrance ([Engine.Acquire]).
+// Otherwise the acquisition is a stranger's, and waits in line. So a forged text
+// or an old one gets nobody in, and neither does one with a stronger mode. If the
+// store does not answer the error is that of an acquisition.
+//
+// A borrowed lease is renewed here too: the key stays held while this work runs,
+// though the caller's process may be paused, or gone. It is never released here.
+// When its holder has released it, or lost it, the next renewal finds out and ends
+// its context, with a cause that matches ErrLeaseLost ([LossOuter]). Until then,
+// for at most a third of the TTL, this side works on without the lock: so the
+// holder waits for the answer before it releases, and the end of its request,
+// which comes sooner, is to be heeded.
+//
+// A text that is malformed, has more than 8 KiB or was "" leaves ctx as it is.
+func WithCarried(ctx context.Context, carried string) context.Context {
+	leases := parseCarried(carried)
+	if len(leases) == 0 {
+		return ctx
+	}
+	return chainContext{Context: ctx, chain: &chain{carried: leases, next: chainOf(ctx)}}
+}
+
+// parseCarried returns nil for what CarryLeases does not write.
+func parseCarried(s string) []foreign {
+	if s == "" || len(s) > maxCarriedBytes {
+		return nil
+	}
+	parts := strings.Split(s, ",")
+	if len(parts) > maxCarriedLeases {
+		return nil
+	}
+	leases := make([]foreign, len(parts))
+	for i, part := range parts {
+		f, ok := parseForeign(strings.TrimSpace(part)) // a proxy may have joined two lines
+		if !ok {
+			return nil
+		}
+		leases[i] = f
+	}
+	return leases
+}
+
+func parseForeign(s string) (foreign, bool) {
+	fields := strings.Split(s, ";")
+	if len(fields) != 4 {
+		return foreign{}, false
+	}
+	f := foreign{owner: fields[0], claims: fields[3]}
+	var err error
+	if f.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil || f.token == 0 {
+		return foreign{}, false // a store takes 0 for "not known", and compares nothing
+	}
+	ms, err := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || ms <= 0 {
+		return foreign{}, false
+	}
+	f.ttl = min(max(time.Duration(min(ms, MaxTTL.Milliseconds()))*time.Millisecond, MinTTL), MaxTTL)
+	return f, isOwner(f.owner) && areClaims(f.claims)
+}
+
+// isOwner keeps away what a store could take for something else, such as a
+// foreign client's value.
+func isOwner(s string) bool {
+	o, err := ParseOwner(s)
+	return err == nil && o.String() == s && cleanHost(o.Host) == o.Host
+}
+
+func areClaims(s string) bool {
+	if s == "" || len(s)%claimChars != 0 {
+		return false
+	}
+	for c := range slices.Chunk([]byte(s), claimChars) {
+		if strings.IndexByte(modeLetters, c[0]) < 0 {
+			return false
+		}
+		if _, err := hex.Decode(make([]byte, keyHashBytes), c[1:]); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// claimOn is how the lease is said to have c's key. Of permits it does not matter
+// how many there are: one is held.
+func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
+	for at := 0; at < len(f.claims); at += claimChars {
+		if f.claims[at+1:at+claimChars] != hash {
+			continue
+		}
+		switch mode := Mode(strings.IndexByte(modeLetters, f.claims[at])); {
+		case mode != ModePermit:
+			return Claim{Key: c.Key, Mode: mode}, true
+		case c.Mode == ModePermit:
+			return c, true
+		default:
+			return Permit(c.Key, 1), true
+		}
+	}
+	return Claim{}, false
+}
+
+// suspects are the carried leases that are said to have something of what is
+// wanted, as grants for the store to verify.
+func suspects(top *chain, wanted []Claim) []Grant {
+	var hashes []string
+	var grants []Grant
+	for n := top; n != nil; n = n.next {
+		for _, f := range n.carried {
+			g := Grant{Owner: f.owner, Token: f.token, TTL: f.ttl}
+			for i, c := range wanted {
+				if hashes == nil {
+					hashes = make([]string, len(wanted))
+				}
+				if hashes[i] == "" {
+					hashes[i] = hashKey(c.Key)
+				}
+				if held, ok := f.claimOn(c, hashes[i]); ok {
+					g.Claims = append(g.Claims, held)
+				}
+			}
+			if len(g.Claims) > 0 {
+				grants = append(grants, g)
+			}
+		}
+	}
+	return grants
+}
+
+// borrow takes what it can of the cover's rest from leases that ctx carries, and
+// returns the context that has them.
+func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s settings) (context.Context, error) {
+	grants := suspects(cov.top, cov.rest)
+	if len(grants) == 0 {
+		return parent, nil
+	}
+	grants, err := e.believed(ctx, grants)
+	if err != nil {
+		return parent, err
+	}
+	borrowed := make([]*Lease, len(grants)) // by grant, those that are of use
+	rest := cov.rest
+	cov.rest = nil
+	for _, c := range rest {
+		i, held := findGrant(grants, c)
+		if i < 0 {
+			cov.rest = append(cov.rest, c)
+			continue
+		}
+		if l := borrowed[i]; l == nil && !s.once && held.Mode.covers(c) {
+			if borrowed[i], err = e.lease(parent, grants[i], s, true); err != nil {
+				return parent, err
+			}
+			cov.owned = append(cov.owned, borrowed[i])
+			parent = borrowed[i].ctx
+		}
+		if cov.take(c, held, borrowed[i], borrowedDepth, s); cov.refused != nil {
+			return parent, cov.refused
+		}
+	}
+	return parent, nil
+}
+
+// borrowedDepth is 1 for the holder, however often it holds the key, and 1 for us.
+const borrowedDepth = 2
+
+// believed are the grants that the store knows.
+func (e *Engine) believed(ctx context.Context, grants []Grant) ([]Grant, error) {
+	if err := e.circuit.refuses(); err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	sent := time.Now()
+	errs := e.store.Renew(bounded, grants)
+	e.storeCalled("renew", sent, errors.Join(errs...))
+	var known []Grant
+	for i, g := range grants {
+		err := errNoAnswer
+		if i < len(errs) {
+			err = errs[i]
+		}
+		e.circuit.overheard(err)
+		switch {
+		case err == nil:
+			g.Since = sent
+			known = append(known, g)
+		case errors.Is(err, ErrLeaseLost): // forged, or over
+		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+			return nil, unlessHurried(ctx, sent, err)
+		default:
+			return nil, unlessHurried(ctx, sent, &UnavailableError{Op: "verify", Err: err})
+		}
+	}
+	return known, nil
+}
+
+// findGrant returns the first grant that has c's key, rather one that covers c.
+func findGrant(grants []Grant, c Claim) (at int, held Claim) {
+	at = -1
+	for i, g := range grants {
+		for _, claim := range g.Claims {
+			if claim.Key == c.Key && (at < 0 || claim.Mode.covers(c)) {
+				at, held = i, claim
+			}
+			if at == i && held.Mode.covers(c) {
+				return at, held
+			}
+		}
+	}
+	return at, held
+}

@@ -1,0 +1,103 @@
+package core
+
+import (
+	"context"
+	"slices"
+)
+
+// chain is what a context descends from, innermost first: the leases of this
+// process, and those that came along with a request from another one. It
+// follows the contexts and not the leases, so that [WithLease] can put a lease
+// in front of those that another context has already.
+type chain struct {
+	lease   *Lease    // nil where carried is set
+	carried []foreign // what another process says that its caller holds; not verified
+	next    *chain
+}
+
+type chainKey struct{}
+
+// chainContext puts a chain where the handler finds it.
+type chainContext struct {
+	context.Context
+	chain *chain
+}
+
+func (c chainContext) Value(key any) any {
+	if key == (chainKey{}) {
+		return c.chain
+	}
+	return c.Context.Value(key)
+}
+
+func chainOf(ctx context.Context) *chain {
+	c, _ := ctx.Value(chainKey{}).(*chain)
+	return c
+}
+
+// within gives a new lease the place in the chain that its own context has.
+func (l *Lease) within(ctx context.Context) context.Context {
+	l.place = chain{lease: l, next: chainOf(ctx)}
+	return chainContext{Context: ctx, chain: &l.place}
+}
+
+// LeaseFrom returns the innermost lease that ctx descends from; for a handler
+// behind a middleware, which did not acquire it itself. It may have ended: see
+// [Lease.Err].
+func LeaseFrom(ctx context.Context) (*Lease, bool) {
+	for c := chainOf(ctx); c != nil; c = c.next {
+		if c.lease != nil {
+			return c.lease, true
+		}
+	}
+	return nil, false
+}
+
+// WithLease takes a lease along into a context that does not descend from it:
+// that of another goroutine, or of another request. What runs under the context
+// returned is under the lease: [LeaseFrom] finds it, [AssertHeld] is content,
+// and acquiring its keys again is re-entrance ([Engine.Acquire]). Leases that
+// parent descends from stay in force there.
+//
+// The context ends with parent, and when the lease ends, with the lease's cause:
+// ErrReleased, or one that matches ErrLeaseLost (not with
+// [WithoutCancelOnLoss], there it ends with the release). It does not end with the
+// request that the lease was acquired in. Call cancel when the work is done, as
+// for any context.
+//
+// The lease stays its holder's: it must not be released before that work is
+// done. Whoever releases it early lets the next one in while this goroutine
+// still writes.
+func WithLease(parent context.Context, l *Lease) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(chainContext{Context: parent, chain: &chain{lease: l, next: chainOf(parent)}})
+	forget := []func(){l.span.onEnd(end)}
+	if l.nest != nil { // it ends with what it is nested in, too
+		for _, p := range l.nest.on {
+			forget = append(forget, p.span.onEnd(end))
+		}
+	}
+	return ctx, func() {
+		for _, f := range forget {
+			f()
+		}
+		end(nil)
+	}
+}
+
+// parts are the leases that have a grant of their own: l, or what l is nested in.
+func (l *Lease) parts() []*Lease {
+	if l.nest != nil {
+		return l.nest.on
+	}
+	return []*Lease{l}
+}
+
+// claimOn is how l has key.
+func (l *Lease) claimOn(key string) (Claim, bool) {
+	claims := l.Claims()
+	i := slices.IndexFunc(claims, func(c Claim) bool { return c.Key == key })
+	if i < 0 {
+		return Claim{}, false
+	}
+	return claims[i], true
+}

@@ -1,0 +1,63 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A function that locks for itself can be called under the lock.
+func ExampleLease_Depth() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	setStatus := func(ctx context.Context, status string) error {
+		return eng.Do(ctx, "user:42", func(ctx context.Context) error {
+			lease, _ := core.LeaseFrom(ctx)
+			fmt.Println(status, "at depth", lease.Depth())
+			return nil
+		})
+	}
+	err := eng.Do(ctx, "user:42", func(ctx context.Context) error {
+		if _, err := eng.Once(ctx, "user:42", neverRuns); errors.Is(err, core.ErrWouldDeadlock) {
+			fmt.Println("but not once within one at a time")
+		}
+		return setStatus(ctx, "away")
+	})
+	fmt.Println(errors.Join(err, setStatus(ctx, "online")))
+	// Output:
+	// but not once within one at a time
+	// away at depth 2
+	// online at depth 1
+	// <nil>
+}
+
+func neverRuns(context.Context) ([]byte, error) { return nil, errors.New("it ran") }
+
+// A worker that was running before gets the lease for one piece of work.
+func ExampleWithLease() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	jobs, done := make(chan *core.Lease), make(chan error)
+	go func() {
+		for lease := range jobs {
+			work, cancel := core.WithLease(context.Background(), lease)
+			done <- core.AssertHeld(work, "group:7")
+			cancel()
+		}
+	}()
+	err := eng.Do(ctx, "group:7", func(ctx context.Context) error {
+		lease, _ := core.LeaseFrom(ctx)
+		jobs <- lease
+		return <-done // the lease is held until the work is done
+	})
+	close(jobs)
+	fmt.Println(err)
+	// Output: <nil>
+}

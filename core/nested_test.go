@@ -1,0 +1,445 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// yes grants whatever it is asked for, in any mode, and counts: for what the
+// engine decides without a store.
+type yes struct {
+	asked, renewed, released atomic.Int64
+	renew                    func(core.Grant) error
+}
+
+func (s *yes) Capabilities() core.Capabilities {
+	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+}
+
+func (s *yes) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(s.asked.Add(1))}, nil
+}
+
+func (s *yes) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	g, err := s.Acquire(ctx, req)
+	return g, nil, err
+}
+
+func (s *yes) Complete(context.Context, core.Grant, core.Record, time.Duration) error {
+	s.released.Add(1)
+	return nil
+}
+
+func (s *yes) Renew(_ context.Context, grants []core.Grant) []error {
+	errs := make([]error, len(grants))
+	for i, g := range grants {
+		s.renewed.Add(1)
+		if s.renew != nil {
+			errs[i] = s.renew(g)
+		}
+	}
+	return errs
+}
+
+func (s *yes) Release(context.Context, core.Grant) error {
+	s.released.Add(1)
+	return nil
+}
+
+func (s *yes) Close() error { return nil }
+
+func TestNestedLeaseCounts(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	asked := 0
+	spy.onAcquire = func(context.Context, core.Request) error { asked++; return nil }
+	outer := mustAcquire(t, eng, "k")
+	lease := outer
+	for depth := 2; depth <= 4; depth++ {
+		inner, err := eng.TryAcquire(lease.Context(), "k", core.WithTTL(time.Hour), core.WithRule("inner"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inner.Depth() != depth || outer.Depth() != 1 {
+			t.Errorf("depth %d of %d, want %d of 1", inner.Depth(), outer.Depth(), depth)
+		}
+		if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() || !inner.Deadline().Equal(outer.Deadline()) ||
+			inner.TTL() != outer.TTL() || inner.Key() != "k" || len(inner.Claims()) != 1 || inner.Rule() != "inner" || inner.Err() != nil {
+			t.Errorf("%+v is not in %+v", inner, outer)
+		}
+		if got, ok := core.LeaseFrom(inner.Context()); !ok || got != inner {
+			t.Error("the handler can't find the nested lease")
+		}
+		lease = inner
+	}
+	innermost := lease
+	for range 2 { // it is idempotent
+		mustRelease(t, innermost)
+		if !errors.Is(innermost.Err(), core.ErrReleased) || !errors.Is(context.Cause(innermost.Context()), core.ErrReleased) {
+			t.Errorf("released: %v, %v", innermost.Err(), context.Cause(innermost.Context()))
+		}
+	}
+	if outer.Err() != nil || outer.Context().Err() != nil || len(spy.released) != 0 || asked != 1 {
+		t.Errorf("the outer one: %v, asked %d times, released %d times", outer.Err(), asked, len(spy.released))
+	}
+	_, err := eng.TryAcquire(context.Background(), "k")
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, outer)
+	isFree(t, eng, "k")
+}
+
+// Released in the wrong order, and from a goroutine that the holder forgot.
+func TestOuterReleaseEndsTheNested(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	outer := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(outer.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, outer)
+	if !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
+		t.Errorf("its context: %v", context.Cause(inner.Context()))
+	}
+	for range 2 {
+		err := inner.Release(context.Background())
+		wantOnly(t, err, core.ErrLeaseLost)
+		wantOnly(t, inner.Err(), core.ErrLeaseLost)
+		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
+			t.Errorf("lost: %+v", lost)
+		}
+	}
+	isFree(t, eng, "k")
+}
+
+func TestOuterLossEndsTheNested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		outer := mustAcquire(t, eng, "k")
+		var ran bool
+		err := eng.Do(outer.Context(), "k", func(ctx context.Context) error {
+			ran = true
+			breakLock(t, spy, outer)
+			thief := core.Request{Owner: "thief", Claims: exclusive("k"), TTL: time.Hour}
+			if _, err := spy.Store.Acquire(context.Background(), thief); err != nil {
+				t.Fatal(err)
+			}
+			<-ctx.Done()
+			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
+			// What is lost covers nothing: this is a stranger by now.
+			_, err := eng.TryAcquire(context.WithoutCancel(ctx), "k")
+			wantOnly(t, err, core.ErrHeld)
+			return nil
+		})
+		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != core.LossTaken || lost.Token != outer.Token() {
+			t.Errorf("Do: ran %v, %v", ran, err)
+		}
+		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// A lease that ended before is none, whatever its context says.
+func TestEndedLeaseCoversNothing(t *testing.T) {
+	store := &yes{}
+	eng := newEngine(t, store)
+	outer := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(outer.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := context.WithoutCancel(inner.Context())
+	mustRelease(t, inner)
+	again, err := eng.Acquire(kept, "k") // the outer one is still there
+	if err != nil || again.Depth() != 2 || store.asked.Load() != 1 {
+		t.Errorf("depth %d, asked %d, %v", again.Depth(), store.asked.Load(), err)
+	}
+	mustRelease(t, again)
+	mustRelease(t, outer)
+	fresh, err := eng.Acquire(kept, "k")
+	if err != nil || fresh.Depth() != 1 || store.asked.Load() != 2 {
+		t.Errorf("depth %d, asked %d, %v", fresh.Depth(), store.asked.Load(), err)
+	}
+	mustRelease(t, fresh)
+}
+
+// All pairs of modes on one key.
+func TestWhatALeaseCovers(t *testing.T) {
+	exclusive, shared, permit, other := core.Exclusive("k"), core.Shared("k"), core.Permit("k", 3), core.Permit("k", 9)
+	for _, tt := range []struct {
+		held, wanted core.Claim
+		covered      bool
+	}{
+		{exclusive, exclusive, true},
+		{exclusive, shared, true},
+		{exclusive, permit, true},
+		{shared, exclusive, false},
+		{shared, shared, true},
+		{shared, permit, false},
+		{permit, exclusive, false},
+		{permit, shared, false},
+		{permit, permit, true},
+		{permit, other, true},
+	} {
+		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
+			store := &yes{}
+			eng := newEngine(t, store)
+			outer, err := eng.AcquireAll(context.Background(), []core.Claim{tt.held})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mustRelease(t, outer)
+			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
+				ran := false
+				err := eng.DoAll(outer.Context(), []core.Claim{tt.wanted}, func(context.Context) error { ran = true; return nil }, opt)
+				var circle *core.DeadlockError
+				switch {
+				case tt.covered && (err != nil || !ran):
+					t.Errorf("ran %v, %v", ran, err)
+				case !tt.covered && (!errors.As(err, &circle) || !errors.Is(err, core.ErrWouldDeadlock) || ran):
+					t.Errorf("ran %v, %v", ran, err)
+				case !tt.covered:
+					wantOnly(t, err)
+					if *circle != (core.DeadlockError{Key: "k", Held: tt.held, Wanted: tt.wanted}) {
+						t.Errorf("%+v", circle)
+					}
+				}
+			}
+			if store.asked.Load() != 1 {
+				t.Errorf("the store was asked %d times", store.asked.Load())
+			}
+		})
+	}
+}
+
+// Shared inside exclusive is what is held further out, not what it looks like.
+func TestInnermostThatCovers(t *testing.T) {
+	eng := newEngine(t, &yes{})
+	outer := mustAcquire(t, eng, "k")
+	shared, err := eng.AcquireAll(outer.Context(), []core.Claim{core.Shared("k")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := eng.Acquire(shared.Context(), "k")
+	if err != nil || inner.Depth() != 3 {
+		t.Fatalf("depth %d, %v", inner.Depth(), err)
+	}
+	for _, l := range []*core.Lease{inner, shared, outer} {
+		mustRelease(t, l)
+	}
+}
+
+func TestOnceOnAHeldKey(t *testing.T) {
+	store := &yes{}
+	eng := newEngine(t, store)
+	within := func(ctx context.Context) {
+		t.Helper()
+		asked := store.asked.Load()
+		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
+		var circle *core.DeadlockError
+		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != asked {
+			t.Errorf("%v; asked %d times", err, store.asked.Load()-asked)
+		}
+	}
+	err := eng.Do(context.Background(), "k", func(ctx context.Context) error { within(ctx); return nil })
+	if err != nil {
+		t.Error(err)
+	}
+	_, err = eng.Once(context.Background(), "k", func(ctx context.Context) ([]byte, error) {
+		within(ctx)
+		return nil, eng.Do(ctx, "k", func(context.Context) error { return nil }) // that is re-entrance
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A set of which the context holds a part.
+func TestSetThatIsHeldInPart(t *testing.T) {
+	store := &yes{}
+	eng := newEngine(t, store)
+	outer := mustAcquire(t, eng, "b")
+	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || set.Depth() != 1 {
+		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), set.Depth())
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if err := core.AssertHeld(set.Context(), key); err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
+	if err != nil || store.asked.Load() != 2 || all.Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
+		t.Errorf("asked %d times; depth %d, claims %v, %v", store.asked.Load(), all.Depth(), all.Claims(), err)
+	}
+	mustRelease(t, all)
+	mustRelease(t, set)
+	mustRelease(t, set)
+	if outer.Err() != nil || store.released.Load() != 1 {
+		t.Errorf("outer: %v; %d releases", outer.Err(), store.released.Load())
+	}
+
+	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
+		mustRelease(t, outer)
+		return nil
+	})
+	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != core.LossOuter {
+		t.Errorf("the part that it left to another was lost: %v", err)
+	}
+	if store.released.Load() != 3 || eng.Left() != "" {
+		t.Errorf("%d releases; left: %s", store.released.Load(), eng.Left())
+	}
+}
+
+// The rest is lost or not certainly released: that is for the set's lease to say.
+func TestSetTellsHowItsRestEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, capable{spy})
+		outer := mustAcquire(t, eng, "a")
+		within := func() *core.Lease {
+			l, err := eng.AcquireAll(outer.Context(), exclusive("a", "b"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		set := within()
+		breakLock(t, spy, set)
+		wantOnly(t, set.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, set.Err(), core.ErrLeaseLost)
+
+		set = within()
+		spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+		wantOnly(t, set.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		spy.onRelease = nil
+		mustRelease(t, set)
+		isFree(t, eng, "b")
+		mustRelease(t, outer)
+	})
+}
+
+// capable says that its store does sets, for sets whose rest is one key.
+type capable struct{ *spy }
+
+func (capable) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+
+func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
+	spy := newSpy()
+	one, two := newEngine(t, spy), newEngine(t, spy.Peer())
+	l := mustAcquire(t, one, "k")
+	_, err := two.TryAcquire(l.Context(), "k")
+	wantOnly(t, err, core.ErrHeld)
+	mustRelease(t, l)
+}
+
+func TestNestedObserved(t *testing.T) {
+	rec := &tally{}
+	eng := newEngine(t, &yes{}, core.WithObserver(rec))
+	outer := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(outer.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = eng.Once(inner.Context(), "k", func(context.Context) ([]byte, error) { return nil, nil })
+	if !errors.Is(err, core.ErrWouldDeadlock) {
+		t.Error(err)
+	}
+	mustRelease(t, inner)
+	mustRelease(t, outer)
+	if rec.started != 3 || rec.ended != 3 || rec.leases[1] != inner || rec.holds != 1 || rec.holdEnds != 1 {
+		t.Errorf("%+v", rec)
+	}
+}
+
+// tally counts what nested leases are told as.
+type tally struct {
+	core.NopObserver
+	started, ended, holds, holdEnds int
+	leases                          []*core.Lease
+}
+
+func (r *tally) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+	r.started++
+	return ctx
+}
+
+func (r *tally) AcquireEnd(_ context.Context, _ core.Acquisition, l *core.Lease, _ error) {
+	r.ended++
+	r.leases = append(r.leases, l)
+}
+
+func (r *tally) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+	r.holds++
+	return ctx
+}
+func (r *tally) HoldEnd(context.Context, *core.Lease, error) { r.holdEnds++ }
+
+// Close waits for the outermost one, lets its work nest to the end, and does not
+// wait for a nested one that nobody released.
+func TestCloseAndNested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng, err := core.New(&yes{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outer := mustAcquire(t, eng, "k")
+		var all sync.WaitGroup
+		all.Go(func() { shut(t, eng) })
+		synctest.Wait()
+		inner, err := eng.Acquire(outer.Context(), "k")
+		if err != nil || inner.Err() != nil {
+			t.Fatal(err)
+		}
+		_, err = eng.Acquire(outer.Context(), "other")
+		wantOnly(t, err, core.ErrClosed)
+		mustRelease(t, outer)
+		all.Wait()
+		_, err = eng.Acquire(context.WithoutCancel(outer.Context()), "k")
+		wantOnly(t, err, core.ErrClosed)
+	})
+}
+
+// Many goroutines under one lease, each nesting for itself.
+func TestConcurrentNesting(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				for range 50 {
+					err := eng.Do(ctx, "k", func(ctx context.Context) error {
+						return errors.Join(core.AssertHeld(ctx, "k"), eng.Do(ctx, "k", func(context.Context) error { return nil }))
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNestedUnderAnEndedContext(t *testing.T) {
+	eng := newEngine(t, &yes{})
+	outer := mustAcquire(t, eng, "k")
+	ctx, cancel := context.WithCancel(outer.Context())
+	cancel()
+	_, err := eng.Acquire(ctx, "k")
+	wantOnly(t, err, context.Canceled)
+	mustRelease(t, outer)
+}
