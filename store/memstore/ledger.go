@@ -17,25 +17,32 @@ type record struct {
 func (r record) inForce(now time.Time) bool { return now.Before(r.expires) }
 
 func clone(r core.Record) core.Record {
-	return core.Record{Fingerprint: slices.Clone(r.Fingerprint), Result: slices.Clone(r.Result)}
+	r.Fingerprint, r.Result = slices.Clone(r.Fingerprint), slices.Clone(r.Result)
+	return r
 }
 
-// complete keeps rec, which is the store's from then on, and releases.
-func (s *shard) complete(g core.Grant, rec core.Record, retention time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	key, _, ok := s.owned(g, now)
-	if !ok {
+// complete keeps rec, which is the store's from then on, and releases. An
+// execution has one claim, an exclusive one.
+func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration) error {
+	if !isExecution(g.Claims) {
+		return &core.LeaseLostError{Token: g.Token, Reason: core.LossTaken} // never granted as one
+	}
+	defer m.unlock(m.lock(g.Claims))
+	now, key := time.Now(), g.Claims[0].Key
+	s, e, h := m.find(g, key, now)
+	if h == nil || e.mode != core.ModeExclusive {
 		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
 			return nil // said before
 		}
-		return lost(g, key)
+		return s.lost(g, key, now)
 	}
 	s.sweep(now)
 	s.records[key] = record{Record: rec, owner: g.Owner, expires: now.Add(retention)}
-	delete(s.leases, key)
-	s.tell(key, &rec)
-	s.serve(key, now)
+	s.tell(e, &rec)
+	s.drop(e, h, now)
 	return nil
+}
+
+func isExecution(claims []core.Claim) bool {
+	return len(claims) == 1 && claims[0].Mode == core.ModeExclusive
 }

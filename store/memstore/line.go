@@ -1,105 +1,183 @@
 package memstore
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 )
 
-// line is who waits for a key, in order of arrival; never empty. While a dead
-// holder's lease runs out nobody calls, so the line has one timer, for the end
-// of the lease that is in the way, whatever its length.
-type line struct {
-	waiters list.List // of *waiter
-	timer   *time.Timer
+// waiting is who waits for a key. While dead holders' leases run out nobody
+// calls, so there is one timer, for the end of the first lease that ends,
+// whatever the number of those who wait. The zero value is nobody.
+type waiting struct {
+	line    queue // for exclusive leases and permits: one after the other
+	readers queue // for shared ones: they come in together
+	arrived uint64
+	timer   *time.Timer // nil: nobody waits
 }
 
-// waiter is a request in line.
+// waiter is a request that waits for one of its claims.
 type waiter struct {
 	req   core.Request
-	once  bool // a record will do as well as the lease
-	line  *line
-	place *list.Element // nil: out of the line
-	done  chan answer   // takes one answer without a reader
+	claim core.Claim
+	once  bool        // a record will do as well as the lease
+	done  chan answer // takes an answer without a reader
+	since time.Time
+
+	entry      *entry // nil: waits no more
+	nr         uint64 // counts those who came to wait for the key
+	prev, next *waiter
 }
 
-func (s *shard) enqueue(req core.Request, once bool, retry time.Duration) *waiter {
-	key := req.Claims[0].Key
-	l := s.lines[key]
-	if l == nil {
-		l = &line{}
-		l.timer = time.AfterFunc(retry, func() { s.expired(key, l) })
-		s.lines[key] = l
+// queue is a list of waiters in order of arrival, which may leave anywhere.
+type queue struct {
+	front, back *waiter
+	n           int
+}
+
+func (q *queue) push(w *waiter) {
+	w.prev = q.back
+	if q.back == nil {
+		q.front = w
+	} else {
+		q.back.next = w
 	}
-	w := &waiter{req: req, once: once, line: l, done: make(chan answer, 1)}
-	w.place = l.waiters.PushBack(w)
-	return w
+	q.back = w
+	q.n++
 }
 
-// expired is called when the lease on key may be over: a renewal leaves the
-// timer as it is, since most renewals have nobody waiting.
-func (s *shard) expired(key string, l *line) {
+func (q *queue) remove(w *waiter) {
+	if w.prev == nil {
+		q.front = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.back = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.n--
+}
+
+func (q *waiting) isAwaited() bool { return q.line.n+q.readers.n > 0 }
+
+func (q *waiting) queue(c core.Claim) *queue {
+	if c.Mode == core.ModeShared {
+		return &q.readers
+	}
+	return &q.line
+}
+
+// enqueue has w wait for c, which is its claim on the key of e.
+func (s *shard) enqueue(e *entry, w *waiter, c core.Claim, now time.Time) {
+	e.arrived++
+	w.entry, w.claim, w.nr, w.since = e, c, e.arrived, now
+	e.queue(c).push(w)
+	if e.timer == nil {
+		key := e.key // the entry may be another key's by then
+		e.timer = time.AfterFunc(e.soonest.Sub(now), func() { s.expired(key) })
+	}
+}
+
+// expired is called when a lease on key may be over: a renewal leaves the timer
+// as it is. It locks.
+func (s *shard) expired(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lines[key] == l {
-		s.serve(key, time.Now())
+	s.live(key, time.Now())
+}
+
+// wind sets the timer to the end of the first lease that ends.
+func (e *entry) wind(now time.Time) {
+	if e.timer != nil {
+		e.timer.Reset(e.soonest.Sub(now))
 	}
 }
 
-// serve gives key to the first in line if nobody has it, and winds the timer
-// for those who go on waiting.
-func (s *shard) serve(key string, now time.Time) {
-	l := s.lines[key]
-	if l == nil {
+// serve gives the key to those whose turn it is, if it is anybody's, and reports
+// whether the entry is still in use.
+//
+// Phases alternate (Brandenburg and Anderson): what is not shared makes way for
+// all readers, and readers for the line, so neither keeps the other out.
+func (s *shard) serve(e *entry, now time.Time) bool {
+	s.reap(e, now)
+	if e.isAwaited() {
+		readersTurn := len(e.holders) == 0 && e.mode != core.ModeShared
+		if (readersTurn || e.line.n == 0) && e.fits(core.Shared(e.key)) {
+			s.admitReaders(e, now)
+		}
+		for w := e.line.front; w != nil && (e.fits(w.claim) || e.has(w)); w = e.line.front {
+			s.admit(w, now)
+		}
+		e.wind(now)
+	}
+	if len(e.holders) == 0 {
+		s.close(e)
+		return false
+	}
+	return true
+}
+
+func (s *shard) admitReaders(e *entry, now time.Time) {
+	for w := e.readers.front; w != nil; w = e.readers.front {
+		s.admit(w, now)
+	}
+}
+
+// has reports whether the owner of w, which asked more than once, has by now
+// what w waits for.
+func (e *entry) has(w *waiter) bool {
+	return e.mode == w.claim.Mode && e.find(w.req.Owner) != nil
+}
+
+func (s *shard) admit(w *waiter, now time.Time) {
+	e := w.entry
+	s.remove(w)
+	if e.has(w) {
+		h := e.find(w.req.Owner)
+		e.extend(h, now.Add(w.req.TTL), now)
+		w.done <- answer{grant: granted(w.req, h.token, now)}
 		return
 	}
-	if !s.leases[key].inForce(now) {
-		w := l.waiters.Front().Value.(*waiter)
-		s.remove(w)
-		w.done <- s.grant(w.req, s.nextToken(now), now)
-	}
-	if s.lines[key] == l {
-		l.timer.Reset(s.leases[key].expires.Sub(now))
-	}
+	w.done <- s.grant(e, w.req, w.claim, now)
 }
 
 // tell answers all in line who are content with the record.
-func (s *shard) tell(key string, rec *core.Record) {
-	l := s.lines[key]
-	if l == nil {
-		return
-	}
-	for e := l.waiters.Front(); e != nil; {
-		w := e.Value.(*waiter)
-		e = e.Next()
+func (s *shard) tell(e *entry, rec *core.Record) {
+	for w := e.line.front; w != nil; {
+		next := w.next
 		if w.once {
 			s.remove(w)
 			w.done <- answer{rec: rec}
 		}
+		w = next
 	}
 }
 
-// remove takes w out of its line, and the line away if w was the last.
+// remove takes w out of its queue. Who is behind it may be next: see serve.
 func (s *shard) remove(w *waiter) {
-	w.line.waiters.Remove(w.place)
-	w.place = nil
-	if w.line.waiters.Len() == 0 {
-		w.line.timer.Stop()
-		delete(s.lines, w.req.Claims[0].Key)
+	e := w.entry
+	e.queue(w.claim).remove(w)
+	w.entry = nil
+	if !e.isAwaited() {
+		e.timer.Stop()
+		e.timer = nil
 	}
 }
 
-// leave takes w out of its line, unless it has been answered, and says who
-// holds the key.
+// leave takes w out of its queue, unless it has been answered, and says who
+// holds the key. It locks.
 func (s *shard) leave(w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.place == nil {
+	e, now := w.entry, time.Now()
+	if e == nil {
 		return nil
 	}
 	s.remove(w)
-	key := w.req.Claims[0].Key
-	l := s.leases[key]
-	return &core.HeldError{Key: key, Holder: l.owner, Trace: l.trace, RetryAfter: max(0, time.Until(l.expires))}
+	held := e.held(now)
+	s.serve(e, now)
+	return held
 }

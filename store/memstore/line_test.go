@@ -109,8 +109,7 @@ func TestLateTimer(t *testing.T) {
 		s := New()
 		mustAcquire(t, s, request("k", 0, time.Second))
 		first := enqueue(t, bg, s, request("k", 1, time.Minute))
-		sh := s.mem.shard([]core.Claim{core.Exclusive("k")})
-		sh.lines["k"].timer.Stop()
+		s.mem.shard("k").entries["k"].timer.Stop()
 		time.Sleep(time.Hour)
 		_, err := s.Acquire(bg, request("k", 2, time.Second))
 		wantIs(t, "the newcomer", err, core.ErrHeld)
@@ -269,15 +268,23 @@ func TestRecordPassesTheLine(t *testing.T) {
 	})
 }
 
-func TestUnsupportedClaims(t *testing.T) {
+func TestBadClaims(t *testing.T) {
 	s := New()
+	for want, claims := range map[error][]core.Claim{
+		core.ErrInvalidClaim: nil,
+		&core.ClaimError{Key: "a", Reason: "asks for less than one permit"}: {core.Permit("a", 0)},
+		&core.ClaimError{Key: "b", Reason: "has an unknown mode"}:           {core.Exclusive("a"), {Key: "b", Mode: 7}},
+	} {
+		_, err := s.Acquire(bg, core.Request{Owner: "o", Claims: claims, TTL: time.Second, Wait: true})
+		wantIs(t, fmt.Sprint("Acquire of ", claims), err, core.ErrInvalidClaim)
+		if target := (*core.ClaimError)(nil); errors.As(want, &target) && err.Error() != want.Error() {
+			t.Errorf("got %v, want %v", err, want)
+		}
+	}
 	for _, claims := range [][]core.Claim{
 		nil, {core.Shared("a")}, {core.Permit("a", 2)}, {core.Exclusive("a"), core.Exclusive("b")},
 	} {
-		req := core.Request{Owner: "o", Claims: claims, TTL: time.Second}
-		_, err := s.Acquire(bg, req)
-		wantIs(t, fmt.Sprint("Acquire of ", claims), err, errors.ErrUnsupported)
-		_, _, err = s.Begin(bg, req)
+		_, _, err := s.Begin(bg, core.Request{Owner: "o", Claims: claims, TTL: time.Second})
 		wantIs(t, fmt.Sprint("Begin of ", claims), err, errors.ErrUnsupported)
 	}
 	checkEmpty(t, s)

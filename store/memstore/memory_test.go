@@ -34,23 +34,22 @@ func mustAcquire(t *testing.T, s *Store, req core.Request) core.Grant {
 	return g
 }
 
-// size is how many leases, lines and records are in memory.
-func (m *memory) size() (leases, lines, records int) {
+// size is how many keys that are held or waited for, and records, are in memory.
+func (m *memory) size() (entries, records int) {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		leases += len(s.leases)
-		lines += len(s.lines)
+		entries += len(s.entries)
 		records += len(s.records)
 		s.mu.Unlock()
 	}
-	return leases, lines, records
+	return entries, records
 }
 
 func checkEmpty(t *testing.T, s *Store) {
 	t.Helper()
-	if leases, lines, records := s.mem.size(); leases+lines+records != 0 {
-		t.Errorf("left in memory: %d leases, %d lines, %d records", leases, lines, records)
+	if entries, records := s.mem.size(); entries+records != 0 {
+		t.Errorf("left in memory: %d keys, %d records", entries, records)
 	}
 }
 
@@ -71,8 +70,8 @@ func TestSweep(t *testing.T) {
 					}
 				}
 			}
-			leases, _, records := s.mem.size()
-			most = max(most, leases+records)
+			entries, records := s.mem.size()
+			most = max(most, entries+records)
 			time.Sleep(2 * time.Second)
 		}
 		// What is in force, as much again that may wait for a sweep, and the floor.
@@ -149,7 +148,8 @@ func TestBadGrants(t *testing.T) {
 	for _, g := range []core.Grant{
 		{},
 		{Claims: []core.Claim{core.Exclusive("a")}},
-		{Owner: "o", Claims: []core.Claim{core.Exclusive("a"), core.Exclusive("b")}},
+		{Owner: "o", Claims: []core.Claim{core.Exclusive("a")}, Token: held.Token + 1},
+		{Owner: "other", Claims: []core.Claim{core.Exclusive("a"), core.Exclusive("b")}},
 	} {
 		for what, err := range map[string]error{
 			"Renew":    s.Renew(bg, []core.Grant{g})[0],

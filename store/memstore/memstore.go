@@ -8,8 +8,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// Store implements [core.Store] and [core.Ledger] for exclusive claims. Make
-// one with [New]; it is safe for concurrent use.
+// Store implements [core.Store] with all that it can do, [core.Ledger] and
+// [core.Inspector]. Make one with [New]; it is safe for concurrent use.
 type Store struct {
 	mem       *memory
 	closed    chan struct{}
@@ -17,8 +17,9 @@ type Store struct {
 }
 
 var (
-	_ core.Store  = (*Store)(nil)
-	_ core.Ledger = (*Store)(nil)
+	_ core.Store   = (*Store)(nil)
+	_ core.Capable = (*Store)(nil)
+	_ core.Ledger  = (*Store)(nil)
 )
 
 // New makes an empty store.
@@ -31,14 +32,53 @@ func (s *Store) Peer() *Store { return open(s.mem) }
 
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
-// Acquire implements [core.Store].
+// Capabilities implements [core.Capable]: all.
+func (s *Store) Capabilities() core.Capabilities {
+	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+}
+
+// Acquire implements [core.Store]. A claim that can't be is an error that
+// matches core.ErrInvalidClaim; one of a key that the owner has in another mode
+// is a [*core.DeadlockError], but for the downgrade.
 func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	if err := check(req.Claims); err != nil {
+		return core.Grant{}, err
+	}
+	if s.isClosed() {
+		return core.Grant{}, core.ErrClosed
+	}
+	if len(req.Claims) > 1 {
+		return s.acquireSet(ctx, req)
+	}
 	a, err := s.acquire(ctx, req, false)
 	return a.grant, err
 }
 
-// Begin implements [core.Ledger].
+// check refuses what would wait for a place that never comes. The engine has
+// checked all the rest.
+func check(claims []core.Claim) error {
+	for _, c := range claims {
+		if c.Mode != core.ModeExclusive {
+			if err := c.Validate(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(claims) == 0 {
+		return &core.ClaimError{Reason: "is an empty set"}
+	}
+	return nil
+}
+
+// Begin implements [core.Ledger]. Other than one exclusive claim, an error
+// matches [errors.ErrUnsupported]: an execution is nobody else's.
 func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	if !isExecution(req.Claims) {
+		return core.Grant{}, nil, &core.UnsupportedError{Feature: "executions of anything but one exclusive claim"}
+	}
+	if s.isClosed() {
+		return core.Grant{}, nil, core.ErrClosed
+	}
 	a, err := s.acquire(ctx, req, true)
 	if a.rec == nil {
 		return a.grant, nil, err
@@ -47,34 +87,32 @@ func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.
 	return core.Grant{}, &rec, nil
 }
 
-// acquire asks for the lease or, with once, for the record instead of it.
-func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answer, error) {
-	if len(req.Claims) != 1 || req.Claims[0].Mode != core.ModeExclusive {
-		return answer{}, &core.UnsupportedError{Feature: "anything but one exclusive claim"}
-	}
+func (s *Store) isClosed() bool {
 	select {
 	case <-s.closed:
-		return answer{}, core.ErrClosed
+		return true
 	default:
+		return false
 	}
-	a, w, held := s.mem.shard(req.Claims).ask(req, once)
-	if held == nil {
-		return a, nil
-	}
+}
+
+// acquire asks for one claim or, with once, for the record instead of it.
+func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answer, error) {
+	shard := s.mem.shard(req.Claims[0].Key)
+	a, w, err := shard.ask(req, once)
 	if w == nil {
-		return answer{}, held
+		return a, err
 	}
-	if req.OnHeld != nil {
+	if held, ok := err.(*core.HeldError); ok && req.OnHeld != nil {
 		req.OnHeld(*held)
 	}
-	var err error
 	select {
 	case a := <-w.done:
 		return a, nil
 	case <-ctx.Done():
-		err = s.mem.shard(req.Claims).leave(w)
+		err = shard.leave(w)
 	case <-s.closed:
-		_ = s.mem.shard(req.Claims).leave(w)
+		_ = shard.leave(w)
 		err = core.ErrClosed
 	}
 	select {
@@ -89,19 +127,19 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 func (s *Store) Renew(_ context.Context, grants []core.Grant) []error {
 	errs, now := make([]error, len(grants)), time.Now()
 	for i, g := range grants {
-		errs[i] = s.mem.shard(g.Claims).renew(g, now)
+		errs[i] = s.mem.renew(g, now)
 	}
 	return errs
 }
 
 // Release implements [core.Store].
 func (s *Store) Release(_ context.Context, g core.Grant) error {
-	return s.mem.shard(g.Claims).release(g)
+	return s.mem.release(g)
 }
 
 // Complete implements [core.Ledger].
 func (s *Store) Complete(_ context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
-	return s.mem.shard(g.Claims).complete(g, clone(rec), retention)
+	return s.mem.complete(g, clone(rec), retention)
 }
 
 // Close implements [core.Store]: waiters get ErrClosed.

@@ -1,33 +1,26 @@
 package memstore
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 )
 
-// shard stands for the server: its methods are the commands, its mutex makes
-// each of them atomic.
+// shard stands for the server: what it does under its mutex is atomic. Its
+// methods are called with the mutex held, but for those that say otherwise.
 type shard struct {
+	mem     *memory
 	mu      sync.Mutex
-	leases  map[string]lease
-	lines   map[string]*line // of keys that are waited for
+	entries map[string]*entry
 	records map[string]record
-	last    uint64 // the greatest token given so far
-	sweepAt int    // number of leases and records that calls for a sweep
-}
+	forced  map[lease]note // leases that were taken away
+	sweepAt int            // number of entries and records that calls for a sweep
 
-// lease is who has a key. It is in force until it expires, and stays in the map
-// after that until the key is wanted again or a sweep finds it.
-type lease struct {
-	owner   string
-	token   uint64
-	trace   string
-	expires time.Time
+	idleEntries spare[entry]
+	idleHolders spare[holder]
 }
-
-func (l lease) inForce(now time.Time) bool { return now.Before(l.expires) }
 
 // answer is what a request gets: a grant or a record.
 type answer struct {
@@ -38,106 +31,154 @@ type answer struct {
 // sweepFloor is how much a shard keeps without a sweep.
 const sweepFloor = 64
 
-func (s *shard) init() {
-	s.leases = make(map[string]lease)
-	s.lines = make(map[string]*line)
+func (s *shard) init(m *memory) {
+	s.mem = m
+	s.entries = make(map[string]*entry)
 	s.records = make(map[string]record)
+	s.forced = make(map[lease]note)
 	s.sweepAt = sweepFloor
 }
 
-// ask answers a request, or says who holds the key. If the request is to wait
-// it then has a place in line, which the waiter stands for.
-func (s *shard) ask(req core.Request, once bool) (answer, *waiter, *core.HeldError) {
+// ask answers a request for one claim, or says who holds the key. If the request
+// is to wait it then has a place in line, which the waiter stands for. It locks.
+func (s *shard) ask(req core.Request, once bool) (answer, *waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key, now := req.Claims[0].Key, time.Now()
+	c, now := req.Claims[0], time.Now()
 	if once {
-		if r, ok := s.records[key]; ok && r.inForce(now) {
+		if r, ok := s.records[c.Key]; ok && r.inForce(now) {
 			return answer{rec: &r.Record}, nil, nil
 		}
 	}
-	// The timer of a line may be late; whoever comes now is behind the line.
-	s.serve(key, now)
-	l, ok := s.leases[key]
-	switch {
-	case !ok || !l.inForce(now):
-		if !ok {
-			s.sweep(now)
+	e := s.live(c.Key, now)
+	if e == nil {
+		return s.grant(s.open(c.Key, now), req, c, now), nil, nil
+	}
+	if h := e.find(req.Owner); h != nil {
+		if err := e.change(h, c); err != nil {
+			return answer{}, nil, err
 		}
-		return s.grant(req, s.nextToken(now), now), nil, nil
-	case l.owner == req.Owner:
-		return s.grant(req, l.token, now), nil, nil
+		s.keep(e, h, c, req.TTL, now)
+		return answer{grant: granted(req, h.token, now)}, nil, nil
 	}
-	held := &core.HeldError{Key: key, Holder: l.owner, Trace: l.trace, RetryAfter: l.expires.Sub(now)}
-	if line := s.lines[key]; line != nil {
-		held.Ahead = line.waiters.Len()
+	if e.admits(c) {
+		return s.grant(e, req, c, now), nil, nil
 	}
+	held := e.held(now)
+	held.Ahead = e.line.n + e.readers.n
 	if !req.Wait {
 		return answer{}, nil, held
 	}
-	return answer{}, s.enqueue(req, once, l.expires.Sub(now)), held
+	w := &waiter{req: req, once: once, done: make(chan answer, 1)}
+	s.enqueue(e, w, c, now)
+	return answer{}, w, held
 }
 
-func (s *shard) grant(req core.Request, token uint64, now time.Time) answer {
-	s.leases[req.Claims[0].Key] = lease{owner: req.Owner, token: token, trace: req.Trace, expires: now.Add(req.TTL)}
-	return answer{grant: core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now}}
-}
-
-// nextToken rises with the clock, as a store's does that can lose its data, so
-// that tokens of an earlier process are behind those of this one.
-func (s *shard) nextToken(now time.Time) uint64 {
-	s.last = max(s.last+1, uint64(now.UnixMicro()))
-	return s.last
-}
-
-func (s *shard) renew(g core.Grant, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key, l, ok := s.owned(g, now)
-	if !ok {
-		return lost(g, key)
+// live returns the entry of key as of now, nil if nobody holds it or waits. The
+// timer of a line may be late; whoever comes now is behind the line.
+func (s *shard) live(key string, now time.Time) *entry {
+	if e := s.entries[key]; e != nil && s.serve(e, now) {
+		return e
 	}
-	l.expires = now.Add(g.TTL)
-	s.leases[key] = l
 	return nil
 }
 
-func (s *shard) release(g core.Grant) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	key, _, ok := s.owned(g, now)
-	if !ok {
-		return lost(g, key)
-	}
-	delete(s.leases, key)
-	s.serve(key, now)
-	return nil
+// open makes an entry, for somebody to hold the key at once.
+func (s *shard) open(key string, now time.Time) *entry {
+	s.sweep(now)
+	e := s.idleEntries.take()
+	e.key = key
+	s.entries[key] = e
+	return e
 }
 
-// owned returns g's key, and the lease on it if that is still g's.
-func (s *shard) owned(g core.Grant, now time.Time) (string, lease, bool) {
-	if len(g.Claims) != 1 {
-		return "", lease{}, false // never granted here
+// close forgets an entry that nobody holds or waits for.
+func (s *shard) close(e *entry) {
+	delete(s.entries, e.key)
+	kept := e.holders[:0]
+	if cap(kept) > few {
+		kept = nil
 	}
-	key := g.Claims[0].Key
-	l := s.leases[key]
-	return key, l, l.owner == g.Owner && l.inForce(now)
+	*e = entry{holders: kept}
+	s.idleEntries.give(e)
 }
 
-func lost(g core.Grant, key string) error {
-	return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossTaken}
+// grant makes the owner of req a holder of the key of c.
+func (s *shard) grant(e *entry, req core.Request, c core.Claim, now time.Time) answer {
+	token := s.mem.nextToken(now)
+	s.hold(e, req, c, token, now)
+	return answer{grant: granted(req, token, now)}
+}
+
+func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now time.Time) *holder {
+	if len(s.forced) > 0 {
+		delete(s.forced, lease{c.Key, req.Owner}) // it tries again
+	}
+	h := s.idleHolders.take()
+	*h = holder{
+		owner: req.Owner, rule: req.Rule, trace: req.Trace, token: token,
+		since: now, expires: now.Add(req.TTL), partial: len(req.Claims) > 1,
+	}
+	e.add(h, c.Mode)
+	return h
+}
+
+func granted(req core.Request, token uint64, now time.Time) core.Grant {
+	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now}
+}
+
+// keep gives the owner of h, who asked for c, another term and the mode of c.
+func (s *shard) keep(e *entry, h *holder, c core.Claim, ttl time.Duration, now time.Time) {
+	e.extend(h, now.Add(ttl), now)
+	if e.isDowngrade(c) {
+		e.mode = core.ModeShared
+		s.admitReaders(e, now)
+		e.wind(now)
+	}
+}
+
+// drop ends a lease and lets in whose turn it is.
+func (s *shard) drop(e *entry, h *holder, now time.Time) {
+	e.remove(h)
+	s.forget(h)
+	s.serve(e, now)
+}
+
+func (s *shard) forget(h *holder) {
+	*h = holder{}
+	s.idleHolders.give(h)
+}
+
+// reap drops the holders of e whose time is over.
+func (s *shard) reap(e *entry, now time.Time) {
+	if len(e.holders) == 0 || now.Before(e.soonest) {
+		return
+	}
+	e.holders = slices.DeleteFunc(e.holders, func(h *holder) bool {
+		if now.Before(h.expires) {
+			return false
+		}
+		delete(e.index, h.owner)
+		s.forget(h)
+		return true
+	})
+	for i, h := range e.holders {
+		if i == 0 || h.expires.Before(e.soonest) {
+			e.soonest = h.expires
+		}
+	}
 }
 
 // sweep drops what has expired once there is twice as much as was left by the
-// last sweep, so that its cost per new key stays constant.
+// last sweep, so that its cost per new key stays constant. A key that is waited
+// for is left to its timer.
 func (s *shard) sweep(now time.Time) {
-	if len(s.leases)+len(s.records) < s.sweepAt {
+	if len(s.entries)+len(s.records) < s.sweepAt {
 		return
 	}
-	for key, l := range s.leases {
-		if !l.inForce(now) {
-			delete(s.leases, key)
+	for _, e := range s.entries {
+		if !e.isAwaited() {
+			s.serve(e, now)
 		}
 	}
 	for key, r := range s.records {
@@ -145,5 +186,6 @@ func (s *shard) sweep(now time.Time) {
 			delete(s.records, key)
 		}
 	}
-	s.sweepAt = max(sweepFloor, 2*(len(s.leases)+len(s.records)))
+	s.sweepForced(now)
+	s.sweepAt = max(sweepFloor, 2*(len(s.entries)+len(s.records)))
 }

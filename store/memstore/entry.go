@@ -1,0 +1,129 @@
+package memstore
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// entry is a key that is held or waited for. Where somebody waits there is also
+// a holder, if only one whose time is over.
+type entry struct {
+	key     string
+	mode    core.Mode          // of the holders or, without any, of the last ones
+	holders []*holder          // in order of their tokens
+	index   map[string]*holder // by owner; nil: so few that looking at each is quicker
+	soonest time.Time          // no holder's time is over before
+	waiting
+}
+
+// holder is a lease on one key. It is in force until it expires, and may stay in
+// its entry after that until somebody looks.
+type holder struct {
+	owner, rule, trace string
+	token              uint64
+	since, expires     time.Time
+	partial            bool // of a set that waits for the rest of its claims
+}
+
+// few is how many holders an entry has without an index.
+const few = 8
+
+func (e *entry) find(owner string) *holder {
+	if e.index != nil {
+		return e.index[owner]
+	}
+	for _, h := range e.holders {
+		if h.owner == owner {
+			return h
+		}
+	}
+	return nil
+}
+
+// add takes a holder in, whose token must be greater than those of the others.
+func (e *entry) add(h *holder, mode core.Mode) {
+	if len(e.holders) == 0 || h.expires.Before(e.soonest) {
+		e.soonest = h.expires
+	}
+	e.mode = mode
+	e.holders = append(e.holders, h)
+	switch {
+	case e.index != nil:
+		e.index[h.owner] = h
+	case len(e.holders) > few:
+		e.index = make(map[string]*holder, 2*few)
+		for _, h := range e.holders {
+			e.index[h.owner] = h
+		}
+	}
+}
+
+func (e *entry) remove(h *holder) {
+	i, ok := slices.BinarySearchFunc(e.holders, h.token, func(h *holder, token uint64) int { return cmp.Compare(h.token, token) })
+	if ok {
+		e.holders = slices.Delete(e.holders, i, i+1)
+		delete(e.index, h.owner)
+	}
+}
+
+// extend gives h another term. The line's timer is late for a shorter one than
+// before, else early, which does no harm: most renewals have nobody waiting.
+func (e *entry) extend(h *holder, expires, now time.Time) {
+	h.expires = expires
+	if expires.Before(e.soonest) {
+		e.soonest = expires
+		e.wind(now)
+	}
+}
+
+// fits reports whether a lease of this claim can be in force besides those that
+// are. Of permits, each claim brings its own idea of how many there are.
+func (e *entry) fits(c core.Claim) bool {
+	switch {
+	case len(e.holders) == 0:
+		return true
+	case c.Mode != e.mode:
+		return false
+	case c.Mode == core.ModePermit:
+		return len(e.holders) < c.Permits
+	default:
+		return c.Mode == core.ModeShared
+	}
+}
+
+// admits reports whether a newcomer gets in, which is behind all who wait.
+func (e *entry) admits(c core.Claim) bool { return !e.isAwaited() && e.fits(c) }
+
+// change prepares for the owner of h to have the key as c says, too.
+func (e *entry) change(h *holder, c core.Claim) error {
+	if e.mode == c.Mode || e.isDowngrade(c) {
+		return nil
+	}
+	return &core.DeadlockError{Key: e.key, Held: core.Claim{Key: e.key, Mode: e.mode}, Wanted: c}
+}
+
+// isDowngrade: asked for by a holder.
+func (e *entry) isDowngrade(c core.Claim) bool {
+	return e.mode == core.ModeExclusive && c.Mode == core.ModeShared
+}
+
+// held says who is in the way.
+func (e *entry) held(now time.Time) *core.HeldError {
+	last, first := e.holders[0], e.holders[0]
+	for _, h := range e.holders[1:] {
+		if h.expires.After(last.expires) {
+			last = h
+		}
+		if h.expires.Before(first.expires) {
+			first = h
+		}
+	}
+	free := last.expires
+	if e.mode == core.ModePermit {
+		free = first.expires // a place is free when one has gone
+	}
+	return &core.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, RetryAfter: max(0, free.Sub(now))}
+}

@@ -1,0 +1,158 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var _ core.Inspector = (*Store)(nil)
+
+// Inspect implements [core.Inspector].
+func (s *Store) Inspect(_ context.Context, key string) (core.LockInfo, error) {
+	return s.mem.shard(key).inspect(key), nil
+}
+
+// defaultPage is how many keys List looks for if limit is below 1.
+const defaultPage = 100
+
+// List implements [core.Inspector]. Keys come in no particular order. An error
+// matches core.ErrInvalidOption: the cursor is not one of this store's.
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+	at, after, err := parseCursor(cursor, len(s.mem.shards))
+	if err != nil {
+		return nil, "", err
+	}
+	if limit < 1 {
+		limit = defaultPage
+	}
+	var page []core.LockInfo
+	for ; at < len(s.mem.shards); at, after = at+1, "" {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		shard := &s.mem.shards[at]
+		for _, key := range shard.keys(prefix, after) {
+			if len(page) >= limit {
+				return page, formatCursor(at, after), nil
+			}
+			if info := shard.inspect(key); len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
+				page = append(page, info)
+			}
+			after = key
+		}
+	}
+	return page, "", nil
+}
+
+// A cursor is a shard's number and the last key that came from there.
+func formatCursor(at int, after string) string { return strconv.Itoa(at) + "/" + after }
+
+func parseCursor(cursor string, shards int) (at int, after string, err error) {
+	if cursor == "" {
+		return 0, "", nil
+	}
+	nr, after, ok := strings.Cut(cursor, "/")
+	at, err = strconv.Atoi(nr)
+	if !ok || err != nil || at < 0 || at >= shards {
+		return 0, "", &core.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+	}
+	return at, after, nil
+}
+
+// ForceRelease implements [core.Inspector]. Owners can learn the reason for an
+// hour.
+func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]core.Holder, error) {
+	shard := s.mem.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	now := time.Now()
+	e := shard.live(key, now)
+	if e == nil {
+		return nil, nil
+	}
+	had := e.show(now)
+	shard.force(e, reason, now)
+	return had, nil
+}
+
+// Forget implements [core.Inspector].
+func (s *Store) Forget(_ context.Context, key string) (bool, error) {
+	shard := s.mem.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	r, ok := shard.records[key]
+	delete(shard.records, key)
+	return ok && r.inForce(time.Now()), nil
+}
+
+// keys returns those in use that begin with prefix and come after the one given,
+// in order. It locks.
+func (s *shard) keys(prefix, after string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	add := func(key string) {
+		if key > after && strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	for key := range s.entries {
+		add(key)
+	}
+	for key := range s.records {
+		if s.entries[key] == nil {
+			add(key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// inspect shows key. It locks.
+func (s *shard) inspect(key string) core.LockInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, info := time.Now(), core.LockInfo{Key: key}
+	if e := s.live(key, now); e != nil {
+		info.Mode, info.Holders, info.Waiters = e.mode, e.show(now), e.showWaiting(now)
+	}
+	if r, ok := s.records[key]; ok && r.inForce(now) {
+		info.Record = &core.RecordInfo{Owner: r.owner, Size: len(r.Result), Trace: r.Trace, Left: r.expires.Sub(now)}
+	}
+	return info
+}
+
+func (e *entry) show(now time.Time) []core.Holder {
+	holders := make([]core.Holder, 0, len(e.holders))
+	for _, h := range e.holders {
+		holders = append(holders, core.Holder{
+			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
+			Since: now.Sub(h.since), Left: h.expires.Sub(now),
+		})
+	}
+	return holders
+}
+
+func (e *entry) showWaiting(now time.Time) []core.Waiter {
+	var all []*waiter
+	for _, q := range []*queue{&e.line, &e.readers} {
+		for w := q.front; w != nil; w = w.next {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.nr, b.nr) })
+	var waiters []core.Waiter
+	for _, w := range all {
+		waiters = append(waiters, core.Waiter{
+			Owner: w.req.Owner, Mode: w.claim.Mode, Permits: w.claim.Permits,
+			Rule: w.req.Rule, Trace: w.req.Trace, Since: now.Sub(w.since),
+		})
+	}
+	return waiters
+}

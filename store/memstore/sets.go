@@ -1,0 +1,208 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// set is a request for several claims. Each step of it is atomic, so a set that
+// finds all of its keys free has them in one. One that has to wait holds the
+// claims before the one it waits for, and nothing behind that: as all sets go
+// in key order, no two of them wait for each other.
+type set struct {
+	mem *memory
+	req core.Request
+	w   *waiter // for the claim it waits for
+}
+
+// acquireSet takes all claims of req, or none.
+func (s *Store) acquireSet(ctx context.Context, req core.Request) (core.Grant, error) {
+	p := &set{mem: s.mem, req: req, w: &waiter{req: req, done: make(chan answer, 1)}}
+	grant, held, err := p.step(req.Wait)
+	if held == nil || !req.Wait {
+		return grant, err
+	}
+	// What it holds must not run out while it waits for the rest.
+	extend := time.NewTicker(max(req.TTL/3, time.Millisecond))
+	defer extend.Stop()
+	for told := ""; ; {
+		if held.Key != told && req.OnHeld != nil {
+			req.OnHeld(*held)
+		}
+		told = held.Key
+		stay := true
+		var ended error
+		select {
+		case <-p.w.done:
+		case <-extend.C:
+		case <-ctx.Done():
+			stay = false
+		case <-s.closed:
+			stay, ended = false, core.ErrClosed
+		}
+		grant, held, err = p.step(stay)
+		switch {
+		case held == nil:
+			return grant, err
+		case ended != nil:
+			return core.Grant{}, ended
+		case !stay:
+			return core.Grant{}, err
+		}
+	}
+}
+
+// step goes as far as it can without waiting. Where that is not the end it
+// says who is in the way, and the set, if it is to stay, waits there; else it
+// holds nothing any more.
+func (p *set) step(stay bool) (core.Grant, *core.HeldError, error) {
+	defer p.mem.unlock(p.mem.lock(p.req.Claims))
+	now := time.Now()
+	reach, err := p.reach(now)
+	switch {
+	case err != nil:
+		p.giveUp(now)
+		return core.Grant{}, nil, err
+	case reach == len(p.req.Claims):
+		return p.complete(now), nil, nil
+	}
+	next := p.req.Claims[reach]
+	e := p.mem.shard(next.Key).entries[next.Key]
+	held := e.held(now)
+	if p.w.entry != e {
+		held.Ahead = e.line.n + e.readers.n
+	}
+	if !stay {
+		p.giveUp(now)
+		return core.Grant{}, held, held
+	}
+	p.wait(reach, now)
+	return core.Grant{}, held, held
+}
+
+// reach counts the claims, from the first, that the set has or could have now.
+// It changes nothing but what time has changed.
+func (p *set) reach(now time.Time) (int, error) {
+	reach := len(p.req.Claims)
+	for i, c := range p.req.Claims {
+		e := p.mem.shard(c.Key).live(c.Key, now)
+		if e == nil {
+			continue
+		}
+		h := e.find(p.req.Owner)
+		if h == nil {
+			if !e.admits(c) {
+				reach = min(reach, i)
+			}
+			continue
+		}
+		if err := e.change(h, c); err != nil {
+			return 0, err
+		}
+	}
+	return reach, nil
+}
+
+// wait takes the claims up to reach and waits for the next.
+func (p *set) wait(reach int, now time.Time) {
+	token := p.mem.nextToken(now)
+	for i, c := range p.req.Claims {
+		s := p.mem.shard(c.Key)
+		switch e := s.entries[c.Key]; {
+		case i < reach:
+			p.take(s, c, token, now)
+		case i == reach && p.w.entry == e:
+			// It keeps its place.
+		case i == reach:
+			p.unqueue(now)
+			s.enqueue(e, p.w, c, now)
+		case e != nil:
+			// What it had here it had before it lost an earlier one.
+			p.drop(s, e, now)
+		}
+	}
+}
+
+// take has the set hold c, for another term if it did before, else with token.
+func (p *set) take(s *shard, c core.Claim, token uint64, now time.Time) (*entry, *holder) {
+	e := s.entries[c.Key]
+	if e == nil {
+		e = s.open(c.Key, now)
+	}
+	h := e.find(p.req.Owner)
+	if h == nil {
+		return e, s.hold(e, p.req, c, token, now)
+	}
+	s.keep(e, h, c, p.req.TTL, now)
+	return e, h
+}
+
+// complete takes all claims, under one token: that which they have already, if
+// the set was granted before, or a new one.
+func (p *set) complete(now time.Time) core.Grant {
+	p.unqueue(now)
+	token, again := p.token()
+	if !again {
+		token = p.mem.nextToken(now)
+	}
+	for _, c := range p.req.Claims {
+		e, h := p.take(p.mem.shard(c.Key), c, token, now)
+		h.partial = false
+		if h.token != token {
+			e.remove(h)
+			h.token, h.since = token, now
+			e.add(h, e.mode)
+		}
+	}
+	return granted(p.req, token, now)
+}
+
+// token returns that of the set if it was granted before.
+func (p *set) token() (token uint64, ok bool) {
+	for i, c := range p.req.Claims {
+		e := p.mem.shard(c.Key).entries[c.Key]
+		if e == nil {
+			return 0, false
+		}
+		h := e.find(p.req.Owner)
+		if h == nil || h.partial || (i > 0 && h.token != token) {
+			return 0, false
+		}
+		token = h.token
+	}
+	return token, true
+}
+
+// giveUp has the set hold nothing and wait for nothing.
+func (p *set) giveUp(now time.Time) {
+	p.unqueue(now)
+	for _, c := range p.req.Claims {
+		s := p.mem.shard(c.Key)
+		if e := s.entries[c.Key]; e != nil {
+			p.drop(s, e, now)
+		}
+	}
+}
+
+// drop ends the set's lease on e, unless it is one that was granted.
+func (p *set) drop(s *shard, e *entry, now time.Time) {
+	if h := e.find(p.req.Owner); h != nil && h.partial {
+		s.drop(e, h, now)
+	}
+}
+
+// unqueue takes the set out of the line it is in, and forgets an answer that
+// was not waited for.
+func (p *set) unqueue(now time.Time) {
+	if e := p.w.entry; e != nil {
+		s := p.mem.shard(e.key)
+		s.remove(p.w)
+		s.serve(e, now)
+	}
+	select {
+	case <-p.w.done:
+	default:
+	}
+}
