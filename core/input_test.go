@@ -58,7 +58,7 @@ func TestKeysThatCan(t *testing.T) {
 }
 
 func TestClaimSetsThatCannotBe(t *testing.T) {
-	eng := newEngine(t, memstore.New())
+	eng := newEngine(t, plain{memstore.New()})
 	for name, tc := range map[string]struct {
 		claims []core.Claim
 		want   error

@@ -11,7 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
-	"github.com/keyturn/keyturn/store/memstore"
 )
 
 type statusTask struct {
@@ -71,20 +70,9 @@ func template(template string) func(string) lockasynq.Rule {
 	return func(pattern string) lockasynq.Rule { return lockasynq.Serialize(pattern, template) }
 }
 
-// setStore grants sets of claims, as memstore does not, to nobody in particular.
-type setStore struct{ *memstore.Store }
-
-func (setStore) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
-
-func (setStore) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: 1}, nil
-}
-
-func (setStore) Release(context.Context, core.Grant) error { return nil }
-
 func TestListMakesOneClaimPerElement(t *testing.T) {
 	t.Parallel()
-	l := locks(t, engine(t, setStore{memstore.New()}),
+	l := locks(t, engine(t, nil),
 		lockasynq.Serialize("members", "group:{payload.group}:{payload.members[*].id}"),
 		lockasynq.Serialize("list", "user:{payload[*]}"))
 	for _, tt := range []struct{ typename, payload, want string }{

@@ -87,7 +87,7 @@ func TestKeys(t *testing.T) {
 		{name: "the raw body's digest", template: "b:{body|hash}", body: "hello", key: "b:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"},
 		{name: "no raw body", template: "b:{body|hash}", status: 400, detail: "{body|hash}: value is missing or empty"},
 	}
-	eng := ruletest.NewEngine(t, &ruletest.SetStore{Store: ruletest.NewStore()})
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t)

@@ -86,7 +86,7 @@ func TestKeys(t *testing.T) {
 					t.Errorf("the handler reads %d bytes, %v; want %d", len(data), err, len(tt.body))
 				}
 				fmt.Fprint(w, keysOf(t, r))
-			}, lockhttp.New(ruletest.NewEngine(t, &ruletest.SetStore{Store: ruletest.NewStore()})).Serialize(tt.template))
+			}, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize(tt.template))
 			if tt.target == "" {
 				tt.target = "/users/42"
 			}

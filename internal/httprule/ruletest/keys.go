@@ -2,47 +2,11 @@ package ruletest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"mime/multipart"
 	"strings"
 	"testing"
-
-	"github.com/keyturn/keyturn/core"
 )
-
-// SetStore takes several claims, one after the other.
-type SetStore struct{ *Store }
-
-// Capabilities says so.
-func (s *SetStore) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
-
-// Acquire implements core.Store.
-func (s *SetStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
-	whole := core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL}
-	for _, claim := range req.Claims {
-		one := req
-		one.Claims = []core.Claim{claim}
-		g, err := s.Store.Acquire(ctx, one)
-		if err != nil {
-			return core.Grant{}, err
-		}
-		whole.Token = max(whole.Token, g.Token)
-	}
-	return whole, nil
-}
-
-// Release implements core.Store.
-func (s *SetStore) Release(ctx context.Context, g core.Grant) error {
-	for _, claim := range g.Claims {
-		one := g
-		one.Claims = []core.Claim{claim}
-		if err := s.Store.Release(ctx, one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // MultipartBody makes a form with these fields, and a file of 100 kB.
 func MultipartBody(t testing.TB, fields ...string) (body, contentType string) {
