@@ -1,0 +1,342 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// play is one key, and who comes and goes. Names say what they want: w is
+// exclusive, r shared, and p2 one of two permits.
+type play struct {
+	*testing.T
+	store  *Store
+	waits  map[string]chan outcome
+	giveUp map[string]context.CancelFunc
+	grants map[string]core.Grant
+	tokens []uint64
+}
+
+const term = 9 * time.Second
+
+func claimOf(name string) core.Claim {
+	switch name[0] {
+	case 'w':
+		return core.Exclusive("k")
+	case 'r':
+		return core.Shared("k")
+	default:
+		return core.Permit("k", int(name[1]-'0'))
+	}
+}
+
+func (p *play) ask(name string) {
+	ctx, giveUp := context.WithCancel(bg)
+	done := make(chan outcome, 1)
+	p.waits[name], p.giveUp[name] = done, giveUp
+	go func() {
+		var o outcome
+		o.grant, o.err = p.store.Acquire(ctx, core.Request{Owner: name, Claims: []core.Claim{claimOf(name)}, TTL: term, Wait: true})
+		done <- o
+	}()
+}
+
+func (p *play) look() {
+	synctest.Wait()
+	for name, done := range p.waits {
+		select {
+		case o := <-done:
+			delete(p.waits, name)
+			if o.err == nil {
+				p.grants[name] = o.grant
+				p.tokens = append(p.tokens, o.grant.Token)
+			} else if !errors.Is(o.err, core.ErrHeld) {
+				p.Errorf("%s: %v", name, o.err)
+			}
+		default:
+		}
+	}
+}
+
+// die lets the lease run out, while the others renew.
+func (p *play) die(name string) {
+	delete(p.grants, name)
+	for range 10 {
+		time.Sleep(time.Second)
+		p.look()
+		for other, g := range p.grants {
+			if err := p.store.Renew(bg, []core.Grant{g})[0]; err != nil {
+				p.Errorf("%s: %v", other, err)
+			}
+		}
+	}
+}
+
+// step is one word of a plot: "+w" asks, "-w" releases, "~w" gives up waiting,
+// "!w" dies, "/w" downgrades, "=w,r" says who holds the key by now.
+func (p *play) step(word string) {
+	do, name := word[0], word[1:]
+	switch do {
+	case '+':
+		p.ask(name)
+	case '-':
+		if err := p.store.Release(bg, p.grants[name]); err != nil {
+			p.Errorf("%s: %v", word, err)
+		}
+		delete(p.grants, name)
+	case '~':
+		p.giveUp[name]()
+	case '!':
+		p.die(name)
+	case '/':
+		req := core.Request{Owner: name, Claims: []core.Claim{core.Shared("k")}, TTL: term}
+		g, err := p.store.Acquire(bg, req)
+		if err != nil || g.Token != p.grants[name].Token {
+			p.Errorf("%s: %v, %v", word, g, err)
+		}
+		p.grants[name] = g
+	}
+	p.look()
+	if got := strings.Join(slices.Sorted(maps.Keys(p.grants)), ","); do == '=' && got != name {
+		p.Errorf("got %q, want %q", got, name)
+	}
+}
+
+// TestPhases plays what M1 to M6 say about turns.
+func TestPhases(t *testing.T) {
+	for _, plot := range []string{
+		// M1: what goes together.
+		"+r1 +r2 +r3 =r1,r2,r3 +w =r1,r2,r3 -r1 -r2 =r3 -r3 =w -w =",
+		"+p2a +p2b +p2c =p2a,p2b -p2a =p2b,p2c -p2b -p2c =",
+		"+w +r1 +p2a =w -w =r1 -r1 =p2a -p2a =",
+		"+p3a +r +w =p3a -p3a =r -r =w -w =",
+		// M2: nobody gets in past one who waits.
+		"+r1 +w +r2 +r3 =r1 -r1 =w -w =r2,r3 -r2 -r3 =",
+		"+p2a +w +p2b =p2a -p2a =w -w =p2b -p2b =",
+		"+r1 +p2a +r2 =r1 -r1 =p2a -p2a =r2 -r2 =",
+		// M3: all readers after a writer, wherever they stand; the line after them.
+		"+w1 +w2 +r1 +w3 +r2 =w1 -w1 =r1,r2 +r3 -r1 =r2 -r2 =w2 -w2 =r3 -r3 =w3 -w3 =",
+		"+w1 +p2a +p2b +p2c +r =w1 -w1 =r -r =p2a,p2b -p2a =p2b,p2c -p2b -p2c =",
+		"+p2a +p2b +r +w -p2a =p2b -p2b =r -r =w -w =",
+		"+r1 +w +r2 !r1 =w -w =r2 -r2 =",
+		"+w1 +w2 +r !w1 =r -r =w2 -w2 =",
+		"+p1a +w +r !p1a =r -r =w -w =",
+		// A7: who gives up is out of the way.
+		"+r1 +w +r2 +r3 =r1 ~w =r1,r2,r3 -r1 -r2 -r3 =",
+		"+p3a +w +p3b +p3c ~w =p3a,p3b,p3c -p3a -p3b -p3c =",
+		"+w1 +w2 +w3 ~w2 -w1 =w3 -w3 =",
+		"+w1 +r1 +r2 ~r1 -w1 =r2 -r2 =",
+		"+r1 +w1 +w2 +r2 ~w1 =r1 ~w2 =r1,r2 -r1 -r2 =",
+		// M4: each ends alone.
+		"+r1 +r2 +r3 +w !r2 =r1,r3 -r1 !r3 =w -w =",
+		"+p2a +p2b +p2c !p2a =p2b,p2c -p2b -p2c =",
+		// M5: readers come in, the line waits on.
+		"+w1 +w2 +r1 +r2 =w1 /w1 =r1,r2,w1 +r3 =r1,r2,w1 -r1 -r2 -w1 =w2 -w2 =r3 -r3 =",
+		"+w1 /w1 +r1 =r1,w1 /w1 -w1 =r1 -r1 =",
+		"+w1 +p2a /w1 =w1 !w1 =p2a -p2a =",
+		// M6: each by its own number, and none overtaken.
+		"+p3a +p3b +p2c +p3d =p3a,p3b -p3a =p2c,p3b,p3d -p2c -p3b -p3d =",
+		"+p3a +p3b +p3c +p1d +p3e -p3a -p3b =p3c -p3c =p1d,p3e -p1d -p3e =",
+		"+p1a +p2b =p1a,p2b -p1a +p1c =p2b -p2b =p1c -p1c =",
+	} {
+		t.Run(plot, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &play{
+					T: t, store: New(), waits: map[string]chan outcome{},
+					giveUp: map[string]context.CancelFunc{}, grants: map[string]core.Grant{},
+				}
+				for _, word := range strings.Fields(plot) {
+					p.step(word)
+					if t.Failed() {
+						t.Fatalf("at %s of %s", word, plot)
+					}
+				}
+				for _, giveUp := range p.giveUp {
+					giveUp()
+				}
+				if sorted := slices.Sorted(slices.Values(p.tokens)); len(slices.Compact(sorted)) != len(p.tokens) {
+					t.Errorf("a token twice: %d", p.tokens)
+				}
+				time.Sleep(term)
+				p.store.mem.sweepAll()
+				checkEmpty(t, p.store)
+			})
+		})
+	}
+}
+
+// sweepAll is what the next keys to come would set off.
+func (m *memory) sweepAll() {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		s.sweepAt = 0
+		s.sweep(time.Now())
+		s.mu.Unlock()
+	}
+}
+
+// TestChangeOfMode by one owner is refused, but for the downgrade.
+func TestChangeOfMode(t *testing.T) {
+	for from, to := range map[string]string{"r": "w", "r1": "p2", "p2": "r", "p3": "w", "w": "p2"} {
+		s := New()
+		req := core.Request{Owner: "o", Claims: []core.Claim{claimOf(from)}, TTL: time.Hour}
+		g := mustAcquire(t, s, req)
+		for _, wait := range []bool{false, true} {
+			again := req
+			again.Claims, again.Wait = []core.Claim{claimOf(to)}, wait
+			_, err := s.Acquire(bg, again)
+			var deadlock *core.DeadlockError
+			if !errors.As(err, &deadlock) || deadlock.Held.Mode != claimOf(from).Mode || deadlock.Wanted != claimOf(to) {
+				t.Errorf("%s to %s: %v", from, to, err)
+			}
+			again.Claims = []core.Claim{core.Exclusive("a"), claimOf(to)}
+			if _, err = s.Acquire(bg, again); !errors.As(err, &deadlock) {
+				t.Errorf("%s to %s, in a set: %v", from, to, err)
+			}
+		}
+		if err := s.Release(bg, g); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	}
+}
+
+// TestBlockers: whom a refused request is told of, and when it may come again.
+func TestBlockers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			held, asks string
+			holder     string
+			retry      time.Duration
+		}{
+			{"r", "w", "2", 30 * time.Second},
+			{"r", "p9", "2", 30 * time.Second},
+			{"p9", "p3", "2", 10 * time.Second}, // when the first of them goes
+			{"p9", "r", "2", 10 * time.Second},
+		} {
+			s := New()
+			for i, ttl := range []time.Duration{20, 10, 30} {
+				owner := fmt.Sprint(i)
+				mustAcquire(t, s, core.Request{Owner: owner, Trace: "t" + owner, Claims: []core.Claim{claimOf(tt.held)}, TTL: ttl * time.Second})
+			}
+			ctx, end := context.WithCancel(bg)
+			for i := range 2 { // each has one more in front
+				req := core.Request{Owner: "asks", Claims: []core.Claim{claimOf(tt.asks)}, TTL: time.Second}
+				_, err := s.Acquire(bg, req)
+				want := core.HeldError{Key: "k", Holder: tt.holder, Trace: "t" + tt.holder, RetryAfter: tt.retry, Ahead: i}
+				if held := (*core.HeldError)(nil); !errors.As(err, &held) || *held != want {
+					t.Errorf("%s behind %s: %#v, want %#v", tt.asks, tt.held, err, want)
+				}
+				enqueue(t, ctx, s, request("k", i, time.Second))
+			}
+			end()
+			synctest.Wait()
+		}
+	})
+}
+
+// TestManyReaders: an index and a list that must agree.
+func TestManyReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		s := New()
+		var grants []core.Grant
+		for i := range n {
+			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k")}, TTL: term}))
+		}
+		writer := enqueue(t, bg, s, request("k", 0, time.Hour))
+		time.Sleep(term / 2)
+		for i, g := range grants {
+			var err error
+			switch i % 3 {
+			case 0:
+				err = s.Release(bg, g)
+			case 1:
+				err = s.Renew(bg, grants[i:i+1])[0]
+			}
+			if err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		time.Sleep(term / 2)
+		for i, err := range s.Renew(bg, grants) {
+			if lost := i%3 != 1; lost != errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("reader %d: %v", i, err)
+			}
+		}
+		for i := 1; i < n; i += 3 {
+			if err := s.Release(bg, grants[i]); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Release(bg, (<-writer).grant); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestOwnerAsksTwiceAndWaits: it gets what it has, and does not wait for itself.
+func TestOwnerAsksTwiceAndWaits(t *testing.T) {
+	for _, name := range []string{"w", "r", "p2"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New()
+			g := mustAcquire(t, s, request("k", 0, time.Hour))
+			req := core.Request{Owner: "o", Claims: []core.Claim{claimOf(name)}, TTL: time.Hour}
+			one, two := enqueue(t, bg, s, req), enqueue(t, bg, s, req)
+			if err := s.Release(bg, g); err != nil {
+				t.Fatal(err)
+			}
+			a, b := <-one, <-two
+			if a.err != nil || b.err != nil || a.grant.Token != b.grant.Token {
+				t.Errorf("%s: %+v, %+v", name, a, b)
+			}
+			if err := s.Release(bg, a.grant); err != nil {
+				t.Error(err)
+			}
+			checkEmpty(t, s)
+		})
+	}
+}
+
+// TestNotThisGrant: the token and the modes are those that were granted (N5).
+func TestNotThisGrant(t *testing.T) {
+	s := New()
+	g := mustAcquire(t, s, core.Request{Owner: "o", Claims: []core.Claim{core.Shared("a"), core.Permit("b", 2)}, TTL: time.Hour})
+	change := func(edit func(*core.Grant)) core.Grant {
+		other := g
+		other.Claims = slices.Clone(g.Claims)
+		edit(&other)
+		return other
+	}
+	part := change(func(o *core.Grant) { o.Claims = o.Claims[1:] })
+	if err := s.Renew(bg, []core.Grant{part})[0]; err != nil {
+		t.Errorf("a part of the claims: %v", err)
+	}
+	for what, other := range map[string]core.Grant{
+		"an earlier token": change(func(o *core.Grant) { o.Token-- }),
+		"no token":         change(func(o *core.Grant) { o.Token = 0 }),
+		"another mode":     change(func(o *core.Grant) { o.Claims[1] = core.Shared("b") }),
+		"another owner":    change(func(o *core.Grant) { o.Owner = "p" }),
+		"a claim more":     change(func(o *core.Grant) { o.Claims = append(o.Claims, core.Exclusive("c")) }),
+	} {
+		wantIs(t, what, s.Renew(bg, []core.Grant{other})[0], core.ErrLeaseLost)
+	}
+	if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+		t.Error(err)
+	}
+	wantIs(t, "a release with an earlier token", s.Release(bg, change(func(o *core.Grant) { o.Token-- })), core.ErrLeaseLost)
+	if err := s.Release(bg, change(func(o *core.Grant) { o.Token = 0 })); err != nil {
+		t.Errorf("a release by an owner that was not told: %v", err)
+	}
+	checkEmpty(t, s)
+}

@@ -1,0 +1,294 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// setOf asks for keys exclusively; those that begin with r are shared.
+func setOf(owner string, ttl time.Duration, keys ...string) core.Request {
+	req := core.Request{Owner: owner, TTL: ttl}
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		c := core.Exclusive(key)
+		if strings.HasPrefix(key, "r") {
+			c = core.Shared(key)
+		}
+		req.Claims = append(req.Claims, c)
+	}
+	return req
+}
+
+// isHeldBy reports who holds key.
+func isHeldBy(t *testing.T, s *Store, key string, want ...string) {
+	t.Helper()
+	info, err := s.Inspect(bg, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, h := range info.Holders {
+		got = append(got, h.Owner)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s is held by %q, want %q", key, got, want)
+	}
+}
+
+// TestSetThatWaits holds what is before the claim it waits for, keeps that
+// alive, and nothing else.
+func TestSetThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		b, d := mustAcquire(t, s, request("b", 0, time.Hour)), mustAcquire(t, s, request("d", 0, time.Hour))
+		var told []string
+		req := setOf("set", time.Second, "a", "b", "c", "d", "e")
+		req.Wait, req.OnHeld = true, func(held core.HeldError) { told = append(told, held.Key) }
+		done := make(chan core.Grant, 1)
+		go func() {
+			g, err := s.Acquire(bg, req)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- g
+		}()
+		state := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for i, key := range []string{"a", "b", "c", "d", "e"} {
+				isHeldBy(t, s, key, strings.Fields(want[i])...)
+			}
+		}
+		state("set", "b/0", "", "d/0", "")
+		time.Sleep(10 * time.Second)
+		state("set", "b/0", "", "d/0", "")
+		if err := s.Release(bg, b); err != nil {
+			t.Fatal(err)
+		}
+		state("set", "set", "set", "d/0", "")
+		time.Sleep(10 * time.Second)
+		state("set", "set", "set", "d/0", "")
+		before := time.Now()
+		if err := s.Release(bg, d); err != nil {
+			t.Fatal(err)
+		}
+		g := <-done
+		state("set", "set", "set", "set", "set")
+		if g.Since.Before(before) || g.Token == 0 || fmt.Sprint(told) != "[b d]" {
+			t.Errorf("%+v after waits for %v", g, told)
+		}
+		for _, c := range g.Claims {
+			info, _ := s.Inspect(bg, c.Key)
+			if h := info.Holders[0]; h.Token != g.Token || h.Left != time.Second || h.Since != 0 {
+				t.Errorf("%s: %+v, want token %d", c.Key, h, g.Token)
+			}
+		}
+		if again, err := s.Acquire(bg, setOf("set", time.Second, "a", "b", "c", "d", "e")); err != nil || again.Token != g.Token {
+			t.Errorf("asked again: %v, %v", again.Token, err)
+		}
+		if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+			t.Error(err)
+		}
+		if err := s.Release(bg, g); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetThatEnds holds nothing, however it ended.
+func TestSetThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		b := mustAcquire(t, s, request("b", 0, time.Hour))
+		_, err := s.Acquire(bg, setOf("refused", time.Hour, "a", "b", "c"))
+		wantIs(t, "a set of which one key is held", err, core.ErrHeld)
+		isHeldBy(t, s, "a")
+
+		ctx, cancel := context.WithCancel(bg)
+		cancelled := enqueue(t, ctx, s, setOf("cancelled", time.Hour, "a", "b", "c"))
+		peer := s.Peer()
+		closed := enqueue(t, bg, peer, setOf("closed", time.Hour, "b", "c"))
+		behind := enqueue(t, bg, s, request("a", 1, time.Hour))
+		cancel()
+		_ = peer.Close()
+		wantIs(t, "a set that was cancelled", (<-cancelled).err, core.ErrHeld)
+		wantIs(t, "a set whose store was closed", (<-closed).err, core.ErrClosed)
+		if o := <-behind; o.err != nil {
+			t.Error(o.err)
+		} else if err := s.Release(bg, o.grant); err != nil {
+			t.Error(err)
+		}
+		if err := s.Release(bg, b); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetThatLosesAPart begins again where that was, so that it never holds a
+// key while it waits for an earlier one.
+func TestSetThatLosesAPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		mustAcquire(t, s, request("c", 0, 8*time.Second))
+		set := enqueue(t, bg, s, setOf("set", time.Minute, "a", "b", "c"))
+		second := enqueue(t, bg, s, request("a", 1, 9*time.Second))
+		if had, err := s.ForceRelease(bg, "a", "test"); err != nil || len(had) != 1 || had[0].Owner != "set" {
+			t.Errorf("%v, %v", had, err)
+		}
+		isHeldBy(t, s, "a", "a/1")
+		time.Sleep(8 * time.Second) // its turn on c comes, and it sees
+		synctest.Wait()
+		isHeldBy(t, s, "b")
+		isHeldBy(t, s, "c")
+		if o := <-second; o.err != nil {
+			t.Error(o.err)
+		}
+		o := <-set
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		if err := errors.Join(s.Renew(bg, []core.Grant{o.grant})[0], s.Release(bg, o.grant)); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetOfWhichOneIsLost is lost, and frees the others (N6, R5).
+func TestSetOfWhichOneIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		g := mustAcquire(t, s, setOf("set", 3*time.Second, "a", "b", "r"))
+		if err := s.Release(bg, core.Grant{Owner: g.Owner, Claims: g.Claims[1:2], Token: g.Token}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		wantIs(t, "a renewal", s.Renew(bg, []core.Grant{g})[0], core.ErrLeaseLost)
+		if info, _ := s.Inspect(bg, "a"); info.Holders[0].Left != 2*time.Second {
+			t.Errorf("a renewal that failed extended %+v", info.Holders[0])
+		}
+		wantIs(t, "a release", s.Release(bg, g), core.ErrLeaseLost)
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetDowngrade turns all claims, or one, into shared ones under the same
+// token.
+func TestSetDowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		g := mustAcquire(t, s, setOf("set", time.Minute, "a", "b", "r"))
+		var readers []<-chan outcome
+		for _, key := range []string{"a", "b"} {
+			readers = append(readers, enqueue(t, bg, s, core.Request{Owner: "reader", Claims: []core.Claim{core.Shared(key)}, TTL: time.Minute}))
+		}
+		req := setOf("set", time.Minute, "a", "b", "r")
+		for i := range req.Claims {
+			req.Claims[i].Mode = core.ModeShared
+		}
+		again := mustAcquire(t, s, req)
+		if again.Token != g.Token {
+			t.Errorf("token %d after %d", again.Token, g.Token)
+		}
+		wantIs(t, "the grant of before", s.Renew(bg, []core.Grant{g})[0], core.ErrLeaseLost)
+		for _, r := range readers {
+			if err := s.Release(bg, (<-r).grant); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(s.Renew(bg, []core.Grant{again})[0], s.Release(bg, again)); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetStress has sets and single claims of all modes race for a few keys.
+func TestSetStress(t *testing.T) {
+	const workers, rounds, keys = 24, 150, 6
+	s := New()
+	var inside [keys]atomic.Int64 // -1: a writer; else readers, or permits times 1000
+	var last [keys]atomic.Uint64
+	var all sync.WaitGroup
+	for w := range workers {
+		st := s.Peer()
+		all.Go(func() {
+			for round := range rounds {
+				req := core.Request{Owner: fmt.Sprintf("%d.%d", w, round), TTL: 10 * time.Second, Wait: true}
+				for key := range keys {
+					name := fmt.Sprint(key)
+					switch rand.N(8) {
+					case 0:
+						req.Claims = append(req.Claims, core.Exclusive(name))
+					case 1:
+						req.Claims = append(req.Claims, core.Shared(name))
+					case 2:
+						req.Claims = append(req.Claims, core.Permit(name, 2))
+					}
+				}
+				if len(req.Claims) == 0 {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(bg, time.Minute)
+				if rand.N(4) == 0 {
+					ctx, cancel = context.WithTimeout(bg, rand.N(time.Millisecond))
+				}
+				g, err := st.Acquire(ctx, req)
+				patient := ctx.Err() == nil
+				cancel()
+				if err != nil {
+					if patient || !errors.Is(err, core.ErrHeld) {
+						t.Errorf("%v", err)
+					}
+					continue
+				}
+				for _, c := range g.Claims {
+					enter(t, c, g.Token, inside[:], last[:])
+				}
+				if rand.N(2) == 0 {
+					time.Sleep(rand.N(100 * time.Microsecond))
+				}
+				for _, c := range g.Claims {
+					inside[c.Key[0]-'0'].Add(-weight(c))
+				}
+				if err := st.Release(bg, g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	checkEmpty(t, s)
+}
+
+func weight(c core.Claim) int64 {
+	return map[core.Mode]int64{core.ModeExclusive: 1_000_000, core.ModeShared: 1, core.ModePermit: 1000}[c.Mode]
+}
+
+func enter(t *testing.T, c core.Claim, token uint64, inside []atomic.Int64, last []atomic.Uint64) {
+	key := c.Key[0] - '0'
+	n := inside[key].Add(weight(c))
+	switch {
+	case c.Mode == core.ModeExclusive && n != 1_000_000,
+		c.Mode == core.ModeShared && n >= 1000,
+		c.Mode == core.ModePermit && n != 1000 && n != 2000:
+		t.Errorf("%+v in force with %d", c, n)
+	}
+	if c.Mode == core.ModeExclusive {
+		if before := last[key].Swap(token); before >= token {
+			t.Errorf("%s: token %d after %d", c.Key, token, before)
+		}
+	}
+}
