@@ -47,6 +47,13 @@ func (s *scene) held(st core.Store, key string) {
 	s.isHeld(err, key)
 }
 
+// noRoom checks that claims can't be had without waiting, because of key.
+func (s *scene) noRoom(st core.Store, key string, claims ...core.Claim) {
+	s.Helper()
+	_, err := s.acquire(s.ctx, st, s.ask(s.TTL, claims...))
+	s.isHeld(err, key)
+}
+
 func (s *scene) isHeld(err error, key string) {
 	s.Helper()
 	var held *core.HeldError

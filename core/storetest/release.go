@@ -47,7 +47,7 @@ func releaseTellsLoss(s *scene) {
 	s.mustRelease(twice)
 	s.isLost(a.Release(s.ctx, twice.Grant))
 
-	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(s.key())}, TTL: long, Token: 1}
+	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{s.claim(s.key())}, TTL: long, Token: 1}
 	s.isLost(a.Release(s.ctx, never))
 
 	key := s.key()

@@ -88,7 +88,7 @@ func renewalTellsLoss(s *scene) {
 	s.mustRelease(taken)
 	s.isLost(s.renew(a, expired.Grant))
 
-	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(s.key())}, TTL: long, Token: 1}
+	never := core.Grant{Owner: s.owner(), Claims: []core.Claim{s.claim(s.key())}, TTL: long, Token: 1}
 	s.isLost(s.renew(a, never))
 }
 

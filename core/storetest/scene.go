@@ -24,6 +24,7 @@ type scene struct {
 	testing.TB
 	Harness
 	begin bool
+	claim func(key string) core.Claim // what lock, enqueue and so on ask for
 	// ctx ends when the test must be stuck.
 	ctx context.Context
 	run uint64 // random: backends outlive a run of the tests
@@ -33,7 +34,11 @@ type scene struct {
 func newScene(t testing.TB, h Harness, c check) *scene {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second+20*(h.TTL+h.Late))
 	t.Cleanup(cancel)
-	return &scene{TB: t, Harness: h, begin: c.begin, ctx: ctx, run: rand.Uint64()}
+	s := &scene{TB: t, Harness: h, begin: c.begin, claim: c.claim, ctx: ctx, run: rand.Uint64()}
+	if s.claim == nil {
+		s.claim = core.Exclusive
+	}
+	return s
 }
 
 // open starts a process.
@@ -55,7 +60,12 @@ func (s *scene) owner() string {
 }
 
 func (s *scene) request(key string, ttl time.Duration) core.Request {
-	return core.Request{Owner: s.owner(), Claims: []core.Claim{core.Exclusive(key)}, TTL: ttl}
+	return s.ask(ttl, s.claim(key))
+}
+
+// ask makes a request of a new owner for claims, which are in key order.
+func (s *scene) ask(ttl time.Duration, claims ...core.Claim) core.Request {
+	return core.Request{Owner: s.owner(), Claims: claims, TTL: ttl}
 }
 
 // acquire asks st in the way this check is about, and looks at the answer's
@@ -115,11 +125,17 @@ func (h hold) since() time.Time {
 // lock takes a key that is free.
 func (s *scene) lock(st core.Store, key string, ttl time.Duration) hold {
 	s.Helper()
-	req := s.request(key, ttl)
+	return s.take(st, ttl, s.claim(key))
+}
+
+// take gets claims that fit in.
+func (s *scene) take(st core.Store, ttl time.Duration, claims ...core.Claim) hold {
+	s.Helper()
+	req := s.ask(ttl, claims...)
 	called := time.Now()
 	g, err := s.acquire(s.ctx, st, req)
 	if err != nil {
-		s.Fatalf("Acquire of a free key: %v", err)
+		s.Fatalf("Acquire of what is free: %v", err)
 	}
 	return hold{g, st, called, time.Now()}
 }

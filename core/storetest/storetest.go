@@ -42,12 +42,20 @@ type Harness struct {
 }
 
 // Run tests the store behind h against the contract in [core.Store] and
-// [core.Ledger].
+// [core.Ledger], with those modes that the store lists as a [core.Capable].
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
+	st := h.New(t)
+	if err := st.Close(); err != nil {
+		t.Errorf("Close of an unused store: %v", err)
+	}
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
-			if why := c.skipped(h); why != "" {
+			why := c.skipped(h)
+			if why == "" {
+				why = c.beyond(st)
+			}
+			if why != "" {
 				t.Skip(why)
 			}
 			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
@@ -77,6 +85,9 @@ type check struct {
 	needs  need
 	ledger bool // it is about a core.Ledger
 	begin  bool // acquire by Begin
+	can    core.Capabilities
+	// claim is what it asks for where it takes one key; nil: core.Exclusive.
+	claim func(key string) core.Claim
 }
 
 // need is what a check asks of the harness beyond New.
@@ -106,6 +117,23 @@ func (c check) skipped(h Harness) string {
 	return ""
 }
 
+// beyond says why the check asks too much of st, or "".
+func (c check) beyond(st core.Store) string {
+	var can core.Capabilities
+	if s, ok := st.(core.Capable); ok {
+		can = s.Capabilities()
+	}
+	switch {
+	case c.can.Shared && !can.Shared:
+		return "not tested: this store lists no shared leases (core.Capabilities)"
+	case c.can.Permits && !can.Permits:
+		return "not tested: this store lists no permits (core.Capabilities)"
+	case c.can.Sets && !can.Sets:
+		return "not tested: this store lists no sets of claims (core.Capabilities)"
+	}
+	return ""
+}
+
 // checks lists what Run runs. Those of Acquire come twice: a third sentence of
 // the Ledger's says that all of them hold for Begin.
 func checks() []check {
@@ -114,6 +142,11 @@ func checks() []check {
 	all = append(all, renewChecks...)
 	all = append(all, releaseChecks...)
 	all = append(all, closeChecks...)
+	all = append(all, sharedChecks...)
+	all = append(all, permitChecks...)
+	all = append(all, termChecks...)
+	all = append(all, downgradeChecks...)
+	all = append(all, setChecks...)
 	for _, c := range ledgerChecks {
 		c.ledger, c.begin = true, true
 		all = append(all, c)

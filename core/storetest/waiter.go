@@ -32,7 +32,18 @@ func (s *scene) enqueue(st core.Store, key string, ttl time.Duration) *waiter {
 
 func (s *scene) enqueueUntil(ctx context.Context, st core.Store, key string, ttl time.Duration) *waiter {
 	s.Helper()
-	return s.wait(ctx, st, s.request(key, ttl), func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	return s.queueUntil(ctx, st, s.request(key, ttl))
+}
+
+// queue has a new owner wait for claims, and returns once it is in line.
+func (s *scene) queue(st core.Store, ttl time.Duration, claims ...core.Claim) *waiter {
+	s.Helper()
+	return s.queueUntil(s.ctx, st, s.ask(ttl, claims...))
+}
+
+func (s *scene) queueUntil(ctx context.Context, st core.Store, req core.Request) *waiter {
+	s.Helper()
+	return s.wait(ctx, st, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
 		g, err := s.acquire(ctx, st, req)
 		return g, nil, err
 	})
