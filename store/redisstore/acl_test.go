@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,11 @@ import (
 const (
 	aclKeys     = "~lock:* ~{lock:*"
 	aclChannels = "&lock:inbox:*"
-	aclCommands = "+eval +evalsha +time +get +set +del +pexpire +pttl " +
-		"+hget +hset +hdel +hexists +lindex +lpos +rpush +lrem"
+	aclCommands = "+eval +evalsha +time +get +set +del +exists +pexpire +pexpireat +pttl " +
+		"+hget +hset +hdel +hexists +lindex +lpos +llen +rpush +lrem " +
+		"+zadd +zrem +zscore +zcount +zrevrange +zrangebyscore"
 	aclMessages = "+publish +subscribe +ping"
+	aclInspect  = "+scan +hgetall +hlen +lrange +zrange +getrange +strlen"
 )
 
 // as makes a client of a user who may do what rules say.
@@ -54,11 +57,62 @@ func useEverything(t *testing.T, server *redistest.Server, a, b *redisstore.Stor
 	if _, rec, err := a.Begin(within(t, time.Second), request("late", "k", time.Minute)); err != nil || rec == nil {
 		t.Errorf("Begin: %v, %v", rec, err)
 	}
+	useModes(t, a, b)
 	for _, what := range refusals(t, server) {
 		// The client introduces itself, and the store looks for a setting: both
 		// put up with a refusal.
 		if what != "client|setinfo" && what != "client" && what != "info" && what != "config|get" {
 			t.Errorf("the user may not use %q", what)
+		}
+	}
+}
+
+// useModes does what is not exclusive.
+func useModes(t *testing.T, a, b *redisstore.Store) {
+	first, second := lease(t, a, "first", core.Shared("s")), lease(t, b, "second", core.Shared("s"))
+	if err := errors.Join(renew(t, a, first), renew(t, b, second)); err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	w := enqueueFor(t, b, "writer", core.Exclusive("s"))
+	release(t, a, first)
+	release(t, b, second)
+	release(t, b, w.granted(2*time.Second))
+	set := lease(t, a, "set", core.Permit("p1", 2), core.Permit("p2", 1))
+	w = enqueueFor(t, b, "another", core.Permit("p1", 2), core.Permit("p2", 1))
+	release(t, a, set)
+	release(t, b, w.granted(2*time.Second))
+}
+
+// inspectEverything does all that operators do, and returns what went wrong.
+func inspectEverything(s *redisstore.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var errs []error
+	for _, c := range []core.Claim{core.Exclusive("x"), core.Shared("s")} {
+		_, err := s.Acquire(ctx, core.Request{Owner: "o", Claims: []core.Claim{c}, TTL: time.Minute})
+		_, err2 := s.Inspect(ctx, c.Key)
+		_, _, err3 := s.List(ctx, "", "", 10)
+		_, err4 := s.ForceRelease(ctx, c.Key, "why")
+		_, err5 := s.Forget(ctx, c.Key)
+		errs = append(errs, err, err2, err3, err4, err5)
+	}
+	return errors.Join(errs...)
+}
+
+func TestInspectACL(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client()
+	if err := inspectEverything(open(t, as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, aclInspect, "+info"))); err != nil {
+		t.Errorf("the user may not: %v", err)
+	}
+	for _, command := range strings.Fields(aclInspect) {
+		admin.Do(context.Background(), "acl", "log", "reset")
+		admin.FlushAll(context.Background())
+		client := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, aclInspect, strings.Replace(command, "+", "-", 1))
+		_ = inspectEverything(open(t, client))
+		if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
+			t.Errorf("nothing misses %q", command)
 		}
 	}
 }
@@ -129,6 +183,12 @@ func tryEverything(s *redisstore.Store) {
 	s.Renew(ctx, []core.Grant{g})
 	_ = s.Complete(ctx, g, core.Record{}, time.Minute)
 	leaveFirst()
+	permits := core.Request{Owner: "p", Claims: []core.Claim{core.Permit("p", 2)}, TTL: time.Minute}
+	g, _ = s.Acquire(ctx, permits)
+	s.Renew(ctx, []core.Grant{g})
+	permits.Owner = "q"
+	g, _ = s.Acquire(ctx, permits)
+	_ = s.Release(ctx, g)
 	_ = s.Close()
 }
 

@@ -2,9 +2,8 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -18,13 +17,17 @@ func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, erro
 
 // asking is one Acquire or Begin under way.
 type asking struct {
-	s    *Store
-	req  core.Request
-	key  string
-	once bool // a record will do as well
+	s      *Store
+	req    core.Request
+	groups [][]core.Claim // a script each
+	once   bool           // a record will do as well
+	notes  string
 
 	seat   seat
 	queued bool      // the server may have put it in line
+	asked  int       // how many of the groups have been asked for so far
+	stuck  []int     // by group: the claim it was refused at, counted from 1
+	began  time.Time // when it asked first
 	told   time.Time // when the server last said that the key is held
 	held   core.HeldError
 }
@@ -34,14 +37,18 @@ type answer struct {
 	grant  core.Grant
 	record *core.Record
 	held   bool
-	ttl    time.Duration // of the holder; below 0: it has none
+	ttl    time.Duration // until there may be room; below 0: not known
 	ahead  time.Duration // claim time of the one ahead in line; below 0: nobody
 }
 
 func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.Grant, *core.Record, error) {
-	key, err := check(req.Owner, req.Claims, req.TTL)
-	if err != nil {
+	if err := check(req.Owner, req.Claims, req.TTL); err != nil {
 		return core.Grant{}, nil, err
+	}
+	if once {
+		if err := checkOnce(req.Claims); err != nil {
+			return core.Grant{}, nil, err
+		}
 	}
 	if err := s.enter(); err != nil {
 		return core.Grant{}, nil, err
@@ -50,7 +57,11 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	a := &asking{s: s, req: req, key: key, once: once}
+	groups := s.keys.groups(req.Claims)
+	a := &asking{
+		s: s, req: req, groups: groups, once: once, notes: notes(req.Rule, req.Trace),
+		stuck: make([]int, len(groups)), began: time.Now(),
+	}
 	if req.Wait {
 		a.seat = s.inbox.sit(req.Owner)
 		defer s.inbox.rise(req.Owner)
@@ -67,7 +78,7 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	inbox := a.s.inbox.address()
 	getInLine := a.req.Wait && inbox != ""
 	for {
-		ans, err := a.ask(ctx, getInLine, inbox)
+		ans, err := a.askAll(ctx, getInLine, inbox)
 		switch {
 		case err != nil:
 			return answer{}, err
@@ -94,11 +105,15 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 // line is safe; until the holder's lease may have run out, because a holder that
 // died and a foreign client send nothing; and until that of the one ahead may,
 // should it get the lock right now. Without an inbox, a lock that was passed to
-// us must be found before it runs out again.
+// us must be found before it runs out again; and what a set has already, it has
+// to keep.
 func (a *asking) nap(ans answer, inbox string) time.Duration {
 	d := a.s.cfg.poll()
 	if inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
+	}
+	if len(a.req.Claims) > 1 {
+		d = min(d, max(a.req.TTL/3, time.Millisecond))
 	}
 	// The jitter keeps the processes in line from asking all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)
@@ -122,39 +137,55 @@ func (a *asking) sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// ask puts the question once. After an error nothing is left behind, or soon
-// will be.
-func (a *asking) ask(ctx context.Context, getInLine bool, inbox string) (answer, error) {
+// ask puts the question about one group once. After an error nothing is left
+// behind, or soon will be.
+func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox string) (answer, error) {
 	select {
 	case <-a.seat: // this is the look it calls for
 	default:
 	}
-	r := a.s.request(acquireScript, a.key, a.req.Owner,
-		a.req.TTL.Milliseconds(), getInLine, a.s.cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once)
+	r := a.s.request(acquireScript, a.req.Owner, a.groups[group],
+		a.req.TTL.Milliseconds(), getInLine, a.s.cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
+		a.notes, time.Since(a.began).Milliseconds(), a.stuck[group])
 	r.replicas = a.s.cfg.replicas
-	queued := a.queued || getInLine
+	queued := a.queued || getInLine || group > 0
 	a.queued = queued
+	a.asked = max(a.asked, group+1)
+	asked := a.soFar()
 	tidy := func() {
 		if queued || r.wire.possible() > 0 {
-			a.s.undo(a.key, a.req.Owner)
+			a.s.undo(a.req.Owner, asked)
 		}
 	}
 	if !a.s.await(ctx, tidy, r) {
 		return answer{}, a.ended(ctx)
 	}
-	ans, err := a.read(r)
-	if err == nil {
+	ans, err := a.read(r, group)
+	var own *core.DeadlockError
+	switch {
+	case err == nil:
 		return ans, nil
+	case errors.As(err, &own):
+		return answer{}, err // what it has, it had before
 	}
 	a.s.tasks.Go(tidy)
 	if ctx.Err() != nil {
 		return answer{}, a.ended(ctx)
 	}
-	return answer{}, failure("acquire", a.key, err)
+	return answer{}, failure("acquire", a.groups[group][0].Key, err)
 }
 
 // claim is how long the lock is kept for this request once it is its turn.
 func (a *asking) claim() time.Duration { return min(a.s.cfg.claimTime(), a.req.TTL) }
+
+// soFar is what the request may hold or wait for.
+func (a *asking) soFar() []core.Claim {
+	n := 0
+	for _, group := range a.groups[:a.asked] {
+		n += len(group)
+	}
+	return a.req.Claims[:n]
+}
 
 // grace is how long an answer may take, once the wait is over, before the
 // server counts as silent.
@@ -167,70 +198,40 @@ func (a *asking) ended(ctx context.Context) error {
 	if a.told.IsZero() {
 		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Err: silence(ctx)})
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	r := a.s.request(releaseScript, a.key, a.req.Owner)
-	again := func() {
-		if r.err != nil {
-			a.s.undo(a.key, a.req.Owner)
-		}
-	}
-	switch {
-	case !a.s.await(ctx, again, r):
-		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Err: silence(ctx)})
-	case r.err != nil:
-		a.s.tasks.Go(again)
-		return a.s.closedOr(failure("acquire", a.key, r.err))
+	if err := a.giveBack(ctx, a.soFar()); err != nil {
+		return a.s.closedOr(err)
 	}
 	held := a.held
 	held.RetryAfter = max(held.RetryAfter-time.Since(a.told), 0)
 	return a.s.closedOr(&held)
 }
 
-// read takes in the reply of acquire.lua.
-func (a *asking) read(r *request) (answer, error) {
-	if r.err != nil {
-		return answer{}, r.err
+// giveBack ends what the request has, and its place in line, of claims. It does
+// not wait for longer than a moment; what could not be said by then is said
+// later.
+func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	parts := a.s.releases(a.req.Owner, claims, 0)
+	trouble := func() error {
+		for _, p := range parts {
+			if p.err != nil {
+				return p.err
+			}
+		}
+		return nil
 	}
-	reply, err := r.reply.Slice()
-	if err != nil {
-		return answer{}, err
+	again := func() {
+		if trouble() != nil {
+			a.s.undo(a.req.Owner, claims)
+		}
 	}
-	if len(reply) < 2 {
-		return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
+	if !a.s.await(ctx, again, requests(parts)...) {
+		return &core.UnavailableError{Op: "acquire", Err: silence(ctx)}
 	}
-	text, _ := reply[1].(string)
-	switch {
-	case reply[0] == "granted":
-		return a.granted(r, text)
-	case reply[0] == "done":
-		rec, err := decode(text)
-		return answer{record: rec}, err
-	case reply[0] == "held" && len(reply) == 4:
-		ttl, ahead := millis(reply[2]), millis(reply[3])
-		a.told = time.Now()
-		a.held = core.HeldError{Key: a.key, Holder: holderOf(text), RetryAfter: max(ttl, 0)}
-		return answer{held: true, ttl: ttl, ahead: ahead}, nil
+	if err := trouble(); err != nil {
+		a.s.tasks.Go(again)
+		return failure("acquire", claims[0].Key, err)
 	}
-	return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
-}
-
-func millis(reply any) time.Duration {
-	n, _ := reply.(int64)
-	return time.Duration(n) * time.Millisecond
-}
-
-func (a *asking) granted(r *request, token string) (answer, error) {
-	if r.acks < int64(r.replicas) {
-		return answer{}, fmt.Errorf("%w: %d of %d have the grant", ErrNoReplicas, r.acks, r.replicas)
-	}
-	n, err := strconv.ParseUint(token, 10, 64)
-	if err != nil {
-		return answer{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, token)
-	}
-	// Every attempt gives a full TTL, so the one that was answered counts; the
-	// moment of its writing is before the server's.
-	return answer{grant: core.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: n, Since: r.wire.last,
-	}}, nil
+	return nil
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,25 +33,23 @@ const (
 	mostFlights = 32
 )
 
-//go:embed lua/group.lua
-var groupLua string
-
 // grouped are the scripts that may be part of a group, in the order of ops.
 var grouped = []*redis.Script{acquireScript, releaseScript, completeScript, renewScript}
 
-var groupScript = redis.NewScript(groupSource(commonLua+acquireLua, commonLua+releaseLua, commonLua+completeLua, renewLua))
+var groupScript = redis.NewScript(groupSource("acquire", "release", "complete", "renew"))
 
 // groupSource makes a function of every script. Its KEYS and ARGV are parameters
 // then, which hide the globals of that name.
-func groupSource(sources ...string) string {
+func groupSource(names ...string) string {
 	var b strings.Builder
+	b.WriteString(shared())
 	b.WriteString("local ops = {}\n")
-	for _, src := range sources {
+	for _, name := range names {
 		b.WriteString("ops[#ops + 1] = function(KEYS, ARGV)\n")
-		b.WriteString(src)
+		b.WriteString(source(name))
 		b.WriteString("\nend\n")
 	}
-	b.WriteString(groupLua)
+	b.WriteString(source("group"))
 	return b.String()
 }
 
@@ -155,7 +152,7 @@ func (d *departures) board() []*request {
 // fits says whether a request may leave with others. A set's may have too many
 // keys for that, and one that waits for replicas keeps its connection.
 func (r *request) fits() bool {
-	return r.replicas == 0 && len(r.keys)+len(r.args) <= 64
+	return r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && slices.Contains(grouped, r.script)
 }
 
 // sendGroup runs a group, in order and in one round trip. Then each request has

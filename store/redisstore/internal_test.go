@@ -75,20 +75,41 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-func TestHolderOf(t *testing.T) {
-	for value, want := range map[string]string{
-		"host/1/2/abc/00ff:1763683200000000":   "host/1/2/abc/00ff",
-		"o:1763683200000001":                   "o",
-		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11": "9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11",
-		"10.0.0.7:6379":                        "10.0.0.7:6379",
-		"job:1763683200000000:x":               "job:1763683200000000:x",
-		":":                                    ":",
-		"":                                     "",
+func TestParseValue(t *testing.T) {
+	foreign := func(s string) value { return value{owner: s} }
+	for stored, want := range map[string]value{
+		"host/1/2/abc/00ff:1763683200000000":                 {owner: "host/1/2/abc/00ff", token: 1763683200000000},
+		"o:1763683200000001:1763683200000:":                  {owner: "o", token: 1763683200000001, since: 1763683200000},
+		"o:1763683200000001:1763683200000:a%3Ab%7C%25+c|00-": {owner: "o", token: 1763683200000001, since: 1763683200000, rule: "a:b|% c", trace: "00-"},
+		"o:1763683200000001:1763683200000:%zz|":              {owner: "o", token: 1763683200000001, since: 1763683200000, rule: "%zz"},
+		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11":               foreign("9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11"),
+		"10.0.0.7:6379":                                      foreign("10.0.0.7:6379"),
+		"job:1763683200000000:x":                             foreign("job:1763683200000000:x"),
+		"job:1763683200000000:x:":                            foreign("job:1763683200000000:x:"),
+		"job:176368320000000x:1:":                            foreign("job:176368320000000x:1:"),
+		":":                                                  foreign(":"),
+		"":                                                   foreign(""),
 	} {
-		if got := holderOf(value); got != want {
-			t.Errorf("%q: %q, want %q", value, got, want)
+		if got := parseValue(stored); got != want {
+			t.Errorf("%q: %+v, want %+v", stored, got, want)
 		}
 	}
+}
+
+// FuzzNotes: whatever they say, they come back, and no field is taken for another.
+func FuzzNotes(f *testing.F) {
+	f.Add("POST /x", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	f.Add("a:b|c %", "+ |:%3A\xff")
+	f.Fuzz(func(t *testing.T, rule, trace string) {
+		stored := notes(rule, trace)
+		if strings.ContainsAny(stored, ": ") {
+			t.Errorf("%q", stored)
+		}
+		v := parseValue("o:1763683200000001:1:" + stored)
+		if v.rule != rule || v.trace != trace || v.owner != "o" {
+			t.Errorf("%q and %q became %+v", rule, trace, v)
+		}
+	})
 }
 
 // TestKeysShareTheSlot looks at what is between the braces, as a cluster does.
@@ -130,25 +151,25 @@ func TestTopology(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add("o", []byte("fingerprint"), []byte("result"))
-	f.Add("host/1/1/a/b", []byte(nil), []byte("3:\x00\xff"))
-	f.Add("o", []byte(":1:"), []byte(nil))
-	f.Fuzz(func(t *testing.T, owner string, fingerprint, result []byte) {
+	f.Add("o", []byte("fingerprint"), []byte("result"), "")
+	f.Add("host/1/1/a/b", []byte(nil), []byte("3:\x00\xff"), "00-4bf9")
+	f.Add("o", []byte(":1:"), []byte(nil), "+1:")
+	f.Fuzz(func(t *testing.T, owner string, fingerprint, result []byte, trace string) {
 		if strings.Contains(owner, ":") {
 			t.Skip() // no owner has one
 		}
-		rec, err := decode(encode(owner, core.Record{Fingerprint: fingerprint, Result: result}))
+		rec, err := decode(encode(owner, core.Record{Fingerprint: fingerprint, Result: result, Trace: trace}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) {
+		if !bytes.Equal(rec.Fingerprint, fingerprint) || !bytes.Equal(rec.Result, result) || rec.Trace != trace {
 			t.Errorf("%q and %q became %+v", fingerprint, result, rec)
 		}
 	})
 }
 
 func TestBrokenRecord(t *testing.T) {
-	for _, stored := range []string{"", "o", "o:", "o:x:", "o:-1:", "o:4:abc", "o:99999999999999999999:", ":"} {
+	for _, stored := range []string{"", "o", "o:", "o:x:", "o:-1:", "o:4:abc", "o:99999999999999999999:", ":", "o:1+:", "o:+1:", "o:1+1:a", "o:0+2:a", "o:9223372036854775807+9223372036854775807:a"} {
 		if rec, err := decode(stored); err == nil {
 			t.Errorf("%q became %+v", stored, rec)
 		}

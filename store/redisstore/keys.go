@@ -3,10 +3,13 @@ package redisstore
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
 )
 
 // topology is what the client is connected to, as far as the scripts need to
@@ -55,7 +58,60 @@ func (ks keyspace) of(key string) []string {
 	if ks.where == single {
 		counter = "{" + ks.prefix + "}:token" // one for all
 	}
-	return []string{lock, tag + ":q", tag + ":w", counter, tag + ":r"}
+	return []string{lock, tag + ":q", tag + ":s", tag + ":w", tag + ":h", tag + ":i", tag + ":f", tag + ":r", counter}
+}
+
+// ofAll returns the keys of all claims, one after the other.
+func (ks keyspace) ofAll(claims []core.Claim) []string {
+	if len(claims) == 1 {
+		return ks.of(claims[0].Key)
+	}
+	all := make([]string, 0, 9*len(claims))
+	for _, c := range claims {
+		all = append(all, ks.of(c.Key)...)
+	}
+	return all
+}
+
+// ofRenewal returns what renew.lua needs of them.
+func (ks keyspace) ofRenewal(claims []core.Claim) []string {
+	all := make([]string, 0, 4*len(claims))
+	for _, c := range claims {
+		lock := ks.prefix + c.Key
+		tag := "{" + lock + "}"
+		all = append(all, lock, tag+":h", tag+":i", tag+":f")
+	}
+	return all
+}
+
+// keyOf is the key whose lock, line or record name is, if it is one.
+func (ks keyspace) keyOf(name string) (key string, ok bool) {
+	if side, found := strings.CutPrefix(name, "{"); found {
+		name, side, ok = strings.Cut(side, "}:")
+		if !ok || (side != "q" && side != "s" && side != "r") {
+			return "", false
+		}
+	}
+	key, ok = strings.CutPrefix(name, ks.prefix)
+	return key, ok && core.ValidateKey(key) == nil
+}
+
+// scriptClaims is how many claims go into one script at most: enough for
+// every set that people write, and few enough that the server is back with the
+// others after some milliseconds.
+const scriptClaims = 512
+
+// groups parts the claims into those that one script can take: they are on one
+// server, and not too many. The parts are in key order, as the claims are.
+func (ks keyspace) groups(claims []core.Claim) [][]core.Claim {
+	most := scriptClaims
+	if ks.where != single {
+		most = 1 // each in a slot, or on a server, of its own
+	}
+	if len(claims) <= most {
+		return [][]core.Claim{claims}
+	}
+	return slices.Collect(slices.Chunk(claims, most))
 }
 
 // counterTTL is in milliseconds; 0 means for ever, which only the one counter
@@ -72,14 +128,4 @@ func (ks keyspace) inbox() string {
 	var id [16]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
 	return ks.prefix + "inbox:" + hex.EncodeToString(id[:])
-}
-
-// holderOf is the owner in the value of a lock, or the whole of what a foreign
-// client wrote.
-func holderOf(value string) string {
-	owner, token, ok := strings.Cut(value, ":")
-	if !ok || len(token) < len("1763683200000000") || strings.Trim(token, "0123456789") != "" {
-		return value
-	}
-	return owner
 }

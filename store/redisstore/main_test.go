@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
@@ -99,13 +100,44 @@ type waiter struct {
 	at     time.Time
 }
 
+// lease takes what is free.
+func lease(t testing.TB, s core.Store, owner string, claims ...core.Claim) core.Grant {
+	t.Helper()
+	g, err := s.Acquire(within(t, 5*time.Second), core.Request{Owner: owner, Claims: claims, TTL: time.Minute})
+	if err != nil {
+		t.Fatalf("%s, Acquire of %v: %v", owner, claims, err)
+	}
+	return g
+}
+
+// held checks that claims are refused, and by whom.
+func held(t testing.TB, s core.Store, claims ...core.Claim) *core.HeldError {
+	t.Helper()
+	g, err := s.Acquire(within(t, 5*time.Second), core.Request{Owner: "refused", Claims: claims, TTL: time.Minute})
+	var held *core.HeldError
+	if !errors.As(err, &held) {
+		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
+	}
+	return held
+}
+
 // enqueue has owner wait for key and returns once it is in line.
 func enqueue(t testing.TB, s core.Store, owner, key string, ttl time.Duration) *waiter {
+	t.Helper()
+	return wait(t, s, request(owner, key, ttl))
+}
+
+// enqueueFor has owner wait for claims and returns once it is in line.
+func enqueueFor(t testing.TB, s core.Store, owner string, claims ...core.Claim) *waiter {
+	t.Helper()
+	return wait(t, s, core.Request{Owner: owner, Claims: claims, TTL: time.Minute})
+}
+
+func wait(t testing.TB, s core.Store, req core.Request) *waiter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
 	queued := make(chan struct{}, 1)
-	req := request(owner, key, ttl)
 	req.Wait = true
 	req.OnHeld = func(core.HeldError) {
 		select {

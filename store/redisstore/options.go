@@ -32,10 +32,11 @@ type config struct {
 	replicas    int
 	replicaWait time.Duration
 	log         *slog.Logger
+	forcedFor   time.Duration // the reason of a ForceRelease is known to its victims
 }
 
 func defaultConfig() config {
-	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default()}
+	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default(), forcedFor: time.Hour}
 }
 
 // poll is how long a waiter sleeps at most, so that two of its signs of life

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,63 +15,107 @@ import (
 // bound the error matches core.ErrUnavailable, and the lease may or may not be
 // released.
 func (s *Store) Release(ctx context.Context, g core.Grant) error {
-	key, err := check(g.Owner, g.Claims, g.TTL)
-	if err != nil {
+	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	r := s.request(releaseScript, key, g.Owner)
-	err = s.settle(ctx, "release", key, g, r)
-	if errors.Is(err, core.ErrLeaseLost) && r.wire.possible() > 1 {
-		// The client repeats a request whose reply was lost. So it says "not
-		// yours" now because the first attempt released it.
-		return nil
-	}
-	return err
-}
-
-// settle sends the request that ends a lease and reads the answer.
-func (s *Store) settle(ctx context.Context, op, key string, g core.Grant, r *request) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	if !s.await(ctx, nil, r) {
-		return &core.UnavailableError{Op: op, Err: silence(ctx)}
+	parts := s.releases(g.Owner, g.Claims, g.Token)
+	if !s.await(ctx, nil, requests(parts)...) {
+		return &core.UnavailableError{Op: "release", Err: silence(ctx)}
 	}
-	return r.verdict(op, key, g)
+	var all error
+	for _, p := range parts {
+		err := p.verdict("release", p.claims, g)
+		if p.wire.possible() > 1 && isTaken(err) {
+			// The client repeats a request whose reply was lost. So it says "not
+			// yours" now because the first attempt released it.
+			err = nil
+		}
+		all = worse(all, err)
+	}
+	return all
+}
+
+// part is the request about some of the claims of a set.
+type part struct {
+	*request
+	claims []core.Claim
+}
+
+// releases makes the requests that end whatever owner has, or waits for, among
+// claims. Token 0 means any.
+func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
+	groups := s.keys.groups(claims)
+	parts := make([]part, len(groups))
+	for i, group := range groups {
+		parts[i] = part{s.request(releaseScript, owner, group, token), group}
+	}
+	return parts
+}
+
+func requests(parts []part) []*request {
+	reqs := make([]*request, len(parts))
+	for i, p := range parts {
+		reqs[i] = p.request
+	}
+	return reqs
 }
 
 // verdict reads the answer of a script that says whether the lease was the
-// owner's.
-func (r *request) verdict(op, key string, g core.Grant) error {
-	mine, err := r.reply.Int()
+// owner's: 1, or which claim was not, and perhaps why.
+func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
 	switch {
 	case says(r.err, "WRONGTYPE"):
-		return lost(key, g) // whatever is there now, it is not the lease
+		return lost(claims[0].Key, g) // whatever is there now, it is not the lease
 	case r.err != nil:
-		return failure(op, key, r.err)
-	case err != nil:
-		return failure(op, key, err)
-	case mine == 0:
-		return lost(key, g)
+		return failure(op, claims[0].Key, r.err)
 	}
-	return nil
+	switch answer := r.reply.Val().(type) {
+	case int64:
+		return nil
+	case []any:
+		if len(answer) == 0 {
+			break
+		}
+		i, ok := answer[0].(int64)
+		if !ok || i < 0 || int(i) >= len(claims) {
+			break
+		}
+		if len(answer) == 1 {
+			return lost(claims[i].Key, g)
+		}
+		reason, _ := answer[1].(string)
+		return &core.LeaseLostError{Key: claims[i].Key, Token: g.Token, Reason: core.LossForced, Detail: reason}
+	}
+	return failure(op, claims[0].Key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.reply.Val()))
 }
 
-// undo takes owner out of the line for key, or the lock from owner if it came
-// to that, now that nobody wants it any more. The network that was in the way a
-// moment ago may need one more; after some seconds, or when the store closes,
-// the lease or the place in line is left to run out by itself.
-func (s *Store) undo(key, owner string) {
+// isTaken: the lease is not the owner's, and nobody says that it was robbed.
+func isTaken(err error) bool {
+	var loss *core.LeaseLostError
+	return errors.As(err, &loss) && loss.Reason == core.LossTaken
+}
+
+// undo takes owner out of the lines for claims, and what it has of them from it,
+// now that nobody wants it any more. The network that was in the way a moment
+// ago may need one more; after some seconds, or when the store closes, it is left
+// to run out by itself.
+func (s *Store) undo(owner string, claims []core.Claim) {
 	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
 	defer cancel()
+	left := requests(s.releases(owner, claims, 0))
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		r := s.request(releaseScript, key, owner)
-		if !s.await(ctx, nil, r) {
+		if !s.await(ctx, nil, left...) {
 			return
 		}
-		var answer redis.Error
-		if r.err == nil || errors.As(r.err, &answer) || !sleep(s.ctx, pause) {
+		left = slices.DeleteFunc(left, func(r *request) bool {
+			var answer redis.Error
+			return r.err == nil || errors.As(r.err, &answer)
+		})
+		if len(left) == 0 || !sleep(s.ctx, pause) {
 			return
 		}
 	}

@@ -2,21 +2,21 @@ package redisstore
 
 import (
 	"context"
-	"slices"
+	"errors"
 
 	"github.com/keyturn/keyturn/core"
 )
 
-// renewBatch is how many renewals go in one round trip. It keeps a batch well
-// below a millisecond or two of the server's time, which others wait for.
+// renewBatch is how many claims are renewed in one round trip. It keeps a batch
+// to a few milliseconds of the server's time, which others wait for.
 const renewBatch = 500
 
-// renewal is one grant on its way.
+// renewal is one grant on its way, or those of its claims that fit in a script.
 type renewal struct {
 	*request
-	key   string
-	grant core.Grant
-	to    *error // where the answer goes
+	claims []core.Claim
+	grant  core.Grant
+	to     *error // where the answer goes
 }
 
 // Renew implements [core.Store].
@@ -31,16 +31,23 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 	defer s.leave()
 	renewals := make([]renewal, 0, len(grants))
 	for i, g := range grants {
-		key, err := check(g.Owner, g.Claims, g.TTL)
-		if err != nil {
+		if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 			errs[i] = err
 			continue
 		}
-		r := newRequest(renewScript, []string{s.keys.prefix + key}, g.Owner, g.TTL.Milliseconds())
-		renewals = append(renewals, renewal{request: r, key: key, grant: g, to: &errs[i]})
+		for _, claims := range s.keys.groups(g.Claims) {
+			r := newRequest(renewScript, s.keys.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims))
+			renewals = append(renewals, renewal{request: r, claims: claims, grant: g, to: &errs[i]})
+		}
 	}
-	for batch := range slices.Chunk(renewals, renewBatch) {
-		s.renew(ctx, batch)
+	for len(renewals) > 0 {
+		n, claims := 0, 0
+		for n < len(renewals) && (n == 0 || claims+len(renewals[n].claims) <= renewBatch) {
+			claims += len(renewals[n].claims)
+			n++
+		}
+		s.renew(ctx, renewals[:n])
+		renewals = renewals[n:]
 	}
 	return errs
 }
@@ -52,10 +59,19 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 	}
 	answered := s.await(ctx, nil, reqs...)
 	for _, r := range batch {
+		var err error = &core.UnavailableError{Op: "renew", Err: silence(ctx)}
 		if answered {
-			*r.to = r.verdict("renew", r.key, r.grant)
-		} else {
-			*r.to = &core.UnavailableError{Op: "renew", Err: silence(ctx)}
+			err = r.verdict("renew", r.claims, r.grant)
 		}
+		*r.to = worse(*r.to, err)
 	}
+}
+
+// worse is what a set comes to of which the parts came to a and b: one claim
+// lost is the set lost, whatever the others say.
+func worse(a, b error) error {
+	if a == nil || !errors.Is(a, core.ErrLeaseLost) && errors.Is(b, core.ErrLeaseLost) {
+		return b
+	}
+	return a
 }

@@ -1,30 +1,39 @@
 package redisstore
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/common.lua
-var commonLua string
-
-//go:embed lua/acquire.lua
-var acquireLua string
-
-//go:embed lua/release.lua
-var releaseLua string
-
-//go:embed lua/complete.lua
-var completeLua string
-
-//go:embed lua/renew.lua
-var renewLua string
+//go:embed lua/*.lua
+var lua embed.FS
 
 // The scripts, each a single atomic step on the server.
 var (
-	acquireScript  = redis.NewScript(commonLua + acquireLua)
-	releaseScript  = redis.NewScript(commonLua + releaseLua)
-	completeScript = redis.NewScript(commonLua + completeLua)
-	renewScript    = redis.NewScript(renewLua)
+	acquireScript  = script("acquire")
+	releaseScript  = script("release")
+	completeScript = script("complete")
+	sealScript     = script("seal")
+	inspectScript  = script("inspect")
+	forceScript    = script("force")
+	dropScript     = script("drop")
+	renewScript    = redis.NewScript(source("renew"))
 )
+
+// script is one that begins with what the scripts share.
+func script(name string) *redis.Script {
+	return redis.NewScript(shared() + source(name))
+}
+
+func shared() string {
+	return source("common") + source("holders") + source("line") + source("show")
+}
+
+func source(name string) string {
+	text, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // a name that is not in the binary: no program gets past its start
+	}
+	return string(text)
+}

@@ -14,8 +14,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// Store implements [core.Store] and [core.Ledger] for one exclusive claim at a
-// time. Make one with [New]; it is safe for concurrent use.
+// Store implements [core.Store], [core.Ledger] and [core.Inspector], in every mode
+// and for sets. Make one with [New]; it is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	cfg    config
@@ -35,9 +35,16 @@ type Store struct {
 }
 
 var (
-	_ core.Store  = (*Store)(nil)
-	_ core.Ledger = (*Store)(nil)
+	_ core.Store     = (*Store)(nil)
+	_ core.Capable   = (*Store)(nil)
+	_ core.Ledger    = (*Store)(nil)
+	_ core.Inspector = (*Store)(nil)
 )
+
+// Capabilities implements [core.Capable].
+func (*Store) Capabilities() core.Capabilities {
+	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+}
 
 const (
 	// tidyTimeout bounds the tidying up after a request that nobody waits for.
@@ -145,25 +152,38 @@ func (s *Store) Close() error {
 
 // check refuses, before any I/O, what the scripts could not tell apart or
 // Redis would choke on. The engine has checked the same before.
-func check(owner string, claims []core.Claim, ttl time.Duration) (key string, err error) {
-	if len(claims) != 1 || claims[0].Mode != core.ModeExclusive {
-		return "", &core.UnsupportedError{Feature: "anything but one exclusive claim"}
+func check(owner string, claims []core.Claim, ttl time.Duration) error {
+	if len(claims) == 0 {
+		return &core.ClaimError{Reason: "is an empty set"}
 	}
-	if err := claims[0].Validate(); err != nil {
-		return "", err
+	for i, c := range claims {
+		if err := c.Validate(); err != nil {
+			return err
+		}
+		if i > 0 && claims[i-1].Key >= c.Key {
+			return &core.ClaimError{Key: c.Key, Reason: "is not in key order, or stands in the set twice"}
+		}
 	}
 	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
-		return "", fmt.Errorf("%w: %q", ErrOwner, owner)
+		return fmt.Errorf("%w: %q", ErrOwner, owner)
 	}
 	if ttl < time.Millisecond {
-		return "", &core.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
+		return &core.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
 	}
-	return claims[0].Key, nil
+	return nil
+}
+
+// checkOnce refuses what no record can be kept for.
+func checkOnce(claims []core.Claim) error {
+	if len(claims) != 1 || claims[0].Mode != core.ModeExclusive {
+		return &core.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
+	}
+	return nil
 }
 
 // request makes a request of one of the scripts that share common.lua.
-func (s *Store) request(script *redis.Script, key, owner string, args ...any) *request {
-	all := make([]any, 0, 3+len(args)+1)
-	all = append(all, owner, s.keys.where == single, s.keys.counterTTL())
-	return newRequest(script, s.keys.of(key), append(all, args...)...)
+func (s *Store) request(script *redis.Script, owner string, claims []core.Claim, args ...any) *request {
+	all := make([]any, 0, 4+len(args)+1)
+	all = append(all, owner, s.keys.where == single, s.keys.counterTTL(), modes(claims))
+	return newRequest(script, s.keys.ofAll(claims), append(all, args...)...)
 }

@@ -69,19 +69,19 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 	defer client.Close()
 	s := open(t, client)
 	good := request("o", "k", time.Minute)
-	change := func(f func(*core.Request)) core.Request {
+	claims := func(all ...core.Claim) core.Request {
 		req := good
-		f(&req)
+		req.Claims = all
 		return req
 	}
 	for name, c := range map[string]struct {
 		req  core.Request
 		want error
 	}{
-		"two claims":    {change(func(r *core.Request) { r.Claims = []core.Claim{core.Exclusive("a"), core.Exclusive("b")} }), errors.ErrUnsupported},
-		"no claim":      {change(func(r *core.Request) { r.Claims = nil }), errors.ErrUnsupported},
-		"shared":        {change(func(r *core.Request) { r.Claims = []core.Claim{core.Shared("a")} }), errors.ErrUnsupported},
-		"permit":        {change(func(r *core.Request) { r.Claims = []core.Claim{core.Permit("a", 2)} }), errors.ErrUnsupported},
+		"no order":      {claims(core.Exclusive("b"), core.Exclusive("a")), core.ErrInvalidClaim},
+		"twice":         {claims(core.Exclusive("a"), core.Shared("a")), core.ErrInvalidClaim},
+		"no claim":      {claims(), core.ErrInvalidClaim},
+		"no permits":    {claims(core.Permit("a", 0)), core.ErrInvalidClaim},
 		"empty key":     {request("o", "", time.Minute), core.ErrInvalidKey},
 		"brace":         {request("o", "foo}bar", time.Minute), core.ErrInvalidKey},
 		"long key":      {request("o", strings.Repeat("k", 1<<20), time.Minute), core.ErrInvalidKey},
@@ -108,6 +108,15 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 	g := core.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
 	if err := s.Complete(within(t, time.Second), g, core.Record{}, 0); !errors.Is(err, core.ErrInvalidOption) {
 		t.Errorf("no retention: %v", err)
+	}
+	for _, req := range []core.Request{claims(core.Shared("a")), claims(core.Permit("a", 2)), claims(core.Exclusive("a"), core.Exclusive("b"))} {
+		if _, _, err := s.Begin(within(t, time.Second), req); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Begin of %v: want ErrUnsupported, got %v", req.Claims, err)
+		}
+		g.Claims = req.Claims
+		if err := s.Complete(within(t, time.Second), g, core.Record{}, time.Minute); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Complete of %v: want ErrUnsupported, got %v", req.Claims, err)
+		}
 	}
 }
 

@@ -1,64 +1,131 @@
 -- Acquire, and Begin of Once. Also what a waiter sends to stay in line, and to
--- confirm that it has come for the lock that was passed to it.
+-- confirm that it has come for what was passed to it.
 --
--- ARGV  4 TTL in ms
---       5 "1": wait in line
---       6 ms that the place in line is kept without a sign of life
---       7 claim time in ms: what the waiter gets until it confirms
---       8 inbox of the waiter's process; "": it has none, and polls
---       9 "1": a record will do as well as the lock
--- Reply {"granted", token}, {"done", record} or {"held", value, PTTL, claim time
--- of the one ahead in line or -1}.
+-- Claims are taken in key order. One that has to be waited for ends it: a request
+-- that waits keeps what is before that one and gets in line there; any other
+-- gives back all that it has.
+--
+-- ARGV  5 TTL in ms
+--       6 "1": wait in line
+--       7 ms that the place in line is kept without a sign of life
+--       8 claim time in ms: what the waiter gets until it confirms
+--       9 inbox of the waiter's process; "": it has none, and polls
+--      10 "1": a record will do as well as the lock (of the only claim)
+--      11 notes
+--      12 ms that the request has waited
+--      13 which claim it waited for at last, counted from 1; "0": none
+-- Reply {"granted", token}, {"done", record}, {"own", index, mode}: the owner has
+-- that claim in another mode, or
+-- {"held", index, holder, ms until there may be room, claim time of the one ahead
+-- in line or -1, how many are ahead}. Indices count from 0.
 
-local ttl, wait, patience, claim, inbox, once = ARGV[4], ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
+begin(KEYS, ARGV)
 
-local value = redis.call('GET', lock)
+local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] == '1', ARGV[11]
+local waited, before = tonumber(ARGV[12]), tonumber(ARGV[13])
+
+-- Nothing is written before it is clear that nothing speaks against it.
+local refused
+for i, c in ipairs(claims) do
+  look(c)
+  c.mine, c.token = held(c, me)
+  if c.mine and c.mine ~= c.mode and not (c.mine == 'x' and c.mode == 's') then
+    return { 'own', i - 1, c.mine }
+  end
+  if not refused and not c.mine and c.phase and not fits(c, c) then
+    refused = i
+  end
+end
 
 if once then
-  local done = redis.call('GET', record)
+  local c = claims[1]
+  local done = redis.call('GET', c.record)
   if done then
-    if owns(value, me) then
-      free() -- it was passed on to me, and I need it no more: the next
-    elseif redis.call('HEXISTS', waiters, me) == 1 then
-      forget(me)
+    if c.mine then
+      leave(c, me) -- it was passed on to me, and I need it no more: the next
+      admit(c)
+    else
+      desert(c, me)
     end
     return { 'done', done }
   end
 end
 
-if owns(value, me) then
-  redis.call('PEXPIRE', lock, ttl)
-  return { 'granted', string.sub(value, #me + 2) }
+local stuck
+if not wait then
+  stuck = refused
 end
-
-if not value then
-  local turn = pass(me)
-  if not turn or turn == me then
-    local token = give(me, ttl)
-    if turn then
-      forget(me)
+if not stuck then
+  for i, c in ipairs(claims) do
+    local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl }
+    if not c.mine then
+      c.token = admit(c, asker)
+    elseif c.mine == c.mode then
+      extend(c, me, ttl)
+    else
+      downgrade(c, asker, ttl)
+      serve(c, c.readers)
     end
-    return { 'granted', token }
+    if not c.token then
+      stuck = i
+      break
+    end
   end
-  value = redis.call('GET', lock)
 end
 
-local ahead = -1
+if not stuck then
+  local token = claims[1].token
+  for _, c in ipairs(claims) do
+    if c.token ~= token then
+      token = nil
+      break
+    end
+  end
+  -- A set has one token, given when it is complete.
+  if not token then
+    local highest = 0
+    for _, c in ipairs(claims) do
+      highest = math.max(highest, tonumber(fresh(c)))
+    end
+    token = digits(highest)
+    for _, c in ipairs(claims) do
+      stamp(c, { owner = me, notes = notes }, token, ttl)
+      remember(c, token)
+    end
+  end
+  return { 'granted', token }
+end
+
+-- A lease behind the claim that is waited for would be one that others wait for
+-- in the wrong order; so would a place in line.
+for i, c in ipairs(claims) do
+  if c.token and (i > stuck or not wait) then
+    leave(c, me)
+    admit(c)
+  elseif i == before and i ~= stuck then
+    desert(c, me)
+  end
+end
+
+local c = claims[stuck]
+local ahead, place = -1, nil
+local list = c.mode == 's' and c.readers or c.line
 if wait then
   -- Those at the head who died would stay as long as the lock is held.
-  local head = redis.call('LINDEX', queue, 0)
-  while head and not alive(head) do
-    forget(head)
-    head = redis.call('LINDEX', queue, 0)
+  local head = redis.call('LINDEX', list, 0)
+  while head and head ~= me and not waiter(c, head) do
+    forget(c, head, list)
+    head = redis.call('LINDEX', list, 0)
   end
-  local entry = digits(now + patience) .. ' ' .. claim .. ' ' .. inbox
-  redis.call('HSET', waiters, me, entry)
-  local place = redis.call('LPOS', queue, me)
+  redis.call('HSET', c.waiters, me, table.concat({
+    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), notes, inbox,
+  }, ' '))
+  place = redis.call('LPOS', list, me)
   if not place then
-    place = redis.call('RPUSH', queue, me) - 1
+    place = redis.call('RPUSH', list, me) - 1
   end
   -- Whoever is more patient must not lose its place by this one's coming.
-  for _, key in ipairs({ waiters, queue }) do
+  for _, key in ipairs({ c.waiters, list }) do
     if redis.call('PTTL', key) < 2 * patience then
       redis.call('PEXPIRE', key, 2 * patience)
     end
@@ -66,7 +133,29 @@ if wait then
   -- Nobody is told when the one ahead gets the lock, so whoever is behind must
   -- look often enough to see that it has died with it.
   if place > 0 then
-    ahead = tonumber(alive(redis.call('LINDEX', queue, place - 1)) or -1)
+    local w = waiter(c, redis.call('LINDEX', list, place - 1))
+    ahead = w and w.claim or -1
   end
+else
+  place = redis.call('LLEN', list)
 end
-return { 'held', value, redis.call('PTTL', lock), ahead }
+
+look(c)
+local holder, room = c.value, redis.call('PTTL', c.lock)
+if c.phase == 's' or c.phase == 'p' then
+  holder = c.longest .. ':' .. (redis.call('HGET', c.about, c.longest) or '')
+  local ends = c.last
+  if c.mode == 'p' and c.phase == 'p' then
+    ends = redis.call('ZRANGEBYSCORE', c.holders, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  end
+  room = ends - now
+end
+-- Readers get in together, so only the line is ahead of them, if that.
+if c.mode ~= 's' then
+  place = place + redis.call('LLEN', c.readers)
+elseif c.phase == 's' then
+  place = redis.call('LLEN', c.line)
+elseif wait then
+  place = 0
+end
+return { 'held', stuck - 1, holder or '', room, ahead, place }

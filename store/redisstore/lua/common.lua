@@ -1,25 +1,48 @@
--- What the scripts about one lock share. It is put in front of each of them.
+-- What the scripts share. It is put in front of each of them but renew.lua.
 --
--- KEYS  1 the lock: "owner:token", or whatever a foreign client wrote
---       2 the queue: list of waiting owners in order of arrival
---       3 the waiters: hash of owner -> "expires claim inbox"
---       4 the counter: the last token given
---       5 the record of Once
+-- KEYS  for each claim, in key order, nine:
+--       1 the lock: "owner:token:since:notes", a marker, or a foreign value
+--       2 the line: list of the owners that wait for it exclusively or for a
+--         permit, in order of arrival
+--       3 the readers: list of the owners that wait for it shared
+--       4 the waiters: hash of owner -> what there is to know of it
+--       5 the holders of shared leases or permits: zset of owner -> end in ms
+--       6 about them: hash of owner -> "token:since:notes"
+--       7 the forced: hash of owner -> "token:reason", for who was robbed
+--       8 the record of Once
+--       9 the counter: the last token given
 -- ARGV  1 the owner who asks
 --       2 "1": one server, so that PUBLISH sees all its subscribers
 --       3 ms that the counter lives; "0": for ever
+--       4 the claims' modes: "x" exclusive, "s" shared, "p5" one of 5 permits
 --
 -- No shebang: a script that has one is refused as a whole when the server is
 -- out of memory, and then nothing could be released. Without one, single
 -- commands are refused, and only as long as the script has not written. So the
 -- order of the writes matters: a script that may fail for want of memory begins
--- with the command that does, and one that must not begins with a DEL.
+-- with the command that does, and one that must not begins with one that needs
+-- none: DEL, ZREM, PEXPIRE.
 
-local lock, queue, waiters, counter, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local me, single, counter_ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
+-- Functions of a request's KEYS and ARGV are told them by begin, because a group
+-- commit carries out many requests in one call.
+local me, single, counter_ttl, claims
 
+-- Expiry stands still while a script runs, so this does, too.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function begin(KEYS, ARGV)
+  me, single, counter_ttl = ARGV[1], ARGV[2] == '1', ARGV[3]
+  claims = {}
+  for mode, permits in string.gmatch(ARGV[4], '(%a)(%d*)') do
+    local i = 9 * #claims
+    claims[#claims + 1] = {
+      lock = KEYS[i + 1], line = KEYS[i + 2], readers = KEYS[i + 3], waiters = KEYS[i + 4], holders = KEYS[i + 5],
+      about = KEYS[i + 6], forced = KEYS[i + 7], record = KEYS[i + 8], counter = KEYS[i + 9],
+      mode = mode, permits = tonumber(permits),
+    }
+  end
+end
 
 -- digits writes out a number. Lua's own conversion turns 1763683200000000 into
 -- 1.7636832e+15.
@@ -32,79 +55,15 @@ local function owns(value, owner)
   return value and string.sub(value, 1, #owner + 1) == owner .. ':'
 end
 
--- give makes owner the holder of the free lock. The lock is written first: SET
--- is what fails without memory, and then nothing has happened yet.
-local function give(owner, ttl)
-  -- The counter covers a clock that was set back, the clock covers a counter
-  -- that was lost. Both are exact in a double until the year 2255.
-  local last = tonumber(redis.call('GET', counter)) or 0
-  local token = digits(math.max(last + 1, time[1] * 1000000 + time[2]))
-  redis.call('SET', lock, owner .. ':' .. token, 'PX', ttl)
-  if counter_ttl == '0' then
-    redis.call('SET', counter, token)
-  else
-    redis.call('SET', counter, token, 'PX', counter_ttl)
-  end
-  return token
-end
-
--- forget takes owner out of the queue.
-local function forget(owner)
-  redis.call('HDEL', waiters, owner)
-  redis.call('LREM', queue, 1, owner)
-end
-
--- alive returns the claim time and the inbox of a waiting owner, or nothing
--- when it has not renewed its wait in time.
-local function alive(owner)
-  local entry = redis.call('HGET', waiters, owner)
-  if not entry then
-    return nil
-  end
-  local expires, claim, inbox = string.match(entry, '^(%d+) (%d+) (.*)$')
-  if tonumber(expires) > now then
-    return claim, inbox
-  end
-end
-
--- told sends owner the news that the lock is its, and reports whether that may
--- have arrived. Nobody listening on an only server is a process that was killed.
--- Of a cluster's PUBLISH, or one that the ACL refuses, nothing can be said, and
--- a waiter without inbox polls: they get the benefit of the doubt.
-local function told(owner, inbox)
-  if inbox == '' then
-    return true
-  end
-  local listeners = redis.pcall('PUBLISH', inbox, owner)
-  return not single or listeners ~= 0
-end
-
--- pass gives the free lock to the first in line who can be told, for as long as
--- it takes to come and confirm. It stops short of `stop`, whose turn it then is,
--- and returns whom it stopped at: stop, the new holder, or nil at the line's end.
--- Who is alive but can't be told keeps its place: it may only be reconnecting.
-local function pass(stop)
-  local i = 0
-  while true do
-    local owner = redis.call('LINDEX', queue, i)
-    if not owner or owner == stop then
-      return owner
-    end
-    local claim, inbox = alive(owner)
-    if not claim then
-      forget(owner)
-    elseif told(owner, inbox) then
-      forget(owner)
-      give(owner, claim)
-      return owner
-    else
-      i = i + 1
+-- robbed is the reply about a claim that is not owner's: with the reason if it
+-- was taken by force.
+local function robbed(c, i, owner, token)
+  local note = redis.call('HGET', c.forced, owner)
+  if note then
+    local taken, reason = string.match(note, '^(%d*):(.*)$')
+    if token == '0' or taken == token then
+      return { i - 1, reason }
     end
   end
-end
-
--- free ends the holder's lease. DEL comes first: it needs no memory.
-local function free()
-  redis.call('DEL', lock)
-  pass(nil)
+  return { i - 1 }
 end

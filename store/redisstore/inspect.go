@@ -1,0 +1,222 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Inspect implements [core.Inspector].
+func (s *Store) Inspect(ctx context.Context, key string) (core.LockInfo, error) {
+	if err := core.ValidateKey(key); err != nil {
+		return core.LockInfo{}, err
+	}
+	if err := s.enter(); err != nil {
+		return core.LockInfo{}, err
+	}
+	defer s.leave()
+	infos, errs := s.inspect(ctx, []string{key})
+	return infos[0], errs[0]
+}
+
+// inspect looks at keys in one round trip.
+func (s *Store) inspect(ctx context.Context, keys []string) ([]core.LockInfo, []error) {
+	infos, errs := make([]core.LockInfo, len(keys)), make([]error, len(keys))
+	reqs := make([]*request, len(keys))
+	for i, key := range keys {
+		reqs[i] = s.request(inspectScript, "", []core.Claim{core.Exclusive(key)})
+	}
+	answered := s.await(ctx, nil, reqs...)
+	for i, key := range keys {
+		if answered {
+			infos[i], errs[i] = parseInfo("inspect", key, reqs[i])
+		} else {
+			infos[i], errs[i] = core.LockInfo{Key: key}, &core.UnavailableError{Op: "inspect", Err: silence(ctx)}
+		}
+	}
+	return infos, errs
+}
+
+// ForceRelease implements [core.Inspector]. The reason is remembered for an
+// hour, for the last thousand leases of the key or so.
+func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+	r, err := s.about(ctx, "force release", key, forceScript, reason, s.cfg.forcedFor.Milliseconds())
+	if err != nil {
+		return nil, err
+	}
+	info, err := parseInfo("force release", key, r)
+	if len(info.Holders) == 0 && r.wire.possible() > 1 {
+		// The client has repeated it, and the first attempt's answer was lost.
+		err = errors.Join(err, &core.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown})
+	}
+	return info.Holders, err
+}
+
+// Forget implements [core.Inspector].
+func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
+	r, err := s.about(ctx, "forget", key, dropScript)
+	if err != nil {
+		return false, err
+	}
+	return number(r.reply.Val()) > 0, nil
+}
+
+// about runs a script that an operator, not an owner, has asked for.
+func (s *Store) about(ctx context.Context, op, key string, script *redis.Script, args ...any) (*request, error) {
+	if err := core.ValidateKey(key); err != nil {
+		return nil, err
+	}
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	r := s.request(script, "", []core.Claim{core.Exclusive(key)}, args...)
+	if !s.await(ctx, nil, r) {
+		return nil, &core.UnavailableError{Op: op, Err: silence(ctx)}
+	}
+	if r.err != nil {
+		return nil, failure(op, key, r.err)
+	}
+	return r, nil
+}
+
+// parseInfo reads the reply of show.lua.
+func parseInfo(op, key string, r *request) (core.LockInfo, error) {
+	info := core.LockInfo{Key: key}
+	if r.err != nil {
+		return info, failure(op, key, r.err)
+	}
+	reply, err := r.reply.Slice()
+	if err != nil || len(reply) != 11 {
+		return info, failure(op, key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.reply.Val()))
+	}
+	now := number(reply[0])
+	switch lock := text(reply[1]); lock {
+	case "":
+		// Free; an empty string is a foreign lock, but nothing tells it apart.
+		if reply[1] != nil {
+			info.Holders = []core.Holder{{Left: millis(reply[2])}}
+		}
+	case ":shared", ":permit":
+		info.Mode = core.ModeShared
+		if lock == ":permit" {
+			info.Mode = core.ModePermit
+		}
+		info.Holders = parseHolders(now, list(reply[3]), pairs(reply[4]))
+	default:
+		h := holder(now, parseValue(lock))
+		h.Left = millis(reply[2])
+		info.Holders = []core.Holder{h}
+	}
+	entries := pairs(reply[7])
+	info.Waiters = merge(parseWaiters(now, list(reply[5]), entries), parseWaiters(now, list(reply[6]), entries))
+	if left := millis(reply[10]); left > 0 {
+		info.Record = parseRecord(text(reply[8]), int(number(reply[9])), left)
+	}
+	return info, nil
+}
+
+func list(field any) []string {
+	items, _ := field.([]any)
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = text(item)
+	}
+	return all
+}
+
+func pairs(field any) map[string]string {
+	items := list(field)
+	all := make(map[string]string, len(items)/2)
+	for i := 0; i+1 < len(items); i += 2 {
+		all[items[i]] = items[i+1]
+	}
+	return all
+}
+
+func holder(now int64, v value) core.Holder {
+	h := core.Holder{Owner: v.owner, Token: v.token, Rule: v.rule, Trace: v.trace}
+	if v.since > 0 {
+		h.Since = max(time.Duration(now-v.since)*time.Millisecond, 0)
+	}
+	return h
+}
+
+// parseHolders reads those of shared leases and permits: owners with their ends,
+// and what is known about them.
+func parseHolders(now int64, ends []string, about map[string]string) []core.Holder {
+	var all []core.Holder
+	for i := 0; i+1 < len(ends); i += 2 {
+		end, _ := strconv.ParseInt(ends[i+1], 10, 64)
+		if end <= now {
+			continue // dead, and not swept out yet
+		}
+		v := parseValue(ends[i] + ":" + about[ends[i]])
+		if v.token == 0 {
+			v.owner = ends[i]
+		}
+		h := holder(now, v)
+		h.Left = time.Duration(end-now) * time.Millisecond
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b core.Holder) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
+	})
+	return all
+}
+
+// parseWaiters reads the entries that line.lua describes.
+func parseWaiters(now int64, owners []string, entries map[string]string) []core.Waiter {
+	var all []core.Waiter
+	for _, owner := range owners {
+		fields := strings.SplitN(entries[owner], " ", 7)
+		if len(fields) != 7 {
+			continue
+		}
+		expires, _ := strconv.ParseInt(fields[0], 10, 64)
+		if expires <= now {
+			continue
+		}
+		w := core.Waiter{Owner: owner, Mode: modeOf(fields[2])}
+		w.Permits, _ = strconv.Atoi(fields[3])
+		since, _ := strconv.ParseInt(fields[4], 10, 64)
+		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
+		w.Rule, w.Trace = parseNotes(fields[5])
+		all = append(all, w)
+	}
+	return all
+}
+
+// merge puts the line and the readers, each in order of arrival, into one such
+// order.
+func merge(line, readers []core.Waiter) []core.Waiter {
+	all := make([]core.Waiter, 0, len(line)+len(readers))
+	for len(line) > 0 && len(readers) > 0 {
+		if readers[0].Since > line[0].Since {
+			all, readers = append(all, readers[0]), readers[1:]
+		} else {
+			all, line = append(all, line[0]), line[1:]
+		}
+	}
+	return slices.Concat(all, line, readers)
+}
+
+func parseRecord(head string, size int, left time.Duration) *core.RecordInfo {
+	h, ok := parseHeader(head)
+	if !ok {
+		return &core.RecordInfo{Size: size, Left: left} // something is there, whatever it is
+	}
+	body := head[h.length:]
+	return &core.RecordInfo{
+		Owner: h.owner, Size: max(size-h.length-h.trace-h.fingerprint, 0), Trace: body[:min(h.trace, len(body))], Left: left,
+	}
+}

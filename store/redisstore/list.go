@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+const (
+	// listDefault is how many keys a page has when the caller does not say.
+	listDefault = 100
+	// scanMost is how many of its keys a server looks at in one go: some tenths of
+	// a millisecond.
+	scanMost = 1000
+	// scansPerPage bounds the work for a page of a database in which other things
+	// are stored than locks.
+	scansPerPage = 20
+)
+
+// List implements [core.Inspector], by SCAN. Of a Cluster or Ring it goes through
+// one master after the other, by their addresses or names: keys that move from
+// one to another while it is under way may be missed. Keys that hold something
+// that is not a lock are left out. A key may come on several pages. A limit of 0
+// or less is 100.
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+	if limit <= 0 {
+		limit = listDefault
+	}
+	name, at, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.enter(); err != nil {
+		return nil, "", err
+	}
+	defer s.leave()
+	// SCAN is no script, so it is not for send; but it may hang just as well.
+	type result struct {
+		keys []string
+		next string
+		err  error
+	}
+	scanned := make(chan result, 1)
+	s.tasks.Go(func() {
+		var r result
+		r.keys, r.next, r.err = s.scan(ctx, prefix, name, at, limit)
+		scanned <- r
+	})
+	var keys []string
+	select {
+	case r := <-scanned:
+		if r.err != nil {
+			return nil, "", failure("list", prefix, r.err)
+		}
+		keys, next = r.keys, r.next
+	case <-ctx.Done():
+		return nil, "", &core.UnavailableError{Op: "list", Err: silence(ctx)}
+	}
+	if len(keys) == 0 {
+		return nil, next, nil
+	}
+	infos, errs := s.inspect(ctx, keys)
+	for i, info := range infos {
+		switch {
+		case errors.Is(errs[i], ErrWrongType):
+			continue
+		case errs[i] != nil:
+			return nil, "", errs[i]
+		case len(info.Holders) > 0 || len(info.Waiters) > 0 || info.Record != nil:
+			page = append(page, info)
+		}
+	}
+	return page, next, nil
+}
+
+// A cursor is "name of the node|cursor of its SCAN".
+func parseCursor(cursor string) (name string, at uint64, err error) {
+	if cursor == "" {
+		return "", 0, nil
+	}
+	i := strings.LastIndexByte(cursor, '|')
+	at, err = strconv.ParseUint(cursor[i+1:], 10, 64)
+	if i < 0 || err != nil {
+		return "", 0, &core.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "what List returned"}
+	}
+	return cursor[:i], at, nil
+}
+
+// node is a server that has keys of its own.
+type node struct {
+	name   string
+	client redis.Cmdable
+}
+
+// nodes lists the servers, in the order of their names.
+func (s *Store) nodes(ctx context.Context) ([]node, error) {
+	var mu sync.Mutex
+	var all []node
+	add := func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, node{name: c.Options().Addr, client: c})
+		return nil
+	}
+	var err error
+	switch client := s.client.(type) {
+	case *redis.ClusterClient:
+		err = client.ForEachMaster(ctx, add)
+	case *redis.Ring:
+		err = client.ForEachShard(ctx, add)
+	default:
+		return []node{{client: s.client}}, nil
+	}
+	slices.SortFunc(all, func(a, b node) int { return cmp.Compare(a.name, b.name) })
+	return all, err
+}
+
+// scan collects about limit keys from where the cursor points.
+func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit int) (keys []string, next string, err error) {
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	// One that has gone meanwhile is taken over by the next.
+	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
+	// Plain keys and side keys, which have a brace in front, in one pattern.
+	pattern := "*" + glob(s.keys.prefix+prefix) + "*"
+	seen := make(map[string]bool)
+	count := min(limit, scanMost)
+	for range scansPerPage {
+		if len(nodes) == 0 {
+			return keys, "", nil
+		}
+		if nodes[0].name != name {
+			name, at = nodes[0].name, 0
+		}
+		names, to, err := nodes[0].client.Scan(ctx, at, pattern, int64(count)).Result()
+		if err != nil {
+			return nil, "", err
+		}
+		if len(names) == 0 {
+			count = min(2*count, scanMost)
+		}
+		for _, n := range names {
+			key, ok := s.keys.keyOf(n)
+			if ok && strings.HasPrefix(key, prefix) && !seen[key] {
+				seen[key] = true
+				keys = append(keys, key)
+			}
+		}
+		if at = to; at == 0 {
+			if nodes = nodes[1:]; len(nodes) == 0 {
+				return keys, "", nil
+			}
+			name = nodes[0].name
+		}
+		if len(keys) >= limit {
+			break
+		}
+	}
+	return keys, fmt.Sprintf("%s|%d", name, at), nil
+}
+
+// glob has every character of s stand for itself in a pattern of Redis.
+func glob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
+}

@@ -1,0 +1,5 @@
+-- Inspect. Reply: see show.
+
+begin(KEYS, ARGV)
+
+return show(claims[1])

@@ -1,0 +1,103 @@
+-- Who waits for a key, and whose turn it is.
+--
+-- A waiter's entry is "expires claim mode permits since notes inbox": until when
+-- it counts as alive, and for how many ms a lease is kept for it until it comes
+-- to confirm it; the inbox of its process is where to tell it so.
+
+-- waiter reads the entry of a waiting owner; nothing when it has not renewed its
+-- wait in time.
+local function waiter(c, owner)
+  local expires, claim, mode, permits, notes, inbox =
+    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ (%S*) (.*)$')
+  if expires and tonumber(expires) > now then
+    return { owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), notes = notes, inbox = inbox }
+  end
+end
+
+-- forget takes owner out of one of the two queues.
+local function forget(c, owner, list)
+  redis.call('HDEL', c.waiters, owner)
+  redis.call('LREM', list, 1, owner)
+end
+
+-- told sends a message to inbox, and reports whether that may have arrived.
+-- Nobody listening on an only server is a process that was killed. Of a
+-- cluster's PUBLISH, or one that the ACL refuses, nothing can be said, and a
+-- waiter without inbox polls: they get the benefit of the doubt. A message that
+-- names no owner wakes nobody.
+local function told(inbox, message)
+  if inbox == '' then
+    return true
+  end
+  local listeners = redis.pcall('PUBLISH', inbox, message)
+  return not single or listeners ~= 0
+end
+
+-- serve lets in from one queue, in order, for as long as there is room: who is
+-- told gets the lease for as long as it takes to come and confirm it; the asker
+-- gets it for good. It returns who is first of those that have to wait on. Who is
+-- alive but can't be told keeps its place, and is passed over: it may only be
+-- reconnecting.
+local function serve(c, list, asker)
+  local i = 0
+  while true do
+    local owner = redis.call('LINDEX', list, i)
+    if not owner then
+      return nil
+    end
+    local mine = asker and owner == me
+    local w = mine and asker or waiter(c, owner)
+    if not w then
+      forget(c, owner, list)
+    elseif fits(c, w) then
+      if mine then
+        asker.token = enter(c, w, w.ms)
+        forget(c, owner, list)
+      elseif told(w.inbox, owner) then
+        enter(c, w, w.claim)
+        forget(c, owner, list)
+      else
+        i = i + 1
+      end
+    elseif c.phase == 'x' or mine or told(w.inbox, '') then
+      return owner
+    else
+      i = i + 1
+    end
+  end
+end
+
+-- admit lets in whose turn it is, and returns the asker's token if it is among
+-- them. Phase-fair: after an exclusive lease, or the last permit, all readers go
+-- first; after the last shared lease, the head of the line. When nobody knows
+-- what it was that ran out, it is taken for an exclusive one.
+local function admit(c, asker)
+  if c.phase == 'x' then
+    return nil
+  end
+  local waits = false
+  if redis.call('EXISTS', c.line, c.readers) > 0 then
+    if not c.phase and c.ended ~= 's' then
+      serve(c, c.readers, asker)
+    end
+    waits = serve(c, c.line, asker)
+    if not waits then
+      waits = serve(c, c.readers, asker)
+    end
+  end
+  -- Who comes while somebody waits gets behind, also where it would fit in.
+  if asker and not asker.token and not waits and fits(c, asker) then
+    asker.token = enter(c, asker, asker.ms)
+  end
+  return asker and asker.token
+end
+
+-- desert takes owner, who has given up, out of the queues. Those behind it may
+-- fit in where it did not.
+local function desert(c, owner)
+  if redis.call('HEXISTS', c.waiters, owner) == 1 then
+    forget(c, owner, c.line)
+    redis.call('LREM', c.readers, 1, owner)
+    admit(c)
+  end
+end

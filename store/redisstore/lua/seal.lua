@@ -1,0 +1,25 @@
+-- The last step of a set whose claims take several scripts: one token for all,
+-- and a full TTL. It is the highest of those that the steps before gave.
+--
+-- ARGV  5 TTL in ms
+--       6 the token
+--       7 notes
+-- Reply 1: done; else {index of a claim that has been lost meanwhile}.
+
+begin(KEYS, ARGV)
+
+local ttl, token, notes = ARGV[5], ARGV[6], ARGV[7]
+
+for i, c in ipairs(claims) do
+  look(c)
+  if held(c, me) ~= c.mode then
+    return { i - 1 }
+  end
+end
+for _, c in ipairs(claims) do
+  stamp(c, { owner = me, notes = notes }, token, ttl)
+  if (tonumber(redis.call('GET', c.counter)) or 0) < tonumber(token) then
+    remember(c, token)
+  end
+end
+return 1

@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// read takes in the reply of acquire.lua about a group.
+func (a *asking) read(r *request, group int) (answer, error) {
+	if r.err != nil {
+		return answer{}, r.err
+	}
+	reply, err := r.reply.Slice()
+	if err != nil {
+		return answer{}, err
+	}
+	kind := ""
+	if len(reply) > 1 {
+		kind, _ = reply[0].(string)
+	}
+	claims := a.groups[group]
+	switch {
+	case kind == "granted":
+		return a.granted(r, text(reply[1]))
+	case kind == "done":
+		rec, err := decode(text(reply[1]))
+		return answer{record: rec}, err
+	case kind == "held" && len(reply) == 6 && number(reply[1]) < int64(len(claims)):
+		i := number(reply[1])
+		return a.heldBy(claims[i].Key, group, int(i)+1, reply[2:]), nil
+	case kind == "own" && len(reply) == 3 && number(reply[1]) < int64(len(claims)):
+		wanted := claims[number(reply[1])]
+		return answer{}, &core.DeadlockError{
+			Key: wanted.Key, Held: core.Claim{Key: wanted.Key, Mode: modeOf(text(reply[2]))}, Wanted: wanted, Once: a.once,
+		}
+	}
+	return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
+}
+
+func text(field any) string {
+	s, _ := field.(string)
+	return s
+}
+
+func number(field any) int64 {
+	n, _ := field.(int64)
+	return n
+}
+
+func millis(field any) time.Duration { return time.Duration(number(field)) * time.Millisecond }
+
+// heldBy takes in who is in the way: the holder's value, ms until there may be
+// room, the claim time of the one ahead, and how many are.
+func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
+	holder, room, ahead := parseValue(text(reply[0])), millis(reply[1]), millis(reply[2])
+	a.told = time.Now()
+	a.stuck[group] = claim
+	a.held = core.HeldError{
+		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[3])),
+	}
+	return answer{held: true, ttl: room, ahead: ahead}
+}
+
+func (a *asking) granted(r *request, token string) (answer, error) {
+	if r.acks < int64(r.replicas) {
+		return answer{}, fmt.Errorf("%w: %d of %d have the grant", ErrNoReplicas, r.acks, r.replicas)
+	}
+	n, err := strconv.ParseUint(token, 10, 64)
+	if err != nil {
+		return answer{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, token)
+	}
+	// Every attempt gives a full TTL, so the one that was answered counts; the
+	// moment of its writing is before the server's.
+	return answer{grant: core.Grant{
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: n, Since: r.wire.last,
+	}}, nil
+}

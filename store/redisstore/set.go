@@ -1,0 +1,116 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// askAll puts the question for all groups. Mostly there is one, and one script
+// grants the whole set or says what is in the way.
+//
+// A set whose claims are spread over a Cluster or Ring, or too many for one
+// script, is asked for group by group, in key order, as the script does it claim
+// by claim: what is granted is kept while a later one is waited for, and each
+// round extends it. Nothing is held behind the claim that is waited for, so that
+// all sets take their claims in one order and none waits for another in a circle.
+func (a *asking) askAll(ctx context.Context, getInLine bool, inbox string) (answer, error) {
+	for {
+		var tokens []uint64
+		for i := range a.groups {
+			ans, err := a.ask(ctx, i, getInLine, inbox)
+			if err != nil || ans.record != nil {
+				return ans, err
+			}
+			if ans.held {
+				return a.stop(ctx, i, ans)
+			}
+			tokens = append(tokens, ans.grant.Token)
+			if len(a.groups) == 1 {
+				return ans, nil
+			}
+		}
+		if ans, sealed, err := a.seal(ctx, tokens); sealed || err != nil {
+			return ans, err
+		}
+		// Something ran out in the meantime: once more from the start.
+	}
+}
+
+// stop is for a set that can't go on for now. In the way of others stands what it
+// has behind the claim in its way, from a round before; and all that it has, if
+// it does not wait.
+func (a *asking) stop(ctx context.Context, group int, ans answer) (answer, error) {
+	var back []core.Claim
+	for i, claims := range a.groups[:a.asked] {
+		if i > group || i < group && !a.req.Wait {
+			back = append(back, claims...)
+			a.stuck[i] = 0
+		}
+	}
+	if len(back) == 0 {
+		return ans, nil
+	}
+	if a.giveBack(ctx, back) == nil && a.req.Wait {
+		a.asked = group + 1
+	}
+	return ans, nil // should it fail, that goes on in the background
+}
+
+// seal gives the groups of a complete set one token: the highest of theirs, which
+// is greater than that of any earlier grant of each, and becomes the count of
+// all. It renews them, too, as the first was granted some round trips ago. It
+// reports false if one of them has been lost meanwhile.
+//
+// An owner that asks again for what it has finds the same token everywhere, and
+// that stays.
+func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error) {
+	highest := tokens[0]
+	for _, token := range tokens {
+		highest = max(highest, token)
+	}
+	parts := make([]part, len(a.groups))
+	for i, claims := range a.groups {
+		r := a.s.request(sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.notes)
+		r.replicas = a.s.cfg.replicas
+		parts[i] = part{r, claims}
+	}
+	tidy := func() { a.s.undo(a.req.Owner, a.req.Claims) }
+	if !a.s.await(ctx, tidy, requests(parts)...) {
+		return answer{}, false, a.ended(ctx)
+	}
+	grant := core.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
+	var worst error
+	for _, p := range parts {
+		err := p.verdict("acquire", p.claims, grant)
+		if err == nil && p.acks < int64(p.replicas) {
+			err = failure("acquire", p.claims[0].Key, ErrNoReplicas)
+		}
+		// The lease counts from the first part's.
+		if grant.Since.IsZero() || p.wire.last.Before(grant.Since) {
+			grant.Since = p.wire.last
+		}
+		if worst == nil || isTaken(worst) {
+			worst = either(err, worst)
+		}
+	}
+	switch {
+	case worst == nil:
+		return answer{grant: grant}, true, nil
+	case isTaken(worst) && ctx.Err() == nil:
+		return answer{}, false, nil
+	}
+	a.s.tasks.Go(tidy)
+	if ctx.Err() != nil {
+		return answer{}, false, a.ended(ctx)
+	}
+	return answer{}, false, worst
+}
+
+// either is the first that is not nil.
+func either(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}

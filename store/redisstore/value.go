@@ -1,0 +1,112 @@
+package redisstore
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// value is what a lock's key says, or what is written of a holder beside it.
+type value struct {
+	owner       string // the whole of a foreign client's value
+	token       uint64 // 0: it is foreign
+	since       int64  // ms of the server's clock; 0: not known
+	rule, trace string
+}
+
+// tokenDigits is how long a token is at least: it is never below the clock.
+const tokenDigits = len("1763683200000000")
+
+// parseValue reads "owner:token:since:notes". Whatever does not look like that
+// is a foreign client's, and its owner as it stands.
+func parseValue(s string) value {
+	fields := strings.Split(s, ":")
+	foreign := value{owner: s}
+	if len(fields) != 4 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
+		return foreign
+	}
+	v := value{owner: fields[0]}
+	var err error
+	if v.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
+		return foreign
+	}
+	if len(fields) == 2 {
+		return v
+	}
+	if v.since, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
+		return foreign
+	}
+	v.rule, v.trace = parseNotes(fields[3])
+	return v
+}
+
+// notes writes what a request says of itself: escaped, so that no colon, space or
+// bar of theirs is taken for one of ours.
+func notes(rule, trace string) string {
+	if rule == "" && trace == "" {
+		return ""
+	}
+	return url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
+}
+
+func parseNotes(s string) (rule, trace string) {
+	rule, trace, _ = strings.Cut(s, "|")
+	return unescape(rule), unescape(trace)
+}
+
+// unescape returns what it can't read as it is: notes are for people.
+func unescape(s string) string {
+	plain, err := url.QueryUnescape(s)
+	if err != nil {
+		return s
+	}
+	return plain
+}
+
+// modes writes the modes of claims for the scripts.
+func modes(claims []core.Claim) string {
+	if len(claims) == 1 && claims[0].Mode == core.ModeExclusive {
+		return "x" // most are
+	}
+	var b strings.Builder
+	for _, c := range claims {
+		b.WriteString(letter(c.Mode))
+		if c.Mode == core.ModePermit {
+			b.WriteString(strconv.Itoa(c.Permits))
+		}
+	}
+	return b.String()
+}
+
+// letters is modes without the numbers of permits.
+func letters(claims []core.Claim) string {
+	var b strings.Builder
+	for _, c := range claims {
+		b.WriteString(letter(c.Mode))
+	}
+	return b.String()
+}
+
+func letter(m core.Mode) string {
+	switch m {
+	case core.ModeShared:
+		return "s"
+	case core.ModePermit:
+		return "p"
+	default:
+		return "x"
+	}
+}
+
+func modeOf(letter string) core.Mode {
+	switch letter {
+	case "s":
+		return core.ModeShared
+	case "p":
+		return core.ModePermit
+	default:
+		return core.ModeExclusive
+	}
+}
