@@ -108,7 +108,7 @@ func (s *shard) serve(e *entry, now time.Time) bool {
 		if (readersTurn || e.line.n == 0) && e.fits(core.Shared(e.key)) {
 			s.admitReaders(e, now)
 		}
-		for w := e.line.front; w != nil && (e.fits(w.claim) || e.has(w)); w = e.line.front {
+		for w := e.line.front; w != nil && (e.isNext(w) || e.has(w)); w = e.line.front {
 			s.admit(w, now)
 		}
 		e.wind(now)
@@ -124,6 +124,13 @@ func (s *shard) admitReaders(e *entry, now time.Time) {
 	for w := e.readers.front; w != nil; w = e.readers.front {
 		s.admit(w, now)
 	}
+}
+
+// isNext reports whether w, the first in line, gets in. A permit that came after
+// a reader leaves the phase to end, or the reader would wait for as long as
+// permits are asked for.
+func (e *entry) isNext(w *waiter) bool {
+	return e.fits(w.claim) && (len(e.holders) == 0 || e.readers.n == 0 || w.nr < e.readers.front.nr)
 }
 
 // has reports whether the owner of w, which asked more than once, has by now

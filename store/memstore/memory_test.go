@@ -164,3 +164,77 @@ func TestBadGrants(t *testing.T) {
 	}
 	checkEmpty(t, s)
 }
+
+// TestMemoryOfModes: ten thousand keys, held in each way there is, and ended in
+// each way there is, leave nothing but the bounded.
+func TestMemoryOfModes(t *testing.T) {
+	ends := map[string]func(*Store, core.Grant){
+		"released": func(s *Store, g core.Grant) { _ = s.Release(bg, g) },
+		"dead":     func(*Store, core.Grant) {},
+		"forced": func(s *Store, g core.Grant) {
+			for _, c := range g.Claims {
+				_, _ = s.ForceRelease(bg, c.Key, "test")
+			}
+		},
+	}
+	for what, end := range ends {
+		synctest.Test(t, func(t *testing.T) {
+			const keys = 10_000
+			s := New()
+			most := 0
+			for i := range keys {
+				a, b := fmt.Sprint("a:", i), fmt.Sprint("b:", i)
+				set := []core.Claim{core.Exclusive(a), core.Permit(b, 2)}
+				all := [][]core.Claim{{core.Shared(a)}, {core.Shared(a)}, {core.Permit(b, 3)}, {core.Permit(b, 3)}}
+				if i%2 == 0 {
+					all = [][]core.Claim{set}
+				}
+				var grants []core.Grant
+				for n, claims := range all {
+					grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i, ".", n), Claims: claims, TTL: time.Second}))
+				}
+				ctx, giveUp := context.WithCancel(bg)
+				if i%100 == 0 {
+					enqueue(t, ctx, s, core.Request{Owner: "waits", Claims: set, TTL: time.Second})
+				}
+				giveUp()
+				for _, g := range grants {
+					end(s, g)
+				}
+				if i%100 == 0 {
+					synctest.Wait()
+					entries, _ := s.mem.size()
+					most = max(most, entries)
+					time.Sleep(time.Second)
+				}
+			}
+			// At most 200 are in force at a time.
+			if bound := 2*200 + sweepFloor*len(s.mem.shards); most > bound {
+				t.Errorf("%s: %d keys were in memory at a time, want at most %d", what, most, bound)
+			}
+			time.Sleep(noteTerm)
+			s.mem.sweepAll()
+			checkEmpty(t, s)
+			for i := range s.mem.shards {
+				sh := &s.mem.shards[i]
+				if len(sh.forced) > 0 || len(sh.idleEntries.idle) > maxSpare || len(sh.idleHolders.idle) > maxSpare {
+					t.Errorf("%s: kept %d notes, %d and %d spare", what, len(sh.forced), len(sh.idleEntries.idle), len(sh.idleHolders.idle))
+				}
+			}
+		})
+	}
+}
+
+// TestPairAllocatesNothing: the middlewares' overhead rests on it.
+func TestPairAllocatesNothing(t *testing.T) {
+	s, req := New(), request("k", 0, time.Minute)
+	allocs := testing.AllocsPerRun(1000, func() {
+		g, err := s.Acquire(bg, req)
+		if err != nil || s.Release(bg, g) != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations for an acquire and its release", allocs)
+	}
+}

@@ -1,0 +1,312 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// TestInspect shows everything there is to show of a key.
+func TestInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		look := func() core.LockInfo {
+			t.Helper()
+			info, err := s.Inspect(bg, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info
+		}
+		if info := look(); !reflect.DeepEqual(info, core.LockInfo{Key: "k"}) {
+			t.Errorf("of a key that nobody knows: %+v", info)
+		}
+		once := mustAcquire(t, s, request("k", 0, time.Minute))
+		if err := s.Complete(bg, once, core.Record{Result: []byte("result"), Trace: "t0"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		first := core.Request{Owner: "first", Claims: []core.Claim{core.Permit("k", 2)}, TTL: 20 * time.Second, Rule: "R1", Trace: "t1"}
+		second := core.Request{Owner: "second", Claims: []core.Claim{core.Permit("k", 2)}, TTL: 30 * time.Second}
+		one := mustAcquire(t, s, first)
+		time.Sleep(time.Second)
+		two := mustAcquire(t, s, second)
+		third := core.Request{Owner: "third", Claims: []core.Claim{core.Shared("k")}, TTL: time.Second, Rule: "R3", Trace: "t3"}
+		enqueue(t, bg, s, third)
+		time.Sleep(time.Second)
+		fourth := core.Request{Owner: "fourth", Claims: []core.Claim{core.Permit("k", 5)}, TTL: time.Second}
+		enqueue(t, bg, s, fourth)
+		time.Sleep(time.Second)
+		want := core.LockInfo{
+			Key:  "k",
+			Mode: core.ModePermit,
+			Holders: []core.Holder{
+				{Owner: "first", Token: one.Token, Rule: "R1", Trace: "t1", Since: 3 * time.Second, Left: 17 * time.Second},
+				{Owner: "second", Token: two.Token, Since: 2 * time.Second, Left: 28 * time.Second},
+			},
+			Waiters: []core.Waiter{
+				{Owner: "third", Mode: core.ModeShared, Rule: "R3", Trace: "t3", Since: 2 * time.Second},
+				{Owner: "fourth", Mode: core.ModePermit, Permits: 5, Since: time.Second},
+			},
+			Record: &core.RecordInfo{Owner: once.Owner, Size: 6, Trace: "t0", Left: time.Hour - 3*time.Second},
+		}
+		if info := look(); !reflect.DeepEqual(info, want) {
+			t.Errorf("got %+v\nwant %+v", info, want)
+		}
+		if err := s.Renew(bg, []core.Grant{two})[0]; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(17 * time.Second)
+		if info := look(); len(info.Holders) != 1 || info.Holders[0].Owner != "second" || len(info.Waiters) != 2 {
+			t.Errorf("when the first was over: %+v", info)
+		}
+		time.Sleep(time.Hour)
+		if info := look(); len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
+			t.Errorf("when all was over: %+v", info)
+		}
+		s.mem.sweepAll()
+		checkEmpty(t, s)
+	})
+}
+
+// list goes through all pages and returns how often each key came.
+func list(t *testing.T, s *Store, prefix string, limit int, between func(page int)) map[string]int {
+	t.Helper()
+	times := map[string]int{}
+	cursor := ""
+	for page := 0; ; page++ {
+		infos, next, err := s.List(bg, prefix, cursor, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit > 0 && len(infos) > limit {
+			t.Errorf("%d keys on a page of %d", len(infos), limit)
+		}
+		for _, info := range infos {
+			times[info.Key]++
+		}
+		if next == "" {
+			return times
+		}
+		cursor = next
+		between(page)
+	}
+}
+
+// TestList: what is there all the time comes, whatever comes and goes meanwhile.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 500
+		s := New()
+		for i := range n {
+			g := mustAcquire(t, s, request(fmt.Sprint("a:", i), 0, time.Hour))
+			if i%2 == 0 {
+				if err := s.Complete(bg, g, core.Record{}, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustAcquire(t, s, request(fmt.Sprint("a:dead:", i), 0, time.Second))
+			mustAcquire(t, s, request(fmt.Sprint("b:", i), 0, time.Hour))
+		}
+		time.Sleep(time.Second)
+		for _, limit := range []int{1, 7, 100, 10_000, 0} {
+			got := list(t, s, "a:", limit, func(page int) {
+				g := mustAcquire(t, s, request(fmt.Sprint("a:new:", page), 0, time.Hour))
+				if page%2 == 0 {
+					if err := s.Release(bg, g); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			for i := range n {
+				if times := got[fmt.Sprint("a:", i)]; times != 1 {
+					t.Fatalf("limit %d: a:%d came %d times", limit, i, times)
+				}
+			}
+			for key := range got {
+				if !strings.HasPrefix(key, "a:") || strings.HasPrefix(key, "a:dead") {
+					t.Errorf("limit %d: %s came", limit, key)
+				}
+			}
+		}
+		if got := list(t, s, "", 100, func(int) {}); len(got) < 2*n {
+			t.Errorf("%d keys of no prefix", len(got))
+		}
+		if got := list(t, s, "*", 100, func(int) {}); len(got) != 0 {
+			t.Errorf("a prefix is no pattern: %v", got)
+		}
+	})
+}
+
+func TestListRefuses(t *testing.T) {
+	s := New()
+	for _, cursor := range []string{"x", "1", "64/a", "-1/a", "/a", "1a/"} {
+		_, _, err := s.List(bg, "", cursor, 10)
+		wantIs(t, cursor, err, core.ErrInvalidOption)
+	}
+	if _, _, err := s.List(bg, "", "63/a/b", 10); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForceRelease takes a key from all of its holders, who learn why.
+func TestForceRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		if had, err := s.ForceRelease(bg, "k", "nobody"); had != nil || err != nil {
+			t.Errorf("a free key: %v, %v", had, err)
+		}
+		var grants []core.Grant
+		for i := range 2 * few {
+			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k"), core.Exclusive(fmt.Sprint("l", i))}, TTL: time.Minute}))
+		}
+		next := enqueue(t, bg, s, request("k", 0, time.Minute))
+		had, err := s.ForceRelease(bg, "k", "stuck")
+		if err != nil || len(had) != len(grants) || had[3].Owner != "3" || had[3].Token != grants[3].Token {
+			t.Errorf("%v, %v", had, err)
+		}
+		o := <-next
+		if o.err != nil || o.grant.Token <= grants[len(grants)-1].Token {
+			t.Errorf("the first waiter: %+v", o)
+		}
+		want := core.LeaseLostError{Key: "k", Reason: core.LossForced, Detail: "stuck"}
+		for i, err := range s.Renew(bg, grants) {
+			want.Token = grants[i].Token
+			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || *lost != want {
+				t.Errorf("a renewal: %#v, want %#v", err, want)
+			}
+		}
+		for i, g := range grants {
+			want.Token = g.Token
+			if lost := (*core.LeaseLostError)(nil); !errors.As(s.Release(bg, g), &lost) || *lost != want {
+				t.Errorf("release %d: %#v, want %#v", i, lost, want)
+			}
+		}
+		if err := s.Release(bg, o.grant); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+
+		// An owner that tries again and loses it another way is told that.
+		again := mustAcquire(t, s, core.Request{Owner: "1", Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Second})
+		time.Sleep(time.Second)
+		lost := (*core.LeaseLostError)(nil)
+		if !errors.As(s.Renew(bg, []core.Grant{again})[0], &lost) || lost.Reason != core.LossTaken {
+			t.Errorf("%+v", lost)
+		}
+		time.Sleep(noteTerm)
+		if !errors.As(s.Renew(bg, grants[2:3])[0], &lost) || lost.Reason != core.LossTaken {
+			t.Errorf("after an hour: %+v", lost)
+		}
+	})
+}
+
+// TestForcedExecution leaves no record.
+func TestForcedExecution(t *testing.T) {
+	s := New()
+	g, _, err := s.Begin(bg, request("k", 0, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ForceRelease(bg, "k", "stuck"); err != nil {
+		t.Fatal(err)
+	}
+	lost := (*core.LeaseLostError)(nil)
+	if err := s.Complete(bg, g, core.Record{}, time.Hour); !errors.As(err, &lost) || lost.Reason != core.LossForced {
+		t.Errorf("error %v", err)
+	}
+	checkEmpty(t, s)
+}
+
+// TestNotesAreBounded, and the latest are kept.
+func TestNotesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2 * maxNotes
+		s := New()
+		var grants []core.Grant
+		for i := range n {
+			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Minute}))
+			if _, err := s.ForceRelease(bg, "k", fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if kept := len(s.mem.shard("k").forced); kept != maxNotes {
+			t.Errorf("%d notes in a shard, want at most %d", kept, maxNotes)
+		}
+		for i, err := range s.Renew(bg, grants) {
+			lost := (*core.LeaseLostError)(nil)
+			if !errors.As(err, &lost) || (lost.Detail != "") != (i >= n-maxNotes) {
+				t.Errorf("note %d: %v", i, err)
+			}
+		}
+		time.Sleep(noteTerm)
+		s.mem.sweepAll()
+		if kept := len(s.mem.shard("k").forced); kept != 0 {
+			t.Errorf("%d notes are left after an hour", kept)
+		}
+	})
+}
+
+// TestForget leaves the lease alone.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		forget := func(want bool) {
+			t.Helper()
+			if got, err := s.Forget(bg, "k"); got != want || err != nil {
+				t.Errorf("%v, %v; want %v", got, err, want)
+			}
+		}
+		forget(false)
+		rec := core.Record{Fingerprint: []byte("f"), Result: []byte("r"), Trace: "t"}
+		if err := s.Complete(bg, mustAcquire(t, s, request("k", 0, time.Minute)), rec, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		_, found, err := s.Begin(bg, request("k", 1, time.Minute))
+		if err != nil || !reflect.DeepEqual(*found, rec) {
+			t.Errorf("%+v, %v", found, err)
+		}
+		held := mustAcquire(t, s, request("k", 2, time.Minute))
+		forget(true)
+		forget(false)
+		if err := s.Complete(bg, held, rec, time.Second); err != nil {
+			t.Errorf("the lease: %v", err)
+		}
+		time.Sleep(time.Second)
+		forget(false) // it had run out
+		if g, found, err := s.Begin(bg, request("k", 3, time.Minute)); found != nil || err != nil || s.Release(bg, g) != nil {
+			t.Errorf("%v, %v", found, err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestTokensAcrossShards rise for each key, also where sets bring keys of
+// several shards together.
+func TestTokensAcrossShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		var tokens []uint64
+		for i := range 1000 {
+			req := setOf(fmt.Sprint(i), time.Minute, "a")
+			if i%3 == 0 {
+				req = setOf(fmt.Sprint(i), time.Minute, "a", "b", "c", "d")
+			}
+			g := mustAcquire(t, s, req)
+			tokens = append(tokens, g.Token)
+			if err := s.Release(bg, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.IsSorted(tokens) || len(slices.Compact(tokens)) != 1000 {
+			t.Error("tokens do not rise")
+		}
+	})
+}
