@@ -20,7 +20,7 @@ type Store struct {
 	changed chan struct{} // closed when the fault changes
 	delay   time.Duration
 	waits   map[*request]struct{}
-	grants  map[string]core.Grant // the last one of each key
+	granted map[string]struct{} // owners whose leases were not given back
 }
 
 type fault int
@@ -36,8 +36,10 @@ const (
 type request struct{ cut context.CancelCauseFunc }
 
 var (
-	_ core.Store  = (*Store)(nil)
-	_ core.Ledger = (*Store)(nil)
+	_ core.Store     = (*Store)(nil)
+	_ core.Capable   = (*Store)(nil)
+	_ core.Ledger    = (*Store)(nil)
+	_ core.Inspector = (*Store)(nil)
 )
 
 var (
@@ -49,7 +51,7 @@ var (
 // NewStore makes one over mem, for an engine that is not a [Kit]'s. Several over
 // one mem, or its peers, are several processes; close each for itself.
 func NewStore(mem *memstore.Store) *Store {
-	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), grants: make(map[string]core.Grant)}
+	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), granted: make(map[string]struct{})}
 }
 
 // Refuse is an outage that shows at once, as when nobody listens at the
@@ -84,14 +86,22 @@ func (s *Store) Delay(d time.Duration) {
 	s.delay = d
 }
 
-// Lose takes key away from who holds it through this store's engine, as when an
-// operator deletes it: it is free for others at once, and its holder learns of
-// it with the next renewal, within a third of the TTL. False: nobody held it.
+// Lose takes key away from those who hold it through this store's engine, as
+// when an operator deletes it: it is free for others at once, and a holder
+// learns of it with the next renewal, within a third of the TTL. What else a
+// holder has in the same set stays locked until its release. False: nobody held
+// it.
 func (s *Store) Lose(key string) bool {
-	s.mu.Lock()
-	g, ok := s.grants[key]
-	s.mu.Unlock()
-	return ok && s.mem.Release(context.Background(), g) == nil
+	ctx := context.Background()
+	info, err := s.mem.Inspect(ctx, key)
+	lost := false
+	for _, h := range info.Holders {
+		g := core.Grant{Owner: h.Owner, Claims: []core.Claim{{Key: key}}, Token: h.Token}
+		if s.isGranted(h.Owner) && s.mem.Release(ctx, g) == nil {
+			lost = true
+		}
+	}
+	return err == nil && lost
 }
 
 func (s *Store) set(f fault) {
@@ -101,6 +111,9 @@ func (s *Store) set(f fault) {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
+
+// Capabilities implements [core.Capable]: all.
+func (s *Store) Capabilities() core.Capabilities { return s.mem.Capabilities() }
 
 // Acquire implements [core.Store].
 func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
@@ -124,7 +137,7 @@ func (s *Store) ask(ctx context.Context, req core.Request, ask func(context.Cont
 	g, rec, err := ask(waiting, req)
 	done()
 	if err == nil && rec == nil {
-		s.granted(g)
+		s.keep(g.Owner)
 	}
 	if context.Cause(waiting) == errRefused { // though it may be healed by now
 		return core.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: errRefused}
@@ -154,6 +167,7 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 // Release implements [core.Store].
 func (s *Store) Release(ctx context.Context, g core.Grant) error {
 	return s.exchange(ctx, "release", func() error {
+		defer s.drop(g.Owner)
 		return s.mem.Release(ctx, g)
 	})
 }
@@ -161,6 +175,7 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 // Complete implements [core.Ledger].
 func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
 	return s.exchange(ctx, "complete", func() error {
+		defer s.drop(g.Owner)
 		return s.mem.Complete(ctx, g, rec, retention)
 	})
 }
@@ -168,10 +183,23 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 // Close implements [core.Store].
 func (s *Store) Close() error { return s.mem.Close() }
 
-func (s *Store) granted(g core.Grant) {
+func (s *Store) keep(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grants[g.Claims[0].Key] = g
+	s.granted[owner] = struct{}{}
+}
+
+func (s *Store) drop(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.granted, owner)
+}
+
+func (s *Store) isGranted(owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.granted[owner]
+	return ok
 }
 
 // wait gives a context that [Store.Refuse] ends as well.

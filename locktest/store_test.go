@@ -190,6 +190,76 @@ func TestLose(t *testing.T) {
 	})
 }
 
+// Lose takes a key from all who share it here, and from nobody at a peer.
+func TestLoseShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		peer := kit.Peer(t)
+		acquire := func(k *locktest.Kit, claims ...core.Claim) *core.Lease {
+			t.Helper()
+			l, err := k.Engine.AcquireAll(ctx, claims)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		mine := []*core.Lease{
+			acquire(kit, core.Shared("k")),
+			acquire(kit, core.Exclusive("a"), core.Shared("k")),
+		}
+		theirs := acquire(peer, core.Shared("k"), core.Permit("p", 2))
+		if !kit.Store.Lose("k") || kit.Store.Lose("k") {
+			t.Error("it was held, once")
+		}
+		for _, l := range mine {
+			<-l.Context().Done()
+			if !errors.Is(l.Release(ctx), core.ErrLeaseLost) {
+				t.Error("not lost")
+			}
+		}
+		time.Sleep(core.DefaultTTL)
+		release(t, theirs)
+	})
+}
+
+// What an operator does comes from an engine, and meets the store's faults.
+func TestInspection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		l := acquire(t, kit.Engine, "k", core.WithRule("R"))
+		if _, err := kit.Engine.Once(ctx, "o", nothing); err != nil {
+			t.Fatal(err)
+		}
+		info, err := kit.Engine.Inspect(ctx, "k")
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != l.Owner() || info.Holders[0].Rule != "R" {
+			t.Errorf("%+v, %v", info, err)
+		}
+		keys := 0
+		for _, err := range kit.Engine.List(ctx, "") {
+			if keys++; err != nil {
+				t.Error(err)
+			}
+		}
+		if had, err := kit.Engine.Forget(ctx, "o", "test"); keys != 2 || !had || err != nil {
+			t.Errorf("%d keys; %v, %v", keys, had, err)
+		}
+		kit.Store.Refuse()
+		if _, err := kit.Engine.Inspect(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("error %v", err)
+		}
+		kit.Store.Heal()
+		if had, err := kit.Engine.ForceRelease(ctx, "k", "stuck"); len(had) != 1 || err != nil {
+			t.Errorf("%v, %v", had, err)
+		}
+		<-l.Context().Done()
+		var lost *core.LeaseLostError
+		if !errors.As(l.Err(), &lost) || lost.Reason != core.LossForced || lost.Detail != "stuck" {
+			t.Errorf("cause %v", l.Err())
+		}
+		_ = l.Release(ctx)
+	})
+}
+
 // With no fault on it is a store like any other, and its faults are those that a
 // store may have.
 func TestContract(t *testing.T) {

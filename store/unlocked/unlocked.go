@@ -54,21 +54,41 @@ func FromEnv(store core.Store, log *slog.Logger) core.Store {
 		return store
 	}
 	log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env)
-	s := &grantAll{Store: store, log: log}
-	if _, ok := store.(core.Ledger); ok {
+	return standIn(store, log)
+}
+
+// standIn offers what store does.
+func standIn(store core.Store, log *slog.Logger) core.Store {
+	s := &grantAll{Store: store, log: log, tokens: make(map[string]uint64)}
+	_, remembers := store.(core.Ledger)
+	_, shows := store.(core.Inspector)
+	switch {
+	case remembers && shows:
+		return struct {
+			ledger
+			inspector
+		}{ledger{s}, inspector{}}
+	case remembers:
 		return ledger{s}
+	case shows:
+		return struct {
+			*grantAll
+			inspector
+		}{s, inspector{}}
 	}
 	return s
 }
 
 // grantAll is a store that never refuses. Leases are as ever to their holders:
-// with tokens that rise, renewed, and in force until they are released.
+// with tokens that rise, renewed, and in force until they are released. An owner
+// that asks again, to go on in another mode, gets its token again.
 type grantAll struct {
 	core.Store // closed with it, and else not asked
 	log        *slog.Logger
 
 	mu      sync.Mutex
-	token   uint64
+	token   uint64            // the last one
+	tokens  map[string]uint64 // by owner, until it releases
 	said    time.Time
 	granted int // since then
 }
@@ -77,7 +97,12 @@ func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	token, again := s.tokens[req.Owner]
+	if again {
+		return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token}, nil
+	}
 	s.token = max(s.token+1, uint64(now.UnixMicro()))
+	s.tokens[req.Owner] = s.token
 	s.granted++
 	if s.said.IsZero() || now.Sub(s.said) >= every {
 		s.log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env, "grants", s.granted, "last", req.Claims[0].Key)
@@ -90,7 +115,12 @@ func (s *grantAll) Renew(_ context.Context, grants []core.Grant) []error {
 	return make([]error, len(grants))
 }
 
-func (s *grantAll) Release(context.Context, core.Grant) error { return nil }
+func (s *grantAll) Release(_ context.Context, g core.Grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, g.Owner)
+	return nil
+}
 
 // Capabilities implements [core.Capable].
 func (s *grantAll) Capabilities() core.Capabilities {
@@ -108,4 +138,23 @@ func (s ledger) Begin(ctx context.Context, req core.Request) (core.Grant, *core.
 	return g, nil, err
 }
 
-func (s ledger) Complete(context.Context, core.Grant, core.Record, time.Duration) error { return nil }
+func (s ledger) Complete(ctx context.Context, g core.Grant, _ core.Record, _ time.Duration) error {
+	return s.Release(ctx, g)
+}
+
+// inspector stands in for a store that shows what it keeps, and keeps nothing.
+type inspector struct{}
+
+func (inspector) Inspect(_ context.Context, key string) (core.LockInfo, error) {
+	return core.LockInfo{Key: key}, nil
+}
+
+func (inspector) List(context.Context, string, string, int) ([]core.LockInfo, string, error) {
+	return nil, "", nil
+}
+
+func (inspector) ForceRelease(context.Context, string, string) ([]core.Holder, error) {
+	return nil, nil
+}
+
+func (inspector) Forget(context.Context, string) (bool, error) { return false, nil }

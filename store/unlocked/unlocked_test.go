@@ -157,24 +157,117 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 			}
 		}
 	})
-	t.Run("both", func(t *testing.T) {
-		eng, _ := open(t, "1", capable{memstore.New()})
-		if err := errors.Join(eng.SupportsOnce(), eng.Supports(core.Exclusive("a"), core.Shared("b"))); err != nil {
+	t.Run("some", func(t *testing.T) {
+		eng, _ := open(t, "1", some{memstore.New()})
+		if err := eng.Supports(core.Exclusive("a"), core.Shared("b")); err != nil {
 			t.Error(err)
 		}
-		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("a"), core.Shared("b")})
-		if err != nil {
-			t.Fatal(err)
+		if err := eng.Supports(core.Permit("a", 2)); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("error %v", err)
 		}
-		if err := l.Release(ctx); err != nil {
-			t.Error(err)
+	})
+	t.Run("interfaces", func(t *testing.T) {
+		mem := memstore.New()
+		for name, tc := range map[string]struct {
+			store           core.Store
+			ledger, inspect bool
+		}{
+			"neither":   {struct{ core.Store }{mem}, false, false},
+			"ledger":    {struct{ remembering }{mem}, true, false},
+			"inspector": {struct{ showing }{mem}, false, true},
+			"both":      {mem, true, true},
+		} {
+			t.Setenv(unlocked.Env, "1")
+			store := unlocked.FromEnv(tc.store, slog.New(slog.DiscardHandler))
+			_, remembers := store.(core.Ledger)
+			_, shows := store.(core.Inspector)
+			if remembers != tc.ledger || shows != tc.inspect {
+				t.Errorf("%s: Ledger %v, Inspector %v", name, remembers, shows)
+			}
 		}
 	})
 }
 
-type capable struct{ *memstore.Store }
+type some struct{ *memstore.Store }
 
-func (capable) Capabilities() core.Capabilities { return core.Capabilities{Shared: true, Sets: true} }
+func (some) Capabilities() core.Capabilities { return core.Capabilities{Shared: true, Sets: true} }
+
+type remembering interface {
+	core.Store
+	core.Ledger
+}
+
+type showing interface {
+	core.Store
+	core.Inspector
+}
+
+func TestEveryModeIsGranted(t *testing.T) {
+	eng, _ := open(t, "1", memstore.New())
+	claims := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 1)}
+	var leases []*core.Lease
+	for range 3 {
+		l, err := eng.AcquireAll(ctx, claims)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+	}
+	for _, l := range leases {
+		if err := l.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAskedAgain is how a lease is downgraded: under the same token.
+func TestAskedAgain(t *testing.T) {
+	t.Setenv(unlocked.Env, "1")
+	store := unlocked.FromEnv(memstore.New(), slog.New(slog.DiscardHandler))
+	defer store.Close()
+	ask := func(owner string, c core.Claim) core.Grant {
+		t.Helper()
+		g, err := store.Acquire(ctx, core.Request{Owner: owner, Claims: []core.Claim{c}, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	first, other := ask("a", core.Exclusive("k")), ask("b", core.Exclusive("k"))
+	again := ask("a", core.Shared("k"))
+	if again.Token != first.Token || again.Claims[0] != core.Shared("k") || other.Token <= first.Token {
+		t.Errorf("%+v, %+v, %+v", first, other, again)
+	}
+	if err := store.Release(ctx, again); err != nil {
+		t.Error(err)
+	}
+	if next := ask("a", core.Exclusive("k")); next.Token <= other.Token {
+		t.Errorf("after its release the same owner got token %d", next.Token)
+	}
+}
+
+func TestNothingIsHeld(t *testing.T) {
+	eng, _ := open(t, "1", memstore.New())
+	l, err := eng.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := eng.Inspect(ctx, "k"); err != nil || info.Key != "k" || len(info.Holders) > 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	for info, err := range eng.List(ctx, "") {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if had, err := eng.ForceRelease(ctx, "k", "test"); err != nil || len(had) > 0 {
+		t.Errorf("%v, %v", had, err)
+	}
+	if had, err := eng.Forget(ctx, "k", "test"); err != nil || had {
+		t.Errorf("%v, %v", had, err)
+	}
+	if err := l.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestNothingIsAStoreNeither(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")

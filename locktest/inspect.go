@@ -1,0 +1,44 @@
+package locktest
+
+import (
+	"context"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Inspect implements [core.Inspector].
+func (s *Store) Inspect(ctx context.Context, key string) (info core.LockInfo, err error) {
+	err = s.exchange(ctx, "inspect", func() (err error) {
+		info, err = s.mem.Inspect(ctx, key)
+		return err
+	})
+	return info, err
+}
+
+// List implements [core.Inspector].
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+	err = s.exchange(ctx, "list", func() (err error) {
+		page, next, err = s.mem.List(ctx, prefix, cursor, limit)
+		return err
+	})
+	return page, next, err
+}
+
+// ForceRelease implements [core.Inspector]. Unlike [Store.Lose] it takes the key
+// from other engines' leases, too, and holders learn the reason.
+func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []core.Holder, err error) {
+	err = s.exchange(ctx, "force", func() (err error) {
+		had, err = s.mem.ForceRelease(ctx, key, reason)
+		return err
+	})
+	return had, err
+}
+
+// Forget implements [core.Inspector].
+func (s *Store) Forget(ctx context.Context, key string) (had bool, err error) {
+	err = s.exchange(ctx, "forget", func() (err error) {
+		had, err = s.mem.Forget(ctx, key)
+		return err
+	})
+	return had, err
+}
