@@ -49,6 +49,9 @@ type Rule[R any] struct {
 // Info describes the rule, for reports.
 func (r *Rule[R]) Info() core.RuleInfo { return r.info }
 
+// Engine is where the rule's locks are.
+func (r *Rule[R]) Engine() *core.Engine { return r.engine }
+
 // ResultLimit is how many bytes a result of RunOnce may have.
 func (r *Rule[R]) ResultLimit() int {
 	limit, _ := r.engine.ResultLimit(r.policy) // checked by Compile

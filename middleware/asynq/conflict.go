@@ -38,6 +38,18 @@ const (
 	// handler: it uses up a retry, comes again when asynq's own delay is over, and
 	// is archived after the last. The error is a [ConflictError].
 	Fail
+	// KeepLatest: while one task of the key runs, only the newest of the others
+	// waits, on its worker and for as long as its own deadline allows; those that it
+	// supersedes are dropped as if they were done, logged and counted as with Skip.
+	// For work that brings something up to date, such as an index: what comes
+	// later makes earlier requests pointless. The newest is the one that came to a
+	// worker last; one that comes again after a failure counts as older than any
+	// that waits. At most two workers per key are busy, but for the second that a
+	// superseded task may take to notice.
+	//
+	// Not for Once, nor for several keys at once. It needs a store that can be
+	// inspected ([core.Inspector]): the newer task takes the older one's place.
+	KeepLatest
 )
 
 // String returns the policy's name in lower case.
@@ -51,6 +63,8 @@ func (c Conflict) String() string {
 		return "skip"
 	case Fail:
 		return "fail"
+	case KeepLatest:
+		return "keep latest"
 	}
 	return fmt.Sprintf("Conflict(%d)", int(c))
 }
@@ -104,16 +118,16 @@ func (w work) skip(ctx context.Context, refused error) {
 	w.skipped.Add(1)
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
-	slog.InfoContext(ctx, "lockasynq: task skipped, its key is held", "rule", w.Name,
+	slog.InfoContext(ctx, "lockasynq: task skipped", "rule", w.Name,
 		"type", w.task.Type(), "id", id, "queue", queue, "reason", refused)
 }
 
-// Skipped says how many tasks each rule with [Skip] has dropped in this process
+// Skipped says how many tasks each rule with [Skip] or [KeepLatest] has dropped in this process
 // so far, by pattern: for a metric, and for tests.
 func (l *Locks) Skipped() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, r := range l.rules {
-		if r.conflict == Skip {
+		if r.conflict == Skip || r.conflict == KeepLatest {
 			counts[r.Name] = r.skipped.Load()
 		}
 	}

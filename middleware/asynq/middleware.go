@@ -100,7 +100,7 @@ func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next 
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
 	w := work{checked: r, task: task, claims: claims, handler: next, setup: &l.setup}
-	if last := lastAttempt(ctx); last || r.conflict == Wait {
+	if last := lastAttempt(ctx); last || r.conflict == Wait || r.conflict == KeepLatest {
 		err = w.insist(ctx, last)
 	} else {
 		err = w.try(ctx)

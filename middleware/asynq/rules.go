@@ -115,9 +115,15 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
 		r.template = "-" // the error about a missing template would only confuse
 	}
-	if r.conflict < Reschedule || r.conflict > Fail {
+	switch {
+	case r.conflict < Reschedule || r.conflict > KeepLatest:
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
-			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"}))
+			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip, Fail or KeepLatest"}))
+	case r.conflict == KeepLatest && (r.once || strings.Contains(r.template, "[*]")):
+		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
+			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "a rule of Serialize's with one key"}))
+	case r.conflict == KeepLatest && eng != nil:
+		errs = append(errs, eng.SupportsInspection())
 	}
 	compiled, err := rule.Compile(eng, rule.Spec[*request]{
 		Name:     r.pattern,

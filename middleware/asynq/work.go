@@ -40,7 +40,7 @@ func (w work) try(ctx context.Context) error {
 	return w.answer(ctx, refused, own)
 }
 
-// insist is for the task's last attempt, and for [Wait]. Whatever would be
+// insist is for the task's last attempt, for [Wait] and for [KeepLatest]. Whatever would be
 // rescheduled is done here instead: it waits, and tries again, until the handler
 // has run or the task's own time is over. When the server shuts down meanwhile,
 // asynq puts the task back into its queue. With attempts left, an outage is not
@@ -66,8 +66,11 @@ func (w work) insist(ctx context.Context, last bool) error {
 // attempt is one of insist's. A rule that decides about a held key itself has
 // its own idea of how long to wait for it.
 func (w work) attempt(ctx context.Context) error {
-	if w.conflict == Skip || w.conflict == Fail {
+	switch w.conflict {
+	case Skip, Fail:
 		return w.try(ctx)
+	case KeepLatest:
+		return w.latest(ctx)
 	}
 	refused, own := w.run(ctx, func(ctx context.Context) error {
 		return w.handler.ProcessTask(ctx, w.task)

@@ -1,0 +1,180 @@
+package lockasynq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+)
+
+// waitingOwner is who has the place to wait for key, or "".
+func waitingOwner(t *testing.T, eng *core.Engine, key string) string {
+	t.Helper()
+	info, err := eng.Inspect(context.Background(), "%latest:"+key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(info.Holders) == 0 {
+		return ""
+	}
+	return info.Holders[0].Owner
+}
+
+// debounced serves a rule that keeps the latest, and notes what ran.
+type debounced struct {
+	*queue
+	eng   *core.Engine
+	locks *lockasynq.Locks
+	ran   func() []string
+}
+
+func debounce(t *testing.T, fail func(payload string) error, change ...func(*asynq.Config)) *debounced {
+	t.Helper()
+	d := &debounced{queue: newQueue(t), eng: engine(t, nil)}
+	d.locks = locks(t, d.eng, lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest))
+	var mu sync.Mutex
+	var ran []string
+	d.ran = func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(ran)
+	}
+	d.serve(d.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
+		if err := core.AssertHeld(ctx, "k"); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		ran = append(ran, string(task.Payload()))
+		mu.Unlock()
+		return fail(string(task.Payload()))
+	})), change...)
+	return d
+}
+
+func never(string) error { return nil }
+
+// enqueueBehind adds a task and waits until it has the place to wait.
+func (d *debounced) enqueueBehind(payload string) (id string) {
+	d.t.Helper()
+	before := waitingOwner(d.t, d.eng, "k")
+	id = d.enqueue("index", payload)
+	await(d.t, "the newer task to take the place", func() bool {
+		owner := waitingOwner(d.t, d.eng, "k")
+		return owner != "" && owner != before
+	})
+	return id
+}
+
+func TestKeepLatestRunsTheNewestOfThoseThatWait(t *testing.T) {
+	t.Parallel()
+	d := debounce(t, never)
+	lease := hold(t, d.eng, "k")
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, d.enqueueBehind(fmt.Sprint(i)))
+	}
+	// The others notice while the key is still held, and give their workers back.
+	for _, id := range ids[:4] {
+		if info := d.become(id, asynq.TaskStateCompleted); info.LastErr != "" || info.Retried != 0 {
+			t.Errorf("a superseded task has the error %q and %d retries used up", info.LastErr, info.Retried)
+		}
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.become(ids[4], asynq.TaskStateCompleted)
+	if ran := d.ran(); !slices.Equal(ran, []string{"4"}) {
+		t.Errorf("%q ran, want the newest alone", ran)
+	}
+	if n := d.locks.Skipped()["index"]; n != 4 {
+		t.Errorf("%d counted as skipped, want 4", n)
+	}
+	if owner := waitingOwner(t, d.eng, "k"); owner != "" {
+		t.Errorf("the place to wait is still taken by %s", owner)
+	}
+}
+
+// One that has the key before it has noticed is superseded all the same.
+func TestKeepLatestSettlesItWhenTheKeyIsFree(t *testing.T) {
+	t.Parallel()
+	d := debounce(t, never)
+	lease := hold(t, d.eng, "k")
+	older := d.enqueueBehind("older")
+	newer := d.enqueueBehind("newer")
+	if err := lease.Release(context.Background()); err != nil { // well before a renewal
+		t.Fatal(err)
+	}
+	d.become(older, asynq.TaskStateCompleted)
+	d.become(newer, asynq.TaskStateCompleted)
+	if ran := d.ran(); !slices.Equal(ran, []string{"newer"}) {
+		t.Errorf("%q ran, want the newest alone", ran)
+	}
+}
+
+func TestKeepLatestOnAFreeKeyRuns(t *testing.T) {
+	t.Parallel()
+	d := debounce(t, never)
+	for i := range 3 {
+		d.become(d.enqueue("index", fmt.Sprint(i)), asynq.TaskStateCompleted)
+	}
+	if ran := d.ran(); !slices.Equal(ran, []string{"0", "1", "2"}) {
+		t.Errorf("%q ran", ran)
+	}
+}
+
+// A task that comes again after a failure is older than the one that waits.
+func TestKeepLatestRetryDoesNotSupersede(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	var d *debounced
+	var lease *core.Lease
+	first := true
+	d = debounce(t, func(payload string) error {
+		if payload == "old" && first {
+			first = false
+			return failed
+		}
+		return nil
+	}, func(cfg *asynq.Config) {
+		cfg.RetryDelayFunc = lockasynq.RetryDelay(atOnce)
+		cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(context.Context, *asynq.Task, error) {
+			lease = hold(t, d.eng, "k") // before it can come again
+			d.enqueue("index", "new")
+			await(t, "the newer task to wait", func() bool { return waitingOwner(t, d.eng, "k") != "" })
+		})
+	})
+	old := d.enqueue("index", "old")
+	d.become(old, asynq.TaskStateCompleted) // dropped
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the newer task to run", func() bool { return len(d.ran()) == 2 })
+	if ran := d.ran(); !slices.Equal(ran, []string{"old", "new"}) {
+		t.Errorf("%q ran, want old once and then new", ran)
+	}
+}
+
+func TestKeepLatestIsCheckedAtStart(t *testing.T) {
+	eng := engine(t, nil)
+	for name, r := range map[string]lockasynq.Rule{
+		"once":         lockasynq.Once("t", "k:{payload.id}"),
+		"several keys": lockasynq.Serialize("t", "k:{payload.ids[*]}"),
+	} {
+		_, err := lockasynq.New(eng, r.OnConflict(lockasynq.KeepLatest))
+		if !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), "keep latest") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := lockasynq.New(engine(t, newFaultyStore()), lockasynq.Serialize("t", "k").OnConflict(lockasynq.KeepLatest))
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a store that can't be inspected: %v", err)
+	}
+}
