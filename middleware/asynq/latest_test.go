@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // waitingOwner is who has the place to wait for key, or "".
@@ -173,7 +174,7 @@ func TestKeepLatestIsCheckedAtStart(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := lockasynq.New(engine(t, newFaultyStore()), lockasynq.Serialize("t", "k").OnConflict(lockasynq.KeepLatest))
+	_, err := lockasynq.New(engine(t, struct{ core.Store }{memstore.New()}), lockasynq.Serialize("t", "k").OnConflict(lockasynq.KeepLatest))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store that can't be inspected: %v", err)
 	}
