@@ -64,13 +64,15 @@
 // would do so for ever. (The handler's error goes along: its [asynq.SkipRetry]
 // and [asynq.RevokeTask] are its own decisions.) Archived ([RejectedError]) is
 // what asynq does with what is not worth retrying: the task waits there for a
-// person. No task is dropped, unless its rule says Skip.
+// person. No task is dropped, unless its rule says Skip or
+// KeepLatest.
 //
 // [Rule.OnConflict] changes the first two lines of the table, and no other:
 //
 //	Reschedule   as above
 //	Wait         stays on its worker until its own deadline, which costs a retry
 //	Skip         succeeds, the handler is not called; logged and counted
+//	KeepLatest   waits on its worker; an older one that waits is skipped
 //	Fail         fails, which costs a retry; archived after the last
 //
 // That no retry is used up, and when a task comes again, is up to the server:
