@@ -147,8 +147,7 @@ func (e *Engine) bound(ctx context.Context, s settings) *bound {
 	return b
 }
 
-// takeTurn asks the store as soon as the caller is the head of every line. The
-// lines are entered in key order, so that two sets can't wait for each other.
+// takeTurn asks the store as soon as the caller was called forward in every line.
 func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (Grant, *Record, error) {
 	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)}
 	blocked := func(held HeldError, ahead int) {
@@ -166,33 +165,26 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	if err := e.circuit.refuses(); err != nil {
 		return Grant{}, nil, err // now, not behind the one who tries the store
 	}
-	tickets := make([]*ticket, 0, len(claims))
-	said, joined := errSilent, time.Now()
-	defer func() {
-		for _, t := range tickets {
-			e.lines.leave(t, said)
-		}
-	}()
-	for _, c := range claims {
-		t, err := e.lines.enter(ctx, c.Key, blocked)
-		if err != nil {
-			return Grant{}, nil, unlessHurried(ctx, joined, err)
-		}
-		tickets = append(tickets, t)
+	joined := time.Now()
+	places, rec, err := e.lines.enter(ctx, claims, s.once, blocked)
+	if rec != nil || err != nil {
+		return Grant{}, rec, unlessHurried(ctx, joined, err)
 	}
+	said := errSilent
+	defer func() { e.lines.leave(places, said) }()
 	if ctx.Err() != nil { // its turn came too late
-		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(tickets[len(tickets)-1]))
+		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(places[len(places)-1]))
 	}
 	req.OnHeld = func(held HeldError) {
-		for _, t := range tickets {
-			e.lines.told(t, held)
-		}
+		e.lines.told(places, held)
 		blocked(held, held.Ahead)
 	}
-	for _, t := range tickets {
-		e.lines.asks(t)
-	}
+	e.lines.asks(places)
+	asked := time.Now()
 	grant, rec, err := e.ask(ctx, req, ask)
+	if rec != nil {
+		e.lines.share(claims[0].Key, rec, asked)
+	}
 	said = err
 	if errors.Is(err, errHurried) || errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
 		said = errSilent // perhaps it had no time to answer

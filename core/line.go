@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// lines holds one line of waiters per key of this process. Only the head of a
-// line asks the store, so a store sees at most one waiter per key and process,
-// however many goroutines want the key.
+// lines holds one line of callers per key of this process. Who comes first asks
+// the store, and the others wait here until they are called forward: one after
+// the other where they want the key exclusively, some together where they share
+// it. So the store's own queue for a key stays short, however many goroutines
+// want it. Step says who is called forward when.
 type lines struct {
 	most, mostTotal int // callers per line, and in all of them
 
@@ -19,123 +21,227 @@ type lines struct {
 	total int // callers in all lines
 }
 
-// line also keeps what the store last told a head, because those who time out
-// behind it must say whether a holder or a silent store kept them waiting.
+// line also keeps what the store last told those who asked, because those who
+// time out behind them must say whether a holder or a silent store kept them
+// waiting.
 type line struct {
-	tickets  list.List // of *ticket; the front one asks the store
-	asking   bool      // the store was asked and has not answered since
-	answered time.Time // when the store last answered a head
-	held     HeldError // who was in the way then
-	outage   error     // set while the last head found the store out
+	tickets list.List     // of *ticket, in order of arrival
+	next    *list.Element // the first who was not called forward yet; nil: all were
+	forward int           // who were
+	here    int           // of those: all but who wait for another of their keys
+	open    Mode          // the last word was a grant of this mode; exclusive: it was none to share
+
+	unanswered int       // requests to the store without a word since
+	answered   time.Time // when the store last answered
+	held       HeldError // who was in the way then
+	outage     error     // set while the last answer was that the store is out
 }
 
 // ticket is one caller's place in a line.
 type ticket struct {
-	key    string
+	claim  Claim
+	once   bool // a record will do as well as the lease
 	line   *line
-	place  *list.Element
-	ahead  int // callers in front when it joined
+	place  *list.Element // nil: it has left
+	ahead  int           // callers in front when it joined
 	joined time.Time
-	head   chan struct{} // closed when it becomes the head; nil: it came first
+	turn   chan struct{} // closed when it is called forward; nil: it was at once
+	rec    *Record       // the answer, instead of a turn
+
+	called    bool
+	elsewhere bool // it waits for another of its keys
+	asking    bool // it asked the store, which has said nothing
 }
+
+// places are one caller's, in key order, one per claim.
+type places []*ticket
 
 func newLines(most, mostTotal int) *lines {
 	return &lines{most: most, mostTotal: mostTotal, byKey: make(map[string]*line)}
 }
 
-// enter waits until the caller is the head of key's line; it then owes a leave.
-// The error is a *TooManyWaitersError or, when ctx ended first, a *HeldError or
-// one that matches ErrUnavailable. Blocked is told who is in the way of somebody
-// who does not come first.
-func (ls *lines) enter(ctx context.Context, key string, blocked func(HeldError, int)) (*ticket, error) {
-	t, err := ls.join(key)
-	if err != nil || t.head == nil {
-		return t, err
+// enter waits until the caller may ask the store, for all claims; it then owes a
+// leave. The lines are entered in key order, so that two sets can't wait for each
+// other. Instead it may return the record that a twin in this process made or
+// was given, with once. The error is a *TooManyWaitersError or, when ctx ended
+// first, a *HeldError or one that matches ErrUnavailable. Blocked is told who is
+// in the way of somebody who has to wait.
+func (ls *lines) enter(ctx context.Context, claims []Claim, once bool, blocked func(HeldError, int)) (places, *Record, error) {
+	p := make(places, 0, len(claims))
+	for _, c := range claims {
+		t, err := ls.join(c, once, p)
+		if err != nil {
+			ls.leave(p, errSilent)
+			return nil, nil, err
+		}
+		p = append(p, t)
+		if t.turn == nil {
+			continue
+		}
+		blocked(ls.inTheWay(t), t.ahead)
+		select {
+		case <-t.turn:
+		case <-ctx.Done():
+			err = ls.obstacle(t)
+			ls.leave(p, errSilent)
+		}
+		switch { // where both came, a record is worth more than an error
+		case t.rec != nil:
+			return nil, t.rec.clone(), nil
+		case err != nil:
+			return nil, nil, err
+		}
 	}
-	blocked(ls.inTheWay(t), t.ahead)
-	select {
-	case <-t.head:
-		return t, nil
-	case <-ctx.Done():
-		err := ls.obstacle(t)
-		ls.leave(t, errSilent)
-		return nil, err
-	}
+	return p, nil, nil
 }
 
-func (ls *lines) join(key string) (*ticket, error) {
+// join takes the last place in the line for c. Whoever then has to wait there
+// keeps nobody else waiting with the places before, which are for other keys.
+func (ls *lines) join(c Claim, once bool, before places) (*ticket, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byKey[key]
+	l := ls.byKey[c.Key]
 	switch {
 	case l != nil && l.tickets.Len() >= ls.most:
-		return nil, &TooManyWaitersError{Key: key, Limit: ls.most}
+		return nil, &TooManyWaitersError{Key: c.Key, Limit: ls.most}
 	case ls.total >= ls.mostTotal:
 		return nil, &TooManyWaitersError{Limit: ls.mostTotal}
 	case l == nil:
 		l = &line{}
-		ls.byKey[key] = l
+		ls.byKey[c.Key] = l
 	}
 	ls.total++
-	t := &ticket{key: key, line: l, ahead: l.tickets.Len(), joined: time.Now()}
-	if l.tickets.Len() > 0 {
-		t.head = make(chan struct{})
-	}
+	t := &ticket{claim: c, once: once, line: l, ahead: l.tickets.Len(), joined: time.Now()}
 	t.place = l.tickets.PushBack(t)
+	if l.next == nil {
+		l.next = t.place
+		l.step()
+	}
+	if !t.called {
+		t.turn = make(chan struct{})
+		for _, b := range before {
+			b.goElsewhere()
+		}
+	}
 	return t, nil
 }
 
-// asks notes that the head now asks the store.
-func (ls *lines) asks(t *ticket) {
+// asks notes that the caller now asks the store.
+func (ls *lines) asks(p places) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	t.line.asking = true
+	for _, t := range p {
+		t.comeBack()
+		t.asking = true
+		t.line.unanswered++
+	}
 }
 
-// told notes that the store keeps the head waiting, and for whom.
-func (ls *lines) told(t *ticket, held HeldError) {
+// told notes that the store keeps the caller waiting, and for whom.
+func (ls *lines) told(p places, held HeldError) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	t.line.heard(held)
+	for _, t := range p {
+		t.heard(p.about(t, held))
+		if p.isFor(t, held.Key) {
+			t.comeBack()
+			t.line.open = ModeExclusive
+		} else {
+			t.goElsewhere()
+		}
+	}
 }
 
-func (l *line) heard(held HeldError) {
-	l.asking, l.answered, l.held, l.outage = false, time.Now(), held, nil
+// isFor says whether key is the one that t is for. A store that does not say
+// which key is held means all.
+func (p places) isFor(t *ticket, key string) bool {
+	if t.claim.Key == key {
+		return true
+	}
+	for _, o := range p {
+		if o.claim.Key == key {
+			return false
+		}
+	}
+	return true
+}
+
+// about is what held says of t's key: nothing, if it is about another one.
+func (p places) about(t *ticket, held HeldError) HeldError {
+	if p.isFor(t, held.Key) {
+		return held
+	}
+	return HeldError{}
+}
+
+func (t *ticket) heard(held HeldError) {
+	t.silent()
+	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
+}
+
+// silent says that no answer to t's request is to be expected any more.
+func (t *ticket) silent() {
+	if t.asking {
+		t.asking = false
+		t.line.unanswered--
+	}
 }
 
 // errSilent stands for what a store said that was not asked, or cut short.
 var errSilent = errors.New("keyturn: the store said nothing")
 
-// leave gives up the place and, if it was the head's, calls the next one
-// forward. said is the store's answer.
-func (ls *lines) leave(t *ticket, said error) {
+// leave gives up the places and calls forward who can now ask. said is the
+// store's answer.
+func (ls *lines) leave(p places, said error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := t.line
 	var held *HeldError
-	switch {
-	case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
-	case errors.Is(said, ErrUnavailable):
-		l.outage = said
-	case errors.As(said, &held):
-		l.heard(*held)
-	default: // granted, most likely: who is in the way now is not known yet
-		l.heard(HeldError{})
+	for _, t := range p {
+		if t.place == nil {
+			continue
+		}
+		l := t.line
+		switch {
+		case said == nil: // who is in the way now is not known yet
+			t.heard(HeldError{})
+			l.open = t.claim.Mode
+		case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
+		case errors.Is(said, ErrUnavailable):
+			l.outage = said
+		case errors.As(said, &held):
+			t.heard(p.about(t, *held))
+			l.open = ModeExclusive
+		default:
+			t.heard(HeldError{})
+		}
+		ls.remove(t)
+		l.step()
 	}
-	wasHead := l.tickets.Front() == t.place
+}
+
+// remove takes t out of its line, and the line away if it was the last.
+func (ls *lines) remove(t *ticket) {
+	l := t.line
+	t.silent()
+	if t.called {
+		l.forward--
+		if !t.elsewhere {
+			l.here--
+		}
+	} else if l.next == t.place {
+		l.next = t.place.Next()
+	}
 	l.tickets.Remove(t.place)
+	t.place = nil
 	ls.total--
-	switch {
-	case l.tickets.Len() == 0:
-		delete(ls.byKey, t.key)
-	case wasHead:
-		close(l.tickets.Front().Value.(*ticket).head)
+	if l.tickets.Len() == 0 {
+		delete(ls.byKey, t.claim.Key)
 	}
 }
 
 // obstacle says what has kept t waiting. Only a store that was asked can be
-// silent; and one that told the head to wait owes no further word, however long
-// ago that was: it answers when the key is free, or when it finds itself out.
+// silent; and one that told those in front to wait owes no further word, however
+// long ago that was: it answers when the key is free, or when it finds itself out.
 func (ls *lines) obstacle(t *ticket) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -143,10 +249,10 @@ func (ls *lines) obstacle(t *ticket) error {
 	switch {
 	case l.outage != nil:
 		return l.outage
-	case l.asking && l.answered.Before(t.joined):
+	case l.unanswered > 0 && l.answered.Before(t.joined):
 		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
 	}
-	held := l.inTheWay(t.key)
+	held := l.inTheWay(t.claim.Key)
 	return &held
 }
 
@@ -154,7 +260,7 @@ func (ls *lines) obstacle(t *ticket) error {
 func (ls *lines) inTheWay(t *ticket) HeldError {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return t.line.inTheWay(t.key)
+	return t.line.inTheWay(t.claim.Key)
 }
 
 func (l *line) inTheWay(key string) HeldError {

@@ -60,6 +60,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 }
 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s settings) (Outcome, error) {
+	s.once = true
 	claims := []Claim{Exclusive(key)}
 	s.once = true
 	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
@@ -109,6 +110,9 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 			e.circuit.overheard(err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
+			if recorded {
+				e.lines.share(lease.Key(), &rec, asked)
+			}
 			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err
 			}
