@@ -62,7 +62,6 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s settings) (Outcome, error) {
 	s.once = true
 	claims := []Claim{Exclusive(key)}
-	s.once = true
 	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
 	switch {
 	case err != nil && e.runsUnlocked(ctx, claims, s, err):

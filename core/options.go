@@ -48,7 +48,6 @@ type settings struct {
 	mode        Mode          // of claims on plain keys
 	permits     int           // ModePermit only
 	hierarchy   bool          // keys have levels
-	once        bool          // by Once: a record will do as well as a lease
 	maxHold     time.Duration // 0: for ever
 	keepContext bool          // the context survives a loss
 	runUnlocked bool          // Do and Once run without the lock in an outage
