@@ -210,7 +210,6 @@ func (ls *lines) leave(p places, said error) {
 			l.outage = said
 		case errors.As(said, &held):
 			t.heard(p.about(t, *held))
-			l.open = ModeExclusive
 		default:
 			t.heard(HeldError{})
 		}

@@ -1,0 +1,246 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// ledgerSpy counts how often it is asked for an execution, which takes a round
+// trip each.
+type ledgerSpy struct {
+	*memstore.Store
+	begins atomic.Int64
+	fails  atomic.Bool // Complete does not get through
+}
+
+const ledgerTrip = 10 * time.Millisecond
+
+func (s *ledgerSpy) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	s.begins.Add(1)
+	time.Sleep(ledgerTrip)
+	return s.Store.Begin(ctx, req)
+}
+
+func (s *ledgerSpy) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	time.Sleep(ledgerTrip)
+	if s.fails.Load() {
+		return errDown
+	}
+	return s.Store.Complete(ctx, g, rec, retention)
+}
+
+// A thousand twins wait for the first one, in its process and in another, and
+// have its result at once, each one a copy of its own.
+func TestTwinsGetTheResultTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		near, far := &ledgerSpy{Store: mem}, &ledgerSpy{Store: mem.Peer()}
+		stores := []*ledgerSpy{near, far}
+		seen := &onceObserver{}
+		engines := []*core.Engine{newEngine(t, near, core.WithObserver(seen)), newEngine(t, far)}
+		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
+		began := time.Now()
+		const runs = 5 * time.Second
+		var all sync.WaitGroup
+		all.Go(func() {
+			out, err := engines[0].Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+				time.Sleep(runs)
+				return []byte("result"), nil
+			}, right)
+			if err != nil || out.Duplicate {
+				t.Errorf("the first: %+v, %v", out, err)
+			}
+			out.Result[0] = 'X' // it is the caller's
+		})
+		time.Sleep(time.Second)
+		for i := range 2000 {
+			all.Go(func() {
+				content := right
+				if i%10 == 0 {
+					content = wrong
+				}
+				out, err := engines[i%2].Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+					t.Error("ran again")
+					return nil, nil
+				}, content)
+				if took := time.Since(began); took > runs+5*ledgerTrip {
+					t.Errorf("a twin was answered after %v", took)
+				}
+				if i%10 == 0 {
+					wantOnly(t, err, core.ErrFingerprintMismatch)
+					return
+				}
+				if err != nil || !out.Duplicate || string(out.Result) != "result" {
+					t.Errorf("%+v, %v", out, err)
+				}
+				clear(out.Result) // the caller's, too
+			})
+		}
+		all.Wait()
+		for i, s := range stores {
+			if n := s.begins.Load(); n > 4 {
+				t.Errorf("process %d asked the store %d times", i, n)
+			}
+			if left := engines[i].Left(); left != "" {
+				t.Error(left)
+			}
+		}
+		if seen.ends != 1001 || seen.duplicates != 800 || seen.without != 1000 {
+			t.Errorf("observers saw %d ends, %d duplicates, %d acquisitions without a lease or an error", seen.ends, seen.duplicates, seen.without)
+		}
+	})
+}
+
+// onceObserver counts.
+type onceObserver struct {
+	core.NopObserver
+	mu                        sync.Mutex
+	ends, duplicates, without int
+}
+
+func (o *onceObserver) AcquireEnd(_ context.Context, _ core.Acquisition, lease *core.Lease, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if lease == nil && err == nil {
+		o.without++
+	}
+}
+
+func (o *onceObserver) OnceEnd(_ context.Context, _, _ string, out core.Outcome, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ends++
+	if out.Duplicate && err == nil {
+		o.duplicates++
+	}
+}
+
+// Where the first one runs in this process, its twins need not ask at all: but
+// for the one that stands in the store's queue.
+func TestTwinsOfOneProcessDoNotAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &ledgerSpy{Store: memstore.New()}
+		eng := newEngine(t, store)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+					time.Sleep(time.Second)
+					return nil, nil
+				})
+				if took := time.Since(began); err != nil || took != time.Second+2*ledgerTrip {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+			time.Sleep(2 * ledgerTrip)
+		}
+		all.Wait()
+		if n := store.begins.Load(); n != 2 {
+			t.Errorf("the store was asked %d times", n)
+		}
+	})
+}
+
+// Nothing is shared that is not on record: the next twin runs. And who wants the
+// lock itself, under the same key, gets no record for it.
+func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &ledgerSpy{Store: memstore.New()}
+		eng := newEngine(t, store, core.WithTTL(2*time.Second))
+		var mu sync.Mutex
+		runs := 0
+		run := func(context.Context) ([]byte, error) {
+			mu.Lock()
+			runs++
+			n := runs
+			mu.Unlock()
+			time.Sleep(time.Second)
+			switch n {
+			case 1:
+				return nil, errHandler
+			case 2:
+				store.fails.Store(true)
+			case 3:
+				store.fails.Store(false)
+			}
+			return []byte("third"), nil
+		}
+		var all sync.WaitGroup
+		var duplicates, failed atomic.Int64
+		locked := false
+		for i := range 100 {
+			all.Go(func() {
+				if i == 50 {
+					l := mustAcquire(t, eng, "k", core.WithMaxWait(0))
+					locked = true
+					mustRelease(t, l)
+					return
+				}
+				out, err := eng.Once(context.Background(), "k", run, core.WithMaxWait(0))
+				switch {
+				case err != nil:
+					failed.Add(1)
+					if !errors.Is(err, errHandler) && !errors.Is(err, core.ErrOutcomeUnknown) {
+						t.Error(err)
+					}
+				case out.Duplicate:
+					duplicates.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if runs != 3 || failed.Load() != 2 || duplicates.Load() != 96 || !locked {
+			t.Errorf("%d runs, %d failed, %d duplicates, locked %v", runs, failed.Load(), duplicates.Load(), locked)
+		}
+	})
+}
+
+// Who comes after the record was forgotten runs, whatever others in line get.
+func TestTwinsDoNotGetAForgottenRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		other := newEngine(t, mem.Peer())
+		store := &forgetful{ledgerSpy: &ledgerSpy{Store: mem}}
+		eng := newEngine(t, store)
+		runs := 0
+		if _, err := other.Once(context.Background(), "k", counted("old", &runs)); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() { // its answer, read before the record is forgotten, takes a second
+			out, err := eng.Once(context.Background(), "k", counted("", &runs))
+			if err != nil || !out.Duplicate {
+				t.Errorf("%+v, %v", out, err)
+			}
+		})
+		time.Sleep(time.Second / 2)
+		if _, err := other.Forget(context.Background(), "k", "test"); err != nil {
+			t.Fatal(err)
+		}
+		out, err := eng.Once(context.Background(), "k", counted("new", &runs))
+		if err != nil || out.Duplicate || !bytes.Equal(out.Result, []byte("new")) {
+			t.Errorf("%+v, %v", out, err)
+		}
+		all.Wait()
+	})
+}
+
+// forgetful takes its time with an answer.
+type forgetful struct{ *ledgerSpy }
+
+func (s *forgetful) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+	g, rec, err := s.ledgerSpy.Begin(ctx, req)
+	time.Sleep(time.Second)
+	return g, rec, err
+}
