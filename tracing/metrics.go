@@ -28,7 +28,8 @@ const (
 	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
 )
 
-// OperationKey is on the metric of the store's operations.
+// OperationKey is on the metrics of the store's operations, and of those by force:
+// acquire, renew, release, complete, inspect, list, force, forget.
 const OperationKey = attribute.Key("keyturn.operation")
 
 // Values of [OutcomeKey] on the metric of renewals, besides OutcomeLost and

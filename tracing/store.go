@@ -34,7 +34,11 @@ func storeError(op string, err error) string {
 // Forced counts it, and adds an event to the span in which somebody did it. The
 // reason may have names in it, and is left to the logs.
 func (o *Observer) Forced(ctx context.Context, key, _ string, holders []core.Holder) {
-	o.metrics.add(ctx, o.metrics.forced, labels{})
+	op := "forget"
+	if len(holders) > 0 {
+		op = "force"
+	}
+	o.metrics.add(ctx, o.metrics.forced, labels{operation: op})
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return

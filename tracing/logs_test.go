@@ -1,0 +1,76 @@
+package tracing_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/slogtest"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+func TestLogHandler(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))
+	log.InfoContext(context.Background(), "outside")
+	log.With("a", 1).InfoContext(inTrace(1, trace.FlagsSampled), "inside")
+	outside, inside, _ := strings.Cut(out.String(), "\n")
+	if strings.Contains(outside, "trace_id") {
+		t.Errorf("no trace, but %s", outside)
+	}
+	if want := "msg=inside a=1 trace_id=ab010000000000000000000000000000 span_id=cd01000000000000\n"; !strings.HasSuffix(inside, want) {
+		t.Errorf("%s, want %s", inside, want)
+	}
+	if log := slog.New(tracing.LogHandler(nil)); !log.Enabled(context.Background(), slog.LevelInfo) {
+		t.Error("without a handler it is not the default one")
+	}
+}
+
+// TestLogHandlerKeepsTheRules of slog's own handlers.
+func TestLogHandlerKeepsTheRules(t *testing.T) {
+	var out bytes.Buffer
+	slogtest.Run(t, func(*testing.T) slog.Handler {
+		out.Reset()
+		return tracing.LogHandler(slog.NewJSONHandler(&out, nil))
+	}, func(t *testing.T) map[string]any { return decoded(t, out.Bytes()) })
+}
+
+// forceable is a store of which somebody holds every key.
+type forceable struct {
+	core.Store
+	core.Inspector
+}
+
+func (forceable) ForceRelease(context.Context, string, string) ([]core.Holder, error) {
+	return []core.Holder{{Owner: "host-1:2:x"}}, nil
+}
+
+// TestEnginesLinesAreInTheTrace: the line that says who took a key by force.
+func TestEnginesLinesAreInTheTrace(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))
+	eng := newEngine(t, forceable{Store: memstore.New()}, core.WithLogger(log))
+	defer eng.Close(context.Background())
+	if _, err := eng.ForceRelease(inTrace(1, trace.FlagsSampled), key, "it hangs"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "trace_id=ab01") {
+		t.Errorf("logged %q", out.String())
+	}
+}
+
+func decoded(t *testing.T, line []byte) map[string]any {
+	t.Helper()
+	var record map[string]any
+	if err := json.Unmarshal(line, &record); err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
