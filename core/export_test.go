@@ -43,3 +43,6 @@ func (e *Engine) Left() string {
 
 // JSON is the codec that results are stored with.
 var JSON Codec = jsonCodec{}
+
+// HashKey is how a key is carried.
+var HashKey = hashKey

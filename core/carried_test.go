@@ -1,0 +1,499 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// caller and callee are two processes on one store; here is a lease of the
+// caller's on claims, and the context in which the callee hears of it.
+type twoProcesses struct {
+	spy            *spy // the callee's
+	caller, callee *core.Engine
+	outer          *core.Lease
+	ctx            context.Context
+}
+
+func callerHolds(t *testing.T, claims []core.Claim, opts ...core.CallOption) *twoProcesses {
+	t.Helper()
+	two := &twoProcesses{spy: newSpy()}
+	two.caller, two.callee = newEngine(t, two.spy.Peer()), newEngine(t, two.spy)
+	var err error
+	if two.outer, err = two.caller.AcquireAll(context.Background(), claims, opts...); err != nil {
+		t.Fatal(err)
+	}
+	two.ctx = core.WithCarried(context.Background(), core.CarryLeases(two.outer.Context()))
+	return two
+}
+
+func TestBorrowedLease(t *testing.T) {
+	two := callerHolds(t, exclusive("user:1"))
+	defer mustRelease(t, two.outer)
+	l, err := two.callee.TryAcquire(two.ctx, "user:1", core.WithRule("callee"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || l.Depth() != 2 || l.Key() != "user:1" {
+		t.Errorf("%+v", l)
+	}
+	inner, err := two.callee.Acquire(l.Context(), "user:1")
+	if err != nil || inner.Depth() != 3 || two.spy.renewals() != 1 {
+		t.Errorf("depth %d, verified %d times, %v", inner.Depth(), two.spy.renewals(), err)
+	}
+	if err := core.AssertHeld(inner.Context(), "user:1"); err != nil {
+		t.Error(err)
+	}
+	mustRelease(t, inner)
+	mustRelease(t, l)
+	mustRelease(t, l)
+	if len(two.spy.released) != 0 || two.callee.Left() != "" || !errors.Is(l.Err(), core.ErrReleased) {
+		t.Errorf("released %v; left: %s; %v", two.spy.released, two.callee.Left(), l.Err())
+	}
+	if two.outer.Err() != nil {
+		t.Errorf("the caller's: %v", two.outer.Err())
+	}
+	_, err = two.callee.TryAcquire(context.Background(), "user:1") // whoever carries nothing
+	wantOnly(t, err, core.ErrHeld)
+}
+
+// Strangers are all those whom the store does not know, whatever they say.
+func TestForgedStaleAndReplayed(t *testing.T) {
+	field := func(s string, i int, with string) string {
+		fields := strings.Split(s, ";")
+		fields[i] = with
+		return strings.Join(fields, ";")
+	}
+	claimOn := func(mode, key string) string { return mode + core.HashKey(key) }
+	for name, tt := range map[string]struct {
+		held core.Claim // exclusive, if not said
+		text func(t *testing.T, two *twoProcesses, carried string) string
+	}{
+		"random owner": {
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 0, core.NewOwner()) },
+		},
+		"released": {
+			text: func(t *testing.T, two *twoProcesses, s string) string {
+				mustRelease(t, two.outer)
+				two.outer = mustAcquire(t, two.caller, "k")
+				return s
+			},
+		},
+		"expired, and somebody else's": {
+			text: func(t *testing.T, two *twoProcesses, s string) string {
+				mustRelease(t, two.outer)
+				owner := core.NewOwner()
+				g, err := two.spy.Store.Acquire(context.Background(), core.Request{Owner: owner, Claims: exclusive("k"), TTL: time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * time.Second)
+				two.outer = mustAcquire(t, two.caller, "k")
+				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token))
+			},
+		},
+		"wrong token": {
+			text: func(t *testing.T, two *twoProcesses, s string) string {
+				return field(s, 1, fmt.Sprint(two.outer.Token()+1))
+			},
+		},
+		"older token": {
+			text: func(t *testing.T, two *twoProcesses, s string) string {
+				return field(s, 1, fmt.Sprint(two.outer.Token()-1))
+			},
+		},
+		"no token": {
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 1, "0") },
+		},
+		"other key": {
+			text: func(t *testing.T, two *twoProcesses, s string) string {
+				other := mustAcquire(t, two.caller, "other")
+				t.Cleanup(func() { mustRelease(t, other) })
+				return field(core.CarryLeases(other.Context()), 3, claimOn("e", "k"))
+			},
+		},
+		"key that it does not have": {
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("e", "other")) },
+		},
+		"upgraded": {
+			held: core.Shared("k"),
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("e", "k")) },
+		},
+		"downgraded": {
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("s", "k")) },
+		},
+		"shared, forged, exclusive wanted": { // no DeadlockError: it would wait for another
+			text: func(_ *testing.T, _ *twoProcesses, s string) string {
+				return field(field(s, 0, core.NewOwner()), 3, claimOn("s", "k"))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tt.held.Key == "" {
+					tt.held = core.Exclusive("k")
+				}
+				two := callerHolds(t, []core.Claim{tt.held})
+				ctx := core.WithCarried(context.Background(), tt.text(t, two, core.CarryLeases(two.outer.Context())))
+				_, err := two.callee.TryAcquire(ctx, "k")
+				wantOnly(t, err, core.ErrHeld)
+				_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
+				wantOnly(t, err, core.ErrHeld)
+				if two.outer.Err() != nil {
+					t.Errorf("the true holder: %v", two.outer.Err())
+				}
+				mustRelease(t, two.outer)
+				l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
+				if err != nil || l.Depth() != 1 {
+					t.Fatalf("depth %d, %v", l.Depth(), err)
+				}
+				mustRelease(t, l)
+			})
+		})
+	}
+}
+
+func TestCarriedModes(t *testing.T) {
+	for _, tt := range []struct {
+		held, wanted core.Claim
+		covered      bool
+	}{
+		{core.Exclusive("k"), core.Shared("k"), true},
+		{core.Exclusive("k"), core.Permit("k", 3), true},
+		{core.Shared("k"), core.Shared("k"), true},
+		{core.Shared("k"), core.Exclusive("k"), false},
+		{core.Shared("k"), core.Permit("k", 3), false},
+		{core.Permit("k", 3), core.Permit("k", 2), true},
+		{core.Permit("k", 3), core.Exclusive("k"), false},
+		{core.Permit("k", 3), core.Shared("k"), false},
+	} {
+		t.Run(tt.held.Mode.String()+"/"+tt.wanted.Mode.String(), func(t *testing.T) {
+			two := callerHolds(t, []core.Claim{tt.held})
+			defer mustRelease(t, two.outer)
+			l, err := two.callee.AcquireAll(two.ctx, []core.Claim{tt.wanted})
+			if !tt.covered {
+				var circle *core.DeadlockError
+				if !errors.As(err, &circle) || circle.Key != "k" || circle.Held.Mode != tt.held.Mode || circle.Wanted != tt.wanted || circle.Once {
+					t.Errorf("%+v", err)
+				}
+			} else if err != nil || l.Depth() != 2 || l.Claims()[0] != tt.wanted {
+				t.Errorf("%v, %v", l, err)
+			} else {
+				mustRelease(t, l)
+			}
+			_, err = two.callee.Once(two.ctx, "k", neverRuns)
+			if circle := (*core.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once {
+				t.Errorf("Once: %v", err)
+			}
+			if left := two.callee.Left(); left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
+}
+
+// The callee learns by its own renewals that the caller is through.
+func TestBorrowedEndsWithItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 9 * time.Second
+		two := callerHolds(t, exclusive("k"), core.WithTTL(ttl))
+		l, err := two.callee.Acquire(two.ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if l.Err() != nil || two.outer.Err() != nil {
+			t.Fatal(l.Err(), two.outer.Err())
+		}
+		mustRelease(t, two.outer)
+		thief := mustAcquire(t, two.caller, "k")
+		time.Sleep(ttl/3 + time.Second)
+		for _, err := range []error{l.Err(), context.Cause(l.Context()), l.Release(context.Background())} {
+			wantOnly(t, err, core.ErrLeaseLost)
+			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossOuter {
+				t.Errorf("%v", err)
+			}
+		}
+		if thief.Err() != nil {
+			t.Error(thief.Err())
+		}
+		mustRelease(t, thief)
+	})
+}
+
+// A caller that does not get to renew, as in a pause, loses its lease for
+// itself; the work that it asked for goes on under the lock.
+func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caller := newSpy()
+		caller.onRenew = func(context.Context, core.Grant) error { return errDown }
+		one, callee, third := newEngine(t, caller), newEngine(t, caller.Peer()), newEngine(t, caller.Peer())
+		outer := mustAcquire(t, one, "k", core.WithTTL(time.Second))
+		ctx := core.WithCarried(context.Background(), core.CarryLeases(outer.Context()))
+		err := callee.Do(ctx, "k", func(ctx context.Context) error {
+			time.Sleep(time.Minute)
+			_, err := third.TryAcquire(context.Background(), "k")
+			wantOnly(t, err, core.ErrHeld)
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
+		time.Sleep(time.Second) // nobody renews it now
+		isFree(t, third, "k")
+	})
+}
+
+// What ends the callee's part, but for its holder, leaves the holder's alone.
+func TestBorrowedIsNotReleasedHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("k"))
+		l, err := two.callee.Acquire(two.ctx, "k", core.WithMaxHold(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		err = l.Release(context.Background())
+		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossMaxHold {
+			t.Error(err)
+		}
+		callee, err := core.New(two.spy.Peer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err = callee.Acquire(two.ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := callee.Close(gone); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		wantOnly(t, l.Err(), core.ErrLeaseLost, core.ErrClosed)
+		_, err = two.callee.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld)
+		mustRelease(t, two.outer)
+	})
+}
+
+func TestVerifyingInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("k"))
+		two.spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		_, err := two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		two.spy.onRenew = func(context.Context, core.Grant) error { return errors.New("something else") }
+		_, err = two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		ran := false
+		err = two.callee.Do(two.ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		if err != nil || !ran {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+
+		two.spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() } // it hangs
+		began := time.Now()
+		_, err = two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		ctx, cancel := context.WithCancel(two.ctx)
+		time.AfterFunc(time.Second, cancel)
+		_, err = two.callee.Acquire(ctx, "k")
+		wantOnly(t, err, context.Canceled)
+		two.spy.onRenew = nil
+		mustRelease(t, two.outer)
+	})
+}
+
+// A set can be of several leases of the caller's, and of none.
+func TestSetBorrowedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("b", "d"))
+		other := mustAcquire(t, two.caller, "a")
+		both, cancel := core.WithLease(two.outer.Context(), other)
+		defer cancel()
+		ctx := core.WithCarried(context.Background(), core.CarryLeases(both))
+		set, err := two.callee.AcquireAll(ctx, exclusive("a", "b", "c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := set.Claims(); len(c) != 1 || c[0].Key != "c" || set.Depth() != 1 || two.spy.renewals() != 1 {
+			t.Errorf("%v, depth %d, asked %d times", c, set.Depth(), two.spy.renewals())
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			if err := core.AssertHeld(set.Context(), key); err != nil {
+				t.Error(err)
+			}
+		}
+		mustRelease(t, set)
+		if two.callee.Left() != "" || len(two.spy.released) != 1 {
+			t.Errorf("left: %s; released %v", two.callee.Left(), two.spy.released)
+		}
+
+		// What was borrowed goes back when the rest is not to be had,
+		stranger := mustAcquire(t, two.caller, "c")
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithFailFast())
+		wantOnly(t, err, core.ErrHeld)
+		// and nobody waits on for what has been lost.
+		time.AfterFunc(time.Second, func() { mustRelease(t, other) })
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))
+		wantOnly(t, err, core.ErrLeaseLost)
+		if left := two.callee.Left(); left != "" {
+			t.Errorf("left: %s", left)
+		}
+		mustRelease(t, stranger)
+		mustRelease(t, two.outer)
+	})
+}
+
+// A store that panics leaves nothing borrowed.
+func TestBorrowedAndAPanic(t *testing.T) {
+	two := callerHolds(t, exclusive("a"))
+	defer mustRelease(t, two.outer)
+	two.spy.onAcquire = func(context.Context, core.Request) error { panic("store") }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_, _ = two.callee.AcquireAll(two.ctx, exclusive("a", "b"))
+	}()
+	if left := two.callee.Left(); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+func TestCarriedOnwards(t *testing.T) {
+	two := callerHolds(t, exclusive("k"))
+	defer mustRelease(t, two.outer)
+	third := newEngine(t, two.spy.Peer())
+	// By one that has nothing to do with it,
+	if got, want := core.CarryLeases(two.ctx), core.CarryLeases(two.outer.Context()); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// and by one that has borrowed it.
+	err := two.callee.Do(two.ctx, "k", func(ctx context.Context) error {
+		carried := core.CarryLeases(context.WithoutCancel(ctx))
+		if strings.Count(carried, ",") != 0 {
+			t.Errorf("the same lease twice: %s", carried)
+		}
+		return third.Do(core.WithCarried(context.Background(), carried), "k", func(ctx context.Context) error {
+			return core.AssertHeld(ctx, "k")
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsCarried(t *testing.T) {
+	eng := newEngine(t, &yes{})
+	if s := core.CarryLeases(context.Background()); s != "" {
+		t.Errorf("none: %q", s)
+	}
+	ctx := context.Background()
+	var leases []*core.Lease
+	for i := range 10 {
+		l, err := eng.Acquire(ctx, fmt.Sprintf("secret:%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested, err := eng.Acquire(l.Context(), l.Key()) // is not another one
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, l)
+		ctx = nested.Context()
+	}
+	s := core.CarryLeases(ctx)
+	parts := strings.Split(s, ",")
+	if len(parts) != 8 || !strings.HasPrefix(parts[0], leases[9].Owner()+";") || !strings.HasPrefix(parts[7], leases[2].Owner()+";") {
+		t.Errorf("%d: %s", len(parts), s)
+	}
+	if strings.Contains(s, "secret") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		t.Errorf("not for a header: %q", s)
+	}
+	for _, l := range leases {
+		mustRelease(t, l)
+	}
+	if s := core.CarryLeases(ctx); s != "" {
+		t.Errorf("all released: %q", s)
+	}
+
+	var keys []string
+	for i := range 600 { // too long for any header
+		keys = append(keys, fmt.Sprint(i))
+	}
+	long, err := eng.AcquireAll(context.Background(), exclusive(keys...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := eng.Acquire(long.Context(), "short")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := core.CarryLeases(short.Context()); !strings.HasPrefix(s, short.Owner()) || strings.Contains(s, ",") {
+		t.Errorf("%d bytes", len(s))
+	}
+	mustRelease(t, short)
+	mustRelease(t, long)
+}
+
+func TestMalformedIsIgnored(t *testing.T) {
+	eng := newEngine(t, &yes{})
+	l := mustAcquire(t, eng, "k")
+	defer mustRelease(t, l)
+	good := core.CarryLeases(l.Context())
+	owner, token, claim := l.Owner(), fmt.Sprint(l.Token()), "e"+core.HashKey("k")
+	base := context.Background()
+	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";999999999999999999;" + claim} {
+		if core.WithCarried(base, s) == base {
+			t.Errorf("%q is ignored", s)
+		}
+	}
+	for _, s := range []string{
+		"", ",", ";;;", "x", good + ",", good + ";", good + "\x00",
+		strings.Repeat(good+",", 8) + good,
+		strings.Repeat("a", 9<<10), good + strings.Repeat(claim, 500),
+		"uuid;" + token + ";1000;" + claim,
+		strings.ToUpper(owner) + ";" + token + ";1000;" + claim,
+		"a:b" + owner + ";" + token + ";1000;" + claim,
+		"*" + owner + ";" + token + ";1000;" + claim,
+		owner + ";0;1000;" + claim,
+		owner + ";-1;1000;" + claim,
+		owner + ";" + token + ";0;" + claim,
+		owner + ";" + token + ";-5;" + claim,
+		owner + ";" + token + ";1e3;" + claim,
+		owner + ";" + token + ";1000;",
+		owner + ";" + token + ";1000;e",
+		owner + ";" + token + ";1000;x" + core.HashKey("k"),
+		owner + ";" + token + ";1000;e" + strings.Repeat("g", 16),
+	} {
+		if core.WithCarried(base, s) != base {
+			t.Errorf("%.80q is taken", s)
+		}
+	}
+}
+
+func FuzzWithCarried(f *testing.F) {
+	f.Add(core.NewOwner() + ";7;1000;e" + core.HashKey("k"))
+	f.Add(core.NewOwner() + ";7;99999999999;s" + core.HashKey("k") + "p" + core.HashKey("l"))
+	f.Fuzz(func(t *testing.T, s string) {
+		once := core.CarryLeases(core.WithCarried(context.Background(), s))
+		if twice := core.CarryLeases(core.WithCarried(context.Background(), once)); twice != once {
+			t.Errorf("%q, %q", once, twice)
+		}
+	})
+}
