@@ -1,0 +1,164 @@
+package sdktest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// scenario is two requests for one key: the first holds it until the second is
+// in its way.
+type scenario struct {
+	o       *observed
+	inside  chan struct{} // somebody is in the handler
+	blocked chan struct{} // somebody is kept waiting
+}
+
+func newScenario(t *testing.T) (*scenario, *core.Engine) {
+	s := &scenario{o: observe(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
+	eng, err := core.New(memstore.New(), core.WithObserver(s.o.obs), core.WithObserver(blockedAt{c: s.blocked}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	return s, eng
+}
+
+// blockedAt tells when somebody is kept waiting.
+type blockedAt struct {
+	core.NopObserver
+	c chan struct{}
+}
+
+func (b blockedAt) Blocked(context.Context, core.Acquisition, core.HeldError, int) { b.c <- struct{}{} }
+
+// handle is the work: under a span of its own.
+func (s *scenario) handle(ctx context.Context) {
+	_, span := s.o.tracers.Tracer("test").Start(ctx, "work")
+	defer span.End()
+	first := len(s.inside) == 0
+	s.inside <- struct{}{}
+	if first {
+		<-s.blocked
+	}
+}
+
+// run sends the two, each within a span of its client's.
+func (s *scenario) run(t *testing.T, name string, send func(context.Context) error) {
+	t.Helper()
+	var both sync.WaitGroup
+	call := func(name string) {
+		both.Go(func() {
+			ctx, span := s.o.tracers.Tracer("test").Start(bounded(t), name)
+			defer span.End()
+			if err := send(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	call("first")
+	await(t, "the first request to be at work", func() bool { return len(s.inside) == 1 })
+	call("second")
+	both.Wait()
+	s.o.compare(t, name)
+}
+
+func TestGRPC(t *testing.T) {
+	s, eng := newScenario(t)
+	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(
+		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.o.tracers))),
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+	)
+	testpb.RegisterUsersServer(server, users{s: s})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(s.o.tracers))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		server.Stop()
+		<-served
+	})
+	s.run(t, "grpc", func(ctx context.Context) error {
+		_, err := testpb.NewUsersClient(conn).SetStatus(ctx, &testpb.SetStatusRequest{UserId: 42})
+		return err
+	})
+}
+
+type users struct {
+	testpb.UnimplementedUsersServer
+	s *scenario
+}
+
+func (u users) SetStatus(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+	u.s.handle(ctx)
+	return &testpb.SetStatusResponse{}, nil
+}
+
+func TestEcho(t *testing.T) {
+	s, eng := newScenario(t)
+	e := echo.New()
+	e.Use(otelecho.Middleware("im", otelecho.WithTracerProvider(s.o.tracers)))
+	e.PUT("/users/:id/status", func(c echo.Context) error {
+		s.handle(c.Request().Context())
+		return c.NoContent(http.StatusNoContent)
+	}, lockecho.New(eng).Serialize("user:status:{path.id}"))
+	s.run(t, "echo", put(t, s, e))
+}
+
+func TestHTTP(t *testing.T) {
+	s, eng := newScenario(t)
+	mux := http.NewServeMux()
+	locked := lockhttp.New(eng).Serialize("user:status:{path.id}")
+	mux.Handle("PUT /users/{id}/status", locked(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handle(r.Context())
+		w.WriteHeader(http.StatusNoContent)
+	})))
+	s.run(t, "http", put(t, s, otelhttp.NewHandler(mux, "im", otelhttp.WithTracerProvider(s.o.tracers))))
+}
+
+// put serves h and gives what sends a request to it, with the trace.
+func put(t *testing.T, s *scenario, h http.Handler) func(context.Context) error {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	client := &http.Client{Transport: otelhttp.NewTransport(server.Client().Transport, otelhttp.WithTracerProvider(s.o.tracers))}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, server.URL+"/users/42/status", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+}

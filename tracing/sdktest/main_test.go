@@ -1,0 +1,104 @@
+package sdktest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+func TestMain(m *testing.M) {
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	if addr := os.Getenv(holderVar); addr != "" {
+		holdUntilTold(addr)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is for what has to happen; a busy machine may need seconds.
+const patience = 20 * time.Second
+
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// observed is a program's telemetry: an SDK whose spans and measurements stay
+// here.
+type observed struct {
+	*spans
+	tracers *sdktrace.TracerProvider
+	reader  *sdkmetric.ManualReader
+	meters  *sdkmetric.MeterProvider
+	obs     *tracing.Observer
+}
+
+func observe(t testing.TB) *observed {
+	t.Helper()
+	o := &observed{spans: &spans{}, reader: sdkmetric.NewManualReader()}
+	o.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans))
+	// Without a limit: the SDK's would hide what grows.
+	o.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(o.reader), sdkmetric.WithCardinalityLimit(0))
+	var err error
+	o.obs, err = tracing.New(tracing.WithTracerProvider(o.tracers), tracing.WithMeterProvider(o.meters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// engine makes an engine that o observes, and that ends with the test.
+func (o *observed) engine(t testing.TB, store core.Store) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, core.WithObserver(o.obs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return eng
+}
+
+// metrics collects what was measured.
+func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := o.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]metricdata.Metrics)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			byName[m.Name] = m
+		}
+	}
+	return byName
+}
+
+// await polls until ok, as there is a real server in between.
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
