@@ -147,6 +147,14 @@
 // that, an asynq.Unique is over at its TTL, whatever became of the task; give it
 // more than all retries take.
 //
+// # Tasks that the enqueuer waits for
+//
+// A producer that holds a key, and keeps it until a task is done which takes the
+// same key, would wait for itself. [CarryLeases] puts its leases into the task's
+// headers and [AcceptLeases] takes them out; the worker has its store confirm them
+// before it believes them. Most tasks are processed after their enqueuer has
+// released: those are strangers, and take their turns.
+//
 // # Traces
 //
 // [TraceHeaders] puts the producer's trace into a task's headers, and [Trace], a
