@@ -1,0 +1,93 @@
+//go:build unix
+
+package lockecho_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/redistest"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+func TestRequestUnderTheCallersLease(t *testing.T) {
+	redis := redistest.Start(t)
+	newEngine := func() *core.Engine {
+		st, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond))
+	}
+	caller, callee := newEngine(), newEngine()
+	rule := lockecho.New(callee).Serialize("user:{path.id}")
+	held := func(c echo.Context) error {
+		lease, _ := core.LeaseFrom(c.Request().Context())
+		return c.String(http.StatusOK, fmt.Sprint(lease.Depth()))
+	}
+	believing, deaf := newSite(t), newSite(t)
+	believing.Use(lockecho.AcceptLeases)
+	believing.GET("/users/:id", held, rule)
+	deaf.GET("/users/:id", held, rule)
+
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	ask := func(ctx context.Context, client http.RoundTripper, url, said string) (int, string) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said != "" {
+			r.Header.Set(lockecho.LeaseHeader, said)
+		}
+		response, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return response.StatusCode, string(body)
+	}
+	carries := lockhttp.CarryLeases(transport)
+	err := caller.Do(context.Background(), "user:42", func(ctx context.Context) error {
+		lease, _ := core.LeaseFrom(ctx)
+		forged := strings.Replace(core.CarryLeases(ctx), fmt.Sprint(lease.Token()), "1", 1)
+		for _, tt := range []struct {
+			name   string
+			client http.RoundTripper
+			url    string
+			said   string
+			status int
+			body   string
+		}{
+			{"both", carries, believing.Site.URL + "/users/42", "", 200, "2"},
+			{"another key", carries, believing.Site.URL + "/users/43", "", 200, "1"},
+			{"only the client", carries, deaf.Site.URL + "/users/42", "", 409, ""},
+			{"only the server", transport, believing.Site.URL + "/users/42", "", 409, ""},
+			{"forged", transport, believing.Site.URL + "/users/42", forged, 409, ""},
+		} {
+			if status, body := ask(ctx, tt.client, tt.url, tt.said); status != tt.status || tt.body != "" && body != tt.body {
+				t.Errorf("%s: %d %s", tt.name, status, body)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
