@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,10 +284,9 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithCircuit(0))
-		asked := 0
+		var asked, unanswered atomic.Int32
 		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
-			asked++
-			if asked == 3 {
+			if asked.Add(1) == 3 {
 				<-ctx.Done()
 				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 			}
@@ -294,14 +294,15 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 			return nil
 		}
 		var all sync.WaitGroup
-		for i := range 3 { // the first one's grant lets two more ask
+		for range 3 { // the first one's grant lets two more ask
 			all.Go(func() {
 				l, err := eng.Acquire(context.Background(), "k", core.WithShared(), core.WithMaxWait(5*time.Second))
-				if i == 2 {
-					wantOnly(t, err, core.ErrUnavailable)
-				} else if err == nil {
+				if err == nil {
 					mustRelease(t, l)
+					return
 				}
+				unanswered.Add(1)
+				wantOnly(t, err, core.ErrUnavailable)
 			})
 			synctest.Wait()
 		}
@@ -309,6 +310,9 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 		_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 		all.Wait()
+		if unanswered.Load() != 1 {
+			t.Errorf("%d were not answered", unanswered.Load())
+		}
 	})
 }
 
