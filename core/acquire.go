@@ -149,7 +149,7 @@ func (e *Engine) bound(ctx context.Context, s settings) *bound {
 
 // takeTurn asks the store as soon as the caller was called forward in every line.
 func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (Grant, *Record, error) {
-	req := Request{Owner: e.owners.next(), Claims: claims, TTL: s.ttl, Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)}
+	req := Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)}
 	blocked := func(held HeldError, ahead int) {
 		if e.observer != nil {
 			e.observer.Blocked(ctx, Acquisition{Claims: claims, Rule: s.rule, Wait: req.Wait}, held, ahead)
@@ -243,13 +243,13 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
 		told := *held // the store's, or shared by a line
-		told.RetryAfter = e.holds.retryAfter(told.Key, told.RetryAfter)
+		told.RetryAfter = e.holds.retryAfter(s.rule, told.Key, told.RetryAfter)
 		if !s.failFast {
 			told.timedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
-		full.RetryAfter = e.holds.retryAfter(full.Key, 0)
+		full.RetryAfter = e.holds.retryAfter(s.rule, full.Key, 0)
 		return full
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.

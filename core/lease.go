@@ -104,8 +104,8 @@ func (l *Lease) end(err error) {
 	if l.ended.Swap(true) {
 		return
 	}
-	if err == nil && !l.borrowed { // how long that one is held is not seen here
-		l.engine.holds.add(l.grant.Claims, time.Since(l.granted))
+	if !l.borrowed { // how long that one is held is not seen here
+		l.engine.holds.add(l.settings.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
 	if o := l.engine.observer; o != nil {
 		o.HoldEnd(l.ctx, l, err)

@@ -43,6 +43,7 @@ type Option interface {
 // settings is what one call goes by.
 type settings struct {
 	ttl         time.Duration
+	adaptive    adaptiveTTL
 	maxWait     time.Duration // 0: as long as the context
 	failFast    bool
 	mode        Mode          // of claims on plain keys
@@ -103,13 +104,14 @@ func (o engineOption) applyEngine(c *engineConfig) error { return o(c) }
 // WithTTL sets for how long the backend keeps the lease after the last sign
 // of life: how long a crashed holder blocks its key. The watchdog renews a
 // living holder's lease three times per TTL. From [MinTTL] to [MaxTTL];
-// fractions of a millisecond are cut off. Default [DefaultTTL].
+// fractions of a millisecond are cut off. Default [DefaultTTL]. It takes back
+// [WithAdaptiveTTL]: the later of the two counts.
 func WithTTL(d time.Duration) Option {
 	return option(func(s *settings) error {
 		if d < MinTTL || d > MaxTTL {
 			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
 		}
-		s.ttl = d.Truncate(time.Millisecond)
+		s.ttl, s.adaptive = d.Truncate(time.Millisecond), adaptiveTTL{}
 		return nil
 	})
 }

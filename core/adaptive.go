@@ -1,0 +1,72 @@
+package core
+
+import "time"
+
+// adaptiveTTL bounds a TTL that follows how long leases are held. The zero value
+// is none.
+type adaptiveTTL struct {
+	floor, ceiling time.Duration
+}
+
+const (
+	// adaptiveHeadroom times the usual hold is the TTL. A lease is renewed at a
+	// third of its TTL, so with 3 the usual lease is released before that.
+	adaptiveHeadroom = 3
+	// adaptiveUsual is the part of the holds, in percent, that is usual.
+	adaptiveUsual = 99
+	// adaptiveFewest is how many holds must have been seen. A handful says
+	// nothing about the slowest.
+	adaptiveFewest = 32
+)
+
+// WithAdaptiveTTL has the TTL follow how long leases are really held: those of
+// the same rule in this engine ([WithRule]; all of the engine's for calls without
+// a rule), in the recent past, about a thousand leases back. The TTL is three
+// times what 99 of 100 were held at most, in no case less than floor or more
+// than ceiling, and ceiling as long as fewer than 32 were seen. So a crashed
+// holder blocks its key for about as long as its work usually takes some time
+// longer, instead of for the 30 s that suit the slowest work of all; and a lease
+// that is usual is released before it needs a renewal.
+//
+// A holder that takes longer than usual, even a thousand times, keeps its lease:
+// the watchdog renews it, as with any TTL. What a short TTL costs are requests in
+// that case, and tolerance: a process, a network or a store that stands still for
+// longer than the TTL loses its leases. So floor has to be longer than the pauses
+// that must be survived: a few seconds, on most systems. Should leases be lost
+// all the same, they count as held for as long as they lasted, so the TTL grows
+// again when more than one in a hundred is.
+//
+// The TTL is chosen when the lease is asked for, and is what the store is told:
+// nothing about it is adaptive from then on. Floor is at least [MinTTL], ceiling
+// at most [MaxTTL] and not less than floor; fractions of a millisecond are cut
+// off. It takes back [WithTTL]: the later of the two counts. Off by default.
+//
+// At most 256 rules are told apart; further ones go by the engine's holds.
+func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
+	return option(func(s *settings) error {
+		if floor < MinTTL || ceiling > MaxTTL || floor > ceiling {
+			return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{floor, ceiling}, Want: "10ms to 24h, floor first"}
+		}
+		s.adaptive = adaptiveTTL{floor.Truncate(time.Millisecond), ceiling.Truncate(time.Millisecond)}
+		return nil
+	})
+}
+
+// ttl is the one for a call.
+func (e *Engine) ttl(s settings) time.Duration {
+	if s.adaptive == (adaptiveTTL{}) {
+		return s.ttl
+	}
+	return e.holds.ttl(s.rule, s.adaptive)
+}
+
+// ttl fits to the rule's holds, within bounds.
+func (h *holds) ttl(rule string, within adaptiveTTL) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.of(rule)
+	if r == nil || r.total < adaptiveFewest {
+		return within.ceiling
+	}
+	return min(max(adaptiveHeadroom*r.quantile(adaptiveUsual), within.floor), within.ceiling)
+}

@@ -1,0 +1,238 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+const (
+	adaptiveFloor   = 200 * time.Millisecond
+	adaptiveCeiling = 30 * time.Second
+)
+
+// holdMany has n leases held for so long each.
+func holdMany(t *testing.T, eng *core.Engine, n int, d time.Duration, opts ...core.CallOption) {
+	t.Helper()
+	for range n {
+		err := eng.Do(context.Background(), "k", func(context.Context) error { time.Sleep(d); return nil }, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ttlNow is the TTL that a lease gets.
+func ttlNow(t *testing.T, eng *core.Engine, opts ...core.CallOption) time.Duration {
+	t.Helper()
+	l := mustAcquire(t, eng, "ttl", opts...)
+	defer mustRelease(t, l)
+	return l.TTL()
+}
+
+// After many short holds the key of a crashed holder is free after about the
+// floor; before, after the ceiling.
+func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		spy := newSpy()
+		spy.Store = mem
+		var crashed atomic.Bool
+		spy.onRenew = func(context.Context, core.Grant) error {
+			if crashed.Load() {
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		other := newEngine(t, mem.Peer(), core.WithMaxWait(0))
+		freedAfter := func() time.Duration {
+			l := mustAcquire(t, eng, "k")
+			began := time.Now()
+			crashed.Store(true)
+			mustRelease(t, mustAcquire(t, other, "k"))
+			crashed.Store(false)
+			freed := time.Since(began)
+			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+			return freed
+		}
+		if got := freedAfter(); got != adaptiveCeiling {
+			t.Errorf("with nothing known it is free after %v", got)
+		}
+		holdMany(t, eng, 100, 20*time.Millisecond)
+		if got := freedAfter(); got != adaptiveFloor {
+			t.Errorf("after holds of 20ms it is free after %v", got)
+		}
+	})
+}
+
+// A handler that suddenly takes a hundred times as long as all before keeps its
+// lease.
+func TestAdaptiveTTLOfASlowHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		holdMany(t, eng, 100, 20*time.Millisecond)
+		if n := spy.renewals(); n > 0 {
+			t.Errorf("%d renewals of usual leases", n)
+		}
+		holdMany(t, eng, 1, time.Minute) // fails if the lease is lost
+		if spy.renewals() == 0 {
+			t.Error("the minute was not renewed")
+		}
+		if got := ttlNow(t, eng); got != adaptiveFloor {
+			t.Errorf("one slow holder of a hundred makes the TTL %v", got)
+		}
+		holdMany(t, eng, 10, time.Second)
+		if got := ttlNow(t, eng); got < 3*time.Second || got > 4*time.Second {
+			t.Errorf("ten slow holders make the TTL %v", got)
+		}
+	})
+}
+
+// Each rule goes by its own holds, in a memory that is bounded, and a call
+// without one by all.
+func TestAdaptiveTTLOfRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(core.MinTTL, adaptiveCeiling), core.WithMaxHold(0))
+		rule := func(i any) core.CallOption { return core.WithRule(fmt.Sprint("rule ", i)) }
+		quick, slow := rule("quick"), rule("slow")
+		holdMany(t, eng, 31, 100*time.Millisecond, quick)
+		if got := ttlNow(t, eng, rule("unknown")); got != adaptiveCeiling {
+			t.Errorf("a rule that nothing is known of: %v", got)
+		}
+		if got := ttlNow(t, eng, quick); got != adaptiveCeiling {
+			t.Errorf("31 holds are enough for %v", got)
+		}
+		holdMany(t, eng, 100, 100*time.Millisecond, quick)
+		holdMany(t, eng, 100, 4*time.Second, slow)
+		for name, tc := range map[string]struct {
+			opt      []core.CallOption
+			min, max time.Duration
+		}{
+			"quick":                {[]core.CallOption{quick}, 300 * time.Millisecond, 375 * time.Millisecond},
+			"slow":                 {[]core.CallOption{slow}, 12 * time.Second, 15 * time.Second},
+			"none":                 {nil, 12 * time.Second, 15 * time.Second},
+			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(core.MinTTL, time.Second)}, time.Second, time.Second},
+			"taken back":           {[]core.CallOption{slow, core.WithTTL(time.Minute)}, time.Minute, time.Minute},
+			"the later counts":     {[]core.CallOption{core.WithTTL(time.Minute), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
+			"fractions are cut":    {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
+			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second, time.Second},
+		} {
+			if got := ttlNow(t, eng, tc.opt...); got < tc.min || got > tc.max {
+				t.Errorf("%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)
+			}
+		}
+		for i := range 300 { // more than there is room for
+			holdMany(t, eng, 40, 10*time.Millisecond, rule(i))
+		}
+		if got := ttlNow(t, eng, rule(0)); got > 50*time.Millisecond {
+			t.Errorf("one of the first rules: %v", got)
+		}
+		for i := range 20 { // one that found no room goes by them all
+			holdMany(t, eng, 10, time.Minute, rule(i))
+		}
+		if got := ttlNow(t, eng, rule(299)); got != adaptiveCeiling {
+			t.Errorf("one of the last rules: %v", got)
+		}
+		if n := eng.RulesKnown(); n != 256 {
+			t.Errorf("%d rules are remembered", n)
+		}
+	})
+}
+
+// Leases that are lost make the TTL longer, as they would have been held for
+// longer; and what is refused is told the rule's usual hold.
+func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
+		holdMany(t, eng, 100, time.Millisecond)
+		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		for range 5 {
+			err := eng.Do(context.Background(), "k", func(ctx context.Context) error { <-ctx.Done(); return nil })
+			wantOnly(t, err, core.ErrLeaseLost)
+			time.Sleep(adaptiveCeiling)
+		}
+		var held *core.HeldError
+		other := mustAcquire(t, eng, "other", core.WithTTL(time.Hour))
+		_, err := eng.TryAcquire(context.Background(), "other")
+		if !errors.As(err, &held) || held.RetryAfter != time.Millisecond {
+			t.Errorf("%v: retry after %v: only a release says when to come back", err, held.RetryAfter)
+		}
+		mustRelease(t, other)
+		if got := ttlNow(t, eng); got < 2*adaptiveFloor {
+			t.Errorf("after losses the TTL is %v", got)
+		}
+		l := mustAcquire(t, eng, "never refused before", core.WithRule("r"))
+		time.Sleep(40 * time.Millisecond)
+		mustRelease(t, l)
+		holder := mustAcquire(t, eng, "another", core.WithTTL(time.Hour))
+		spy.onRenew = nil
+		_, err = eng.TryAcquire(context.Background(), "another", core.WithRule("r"))
+		if !errors.As(err, &held) || held.RetryAfter != 40*time.Millisecond {
+			t.Errorf("%v: retry after %v, want what the rule's leases take", err, held.RetryAfter)
+		}
+		mustRelease(t, holder)
+	})
+}
+
+func TestAdaptiveTTLOutOfRange(t *testing.T) {
+	for name, o := range map[string]core.Option{
+		"floor":       core.WithAdaptiveTTL(core.MinTTL-1, time.Second),
+		"ceiling":     core.WithAdaptiveTTL(time.Second, core.MaxTTL+1),
+		"upside down": core.WithAdaptiveTTL(2*time.Second, time.Second),
+		"zero":        core.WithAdaptiveTTL(0, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := core.New(memstore.New(), o)
+			wantOnly(t, err, core.ErrInvalidOption)
+			_, err = core.NewPolicy(o)
+			wantOnly(t, err, core.ErrInvalidOption)
+		})
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	if got := core.Quantile(99); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+	// A bucket's bound is not less than what is in it, and a quarter more at most.
+	for d := time.Duration(0); d < 50*time.Hour; d = d*11/10 + 1 {
+		got := core.Quantile(99, d)
+		if got < d || got > max(d+d/4, d+time.Millisecond) {
+			t.Errorf("%v is taken for %v", d, got)
+		}
+	}
+	if got := core.Quantile(99, math.MaxInt64, -1); got < 24*time.Hour {
+		t.Errorf("for ever is taken for %v", got)
+	}
+	var samples []time.Duration
+	for range 99 {
+		samples = append(samples, 8*time.Millisecond)
+	}
+	if got := core.Quantile(99, append(samples, time.Hour)...); got != 8*time.Millisecond {
+		t.Errorf("one of a hundred makes it %v", got)
+	}
+	if got := core.Quantile(99, append(samples, time.Hour, time.Hour)...); got < time.Hour {
+		t.Errorf("two of a hundred and one leave it at %v", got)
+	}
+	samples = nil
+	for range 990 {
+		samples = append(samples, time.Hour)
+	}
+	for range 110 * 64 {
+		samples = append(samples, time.Millisecond)
+	}
+	if got := core.Quantile(99, samples...); got != time.Millisecond {
+		t.Errorf("what is long over makes it %v", got)
+	}
+}
