@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -153,6 +154,10 @@ func TestListRefuses(t *testing.T) {
 	if _, _, err := s.List(bg, "", "63/a/b", 10); err != nil {
 		t.Error(err)
 	}
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	_, _, err := s.List(ctx, "", "", 10)
+	wantIs(t, "an ended context", err, context.Canceled)
 }
 
 // TestForceRelease takes a key from all of its holders, who learn why.

@@ -22,14 +22,17 @@ func clone(r core.Record) core.Record {
 }
 
 // complete keeps rec, which is the store's from then on, and releases. An
-// execution has one claim, an exclusive one.
+// execution has one claim, an exclusive one. It locks.
 func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration) error {
 	if !isExecution(g.Claims) {
 		return &core.LeaseLostError{Token: g.Token, Reason: core.LossTaken} // never granted as one
 	}
-	defer m.unlock(m.lock(g.Claims))
-	now, key := time.Now(), g.Claims[0].Key
-	s, e, h := m.find(g, key, now)
+	key := g.Claims[0].Key
+	s := m.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	e, h := s.find(g, key, now)
 	if h == nil || e.mode != core.ModeExclusive {
 		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
 			return nil // said before

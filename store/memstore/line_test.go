@@ -102,6 +102,22 @@ func TestRenewalHoldsTheLine(t *testing.T) {
 	})
 }
 
+// TestShorterTerm: the line's timer was set for a longer one.
+func TestShorterTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, start := New(), time.Now()
+		g := mustAcquire(t, s, request("k", 0, time.Hour))
+		next := enqueue(t, bg, s, request("k", 1, time.Second))
+		g.TTL = 2 * time.Second
+		if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+			t.Fatal(err)
+		}
+		if took := (<-next).at.Sub(start); took != g.TTL {
+			t.Errorf("served after %v, want %v", took, g.TTL)
+		}
+	})
+}
+
 // TestLateTimer: whoever comes between the end of a lease and its timer does
 // not overtake the line.
 func TestLateTimer(t *testing.T) {
