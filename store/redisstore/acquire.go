@@ -37,7 +37,7 @@ type answer struct {
 	grant  core.Grant
 	record *core.Record
 	held   bool
-	ttl    time.Duration // until there may be room; below 0: not known
+	ttl    time.Duration // of the first holder that may be gone; below 0: it has none
 	ahead  time.Duration // claim time of the one ahead in line; below 0: nobody
 }
 
@@ -102,8 +102,8 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 }
 
 // nap is how long to sleep if no message comes: no longer than the place in
-// line is safe; until the holder's lease may have run out, because a holder that
-// died and a foreign client send nothing; and until that of the one ahead may,
+// line is safe; until a holder's lease may have run out, because a holder that
+// died and a foreign client send nothing, and the others may have left by then; and until that of the one ahead may,
 // should it get the lock right now. Without an inbox, a lock that was passed to
 // us must be found before it runs out again; and what a set has already, it has
 // to keep.

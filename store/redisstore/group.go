@@ -46,6 +46,7 @@ func groupSource(names ...string) string {
 	b.WriteString("local ops = {}\n")
 	for _, name := range names {
 		b.WriteString("ops[#ops + 1] = function(KEYS, ARGV)\n")
+		b.WriteString(plain(name))
 		b.WriteString(source(name))
 		b.WriteString("\nend\n")
 	}

@@ -52,23 +52,37 @@ type keyspace struct {
 // one slot of a cluster; as no lock has braces in its own name, none can be
 // taken for another's side key.
 func (ks keyspace) of(key string) []string {
+	return ks.append(make([]string, 0, len(sides)+2), key)
+}
+
+// sides are the ends of the names of the side keys, but for the counter.
+var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
+
+// append adds the names of key's keys. They are parts of one string, because
+// this runs with every request.
+func (ks keyspace) append(names []string, key string) []string {
 	lock := ks.prefix + key
-	tag := "{" + lock + "}"
-	counter := tag + ":t"
-	if ks.where == single {
-		counter = "{" + ks.prefix + "}:token" // one for all
+	tag := "{" + lock + "}:"
+	var b strings.Builder
+	b.Grow(len(sides) * (len(tag) + 1))
+	names = append(names, lock)
+	for _, side := range sides {
+		at := b.Len()
+		b.WriteString(tag)
+		b.WriteString(side)
+		names = append(names, b.String()[at:])
 	}
-	return []string{lock, tag + ":q", tag + ":s", tag + ":w", tag + ":h", tag + ":i", tag + ":f", tag + ":r", counter}
+	if ks.where == single {
+		return append(names, "{"+ks.prefix+"}:token") // one for all
+	}
+	return append(names, tag+"t")
 }
 
 // ofAll returns the keys of all claims, one after the other.
 func (ks keyspace) ofAll(claims []core.Claim) []string {
-	if len(claims) == 1 {
-		return ks.of(claims[0].Key)
-	}
-	all := make([]string, 0, 9*len(claims))
+	all := make([]string, 0, (len(sides)+2)*len(claims))
 	for _, c := range claims {
-		all = append(all, ks.of(c.Key)...)
+		all = ks.append(all, c.Key)
 	}
 	return all
 }
@@ -78,8 +92,8 @@ func (ks keyspace) ofRenewal(claims []core.Claim) []string {
 	all := make([]string, 0, 4*len(claims))
 	for _, c := range claims {
 		lock := ks.prefix + c.Key
-		tag := "{" + lock + "}"
-		all = append(all, lock, tag+":h", tag+":i", tag+":f")
+		tag := "{" + lock + "}:"
+		all = append(all, lock, tag+"h", tag+"i", tag+"f")
 	}
 	return all
 }

@@ -28,7 +28,7 @@ func (a *asking) read(r *request, group int) (answer, error) {
 	case kind == "done":
 		rec, err := decode(text(reply[1]))
 		return answer{record: rec}, err
-	case kind == "held" && len(reply) == 6 && number(reply[1]) < int64(len(claims)):
+	case kind == "held" && len(reply) == 7 && number(reply[1]) < int64(len(claims)):
 		i := number(reply[1])
 		return a.heldBy(claims[i].Key, group, int(i)+1, reply[2:]), nil
 	case kind == "own" && len(reply) == 3 && number(reply[1]) < int64(len(claims)):
@@ -53,15 +53,16 @@ func number(field any) int64 {
 func millis(field any) time.Duration { return time.Duration(number(field)) * time.Millisecond }
 
 // heldBy takes in who is in the way: the holder's value, ms until there may be
-// room, the claim time of the one ahead, and how many are.
+// room, ms until the first holder may be gone, the claim time of the one ahead,
+// and how many are.
 func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
-	holder, room, ahead := parseValue(text(reply[0])), millis(reply[1]), millis(reply[2])
+	holder, room := parseValue(text(reply[0])), millis(reply[1])
 	a.told = time.Now()
 	a.stuck[group] = claim
 	a.held = core.HeldError{
-		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[3])),
+		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[4])),
 	}
-	return answer{held: true, ttl: room, ahead: ahead}
+	return answer{held: true, ttl: millis(reply[2]), ahead: millis(reply[3])}
 }
 
 func (a *asking) granted(r *request, token string) (answer, error) {

@@ -21,9 +21,20 @@ var (
 	renewScript    = redis.NewScript(source("renew"))
 )
 
-// script is one that begins with what the scripts share.
+// script is one that begins with what the scripts share, but for the plain case
+// of those that have one.
 func script(name string) *redis.Script {
-	return redis.NewScript(shared() + source(name))
+	return redis.NewScript(plain(name) + shared() + source(name))
+}
+
+// plain is the short way for the case of a script that runs most.
+func plain(name string) string {
+	switch name {
+	case "acquire", "release":
+		return source("plain_" + name)
+	default:
+		return ""
+	}
 }
 
 func shared() string {

@@ -16,8 +16,9 @@
 --      13 which claim it waited for at last, counted from 1; "0": none
 -- Reply {"granted", token}, {"done", record}, {"own", index, mode}: the owner has
 -- that claim in another mode, or
--- {"held", index, holder, ms until there may be room, claim time of the one ahead
--- in line or -1, how many are ahead}. Indices count from 0.
+-- {"held", index, holder, ms until there may be room, ms until the first of the
+-- holders may be gone, claim time of the one ahead in line or -1, how many are
+-- ahead}. Indices count from 0.
 
 begin(KEYS, ARGV)
 
@@ -142,13 +143,14 @@ end
 
 look(c)
 local holder, room = c.value, redis.call('PTTL', c.lock)
+local first = room
 if c.phase == 's' or c.phase == 'p' then
   holder = c.longest .. ':' .. (redis.call('HGET', c.about, c.longest) or '')
-  local ends = c.last
+  room = c.last - now
+  first = redis.call('ZRANGEBYSCORE', c.holders, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2] - now
   if c.mode == 'p' and c.phase == 'p' then
-    ends = redis.call('ZRANGEBYSCORE', c.holders, '(' .. digits(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    room = first
   end
-  room = ends - now
 end
 -- Readers get in together, so only the line is ahead of them, if that.
 if c.mode ~= 's' then
@@ -158,4 +160,4 @@ elseif c.phase == 's' then
 elseif wait then
   place = 0
 end
-return { 'held', stuck - 1, holder or '', room, ahead, place }
+return { 'held', stuck - 1, holder or '', room, first, ahead, place }
