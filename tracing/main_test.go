@@ -30,7 +30,6 @@ type shaky struct {
 	delay    time.Duration // of the answer to one
 	panics   bool
 	renewErr error  // for every renewal
-	recorded string // the trace of the last record
 	// Releases go unanswered. The engine may try one once more on its own.
 	mute atomic.Bool
 }
@@ -49,11 +48,7 @@ func (s *shaky) Acquire(ctx context.Context, req core.Request) (core.Grant, erro
 }
 
 func (s *shaky) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
-	g, rec, err := s.acquire(ctx, req, s.Store.Begin)
-	if rec != nil {
-		rec.Trace = s.recorded
-	}
-	return g, rec, err
+	return s.acquire(ctx, req, s.Store.Begin)
 }
 
 func (s *shaky) acquire(ctx context.Context, req core.Request,
@@ -98,7 +93,6 @@ func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 	if s.mute.Load() {
 		return errDown
 	}
-	s.recorded = rec.Trace
 	return s.Store.Complete(ctx, g, rec, retention)
 }
 

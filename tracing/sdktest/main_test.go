@@ -2,6 +2,7 @@ package sdktest
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func observe(t testing.TB) *observed {
 // engine makes an engine that o observes, and that ends with the test.
 func (o *observed) engine(t testing.TB, store core.Store) *core.Engine {
 	t.Helper()
-	eng, err := core.New(store, core.WithObserver(o.obs))
+	eng, err := core.New(store, core.WithObserver(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,139 @@
+package sdktest
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// inPrometheus measures something of everything and returns the labels of each
+// metric, by the names that Prometheus has them under.
+func inPrometheus(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	obs, err := tracing.New(tracing.WithMeterProvider(meters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &observed{obs: obs}
+	eng := o.engine(t, memstore.New())
+	rule, ctx := core.WithRule("set-status"), context.Background()
+	lease, err := eng.Acquire(ctx, "k", rule)
+	want(t, err, nil)
+	_, err = eng.TryAcquire(ctx, "k", rule)
+	want(t, err, core.ErrHeld)
+	waiting, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	_, err = eng.Acquire(waiting, "k", rule)
+	want(t, err, context.DeadlineExceeded)
+	obs.Renewed(lease, time.Second, nil)
+	_, err = eng.ForceRelease(ctx, "k", "for a test")
+	want(t, err, nil)
+	want(t, lease.Release(ctx), core.ErrLeaseLost)
+	for range 2 {
+		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)
+		want(t, err, nil)
+	}
+	down := &core.UnavailableError{Op: "acquire"}
+	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status"}, down)
+	obs.StoreCalled("acquire", time.Second, down)
+
+	families, err := registry.Gather()
+	want(t, err, nil)
+	labels := make(map[string]map[string]bool)
+	for _, f := range families {
+		of := make(map[string]bool)
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				of[l.GetName()] = true
+			}
+		}
+		if strings.Contains(f.GetType().String(), "HISTOGRAM") {
+			labels[f.GetName()+"_sum"], labels[f.GetName()+"_count"] = of, of
+			of["le"] = true
+			labels[f.GetName()+"_bucket"] = of
+			continue
+		}
+		labels[f.GetName()] = of
+	}
+	return labels
+}
+
+// TestDashboardAsksForWhatThereIs: a panel that asks for a name that nobody has
+// stays empty, which looks like peace.
+func TestDashboardAsksForWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/grafana/keyturn.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct{ Query any }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	there := inPrometheus(t)
+	asked := make(map[string]bool)
+	check := func(where, expr string) {
+		t.Helper()
+		names := regexp.MustCompile(`\bkeyturn_\w+`).FindAllString(expr, -1)
+		var labels map[string]bool
+		for _, n := range names {
+			if there[n] != nil {
+				labels = there[n]
+				asked[n] = true
+			}
+		}
+		if labels == nil {
+			t.Errorf("%s: no such metric in %s", where, expr)
+		}
+		for _, n := range append(names, regexp.MustCompile(`\b(error_type|le)\b`).FindAllString(expr, -1)...) {
+			if there[n] == nil && !labels[n] {
+				t.Errorf("%s: no metric and no label of it: %s", where, n)
+			}
+		}
+	}
+	for _, p := range dashboard.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("%s asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			check(p.Title, target.Expr)
+		}
+	}
+	if q, ok := dashboard.Templating.List[1].Query.(map[string]any); ok {
+		check("the rules", q["query"].(string))
+	} else {
+		t.Error("no query for the rules")
+	}
+	// And every metric is to be seen somewhere.
+	for name := range there {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		if strings.HasPrefix(name, "keyturn_") && !asked[name] && !asked[base+"_bucket"] && !asked[base+"_count"] {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
