@@ -29,7 +29,7 @@ type shaky struct {
 	refusal  error         // for every acquisition
 	delay    time.Duration // of the answer to one
 	panics   bool
-	renewErr error  // for every renewal
+	renewErr error // for every renewal
 	// Releases go unanswered. The engine may try one once more on its own.
 	mute atomic.Bool
 }
