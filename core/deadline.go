@@ -4,15 +4,21 @@ import "time"
 
 // deadline is the watchdog's part of a lease, guarded by its mutex.
 type deadline struct {
+	ttl       time.Duration // of a renewal; Extend changes it
+	claims    []Claim       // in their present modes; Downgrade puts others in place
+	unsettled bool          // the store has not said yet that it knows these modes
 	at        time.Time     // lost when not renewed by then
 	drift     time.Duration // the clock's, at the moment at counts from
 	renewAt   time.Time
-	holdUntil time.Time // zero: no max hold
-	next      time.Time // place in the heap: the first of the above that matters
-	index     int       // in the heap; -1: out of it
-	renewing  bool
-	failed    bool  // the last renewal: the next one keeps its distance
-	ended     error // nil while in force; the loss, or ErrReleased
+	holdUntil time.Time           // zero: no max hold
+	next      time.Time           // place in the heap: the first of the above that matters
+	index     int                 // in the heap; -1: out of it
+	renewing  bool                // a renewal, or what stands for one, is under way
+	answered  chan struct{}       // closed when it no longer is; nil: nobody waits
+	failed    bool                // the last renewal: the next one keeps its distance
+	ended     error               // nil while in force; the loss, or ErrReleased
+	done      chan struct{}       // closed when it has ended; nil: nobody asked
+	nested    map[*Lease]struct{} // whose done is closed then, too
 }
 
 // margin is how much earlier than the backend this side counts a lease as
@@ -26,6 +32,24 @@ func (d *deadline) extend(ttl time.Duration, sent time.Time, c *clock) {
 	d.at = sent.Add(ttl - margin(ttl))
 	d.renewAt = sent.Add(ttl / 3)
 	d.drift = c.drift(sent)
+}
+
+// doubt notes that nobody knows whether a request for such a term, sent at that
+// moment, was carried out. Of the two terms that may be in force at the store the
+// shorter counts.
+func (d *deadline) doubt(ttl time.Duration, sent time.Time, c *clock) {
+	if at := sent.Add(ttl - margin(ttl)); at.Before(d.at) {
+		d.at, d.drift = at, c.drift(sent)
+	}
+}
+
+// free lets those go on who wait for a renewal to be over.
+func (d *deadline) free() {
+	d.renewing = false
+	if d.answered != nil {
+		close(d.answered)
+		d.answered = nil
+	}
 }
 
 // lossAt says why the lease is over at this moment, or "".
@@ -46,8 +70,8 @@ func (d *deadline) dueBy(now time.Time) bool { return !d.renewing && !d.renewAt.
 
 // joins says whether the lease goes along, early, in a batch that leaves now.
 // One whose last renewal failed does not, or it would be tried without pause.
-func (d *deadline) joins(now time.Time, ttl time.Duration) bool {
-	return !d.failed && d.dueBy(now.Add(ttl/8))
+func (d *deadline) joins(now time.Time) bool {
+	return !d.failed && d.dueBy(now.Add(d.ttl/8))
 }
 
 // schedule sets the lease's place in the heap.

@@ -15,7 +15,7 @@ import (
 // is a count on the outer one: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
-	grant    Grant
+	grant    Grant // as it was given; see current
 	settings settings
 	granted  time.Time
 	deadline deadline // guarded by the watchdog's mutex
@@ -50,10 +50,19 @@ func (l *Lease) Token() uint64 { return l.grant.Token }
 // Owner is the value stored for this lease; see [ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
 
-// Claims returns what is held, in key order: what the token is good for. Of a set
-// that the context held in part those are the claims that it did not; the others
-// have the tokens of their own leases. Not to be changed.
-func (l *Lease) Claims() []Claim { return l.grant.Claims }
+// Claims returns what is held, in key order and in the present modes
+// ([Lease.Downgrade]): what the token is good for. Of a set that the context held
+// in part those are the claims that it did not; the others have the tokens of their
+// own leases. Not to be changed.
+func (l *Lease) Claims() []Claim {
+	if l.nest != nil {
+		return l.grant.Claims
+	}
+	return l.current().Claims
+}
+
+// current is the grant with what has changed since.
+func (l *Lease) current() Grant { return l.engine.watchdog.current(l) }
 
 // Key returns the first claim's key, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
@@ -61,10 +70,12 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 // Rule is the name given with [WithRule].
 func (l *Lease) Rule() string { return l.settings.rule }
 
-// TTL is how long the backend keeps the lease after a renewal.
-func (l *Lease) TTL() time.Duration { return l.base().grant.TTL }
+// TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
+// [Lease.Extend] made of it.
+func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 
-// Deadline is when the lease counts as lost unless a renewal comes through.
+// Deadline is when the lease counts as lost unless a renewal comes through: a
+// little before the backend's own. Each renewal moves it.
 func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l.base()) }
 
 // Depth is how many times over the context holds the keys: 1 for an outermost

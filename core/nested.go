@@ -63,6 +63,7 @@ func (l *Lease) leave(ctx context.Context) error {
 		err = ErrReleased
 	}
 	err = l.nest.settle(err)
+	l.engine.watchdog.unfollow(l)
 	l.cancel(err)
 	if errors.Is(err, ErrReleased) {
 		err = nil

@@ -105,7 +105,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.ledger.Complete(ctx, lease.grant, rec, lease.settings.retention)
+			err := e.ledger.Complete(ctx, lease.current(), rec, lease.settings.retention)
 			e.circuit.overheard(err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
@@ -117,7 +117,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 			}
 			select {
 			case <-ctx.Done():
-				e.undo(ctx, lease.grant) // a key without a record need not stay locked
+				e.undo(ctx, lease.current()) // a key without a record need not stay locked
 				return err
 			case <-time.After(pause):
 			}

@@ -34,7 +34,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 		if l.borrowed {
 			return nil
 		}
-		return l.engine.storeRelease(ctx, l.grant)
+		return l.engine.storeRelease(ctx, l.current())
 	})
 }
 
@@ -131,7 +131,7 @@ func (l *Lease) takeTurn(ctx context.Context) bool {
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
 	if errors.As(err, &lost) && !l.borrowed && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
-		_ = l.engine.storeRelease(ctx, l.grant)
+		_ = l.engine.storeRelease(ctx, l.current())
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"math/bits"
-	"slices"
 	"sync"
 	"time"
 )
@@ -56,7 +54,9 @@ func newWatchdog(store Store, observer Observer, answered func(error)) *watchdog
 func (w *watchdog) begin(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.deadline.extend(l.grant.TTL, l.grant.Since, &w.clock)
+	d := &l.deadline
+	d.ttl, d.claims = l.grant.TTL, l.grant.Claims
+	d.extend(d.ttl, l.grant.Since, &w.clock)
 }
 
 // add takes a lease in. It reports false, and leaves it out, when its time is
@@ -65,7 +65,8 @@ func (w *watchdog) add(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d, now := &l.deadline, time.Now()
-	if d.lossAt(now, &w.clock) != "" {
+	if reason := d.lossAt(now, &w.clock); reason != "" {
+		w.drop(l, l.lossError(reason))
 		return false
 	}
 	if l.settings.maxHold > 0 {
@@ -138,6 +139,19 @@ func (w *watchdog) deadlineOf(l *Lease) time.Time {
 	return l.deadline.at
 }
 
+// current is the grant with what has changed since it was given.
+func (w *watchdog) current(l *Lease) Grant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.currentLocked(l)
+}
+
+func (w *watchdog) currentLocked(l *Lease) Grant {
+	g := l.grant
+	g.TTL, g.Claims = l.deadline.ttl, l.deadline.claims
+	return g
+}
+
 // close stops the goroutine and waits for renewals in flight.
 func (w *watchdog) close() {
 	close(w.stop)
@@ -169,7 +183,7 @@ func (w *watchdog) run() {
 
 // collect takes from the heap what is due for renewal and what is lost, and
 // says when to look again.
-func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
+func (w *watchdog) collect() (due []renewal, lost []*Lease, sleep time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -190,13 +204,13 @@ func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 			lost = append(lost, l)
 			continue
 		}
-		renew := d.dueBy(now) || len(due) > 0 && d.joins(now, l.grant.TTL)
+		renew := d.dueBy(now) || len(due) > 0 && d.joins(now)
 		if !renew && d.next.After(now) {
 			break
 		}
 		if renew {
 			d.renewing = true
-			due = append(due, l)
+			due = append(due, renewal{lease: l, grant: w.currentLocked(l), convert: d.unsettled})
 		}
 		d.schedule()
 		heap.Fix(&w.heap, 0)
@@ -207,83 +221,14 @@ func (w *watchdog) collect() (due, lost []*Lease, sleep time.Duration) {
 	return due, lost, min(w.heap[0].deadline.next.Sub(now), heartbeat)
 }
 
-// batches parts what is due by the length of the TTL, so that in each the
-// longest is less than twice the shortest. A batch has as long as its shortest
-// TTL allows: leases of 30 s together with those of 10 ms would have 3 ms, and
-// a store that takes longer would cost them, too.
-func batches(due []*Lease) [][]*Lease {
-	if len(due) == 0 {
-		return nil
-	}
-	var byLength [64][]*Lease
-	for _, l := range due {
-		n := bits.Len64(uint64(l.grant.TTL))
-		byLength[n] = append(byLength[n], l)
-	}
-	return slices.DeleteFunc(byLength[:], func(b []*Lease) bool { return len(b) == 0 })
-}
-
-// renew asks the store for one batch. Each lease goes by its own answer.
-func (w *watchdog) renew(ctx context.Context, due []*Lease) {
-	grants := make([]Grant, len(due))
-	bound := due[0].grant.TTL
-	for i, l := range due {
-		grants[i] = l.grant
-		bound = min(bound, l.grant.TTL)
-	}
-	// A third of the TTL: a store that hangs leaves time for another try.
-	ctx, cancel := context.WithTimeout(ctx, bound/3)
-	defer cancel()
-	sent := time.Now()
-	errs := w.store.Renew(ctx, grants)
-	answered := time.Now() // of all, so that those that failed stay together
-	if w.observer != nil {
-		w.observer.StoreCalled("renew", answered.Sub(sent), errors.Join(errs...))
-	}
-	for i, l := range due {
-		err := errNoAnswer
-		if i < len(errs) {
-			err = errs[i]
-		}
-		w.answered(err)
-		w.renewed(l, sent, answered, err)
-	}
-}
-
-var errNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
-
-// renewed takes in the store's answer about one lease.
-func (w *watchdog) renewed(l *Lease, sent, answered time.Time, err error) {
-	if errors.Is(err, ErrLeaseLost) {
-		w.lose(l, l.taken(err))
-	}
-	w.mu.Lock()
-	d := &l.deadline
-	late := sent.Sub(d.renewAt)
-	if d.ended == nil {
-		d.renewing, d.failed = false, err != nil
-		if err == nil {
-			d.extend(l.grant.TTL, sent, &w.clock)
-		} else {
-			d.renewAt = answered.Add(l.grant.TTL / 10)
-		}
-		d.schedule()
-		heap.Fix(&w.heap, d.index)
-		if d.index == 0 {
-			w.poke()
-		}
-	}
-	w.mu.Unlock()
-	if w.observer != nil {
-		w.observer.Renewed(l, max(late, 0), err)
-	}
-}
-
 // drop takes a lease out of the heap for good.
 func (w *watchdog) drop(l *Lease, why error) {
-	l.deadline.ended = why
-	if l.deadline.index >= 0 {
-		heap.Remove(&w.heap, l.deadline.index)
+	d := &l.deadline
+	d.ended = why
+	d.free()
+	d.signal()
+	if d.index >= 0 {
+		heap.Remove(&w.heap, d.index)
 	}
 }
 

@@ -1,0 +1,78 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// Downgrade turns every exclusive claim of the lease into a shared one, without a
+// moment in between in which somebody else could have the key exclusively: for a
+// holder that has written and goes on reading, and lets others read meanwhile. The
+// token stays. There is no way back but to release and to acquire again: two
+// holders that both wanted to would wait for each other.
+//
+// From the moment the store is asked [Lease.Claims] says shared, whatever comes of
+// it, and the holder must not count on more. When the store does not answer, the
+// error matches ErrOutcomeUnknown, and ErrUnavailable or ctx's own besides: others
+// may not be let in yet, and the watchdog repeats it instead of a renewal until it
+// has an answer. Repeating it is safe, also after it has succeeded.
+//
+// Work that holds the key by re-entrance loses what it counts on, so it must be done
+// before.
+//
+// Other errors: ErrLeaseLost or ErrReleased when the lease has ended,
+// ErrInvalidClaim when it never was exclusive or is nested in another one, and one
+// that matches errors.ErrUnsupported where the store has no shared claims. The last two come
+// before any I/O. It is bounded as [Lease.Extend] is.
+func (l *Lease) Downgrade(ctx context.Context) error {
+	if l.nest != nil {
+		return &ClaimError{Key: l.Key(), Reason: "is held by an outer lease: only that one can be downgraded"}
+	}
+	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == ModeExclusive })
+	if !exclusive {
+		return &ClaimError{Key: l.Key(), Reason: "is not held exclusively, so it can't be downgraded"}
+	}
+	shared := slices.Clone(l.grant.Claims)
+	for i := range shared {
+		if shared[i].Mode == ModeExclusive {
+			shared[i].Mode = ModeShared
+		}
+	}
+	if err := l.engine.Supports(shared...); err != nil {
+		return err
+	}
+	return l.change(ctx, "downgrade", 0, func(d *deadline) {
+		if !slices.Equal(d.claims, shared) {
+			d.claims, d.unsettled = shared, true
+		}
+	})
+}
+
+// convert has the store take over the modes of r's claims. Acquire is what does
+// it, since asked again by the owner it gives the same lease, in the new modes and
+// with a full TTL: so it is a renewal as well, and can be repeated.
+//
+// But unlike a renewal it can bring back a lease that has ended, at the store or by
+// a release meanwhile. One that came of it would be nobody's.
+func (w *watchdog) convert(ctx context.Context, r renewal) error {
+	l := r.lease
+	got, err := w.store.Acquire(ctx, Request{
+		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL,
+		Rule: l.settings.rule, Trace: l.engine.trace(l.ctx),
+	})
+	switch {
+	case errors.Is(err, ErrHeld):
+		return l.lossError(LossTaken) // somebody else has it by now
+	case err == nil && got.Token != r.grant.Token:
+		err = l.lossError(LossTaken)
+	case l.Err() == nil:
+		return err
+	}
+	undo := r.grant
+	undo.Token = got.Token // 0: whatever became of an unanswered one
+	bounded := l.engine.detached(ctx)
+	defer bounded.cancel()
+	_ = l.engine.storeRelease(bounded, undo)
+	return err
+}

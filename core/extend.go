@@ -1,0 +1,93 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Extend renews the lease now, for ttl, and has it renewed with that from now on:
+// for work that turns out to take so long, or to be so risky, that the TTL it was
+// acquired with does not fit. From [MinTTL] to [MaxTTL]; fractions of a millisecond
+// are cut off; 0 keeps the present TTL. The watchdog renews a living holder's lease
+// anyway, so it is not needed to hold a lease for long; and max hold still ends it.
+//
+// The error matches ErrLeaseLost or ErrReleased when the lease has ended: nothing
+// brings it back. It matches ErrOutcomeUnknown when the store did not answer, and
+// ErrUnavailable or ctx's own error besides, for what kept the answer away. Then the
+// old TTL goes on, and since nobody knows which of the two is in force, the deadline
+// is the earlier one of both; repeating is safe. A value out of range gives an
+// [*OptionError].
+//
+// Of a nested lease it extends the outer one, whose token it has.
+//
+// A store that hangs is given a third of the TTL, the shorter one, but no more than
+// [WithReleaseTimeout] and ctx allow.
+func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	if ttl != 0 && (ttl < MinTTL || ttl > MaxTTL) {
+		return &OptionError{Option: "Extend", Value: ttl, Want: "0, or 10ms to 24h"}
+	}
+	if err := l.Err(); err != nil && l.nest != nil {
+		return err
+	}
+	return l.base().change(ctx, "extend", ttl.Truncate(time.Millisecond), func(*deadline) {})
+}
+
+// change asks the store for another term, after alter, in place of the watchdog's
+// next renewal. A ttl of 0 stands for the present one.
+func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter func(*deadline)) (err error) {
+	if o := l.engine.observer; o != nil {
+		defer func() { o.Extended(l, err) }()
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, l.engine.releaseTimeout)
+	defer cancel()
+	sent := false
+	if bounded.Err() == nil {
+		var r renewal
+		if r, err = l.engine.watchdog.reserve(bounded, l, alter); err == nil {
+			sent = true
+			err = l.engine.watchdog.exchange(bounded, r, ttl)
+		}
+	}
+	return l.outcome(ctx, op, sent, err)
+}
+
+// exchange has one term asked for within a bound of its own, as a renewal has.
+func (w *watchdog) exchange(ctx context.Context, r renewal, ttl time.Duration) (err error) {
+	bound := r.grant.TTL
+	if ttl != 0 {
+		r.grant.TTL, bound = ttl, min(bound, ttl)
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound/3)
+	defer cancel()
+	sent := time.Now()
+	err = ErrPanicked // unless the store returns
+	defer func() { w.take(r, sent, time.Now(), err) }()
+	err = w.send(ctx, []renewal{r})[0]
+	return err
+}
+
+// outcome is what the holder is told of a change: that the lease has ended comes
+// before whatever the store said.
+func (l *Lease) outcome(ctx context.Context, op string, sent bool, err error) error {
+	if ended := l.Err(); ended != nil {
+		return ended
+	}
+	own := ctx.Err()
+	switch {
+	case err == nil && sent:
+		return nil
+	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+		err = fmt.Errorf("keyturn: %s of %q: %w", op, l.Key(), own)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		err = &UnavailableError{Op: op, Err: err} // the bound was the engine's
+	}
+	if !sent {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+}

@@ -1,0 +1,165 @@
+package core
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// renewal is what the store is asked for one lease, and the grant as it was when
+// that was decided.
+type renewal struct {
+	lease   *Lease
+	grant   Grant
+	convert bool // the store may have the claims in other modes
+}
+
+// batches parts what is due by the length of the TTL, so that in each the
+// longest is less than twice the shortest. A batch has as long as its shortest
+// TTL allows: leases of 30 s together with those of 10 ms would have 3 ms, and
+// a store that takes longer would cost them, too. What is no plain renewal goes
+// by itself.
+func batches(due []renewal) [][]renewal {
+	if len(due) == 0 {
+		return nil
+	}
+	byLength := make([][]renewal, 64)
+	for _, r := range due {
+		if r.convert {
+			byLength = append(byLength, []renewal{r})
+			continue
+		}
+		n := bits.Len64(uint64(r.grant.TTL))
+		byLength[n] = append(byLength[n], r)
+	}
+	return slices.DeleteFunc(byLength, func(b []renewal) bool { return len(b) == 0 })
+}
+
+// renew asks the store for one batch. Each lease goes by its own answer.
+func (w *watchdog) renew(ctx context.Context, due []renewal) {
+	bound := due[0].grant.TTL
+	for _, r := range due {
+		bound = min(bound, r.grant.TTL)
+	}
+	// A third of the TTL: a store that hangs leaves time for another try.
+	ctx, cancel := context.WithTimeout(ctx, bound/3)
+	defer cancel()
+	sent := time.Now()
+	errs := w.send(ctx, due)
+	answered := time.Now() // of all, so that those that failed stay together
+	for i, r := range due {
+		late := w.take(r, sent, answered, errs[i])
+		if w.observer != nil {
+			w.observer.Renewed(r.lease, late, errs[i])
+		}
+	}
+}
+
+// send asks the store, and gives one answer for each.
+func (w *watchdog) send(ctx context.Context, due []renewal) []error {
+	op, asked := "renew", time.Now()
+	errs := make([]error, len(due))
+	if due[0].convert {
+		op = "downgrade"
+		errs[0] = w.convert(ctx, due[0])
+	} else {
+		grants := make([]Grant, len(due))
+		for i, r := range due {
+			grants[i] = r.grant
+		}
+		said := w.store.Renew(ctx, grants)
+		for i := range errs {
+			errs[i] = errNoAnswer
+			if i < len(said) {
+				errs[i] = said[i]
+			}
+		}
+	}
+	if w.observer != nil {
+		w.observer.StoreCalled(op, time.Since(asked), errors.Join(errs...))
+	}
+	for _, err := range errs {
+		w.answered(err)
+	}
+	return errs
+}
+
+var errNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
+
+// take takes in the store's answer about one lease, and says how late after it
+// was due the renewal left.
+func (w *watchdog) take(r renewal, sent, answered time.Time, err error) (late time.Duration) {
+	l := r.lease
+	if errors.Is(err, ErrLeaseLost) {
+		w.lose(l, l.taken(err))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := &l.deadline
+	late = max(sent.Sub(d.renewAt), 0)
+	if d.ended != nil {
+		return late
+	}
+	d.free()
+	d.failed = err != nil
+	if err == nil {
+		d.ttl = r.grant.TTL
+		d.unsettled = d.unsettled && !r.convert
+		d.extend(d.ttl, sent, &w.clock)
+	} else {
+		d.doubt(r.grant.TTL, sent, &w.clock)
+		d.renewAt = answered.Add(min(d.ttl, r.grant.TTL) / 10)
+	}
+	w.reschedule(l)
+	return late
+}
+
+// reserve waits until no renewal of the lease is under way and takes the place of
+// the next one, with what alter changes; so the store is never asked for two terms
+// at a time, of which nobody could tell which one it took last. The caller owes a
+// take. The error is that of a lease that has ended, or ctx's.
+func (w *watchdog) reserve(ctx context.Context, l *Lease, alter func(*deadline)) (renewal, error) {
+	for {
+		r, busy, err := w.tryReserve(l, alter)
+		if busy == nil {
+			return r, err
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return renewal{}, ctx.Err()
+		}
+	}
+}
+
+// tryReserve gives a channel where it is not done yet: closed when to try again.
+func (w *watchdog) tryReserve(l *Lease, alter func(*deadline)) (renewal, <-chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := &l.deadline
+	if err := w.checkLocked(l); err != nil {
+		return renewal{}, nil, err
+	}
+	if d.renewing {
+		if d.answered == nil {
+			d.answered = make(chan struct{})
+		}
+		return renewal{}, d.answered, nil
+	}
+	alter(d)
+	d.renewing = true
+	w.reschedule(l)
+	return renewal{lease: l, grant: w.currentLocked(l), convert: d.unsettled}, nil, nil
+}
+
+// reschedule finds the lease its new place in the heap.
+func (w *watchdog) reschedule(l *Lease) {
+	l.deadline.schedule()
+	heap.Fix(&w.heap, l.deadline.index)
+	if l.deadline.index == 0 {
+		w.poke()
+	}
+}
