@@ -87,6 +87,8 @@ func (r *recorder) Renewed(_ *core.Lease, _ time.Duration, err error) {
 	r.note("renewed " + outcome(err))
 }
 
+func (r *recorder) Extended(_ *core.Lease, err error) { r.note("extended " + outcome(err)) }
+
 func (r *recorder) OnceStart(ctx context.Context, key, rule string) context.Context {
 	r.note("once " + key)
 	return ctx

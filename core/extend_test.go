@@ -1,0 +1,310 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var bg = context.Background()
+
+// left is how long the lease is good without a renewal.
+func left(l *core.Lease) time.Duration { return time.Until(l.Deadline()) }
+
+// term is what left is right after a renewal for ttl.
+func term(ttl time.Duration) time.Duration { return ttl - core.Margin(ttl) }
+
+func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
+	for name, tc := range map[string]struct{ ttl, want time.Duration }{
+		"longer":             {time.Hour, time.Hour},
+		"shorter":            {3 * time.Second, 3 * time.Second},
+		"the same":           {0, core.DefaultTTL},
+		"the least":          {core.MinTTL, core.MinTTL},
+		"the most":           {core.MaxTTL, core.MaxTTL},
+		"odd, and truncated": {time.Second + 999*time.Microsecond, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy)
+				l := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+				time.Sleep(5 * time.Second)
+				if err := l.Extend(bg, tc.ttl); err != nil {
+					t.Fatal(err)
+				}
+				if l.TTL() != tc.want || left(l) != term(tc.want) {
+					t.Errorf("TTL %v, %v left", l.TTL(), left(l))
+				}
+				extended := time.Now()
+				time.Sleep(2 * tc.want)
+				if got := since(extended, spy.renewedAt); len(got) < 6 || got[1] != tc.want/3 {
+					t.Errorf("renewed at %v", got)
+				}
+				if last := spy.batches[len(spy.batches)-1][0]; last.TTL != tc.want {
+					t.Errorf("renewed for %v", last.TTL)
+				}
+				if l.Err() != nil {
+					t.Error(l.Err())
+				}
+				mustRelease(t, l)
+			})
+		})
+	}
+}
+
+func TestExtendRefusesWhatCanNotBe(t *testing.T) {
+	spy := newSpy()
+	l := mustAcquire(t, newEngine(t, spy), "k")
+	for _, ttl := range []time.Duration{-1, 1, core.MinTTL - 1, core.MaxTTL + 1} {
+		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
+	}
+	if spy.renewals() != 0 || l.TTL() != core.DefaultTTL {
+		t.Error("the store was asked")
+	}
+	mustRelease(t, l)
+}
+
+// Nothing brings a lease back: neither one that is over by the clock, nor one that
+// the store says is gone, nor one that was released.
+func TestExtendDoesNotBringBack(t *testing.T) {
+	t.Run("released", func(t *testing.T) {
+		spy := newSpy()
+		l := mustAcquire(t, newEngine(t, spy), "k")
+		mustRelease(t, l)
+		wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased)
+		if spy.renewals() != 0 {
+			t.Error("the store was asked")
+		}
+	})
+	t.Run("over by the clock", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			spy := newSpy()
+			spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+			l := mustAcquire(t, newEngine(t, spy), "k")
+			time.Sleep(core.DefaultTTL)
+			spy.onRenew = nil
+			asked := spy.renewals()
+			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
+			if spy.renewals() != asked {
+				t.Error("the store was asked")
+			}
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+		})
+	})
+	t.Run("gone at the store", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			spy := newSpy()
+			l := mustAcquire(t, newEngine(t, spy), "k")
+			breakLock(t, spy, l)
+			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
+			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost)
+			if reason(l) != core.LossTaken {
+				t.Errorf("lost: %v", l.Err())
+			}
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+		})
+	})
+	t.Run("max hold", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := mustAcquire(t, newEngine(t, newSpy()), "k", core.WithMaxHold(time.Minute))
+			if err := l.Extend(bg, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if reason(l) != core.LossMaxHold {
+				t.Errorf("lost: %v", l.Err())
+			}
+			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+		})
+	})
+}
+
+// An extension that went unanswered may be in force or not: the shorter term
+// counts, and the TTL that the store is known to have had goes on.
+func TestUnansweredExtension(t *testing.T) {
+	hang := func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+	bounded := func(d time.Duration) func() (context.Context, context.CancelFunc) {
+		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
+	}
+	hangUp := func() (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(bg)
+		time.AfterFunc(time.Second, cancel)
+		return ctx, cancel
+	}
+	for name, tc := range map[string]struct {
+		ctx   func() (context.Context, context.CancelFunc)
+		store func(context.Context, core.Grant) error
+		ttl   time.Duration
+		want  []error
+		took  time.Duration
+		left  time.Duration // when it comes back
+	}{
+		"longer":         {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(30*time.Second) - 5*time.Second},
+		"shorter":        {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
+		"refused":        {store: func(context.Context, core.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
+		"another error":  {store: func(context.Context, core.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
+		"hangs up":       {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(30*time.Second) - time.Second},
+		"own deadline":   {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
+		"gone before it": {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(30 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy)
+				l := mustAcquire(t, eng, "k")
+				spy.onRenew = tc.store
+				ctx := bg
+				if tc.ctx != nil {
+					var cancel context.CancelFunc
+					ctx, cancel = tc.ctx()
+					defer cancel()
+				}
+				began := time.Now()
+				wantOnly(t, l.Extend(ctx, tc.ttl), tc.want...)
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if left(l) != tc.left || l.TTL() != core.DefaultTTL {
+					t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
+				}
+				spy.mu.Lock()
+				spy.onRenew = nil
+				spy.mu.Unlock()
+				time.Sleep(time.Minute)
+				if l.Err() != nil {
+					t.Errorf("not renewed any more: %v", l.Err())
+				}
+				mustRelease(t, l)
+			})
+		})
+	}
+}
+
+// One request for a lease is under way at a time: of two, nobody could tell which
+// TTL the store took last.
+func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		l := mustAcquire(t, eng, "k")
+		var mu sync.Mutex
+		inside := 0
+		spy.onRenew = func(ctx context.Context, g core.Grant) error {
+			mu.Lock()
+			inside++
+			if inside > 1 {
+				t.Error("two at a time")
+			}
+			mu.Unlock()
+			time.Sleep(2 * time.Second)
+			mu.Lock()
+			inside--
+			mu.Unlock()
+			return nil
+		}
+		time.Sleep(11 * time.Second) // the watchdog's began at 10s
+		var all sync.WaitGroup
+		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
+			all.Go(func() {
+				if err := l.Extend(bg, ttl); err != nil {
+					t.Error(err)
+				}
+				if left(l) != term(ttl)-2*time.Second {
+					t.Errorf("%v left of %v", left(l), ttl)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		spy.onRenew = nil
+		mustRelease(t, l)
+	})
+}
+
+// A release does not wait for an extension, and an extension that hangs does not
+// keep the lease from ending.
+func TestExtendAndReleaseAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		l := mustAcquire(t, eng, "k")
+		spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
+		var all sync.WaitGroup
+		for range 3 { // one at the store, two that wait for it
+			all.Go(func() { wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		mustRelease(t, l)
+		if time.Since(began) != 0 {
+			t.Errorf("the release took %v", time.Since(began))
+		}
+		all.Wait()
+		if len(spy.batches) != 1 {
+			t.Errorf("asked %d times", len(spy.batches))
+		}
+	})
+}
+
+// A store that panics in an extension takes the watchdog's renewals along no more
+// than its answer would.
+func TestExtendSurvivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		l := mustAcquire(t, newEngine(t, spy), "k")
+		spy.onRenew = func(context.Context, core.Grant) error { panic("store") }
+		func() {
+			defer func() { _ = recover() }()
+			_ = l.Extend(bg, 0)
+		}()
+		spy.onRenew = nil
+		time.Sleep(time.Minute)
+		if l.Err() != nil {
+			t.Error(l.Err())
+		}
+		mustRelease(t, l)
+	})
+}
+
+// The observer is told of what the holder asked for, and not of a renewal.
+func TestObserverIsToldOfExtensions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, seen := newSpy(), &recorder{}
+		eng := newEngine(t, spy, core.WithObserver(seen), core.WithObserver(core.NopObserver{}))
+		l := mustAcquire(t, eng, "k")
+		_ = l.Extend(bg, time.Minute)
+		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		_ = l.Extend(bg, time.Minute)
+		spy.onRenew = nil
+		breakLock(t, spy, l)
+		_ = l.Extend(bg, time.Minute)
+		for event, n := range map[string]int{"extended ok": 1, "extended outage": 1, "extended lost": 1, "held lost": 1, "renewed ok": 0, "renewed lost": 0} {
+			if seen.count(event) != n {
+				t.Errorf("%d times %q in %q", seen.count(event), event, seen.events)
+			}
+		}
+		_ = l.Release(bg)
+	})
+}
+
+// A nested lease has the outer one's time, as long as it lasts itself.
+func TestExtendNested(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	outer := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(outer.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.Extend(bg, time.Hour); err != nil || outer.TTL() != time.Hour || inner.TTL() != time.Hour {
+		t.Errorf("TTL %v and %v, %v", outer.TTL(), inner.TTL(), err)
+	}
+	mustRelease(t, inner)
+	wantOnly(t, inner.Extend(bg, time.Minute), core.ErrReleased)
+	mustRelease(t, outer)
+}
