@@ -39,9 +39,9 @@ func TestDone(t *testing.T) {
 		"max hold": {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }},
 		"in force": {end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }, open: true},
 		"a release unanswered": {end: func(t *testing.T, spy *spy, l *core.Lease) {
-			spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+			spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return errDown } })
 			_ = l.Release(bg)
-			spy.onRelease = nil
+			spy.change(func() { spy.onRelease = nil })
 		}},
 	} {
 		for _, early := range []bool{true, false} {

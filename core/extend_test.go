@@ -41,7 +41,8 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 					t.Errorf("TTL %v, %v left", l.TTL(), left(l))
 				}
 				extended := time.Now()
-				time.Sleep(2 * tc.want)
+				time.Sleep(2*tc.want + tc.want/10)
+				synctest.Wait()
 				if got := since(extended, spy.renewedAt); len(got) < 6 || got[1] != tc.want/3 {
 					t.Errorf("renewed at %v", got)
 				}
@@ -84,10 +85,10 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 	t.Run("over by the clock", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
-			spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+			spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return errDown } })
 			l := mustAcquire(t, newEngine(t, spy), "k")
 			time.Sleep(core.DefaultTTL)
-			spy.onRenew = nil
+			spy.change(func() { spy.onRenew = nil })
 			asked := spy.renewals()
 			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
 			if spy.renewals() != asked {
@@ -158,7 +159,7 @@ func TestUnansweredExtension(t *testing.T) {
 				spy := newSpy()
 				eng := newEngine(t, spy)
 				l := mustAcquire(t, eng, "k")
-				spy.onRenew = tc.store
+				spy.change(func() { spy.onRenew = tc.store })
 				ctx := bg
 				if tc.ctx != nil {
 					var cancel context.CancelFunc
@@ -173,9 +174,7 @@ func TestUnansweredExtension(t *testing.T) {
 				if left(l) != tc.left || l.TTL() != core.DefaultTTL {
 					t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
 				}
-				spy.mu.Lock()
-				spy.onRenew = nil
-				spy.mu.Unlock()
+				spy.change(func() { spy.onRenew = nil })
 				time.Sleep(time.Minute)
 				if l.Err() != nil {
 					t.Errorf("not renewed any more: %v", l.Err())
@@ -195,6 +194,7 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		var mu sync.Mutex
 		inside := 0
+		spy.mu.Lock()
 		spy.onRenew = func(ctx context.Context, g core.Grant) error {
 			mu.Lock()
 			inside++
@@ -208,6 +208,7 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}
+		spy.mu.Unlock()
 		time.Sleep(11 * time.Second) // the watchdog's began at 10s
 		var all sync.WaitGroup
 		for _, ttl := range []time.Duration{time.Minute, 20 * time.Second} {
@@ -222,7 +223,7 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		spy.onRenew = nil
+		spy.change(func() { spy.onRenew = nil })
 		mustRelease(t, l)
 	})
 }
@@ -234,7 +235,7 @@ func TestExtendAndReleaseAtOnce(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k")
-		spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
+		spy.change(func() { spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown } })
 		var all sync.WaitGroup
 		for range 3 { // one at the store, two that wait for it
 			all.Go(func() { wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased) })
@@ -258,12 +259,12 @@ func TestExtendSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		l := mustAcquire(t, newEngine(t, spy), "k")
-		spy.onRenew = func(context.Context, core.Grant) error { panic("store") }
+		spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { panic("store") } })
 		func() {
 			defer func() { _ = recover() }()
 			_ = l.Extend(bg, 0)
 		}()
-		spy.onRenew = nil
+		spy.change(func() { spy.onRenew = nil })
 		time.Sleep(time.Minute)
 		if l.Err() != nil {
 			t.Error(l.Err())
@@ -279,9 +280,9 @@ func TestObserverIsToldOfExtensions(t *testing.T) {
 		eng := newEngine(t, spy, core.WithObserver(seen), core.WithObserver(core.NopObserver{}))
 		l := mustAcquire(t, eng, "k")
 		_ = l.Extend(bg, time.Minute)
-		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return errDown } })
 		_ = l.Extend(bg, time.Minute)
-		spy.onRenew = nil
+		spy.change(func() { spy.onRenew = nil })
 		breakLock(t, spy, l)
 		_ = l.Extend(bg, time.Minute)
 		for event, n := range map[string]int{"extended ok": 1, "extended outage": 1, "extended lost": 1, "held lost": 1, "renewed ok": 0, "renewed lost": 0} {

@@ -142,8 +142,8 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				spy, ends := newSpy(), &endings{}
 				eng := newEngine(t, spy, core.WithObserver(ends))
 				l := mustAcquire(t, eng, "k")
-				spy.onRenew = func(context.Context, core.Grant) error { return said }
-				spy.onRelease = func(context.Context, core.Grant) error { return said }
+				spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return said } })
+				spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return said } })
 				if renewed {
 					time.Sleep(core.DefaultTTL / 2)
 					check(t, context.Cause(l.Context()), l)
@@ -172,7 +172,7 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 		eng := newEngine(t, spy)
 		for _, said := range []error{core.ErrLeaseLost, &core.LeaseLostError{}} {
 			l := mustAcquire(t, eng, "k")
-			spy.onRenew = func(context.Context, core.Grant) error { return said }
+			spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return said } })
 			time.Sleep(core.DefaultTTL / 2)
 			if reason(l) != core.LossTaken {
 				t.Errorf("%v: %v", said, l.Err())

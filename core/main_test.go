@@ -37,6 +37,13 @@ type spy struct {
 
 func newSpy() *spy { return &spy{Store: memstore.New(), waiting: make(map[string]int)} }
 
+// change sets a hook while the watchdog may be at work.
+func (s *spy) change(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+}
+
 func (s *spy) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
 	key := req.Claims[0].Key
 	s.mu.Lock()
