@@ -9,11 +9,12 @@
 package testpb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -1091,25 +1092,28 @@ func file_internal_testpb_im_proto_rawDescGZIP() []byte {
 	return file_internal_testpb_im_proto_rawDescData
 }
 
-var file_internal_testpb_im_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_internal_testpb_im_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
-var file_internal_testpb_im_proto_goTypes = []any{
-	(Status)(0),                // 0: keyturn.test.v1.Status
-	(*SetStatusRequest)(nil),   // 1: keyturn.test.v1.SetStatusRequest
-	(*SetStatusResponse)(nil),  // 2: keyturn.test.v1.SetStatusResponse
-	(*AddMembersRequest)(nil),  // 3: keyturn.test.v1.AddMembersRequest
-	(*AddMembersResponse)(nil), // 4: keyturn.test.v1.AddMembersResponse
-	(*Group)(nil),              // 5: keyturn.test.v1.Group
-	(*Tenant)(nil),             // 6: keyturn.test.v1.Tenant
-	(*Member)(nil),             // 7: keyturn.test.v1.Member
-	(*WatchRequest)(nil),       // 8: keyturn.test.v1.WatchRequest
-	(*ImportRequest)(nil),      // 9: keyturn.test.v1.ImportRequest
-	(*ImportResponse)(nil),     // 10: keyturn.test.v1.ImportResponse
-	(*Event)(nil),              // 11: keyturn.test.v1.Event
-	(*Everything)(nil),         // 12: keyturn.test.v1.Everything
-	(*Metadata)(nil),           // 13: keyturn.test.v1.Metadata
-	nil,                        // 14: keyturn.test.v1.Everything.LabelsEntry
-}
+var (
+	file_internal_testpb_im_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_internal_testpb_im_proto_msgTypes  = make([]protoimpl.MessageInfo, 14)
+	file_internal_testpb_im_proto_goTypes   = []any{
+		Status(0),                  // 0: keyturn.test.v1.Status
+		(*SetStatusRequest)(nil),   // 1: keyturn.test.v1.SetStatusRequest
+		(*SetStatusResponse)(nil),  // 2: keyturn.test.v1.SetStatusResponse
+		(*AddMembersRequest)(nil),  // 3: keyturn.test.v1.AddMembersRequest
+		(*AddMembersResponse)(nil), // 4: keyturn.test.v1.AddMembersResponse
+		(*Group)(nil),              // 5: keyturn.test.v1.Group
+		(*Tenant)(nil),             // 6: keyturn.test.v1.Tenant
+		(*Member)(nil),             // 7: keyturn.test.v1.Member
+		(*WatchRequest)(nil),       // 8: keyturn.test.v1.WatchRequest
+		(*ImportRequest)(nil),      // 9: keyturn.test.v1.ImportRequest
+		(*ImportResponse)(nil),     // 10: keyturn.test.v1.ImportResponse
+		(*Event)(nil),              // 11: keyturn.test.v1.Event
+		(*Everything)(nil),         // 12: keyturn.test.v1.Everything
+		(*Metadata)(nil),           // 13: keyturn.test.v1.Metadata
+		nil,                        // 14: keyturn.test.v1.Everything.LabelsEntry
+	}
+)
+
 var file_internal_testpb_im_proto_depIdxs = []int32{
 	0,  // 0: keyturn.test.v1.SetStatusRequest.status:type_name -> keyturn.test.v1.Status
 	5,  // 1: keyturn.test.v1.AddMembersRequest.group:type_name -> keyturn.test.v1.Group

@@ -10,6 +10,7 @@ package testpb
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -223,12 +224,15 @@ type UnimplementedGroupsServer struct{}
 func (UnimplementedGroupsServer) AddMembers(context.Context, *AddMembersRequest) (*AddMembersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AddMembers not implemented")
 }
+
 func (UnimplementedGroupsServer) Watch(*WatchRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
+
 func (UnimplementedGroupsServer) Import(grpc.ClientStreamingServer[ImportRequest, ImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
 }
+
 func (UnimplementedGroupsServer) Chat(grpc.BidiStreamingServer[Event, Event]) error {
 	return status.Error(codes.Unimplemented, "method Chat not implemented")
 }

@@ -1,8 +1,9 @@
 // Command protogen regenerates the Go code of .proto files without protoc.
 //
 // It compiles the files in process, hands the result to the two plugins that
-// protoc would have run, and writes what they answer next to each .proto file
-// (what protoc calls paths=source_relative).
+// protoc would have run, and writes what they answer, formatted by gofumpt as all
+// code here is, next to each .proto file (what protoc calls
+// paths=source_relative).
 //
 //	protogen -plugins .bin [-check] file.proto...
 //
@@ -29,8 +30,11 @@ import (
 // The plugins, in the order in which their output is listed.
 var plugins = []string{"protoc-gen-go", "protoc-gen-go-grpc"}
 
+// formatter is in the same directory.
+const formatter = "gofumpt"
+
 func main() {
-	dir := flag.String("plugins", "", "directory of the protoc-gen-* binaries")
+	dir := flag.String("plugins", "", "directory of the protoc-gen-* binaries and of gofumpt")
 	check := flag.Bool("check", false, "compare with the files on disk instead of writing")
 	flag.Parse()
 	if err := run(*dir, *check, flag.Args()); err != nil {
@@ -57,7 +61,12 @@ func run(pluginDir string, check bool, files []string) error {
 		if err != nil {
 			return err
 		}
-		generated = append(generated, out...)
+		for _, f := range out {
+			if f.content, err = format(filepath.Join(pluginDir, formatter), f.content); err != nil {
+				return fmt.Errorf("%s: %w", f.path, err)
+			}
+			generated = append(generated, f)
+		}
 	}
 	if check {
 		return compare(generated)

@@ -40,7 +40,7 @@ func inTree(t *testing.T) (pluginDir string) {
 	t.Helper()
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin,
-		"google.golang.org/protobuf/cmd/protoc-gen-go", "google.golang.org/grpc/cmd/protoc-gen-go-grpc")
+		"google.golang.org/protobuf/cmd/protoc-gen-go", "google.golang.org/grpc/cmd/protoc-gen-go-grpc", "mvdan.cc/gofumpt")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -81,6 +81,10 @@ func TestGenerateAndCheck(t *testing.T) {
 	}
 	if err := run(bin, true, sourceFiles); err != nil {
 		t.Errorf("just generated: %v", err)
+	}
+	list := exec.Command(filepath.Join(bin, "gofumpt"), "-l", "proto/m/v1/options.pb.go", "examples/chat/chatpb/chat_grpc.pb.go")
+	if out, err := list.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("not formatted: %s, %v", out, err)
 	}
 	put(t, "proto/m/v1/options.pb.go", "package mv1\n")
 	err := run(bin, true, sourceFiles)

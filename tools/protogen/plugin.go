@@ -41,3 +41,14 @@ func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources)
 	}
 	return files, nil
 }
+
+// format has bin, which reads stdin and writes stdout, format Go code.
+func format(bin string, code []byte) ([]byte, error) {
+	var stdout bytes.Buffer
+	cmd := exec.Command(bin)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(code), &stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %w", bin, err)
+	}
+	return stdout.Bytes(), nil
+}

@@ -9,12 +9,13 @@
 package impb
 
 import (
-	_ "github.com/keyturn/keyturn/proto/keyturn/v1"
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	_ "github.com/keyturn/keyturn/proto/keyturn/v1"
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -353,15 +354,18 @@ func file_im_impb_im_proto_rawDescGZIP() []byte {
 	return file_im_impb_im_proto_rawDescData
 }
 
-var file_im_impb_im_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
-var file_im_impb_im_proto_goTypes = []any{
-	(*SetStatusRequest)(nil),  // 0: im.v1.SetStatusRequest
-	(*SetStatusResponse)(nil), // 1: im.v1.SetStatusResponse
-	(*JoinRequest)(nil),       // 2: im.v1.JoinRequest
-	(*JoinResponse)(nil),      // 3: im.v1.JoinResponse
-	(*LeaveRequest)(nil),      // 4: im.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 5: im.v1.LeaveResponse
-}
+var (
+	file_im_impb_im_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+	file_im_impb_im_proto_goTypes  = []any{
+		(*SetStatusRequest)(nil),  // 0: im.v1.SetStatusRequest
+		(*SetStatusResponse)(nil), // 1: im.v1.SetStatusResponse
+		(*JoinRequest)(nil),       // 2: im.v1.JoinRequest
+		(*JoinResponse)(nil),      // 3: im.v1.JoinResponse
+		(*LeaveRequest)(nil),      // 4: im.v1.LeaveRequest
+		(*LeaveResponse)(nil),     // 5: im.v1.LeaveResponse
+	}
+)
+
 var file_im_impb_im_proto_depIdxs = []int32{
 	0, // 0: im.v1.Users.SetStatus:input_type -> im.v1.SetStatusRequest
 	2, // 1: im.v1.Groups.Join:input_type -> im.v1.JoinRequest
