@@ -9,11 +9,12 @@
 package testpb
 
 import (
+	reflect "reflect"
+	unsafe "unsafe"
+
 	_ "github.com/keyturn/keyturn/proto/keyturn/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	reflect "reflect"
-	unsafe "unsafe"
 )
 
 const (
@@ -49,7 +50,10 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\x0euser:{user_id}\x10\x022y\n" +
 	"\x0fAnnotatedPermit\x12f\n" +
 	"\x03Get\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"\x18\xea\x8b$\x14\n" +
-	"\x0euser:{user_id}\x10\x03\x18\x032\xc2\a\n" +
+	"\x0euser:{user_id}\x10\x03\x18\x032\x8c\x01\n" +
+	"\x0fAnnotatedLevels\x12y\n" +
+	"\x03Get\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"+\xea\x8b$'\n" +
+	"#group:{message_id}/member:{user_id}0\x012\xc2\a\n" +
 	"\x0eAnnotatedWrong\x12P\n" +
 	"\x05NoKey\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\r\xea\x8b$\t\"\anothing\x12S\n" +
 	"\aMissing\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\x0e\xea\x8b$\n" +
@@ -89,6 +93,7 @@ var file_internal_testpb_annotated_proto_goTypes = []any{
 	(*SetStatusResponse)(nil),  // 5: keyturn.test.v1.SetStatusResponse
 	(*AddMembersResponse)(nil), // 6: keyturn.test.v1.AddMembersResponse
 }
+
 var file_internal_testpb_annotated_proto_depIdxs = []int32{
 	0,  // 0: keyturn.test.v1.Annotated.SetStatus:input_type -> keyturn.test.v1.SetStatusRequest
 	0,  // 1: keyturn.test.v1.Annotated.Send:input_type -> keyturn.test.v1.SetStatusRequest
@@ -99,39 +104,41 @@ var file_internal_testpb_annotated_proto_depIdxs = []int32{
 	3,  // 6: keyturn.test.v1.AnnotatedSets.AddMembers:input_type -> keyturn.test.v1.AddMembersRequest
 	0,  // 7: keyturn.test.v1.AnnotatedShared.Get:input_type -> keyturn.test.v1.SetStatusRequest
 	0,  // 8: keyturn.test.v1.AnnotatedPermit.Get:input_type -> keyturn.test.v1.SetStatusRequest
-	4,  // 9: keyturn.test.v1.AnnotatedWrong.NoKey:input_type -> keyturn.test.v1.Everything
-	4,  // 10: keyturn.test.v1.AnnotatedWrong.Missing:input_type -> keyturn.test.v1.Everything
-	4,  // 11: keyturn.test.v1.AnnotatedWrong.Map:input_type -> keyturn.test.v1.Everything
-	4,  // 12: keyturn.test.v1.AnnotatedWrong.Message:input_type -> keyturn.test.v1.Everything
-	4,  // 13: keyturn.test.v1.AnnotatedWrong.List:input_type -> keyturn.test.v1.Everything
-	4,  // 14: keyturn.test.v1.AnnotatedWrong.OnceForEach:input_type -> keyturn.test.v1.Everything
-	4,  // 15: keyturn.test.v1.AnnotatedWrong.OnceForStream:input_type -> keyturn.test.v1.Everything
-	4,  // 16: keyturn.test.v1.AnnotatedWrong.EachOfOne:input_type -> keyturn.test.v1.Everything
-	4,  // 17: keyturn.test.v1.AnnotatedWrong.Both:input_type -> keyturn.test.v1.Everything
-	4,  // 18: keyturn.test.v1.AnnotatedWrong.Permits:input_type -> keyturn.test.v1.Everything
-	4,  // 19: keyturn.test.v1.AnnotatedWrong.NoPermits:input_type -> keyturn.test.v1.Everything
-	5,  // 20: keyturn.test.v1.Annotated.SetStatus:output_type -> keyturn.test.v1.SetStatusResponse
-	5,  // 21: keyturn.test.v1.Annotated.Send:output_type -> keyturn.test.v1.SetStatusResponse
-	5,  // 22: keyturn.test.v1.Annotated.ClearStatus:output_type -> keyturn.test.v1.SetStatusResponse
-	2,  // 23: keyturn.test.v1.Annotated.Watch:output_type -> keyturn.test.v1.Event
-	2,  // 24: keyturn.test.v1.Annotated.Chat:output_type -> keyturn.test.v1.Event
-	5,  // 25: keyturn.test.v1.Annotated.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	6,  // 26: keyturn.test.v1.AnnotatedSets.AddMembers:output_type -> keyturn.test.v1.AddMembersResponse
-	5,  // 27: keyturn.test.v1.AnnotatedShared.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	5,  // 28: keyturn.test.v1.AnnotatedPermit.Get:output_type -> keyturn.test.v1.SetStatusResponse
-	4,  // 29: keyturn.test.v1.AnnotatedWrong.NoKey:output_type -> keyturn.test.v1.Everything
-	4,  // 30: keyturn.test.v1.AnnotatedWrong.Missing:output_type -> keyturn.test.v1.Everything
-	4,  // 31: keyturn.test.v1.AnnotatedWrong.Map:output_type -> keyturn.test.v1.Everything
-	4,  // 32: keyturn.test.v1.AnnotatedWrong.Message:output_type -> keyturn.test.v1.Everything
-	4,  // 33: keyturn.test.v1.AnnotatedWrong.List:output_type -> keyturn.test.v1.Everything
-	4,  // 34: keyturn.test.v1.AnnotatedWrong.OnceForEach:output_type -> keyturn.test.v1.Everything
-	4,  // 35: keyturn.test.v1.AnnotatedWrong.OnceForStream:output_type -> keyturn.test.v1.Everything
-	4,  // 36: keyturn.test.v1.AnnotatedWrong.EachOfOne:output_type -> keyturn.test.v1.Everything
-	4,  // 37: keyturn.test.v1.AnnotatedWrong.Both:output_type -> keyturn.test.v1.Everything
-	4,  // 38: keyturn.test.v1.AnnotatedWrong.Permits:output_type -> keyturn.test.v1.Everything
-	4,  // 39: keyturn.test.v1.AnnotatedWrong.NoPermits:output_type -> keyturn.test.v1.Everything
-	20, // [20:40] is the sub-list for method output_type
-	0,  // [0:20] is the sub-list for method input_type
+	0,  // 9: keyturn.test.v1.AnnotatedLevels.Get:input_type -> keyturn.test.v1.SetStatusRequest
+	4,  // 10: keyturn.test.v1.AnnotatedWrong.NoKey:input_type -> keyturn.test.v1.Everything
+	4,  // 11: keyturn.test.v1.AnnotatedWrong.Missing:input_type -> keyturn.test.v1.Everything
+	4,  // 12: keyturn.test.v1.AnnotatedWrong.Map:input_type -> keyturn.test.v1.Everything
+	4,  // 13: keyturn.test.v1.AnnotatedWrong.Message:input_type -> keyturn.test.v1.Everything
+	4,  // 14: keyturn.test.v1.AnnotatedWrong.List:input_type -> keyturn.test.v1.Everything
+	4,  // 15: keyturn.test.v1.AnnotatedWrong.OnceForEach:input_type -> keyturn.test.v1.Everything
+	4,  // 16: keyturn.test.v1.AnnotatedWrong.OnceForStream:input_type -> keyturn.test.v1.Everything
+	4,  // 17: keyturn.test.v1.AnnotatedWrong.EachOfOne:input_type -> keyturn.test.v1.Everything
+	4,  // 18: keyturn.test.v1.AnnotatedWrong.Both:input_type -> keyturn.test.v1.Everything
+	4,  // 19: keyturn.test.v1.AnnotatedWrong.Permits:input_type -> keyturn.test.v1.Everything
+	4,  // 20: keyturn.test.v1.AnnotatedWrong.NoPermits:input_type -> keyturn.test.v1.Everything
+	5,  // 21: keyturn.test.v1.Annotated.SetStatus:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 22: keyturn.test.v1.Annotated.Send:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 23: keyturn.test.v1.Annotated.ClearStatus:output_type -> keyturn.test.v1.SetStatusResponse
+	2,  // 24: keyturn.test.v1.Annotated.Watch:output_type -> keyturn.test.v1.Event
+	2,  // 25: keyturn.test.v1.Annotated.Chat:output_type -> keyturn.test.v1.Event
+	5,  // 26: keyturn.test.v1.Annotated.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	6,  // 27: keyturn.test.v1.AnnotatedSets.AddMembers:output_type -> keyturn.test.v1.AddMembersResponse
+	5,  // 28: keyturn.test.v1.AnnotatedShared.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 29: keyturn.test.v1.AnnotatedPermit.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	5,  // 30: keyturn.test.v1.AnnotatedLevels.Get:output_type -> keyturn.test.v1.SetStatusResponse
+	4,  // 31: keyturn.test.v1.AnnotatedWrong.NoKey:output_type -> keyturn.test.v1.Everything
+	4,  // 32: keyturn.test.v1.AnnotatedWrong.Missing:output_type -> keyturn.test.v1.Everything
+	4,  // 33: keyturn.test.v1.AnnotatedWrong.Map:output_type -> keyturn.test.v1.Everything
+	4,  // 34: keyturn.test.v1.AnnotatedWrong.Message:output_type -> keyturn.test.v1.Everything
+	4,  // 35: keyturn.test.v1.AnnotatedWrong.List:output_type -> keyturn.test.v1.Everything
+	4,  // 36: keyturn.test.v1.AnnotatedWrong.OnceForEach:output_type -> keyturn.test.v1.Everything
+	4,  // 37: keyturn.test.v1.AnnotatedWrong.OnceForStream:output_type -> keyturn.test.v1.Everything
+	4,  // 38: keyturn.test.v1.AnnotatedWrong.EachOfOne:output_type -> keyturn.test.v1.Everything
+	4,  // 39: keyturn.test.v1.AnnotatedWrong.Both:output_type -> keyturn.test.v1.Everything
+	4,  // 40: keyturn.test.v1.AnnotatedWrong.Permits:output_type -> keyturn.test.v1.Everything
+	4,  // 41: keyturn.test.v1.AnnotatedWrong.NoPermits:output_type -> keyturn.test.v1.Everything
+	21, // [21:42] is the sub-list for method output_type
+	0,  // [0:21] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -151,7 +158,7 @@ func file_internal_testpb_annotated_proto_init() {
 			NumEnums:      0,
 			NumMessages:   0,
 			NumExtensions: 0,
-			NumServices:   5,
+			NumServices:   6,
 		},
 		GoTypes:           file_internal_testpb_annotated_proto_goTypes,
 		DependencyIndexes: file_internal_testpb_annotated_proto_depIdxs,

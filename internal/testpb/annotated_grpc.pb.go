@@ -10,6 +10,7 @@ package testpb
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -146,18 +147,23 @@ type UnimplementedAnnotatedServer struct{}
 func (UnimplementedAnnotatedServer) SetStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetStatus not implemented")
 }
+
 func (UnimplementedAnnotatedServer) Send(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Send not implemented")
 }
+
 func (UnimplementedAnnotatedServer) ClearStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClearStatus not implemented")
 }
+
 func (UnimplementedAnnotatedServer) Watch(*WatchRequest, grpc.ServerStreamingServer[Event]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
+
 func (UnimplementedAnnotatedServer) Chat(grpc.BidiStreamingServer[Event, Event]) error {
 	return status.Error(codes.Unimplemented, "method Chat not implemented")
 }
+
 func (UnimplementedAnnotatedServer) Get(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
 }
@@ -623,6 +629,108 @@ var AnnotatedPermit_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	AnnotatedLevels_Get_FullMethodName = "/keyturn.test.v1.AnnotatedLevels/Get"
+)
+
+// AnnotatedLevelsClient is the client API for AnnotatedLevels service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+type AnnotatedLevelsClient interface {
+	Get(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
+}
+
+type annotatedLevelsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewAnnotatedLevelsClient(cc grpc.ClientConnInterface) AnnotatedLevelsClient {
+	return &annotatedLevelsClient{cc}
+}
+
+func (c *annotatedLevelsClient) Get(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetStatusResponse)
+	err := c.cc.Invoke(ctx, AnnotatedLevels_Get_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AnnotatedLevelsServer is the server API for AnnotatedLevels service.
+// All implementations must embed UnimplementedAnnotatedLevelsServer
+// for forward compatibility.
+type AnnotatedLevelsServer interface {
+	Get(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
+	mustEmbedUnimplementedAnnotatedLevelsServer()
+}
+
+// UnimplementedAnnotatedLevelsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedAnnotatedLevelsServer struct{}
+
+func (UnimplementedAnnotatedLevelsServer) Get(context.Context, *SetStatusRequest) (*SetStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
+}
+func (UnimplementedAnnotatedLevelsServer) mustEmbedUnimplementedAnnotatedLevelsServer() {}
+func (UnimplementedAnnotatedLevelsServer) testEmbeddedByValue()                         {}
+
+// UnsafeAnnotatedLevelsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to AnnotatedLevelsServer will
+// result in compilation errors.
+type UnsafeAnnotatedLevelsServer interface {
+	mustEmbedUnimplementedAnnotatedLevelsServer()
+}
+
+func RegisterAnnotatedLevelsServer(s grpc.ServiceRegistrar, srv AnnotatedLevelsServer) {
+	// If the following call panics, it indicates UnimplementedAnnotatedLevelsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&AnnotatedLevels_ServiceDesc, srv)
+}
+
+func _AnnotatedLevels_Get_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AnnotatedLevelsServer).Get(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AnnotatedLevels_Get_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AnnotatedLevelsServer).Get(ctx, req.(*SetStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// AnnotatedLevels_ServiceDesc is the grpc.ServiceDesc for AnnotatedLevels service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var AnnotatedLevels_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "keyturn.test.v1.AnnotatedLevels",
+	HandlerType: (*AnnotatedLevelsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Get",
+			Handler:    _AnnotatedLevels_Get_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "internal/testpb/annotated.proto",
+}
+
+const (
 	AnnotatedWrong_NoKey_FullMethodName         = "/keyturn.test.v1.AnnotatedWrong/NoKey"
 	AnnotatedWrong_Missing_FullMethodName       = "/keyturn.test.v1.AnnotatedWrong/Missing"
 	AnnotatedWrong_Map_FullMethodName           = "/keyturn.test.v1.AnnotatedWrong/Map"
@@ -812,33 +920,43 @@ type UnimplementedAnnotatedWrongServer struct{}
 func (UnimplementedAnnotatedWrongServer) NoKey(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method NoKey not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) Missing(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Missing not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) Map(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Map not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) Message(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Message not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) List(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) OnceForEach(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method OnceForEach not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) OnceForStream(*Everything, grpc.ServerStreamingServer[Everything]) error {
 	return status.Error(codes.Unimplemented, "method OnceForStream not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) EachOfOne(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method EachOfOne not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) Both(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Both not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) Permits(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method Permits not implemented")
 }
+
 func (UnimplementedAnnotatedWrongServer) NoPermits(context.Context, *Everything) (*Everything, error) {
 	return nil, status.Error(codes.Unimplemented, "method NoPermits not implemented")
 }

@@ -198,6 +198,9 @@ func optionsOf(md protoreflect.MethodDescriptor) (*descriptorpb.MethodOptions, e
 
 // modesOf says in which mode a method's keys are claimed.
 func modesOf(lock *keyturnv1.Lock) (opts []core.CallOption, err error) {
+	if lock.GetHierarchy() {
+		opts = append(opts, core.WithHierarchy())
+	}
 	mode, permits := lock.GetMode(), lock.GetPermits()
 	if permits != 0 && mode != keyturnv1.Mode_MODE_PERMIT {
 		return opts, fmt.Errorf("permits: %d is for MODE_PERMIT", permits)

@@ -253,6 +253,7 @@ func TestAnnotationsThatTheStoreCannotDo(t *testing.T) {
 	able, unable := engine(t, everything{memstore.New()}), engine(t, exclusiveOnly{memstore.New()})
 	for _, desc := range []*grpc.ServiceDesc{
 		&testpb.AnnotatedSets_ServiceDesc, &testpb.AnnotatedShared_ServiceDesc, &testpb.AnnotatedPermit_ServiceDesc,
+		&testpb.AnnotatedLevels_ServiceDesc,
 	} {
 		if _, err := lockgrpc.New(able, lockgrpc.FromAnnotations(desc)); err != nil {
 			t.Errorf("%s: %v", desc.ServiceName, err)
@@ -286,6 +287,7 @@ func TestModesReachTheStore(t *testing.T) {
 	for desc, want := range map[*grpc.ServiceDesc][]core.Claim{
 		&testpb.AnnotatedShared_ServiceDesc: {core.Shared("user:42")},
 		&testpb.AnnotatedPermit_ServiceDesc: {core.Permit("user:42", 3)},
+		&testpb.AnnotatedLevels_ServiceDesc: core.Under("group:m%2F1", "member:42"),
 	} {
 		i := locks(t, engine(t, store), lockgrpc.FromAnnotations(desc))
 		req := online(42)

@@ -21,12 +21,13 @@
 package keyturnv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 )
 
 const (
@@ -36,7 +37,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Mode says how a call shares its key with others.
+// Mode says how a call shares its key with others. Two methods that take the
+// same key, one to read and one to change what it stands for, use MODE_SHARED
+// and MODE_EXCLUSIVE.
 type Mode int32
 
 const (
@@ -111,7 +114,13 @@ type Lock struct {
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// For a method whose client streams: each message takes its own turn, instead
 	// of the stream as a whole. The fields in the key are the message's.
-	EachMessage   bool `protobuf:"varint,5,opt,name=each_message,json=eachMessage,proto3" json:"each_message,omitempty"`
+	EachMessage bool `protobuf:"varint,5,opt,name=each_message,json=eachMessage,proto3" json:"each_message,omitempty"`
+	// Each "/" in the template separates two levels, and the call shares every
+	// level above its key with others, whatever the mode of the key itself. With
+	// "group:{group_id}/member:{user_id}" calls about two members of a group run
+	// together, and none of them next to a call that has "group:{group_id}" for
+	// itself. A "/" in a value is escaped and adds no level. At most 8 levels.
+	Hierarchy     bool `protobuf:"varint,6,opt,name=hierarchy,proto3" json:"hierarchy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +186,13 @@ func (x *Lock) GetName() string {
 func (x *Lock) GetEachMessage() bool {
 	if x != nil {
 		return x.EachMessage
+	}
+	return false
+}
+
+func (x *Lock) GetHierarchy() bool {
+	if x != nil {
+		return x.Hierarchy
 	}
 	return false
 }
@@ -275,13 +291,14 @@ var File_keyturn_v1_lock_proto protoreflect.FileDescriptor
 const file_keyturn_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"\x15keyturn/v1/lock.proto\x12\n" +
-	"keyturn.v1\x1a google/protobuf/descriptor.proto\"\x8f\x01\n" +
+	"keyturn.v1\x1a google/protobuf/descriptor.proto\"\xad\x01\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x10.keyturn.v1.ModeR\x04mode\x12\x18\n" +
 	"\apermits\x18\x03 \x01(\rR\apermits\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12!\n" +
-	"\feach_message\x18\x05 \x01(\bR\veachMessage\",\n" +
+	"\feach_message\x18\x05 \x01(\bR\veachMessage\x12\x1c\n" +
+	"\thierarchy\x18\x06 \x01(\bR\thierarchy\",\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name*R\n" +
@@ -305,14 +322,17 @@ func file_keyturn_v1_lock_proto_rawDescGZIP() []byte {
 	return file_keyturn_v1_lock_proto_rawDescData
 }
 
-var file_keyturn_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_keyturn_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
-var file_keyturn_v1_lock_proto_goTypes = []any{
-	(Mode)(0),                          // 0: keyturn.v1.Mode
-	(*Lock)(nil),                       // 1: keyturn.v1.Lock
-	(*Once)(nil),                       // 2: keyturn.v1.Once
-	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
-}
+var (
+	file_keyturn_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_keyturn_v1_lock_proto_msgTypes  = make([]protoimpl.MessageInfo, 2)
+	file_keyturn_v1_lock_proto_goTypes   = []any{
+		Mode(0),                            // 0: keyturn.v1.Mode
+		(*Lock)(nil),                       // 1: keyturn.v1.Lock
+		(*Once)(nil),                       // 2: keyturn.v1.Once
+		(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
+	}
+)
+
 var file_keyturn_v1_lock_proto_depIdxs = []int32{
 	0, // 0: keyturn.v1.Lock.mode:type_name -> keyturn.v1.Mode
 	3, // 1: keyturn.v1.lock:extendee -> google.protobuf.MethodOptions
