@@ -1,0 +1,37 @@
+// Bench measures keyturn side by side with other lock libraries for Redis.
+//
+//	go run ./bench                                    everything, in about half an hour
+//	go run ./bench -quick                             a look, in less than 50 seconds
+//	go run ./bench -scenario hot-4proc,handover       some of it
+//	go run ./bench -json > rows.json                  for programs
+//	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
+//
+// It starts a redis-server (or valkey-server) of its own, on the loopback
+// interface, which ends with it. It needs a Unix system.
+//
+// # How to read the figures
+//
+// Client and server share this machine's processors. What a library costs the
+// client it takes from the server, and the other way round: the figures are
+// those of a system under full load, not of a server that has a machine to
+// itself. So compare the systems of one run with each other, and nothing with a
+// figure from elsewhere. Systems take turns within a scenario, and each row
+// gives the median, the least and the most of its runs: where these are far
+// apart, something else was going on, and a difference smaller than that says
+// nothing.
+//
+// The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock;
+// package lock says how each is set up. The row "limit" is what the server gets
+// through when prepared bytes go there and back with nothing around them, a
+// command for each operation, in the best of several forms of pipelining. The
+// row "limit-grouped" is the same with many operations in one call of a script.
+// Under hot-1proc and hot-4proc the limit is that of one caller after the other;
+// a library that passes a key on within the process can be beyond it. Under
+// handover it is one round trip.
+//
+// A pair is a lock and its unlock. p50 and p99 are of a pair's time where the
+// keys differ, and of the wait for the lock where all want the same one. There,
+// read pairs/s together with p99/p50: a library that lets the last holder take
+// the key again at once makes many pairs, all of them one goroutine's, while
+// the others wait.
+package main

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/keyturn/keyturn/bench/fleet"
+	"github.com/keyturn/keyturn/bench/scenario"
+	"github.com/keyturn/keyturn/bench/server"
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+func main() {
+	if fleet.IsChild() {
+		os.Exit(scenario.Child())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	size  scenario.Size
+	names string
+	json  bool
+	plot  string
+}
+
+func parse(args []string, messages io.Writer) (options, error) {
+	o := options{size: scenario.Full}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(messages)
+	quick := flags.Bool("quick", false, "measure for less than 50 seconds in all")
+	flags.StringVar(&o.names, "scenario", "", "only these `scenarios`, name[,name]")
+	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
+	flags.StringVar(&o.plot, "plot", "", "also draw the chart into this SVG `file`")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("what is %q? All arguments are flags", flags.Arg(0))
+	}
+	if *quick {
+		o.size = scenario.Quick
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out, messages io.Writer) (err error) {
+	o, err := parse(args, messages)
+	if err != nil {
+		return err
+	}
+	scenarios, err := scenario.Pick(o.names)
+	if err != nil {
+		return err
+	}
+	redis, err := server.Start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, redis.Close()) }()
+	rows, err := scenario.Run(ctx, &scenario.Env{Addrs: []string{redis.Addr}, Size: o.size}, scenarios, messages)
+	if o.json {
+		return errors.Join(err, stats.WriteJSON(out, rows))
+	}
+	return errors.Join(err, stats.WriteTable(out, rows))
+}

@@ -1,0 +1,81 @@
+package scenario
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+const (
+	hotKey       = "group:members:7"
+	hotCallers   = 64
+	hotChildren  = 4
+	childCallers = hotCallers / hotChildren
+)
+
+// hotOneProcess has all goroutines of a process want the same key, for a
+// section that does nothing: only the lock's own pace is left.
+//
+// Its limit is that of one caller: who asks the server for every grant can't
+// have more of them than round trips fit one after the other.
+func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
+	if system == Limit {
+		return env.limit(ctx, question{callers: 1})
+	}
+	callers := min(hotCallers, env.Size.MaxCallers)
+	l, err := env.open(ctx, system, callers)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(&err, l)
+	did, err := load{callers, env.Size.warm(), env.Size.Span}.run(ctx, func(ctx context.Context, _ int) (time.Duration, error) {
+		waited, _, err := pair(ctx, l, hotKey)
+		return waited, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(pairFigures(did, env.Size.Span), unevenness(did)), nil
+}
+
+// hotProcesses is the same for goroutines of several processes. The waits of
+// all are put together. Its limit is as above.
+func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
+	if system == Limit {
+		return env.limit(ctx, question{callers: 1})
+	}
+	did, most, err := env.hotFleet(ctx, system, hotChildren, min(childCallers, env.Size.MaxCallers))
+	if err != nil {
+		return nil, err
+	}
+	share := stats.Sample{Unit: "largest share %", Value: 100 * float64(most) / float64(did.Done)}
+	return append(pairFigures(did, env.Size.Span), unevenness(did), share), nil
+}
+
+// unevenness is how much longer the unlucky wait than the usual. A line that
+// everybody keeps to has little more than 1.
+func unevenness(did report) stats.Sample {
+	half := max(did.Took.Quantile(0.5), time.Nanosecond)
+	return stats.Sample{Unit: "p99/p50", Value: float64(did.Took.Quantile(0.99)) / float64(half)}
+}
+
+// hotFleet has processes contend for one key. It returns what they did together,
+// and how much of it the most successful one did.
+func (e *Env) hotFleet(ctx context.Context, system string, children, callers int) (sum report, most uint64, err error) {
+	if err := e.reset(ctx); err != nil {
+		return sum, 0, err
+	}
+	task := task{System: system, Config: e.config(callers), Key: hotKey, Warm: e.Size.warm(), Span: e.Size.Span}
+	reports, err := runLoads(ctx, task, children)
+	if err != nil {
+		return sum, 0, err
+	}
+	sum.Took = new(stats.Histogram)
+	for _, r := range reports {
+		sum.Done += r.Done
+		sum.Took.Merge(r.Took)
+		most = max(most, r.Done)
+	}
+	return sum, most, nil
+}

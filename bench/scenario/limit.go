@@ -1,0 +1,169 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/bench/raw"
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// What a lock with an owner and a fencing token asks of the server, and no more:
+// take the key if it is free and number the grant; delete it if it is still ours.
+// Each works on as many keys as it is given. KEYS[1] is the counter of tokens.
+const (
+	grantScript = `
+local token = redis.call('INCRBY', KEYS[1], #KEYS - 1)
+local granted = {}
+for i = 2, #KEYS do
+  granted[i - 1] = redis.call('SET', KEYS[i], ARGV[i] .. string.format(':%.0f', token + 2 - i), 'NX', 'PX', ARGV[1])
+end
+return granted`
+	freeScript = `
+local freed = 0
+for i = 2, #KEYS do
+  local holder = redis.call('GET', KEYS[i])
+  if holder and string.sub(holder, 1, #ARGV[i]) == ARGV[i] then
+    freed = freed + redis.call('DEL', KEYS[i])
+  end
+end
+return freed`
+)
+
+// form is a way to send what so many callers want at the same time: over how
+// many connections, and how many keys go into one call of a script. The rest of
+// a connection's keys go in further calls, sent in the same breath.
+type form struct{ conns, perCall int }
+
+// question is what a limit is of: so many callers, whose operations go into a
+// command each, or many of them into one.
+type question struct {
+	callers int
+	grouped bool
+}
+
+// forms are those that may answer it.
+func (q question) forms() []form {
+	var all []form
+	for conns := 1; conns <= min(4, q.callers); conns *= 2 {
+		share := q.callers / conns
+		if !q.grouped {
+			all = append(all, form{conns, 1})
+			continue
+		}
+		for perCall := 16; perCall < share; perCall *= 4 {
+			all = append(all, form{conns, perCall})
+		}
+		all = append(all, form{conns, share})
+	}
+	return all
+}
+
+// limit is the row of the same name: the pairs that the server gets through when
+// nothing but bytes prepared before goes there and back, with no more of them
+// under way at a time than callers would have. The best form is looked for once.
+func (e *Env) limit(ctx context.Context, q question) ([]stats.Sample, error) {
+	if err := e.reset(ctx); err != nil {
+		return nil, err
+	}
+	best, known := e.best[q]
+	if !known {
+		var err error
+		if best, err = e.search(ctx, q); err != nil {
+			return nil, err
+		}
+		if e.best == nil {
+			e.best = make(map[question]form)
+		}
+		e.best[q] = best
+	}
+	did, err := e.flood(ctx, q.callers, best, e.Size.Span)
+	if err != nil {
+		return nil, err
+	}
+	return pairFigures(did, e.Size.Span), nil
+}
+
+// search tries every form twice, so that one that met a busy moment gets
+// another chance.
+func (e *Env) search(ctx context.Context, q question) (best form, err error) {
+	var most uint64
+	forms := q.forms()
+	for _, f := range append(forms, forms...) {
+		did, err := e.flood(ctx, q.callers, f, e.Size.Span/8)
+		if err != nil {
+			return best, fmt.Errorf("%+v: %w", f, err)
+		}
+		if did.Done > most {
+			most, best = did.Done, f
+		}
+	}
+	return best, nil
+}
+
+// flood sends pairs in a form for a while.
+func (e *Env) flood(ctx context.Context, callers int, f form, span time.Duration) (_ report, err error) {
+	share := callers / f.conns
+	batches := make([]*batch, f.conns)
+	for i := range batches {
+		b, err := newBatch(ctx, e.Addrs[0], i*share, share, f.perCall)
+		if err != nil {
+			return report{}, err
+		}
+		defer closing(&err, b.conn)
+		batches[i] = b
+	}
+	did, err := load{f.conns, e.Size.warm(), span}.run(ctx, func(_ context.Context, i int) (time.Duration, error) {
+		return batches[i].pairs()
+	})
+	did.Done *= uint64(share)
+	return did, err
+}
+
+// batch is what one connection sends: bytes that are the same every time.
+type batch struct {
+	conn        *raw.Conn
+	grant, free []byte
+	calls       int // of either
+}
+
+// newBatch prepares calls for the keys from first on.
+func newBatch(ctx context.Context, addr string, first, keys, perCall int) (_ *batch, err error) {
+	b := new(batch)
+	if b.conn, err = raw.Dial(ctx, addr); err != nil {
+		return nil, err
+	}
+	hashes := make([]string, 2)
+	for i, script := range []string{grantScript, freeScript} {
+		if hashes[i], err = b.conn.Load(script); err != nil {
+			closing(&err, b.conn)
+			return nil, err
+		}
+	}
+	for last := first + keys; first < last; first += perCall {
+		n := min(perCall, last-first)
+		names, owners := []string{"{lock:}:token"}, []string{"30000"}
+		for i := range n {
+			names = append(names, fmt.Sprintf("lock:user:status:%d", first+i))
+			owners = append(owners, strings.Repeat("o", 60)) // as long as keyturn's
+		}
+		args := append(names, owners...)
+		count := fmt.Sprint(len(names))
+		b.grant = raw.Command(b.grant, append([]string{"EVALSHA", hashes[0], count}, args...)...)
+		b.free = raw.Command(b.free, append([]string{"EVALSHA", hashes[1], count}, args...)...)
+		b.calls++
+	}
+	return b, nil
+}
+
+// pairs locks all keys of the batch, then unlocks them.
+func (b *batch) pairs() (time.Duration, error) {
+	began := time.Now()
+	if err := b.conn.Do(b.grant, b.calls); err != nil {
+		return 0, err
+	}
+	err := b.conn.Do(b.free, b.calls)
+	return time.Since(began), err
+}

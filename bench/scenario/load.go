@@ -1,0 +1,101 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/bench/lock"
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// load is goroutines that do the same again and again for a while.
+type load struct {
+	callers int
+	warm    time.Duration // not measured: connections, caches and scripts settle
+	span    time.Duration
+}
+
+// report is what a load did within its span.
+type report struct {
+	Done uint64
+	Took *stats.Histogram
+}
+
+// errOver ends what is still under way when the time is over.
+var errOver = errors.New("the time is over")
+
+// run calls do in each goroutine until the time is over. do returns how long
+// the part of it took that the scenario is about. The first error ends it all.
+//
+// Who still waits at the end is not waited for: with a lock that loses a
+// wake-up, that could be the rest of a lease's time.
+func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) (time.Duration, error)) (report, error) {
+	begin := time.Now().Add(l.warm)
+	end := begin.Add(l.span)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := time.AfterFunc(time.Until(end), func() { cancel(errOver) })
+	defer over.Stop()
+
+	var all sync.WaitGroup
+	reports := make([]report, l.callers)
+	for i := range reports {
+		all.Go(func() {
+			took := new(stats.Histogram)
+			reports[i].Took = took
+			for {
+				d, err := do(ctx, i)
+				now := time.Now()
+				switch {
+				case now.After(end):
+					return
+				case err != nil:
+					cancel(err)
+					return
+				case now.After(begin):
+					reports[i].Done++
+					took.Record(d)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, errOver) {
+		return report{}, err
+	}
+	sum := report{Took: new(stats.Histogram)}
+	for _, r := range reports {
+		sum.Done += r.Done
+		sum.Took.Merge(r.Took)
+	}
+	if sum.Done == 0 {
+		return report{}, fmt.Errorf("nothing was done within %v", l.span)
+	}
+	return sum, nil
+}
+
+// pair locks and unlocks. It returns how long the caller waited for the lock,
+// and how long both took. It unlocks even when ctx has ended.
+func pair(ctx context.Context, l lock.Locker, key string) (waited, took time.Duration, err error) {
+	began := time.Now()
+	unlock, err := l.Lock(ctx, key)
+	if err != nil {
+		return 0, 0, fmt.Errorf("lock: %w", err)
+	}
+	waited = time.Since(began)
+	if err := unlock(context.WithoutCancel(ctx)); err != nil {
+		return 0, 0, fmt.Errorf("unlock: %w", err)
+	}
+	return waited, time.Since(began), nil
+}
+
+// closing adds to err what Close says: a benchmark whose end fails measured
+// something else than it says.
+func closing(err *error, what interface{ Close() error }) {
+	if failed := what.Close(); failed != nil {
+		*err = errors.Join(*err, fmt.Errorf("close: %w", failed))
+	}
+}

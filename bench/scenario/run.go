@@ -1,0 +1,107 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// stuck is how long a measurement may take beyond its own time before it is
+// given up: a lock library may wait for ever.
+const stuck = 2 * time.Minute
+
+// Run measures scenarios, and returns what it measured even when some of it
+// failed. It says on progress what it is doing.
+//
+// Systems take turns: a run of each, then the next run of each, beginning with
+// another one, so that what else goes on meanwhile meets all of them.
+func Run(ctx context.Context, env *Env, scenarios []Scenario, progress io.Writer) ([]stats.Row, error) {
+	var rows stats.Rows
+	var errs []error
+	for _, s := range scenarios {
+		fmt.Fprintf(progress, "%s: %s\n", s.Name, s.About)
+		runs := env.Size.Runs
+		if s.Once {
+			runs = 1
+		}
+		for run := range runs {
+			for i := range s.Systems {
+				system := s.Systems[(run+i)%len(s.Systems)]
+				samples, err := s.measure(ctx, env, system)
+				if ctx.Err() != nil {
+					return rows.Summary(), errors.Join(append(errs, ctx.Err())...)
+				}
+				if err != nil {
+					err = fmt.Errorf("%s, %s: %w", s.Name, system, err)
+					fmt.Fprintln(progress, "  failed:", err)
+					errs = append(errs, err)
+					continue
+				}
+				fmt.Fprintf(progress, "  run %d of %d  %-12s%s\n", run+1, runs, system, say(samples))
+				rows.Add(s.Name, system, samples...)
+			}
+		}
+	}
+	return inOrder(rows.Summary(), scenarios), errors.Join(errs...)
+}
+
+// measure bounds a measurement.
+func (s Scenario) measure(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, env.Size.HeldSpan+stuck, errors.New("it is stuck"))
+	defer cancel()
+	samples, err := s.Measure(ctx, env, system)
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return samples, err
+}
+
+func say(samples []stats.Sample) string {
+	var b strings.Builder
+	for _, s := range samples {
+		fmt.Fprintf(&b, "  %s %s", stats.Figure(s.Value), s.Unit)
+	}
+	return b.String()
+}
+
+// inOrder sorts the rows of a scenario by system: the order in which they came
+// up depends on what failed.
+func inOrder(rows []stats.Row, scenarios []Scenario) []stats.Row {
+	place := make(map[[2]string]int)
+	for i, s := range scenarios {
+		for j, system := range s.Systems {
+			place[[2]string{s.Name, system}] = i<<10 + j
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b stats.Row) int {
+		return place[[2]string{a.Scenario, a.System}] - place[[2]string{b.Scenario, b.System}]
+	})
+	return rows
+}
+
+// Pick returns the scenarios of those names, separated by commas; all for "".
+func Pick(names string) ([]Scenario, error) {
+	all := All()
+	if names == "" {
+		return all, nil
+	}
+	var picked []Scenario
+	for _, name := range strings.Split(names, ",") {
+		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == strings.TrimSpace(name) })
+		if i < 0 {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.Name)
+			}
+			return nil, fmt.Errorf("no scenario is named %q: there are %s", name, strings.Join(known, ", "))
+		}
+		picked = append(picked, all[i])
+	}
+	return picked, nil
+}

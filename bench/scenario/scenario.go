@@ -1,0 +1,100 @@
+// Package scenario has what is measured: a file for each scenario, or for a few
+// that differ in a number.
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/bench/lock"
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// Scenario is one thing to measure, with each of some systems.
+type Scenario struct {
+	Name    string
+	About   string
+	Systems []string
+	Once    bool // a run is long and steady enough to do with one
+	Measure func(ctx context.Context, env *Env, system string) ([]stats.Sample, error)
+}
+
+// Env is where a scenario runs.
+type Env struct {
+	Addrs []string // of the server, or of a Cluster's masters
+	Size  Size
+	best  map[question]form // what the limits were found with
+}
+
+// The rows of what the server could do with nothing around it.
+const (
+	Limit   = "limit"         // with a command for each operation
+	Grouped = "limit-grouped" // with many operations in one command
+)
+
+// All returns the scenarios, in the order in which they are shown.
+func All() []Scenario {
+	lockers := lockerNames()
+	withLimit := append(lockerNames(), Limit)
+	return []Scenario{
+		{Name: "uncontended-1", About: "1 goroutine, its own key", Systems: withLimit, Measure: uncontended(1)},
+		{Name: "uncontended-64", About: "64 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(64)},
+		{Name: "uncontended-512", About: "512 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(512)},
+		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: withLimit, Measure: hotOneProcess},
+		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: withLimit, Measure: hotProcesses},
+		{Name: "handover", About: "from release in one process to grant in another", Systems: withLimit, Measure: handover},
+		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
+		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
+		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
+		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
+		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
+		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Measure: asynqTasks},
+	}
+}
+
+func lockerNames() []string {
+	var names []string
+	for _, s := range lock.Systems() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// reset empties the server, so that no run pays for what another left.
+func (e *Env) reset(ctx context.Context) error {
+	for _, addr := range e.Addrs {
+		client := redis.NewClient(&redis.Options{Addr: addr})
+		err := client.FlushAll(ctx).Err()
+		if closing := client.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			return fmt.Errorf("empty the server: %w", err)
+		}
+	}
+	return nil
+}
+
+// open opens a system for so many callers on an empty server.
+func (e *Env) open(ctx context.Context, system string, callers int) (lock.Locker, error) {
+	if err := e.reset(ctx); err != nil {
+		return nil, err
+	}
+	return lock.Open(system, e.config(callers))
+}
+
+func (e *Env) config(callers int) lock.Config {
+	return lock.Config{Addrs: e.Addrs, Callers: callers, TTL: 30 * time.Second}
+}
+
+// perSecond, and the others below, name the units.
+func perSecond(what string, n uint64, span time.Duration) stats.Sample {
+	return stats.Sample{Unit: what + "/s", Value: float64(n) / span.Seconds()}
+}
+
+func micros(what string, d time.Duration) stats.Sample {
+	return stats.Sample{Unit: what + " us", Value: float64(d) / float64(time.Microsecond)}
+}

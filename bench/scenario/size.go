@@ -1,0 +1,47 @@
+package scenario
+
+import "time"
+
+// Size is how much of everything a run takes: figures get steadier, not
+// different, with more of it.
+type Size struct {
+	Runs       int           // of each scenario that is repeated
+	Span       time.Duration // of one measurement
+	MaxCallers int           // goroutines of a load, when its scenario has more
+	Handovers  int           // in one measurement
+	Held       int           // leases
+	HeldTTL    time.Duration // of each
+	HeldSpan   time.Duration // for which they are watched
+	Keys       int           // with waiters
+	Waiters    int           // on all of them
+	IdleSettle time.Duration // until every waiter waits
+	IdleSpan   time.Duration // for which they are watched; whole rounds of 2 s, keyturn's sign of life
+	Tasks      int           // that asynq works on
+}
+
+// Full is what docs/benchmarks.md is made with. It takes about half an hour.
+var Full = Size{
+	Runs: 5, Span: 3 * time.Second, MaxCallers: 512, Handovers: 200,
+	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
+	Keys: 100, Waiters: 10_000, IdleSettle: 3 * time.Second, IdleSpan: 10 * time.Second,
+	Tasks: 20_000,
+}
+
+// Quick is for a look, under a minute in all: shorter, and with fewer leases.
+var Quick = Size{
+	Runs: 2, Span: 250 * time.Millisecond, MaxCallers: 512, Handovers: 25,
+	Held: 10_000, HeldTTL: 4500 * time.Millisecond, HeldSpan: 1500 * time.Millisecond,
+	Keys: 100, Waiters: 10_000, IdleSettle: 300 * time.Millisecond, IdleSpan: 2 * time.Second,
+	Tasks: 1_000,
+}
+
+// Tiny is for tests, and measures nothing.
+var Tiny = Size{
+	Runs: 1, Span: 100 * time.Millisecond, MaxCallers: 8, Handovers: 2,
+	Held: 50, HeldTTL: 300 * time.Millisecond, HeldSpan: 150 * time.Millisecond,
+	Keys: 3, Waiters: 12, IdleSettle: 20 * time.Millisecond, IdleSpan: 50 * time.Millisecond,
+	Tasks: 10,
+}
+
+// warm is for how long a load runs before it is measured.
+func (s Size) warm() time.Duration { return s.Span / 5 }

@@ -1,0 +1,46 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// uncontended has goroutines lock and unlock, each on a key that nobody else
+// wants: what the lock costs where it is not needed, which is most of the time.
+func uncontended(callers int) func(context.Context, *Env, string) ([]stats.Sample, error) {
+	return func(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
+		callers := min(callers, env.Size.MaxCallers)
+		if system == Limit || system == Grouped {
+			return env.limit(ctx, question{callers, system == Grouped})
+		}
+		l, err := env.open(ctx, system, callers)
+		if err != nil {
+			return nil, err
+		}
+		defer closing(&err, l)
+		keys := make([]string, callers)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("user:status:%d", i)
+		}
+		did, err := load{callers, env.Size.warm(), env.Size.Span}.run(ctx, func(ctx context.Context, i int) (time.Duration, error) {
+			_, took, err := pair(ctx, l, keys[i])
+			return took, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return pairFigures(did, env.Size.Span), nil
+	}
+}
+
+// pairFigures are those of locking and unlocking.
+func pairFigures(did report, span time.Duration) []stats.Sample {
+	return []stats.Sample{
+		perSecond("pairs", did.Done, span),
+		micros("p50", did.Took.Quantile(0.5)),
+		micros("p99", did.Took.Quantile(0.99)),
+	}
+}

@@ -1,0 +1,99 @@
+package stats
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+)
+
+// Sample is one figure of one run.
+type Sample struct {
+	Unit  string
+	Value float64
+}
+
+// Row is one figure over all runs of a scenario with one system.
+type Row struct {
+	Scenario string  `json:"scenario"`
+	System   string  `json:"system"`
+	Unit     string  `json:"unit"`
+	Median   float64 `json:"median"`
+	Min      float64 `json:"min"`
+	Max      float64 `json:"max"`
+	Runs     int     `json:"runs"`
+}
+
+// Rows gathers samples. The zero value is empty.
+type Rows struct {
+	index map[[3]string]int
+	rows  []Row
+	all   [][]float64
+}
+
+// Add counts a run's samples.
+func (r *Rows) Add(scenario, system string, samples ...Sample) {
+	if r.index == nil {
+		r.index = make(map[[3]string]int)
+	}
+	for _, s := range samples {
+		key := [3]string{scenario, system, s.Unit}
+		i, ok := r.index[key]
+		if !ok {
+			i = len(r.rows)
+			r.index[key] = i
+			r.rows = append(r.rows, Row{Scenario: scenario, System: system, Unit: s.Unit})
+			r.all = append(r.all, nil)
+		}
+		r.all[i] = append(r.all[i], s.Value)
+	}
+}
+
+// Summary returns a row for each scenario, system and unit, in the order in
+// which they came up first.
+func (r *Rows) Summary() []Row {
+	out := slices.Clone(r.rows)
+	for i, values := range r.all {
+		out[i].Median, out[i].Min, out[i].Max = Median(values), slices.Min(values), slices.Max(values)
+		out[i].Runs = len(values)
+	}
+	return out
+}
+
+// Median returns the value in the middle, or the mean of the two there; 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// WriteJSON writes rows as one JSON array, a row per line. Without rows it is
+// an empty array, not null.
+func WriteJSON(w io.Writer, rows []Row) error {
+	if len(rows) == 0 {
+		_, err := io.WriteString(w, "[]\n")
+		return err
+	}
+	for i, row := range rows {
+		line, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		begin, end := "  ", ",\n"
+		if i == 0 {
+			begin = "[\n  "
+		}
+		if i == len(rows)-1 {
+			end = "\n]\n"
+		}
+		if _, err := io.WriteString(w, begin+string(line)+end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
