@@ -5,5 +5,8 @@
 // one fails without it, as a skipped test proves nothing. NewProxy puts a
 // faulty connection in front of any TCP server.
 //
+// The benchmark in bench/server starts its server here as well, with a
+// testing.TB that has just what Start and its like call.
+//
 // Servers need Unix signals; on other systems only the proxy is there.
 package redistest
