@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,6 +182,58 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 			if err := spy.Store.Release(context.Background(), core.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token()}); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// All of it, on a store that does it: who holds, who waits, what is on record; the
+// waiter gets the key that is taken away, and the holder learns why.
+func TestInspectAndForceOnAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng, other := newEngine(t, spy), newEngine(t, spy.Peer(), core.WithLogger(discard))
+		l := mustAcquire(t, eng, "k", core.WithRule("status"))
+		if _, err := eng.Once(bg, "done", func(context.Context) ([]byte, error) { return []byte("result"), nil }); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan *core.Lease)
+		go func() { next <- mustAcquire(t, eng, "k") }()
+		synctest.Wait()
+		info, err := other.Inspect(bg, "k")
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Owner != l.Owner() || info.Holders[0].Rule != "status" || len(info.Waiters) != 1 {
+			t.Errorf("%+v, %v", info, err)
+		}
+		keys, err := listed(other.List(bg, ""))
+		slices.Sort(keys)
+		if err != nil || !slices.Equal(keys, []string{"done", "k"}) {
+			t.Errorf("%q, %v", keys, err)
+		}
+		holders, err := other.ForceRelease(bg, "k", "it hangs")
+		if err != nil || len(holders) != 1 || holders[0].Token != l.Token() {
+			t.Errorf("%+v, %v", holders, err)
+		}
+		second := <-next
+		if second.Token() <= l.Token() {
+			t.Error("the token went back")
+		}
+		time.Sleep(core.DefaultTTL / 2)
+		var lost *core.LeaseLostError
+		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != core.LossForced || lost.Detail != "it hangs" {
+			t.Errorf("lost: %v", context.Cause(l.Context()))
+		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+		mustRelease(t, second)
+
+		for i, want := range []bool{true, false} {
+			if was, err := other.Forget(bg, "done", "a bad result"); was != want || err != nil {
+				t.Errorf("Forget %d: %v, %v", i, was, err)
+			}
+		}
+		if out, err := eng.Once(bg, "done", nothing); out.Duplicate || err != nil {
+			t.Errorf("%+v, %v", out, err)
+		}
+		if info, err := other.Inspect(bg, "never heard of"); err != nil || len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
+			t.Errorf("%+v, %v", info, err)
 		}
 	})
 }

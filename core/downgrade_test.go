@@ -1,0 +1,307 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func acquireAll(t *testing.T, eng *core.Engine, claims ...core.Claim) *core.Lease {
+	t.Helper()
+	l, err := eng.AcquireAll(bg, claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// tryAll asks without waiting and releases what it gets.
+func tryAll(eng *core.Engine, claims ...core.Claim) error {
+	l, err := eng.AcquireAll(bg, claims, core.WithFailFast())
+	if err == nil {
+		err = l.Release(bg)
+	}
+	return err
+}
+
+func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy, seen := newSpy(), &recorder{}
+		eng, other := newEngine(t, spy, core.WithObserver(seen)), newEngine(t, spy.Peer())
+		l := acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Exclusive("c"))
+		token := l.Token()
+		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
+		if err := l.Downgrade(bg); err != nil {
+			t.Fatal(err)
+		}
+		if want := []core.Claim{core.Shared("a"), core.Shared("b"), core.Shared("c")}; !slices.Equal(l.Claims(), want) || l.Token() != token {
+			t.Errorf("claims %v, token %d after %d", l.Claims(), l.Token(), token)
+		}
+		if err := tryAll(other, core.Shared("a"), core.Shared("c")); err != nil {
+			t.Errorf("a reader: %v", err)
+		}
+		wantOnly(t, tryAll(other, core.Exclusive("a")), core.ErrHeld)
+		time.Sleep(2 * time.Minute)
+		if l.Err() != nil || spy.renewals() < 10 {
+			t.Errorf("%d renewals, %v", spy.renewals(), l.Err())
+		}
+		wantOnly(t, tryAll(other, core.Exclusive("c")), core.ErrHeld)
+		if err := l.Downgrade(bg); err != nil {
+			t.Errorf("repeated: %v", err)
+		}
+		mustRelease(t, l)
+		if err := tryAll(other, core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")); err != nil {
+			t.Errorf("after the release: %v", err)
+		}
+		if seen.count("extended ok") != 2 {
+			t.Errorf("seen %q", seen.events)
+		}
+		wantOnly(t, l.Downgrade(bg), core.ErrReleased)
+	})
+}
+
+func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
+	spy := newSpy()
+	eng := newEngine(t, spy)
+	for name, l := range map[string]*core.Lease{
+		"shared":   acquireAll(t, eng, core.Shared("a")),
+		"a permit": acquireAll(t, eng, core.Permit("b", 3)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantOnly(t, l.Downgrade(bg), core.ErrInvalidClaim)
+			mustRelease(t, l)
+		})
+	}
+	t.Run("nested", func(t *testing.T) {
+		outer := mustAcquire(t, eng, "k")
+		inner, err := eng.Acquire(outer.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOnly(t, inner.Downgrade(bg), core.ErrInvalidClaim)
+		mustRelease(t, inner)
+		mustRelease(t, outer)
+	})
+	t.Run("not supported", func(t *testing.T) {
+		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
+		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
+		if l.Claims()[0].Mode != core.ModeExclusive {
+			t.Error("shared all the same")
+		}
+		mustRelease(t, l)
+	})
+}
+
+// What is shared covers no exclusive work any more.
+func TestDowngradeEndsReentrance(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	l := mustAcquire(t, eng, "k")
+	if err := l.Downgrade(bg); err != nil {
+		t.Fatal(err)
+	}
+	_, err := eng.Acquire(l.Context(), "k")
+	if !errors.Is(err, core.ErrWouldDeadlock) {
+		t.Errorf("error %v", err)
+	}
+	mustRelease(t, l)
+}
+
+// downgrades breaks the second request of an owner: the one that downgrades.
+type downgrades struct {
+	*spy
+	asked  []time.Time
+	before func(ctx context.Context, req core.Request) error // nil: let it through
+	after  func(ctx context.Context) error                   // nil: let the answer through
+}
+
+func (d *downgrades) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	if req.Claims[0].Mode != core.ModeShared {
+		return d.spy.Acquire(ctx, req)
+	}
+	d.mu.Lock()
+	d.asked = append(d.asked, time.Now())
+	before, after := d.before, d.after
+	d.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, req); err != nil {
+			return core.Grant{}, err
+		}
+	}
+	g, err := d.spy.Acquire(ctx, req)
+	if err == nil && after != nil {
+		if err = after(ctx); err != nil {
+			return core.Grant{}, err
+		}
+	}
+	return g, err
+}
+
+func (d *downgrades) mend() { d.change(func() { d.before, d.after = nil, nil }) }
+
+// A downgrade that went unanswered may be in force or not. Either way the lease is
+// kept, by repeating it, and nobody is told of a loss that is none.
+func TestUnansweredDowngrade(t *testing.T) {
+	for name, breaks := range map[string]func(*downgrades){
+		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, core.Request) error { return errDown } },
+		"lost on the way back": func(d *downgrades) { d.after = func(context.Context) error { return errDown } },
+		"the store hangs": func(d *downgrades) {
+			d.before = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		},
+		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
+	} {
+		for _, repeated := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := &downgrades{spy: newSpy()}
+					seen := &recorder{}
+					eng, other := newEngine(t, d, core.WithObserver(seen)), newEngine(t, d.Peer())
+					l := mustAcquire(t, eng, "k")
+					d.change(func() { breaks(d) })
+					wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
+					if l.Claims()[0].Mode != core.ModeShared {
+						t.Error("the holder may believe that it has the key exclusively")
+					}
+					time.Sleep(10 * time.Second)
+					wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
+					if l.Err() != nil || d.renewals() > 0 {
+						t.Errorf("%v, %d renewals in a mode that may not be right", l.Err(), d.renewals())
+					}
+					d.mend()
+					if repeated {
+						if err := l.Downgrade(bg); err != nil {
+							t.Error(err)
+						}
+					}
+					time.Sleep(time.Minute)
+					if err := tryAll(other, core.Shared("k")); err != nil {
+						t.Errorf("a reader: %v", err)
+					}
+					if l.Err() != nil || d.renewals() == 0 || seen.count("renewed lost")+seen.count("held lost") > 0 {
+						t.Errorf("%v, %d renewals, seen %q", l.Err(), d.renewals(), seen.events)
+					}
+					mustRelease(t, l)
+					if err := tryAll(other, core.Exclusive("k")); err != nil {
+						t.Errorf("after the release: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A store that goes on saying nothing costs the lease at its deadline, as any.
+func TestDowngradeInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &downgrades{spy: newSpy()}
+		d.before = func(context.Context, core.Request) error { return errDown }
+		l := mustAcquire(t, newEngine(t, d), "k")
+		_ = l.Downgrade(bg)
+		time.Sleep(core.DefaultTTL)
+		synctest.Wait()
+		if reason(l) != core.LossExpired || len(d.asked) < 4 {
+			t.Errorf("%v after %d tries", l.Err(), len(d.asked))
+		}
+		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+	})
+}
+
+// Unlike a renewal, the request that downgrades could bring back what is gone.
+// It must not, and leaves nothing behind.
+func TestDowngradeDoesNotBringBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		other bool // somebody else has the key by then
+		want  error
+	}{
+		"gone at the store": {want: core.ErrLeaseLost},
+		"somebody else's":   {other: true, want: core.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
+				l := mustAcquire(t, eng, "k")
+				breakLock(t, spy, l)
+				var theirs *core.Lease
+				if tc.other {
+					theirs = mustAcquire(t, other, "k")
+				}
+				wantOnly(t, l.Downgrade(bg), tc.want)
+				if reason(l) != core.LossTaken {
+					t.Errorf("lost: %v", l.Err())
+				}
+				if tc.other {
+					mustRelease(t, theirs)
+				}
+				isFree(t, other, "k")
+				wantOnly(t, l.Release(bg), core.ErrLeaseLost)
+			})
+		})
+	}
+}
+
+// A release does not wait for a downgrade that hangs, and one that comes through
+// after the release leaves nothing behind.
+func TestReleaseOvertakesADowngrade(t *testing.T) {
+	for name, tc := range map[string]struct {
+		breaks func(*downgrades)
+	}{
+		"carried out late": {func(d *downgrades) {
+			d.before = func(context.Context, core.Request) error { time.Sleep(time.Second); return nil }
+		}},
+		"answered late": {func(d *downgrades) { d.after = func(context.Context) error { time.Sleep(time.Second); return nil } }},
+		"late and unheard of": {func(d *downgrades) {
+			d.before = func(context.Context, core.Request) error { time.Sleep(time.Second); return nil }
+			d.after = func(context.Context) error { return errDown }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &downgrades{spy: newSpy()}
+				eng, other := newEngine(t, d), newEngine(t, d.Peer())
+				l := mustAcquire(t, eng, "k")
+				d.change(func() { tc.breaks(d) })
+				var all sync.WaitGroup
+				all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
+				synctest.Wait()
+				began := time.Now()
+				mustRelease(t, l)
+				if time.Since(began) != 0 {
+					t.Errorf("the release took %v", time.Since(began))
+				}
+				all.Wait()
+				isFree(t, other, "k")
+			})
+		})
+	}
+}
+
+// An extension after an unanswered downgrade settles that, too.
+func TestExtendSettlesADowngrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &downgrades{spy: newSpy()}
+		eng, other := newEngine(t, d), newEngine(t, d.Peer())
+		l := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+		d.change(func() { d.before = func(context.Context, core.Request) error { return errDown } })
+		_ = l.Downgrade(bg)
+		d.mend()
+		if err := l.Extend(bg, time.Hour); err != nil || l.TTL() != time.Hour || left(l) != term(time.Hour) {
+			t.Errorf("%v, TTL %v, %v left", err, l.TTL(), left(l))
+		}
+		if err := tryAll(other, core.Shared("k")); err != nil {
+			t.Errorf("a reader: %v", err)
+		}
+		time.Sleep(50 * time.Minute)
+		if l.Err() != nil {
+			t.Error(l.Err())
+		}
+		wantOnly(t, tryAll(other, core.Exclusive("k")), core.ErrHeld)
+		mustRelease(t, l)
+	})
+}
