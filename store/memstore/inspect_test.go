@@ -112,6 +112,9 @@ func TestList(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if i%4 == 0 { // on record, and held again
+				mustAcquire(t, s, request(fmt.Sprint("a:", i), 1, time.Hour))
+			}
 			mustAcquire(t, s, request(fmt.Sprint("a:dead:", i), 0, time.Second))
 			mustAcquire(t, s, request(fmt.Sprint("b:", i), 0, time.Hour))
 		}

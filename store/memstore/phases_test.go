@@ -289,6 +289,62 @@ func TestManyReaders(t *testing.T) {
 	})
 }
 
+// TestFormerReaders are nobody to the key, and get a lease like others.
+func TestFormerReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		var grants []core.Grant
+		ask := func(i int) core.Grant {
+			return mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k")}, TTL: term})
+		}
+		for i := range 2 * few {
+			grants = append(grants, ask(i))
+		}
+		if err := s.Release(bg, grants[3]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(term / 2)
+		for i, err := range s.Renew(bg, grants[5:]) {
+			if err != nil {
+				t.Error(i, err)
+			}
+		}
+		time.Sleep(term / 2)
+		last := ask(99).Token
+		for i, g := range grants[:5] {
+			again := ask(i)
+			if again.Token <= last || again.Token == g.Token {
+				t.Errorf("reader %d got token %d again, which is not after %d", i, again.Token, last)
+			}
+			if err := s.Renew(bg, []core.Grant{again})[0]; err != nil {
+				t.Error(i, err)
+			}
+		}
+	})
+}
+
+// TestNextPlace: the timer goes by the lease that ends first, wherever it stands.
+func TestNextPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, start := New(), time.Now()
+		permit := func(owner string, ttl time.Duration) core.Request {
+			return core.Request{Owner: owner, Claims: []core.Claim{core.Permit("k", 3)}, TTL: ttl}
+		}
+		for i, ttl := range []time.Duration{time.Second, 10 * time.Second, 5 * time.Second} {
+			mustAcquire(t, s, permit(fmt.Sprint(i), ttl))
+		}
+		var next []<-chan outcome
+		for i := range 3 {
+			next = append(next, enqueue(t, bg, s, permit(fmt.Sprint("w", i), time.Hour)))
+		}
+		for i, want := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second} {
+			if took := (<-next[i]).at.Sub(start); took != want {
+				t.Errorf("waiter %d got in after %v, want %v", i, took, want)
+			}
+		}
+	})
+}
+
 // TestOwnerAsksTwiceAndWaits: it gets what it has, and does not wait for itself.
 func TestOwnerAsksTwiceAndWaits(t *testing.T) {
 	for _, name := range []string{"w", "r", "p2"} {
@@ -310,6 +366,21 @@ func TestOwnerAsksTwiceAndWaits(t *testing.T) {
 			checkEmpty(t, s)
 		})
 	}
+}
+
+// TestExecutionIsNotShared: what was downgraded is no execution any more.
+func TestExecutionIsNotShared(t *testing.T) {
+	s, req := New(), request("k", 0, time.Hour)
+	g := mustAcquire(t, s, req)
+	req.Claims = []core.Claim{core.Shared("k")}
+	shared := mustAcquire(t, s, req)
+	for _, g := range []core.Grant{g, shared} {
+		wantIs(t, "Complete", s.Complete(bg, g, core.Record{}, time.Hour), core.ErrLeaseLost)
+	}
+	if err := s.Release(bg, shared); err != nil {
+		t.Error(err)
+	}
+	checkEmpty(t, s)
 }
 
 // TestNotThisGrant: the token and the modes are those that were granted (N5).

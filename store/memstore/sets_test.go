@@ -166,6 +166,74 @@ func TestSetThatLosesAPart(t *testing.T) {
 	})
 }
 
+// TestSetThatLosesAPartWhileItWaits goes back to where that was.
+func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		c := mustAcquire(t, s, request("c", 0, time.Hour))
+		set := enqueue(t, bg, s, setOf("set", 3*time.Second, "a", "b", "c"))
+		second := enqueue(t, bg, s, request("a", 1, time.Hour))
+		if _, err := s.ForceRelease(bg, "a", "test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // it looks after its claims
+		synctest.Wait()
+		isHeldBy(t, s, "b")
+		for key, want := range map[string]int{"a": 1, "c": 0} {
+			if info, _ := s.Inspect(bg, key); len(info.Waiters) != want {
+				t.Errorf("%s is waited for by %+v", key, info.Waiters)
+			}
+		}
+		if err := errors.Join(s.Release(bg, c), s.Release(bg, (<-second).grant), s.Release(bg, (<-set).grant)); err != nil {
+			t.Error(err)
+		}
+		checkEmpty(t, s)
+	})
+}
+
+// TestSetThatLeaves a line lets those behind it in.
+func TestSetThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		reader := func(owner string) core.Request {
+			return core.Request{Owner: owner, Claims: []core.Claim{core.Shared("b")}, TTL: time.Hour}
+		}
+		mustAcquire(t, s, reader("first"))
+		ctx, cancel := context.WithCancel(bg)
+		enqueue(t, ctx, s, setOf("set", time.Hour, "a", "b"))
+		behind := enqueue(t, bg, s, reader("second"))
+		_, err := s.Acquire(bg, setOf("other", time.Hour, "b", "c"))
+		if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.Key != "b" || held.Ahead != 2 {
+			t.Errorf("a set that is refused behind two: %+v", err)
+		}
+		cancel()
+		if o := <-behind; o.err != nil {
+			t.Error(o.err)
+		}
+		isHeldBy(t, s, "b", "first", "second")
+	})
+}
+
+// TestSetOfAnOwnerThatHasAPart does not take that away when it fails.
+func TestSetOfAnOwnerThatHasAPart(t *testing.T) {
+	s := New()
+	a := mustAcquire(t, s, setOf("o", time.Hour, "a"))
+	b := mustAcquire(t, s, request("b", 0, time.Hour))
+	_, err := s.Acquire(bg, setOf("o", time.Hour, "a", "b"))
+	wantIs(t, "a set of which one key is held", err, core.ErrHeld)
+	if err := errors.Join(s.Renew(bg, []core.Grant{a})[0], s.Release(bg, b)); err != nil {
+		t.Error(err)
+	}
+	whole := mustAcquire(t, s, setOf("o", time.Hour, "a", "b"))
+	if whole.Token <= b.Token {
+		t.Errorf("token %d after %d", whole.Token, b.Token)
+	}
+	if err := errors.Join(s.Renew(bg, []core.Grant{whole})[0], s.Release(bg, whole)); err != nil {
+		t.Error(err)
+	}
+	checkEmpty(t, s)
+}
+
 // TestSetOfWhichOneIsLost is lost, and frees the others (N6, R5).
 func TestSetOfWhichOneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
