@@ -3,7 +3,13 @@
 // one at a time per key, with the lines, deadlines and records of keyturn.
 // Nothing leaves the process and nothing survives it.
 //
-// It runs no goroutine of its own; a line of waiters has a timer for the case
-// that the holder died. It gives memory back: a key without lease and waiters is
-// forgotten, and what has expired is swept as new keys come.
+// It does all that there is: exclusive, shared and permit claims, sets of them,
+// records of executions, inspection and forced release.
+//
+// It runs no goroutine of its own; a key that is waited for has a timer for the
+// case that its holders died, and a set that waits extends on its caller's
+// goroutine what it has so far. It gives memory back: a key without lease and
+// waiters is forgotten, and what has expired is swept as new keys come. What a
+// forced release leaves behind, so that its victims can be told the reason, is
+// bounded, too: some thousand notes, for an hour.
 package memstore

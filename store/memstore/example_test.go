@@ -29,6 +29,30 @@ func Example() {
 	// afterwards: <nil>
 }
 
+// Readers share a key, and a set takes several keys or none.
+func Example_modes() {
+	ctx := context.Background()
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer eng.Close(ctx)
+
+	one, _ := eng.AcquireAll(ctx, []core.Claim{core.Shared("catalog")})
+	two, _ := eng.AcquireAll(ctx, []core.Claim{core.Shared("catalog"), core.Exclusive("order:7"), core.Permit("printer", 2)})
+	_, err = eng.TryAcquire(ctx, "catalog")
+	fmt.Println("a writer:", errors.Is(err, core.ErrHeld))
+
+	info, _ := eng.Inspect(ctx, "catalog")
+	fmt.Println(len(info.Holders), "leases,", info.Mode)
+	fmt.Println(one.Release(ctx), two.Release(ctx))
+	// Output:
+	// a writer: true
+	// 2 leases, shared
+	// <nil> <nil>
+}
+
 // Two engines on one memory exclude each other as two processes do.
 func ExampleStore_Peer() {
 	ctx := context.Background()
