@@ -113,6 +113,40 @@ func TestCallUnderTheCallersLease(t *testing.T) {
 	free(t, s.caller, "user:42")
 }
 
+// The caller has a set, in modes of its own; the callee takes parts of it.
+func TestCallUnderAPartOfTheCallersSet(t *testing.T) {
+	at := 0
+	s := newServices(t, &server{
+		setStatus: func(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+			at, _ = depth(ctx)
+			return &testpb.SetStatusResponse{}, nil
+		},
+		members: func(context.Context, *testpb.AddMembersRequest) (*testpb.AddMembersResponse, error) {
+			return &testpb.AddMembersResponse{}, nil
+		},
+	}, lockgrpc.Serialize(setStatus, "user:{user_id}"), lockgrpc.Once(addMembers, "user:{group.id}"))
+	set := []core.Claim{core.Exclusive("user:42"), core.Shared("user:43"), core.Exclusive("user:44")}
+	err := s.caller.DoAll(bounded(t), set, func(ctx context.Context) error {
+		for _, user := range []int64{42, 44} {
+			if _, err := s.both.SetStatus(ctx, online(user)); err != nil || at != 2 {
+				t.Errorf("user %d: at depth %d, %v", user, at, err)
+			}
+		}
+		// It would wait for its own caller.
+		_, err := s.both.SetStatus(ctx, online(43))
+		_, once := s.both.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "42"}})
+		for _, err := range []error{err, once} {
+			if status.Code(err) != codes.Internal || reason(t, err) != lockgrpc.ReasonInternal {
+				t.Error(err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Whoever makes up what it carries, or says again what was true once, waits as
 // anybody does.
 func TestForgedMetadata(t *testing.T) {
