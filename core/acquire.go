@@ -268,7 +268,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed bo
 	}
 	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now(), borrowed: borrowed}
 	if borrowed {
-		l.depth = borrowedDepth
+		l.depth, l.deadline.shared = borrowedDepth, true
 	}
 	l.deadline.index = -1
 	l.release.turn = make(chan struct{}, 1)

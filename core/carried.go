@@ -47,7 +47,9 @@ const (
 // Whoever can read it can say that they work under the lease. So carry it to
 // services of your own and not across the world.
 //
-// The leases must not be released before the other side is done.
+// The leases must not be released before the other side is done, nor downgraded,
+// which is a loss to it. Their TTL can't be changed any more ([Lease.Extend]): both
+// sides renew them, and a shorter term for one would be the other's loss.
 func CarryLeases(ctx context.Context) string {
 	var all []string
 	bytes, seen := 0, make(map[string]bool)
@@ -67,11 +69,28 @@ func CarryLeases(ctx context.Context) string {
 			continue
 		}
 		for _, p := range c.lease.parts() {
-			f := foreign{owner: p.Owner(), token: p.Token(), ttl: p.TTL(), claims: describeClaims(p.Claims())}
+			g := p.engine.watchdog.share(p)
+			f := foreign{owner: g.Owner, token: g.Token, ttl: g.TTL, claims: describeClaims(g.Claims)}
 			add(f.owner, f.String())
 		}
 	}
 	return strings.Join(all, ",")
+}
+
+// share says what there is to carry, and that another process renews the lease,
+// too, from now on.
+func (w *watchdog) share(l *Lease) Grant {
+	w.mu.Lock()
+	l.deadline.shared = true
+	w.mu.Unlock()
+	return w.current(l)
+}
+
+// isShared reports whether the TTL has to stay as it is.
+func (w *watchdog) isShared(l *Lease) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return l.deadline.shared
 }
 
 func describeClaims(claims []Claim) string {

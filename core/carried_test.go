@@ -497,3 +497,42 @@ func FuzzWithCarried(f *testing.F) {
 		}
 	})
 }
+
+// Two processes that renew one lease with different TTLs would each count on a
+// term that the other one cuts short.
+func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		two := callerHolds(t, exclusive("k"), core.WithTTL(9*time.Second))
+		borrowed, err := two.callee.Acquire(two.ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, l := range map[string]*core.Lease{"the caller's": two.outer, "the callee's": borrowed} {
+			for _, ttl := range []time.Duration{time.Second, time.Hour} {
+				wantOnly(t, l.Extend(ctx, ttl), core.ErrInvalidOption)
+			}
+			if err := l.Extend(ctx, 0); err != nil || l.TTL() != 9*time.Second {
+				t.Errorf("%s: %v, TTL %v", name, err, l.TTL())
+			}
+		}
+		mustRelease(t, borrowed)
+		mustRelease(t, two.outer)
+
+		// Carried while it was being extended.
+		for _, ttl := range []time.Duration{time.Second, time.Hour} {
+			store := &yes{}
+			eng := newEngine(t, store)
+			l := mustAcquire(t, eng, "k", core.WithTTL(9*time.Second))
+			store.renew = func(core.Grant) error { _ = core.CarryLeases(l.Context()); return nil }
+			if err := l.Extend(ctx, ttl); err != nil {
+				t.Fatal(err)
+			}
+			store.renew = nil
+			if left := time.Until(l.Deadline()); l.TTL() != 9*time.Second || left > min(ttl, 9*time.Second) {
+				t.Errorf("TTL %v, %v left", l.TTL(), left)
+			}
+			mustRelease(t, l)
+		}
+	})
+}

@@ -20,7 +20,10 @@ import (
 // is the earlier one of both; repeating is safe. A value out of range gives an
 // [*OptionError].
 //
-// Of a nested lease it extends the outer one, whose token it has.
+// Of a nested lease it extends the outer one, whose token it has. One that was
+// carried to another process ([CarryLeases]), or borrowed from one, keeps its TTL,
+// as both sides renew it and each counts on the term that it knows: any other is an
+// [*OptionError], too.
 //
 // A store that hangs is given a third of the TTL, the shorter one, but no more than
 // [WithReleaseTimeout] and ctx allow.
@@ -30,6 +33,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	if err := l.Err(); err != nil && l.nest != nil {
 		return err
+	}
+	if ttl != 0 && l.engine.watchdog.isShared(l.base()) {
+		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
 	}
 	return l.base().change(ctx, "extend", ttl.Truncate(time.Millisecond), func(*deadline) {})
 }

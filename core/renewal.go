@@ -106,9 +106,11 @@ func (w *watchdog) take(r renewal, sent, answered time.Time, err error) (late ti
 	d.free()
 	d.failed = err != nil
 	if err == nil {
-		d.ttl = r.grant.TTL
+		if !d.shared { // or it was carried while an Extend was under way
+			d.ttl = r.grant.TTL
+		}
 		d.unsettled = d.unsettled && !r.convert
-		d.extend(d.ttl, sent, &w.clock)
+		d.extend(min(d.ttl, r.grant.TTL), sent, &w.clock)
 	} else {
 		d.doubt(r.grant.TTL, sent, &w.clock)
 		d.renewAt = answered.Add(min(d.ttl, r.grant.TTL) / 10)
