@@ -11,5 +11,5 @@
 // goroutine what it has so far. It gives memory back: a key without lease and
 // waiters is forgotten, and what has expired is swept as new keys come. What a
 // forced release leaves behind, so that its victims can be told the reason, is
-// bounded, too: some thousand notes, for an hour.
+// bounded, too: at most 65 536 notes, for an hour.
 package memstore

@@ -1,8 +1,6 @@
 package memstore
 
-import (
-	"time"
-)
+import "time"
 
 // lease names one claim of an acquisition.
 type lease struct{ key, owner string }
@@ -13,43 +11,59 @@ type note struct {
 	until  time.Time
 }
 
+// notes are those of a shard. The zero value is none.
+//
 // Owners learn of it with their next renewal, within a third of their TTL; who
-// has not asked in noteTerm is not there any more. A shard keeps no more than
-// maxNotes: the oldest go, and their owners learn no reason.
+// has not asked in noteTerm is not there any more. No more than maxNotes are
+// kept: the oldest go, and their owners learn no reason.
+type notes struct {
+	byLease map[lease]note
+	order   []lease // as they came, and so as they end
+}
+
 const (
 	noteTerm = time.Hour
-	maxNotes = 128
+	maxNotes = 1024
 )
+
+func (n *notes) add(l lease, reason string, now time.Time) {
+	if len(n.order) >= maxNotes {
+		n.dropFirst()
+	}
+	if n.byLease == nil {
+		n.byLease = make(map[lease]note)
+	}
+	n.byLease[l] = note{reason: reason, until: now.Add(noteTerm)}
+	n.order = append(n.order, l)
+}
+
+// find returns the reason why l was taken away.
+func (n *notes) find(l lease, now time.Time) (reason string, ok bool) {
+	found, ok := n.byLease[l]
+	return found.reason, ok && now.Before(found.until)
+}
+
+func (n *notes) sweep(now time.Time) {
+	for len(n.order) > 0 && !now.Before(n.byLease[n.order[0]].until) {
+		n.dropFirst()
+	}
+}
+
+func (n *notes) dropFirst() {
+	delete(n.byLease, n.order[0])
+	n.order = n.order[1:]
+	if len(n.order) == 0 {
+		n.order = nil // and its array
+	}
+}
 
 // force takes all leases on e away.
 func (s *shard) force(e *entry, reason string, now time.Time) {
 	for _, h := range e.holders {
-		if len(s.forced) >= maxNotes {
-			s.makeRoom()
-		}
-		s.forced[lease{e.key, h.owner}] = note{reason: reason, until: now.Add(noteTerm)}
+		s.forced.add(lease{e.key, h.owner}, reason, now)
 		s.forget(h)
 	}
 	clear(e.holders)
 	e.holders, e.index = e.holders[:0], nil
 	s.serve(e, now)
-}
-
-func (s *shard) makeRoom() {
-	var oldest lease
-	var until time.Time
-	for l, n := range s.forced {
-		if until.IsZero() || n.until.Before(until) {
-			oldest, until = l, n.until
-		}
-	}
-	delete(s.forced, oldest)
-}
-
-func (s *shard) sweepForced(now time.Time) {
-	for l, n := range s.forced {
-		if !now.Before(n.until) {
-			delete(s.forced, l)
-		}
-	}
 }

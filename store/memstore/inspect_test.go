@@ -245,7 +245,7 @@ func TestNotesAreBounded(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if kept := len(s.mem.shard("k").forced); kept != maxNotes {
+		if kept := len(s.mem.shard("k").forced.byLease); kept != maxNotes {
 			t.Errorf("%d notes in a shard, want at most %d", kept, maxNotes)
 		}
 		for i, err := range s.Renew(bg, grants) {
@@ -256,7 +256,7 @@ func TestNotesAreBounded(t *testing.T) {
 		}
 		time.Sleep(noteTerm)
 		s.mem.sweepAll()
-		if kept := len(s.mem.shard("k").forced); kept != 0 {
+		if kept := len(s.mem.shard("k").forced.byLease); kept != 0 {
 			t.Errorf("%d notes are left after an hour", kept)
 		}
 	})

@@ -50,8 +50,8 @@ func (s *shard) release(g core.Grant, key string, now time.Time) error {
 
 // lost says how g lost key.
 func (s *shard) lost(g core.Grant, key string, now time.Time) error {
-	if n, ok := s.forced[lease{key, g.Owner}]; ok && now.Before(n.until) {
-		return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossForced, Detail: n.reason}
+	if reason, ok := s.forced.find(lease{key, g.Owner}, now); ok {
+		return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossForced, Detail: reason}
 	}
 	return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossTaken}
 }

@@ -217,8 +217,8 @@ func TestMemoryOfModes(t *testing.T) {
 			checkEmpty(t, s)
 			for i := range s.mem.shards {
 				sh := &s.mem.shards[i]
-				if len(sh.forced) > 0 || len(sh.idleEntries.idle) > maxSpare || len(sh.idleHolders.idle) > maxSpare {
-					t.Errorf("%s: kept %d notes, %d and %d spare", what, len(sh.forced), len(sh.idleEntries.idle), len(sh.idleHolders.idle))
+				if len(sh.forced.byLease)+cap(sh.forced.order) > 0 || len(sh.idleEntries.idle) > maxSpare || len(sh.idleHolders.idle) > maxSpare {
+					t.Errorf("%s: kept %d notes, %d and %d spare", what, len(sh.forced.byLease), len(sh.idleEntries.idle), len(sh.idleHolders.idle))
 				}
 			}
 		})

@@ -15,8 +15,8 @@ type shard struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 	records map[string]record
-	forced  map[lease]note // leases that were taken away
-	sweepAt int            // number of entries and records that calls for a sweep
+	forced  notes // of leases that were taken away
+	sweepAt int   // number of entries and records that calls for a sweep
 
 	idleEntries spare[entry]
 	idleHolders spare[holder]
@@ -35,7 +35,6 @@ func (s *shard) init(m *memory) {
 	s.mem = m
 	s.entries = make(map[string]*entry)
 	s.records = make(map[string]record)
-	s.forced = make(map[lease]note)
 	s.sweepAt = sweepFloor
 }
 
@@ -111,8 +110,8 @@ func (s *shard) grant(e *entry, req core.Request, c core.Claim, now time.Time) a
 }
 
 func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now time.Time) *holder {
-	if len(s.forced) > 0 {
-		delete(s.forced, lease{c.Key, req.Owner}) // it tries again
+	if len(s.forced.byLease) > 0 {
+		delete(s.forced.byLease, lease{c.Key, req.Owner}) // it tries again
 	}
 	h := s.idleHolders.take()
 	*h = holder{
@@ -186,6 +185,6 @@ func (s *shard) sweep(now time.Time) {
 			delete(s.records, key)
 		}
 	}
-	s.sweepForced(now)
+	s.forced.sweep(now)
 	s.sweepAt = max(sweepFloor, 2*(len(s.entries)+len(s.records)))
 }
