@@ -35,3 +35,14 @@ func TestContract(t *testing.T) {
 		Heal:    func(_ testing.TB, s core.Store) { network(s).Heal() },
 	})
 }
+
+// TestContractOfCluster runs it where every script has the keys of one claim
+// only. A Ring has no messages, so its waiters poll, and R4 is not for it.
+func TestContractOfCluster(t *testing.T) {
+	t.Parallel()
+	_, client := startCluster(t)
+	storetest.Run(t, storetest.Harness{
+		TTL: 300 * time.Millisecond,
+		New: func(t testing.TB) core.Store { return open(t, client) },
+	})
+}

@@ -8,15 +8,21 @@
 //
 // # What is in Redis
 //
-// The lock on "a" is the string "lock:a", which holds "owner:token" and expires
-// with the lease. A client of any make that does SET lock:a <uuid> NX PX <ms>,
-// and compares before it deletes, takes its turn with keyturn's: each finds the
-// key taken while the other has it. Only foreign clients are not in line.
+// The lock on "a" is the string "lock:a", which holds "owner:token:..." and
+// expires with the lease. A client of any make that does SET lock:a <uuid> NX PX
+// <ms>, and compares before it deletes, takes its turn with keyturn's: each finds
+// the key taken while the other has it. Only foreign clients are not in line.
+// While shared leases or permits are in force the string is a marker, which no
+// owner can be equal to, and lasts as long as the last of them.
 //
 // Beside it, in the same slot of a cluster and each with an expiry of its own:
 //
+//	{lock:a}:h     sorted set of the holders of shared leases or permits
+//	{lock:a}:i     hash of the same: token, since when, rule and trace
 //	{lock:a}:q     list of the waiting owners, in order of arrival
-//	{lock:a}:w     hash of the waiting owners: until when, and how to be reached
+//	{lock:a}:s     list of the owners that wait for a shared lease
+//	{lock:a}:w     hash of both: until when, for what, and how to be reached
+//	{lock:a}:f     hash of the owners that were robbed, and why
 //	{lock:a}:r     what Once remembers: the owner, fingerprint and result
 //	{lock:a}:t     the last token (Cluster and Ring)
 //	{lock:}:token  the last token of all locks (one server); it never expires
@@ -37,6 +43,24 @@
 // Messages get lost; holders and foreign clients go without one. So a waiter
 // also looks when the holder's time runs out, when its subscription is made
 // anew, and every third of the waiter lease, which is what keeps its place.
+//
+// Shared requests wait in a queue of their own, because they are let in
+// together: when an exclusive lease ends, or the last permit. The end of the last
+// shared lease is the turn of the others' first. Who comes while somebody waits
+// gets behind.
+//
+// # Sets
+//
+// On one server a set is one script: it takes the claims in key order, and where
+// one has to be waited for it keeps those before that and gets in line there. The
+// step that takes the last gives all of them one token. A set that waits asks
+// again at least every third of its TTL, which extends what it has.
+//
+// On a Cluster or Ring, or with more than 512 claims, the store does the same
+// claim by claim, or 512 by 512, and the last step is a round of its own, in
+// which every claim gets the highest of the tokens, and a full TTL once more. So
+// there the claims become visible one after the other, and a set that is refused
+// has held some for a moment.
 //
 // # Tokens
 //

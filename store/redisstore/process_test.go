@@ -23,7 +23,7 @@ import (
 // The environment of a process that the tests start: this test binary again.
 const (
 	envAddr = "KEYTURN_TEST_ADDR"
-	envKey  = "KEYTURN_TEST_KEY"
+	envKey  = "KEYTURN_TEST_KEY" // several with commas between; "shared a"
 	envTTL  = "KEYTURN_TEST_TTL"
 )
 
@@ -47,7 +47,15 @@ func actAsProcess() {
 	if err != nil {
 		panic(err)
 	}
-	lease, err := eng.Acquire(context.Background(), os.Getenv(envKey), core.WithTTL(ttl))
+	var claims []core.Claim
+	for key := range strings.SplitSeq(os.Getenv(envKey), ",") {
+		claim := core.Exclusive(key)
+		if shared, ok := strings.CutPrefix(key, "shared "); ok {
+			claim = core.Shared(shared)
+		}
+		claims = append(claims, claim)
+	}
+	lease, err := eng.AcquireAll(context.Background(), claims, core.WithTTL(ttl))
 	if err != nil {
 		panic(err)
 	}
@@ -58,7 +66,7 @@ func actAsProcess() {
 }
 
 // announcing says when a request is in line.
-type announcing struct{ core.Store }
+type announcing struct{ *redisstore.Store }
 
 func (a announcing) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
 	var once sync.Once
@@ -183,4 +191,37 @@ func TestKilledHolderFreesTheKey(t *testing.T) {
 	}
 	holder.kill()
 	w.granted(ttl + time.Second)
+}
+
+// TestKilledSet: what a killed process held, and what it held while it waited
+// for more, is free when its TTL is over.
+func TestKilledSet(t *testing.T) {
+	t.Parallel()
+	const ttl = 500 * time.Millisecond
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	holder := startProcess(t, server, "shared a,b", ttl)
+	holder.says("granted", startup)
+	waiting := startProcess(t, server, "A,shared a,b", ttl)
+	waiting.says("queued", startup)
+	for _, key := range []string{"A", "b"} {
+		held(t, s, core.Exclusive(key))
+	}
+	waiters := []*waiter{
+		enqueueFor(t, s, "next-a", core.Exclusive("a")),
+		enqueueFor(t, s, "next-A", core.Shared("A")),
+	}
+	time.Sleep(2 * ttl) // both are alive
+	for i, w := range waiters {
+		select {
+		case <-w.done:
+			t.Fatalf("waiter %d got a key of a process that is alive", i)
+		default:
+		}
+	}
+	holder.kill()
+	waiting.kill()
+	for _, w := range waiters {
+		w.granted(2*ttl + 2*time.Second)
+	}
 }

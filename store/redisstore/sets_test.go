@@ -1,0 +1,214 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// topologies are where a set is one script, and where it is many.
+var topologies = map[string]func(testing.TB) (*redistest.Server, redis.UniversalClient){
+	"single": func(t testing.TB) (*redistest.Server, redis.UniversalClient) {
+		server := redistest.Start(t)
+		return server, server.Client()
+	},
+	"cluster": startCluster,
+	"ring":    startRing,
+}
+
+func TestSetsEverywhere(t *testing.T) {
+	t.Parallel()
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client := start(t)
+			a, b := open(t, client, quickLooks), open(t, client, quickLooks)
+			before := []core.Grant{
+				lease(t, b, "before", core.Exclusive("a")), lease(t, b, "before", core.Exclusive("b")), lease(t, b, "before", core.Exclusive("c")),
+			}
+			for _, g := range before {
+				release(t, b, g)
+			}
+			claims := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 2)}
+			g := lease(t, a, "o", claims...)
+			for _, old := range before {
+				if g.Token <= old.Token {
+					t.Errorf("token %d of %q follows %d", g.Token, old.Claims[0].Key, old.Token)
+				}
+			}
+			if again := lease(t, a, "o", claims...); again.Token != g.Token {
+				t.Errorf("asked again: token %d became %d", g.Token, again.Token)
+			}
+			for _, c := range claims {
+				info, err := a.Inspect(within(t, time.Second), c.Key)
+				if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token || info.Mode != c.Mode {
+					t.Errorf("%v: %+v, %v", c, info, err)
+				}
+				// A part of a set is this owner's.
+				if err := renew(t, a, core.Grant{Owner: "o", Claims: []core.Claim{c}, TTL: time.Minute, Token: g.Token}); err != nil {
+					t.Errorf("%v alone: %v", c, err)
+				}
+			}
+			if e := held(t, b, core.Exclusive("A"), core.Exclusive("c")); e.Key != "c" || e.Holder != "o" {
+				t.Errorf("%+v", e)
+			}
+			release(t, b, lease(t, b, "n", core.Exclusive("A"))) // the refused set holds nothing
+
+			w := enqueueFor(t, b, "w", core.Exclusive("A"), core.Exclusive("a"), core.Shared("b"))
+			if e := held(t, b, core.Exclusive("A")); e.Holder != "w" {
+				t.Errorf("what is before the claim that is waited for is held by %q", e.Holder)
+			}
+			release(t, a, g)
+			next := w.granted(3 * time.Second)
+			if next.Token <= g.Token {
+				t.Errorf("token %d follows %d", next.Token, g.Token)
+			}
+			// One lost is all lost, and the rest is freed.
+			if _, err := a.ForceRelease(within(t, time.Second), "a", "stuck"); err != nil {
+				t.Fatal(err)
+			}
+			var loss *core.LeaseLostError
+			if err := renew(t, b, next); !errors.As(err, &loss) || loss.Reason != core.LossForced || loss.Detail != "stuck" || loss.Key != "a" {
+				t.Errorf("Renew: %v", err)
+			}
+			loss = nil
+			if err := b.Release(within(t, time.Second), next); !errors.As(err, &loss) || loss.Reason != core.LossForced {
+				t.Errorf("Release: %v", err)
+			}
+			release(t, a, lease(t, a, "last", core.Exclusive("A"), core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+		})
+	}
+}
+
+// TestWaitingSetKeepsWhatItHas, for longer than its TTL, and gives it back when
+// it gives up.
+func TestWaitingSetKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client := start(t)
+			s := open(t, client, quickLooks)
+			g := lease(t, s, "holder", core.Exclusive("b"))
+			req := core.Request{
+				Owner: "set", TTL: 300 * time.Millisecond, Claims: []core.Claim{core.Shared("a"), core.Exclusive("b"), core.Exclusive("c")},
+			}
+			w := wait(t, s, req)
+			for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				if e := held(t, s, core.Exclusive("a")); e.Holder != "set" {
+					t.Fatalf("%+v", e)
+				}
+			}
+			release(t, s, lease(t, s, "n", core.Exclusive("c"))) // nothing behind the claim that is waited for
+			w.cancel()
+			w.refused(time.Second)
+			release(t, s, lease(t, s, "n", core.Exclusive("a")))
+			release(t, s, g)
+			release(t, s, lease(t, s, "n", core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+		})
+	}
+}
+
+// TestSetsDoNotDeadlock: many want overlapping sets, in every mode.
+func TestSetsDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client := start(t)
+			stores := []core.Store{open(t, client, quickLooks), open(t, client, quickLooks)}
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			writers, readers := map[string]int{}, map[string]int{}
+			for i := range 6 {
+				all.Go(func() {
+					for round := range 5 {
+						keys := []string{"a", "b", "c", "d"}
+						n := (i + round) % 3
+						var claims []core.Claim
+						for k, key := range keys[n : n+2] {
+							if (i+k+round)%3 == 0 {
+								claims = append(claims, core.Shared(key))
+							} else {
+								claims = append(claims, core.Exclusive(key))
+							}
+						}
+						ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+						s := stores[i%2]
+						g, err := s.Acquire(ctx, core.Request{Owner: fmt.Sprint("o", i, ".", round), Claims: claims, TTL: 10 * time.Second, Wait: true})
+						if err != nil {
+							t.Errorf("%d, %v: %v", i, claims, err)
+							cancel()
+							return
+						}
+						count := func(d int) {
+							mu.Lock()
+							defer mu.Unlock()
+							for _, c := range claims {
+								if c.Mode == core.ModeShared {
+									readers[c.Key] += d
+								} else {
+									writers[c.Key] += d
+								}
+								if writers[c.Key] > 1 || writers[c.Key] > 0 && readers[c.Key] > 0 {
+									t.Errorf("%q: %d writers and %d readers", c.Key, writers[c.Key], readers[c.Key])
+								}
+							}
+						}
+						count(1)
+						count(-1)
+						if err := s.Release(ctx, g); err != nil {
+							t.Errorf("Release: %v", err)
+						}
+						cancel()
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// TestLargestSet is that of a template's bound: several scripts, one grant.
+func TestLargestSet(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	claims := make([]core.Claim, 4096)
+	for i := range claims {
+		claims[i] = core.Exclusive(fmt.Sprintf("member:%05d", i))
+		if i%2 == 1 {
+			claims[i] = core.Shared(claims[i].Key)
+		}
+	}
+	g := lease(t, s, "o", claims...)
+	for _, key := range []string{claims[0].Key, claims[511].Key, claims[512].Key, claims[4095].Key} {
+		info, err := s.Inspect(within(t, time.Second), key)
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	if err := renew(t, s, g); err != nil {
+		t.Error(err)
+	}
+	if e := held(t, s, append([]core.Claim{core.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
+		t.Errorf("%+v", e)
+	}
+	release(t, s, g)
+	last := lease(t, s, "last", claims[4095])
+	if e := held(t, s, append([]core.Claim(nil), append(claims[:4095:4095], core.Exclusive(claims[4095].Key))...)...); e.Key != claims[4095].Key {
+		t.Errorf("%+v", e)
+	}
+	release(t, s, last)
+	if left := keysLeft(t, server); len(left) > 0 {
+		t.Errorf("%d keys left behind, such as %q", len(left), left[0])
+	}
+}
