@@ -108,7 +108,7 @@ func (e *Engine) obtainRest(ctx, parent context.Context, cov cover, s settings, 
 	if err != nil || rec != nil {
 		return nil, rec, err
 	}
-	if lease, err = e.lease(parent, grant, s, false); err != nil {
+	if lease, err = e.lease(parent, grant, s, nil); err != nil {
 		e.undo(parent, grant)
 		return nil, nil, err
 	}
@@ -262,12 +262,12 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 }
 
 // lease makes a grant a lease, unless that comes too late.
-func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed bool) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
 	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now(), borrowed: borrowed}
-	if borrowed {
+	if borrowed != nil {
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}
 	l.deadline.index = -1

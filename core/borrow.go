@@ -26,55 +26,60 @@ func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
 	return Claim{}, false
 }
 
-// suspects are the carried leases that are said to have something of what is
-// wanted, as grants for the store to verify.
-func suspects(top *chain, wanted []Claim) []Grant {
-	var hashes []string
-	var grants []Grant
+// suspect is a carried lease that is said to have something of what is wanted, and
+// the grant that it would be.
+type suspect struct {
+	said  *foreign
+	grant Grant
+}
+
+func suspects(top *chain, wanted []Claim) []suspect {
+	var hashes []string // of wanted's keys; most contexts carry nothing
+	var all []suspect
 	for n := top; n != nil; n = n.next {
-		for _, f := range n.carried {
+		if n.carried != nil && hashes == nil {
+			for _, c := range wanted {
+				hashes = append(hashes, hashKey(c.Key))
+			}
+		}
+		for i := range n.carried {
+			f := &n.carried[i]
 			g := Grant{Owner: f.owner, Token: f.token, TTL: f.ttl}
-			for i, c := range wanted {
-				if hashes == nil {
-					hashes = make([]string, len(wanted))
-				}
-				if hashes[i] == "" {
-					hashes[i] = hashKey(c.Key)
-				}
-				if held, ok := f.claimOn(c, hashes[i]); ok {
+			for j, c := range wanted {
+				if held, ok := f.claimOn(c, hashes[j]); ok {
 					g.Claims = append(g.Claims, held)
 				}
 			}
 			if len(g.Claims) > 0 {
-				grants = append(grants, g)
+				all = append(all, suspect{f, g})
 			}
 		}
 	}
-	return grants
+	return all
 }
 
 // borrow takes what it can of the cover's rest from leases that ctx carries, and
 // returns the context that has them.
 func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s settings) (context.Context, error) {
-	grants := suspects(cov.top, cov.rest)
-	if len(grants) == 0 {
+	lenders := suspects(cov.top, cov.rest)
+	if len(lenders) == 0 {
 		return parent, nil
 	}
-	grants, err := e.believed(ctx, grants)
+	lenders, err := e.verify(ctx, lenders)
 	if err != nil {
 		return parent, err
 	}
-	borrowed := make([]*Lease, len(grants)) // by grant, those that are of use
+	borrowed := make([]*Lease, len(lenders)) // by lender, those that are of use
 	rest := cov.rest
 	cov.rest = nil
 	for _, c := range rest {
-		i, held := findGrant(grants, c)
+		i, held := findLender(lenders, c)
 		if i < 0 {
 			cov.rest = append(cov.rest, c)
 			continue
 		}
 		if l := borrowed[i]; l == nil && !s.once && held.Mode.covers(c) {
-			if borrowed[i], err = e.lease(parent, grants[i], s, true); err != nil {
+			if borrowed[i], err = e.lease(parent, lenders[i].grant, s, lenders[i].said); err != nil {
 				return parent, err
 			}
 			cov.owned = append(cov.owned, borrowed[i])
@@ -90,18 +95,21 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s settings) (co
 // borrowedDepth is 1 for the holder, however often it holds the key, and 1 for us.
 const borrowedDepth = 2
 
-// believed are the grants that the store knows.
-func (e *Engine) believed(ctx context.Context, grants []Grant) ([]Grant, error) {
+// verify returns those that the store knows.
+func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
 	if err := e.circuit.refuses(); err != nil {
 		return nil, err
+	}
+	grants := make([]Grant, len(all))
+	for i := range all {
+		grants[i] = all[i].grant
 	}
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	sent := time.Now()
 	errs := e.store.Renew(bounded, grants)
 	e.storeCalled("renew", sent, errors.Join(errs...))
-	var known []Grant
-	for i, g := range grants {
+	for i, s := range all {
 		err := errNoAnswer
 		if i < len(errs) {
 			err = errs[i]
@@ -109,8 +117,8 @@ func (e *Engine) believed(ctx context.Context, grants []Grant) ([]Grant, error) 
 		e.circuit.overheard(err)
 		switch {
 		case err == nil:
-			g.Since = sent
-			known = append(known, g)
+			s.grant.Since = sent
+			known = append(known, s)
 		case errors.Is(err, ErrLeaseLost): // forged, or over
 		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
 			return nil, unlessHurried(ctx, sent, err)
@@ -121,11 +129,11 @@ func (e *Engine) believed(ctx context.Context, grants []Grant) ([]Grant, error) 
 	return known, nil
 }
 
-// findGrant returns the first grant that has c's key, rather one that covers c.
-func findGrant(grants []Grant, c Claim) (at int, held Claim) {
+// findLender returns the first one that has c's key, rather one that covers c.
+func findLender(all []suspect, c Claim) (at int, held Claim) {
 	at = -1
-	for i, g := range grants {
-		for _, claim := range g.Claims {
+	for i, s := range all {
+		for _, claim := range s.grant.Claims {
 			if claim.Key == c.Key && (at < 0 || claim.Mode.covers(c)) {
 				at, held = i, claim
 			}

@@ -69,12 +69,21 @@ func CarryLeases(ctx context.Context) string {
 			continue
 		}
 		for _, p := range c.lease.parts() {
-			g := p.engine.watchdog.share(p)
-			f := foreign{owner: g.Owner, token: g.Token, ttl: g.TTL, claims: describeClaims(g.Claims)}
+			f := p.describe()
 			add(f.owner, f.String())
 		}
 	}
 	return strings.Join(all, ",")
+}
+
+// describe says of a borrowed lease all that its holder did: the claims that were
+// borrowed here may be fewer than those that matter further on.
+func (l *Lease) describe() foreign {
+	if l.borrowed != nil {
+		return *l.borrowed
+	}
+	g := l.engine.watchdog.share(l)
+	return foreign{owner: g.Owner, token: g.Token, ttl: g.TTL, claims: describeClaims(g.Claims)}
 }
 
 // share says what there is to carry, and that another process renews the lease,

@@ -375,23 +375,36 @@ func TestBorrowedAndAPanic(t *testing.T) {
 	}
 }
 
+// Onwards goes all that the caller holds, and not just what was borrowed of it on
+// the way.
 func TestCarriedOnwards(t *testing.T) {
-	two := callerHolds(t, exclusive("k"))
+	two := callerHolds(t, exclusive("a", "b"))
 	defer mustRelease(t, two.outer)
 	third := newEngine(t, two.spy.Peer())
 	// By one that has nothing to do with it,
 	if got, want := core.CarryLeases(two.ctx), core.CarryLeases(two.outer.Context()); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// and by one that has borrowed it.
-	err := two.callee.Do(two.ctx, "k", func(ctx context.Context) error {
-		carried := core.CarryLeases(context.WithoutCancel(ctx))
-		if strings.Count(carried, ",") != 0 {
-			t.Errorf("the same lease twice: %s", carried)
+	// and by one that has borrowed a part, also from a goroutine of its own.
+	err := two.callee.Do(two.ctx, "a", func(ctx context.Context) error {
+		lease, _ := core.LeaseFrom(ctx)
+		elsewhere, cancel := core.WithLease(context.Background(), lease)
+		defer cancel()
+		for _, ctx := range []context.Context{ctx, elsewhere} {
+			carried := core.CarryLeases(ctx)
+			if strings.Count(carried, ",") != 0 {
+				t.Errorf("the same lease twice: %s", carried)
+			}
+			for _, key := range []string{"a", "b"} {
+				l, err := third.TryAcquire(core.WithCarried(context.Background(), carried), key)
+				if err != nil {
+					t.Error(key, err)
+					continue
+				}
+				mustRelease(t, l)
+			}
 		}
-		return third.Do(core.WithCarried(context.Background(), carried), "k", func(ctx context.Context) error {
-			return core.AssertHeld(ctx, "k")
-		})
+		return nil
 	})
 	if err != nil {
 		t.Error(err)

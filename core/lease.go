@@ -21,7 +21,7 @@ type Lease struct {
 	deadline deadline // guarded by the watchdog's mutex
 	nest     *nest    // nil: a lease of its own
 	depth    int
-	borrowed bool // another process's, which releases it
+	borrowed *foreign // not nil: another process's, which releases it
 	place    chain
 
 	ctx       context.Context
@@ -115,7 +115,7 @@ func (l *Lease) end(err error) {
 	if l.ended.Swap(true) {
 		return
 	}
-	if !l.borrowed { // how long that one is held is not seen here
+	if l.borrowed == nil { // how long that one is held is not seen here
 		l.engine.holds.add(l.settings.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
 	if o := l.engine.observer; o != nil {
@@ -124,7 +124,7 @@ func (l *Lease) end(err error) {
 }
 
 func (l *Lease) lossError(reason LossReason) *LeaseLostError {
-	if l.borrowed && reason == LossTaken {
+	if l.borrowed != nil && reason == LossTaken {
 		reason = LossOuter // by its holder, most likely, who released it
 	}
 	return &LeaseLostError{Key: l.Key(), Token: l.grant.Token, Reason: reason}

@@ -31,7 +31,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // giveBack is Release within ctx.
 func (l *Lease) giveBack(ctx context.Context) error {
 	return l.finish(ctx, "release", func(ctx context.Context) error {
-		if l.borrowed {
+		if l.borrowed != nil {
 			return nil
 		}
 		return l.engine.storeRelease(ctx, l.current())
@@ -130,7 +130,7 @@ func (l *Lease) takeTurn(ctx context.Context) bool {
 // no longer matters to anybody: the backend's clock settles it.
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
-	if errors.As(err, &lost) && !l.borrowed && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
+	if errors.As(err, &lost) && l.borrowed == nil && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
 		_ = l.engine.storeRelease(ctx, l.current())
 	}
 }
