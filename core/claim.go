@@ -37,10 +37,9 @@ func (m Mode) String() string {
 type Claim struct {
 	Key  string
 	Mode Mode
+	flaw flaw // what was wrong when it was made, for Validate to say
 	// Permits is the number of leases admitted at a time; ModePermit only.
 	Permits int
-
-	flaw string // what was wrong when it was made, for Validate to say
 }
 
 // Exclusive claims key for one lease alone.
@@ -59,8 +58,8 @@ func (c Claim) Validate() error {
 		return err
 	}
 	switch {
-	case c.flaw != "":
-		return &ClaimError{Key: c.Key, Reason: c.flaw}
+	case c.flaw != flawless:
+		return &ClaimError{Key: c.Key, Reason: c.flaw.String()}
 	case c.Mode > ModePermit:
 		return &ClaimError{Key: c.Key, Reason: "has an unknown mode"}
 	case c.Mode == ModePermit && c.Permits < 1:

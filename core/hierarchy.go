@@ -28,16 +28,33 @@ func Under(path ...string) []Claim {
 	return levels(Exclusive(strings.Join(path, "/")))
 }
 
+// flaw is what makes a claim one that can't be.
+type flaw uint8
+
+const (
+	flawless flaw = iota
+	tooDeep
+	emptyLevel
+)
+
+// String completes "claim x ...".
+func (f flaw) String() string {
+	if f == tooDeep {
+		return "has more than 8 levels"
+	}
+	return "has an empty level"
+}
+
 // levels returns leaf after a shared claim on each level above it.
 func levels(leaf Claim) []Claim {
 	switch n := strings.Count(leaf.Key, "/"); {
 	case n == 0:
 		return []Claim{leaf}
 	case n >= MaxLevels:
-		leaf.flaw = "has more than 8 levels"
+		leaf.flaw = tooDeep
 		return []Claim{leaf}
 	case strings.Contains("/"+leaf.Key+"/", "//"):
-		leaf.flaw = "has an empty level"
+		leaf.flaw = emptyLevel
 		return []Claim{leaf}
 	}
 	var claims []Claim
@@ -60,7 +77,7 @@ func merge(claims []Claim) []Claim {
 		case !found:
 			at[c.Key] = len(merged)
 			merged = append(merged, c)
-		case merged[i] != c && c.flaw == "":
+		case merged[i] != c && c.flaw == flawless:
 			merged[i] = Exclusive(c.Key)
 		}
 	}

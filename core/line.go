@@ -137,56 +137,6 @@ func (ls *lines) asks(p places) {
 	}
 }
 
-// told notes that the store keeps the caller waiting, and for whom.
-func (ls *lines) told(p places, held HeldError) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, t := range p {
-		t.heard(p.about(t, held))
-		if p.isFor(t, held.Key) {
-			t.comeBack()
-			t.line.open = ModeExclusive
-		} else {
-			t.goElsewhere()
-		}
-	}
-}
-
-// isFor says whether key is the one that t is for. A store that does not say
-// which key is held means all.
-func (p places) isFor(t *ticket, key string) bool {
-	if t.claim.Key == key {
-		return true
-	}
-	for _, o := range p {
-		if o.claim.Key == key {
-			return false
-		}
-	}
-	return true
-}
-
-// about is what held says of t's key: nothing, if it is about another one.
-func (p places) about(t *ticket, held HeldError) HeldError {
-	if p.isFor(t, held.Key) {
-		return held
-	}
-	return HeldError{}
-}
-
-func (t *ticket) heard(held HeldError) {
-	t.silent()
-	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
-}
-
-// silent says that no answer to t's request is to be expected any more.
-func (t *ticket) silent() {
-	if t.asking {
-		t.asking = false
-		t.line.unanswered--
-	}
-}
-
 // errSilent stands for what a store said that was not asked, or cut short.
 var errSilent = errors.New("keyturn: the store said nothing")
 
@@ -195,26 +145,28 @@ var errSilent = errors.New("keyturn: the store said nothing")
 func (ls *lines) leave(p places, said error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	var held *HeldError
+	var held HeldError // where the key was granted, who is in the way now is not known yet
+	var at *ticket
+	if said != nil {
+		held = heldBy(said)
+		at = p.of(held.Key)
+	}
 	for _, t := range p {
 		if t.place == nil {
 			continue
 		}
-		l := t.line
-		switch {
-		case said == nil: // who is in the way now is not known yet
-			t.heard(HeldError{})
+		switch l := t.line; {
+		case said == nil:
+			t.heard(held, at)
 			l.open = t.claim.Mode
 		case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
 		case errors.Is(said, ErrUnavailable):
 			l.outage = said
-		case errors.As(said, &held):
-			t.heard(p.about(t, *held))
 		default:
-			t.heard(HeldError{})
+			t.heard(held, at)
 		}
 		ls.remove(t)
-		l.step()
+		t.line.step()
 	}
 }
 
@@ -236,32 +188,4 @@ func (ls *lines) remove(t *ticket) {
 	if l.tickets.Len() == 0 {
 		delete(ls.byKey, t.claim.Key)
 	}
-}
-
-// obstacle says what has kept t waiting. Only a store that was asked can be
-// silent; and one that told those in front to wait owes no further word, however
-// long ago that was: it answers when the key is free, or when it finds itself out.
-func (ls *lines) obstacle(t *ticket) error {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := t.line
-	switch {
-	case l.outage != nil:
-		return l.outage
-	case l.unanswered > 0 && l.answered.Before(t.joined):
-		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
-	}
-	held := l.inTheWay(t.claim.Key)
-	return &held
-}
-
-// inTheWay is who keeps the line waiting, as far as anybody in it was told.
-func (ls *lines) inTheWay(t *ticket) HeldError {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return t.line.inTheWay(t.claim.Key)
-}
-
-func (l *line) inTheWay(key string) HeldError {
-	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace}
 }

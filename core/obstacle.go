@@ -1,0 +1,86 @@
+package core
+
+import (
+	"errors"
+	"time"
+)
+
+// obstacle says what has kept t waiting. Only a store that was asked can be
+// silent; and one that told those in front to wait owes no further word, however
+// long ago that was: it answers when the key is free, or when it finds itself out.
+func (ls *lines) obstacle(t *ticket) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := t.line
+	switch {
+	case l.outage != nil:
+		return l.outage
+	case l.unanswered > 0 && l.answered.Before(t.joined):
+		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
+	}
+	held := l.inTheWay(t.claim.Key)
+	return &held
+}
+
+// inTheWay is who keeps the line waiting, as far as anybody in it was told.
+func (ls *lines) inTheWay(t *ticket) HeldError {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return t.line.inTheWay(t.claim.Key)
+}
+
+func (l *line) inTheWay(key string) HeldError {
+	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace}
+}
+
+// told notes that the store keeps the caller waiting, and for whom.
+func (ls *lines) told(p places, held HeldError) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	at := p.of(held.Key)
+	for _, t := range p {
+		t.heard(held, at)
+		if at == nil || at == t {
+			t.comeBack()
+			t.line.open = ModeExclusive
+		} else {
+			t.goElsewhere()
+		}
+	}
+}
+
+// of is the place for key, or nil: a store need not say which key is held.
+func (p places) of(key string) *ticket {
+	for _, t := range p {
+		if t.claim.Key == key {
+			return t
+		}
+	}
+	return nil
+}
+
+// heard notes an answer of the store's. Held is about at's key and says nothing
+// of others; where at is nil it may be about any.
+func (t *ticket) heard(held HeldError, at *ticket) {
+	if at != nil && at != t {
+		held = HeldError{}
+	}
+	t.silent()
+	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
+}
+
+// silent says that no answer to t's request is to be expected any more.
+func (t *ticket) silent() {
+	if t.asking {
+		t.asking = false
+		t.line.unanswered--
+	}
+}
+
+// heldBy is what err says of who is in the way, if anything.
+func heldBy(err error) HeldError {
+	if held := (*HeldError)(nil); errors.As(err, &held) {
+		return *held
+	}
+	return HeldError{}
+}

@@ -1,0 +1,40 @@
+package core
+
+import (
+	"bytes"
+	"time"
+)
+
+// share gives a record that the store had at some time after asked to the twins
+// of its execution who wait in line, so that they need not ask for it one after
+// the other. Who came after asked has to: the record may have been forgotten by
+// then.
+func (ls *lines) share(key string, rec *Record, asked time.Time) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byKey[key]
+	if l == nil {
+		return
+	}
+	var own *Record // what callers do to theirs does not reach it
+	for e := l.next; e != nil; {
+		t := e.Value.(*ticket)
+		e = e.Next()
+		if !t.once || t.joined.After(asked) {
+			continue
+		}
+		if own == nil {
+			own = rec.clone()
+		}
+		ls.remove(t)
+		t.rec = own
+		close(t.turn)
+	}
+	l.step()
+}
+
+func (r *Record) clone() *Record {
+	c := *r
+	c.Fingerprint, c.Result = bytes.Clone(r.Fingerprint), bytes.Clone(r.Result)
+	return &c
+}
