@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ type Harness struct {
 
 	// NoLedger says that the stores are no core.Ledger.
 	NoLedger bool
+	// NoInspector says that the stores show nothing, though they may have the
+	// methods of a core.Inspector. It is not needed for those that have not.
+	NoInspector bool
 
 	// TTL is for leases that a test lets run out: short, and long enough for
 	// this backend to tell "still held" from "over". 0: 500 ms.
@@ -42,7 +46,8 @@ type Harness struct {
 }
 
 // Run tests the store behind h against the contract in [core.Store] and
-// [core.Ledger], with those modes that the store lists as a [core.Capable].
+// [core.Ledger], with those modes that the store lists as a [core.Capable], and
+// in [core.Inspector] where it is one.
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
 	st := h.New(t)
@@ -86,6 +91,7 @@ type check struct {
 	ledger bool // it is about a core.Ledger
 	begin  bool // acquire by Begin
 	can    core.Capabilities
+	shows  bool // it is about a core.Inspector
 	// claim is what it asks for where it takes one key; nil: core.Exclusive.
 	claim func(key string) core.Claim
 }
@@ -107,6 +113,8 @@ func (c check) skipped(h Harness) string {
 	switch {
 	case c.ledger && h.NoLedger:
 		return "not tested: this store keeps no records (Harness.NoLedger)"
+	case c.shows && h.NoInspector:
+		return "not tested: this store shows nothing (Harness.NoInspector)"
 	case c.needs == toRestart && h.Restart == nil:
 		return "not tested: this backend can't be made to lose its data (no Harness.Restart)"
 	case c.needs == toCut && !canCut:
@@ -123,7 +131,10 @@ func (c check) beyond(st core.Store) string {
 	if s, ok := st.(core.Capable); ok {
 		can = s.Capabilities()
 	}
+	_, shows := st.(core.Inspector)
 	switch {
+	case c.shows && !shows:
+		return "not tested: this store shows nothing (it is no core.Inspector)"
 	case c.can.Shared && !can.Shared:
 		return "not tested: this store lists no shared leases (core.Capabilities)"
 	case c.can.Permits && !can.Permits:
@@ -147,6 +158,10 @@ func checks() []check {
 	all = append(all, termChecks...)
 	all = append(all, downgradeChecks...)
 	all = append(all, setChecks...)
+	for _, c := range slices.Concat(inspectChecks, forceChecks) {
+		c.shows, c.begin = true, c.ledger
+		all = append(all, c)
+	}
 	for _, c := range ledgerChecks {
 		c.ledger, c.begin = true, true
 		all = append(all, c)

@@ -15,6 +15,7 @@ type waiter struct {
 	st     core.Store
 	req    core.Request
 	cancel context.CancelFunc
+	called time.Time
 	queued chan struct{} // closed when the store says that it has to wait
 	told   atomic.Int64  // how often the store said so
 	done   chan struct{} // closed when the rest is set
@@ -53,7 +54,7 @@ func (s *scene) queueUntil(ctx context.Context, st core.Store, req core.Request)
 func (s *scene) wait(ctx context.Context, st core.Store, req core.Request, ask func(context.Context, core.Request) (core.Grant, *core.Record, error)) *waiter {
 	s.Helper()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &waiter{s: s, st: st, req: req, cancel: cancel, queued: make(chan struct{}), done: make(chan struct{})}
+	w := &waiter{s: s, st: st, req: req, cancel: cancel, called: time.Now(), queued: make(chan struct{}), done: make(chan struct{})}
 	var once sync.Once
 	w.req.Wait = true
 	w.req.OnHeld = func(core.HeldError) {

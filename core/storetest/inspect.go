@@ -1,0 +1,274 @@
+package storetest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+var inspectChecks = []check{
+	{name: "I1 a key that nobody wants is no error", run: inspectNothing},
+	{name: "I2 an exclusive holder, and what it says of itself", run: inspectHolder},
+	{name: "I2 notes come back as they were", run: inspectNotes},
+	{name: "I2 readers in order of their tokens", run: inspectReaders, can: shares},
+	{name: "I2 holders of permits, and a set's at each of its keys", run: inspectPermits, can: sharedSet},
+	{name: "I2 what is over is not shown", run: inspectOver},
+	{name: "I3 waiters in order of arrival", run: inspectWaiters},
+	{name: "I3 waiters of every mode in order of arrival", run: inspectWaitersOfModes, can: sharesToo},
+	{name: "I3 a waiter whose process died is not shown", run: inspectDead, needs: toCut},
+	{name: "I4 the record in force", run: inspectRecord, ledger: true},
+	{name: "I5 a listing has all keys with the prefix", run: listAll},
+	{name: "I5 a prefix is not a pattern", run: listPrefix},
+	{name: "I5 a listing has waiters and records, and ends while keys come and go", run: listBusy, ledger: true},
+	{name: "I6 others are served during a listing", run: listServes},
+}
+
+func (s *scene) asInspector(st core.Store) core.Inspector {
+	return st.(core.Inspector) // or the check is skipped
+}
+
+func (s *scene) inspect(st core.Store, key string) core.LockInfo {
+	s.Helper()
+	info, err := s.asInspector(st).Inspect(s.ctx, key)
+	if err != nil {
+		s.Fatalf("Inspect: %v", err)
+	}
+	if info.Key != key {
+		s.Fatalf("Inspect of %q is about %q", key, info.Key)
+	}
+	return info
+}
+
+// isFree checks that nothing is known of key.
+func (s *scene) isFree(st core.Store, key string) {
+	s.Helper()
+	if info := s.inspect(st, key); len(info.Holders)+len(info.Waiters) != 0 || info.Record != nil {
+		s.Fatalf("a free key is shown as %+v", info)
+	}
+}
+
+// heldBy checks who has key: in this order, and in which mode.
+func (s *scene) heldBy(info core.LockInfo, mode core.Mode, holds ...hold) {
+	s.Helper()
+	if len(info.Holders) != len(holds) {
+		s.Fatalf("%d holders are shown as %+v", len(holds), info.Holders)
+	}
+	if info.Mode != mode {
+		s.Errorf("the mode is said to be %s, is %s", info.Mode, mode)
+	}
+	for i, got := range info.Holders {
+		h := holds[i]
+		if got.Owner != h.Owner || got.Token != h.Token {
+			s.Errorf("holder %d is shown as %+v, is %q with token %d", i, got, h.Owner, h.Token)
+		}
+		age := time.Since(h.called)
+		if got.Since < 0 || got.Since > age+s.Early {
+			s.Errorf("holder %d is said to hold for %v, asked %v ago", i, got.Since, age)
+		}
+		if least := h.TTL - age - s.Early; got.Left < least || got.Left > h.TTL+s.Early {
+			s.Errorf("holder %d is said to have %v left of %v, asked for %v ago", i, got.Left, h.TTL, age)
+		}
+	}
+}
+
+// inspectNothing of keys that never were, and of one that was held.
+func inspectNothing(s *scene) {
+	a := s.open()
+	key := s.key()
+	s.isFree(a, key)
+	s.released(a, core.Exclusive(key))
+	s.isFree(a, key)
+}
+
+// note makes a request that says something of itself.
+func note(req core.Request, rule, trace string) core.Request {
+	req.Rule, req.Trace = rule, trace
+	return req
+}
+
+func (s *scene) takeNoted(st core.Store, req core.Request) hold {
+	s.Helper()
+	called := time.Now()
+	g, err := s.acquire(s.ctx, st, req)
+	if err != nil {
+		s.Fatalf("Acquire of a free key: %v", err)
+	}
+	return hold{g, st, called, time.Now()}
+}
+
+// inspectHolder from another process, and after a renewal.
+func inspectHolder(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.takeNoted(a, note(s.request(key, long), "a.rule", "00-trace-01"))
+	for _, st := range []core.Store{a, b} {
+		info := s.inspect(st, key)
+		s.heldBy(info, core.ModeExclusive, h)
+		if got := info.Holders[0]; got.Rule != "a.rule" || got.Trace != "00-trace-01" {
+			s.Errorf("rule and trace are shown as %q and %q", got.Rule, got.Trace)
+		}
+	}
+	time.Sleep(s.TTL / 2)
+	s.mustRenew(h)
+	info := s.inspect(b, key)
+	s.heldBy(info, core.ModeExclusive, h)
+	if got := info.Holders[0]; got.Since < s.TTL/2-s.Early || got.Rule != "a.rule" || got.Trace != "00-trace-01" {
+		s.Errorf("a renewal changed the holder to %+v", got)
+	}
+}
+
+// inspectNotes with what separates, quotes and escapes in some format or other.
+func inspectNotes(s *scene) {
+	a, b := s.open(), s.open()
+	for _, text := range []string{
+		"", " ", " a ", ":", "::", "a:b", "|", "a|b|", "%", "%3A", "%%", "\\", "\\n", "\"", "'", "{}", "[1]", "null", "0",
+		"1e3", "é", "\U0001F512", "a b", "=;,&", "/", "-", "*", strings.Repeat("x", core.MaxNoteBytes), strings.Repeat(":", core.MaxNoteBytes),
+	} {
+		key := s.key()
+		h := s.takeNoted(a, note(s.request(key, long), text, text))
+		w := s.queueUntil(s.ctx, b, note(s.request(key, long), text, text))
+		info := s.inspect(b, key)
+		s.heldBy(info, core.ModeExclusive, h)
+		if got := info.Holders[0]; got.Rule != text || got.Trace != text {
+			s.Errorf("rule and trace of a holder, both %q, are shown as %q and %q", text, got.Rule, got.Trace)
+		}
+		if got := info.Waiters; len(got) != 1 || got[0].Rule != text || got[0].Trace != text {
+			s.Errorf("rule and trace of a waiter, both %q, are shown as %+v", text, got)
+		}
+		s.mustRelease(h)
+		next := w.granted(s.Late)
+		if got := s.inspect(a, key).Holders; len(got) != 1 || got[0].Rule != text || got[0].Trace != text {
+			s.Errorf("rule and trace of a waiter that was served, both %q, are shown as %+v", text, got)
+		}
+		s.mustRelease(next)
+	}
+}
+
+// inspectReaders after one in the middle has gone, with a note on each.
+func inspectReaders(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	var readers []hold
+	for i := range 5 {
+		ttl := long - time.Duration(i)*time.Second // those who came last end first
+		req := note(s.ask(ttl, core.Shared(key)), "rule", string(rune('a'+i)))
+		readers = append(readers, s.takeNoted([]core.Store{a, b}[i%2], req))
+	}
+	s.mustRelease(readers[1])
+	readers = slices.Delete(readers, 1, 2)
+	info := s.inspect(b, key)
+	s.heldBy(info, core.ModeShared, readers...)
+	for i, want := range []string{"a", "c", "d", "e"} {
+		if got := info.Holders[i]; got.Trace != want || got.Rule != "rule" {
+			s.Errorf("rule and trace of reader %d are shown as %q and %q", i, got.Rule, got.Trace)
+		}
+	}
+}
+
+// inspectPermits next to those of a set.
+func inspectPermits(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(3)
+	one := s.take(a, long, core.Permit(k[2], 3))
+	set := s.take(b, long, core.Exclusive(k[0]), core.Shared(k[1]), core.Permit(k[2], 3))
+	s.heldBy(s.inspect(a, k[0]), core.ModeExclusive, set)
+	s.heldBy(s.inspect(a, k[1]), core.ModeShared, set)
+	s.heldBy(s.inspect(a, k[2]), core.ModePermit, one, set)
+}
+
+// inspectOver: leases that were released, ran out, or were never granted.
+func inspectOver(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	s.held(b, key) // is no waiter
+	if got := s.inspect(b, key).Waiters; len(got) != 0 {
+		s.Errorf("one that was refused is shown as a waiter: %+v", got)
+	}
+	time.Sleep(time.Until(h.returned.Add(s.TTL + s.Late)))
+	s.isFree(b, key)
+	h = s.lock(b, key, long)
+	s.heldBy(s.inspect(a, key), core.ModeExclusive, h)
+}
+
+// waitedBy checks who waits, in this order.
+func (s *scene) waitedBy(info core.LockInfo, line ...*waiter) {
+	s.Helper()
+	if len(info.Waiters) != len(line) {
+		s.Fatalf("%d waiters are shown as %+v", len(line), info.Waiters)
+	}
+	for i, got := range info.Waiters {
+		want := line[i].req
+		c := want.Claims[0]
+		if got.Owner != want.Owner || got.Mode != c.Mode || got.Permits != c.Permits || got.Rule != want.Rule || got.Trace != want.Trace {
+			s.Errorf("waiter %d is shown as %+v, is %+v", i, got, want)
+		}
+		if age := time.Since(line[i].called); got.Since < 0 || got.Since > age+s.Early {
+			s.Errorf("waiter %d is said to wait for %v, came %v ago", i, got.Since, age)
+		}
+	}
+}
+
+// inspectWaiters while they give up and are served.
+func inspectWaiters(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	var line []*waiter
+	for i := range 4 {
+		req := note(s.request(key, long), "rule", string(rune('a'+i)))
+		line = append(line, s.queueUntil(s.ctx, []core.Store{a, b}[i%2], req))
+	}
+	time.Sleep(settle)
+	info := s.inspect(b, key)
+	s.heldBy(info, core.ModeExclusive, h)
+	s.waitedBy(info, line...)
+	if first := info.Waiters[0]; first.Since < settle-s.Early {
+		s.Errorf("a waiter is said to wait for %v, came %v ago", first.Since, time.Since(line[0].called))
+	}
+	line[1].cancel()
+	_ = line[1].refused(s.Late)
+	s.waitedBy(s.inspect(a, key), line[0], line[2], line[3])
+	s.mustRelease(h)
+	h = line[0].granted(s.Late)
+	info = s.inspect(a, key)
+	s.waitedBy(info, line[2], line[3])
+	if len(info.Holders) != 1 || info.Holders[0].Owner != h.Owner || info.Holders[0].Trace != "a" {
+		s.Errorf("a waiter that was served is shown as %+v", info.Holders)
+	}
+}
+
+// inspectWaitersOfModes whose queues may be kept apart.
+func inspectWaitersOfModes(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.take(a, long, core.Exclusive(key))
+	var line []*waiter
+	for i, c := range []core.Claim{
+		core.Shared(key), core.Exclusive(key), core.Permit(key, 7), core.Shared(key), core.Permit(key, 1), core.Exclusive(key),
+	} {
+		time.Sleep(3 * time.Millisecond) // a backend may know no finer time
+		line = append(line, s.queue([]core.Store{a, b}[i%2], long, c))
+	}
+	s.waitedBy(s.inspect(b, key), line...)
+}
+
+// inspectDead gives the store as long to notice as it has to serve the next one.
+func inspectDead(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.queue(b, s.TTL, s.claim(key))
+	lives := s.queue(c, long, s.claim(key))
+	s.Cut(s.TB, b)
+	defer s.Heal(s.TB, b)
+	s.mustRelease(h)
+	next := lives.granted(s.TTL + s.Late)
+	info := s.inspect(a, key)
+	s.waitedBy(info)
+	if len(info.Holders) != 1 || info.Holders[0].Owner != next.Owner {
+		s.Errorf("the holder is shown as %+v", info.Holders)
+	}
+}
