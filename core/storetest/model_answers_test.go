@@ -218,6 +218,9 @@ func (b *backend) renew(g core.Grant) error {
 	}
 	for _, h := range found {
 		h.expires = now.Add(g.TTL)
+		if b.has("a renewal is a new lease") {
+			h.since = now
+		}
 		if b.has("a set is renewed at its first key only") {
 			break
 		}

@@ -101,9 +101,9 @@ func (p *process) List(ctx context.Context, prefix, cursor string, limit int) (p
 		}
 	})
 	if p.has("a listing blocks the backend") {
-		p.mu.Lock()
+		p.silent.Store(true)
 		time.Sleep(time.Second)
-		p.mu.Unlock()
+		p.silent.Store(false)
 	}
 	return page, next, err
 }
@@ -141,12 +141,8 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string) (had []c
 		default:
 			e.holders = nil
 		}
-		if p.has("a forced release forgets the line") {
-			e.queue = nil
-		}
-		if p.has("tokens restart after a forced release") {
-			p.last = 0
-			e.token = 0
+		if p.has("a forced release reverses the line") {
+			slices.Reverse(e.queue)
 		}
 		p.admit(e)
 	})

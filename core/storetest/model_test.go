@@ -239,7 +239,8 @@ func (b *backend) admit(e *state) {
 		case b.has("readers do not keep writers out") && e.phase == core.ModeShared && len(line) > 0:
 			b.callIn(e, line[0])
 		case b.has("permits overtake") && b.admitAny(e, line):
-		case !free && e.phase == core.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) && before(line[0], readers):
+		case !free && e.phase == core.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) &&
+			(before(line[0], readers) || b.has("permits pass readers")):
 			b.callIn(e, line[0])
 		default:
 			return
@@ -269,6 +270,9 @@ func (b *backend) callIn(e *state, t *ticket) {
 	if b.has("dead waiters stay") && t.p.cut.Load() {
 		req.TTL = time.Hour
 	}
+	if b.has("notes of waiters are lost") {
+		req.Rule, req.Trace = "", ""
+	}
 	b.enter(t.p, e, req, t.claim, true)
 }
 
@@ -282,6 +286,8 @@ func (b *backend) token(p *process, e *state) uint64 {
 		return e.token
 	case b.has("tokens are a counter"):
 		b.last++
+	case b.has("tokens restart after a forced release") && len(e.forced) > 0:
+		return 1
 	case b.has("tokens are zero"):
 		return 0
 	case b.has("tokens are the clock in ms"):

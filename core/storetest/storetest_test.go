@@ -31,6 +31,7 @@ func TestSkipsSayWhy(t *testing.T) {
 		{"silent never", check{needs: toSilence}, silentNever, "no Harness.Pause"},
 		{"ledger", check{ledger: true}, full, ""},
 		{"no ledger", check{ledger: true}, Harness{NoLedger: true}, "Harness.NoLedger"},
+		{"no inspector", check{shows: true}, Harness{NoInspector: true}, "Harness.NoInspector"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			why := tc.c.skipped(tc.h)
@@ -41,12 +42,28 @@ func TestSkipsSayWhy(t *testing.T) {
 	}
 }
 
+// TestSkipsWhatIsNotListed has a store that lists nothing and shows nothing.
+func TestSkipsWhatIsNotListed(t *testing.T) {
+	type plain struct{ core.Store }
+	for _, c := range []check{{can: shares}, {can: permits}, {can: inSets}, {shows: true}} {
+		if why := c.beyond(plain{}); why == "" {
+			t.Errorf("%+v is not skipped", c)
+		}
+		if why := c.beyond(memstore.New()); why != "" {
+			t.Errorf("%+v is skipped: %s", c, why)
+		}
+	}
+	if why := (check{}).beyond(plain{}); why != "" {
+		t.Errorf("what every store can is skipped: %s", why)
+	}
+}
+
 // TestLedgerIsExpected: a store whose records are not tested must say so.
 func TestLedgerIsExpected(t *testing.T) {
 	type plain struct{ core.Store }
 	h := Harness{New: func(testing.TB) core.Store { return plain{memstore.New()} }}
 	for _, c := range checks() {
-		if c.ledger && c.skipped(h) == "" && len(verdict(t, c, h)) == 0 {
+		if c.ledger && !c.shows && c.skipped(h) == "" && len(verdict(t, c, h)) == 0 {
 			t.Errorf("%q passed a store that is no core.Ledger", c.name)
 		}
 	}
