@@ -16,6 +16,10 @@ func Bench(b *testing.B, h Harness) {
 	b.Run("pair", func(b *testing.B) { benchPair(newScene(b, h, check{}), b) })
 	b.Run("pairs in parallel", func(b *testing.B) { benchPairs(newScene(b, h, check{}), b) })
 	b.Run("hot key", func(b *testing.B) { benchHotKey(newScene(b, h, check{}), b) })
+	b.Run("readers", func(b *testing.B) { benchMode(newScene(b, h, check{claim: core.Shared}), b) })
+	b.Run("permits", func(b *testing.B) { benchMode(newScene(b, h, check{claim: permit(callers / 2)}), b) })
+	b.Run("readers and writers", func(b *testing.B) { benchReadersAndWriters(newScene(b, h, check{}), b) })
+	b.Run("set of four", func(b *testing.B) { benchSet(newScene(b, h, check{}), b) })
 	b.Run("renew", func(b *testing.B) { benchRenew(newScene(b, h, check{}), b) })
 }
 
@@ -64,16 +68,66 @@ func benchPairs(s *scene, b *testing.B) {
 func benchHotKey(s *scene, b *testing.B) {
 	stores := []core.Store{s.open(), s.open()}
 	key := s.key()
+	s.inParallel(b, stores, func(uint64) core.Claim { return core.Exclusive(key) })
+}
+
+// needs skips what the store does not list.
+func (s *scene) needs(b *testing.B, st core.Store, can core.Capabilities) {
+	if why := (check{can: can}).beyond(st); why != "" {
+		b.Skip(why)
+	}
+}
+
+// benchMode has callers of two processes want one key in a mode in which many of
+// them have it at a time.
+func benchMode(s *scene, b *testing.B) {
+	stores := []core.Store{s.open(), s.open()}
+	key := s.key()
+	s.needs(b, stores[0], core.Capabilities{
+		Shared: s.claim(key).Mode == core.ModeShared, Permits: s.claim(key).Mode == core.ModePermit,
+	})
+	s.inParallel(b, stores, func(uint64) core.Claim { return s.claim(key) })
+}
+
+// benchReadersAndWriters has one caller in ten write.
+func benchReadersAndWriters(s *scene, b *testing.B) {
+	stores := []core.Store{s.open(), s.open()}
+	s.needs(b, stores[0], shares)
+	key := s.key()
+	s.inParallel(b, stores, func(n uint64) core.Claim {
+		if n%10 == 0 {
+			return core.Exclusive(key)
+		}
+		return core.Shared(key)
+	})
+}
+
+// inParallel has many callers wait for what claim gives to the nth of them.
+func (s *scene) inParallel(b *testing.B, stores []core.Store, claim func(n uint64) core.Claim) {
 	b.ReportAllocs()
 	b.SetParallelism(callers)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		req := s.request(key, long)
+		n := s.n.Add(1)
+		req := s.ask(long, claim(n))
 		req.Wait = true
-		st := stores[s.n.Add(1)%2]
+		st := stores[n%2]
 		for pb.Next() && s.pair(st, req) {
 		}
 	})
+}
+
+// benchSet has one caller and four keys nobody else wants.
+func benchSet(s *scene, b *testing.B) {
+	st := s.open()
+	s.needs(b, st, inSets)
+	req := s.ask(long, exclusives(s.keys(4)...)...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !s.pair(st, req) {
+			return
+		}
+	}
 }
 
 // benchRenew renews a thousand leases per call, as a watchdog does.

@@ -78,6 +78,8 @@ func TestBench(t *testing.T) {
 	h := Harness{New: func(testing.TB) core.Store { return mem.Peer() }}
 	benchmarks := map[string]func(*scene, *testing.B){
 		"pair": benchPair, "pairs": benchPairs, "hot key": benchHotKey, "renew": benchRenew,
+		"readers and writers": benchReadersAndWriters, "set": benchSet,
+		"mode": func(s *scene, b *testing.B) { s.claim = permit(2); benchMode(s, b) },
 	}
 	for name, bench := range benchmarks {
 		if r := testing.Benchmark(func(b *testing.B) { bench(newScene(b, h, check{}), b) }); r.N == 0 {
