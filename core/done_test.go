@@ -106,6 +106,9 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			t.Error("closed from the start")
 		}
 		mustRelease(t, first)
+		if n := core.DoneWith(outer); n != 1 {
+			t.Errorf("%d leases on the books of the outer one, want the second", n)
+		}
 		if !isDone(first) || isDone(second) || isDone(outer) {
 			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
 		}

@@ -305,3 +305,27 @@ func TestExtendSettlesADowngrade(t *testing.T) {
 		mustRelease(t, l)
 	})
 }
+
+// The leases that are due at the same time are renewed for themselves.
+func TestUnansweredDowngradeAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &downgrades{spy: newSpy()}
+		eng := newEngine(t, d)
+		l := mustAcquire(t, eng, "k")
+		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
+		d.change(func() { d.before = func(context.Context, core.Request) error { return errDown } })
+		time.Sleep(7 * time.Second)
+		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
+		d.mend()
+		time.Sleep(5 * time.Second)
+		d.mu.Lock()
+		renewed := slices.Concat(d.batches...)
+		d.mu.Unlock()
+		if len(renewed) != len(others) || len(d.asked) != 2 {
+			t.Errorf("renewed %d of %d, downgraded in %d tries", len(renewed), len(others), len(d.asked))
+		}
+		for _, l := range append(others, l) {
+			mustRelease(t, l)
+		}
+	})
+}

@@ -62,3 +62,10 @@ func Quantile(percent int, samples ...time.Duration) time.Duration {
 	}
 	return h.quantile(percent)
 }
+
+// DoneWith counts the leases whose Done is closed with l's.
+func DoneWith(l *Lease) int {
+	l.engine.watchdog.mu.Lock()
+	defer l.engine.watchdog.mu.Unlock()
+	return len(l.deadline.nested)
+}

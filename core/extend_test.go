@@ -237,14 +237,20 @@ func TestExtendAndReleaseAtOnce(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		spy.change(func() { spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown } })
 		var all sync.WaitGroup
+		ended := make(chan time.Time, 3)
 		for range 3 { // one at the store, two that wait for it
-			all.Go(func() { wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased) })
+			all.Go(func() { wantOnly(t, l.Extend(bg, time.Hour), core.ErrReleased); ended <- time.Now() })
 		}
 		synctest.Wait()
 		began := time.Now()
 		mustRelease(t, l)
 		if time.Since(began) != 0 {
 			t.Errorf("the release took %v", time.Since(began))
+		}
+		for range 2 {
+			if took := (<-ended).Sub(began); took != 0 {
+				t.Errorf("waited %v for a lease that has ended", took)
+			}
 		}
 		all.Wait()
 		if len(spy.batches) != 1 {

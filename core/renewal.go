@@ -109,7 +109,7 @@ func (w *watchdog) take(r renewal, sent, answered time.Time, err error) (late ti
 		if !d.shared { // or it was carried while an Extend was under way
 			d.ttl = r.grant.TTL
 		}
-		d.unsettled = d.unsettled && !r.convert
+		d.unsettled = false // by r, if it was: nothing else is under way
 		d.extend(min(d.ttl, r.grant.TTL), sent, &w.clock)
 	} else {
 		d.doubt(r.grant.TTL, sent, &w.clock)
