@@ -111,7 +111,7 @@ func launch(ctx context.Context, f *fleet.Fleet, cfg node.Config, p *report.Prog
 	start := func(role string, n int, args ...string) (addrs []string, err error) {
 		for i := range n {
 			name := fmt.Sprintf("%s %d", role, i+1)
-			addr, pid, err := f.Start(ctx, name, env, append([]string{role}, args...)...)
+			addr, pid, err := f.Start(ctx, name, append(env, nameVar+"="+name), append([]string{role}, args...)...)
 			if err != nil {
 				return nil, err
 			}

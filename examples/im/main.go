@@ -5,6 +5,13 @@
 //	go run ./examples/im          # a table
 //	go run ./examples/im -json    # one object
 //
+// With -observe it shows instead what a request waits for: the trace of one that
+// was blocked, next to that of the request which blocked it, and where each
+// process serves its metrics, until Ctrl-C.
+//
+//	go run ./examples/im -observe
+//	go run ./examples/im -observe -svg trace.svg
+//
 // It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in
 // which it leaves nothing behind; without one it runs a redis-server of its own,
 // or, where that is not installed, an embedded one. The exit code is 1 when
@@ -22,6 +29,7 @@
 //	fleet/     starting and ending the processes
 //	anyredis/  finding a Redis
 //	report/    the table and the JSON
+//	observe/   telemetry: spans to one place, metrics for Prometheus, the picture
 package main
 
 import (
@@ -43,11 +51,20 @@ func main() {
 		os.Exit(fleet.Child(run))
 	}
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
+	seen := flag.Bool("observe", false, "print the trace of a blocked request, and serve metrics until Ctrl-C")
+	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(flag.CommandLine.Output(), "unexpected argument: %s\n", flag.Arg(0))
 		flag.Usage()
 		os.Exit(2)
+	}
+	if *seen {
+		if err := show(*svg); err != nil {
+			fmt.Fprintln(os.Stderr, "im:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	ok, err := demonstrate(*asJSON)
 	if err != nil {
@@ -56,6 +73,14 @@ func main() {
 	if err != nil || !ok {
 		os.Exit(1)
 	}
+}
+
+// show runs with the telemetry on, until Ctrl-C, which is no failure here.
+func show(svg string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return watch(ctx, os.Stdout, svg, report.NewProgress(os.Stderr, isTerminal(os.Stderr)))
 }
 
 var errInterrupted = errors.New("interrupted; every process has been ended")

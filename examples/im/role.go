@@ -5,15 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/keyturn/keyturn/examples/im/gateway"
 	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/service"
 )
 
 // configVar is how a process of the fleet gets its node.Config. Not as an
 // argument: every user of the machine could read a password there.
 const configVar = "KEYTURN_IM_CONFIG"
+
+// nameVar is how a process is called where all are seen.
+const nameVar = "KEYTURN_IM_NAME"
 
 func environ(cfg node.Config) ([]string, error) {
 	text, err := json.Marshal(cfg)
@@ -32,6 +37,13 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 			return err
 		}
+		if cfg.Collector != "" {
+			seen, err := observe.Start(ctx, os.Getenv(nameVar), cfg.Collector)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, stopTelemetry(seen)) }()
+		}
 		n, err := node.Open(cfg)
 		if err != nil {
 			return err
@@ -46,4 +58,11 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		}
 		return errors.New("no such role: " + args[0])
 	}
+}
+
+// stopTelemetry is for a process that is told to end: it has not long.
+func stopTelemetry(t *observe.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return t.Stop(ctx)
 }

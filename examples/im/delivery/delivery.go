@@ -2,9 +2,12 @@
 package delivery
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/middleware/asynq"
 )
 
 // Type is the asynq task type of a delivery.
@@ -18,13 +21,13 @@ type Message struct {
 	Text string `json:"text"`
 }
 
-// NewTask makes a delivery of m.
-func NewTask(m Message) (*asynq.Task, error) {
+// NewTask makes a delivery of m, which goes on in the trace of ctx.
+func NewTask(ctx context.Context, m Message) (*asynq.Task, error) {
 	payload, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	return asynq.NewTask(Type, payload), nil
+	return asynq.NewTaskWithHeaders(Type, payload, lockasynq.TraceHeaders(ctx, nil)), nil
 }
 
 // Decode reads the payload of a delivery.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
 
 	"github.com/keyturn/keyturn/examples/im/impb"
 	"github.com/keyturn/keyturn/examples/im/node"
@@ -24,7 +25,7 @@ import (
 func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.Use(answers)
+	e.Use(otelecho.Middleware("gateway"), answers)
 
 	if n.Locks == nil {
 		e.PUT("/users/:id/status", h.setStatus)

@@ -66,7 +66,7 @@ func (h *handlers) deliver(c echo.Context) error {
 	if err := c.Bind(&m); err != nil {
 		return err
 	}
-	task, err := delivery.NewTask(m)
+	task, err := delivery.NewTask(c.Request().Context(), m)
 	if err != nil {
 		return err
 	}

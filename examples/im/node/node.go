@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/examples/im/db"
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/tracing"
 )
 
 // Config is the same for all processes of a fleet.
@@ -23,6 +24,8 @@ type Config struct {
 	Run string
 	// Guarded turns the locks on.
 	Guarded bool
+	// Collector is where a process reports its spans to; "" for no telemetry.
+	Collector string
 }
 
 // Queue is the asynq queue between gateways and services.
@@ -57,7 +60,13 @@ func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.New(store, core.WithTTL(10*time.Second))
+	// Without a tracer and a meter provider, which Config.Collector brings, this
+	// costs nothing. A group's key names no person, so it may be seen.
+	seen, err := tracing.New(tracing.WithAttributes(tracing.StoreKey.String("redis")), tracing.WithRawKeysFor("group-members"))
+	if err != nil {
+		return nil, err
+	}
+	return core.New(store, core.WithTTL(10*time.Second), core.WithObserver(seen))
 }
 
 // Close lets go of everything. Call it when the handlers are done.

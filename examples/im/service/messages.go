@@ -35,7 +35,7 @@ func newMux(n *node.Node) (*asynq.ServeMux, error) {
 		if err != nil {
 			return nil, err
 		}
-		mux.Use(once.Middleware)
+		mux.Use(lockasynq.Trace, once.Middleware)
 	}
 	m := &messages{db: n.DB}
 	mux.HandleFunc(delivery.Type, m.process)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
 
 	"github.com/keyturn/keyturn/examples/im/impb"
@@ -18,7 +19,8 @@ import (
 //
 // Users.SetStatus takes turns too, but before it gets here: at the gateways.
 func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
-	var opts []grpc.ServerOption
+	// Outside of the locks, so that their spans lie under the call's.
+	opts := []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler())}
 	var locks *lockgrpc.Interceptor
 	if n.Locks != nil {
 		var err error

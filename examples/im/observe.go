@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/keyturn/keyturn/examples/im/anyredis"
+	"github.com/keyturn/keyturn/examples/im/fleet"
+	"github.com/keyturn/keyturn/examples/im/node"
+	"github.com/keyturn/keyturn/examples/im/observe"
+	"github.com/keyturn/keyturn/examples/im/report"
+)
+
+// tracePatience is how long spans may take from one process to another.
+const tracePatience = 20 * time.Second
+
+// watch runs a fleet with its telemetry on. It prints the trace of a request
+// that was blocked, then says where the metrics are, and goes on with a little
+// load until ctx ends. svg names a file for a picture of the trace; "" for none.
+func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) (err error) {
+	collector, err := observe.Collect()
+	if err != nil {
+		return err
+	}
+	defer collector.Close()
+	telemetry, err := observe.Start(ctx, "client", collector.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, telemetry.Stop(context.WithoutCancel(ctx))) }()
+	redis, err := anyredis.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	cfg := node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: true, Collector: collector.URL}
+	here, err := node.Open(node.Config{RedisURL: cfg.RedisURL, Run: cfg.Run})
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	p.Say("An IM service of %d gateways and %d services, on %s", gateways, services, redis)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f := fleet.New(cancel)
+	defer func() { err = errors.Join(err, endFleet(ctx, f, here)) }()
+	addrs, err := launch(ctx, f, cfg, p)
+	if err != nil {
+		return err
+	}
+	picture, err := blocked(ctx, addrs, collector)
+	if err != nil {
+		return err
+	}
+	if err := picture.WriteText(out); err != nil {
+		return err
+	}
+	if svg != "" {
+		if err := writeSVG(picture, svg); err != nil {
+			return err
+		}
+	}
+	metrics := collector.Metrics()
+	fmt.Fprintln(out, "\nMetrics, for Prometheus, until Ctrl-C:")
+	for _, process := range slices.Sorted(maps.Keys(metrics)) {
+		fmt.Fprintf(out, "  %-10s %s\n", process, metrics[process])
+	}
+	for ctx.Err() == nil {
+		_ = burst(ctx, addrs) // what fails here is in the metrics
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause // a process ended unasked
+	}
+	return nil
+}
+
+// blocked sends requests until one was blocked whose trace is complete.
+func blocked(ctx context.Context, addrs []string, c *observe.Collector) (*observe.Waterfall, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, tracePatience, errors.New("no complete trace of a blocked request"))
+	defer cancel()
+	for {
+		if err := burst(ctx, addrs); err != nil {
+			return nil, errors.Join(err, context.Cause(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond): // the spans are on their way
+		}
+		if waited, holder, ok := c.Blocked(); ok {
+			return observe.NewWaterfall(waited, holder), nil
+		}
+	}
+}
+
+// burst has some people join and leave one group at the same time.
+func burst(ctx context.Context, addrs []string) error {
+	errs := make([]error, 6)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			method := []string{http.MethodPut, http.MethodDelete}[i%2]
+			errs[i] = request(ctx, method, fmt.Sprintf("http://%s/groups/hikers/members/%d", addrs[i%len(addrs)], i/2))
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// request is one within a span of its own, of which it tells the gateway.
+func request(ctx context.Context, method, url string) error {
+	ctx, span := otel.Tracer("im").Start(ctx, "client")
+	defer span.End()
+	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(req.Header))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func writeSVG(picture *observe.Waterfall, name string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(picture.WriteSVG(file), file.Close())
+}
