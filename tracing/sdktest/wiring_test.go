@@ -1,0 +1,209 @@
+package sdktest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hibiken/asynq"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/testpb"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// The functions here are the code of docs/observability.md.
+
+func newEngine(store core.Store, secret []byte) (*core.Engine, error) {
+	seen, err := tracing.New(
+		tracing.WithAttributes(tracing.StoreKey.String("redis")),
+		tracing.WithKeySecret(secret), // the same in all processes: then hashes of keys match
+	)
+	if err != nil {
+		return nil, err
+	}
+	return core.New(store,
+		core.WithObserver(seen),
+		core.WithLogger(slog.New(tracing.LogHandler(slog.Default().Handler()))),
+	)
+}
+
+// startTelemetry sends spans and metrics over OTLP to where
+// OTEL_EXPORTER_OTLP_ENDPOINT says.
+func startTelemetry(ctx context.Context) (stop func(context.Context) error, err error) {
+	spans, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := otlpmetrichttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tracers := trace.NewTracerProvider(trace.WithBatcher(spans))
+	meters := metric.NewMeterProvider(metric.WithReader(metric.NewPeriodicReader(metrics)))
+	otel.SetTracerProvider(tracers)
+	otel.SetMeterProvider(meters)
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	return func(ctx context.Context) error {
+		return errors.Join(tracers.Shutdown(ctx), meters.Shutdown(ctx))
+	}, nil
+}
+
+// serveMetrics has Prometheus fetch the metrics instead.
+func serveMetrics(mux *http.ServeMux) error {
+	reader, err := exporter.New()
+	if err != nil {
+		return err
+	}
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	mux.Handle("/metrics", promhttp.Handler())
+	return nil
+}
+
+func newServer(locks *lockgrpc.Interceptor) *grpc.Server {
+	return grpc.NewServer(
+		grpc.StatsHandler(otelgrpc.NewServerHandler()), // before any interceptor
+		grpc.ChainUnaryInterceptor(locks.Unary()),
+		grpc.ChainStreamInterceptor(locks.Stream()),
+	)
+}
+
+func newRouter(locks *lockecho.Locks, setStatus echo.HandlerFunc) *echo.Echo {
+	e := echo.New()
+	e.Use(otelecho.Middleware("im")) // before the routes' own middleware
+	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}"))
+	return e
+}
+
+func newMux(locks *lockasynq.Locks) *asynq.ServeMux {
+	mux := asynq.NewServeMux()
+	mux.Use(lockasynq.Trace, locks.Middleware) // in this order
+	return mux
+}
+
+func newTask(ctx context.Context, payload []byte) *asynq.Task {
+	return asynq.NewTaskWithHeaders("im:message", payload, lockasynq.TraceHeaders(ctx, nil))
+}
+
+// TestWiring runs the page's code against a collector.
+func TestWiring(t *testing.T) {
+	var mu sync.Mutex
+	seen := make(map[string]string)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body strings.Builder
+		_ = r.Write(&body)
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.URL.Path] += body.String()
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	stop, err := startTelemetry(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := newEngine(memstore.New(), []byte("a secret of the whole fleet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := lockasynq.New(eng, lockasynq.Once("im:message", "msg:{payload.id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := newMux(locks)
+	mux.HandleFunc("im:message", func(context.Context, *asynq.Task) error { return nil })
+	ctx, span := otel.Tracer("test").Start(bounded(t), "sender")
+	task := newTask(ctx, []byte(`{"id":"8f2c"}`))
+	if task.Headers()["traceparent"] == "" {
+		t.Error("the task has no trace")
+	}
+	span.End()
+	calls, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newServer(calls).Stop()
+
+	routes := newRouter(lockecho.New(eng), func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	answer := httptest.NewRecorder()
+	routes.ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/users/42/status", http.NoBody))
+	if answer.Code != http.StatusNoContent {
+		t.Errorf("status %d", answer.Code)
+	}
+	if err := eng.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if err := stop(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]string{"/v1/traces": tracing.SpanHold, "/v1/metrics": tracing.MetricWait} {
+		if !strings.Contains(seen[path], want) {
+			t.Errorf("%s: no %s has come", path, want)
+		}
+	}
+
+	pages := http.NewServeMux()
+	if err := serveMetrics(pages); err != nil {
+		t.Fatal(err)
+	}
+	if eng, err = newEngine(memstore.New(), make([]byte, tracing.MinKeySecret)); err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Do(bounded(t), "k", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	page := httptest.NewRecorder()
+	pages.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if !strings.Contains(page.Body.String(), "keyturn_wait_duration_seconds_bucket") {
+		t.Errorf("metrics\n%s", page.Body)
+	}
+}
+
+// TestPagesCodeIsTested: what docs/observability.md shows stands here.
+func TestPagesCodeIsTested(t *testing.T) {
+	page, err := os.ReadFile(filepath.FromSlash("../../docs/observability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("wiring_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 5 {
+		t.Errorf("%d blocks of code", len(blocks))
+	}
+	for _, b := range blocks {
+		if !strings.Contains(string(code), b[1]) {
+			t.Errorf("in the page, but not tested:\n%s", b[1])
+		}
+	}
+}
