@@ -89,77 +89,6 @@ func (s *scene) exclude(held, wanted func(key string) core.Claim) {
 	s.rising([]uint64{h.Token, next.Token, s.released(a, held(key))})
 }
 
-// readersGetBehind: a reader would fit in next to those who read already, and
-// with enough of them the writer would never get the key.
-func readersGetBehind(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	first := s.take(a, long, core.Shared(key))
-	writer := s.queue(b, long, core.Exclusive(key))
-	for _, st := range []core.Store{a, b, c} {
-		s.noRoom(st, key, core.Shared(key))
-	}
-	readers := []*waiter{s.queue(a, long, core.Shared(key)), s.queue(c, long, core.Shared(key))}
-	second := s.queue(c, long, core.Exclusive(key))
-	s.mustRelease(first)
-	h := writer.granted(s.Late)
-	for _, w := range append(readers, second) {
-		w.waits()
-	}
-	s.noRoom(a, key, core.Shared(key))
-	s.mustRelease(h)
-	for _, w := range readers {
-		s.mustRenew(w.granted(s.Late))
-	}
-	second.waits()
-}
-
-// phases alternate: neither kind of request waits for more than one of the
-// other's, wherever it stands in line.
-func phases(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	h := s.take(a, long, core.Exclusive(key))
-	second := s.queue(b, long, core.Exclusive(key))
-	early := s.queue(c, long, core.Shared(key))
-	third := s.queue(a, long, core.Exclusive(key))
-	late := s.queue(b, long, core.Shared(key))
-
-	s.mustRelease(h)
-	r1, r2 := early.granted(s.Late), late.granted(s.Late)
-	late = s.queue(c, long, core.Shared(key)) // this phase is over for newcomers
-	s.mustRelease(r1)
-	s.noRoom(a, key, core.Shared(key))
-	for _, w := range []*waiter{second, third, late} {
-		w.waits()
-	}
-	s.mustRelease(r2)
-	h = second.granted(s.Late)
-	third.waits()
-	late.waits()
-	s.mustRelease(h)
-	r3 := late.granted(s.Late)
-	third.waits()
-	s.mustRelease(r3)
-	s.rising([]uint64{r2.Token, h.Token, r3.Token, third.granted(s.Late).Token})
-}
-
-// phasesAfterExpiry: which kind of holder it was that died may be forgotten, but
-// that readers go together, and nobody with a writer, holds all the same.
-func phasesAfterExpiry(s *scene) {
-	a, b := s.open(), s.open()
-	key := s.key()
-	s.take(a, s.TTL, core.Exclusive(key))
-	writer := s.queue(b, long, core.Exclusive(key))
-	readers := []*waiter{s.queue(a, long, core.Shared(key)), s.queue(b, long, core.Shared(key))}
-	r1, r2 := readers[0].granted(s.TTL+2*s.Late), readers[1].granted(s.Late)
-	writer.waits()
-	s.mustRelease(r1)
-	writer.waits()
-	s.mustRelease(r2)
-	writer.granted(s.Late)
-}
-
 // readerAgain repeats a request while a writer waits: the reader must not be
 // sent behind it, and what it got is one lease, gone with one release.
 func readerAgain(s *scene) {
@@ -183,38 +112,6 @@ func readerAgain(s *scene) {
 		writer.waits()
 		s.mustRelease(other)
 		writer.granted(s.Late)
-	}
-}
-
-// readersAfterGivenUp: without the writer, nothing keeps the readers out.
-func readersAfterGivenUp(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	h := s.take(a, long, core.Shared(key))
-	writer := s.queue(b, long, core.Exclusive(key))
-	readers := []*waiter{s.queue(a, long, core.Shared(key)), s.queue(c, long, core.Shared(key))}
-	writer.cancel()
-	s.isHeld(writer.refused(s.Late), key)
-	for _, w := range readers {
-		s.mustRenew(w.granted(s.Late))
-	}
-	s.mustRelease(s.take(b, long, core.Shared(key)))
-	s.mustRenew(h)
-}
-
-// skipsDeadWriter that is first in line. It may be given the key; then that
-// lease has to end first.
-func skipsDeadWriter(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	h := s.take(a, long, core.Shared(key))
-	s.queue(b, s.TTL, core.Exclusive(key))
-	readers := []*waiter{s.queue(a, long, core.Shared(key)), s.queue(c, long, core.Shared(key))}
-	s.Cut(s.TB, b)
-	defer s.Heal(s.TB, b)
-	s.mustRelease(h)
-	for _, w := range readers {
-		w.granted(s.TTL + s.Late)
 	}
 }
 
