@@ -126,7 +126,8 @@ func TestDoneOfNestedLeases(t *testing.T) {
 // The channel is made once.
 func TestDoneIsOneChannel(t *testing.T) {
 	l := mustAcquire(t, newEngine(t, newSpy()), "k")
-	if l.Done() != l.Done() {
+	first := l.Done()
+	if l.Done() != first {
 		t.Error("two channels")
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = l.Done() }); n != 0 {

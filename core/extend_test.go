@@ -315,3 +315,40 @@ func TestExtendNested(t *testing.T) {
 	wantOnly(t, inner.Extend(bg, time.Minute), core.ErrReleased)
 	mustRelease(t, outer)
 }
+
+// Who waits for a renewal that hangs, and gives up, has sent nothing: nothing is
+// unknown. That wait is bounded, too.
+func TestExtendBehindARenewalThatHangs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		own  time.Duration // the caller's; 0: none
+		want error
+		took time.Duration
+	}{
+		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
+		"no deadline":  {want: core.ErrUnavailable, took: core.DefaultReleaseTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				l := mustAcquire(t, newEngine(t, spy), "k")
+				spy.change(func() { spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown } })
+				time.Sleep(11 * time.Second)
+				ctx := bg
+				if tc.own > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(bg, tc.own)
+					defer cancel()
+				}
+				began := time.Now()
+				wantOnly(t, l.Extend(ctx, time.Hour), tc.want)
+				if took := time.Since(began); took != tc.took {
+					t.Errorf("took %v, want %v", took, tc.took)
+				}
+				if spy.renewals() != 1 {
+					t.Errorf("asked %d times", spy.renewals())
+				}
+				mustRelease(t, l)
+			})
+		})
+	}
+}
