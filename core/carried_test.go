@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -548,4 +550,50 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 			mustRelease(t, l)
 		}
 	})
+}
+
+// Many chains of calls through three processes at once, each under the lease of
+// its first, and each alone with its key.
+func TestChainsOfCalls(t *testing.T) {
+	spy := newSpy()
+	engines := []*core.Engine{newEngine(t, spy), newEngine(t, spy.Peer()), newEngine(t, spy.Peer())}
+	var inside [4]atomic.Int64
+	var call func(ctx context.Context, key, at, hops int) error
+	call = func(ctx context.Context, key, at, hops int) error {
+		name := fmt.Sprint("k", key)
+		return engines[at].Do(ctx, name, func(ctx context.Context) error {
+			if hops == 0 {
+				return core.AssertHeld(ctx, name)
+			}
+			next := core.WithCarried(context.Background(), core.CarryLeases(ctx))
+			return errors.Join(
+				call(ctx, key, at, hops-1),                   // the same process,
+				call(next, key, (at+1)%len(engines), hops-1), // and another
+			)
+		})
+	}
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range 5 {
+				key := (i + j) % len(inside)
+				err := engines[i%len(engines)].Do(context.Background(), fmt.Sprint("k", key), func(ctx context.Context) error {
+					if n := inside[key].Add(1); n != 1 {
+						t.Errorf("%d hold %d", n, key)
+					}
+					defer inside[key].Add(-1)
+					return call(ctx, key, i%len(engines), 3)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, eng := range engines {
+		if left := eng.Left(); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	}
 }
