@@ -55,7 +55,7 @@ func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter 
 	if bounded.Err() == nil {
 		var r renewal
 		if r, err = l.engine.watchdog.reserve(bounded, l, alter); err == nil {
-			sent = true
+			sent, err = true, ErrPanicked // unless the store returns
 			err = l.engine.watchdog.exchange(bounded, r, ttl)
 		}
 	}

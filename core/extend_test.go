@@ -263,13 +263,16 @@ func TestExtendAndReleaseAtOnce(t *testing.T) {
 // than its answer would.
 func TestExtendSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		l := mustAcquire(t, newEngine(t, spy), "k")
+		spy, seen := newSpy(), &recorder{}
+		l := mustAcquire(t, newEngine(t, spy, core.WithObserver(seen)), "k")
 		spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { panic("store") } })
 		func() {
 			defer func() { _ = recover() }()
 			_ = l.Extend(bg, 0)
 		}()
+		if seen.count("extended panicked") != 1 {
+			t.Errorf("seen %q", seen.events)
+		}
 		spy.change(func() { spy.onRenew = nil })
 		time.Sleep(time.Minute)
 		if l.Err() != nil {
