@@ -58,7 +58,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 func (w *watchdog) convert(ctx context.Context, r renewal) error {
 	l := r.lease
 	got, err := w.store.Acquire(ctx, Request{
-		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL,
+		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL, Held: true,
 		Rule: l.settings.rule, Trace: l.engine.trace(l.ctx),
 	})
 	switch {

@@ -125,6 +125,9 @@ func (d *downgrades) Acquire(ctx context.Context, req core.Request) (core.Grant,
 	if req.Claims[0].Mode != core.ModeShared {
 		return d.spy.Acquire(ctx, req)
 	}
+	if !req.Held {
+		return core.Grant{}, errors.New("the store may take from the owner what it had")
+	}
 	d.mu.Lock()
 	d.asked = append(d.asked, time.Now())
 	before, after := d.before, d.after

@@ -107,6 +107,10 @@ type Request struct {
 	TTL time.Duration
 	// Wait says to wait in line until ctx ends instead of being refused.
 	Wait bool
+	// Held says that the owner has the claims, as far as the engine knows, and asks
+	// for them in other modes (M5). A9 is then about what it has got in addition: what
+	// it had must not be taken from it because an answer stayed out.
+	Held bool
 	// OnHeld, if set, is called on the caller's goroutine each time the backend
 	// answers that the request has to wait, with who is in the way; the request
 	// has its place in line by then. It is how a wait behind a holder is told

@@ -154,7 +154,7 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	asked := a.soFar()
 	tidy := func() {
 		if queued || r.wire.possible() > 0 {
-			a.s.undo(a.req.Owner, asked)
+			a.undo(asked)
 		}
 	}
 	if !a.s.await(ctx, tidy, r) {
@@ -173,6 +173,14 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 		return answer{}, a.ended(ctx)
 	}
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
+}
+
+// undo takes back what may have come of the request, but not what its owner had
+// before: a downgrade that went unanswered is repeated by whoever holds the lease.
+func (a *asking) undo(claims []core.Claim) {
+	if !a.req.Held {
+		a.s.undo(a.req.Owner, claims)
+	}
 }
 
 // claim is how long the lock is kept for this request once it is its turn.
@@ -223,7 +231,7 @@ func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
 	}
 	again := func() {
 		if trouble() != nil {
-			a.s.undo(a.req.Owner, claims)
+			a.undo(claims)
 		}
 	}
 	if !a.s.await(ctx, again, requests(parts)...) {

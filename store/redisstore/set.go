@@ -75,7 +75,7 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 		r.replicas = a.s.cfg.replicas
 		parts[i] = part{r, claims}
 	}
-	tidy := func() { a.s.undo(a.req.Owner, a.req.Claims) }
+	tidy := func() { a.undo(a.req.Claims) }
 	if !a.s.await(ctx, tidy, requests(parts)...) {
 		return answer{}, false, a.ended(ctx)
 	}
