@@ -48,7 +48,7 @@
 //	keyturn.keys            string[]  acquire, hold, unlocked                                  the same of a claim set, 16 at most
 //	keyturn.claims          int       acquire, hold, unlocked                                  number of claims, if several
 //	keyturn.mode            string    acquire, hold, unlocked, extended                        exclusive, shared, permit; mixed, of a claim set
-//	keyturn.outcome         string    acquire, hold, once                                      see below
+//	keyturn.outcome         string    acquire, hold, once, extended                            see below
 //	keyturn.queue           string    acquire                                                  where it found others: local, in this process, or store
 //	keyturn.queue_position  int       acquire                                                  how many asked before it and wait too, when it found the key held
 //	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
@@ -62,8 +62,8 @@
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //
 // The events keyturn.renewed_late (by a tenth of the TTL or more),
-// keyturn.renewal_failed (it is tried again), keyturn.extended (with error.type:
-// it was not) and keyturn.lost are on the hold.
+// keyturn.renewal_failed (it is tried again), keyturn.extended (with an
+// outcome: it was not) and keyturn.lost are on the hold.
 // keyturn.unlocked is on the span that is current where the work runs without
 // its lock, that is the caller's or keyturn.once; see core.WithRunUnlocked.
 // keyturn.forced is on the span in which an operator took a lease or a record
@@ -73,6 +73,7 @@
 //
 //	outcome            on                   means                                        error.type
 //	granted            acquire              there is a lease
+//	nested             acquire              the caller holds it already
 //	released           hold                 by its holder
 //	executed           once                 the function ran and succeeded
 //	duplicate          acquire, once        the execution is on record
@@ -88,7 +89,7 @@
 //	lost               hold, once           the lease ended before its holder did    lease_lost
 //	unknown            hold, once           the store did not say whether it ended   outcome_unknown
 //	failed             once                 the function ran and is not on record    handler, panic, result_too_large
-//	error              acquire, once        anything else                            invalid_key, panic, _OTHER
+//	error              acquire, once        anything else                            invalid_key, would_deadlock, panic, _OTHER
 //
 // A span has the status Error when it has an error.type, and only then.
 // Contention, a full line, duplicates and the caller's own end are none: the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -51,27 +52,22 @@ func (o *Observer) Renewed(lease *core.Lease, late time.Duration, err error) {
 }
 
 // Extended adds an event for what the holder asked for: the lease as it is now,
-// or why not.
+// or what came of it instead.
 func (o *Observer) Extended(lease *core.Lease, err error) {
 	holding := o.holding.running(lease.Context())
-	if holding == nil || !holding.IsRecording() {
-		return
+	switch {
+	case holding == nil || !holding.IsRecording(): // it was released meanwhile
+	case err == nil:
+		holding.AddEvent(EventExtended, trace.WithAttributes(
+			TTLKey.Float64(lease.TTL().Seconds()), ModeKey.String(modeOf(lease.Claims()))))
+	default:
+		v := held(err)
+		attrs := []attribute.KeyValue{OutcomeKey.String(v.outcome)}
+		if v.errorType != "" {
+			attrs = append(attrs, ErrorTypeKey.String(v.errorType))
+		}
+		holding.AddEvent(EventExtended, trace.WithAttributes(attrs...))
 	}
-	if err != nil {
-		holding.AddEvent(EventExtended, trace.WithAttributes(ErrorTypeKey.String(extensionError(err))))
-		return
-	}
-	holding.AddEvent(EventExtended, trace.WithAttributes(
-		TTLKey.Float64(lease.TTL().Seconds()), ModeKey.String(modeOf(lease.Claims()))))
-}
-
-// extensionError classifies why a holder did not get what it asked for: there
-// is always an error type, as on the event nothing else would tell.
-func extensionError(err error) string {
-	if v := held(err); v.errorType != "" {
-		return v.errorType
-	}
-	return renewalError(err)
 }
 
 // renewalError classifies what a store said to a renewal. A context's error is

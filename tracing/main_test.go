@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,11 +35,6 @@ type shaky struct {
 	mute atomic.Bool
 }
 
-// Capabilities: claim sets of any mode are granted, on the first claim's word.
-func (s *shaky) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
-}
-
 func (s *shaky) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
 	g, _, err := s.acquire(ctx, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
 		g, err := s.Store.Acquire(ctx, req)
@@ -60,13 +56,8 @@ func (s *shaky) acquire(ctx context.Context, req core.Request,
 	case s.refusal != nil:
 		return core.Grant{}, nil, s.refusal
 	}
-	claims := req.Claims
-	req.Claims = []core.Claim{core.Exclusive(claims[0].Key)}
 	g, rec, err := ask(ctx, req)
 	time.Sleep(s.delay)
-	if err == nil && rec == nil {
-		g.Claims = claims
-	}
 	return g, rec, err
 }
 
@@ -85,7 +76,6 @@ func (s *shaky) Release(ctx context.Context, g core.Grant) error {
 	if s.mute.Load() {
 		return errDown
 	}
-	g.Claims = g.Claims[:1]
 	return s.Store.Release(ctx, g)
 }
 
@@ -124,7 +114,7 @@ func newScene(t testing.TB, opts ...tracing.Option) *scene {
 
 func newEngine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	eng, err := core.New(store, opts...)
+	eng, err := core.New(store, append([]core.EngineOption{core.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 // OperationKey is on the metrics of the store's operations, and of those by force:
-// acquire, renew, release, complete, inspect, list, force, forget.
+// acquire, renew, downgrade, release, complete, inspect, list, force, forget.
 const OperationKey = attribute.Key("keyturn.operation")
 
 // Values of [OutcomeKey] on the metric of renewals, besides OutcomeLost and

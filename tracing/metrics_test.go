@@ -263,16 +263,19 @@ func TestMeterScopeIsThisPackage(t *testing.T) {
 	}
 }
 
-// The global one is set once per test binary, as the tracer provider is.
+// globalMeter is set once per test binary, as the global tracer provider is.
+var globalMeter = newMeter()
+
 func TestGlobalMeterProviderMaySetLater(t *testing.T) {
+	nobody := func(string) bool { return true }
 	obs := newObserver(t, tracing.WithMeterProvider(nil))
-	obs.StoreCalled("acquire", time.Second, nil) // lost
-	m := newMeter()
-	otel.SetMeterProvider(m)
-	defer otel.SetMeterProvider(noop.NewMeterProvider())
+	globalMeter.off = nobody
+	obs.StoreCalled("acquire", time.Second, nil) // not measured
+	otel.SetMeterProvider(globalMeter)
+	globalMeter.off, globalMeter.numbers = nil, make(map[string]map[string][]float64)
 	obs.StoreCalled("acquire", time.Second, nil)
-	if got := m.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire} [1]\n" {
+	if got := globalMeter.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire} [1]\n" {
 		t.Errorf("measured %q", got)
 	}
-	m.off = func(string) bool { return true } // from now on nobody collects
+	globalMeter.off = nobody // the other tests have observers, too
 }

@@ -12,6 +12,7 @@ import (
 // Values of [OutcomeKey].
 const (
 	OutcomeGranted        = "granted"
+	OutcomeNested         = "nested"
 	OutcomeReleased       = "released"
 	OutcomeExecuted       = "executed"
 	OutcomeDuplicate      = "duplicate"
@@ -38,6 +39,7 @@ const (
 	ErrorOutcomeUnknown = "outcome_unknown"
 	ErrorResultTooLarge = "result_too_large"
 	ErrorInvalidKey     = "invalid_key"
+	ErrorDeadlock       = "would_deadlock"
 	ErrorHandler        = "handler"
 	ErrorPanic          = "panic"
 	ErrorOther          = "_OTHER"
@@ -61,6 +63,8 @@ func acquired(lease *core.Lease, err error) verdict {
 		return refused(err)
 	case lease == nil:
 		return verdict{outcome: OutcomeDuplicate}
+	case lease.Depth() > 1:
+		return verdict{outcome: OutcomeNested}
 	}
 	return verdict{outcome: OutcomeGranted}
 }
@@ -84,6 +88,8 @@ func refused(err error) verdict {
 		return verdict{outcome: OutcomeDeadline}
 	case errors.Is(err, core.ErrInvalidKey):
 		return verdict{OutcomeError, ErrorInvalidKey}
+	case errors.Is(err, core.ErrWouldDeadlock):
+		return verdict{OutcomeError, ErrorDeadlock}
 	case errors.Is(err, core.ErrPanicked):
 		return verdict{OutcomeError, ErrorPanic}
 	}

@@ -59,22 +59,40 @@ var plays = map[string]func(*scene){
 		release()
 		all.Wait()
 	},
-	// What core is about to do with leases of this engine's.
 	"extended": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key)
 		s.want(err, nil)
 		time.Sleep(time.Second)
-		s.obs.Extended(lease, nil)
-		s.obs.Extended(lease, &core.LeaseLostError{Key: key, Reason: core.LossTaken})
-		s.obs.Extended(lease, errDown)
-		s.obs.Extended(lease, context.DeadlineExceeded)
+		s.want(lease.Extend(s.ctx, 40*time.Second), nil)
+		canceled, cancel := context.WithCancel(s.ctx)
+		cancel()
+		s.want(lease.Extend(canceled, 0), context.Canceled)
+		s.store.renewErr = errDown
+		s.want(lease.Extend(s.ctx, 0), core.ErrUnavailable)
+		s.store.renewErr = nil
+		s.want(lease.Downgrade(s.ctx), nil)
 		s.want(lease.Release(s.ctx), nil)
-		s.obs.Extended(lease, nil) // its answer came after the release
+		s.want(lease.Extend(s.ctx, 0), core.ErrReleased)
+	},
+	"nested": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, func(ctx context.Context) error { return s.eng.Do(ctx, key, s.work(time.Second)) }), nil)
+		s.want(s.eng.DoAll(s.ctx, []core.Claim{core.Shared(key)}, func(ctx context.Context) error {
+			s.want(s.eng.Do(ctx, key, s.work(0)), core.ErrWouldDeadlock)
+			return nil
+		}), nil)
 	},
 	"forced": func(s *scene) {
-		s.obs.Forced(s.ctx, key, "a person asked", []core.Holder{{Owner: "host-1:2:x", Rule: rule}})
-		s.obs.Forced(s.ctx, key, "a person asked", nil)
-		s.obs.Forced(context.Background(), key, "a person asked", nil)
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		_, err = s.eng.ForceRelease(s.ctx, key, "a person asked")
+		s.want(err, nil)
+		<-lease.Context().Done()
+		_, err = s.eng.Once(s.ctx, "once", s.result(0))
+		s.want(err, nil)
+		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
+		s.want(err, nil)
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+		s.obs.Forced(context.Background(), key, "a person asked", nil) // outside of any span
 	},
 	"held": func(s *scene) {
 		defer s.occupy(key)()
