@@ -12,7 +12,7 @@ BENCHTIME ?= 1s
 
 .PHONY: help
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
 test: packages ## Run every module's tests with the race detector
@@ -31,6 +31,10 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 .PHONY: bench
 bench: packages ## Run every benchmark (BENCHTIME=1s)
 	@scripts/each-module go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: bench-compare
+bench-compare: packages $(TOOLS) ## Compare the benchmarks with those of the last release (REF=commit)
+	@BENCHTIME=$(BENCHTIME) scripts/bench-compare $(BIN) $(REF)
 
 .PHONY: cover
 cover: packages ## Show each package's coverage; fail below 90 % in core and the middlewares

@@ -3,6 +3,7 @@
 //	go run ./bench                                    everything, in about half an hour
 //	go run ./bench -quick                             a look, in less than 50 seconds
 //	go run ./bench -scenario hot-4proc,handover       some of it
+//	go run ./bench -growth                            how costs grow with keys, waiters and processes
 //	go run ./bench -json > rows.json                  for programs
 //	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
 //

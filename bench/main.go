@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/keyturn/keyturn/bench/chart"
 	"github.com/keyturn/keyturn/bench/fleet"
 	"github.com/keyturn/keyturn/bench/scenario"
 	"github.com/keyturn/keyturn/bench/server"
@@ -32,10 +33,11 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	size  scenario.Size
-	names string
-	json  bool
-	plot  string
+	size   scenario.Size
+	names  string
+	growth bool
+	json   bool
+	plot   string
 }
 
 func parse(args []string, messages io.Writer) (options, error) {
@@ -44,6 +46,7 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.SetOutput(messages)
 	quick := flags.Bool("quick", false, "measure for less than 50 seconds in all")
 	flags.StringVar(&o.names, "scenario", "", "only these `scenarios`, name[,name]")
+	flags.BoolVar(&o.growth, "growth", false, "measure instead how costs grow with keys, waiters and processes")
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also draw the chart into this SVG `file`")
 	if err := flags.Parse(args); err != nil {
@@ -63,7 +66,11 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	scenarios, err := scenario.Pick(o.names)
+	all := scenario.All()
+	if o.growth {
+		all = scenario.Growth(o.size)
+	}
+	scenarios, err := scenario.Pick(all, o.names)
 	if err != nil {
 		return err
 	}
@@ -73,6 +80,9 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
 	rows, err := scenario.Run(ctx, &scenario.Env{Addrs: []string{redis.Addr}, Size: o.size}, scenarios, messages)
+	if o.plot != "" {
+		err = errors.Join(err, chart.Draw(o.plot, rows))
+	}
 	if o.json {
 		return errors.Join(err, stats.WriteJSON(out, rows))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/keyturn/keyturn/bench/fleet"
@@ -14,7 +16,7 @@ import (
 type task struct {
 	System string
 	Config lock.Config
-	Key    string
+	Key    string // "": each goroutine has its own, in a load
 	Warm   time.Duration
 	Span   time.Duration
 }
@@ -79,8 +81,12 @@ type child struct {
 func (c *child) obey(ctx context.Context, order string) (a answer, err error) {
 	switch order {
 	case orderLoad:
-		did, err := load{c.task.Config.Callers, c.task.Warm, c.task.Span}.run(ctx, func(ctx context.Context, _ int) (time.Duration, error) {
-			waited, _, err := pair(ctx, c.locker, c.task.Key)
+		did, err := load{c.task.Config.Callers, c.task.Warm, c.task.Span}.run(ctx, func(ctx context.Context, i int) (time.Duration, error) {
+			key := c.task.Key
+			if key == "" {
+				key = fmt.Sprintf("process:%d:%d", os.Getpid(), i)
+			}
+			waited, _, err := pair(ctx, c.locker, key)
 			return waited, err
 		})
 		return answer{Report: &did}, err

@@ -45,7 +45,7 @@ func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample,
 	if system == Limit {
 		return env.limit(ctx, question{callers: 1})
 	}
-	did, most, err := env.hotFleet(ctx, system, hotChildren, min(childCallers, env.Size.MaxCallers))
+	did, most, err := env.loadFleet(ctx, system, hotKey, hotChildren, min(childCallers, env.Size.MaxCallers))
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +60,14 @@ func unevenness(did report) stats.Sample {
 	return stats.Sample{Unit: "p99/p50", Value: float64(did.Took.Quantile(0.99)) / float64(half)}
 }
 
-// hotFleet has processes contend for one key. It returns what they did together,
-// and how much of it the most successful one did.
-func (e *Env) hotFleet(ctx context.Context, system string, children, callers int) (sum report, most uint64, err error) {
+// loadFleet has processes contend for one key, or each of their goroutines take
+// its own if key is "". It returns what they did together, and how much of it
+// the most successful process did.
+func (e *Env) loadFleet(ctx context.Context, system, key string, children, callers int) (sum report, most uint64, err error) {
 	if err := e.reset(ctx); err != nil {
 		return sum, 0, err
 	}
-	task := task{System: system, Config: e.config(callers), Key: hotKey, Warm: e.Size.warm(), Span: e.Size.Span}
+	task := task{System: system, Config: e.config(callers), Key: key, Warm: e.Size.warm(), Span: e.Size.Span}
 	reports, err := runLoads(ctx, task, children)
 	if err != nil {
 		return sum, 0, err

@@ -115,7 +115,7 @@ func (e *Env) flood(ctx context.Context, callers int, f form, span time.Duration
 		defer closing(&err, b.conn)
 		batches[i] = b
 	}
-	did, err := load{f.conns, e.Size.warm(), span}.run(ctx, func(_ context.Context, i int) (time.Duration, error) {
+	did, err := load{f.conns, span / 5, span}.run(ctx, func(_ context.Context, i int) (time.Duration, error) {
 		return batches[i].pairs()
 	})
 	did.Done *= uint64(share)

@@ -85,14 +85,14 @@ func inOrder(rows []stats.Row, scenarios []Scenario) []stats.Row {
 	return rows
 }
 
-// Pick returns the scenarios of those names, separated by commas; all for "".
-func Pick(names string) ([]Scenario, error) {
-	all := All()
+// Pick returns those of all that have these names, separated by commas; all
+// for "".
+func Pick(all []Scenario, names string) ([]Scenario, error) {
 	if names == "" {
 		return all, nil
 	}
 	var picked []Scenario
-	for _, name := range strings.Split(names, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == strings.TrimSpace(name) })
 		if i < 0 {
 			var known []string

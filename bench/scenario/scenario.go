@@ -51,7 +51,7 @@ func All() []Scenario {
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
 		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
 		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
-		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Measure: asynqTasks},
+		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Once: true, Measure: asynqTasks},
 	}
 }
 

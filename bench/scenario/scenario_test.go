@@ -35,7 +35,7 @@ func newEnv(t *testing.T) *Env {
 // Every scenario runs with every one of its systems, and ends in figures.
 func TestScenarios(t *testing.T) {
 	env := newEnv(t)
-	for _, s := range All() {
+	for _, s := range append(All(), Growth(Tiny)...) {
 		t.Run(s.Name, func(t *testing.T) {
 			var progress bytes.Buffer
 			rows, err := Run(t.Context(), env, []Scenario{s}, &progress)
@@ -113,13 +113,13 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	if all, err := Pick(""); err != nil || len(all) != len(All()) {
+	if all, err := Pick(All(), ""); err != nil || len(all) != len(All()) {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
-	if two, err := Pick("echo, grpc"); err != nil || len(two) != 2 || two[0].Name != "echo" || two[1].Name != "grpc" {
+	if two, err := Pick(All(), "echo, grpc"); err != nil || len(two) != 2 || two[0].Name != "echo" || two[1].Name != "grpc" {
 		t.Errorf("%v, %v", two, err)
 	}
-	if _, err := Pick("echo,none"); err == nil || !strings.Contains(err.Error(), "hot-1proc") {
+	if _, err := Pick(All(), "echo,none"); err == nil || !strings.Contains(err.Error(), "hot-1proc") {
 		t.Errorf("the error of an unknown one is %v", err)
 	}
 }

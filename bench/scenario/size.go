@@ -17,7 +17,11 @@ type Size struct {
 	IdleSettle time.Duration // until every waiter waits
 	IdleSpan   time.Duration // for which they are watched; whole rounds of 2 s, keyturn's sign of life
 	Tasks      int           // that asynq works on
+	Most       Most          // where growth ends
 }
+
+// Most is how far each growth goes.
+type Most struct{ Keys, Waiters, Processes int }
 
 // Full is what docs/benchmarks.md is made with. It takes about half an hour.
 var Full = Size{
@@ -25,14 +29,16 @@ var Full = Size{
 	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
 	Keys: 100, Waiters: 10_000, IdleSettle: 3 * time.Second, IdleSpan: 10 * time.Second,
 	Tasks: 20_000,
+	Most:  Most{1_000_000, 10_000, 16},
 }
 
 // Quick is for a look, under a minute in all: shorter, and with fewer leases.
 var Quick = Size{
-	Runs: 2, Span: 250 * time.Millisecond, MaxCallers: 512, Handovers: 25,
-	Held: 10_000, HeldTTL: 4500 * time.Millisecond, HeldSpan: 1500 * time.Millisecond,
+	Runs: 2, Span: 200 * time.Millisecond, MaxCallers: 512, Handovers: 20,
+	Held: 5_000, HeldTTL: 3 * time.Second, HeldSpan: time.Second,
 	Keys: 100, Waiters: 10_000, IdleSettle: 300 * time.Millisecond, IdleSpan: 2 * time.Second,
 	Tasks: 1_000,
+	Most:  Most{10_000, 1_000, 4},
 }
 
 // Tiny is for tests, and measures nothing.
@@ -41,6 +47,7 @@ var Tiny = Size{
 	Held: 50, HeldTTL: 300 * time.Millisecond, HeldSpan: 150 * time.Millisecond,
 	Keys: 3, Waiters: 12, IdleSettle: 20 * time.Millisecond, IdleSpan: 50 * time.Millisecond,
 	Tasks: 10,
+	Most:  Most{100, 10, 2},
 }
 
 // warm is for how long a load runs before it is measured.

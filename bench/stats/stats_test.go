@@ -192,3 +192,11 @@ func TestFigure(t *testing.T) {
 		}
 	}
 }
+
+func TestWhole(t *testing.T) {
+	for v, want := range map[float64]string{1: "1", 16: "16", 1000: "1 000", 1e6: "1 000 000"} {
+		if got := Whole(v); got != want {
+			t.Errorf("%v is written %q, want %q", v, got, want)
+		}
+	}
+}

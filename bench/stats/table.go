@@ -73,8 +73,15 @@ func Figure(v float64) string {
 	if digits > 0 {
 		return text
 	}
+	return inThrees(text)
+}
+
+// Whole formats v without digits after the point, in groups of three.
+func Whole(v float64) string { return inThrees(strconv.FormatFloat(v, 'f', 0, 64)) }
+
+func inThrees(text string) string {
 	start := 0
-	if v < 0 {
+	if text[0] == '-' {
 		start = 1
 	}
 	for i := len(text) - 3; i > start; i -= 3 {

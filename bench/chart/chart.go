@@ -1,0 +1,128 @@
+// Package chart draws what was measured.
+package chart
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"image/color"
+	"os"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// Columns of panels, and the size of each.
+const (
+	columns = 3
+	width   = 9 * vg.Centimeter
+	height  = 5 * vg.Centimeter
+)
+
+// colors of the systems; a system that is not here is gray.
+var colors = map[string]color.Color{
+	"keyturn":     color.RGBA{0x1f, 0x77, 0xb4, 0xff},
+	"redislock":   color.RGBA{0xe8, 0xa0, 0x4c, 0xff},
+	"redsync":     color.RGBA{0x8c, 0xb3, 0x69, 0xff},
+	"rueidislock": color.RGBA{0xb4, 0x7a, 0xb0, 0xff},
+}
+
+func colorOf(system string) color.Color {
+	return cmp.Or(colors[system], color.Color(color.Gray{0xb0}))
+}
+
+// Draw writes the panels for which there are rows into an SVG file: bars that
+// compare systems, and lines for what was measured over growing numbers.
+func Draw(file string, rows []stats.Row) error {
+	var panels []*plot.Plot
+	for _, p := range bars {
+		if drawn, err := p.draw(rows); err != nil {
+			return err
+		} else if drawn != nil {
+			panels = append(panels, drawn)
+		}
+	}
+	for _, p := range lines {
+		if drawn, err := p.draw(rows); err != nil {
+			return err
+		} else if drawn != nil {
+			panels = append(panels, drawn)
+		}
+	}
+	if len(panels) == 0 {
+		return fmt.Errorf("nothing of what was measured has a chart: %s is not written", file)
+	}
+	return save(file, panels)
+}
+
+// save lays the panels out in rows.
+func save(file string, panels []*plot.Plot) error {
+	cols := min(columns, len(panels))
+	grid := slices.Collect(slices.Chunk(panels, cols))
+	last := &grid[len(grid)-1]
+	for len(*last) < cols {
+		*last = append(*last, nil)
+	}
+	canvas := vgsvg.New(vg.Length(cols)*width, vg.Length(len(grid))*height)
+	all := draw.New(canvas)
+	all.SetColor(color.White) // a page may be dark
+	all.Fill(all.Rectangle.Path())
+	tiles := draw.Tiles{
+		Rows: len(grid), Cols: cols,
+		PadX: vg.Centimeter, PadY: vg.Centimeter,
+		PadTop: vg.Millimeter * 3, PadBottom: vg.Millimeter * 3, PadLeft: vg.Millimeter * 3, PadRight: vg.Millimeter * 6,
+	}
+	for i, row := range plot.Align(grid, tiles, all) {
+		for j, c := range row {
+			if grid[i][j] != nil {
+				grid[i][j].Draw(c)
+			}
+		}
+	}
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
+		return err
+	}
+	return os.WriteFile(file, bytes.ReplaceAll(svg.Bytes(), []byte(oneFont), []byte(aFont)), 0o644)
+}
+
+// The writer names the one font whose widths it knows. Where that is missing,
+// its like will do better than the viewer's default.
+const (
+	oneFont = "font-family:Liberation Sans;"
+	aFont   = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
+)
+
+// newPlot is an empty panel.
+func newPlot(title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	sans := func(f *font.Font, size vg.Length) { f.Variant, f.Size = "Sans", size }
+	sans(&p.Title.TextStyle.Font, 10)
+	sans(&p.Legend.TextStyle.Font, 8)
+	p.Title.Padding = vg.Millimeter * 2
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		sans(&axis.Tick.Label.Font, 8)
+	}
+	return p
+}
+
+// label writes text beside a point.
+func label(p *plot.Plot, x, y float64, text string) error {
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{text}})
+	if err != nil {
+		return err
+	}
+	labels.TextStyle[0].Font = p.Y.Tick.Label.Font
+	labels.TextStyle[0].YAlign = draw.YCenter
+	labels.Offset = vg.Point{X: vg.Millimeter}
+	p.Add(labels)
+	return nil
+}

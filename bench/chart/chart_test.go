@@ -1,0 +1,79 @@
+package chart
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// texts are those of an SVG file; it fails the test when the file is not XML.
+func texts(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var all strings.Builder
+	for d := xml.NewDecoder(f); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, ok := token.(xml.CharData); ok {
+			all.WriteString(strings.TrimSpace(string(text)) + "\n")
+		}
+	}
+}
+
+func TestDrawShowsWhatWasMeasured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chart.svg")
+	rows := []stats.Row{
+		{Scenario: "hot-1proc", System: "keyturn", Unit: "pairs/s", Median: 12345},
+		{Scenario: "hot-1proc", System: "somebody", Unit: "pairs/s", Median: 0},
+		{Scenario: "handover", System: "keyturn", Unit: "p50 us", Median: 321},
+		{Scenario: "keys-100", System: "keyturn", Unit: "us/pair", Median: 5},
+		{Scenario: "keys-1000", System: "keyturn", Unit: "us/pair", Median: 6},
+		{Scenario: "waiters-1", System: "keyturn", Unit: "us/pair", Median: 6},
+		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair", Median: 6},
+		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair with a key each", Median: 3},
+	}
+	if err := Draw(file, rows); err != nil {
+		t.Fatal(err)
+	}
+	all := texts(t, file)
+	for _, want := range []string{"64 goroutines, one key", "keyturn", "somebody", "12 345", "321", "release to grant", "leases held", "a key each"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the chart does not say %q", want)
+		}
+	}
+	if strings.Contains(all, "512 goroutines") {
+		t.Error("it has a panel of what was not measured")
+	}
+}
+
+func TestDrawWithoutFigures(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chart.svg")
+	if err := Draw(file, []stats.Row{{Scenario: "echo", System: "redis", Unit: "us added"}}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file is there: %v", err)
+	}
+}
+
+func TestDrawTellsThatItCannotWrite(t *testing.T) {
+	rows := []stats.Row{{Scenario: "hot-1proc", System: "keyturn", Unit: "pairs/s", Median: 1}}
+	if err := Draw(filepath.Join(t.TempDir(), "none", "chart.svg"), rows); err == nil {
+		t.Error("no error")
+	}
+}

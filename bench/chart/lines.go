@@ -1,0 +1,83 @@
+package chart
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// line is a panel with the cost of a pair over a growing number.
+type line struct{ title, prefix string }
+
+var lines = []line{
+	{"leases held meanwhile: us/pair", "keys-"},
+	{"goroutines on one key: us/pair", "waiters-"},
+	{"processes of 4 goroutines: us/pair", "processes-"},
+}
+
+// draw returns nil when nothing of it was measured.
+func (l line) draw(rows []stats.Row) (*plot.Plot, error) {
+	points := make(map[string]plotter.XYs) // by unit
+	var units []string
+	most := 0.0
+	for _, row := range rows {
+		number, ok := strings.CutPrefix(row.Scenario, l.prefix)
+		n, err := strconv.ParseFloat(number, 64)
+		if !ok || err != nil {
+			continue
+		}
+		if points[row.Unit] == nil {
+			units = append(units, row.Unit)
+		}
+		points[row.Unit] = append(points[row.Unit], plotter.XY{X: n, Y: row.Median})
+		most = max(most, row.Median)
+	}
+	if len(points) == 0 {
+		return nil, nil
+	}
+	p := newPlot(l.title)
+	slices.Sort(units)
+	var ticks []plot.Tick
+	low, high := math.Inf(1), 0.0
+	for i, unit := range units {
+		xys := points[unit]
+		slices.SortFunc(xys, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+		drawn, dots, err := plotter.NewLinePoints(xys)
+		if err != nil {
+			return nil, err
+		}
+		drawn.Color = colorOf("keyturn")
+		drawn.Width = vg.Points(1.5)
+		drawn.Dashes = [][]vg.Length{nil, {vg.Points(4), vg.Points(2)}}[min(i, 1)]
+		dots.Color = colorOf("keyturn")
+		p.Add(drawn, dots)
+		if len(units) > 1 {
+			p.Legend.Add(legend(unit), drawn)
+		}
+		for _, xy := range xys {
+			ticks = append(ticks, plot.Tick{Value: xy.X, Label: stats.Whole(xy.X)})
+		}
+		low, high = min(low, xys[0].X), max(high, xys[len(xys)-1].X)
+	}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
+	p.X.Min, p.X.Max = low, max(high, 2*low) // a logarithmic axis needs a length
+	p.Y.Min, p.Y.Max = 0, max(most, 1e-9)*1.3
+	p.Legend.Top, p.Legend.Left = true, true
+	return p, nil
+}
+
+// legend is what a unit says beyond the title.
+func legend(unit string) string {
+	if unit == "us/pair" {
+		return "one key"
+	}
+	return strings.TrimPrefix(unit, "us/pair with ")
+}
