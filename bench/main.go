@@ -31,6 +31,10 @@ func main() {
 	}
 }
 
+// masters of the Cluster. They share this machine's processors, so more of them
+// would only be slower.
+const masters = 3
+
 // options are what the command line says.
 type options struct {
 	size   scenario.Size
@@ -78,8 +82,22 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, redis.Close()) }()
-	rows, err := scenario.Run(ctx, &scenario.Env{Addrs: []string{redis.Addr}, Size: o.size}, scenarios, messages)
+	atEnd := []func() error{redis.Close}
+	defer func() {
+		for _, end := range atEnd {
+			err = errors.Join(err, end())
+		}
+	}()
+	env := &scenario.Env{Addrs: []string{redis.Addr}, Size: o.size}
+	env.Cluster = func() ([]string, error) {
+		cluster, failed := server.StartCluster(masters)
+		if failed != nil {
+			return nil, failed
+		}
+		atEnd = append(atEnd, cluster.Close)
+		return cluster.Addrs, nil
+	}
+	rows, err := scenario.Run(ctx, env, scenarios, messages)
 	if o.plot != "" {
 		err = errors.Join(err, chart.Draw(o.plot, rows))
 	}

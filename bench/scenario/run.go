@@ -55,6 +55,12 @@ func Run(ctx context.Context, env *Env, scenarios []Scenario, progress io.Writer
 func (s Scenario) measure(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, env.Size.HeldSpan+stuck, errors.New("it is stuck"))
 	defer cancel()
+	if s.Cluster {
+		var err error
+		if env, err = env.onCluster(); err != nil {
+			return nil, err
+		}
+	}
 	samples, err := s.Measure(ctx, env, system)
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)

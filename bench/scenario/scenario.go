@@ -19,6 +19,7 @@ type Scenario struct {
 	About   string
 	Systems []string
 	Once    bool // a run is long and steady enough to do with one
+	Cluster bool // on a Cluster instead of a server
 	Measure func(ctx context.Context, env *Env, system string) ([]stats.Sample, error)
 }
 
@@ -26,7 +27,12 @@ type Scenario struct {
 type Env struct {
 	Addrs []string // of the server, or of a Cluster's masters
 	Size  Size
-	best  map[question]form // what the limits were found with
+	// Cluster starts a Cluster, and returns its masters. It is called once, by
+	// the first scenario that needs one.
+	Cluster func() ([]string, error)
+
+	masters []string          // what it returned
+	best    map[question]form // what the limits were found with
 }
 
 // The rows of what the server could do with nothing around it.
@@ -49,6 +55,7 @@ func All() []Scenario {
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
 		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
+		{Name: "cluster-64", About: "uncontended-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64)},
 		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
 		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
 		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Once: true, Measure: asynqTasks},
@@ -61,6 +68,18 @@ func lockerNames() []string {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// onCluster is e for a scenario on a Cluster.
+func (e *Env) onCluster() (*Env, error) {
+	if e.masters == nil {
+		masters, err := e.Cluster()
+		if err != nil {
+			return nil, err
+		}
+		e.masters = masters
+	}
+	return &Env{Addrs: e.masters, Size: e.Size}, nil
 }
 
 // reset empties the server, so that no run pays for what another left.

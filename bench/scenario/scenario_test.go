@@ -29,7 +29,16 @@ func TestMain(m *testing.M) {
 }
 
 func newEnv(t *testing.T) *Env {
-	return &Env{Addrs: []string{redistest.Start(t).Addr()}, Size: Tiny}
+	return &Env{
+		Addrs: []string{redistest.Start(t).Addr()},
+		Size:  Tiny,
+		Cluster: func() (addrs []string, _ error) {
+			for _, node := range redistest.StartCluster(t, 3) {
+				addrs = append(addrs, node.Addr())
+			}
+			return addrs, nil
+		},
+	}
 }
 
 // Every scenario runs with every one of its systems, and ends in figures.

@@ -18,16 +18,29 @@ type Server struct {
 }
 
 // Start starts a server that writes nothing to disk.
-func Start(args ...string) (s *Server, err error) {
-	r := &run{}
-	defer func() {
-		if failed, ok := recover().(failure); ok {
-			err = errors.Join(failed.err, r.end())
-		}
-	}()
-	started := redistest.Start(r, args...)
-	return &Server{Addr: started.Addr(), run: r}, nil
+func Start(args ...string) (*Server, error) {
+	s := &Server{run: &run{}}
+	return s, s.run.try(func() { s.Addr = redistest.Start(s.run, args...).Addr() })
 }
+
+// Cluster is a running Redis Cluster of masters.
+type Cluster struct {
+	Addrs []string
+	run   *run
+}
+
+// StartCluster starts one of so many masters.
+func StartCluster(masters int) (*Cluster, error) {
+	c := &Cluster{run: &run{}}
+	return c, c.run.try(func() {
+		for _, node := range redistest.StartCluster(c.run, masters) {
+			c.Addrs = append(c.Addrs, node.Addr())
+		}
+	})
+}
+
+// Close ends the servers.
+func (c *Cluster) Close() error { return c.run.end() }
 
 // Close ends the server.
 func (s *Server) Close() error { return s.run.end() }
@@ -56,6 +69,21 @@ func (r *run) TempDir() string {
 	}
 	r.Cleanup(func() { r.err = errors.Join(r.err, os.RemoveAll(dir)) })
 	return dir
+}
+
+// try calls start, and cleans up if that fails.
+func (r *run) try(start func()) (err error) {
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case failure:
+			err = errors.Join(failed.err, r.end())
+		default:
+			panic(failed)
+		}
+	}()
+	start()
+	return nil
 }
 
 func (r *run) end() error {

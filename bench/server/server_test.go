@@ -36,3 +36,22 @@ func TestStartSaysWhyItFails(t *testing.T) {
 		t.Errorf("left over: %v, %v", left, err)
 	}
 }
+
+func TestClusterServesUntilItIsClosed(t *testing.T) {
+	c, err := StartCluster(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Addrs) != 3 {
+		t.Errorf("the masters are %v", c.Addrs)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, addr := range c.Addrs {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			t.Error("it still takes connections")
+		}
+	}
+}
