@@ -45,6 +45,14 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); taken {
 			t.Errorf("%s: a foreign client took the key from its holders", name)
 		}
+		brief, err := s.Acquire(ctx, core.Request{Owner: "brief", Claims: []core.Claim{claim}, TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := admin.PTTL(ctx, lock).Val(); left < 55*time.Second {
+			t.Errorf("%s: a shorter lease lowered the marker's time to %v", name, left)
+		}
+		release(t, s, brief)
 		if err := renew(t, s, short); err != nil {
 			t.Errorf("%s: Renew: %v", name, err)
 		}

@@ -212,3 +212,44 @@ func TestLargestSet(t *testing.T) {
 		t.Errorf("%d keys left behind, such as %q", len(left), left[0])
 	}
 }
+
+// TestRefusedSetHoldsNothing, also when it is the line that is in its way, which
+// shows only after it has taken what is before.
+func TestRefusedSetHoldsNothing(t *testing.T) {
+	t.Parallel()
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, client := start(t)
+			s := open(t, client, quickLooks)
+			lease(t, s, "reader", core.Shared("k"))
+			enqueueFor(t, s, "writer", core.Exclusive("k"))
+			if e := held(t, s, core.Exclusive("a"), core.Shared("b"), core.Shared("k")); e.Key != "k" || e.Ahead != 1 {
+				t.Errorf("%+v", e)
+			}
+			for _, key := range []string{"a", "b"} {
+				if info, err := s.Inspect(within(t, time.Second), key); err != nil || len(info.Holders) > 0 {
+					t.Errorf("%+v, %v", info, err)
+				}
+			}
+		})
+	}
+}
+
+// TestSetsTokenCountsForAllItsKeys: where every key has a counter of its own, that
+// of the one that is ahead of the clock becomes that of all.
+func TestSetsTokenCountsForAllItsKeys(t *testing.T) {
+	t.Parallel()
+	_, client := startCluster(t)
+	s := open(t, client)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	client.Set(context.Background(), "{lock:b}:t", ahead, time.Hour)
+	set := lease(t, s, "o", core.Exclusive("a"), core.Exclusive("b"))
+	if set.Token <= uint64(ahead) {
+		t.Errorf("token %d follows %d", set.Token, ahead)
+	}
+	release(t, s, set)
+	if next := lease(t, s, "next", core.Exclusive("a")); next.Token <= set.Token {
+		t.Errorf("token %d follows %d", next.Token, set.Token)
+	}
+}
