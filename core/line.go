@@ -32,6 +32,7 @@ type line struct {
 	open    Mode          // the last word was a grant of this mode; exclusive: it was none to share
 
 	unanswered int       // requests to the store without a word since
+	silent     time.Time // since when that is so, of one at least; zero: it is not
 	answered   time.Time // when the store last answered
 	held       HeldError // who was in the way then
 	outage     error     // set while the last answer was that the store is out
@@ -132,8 +133,7 @@ func (ls *lines) asks(p places) {
 	defer ls.mu.Unlock()
 	for _, t := range p {
 		t.comeBack()
-		t.asking = true
-		t.line.unanswered++
+		t.ask()
 	}
 }
 
@@ -173,7 +173,7 @@ func (ls *lines) leave(p places, said error) {
 // remove takes t out of its line, and the line away if it was the last.
 func (ls *lines) remove(t *ticket) {
 	l := t.line
-	t.silent()
+	t.hangUp()
 	if t.called {
 		l.forward--
 		if !t.elsewhere {

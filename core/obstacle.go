@@ -2,24 +2,29 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
 // obstacle says what has kept t waiting. Only a store that was asked can be
-// silent; and one that told those in front to wait owes no further word, however
-// long ago that was: it answers when the key is free, or when it finds itself out.
+// silent, and only since it was: before, t waited for those in front. And one that
+// told them to wait owes no further word, however long ago that was: it answers
+// when the key is free, or when it finds itself out.
 func (ls *lines) obstacle(t *ticket) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := t.line
+	heard := min(time.Since(l.silent), time.Since(t.joined)) // of the silence, by t
 	switch {
 	case l.outage != nil:
 		return l.outage
-	case l.unanswered > 0 && l.answered.Before(t.joined):
-		return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
+	case l.unanswered == 0, !l.answered.Before(t.joined), heard < fairTime && l.silent.After(t.joined):
+		held := l.inTheWay(t.claim.Key)
+		return &held
+	case heard < fairTime: // however long the caller has waited in other lines
+		return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w, while waiting in line", errHurried)}
 	}
-	held := l.inTheWay(t.claim.Key)
-	return &held
+	return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
 }
 
 // inTheWay is who keeps the line waiting, as far as anybody in it was told.
@@ -65,15 +70,34 @@ func (t *ticket) heard(held HeldError, at *ticket) {
 	if at != nil && at != t {
 		held = HeldError{}
 	}
-	t.silent()
-	t.line.answered, t.line.held, t.line.outage = time.Now(), held, nil
+	l := t.line
+	t.hangUp()
+	l.answered, l.held, l.outage, l.silent = time.Now(), held, nil, time.Time{}
+	if l.unanswered > 0 {
+		l.silent = l.answered
+	}
 }
 
-// silent says that no answer to t's request is to be expected any more.
-func (t *ticket) silent() {
-	if t.asking {
-		t.asking = false
-		t.line.unanswered--
+// ask notes that t's request was sent.
+func (t *ticket) ask() {
+	t.asking = true
+	t.line.unanswered++
+	if t.line.silent.IsZero() {
+		t.line.silent = time.Now()
+	}
+}
+
+// hangUp says that no answer to t's request is to be expected any more. That is
+// not the end of a silence which is one by now.
+func (t *ticket) hangUp() {
+	if !t.asking {
+		return
+	}
+	l := t.line
+	t.asking = false
+	l.unanswered--
+	if l.unanswered == 0 && time.Since(l.silent) < fairTime {
+		l.silent = time.Time{}
 	}
 }
 
