@@ -41,7 +41,7 @@ func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.He
 		}
 	}
 	if asking.IsRecording() && len(asking.linked) < mostLinks {
-		asking.linkTo(held.Trace)
+		o.linkToHolder(asking, held.Trace)
 	}
 }
 
@@ -55,13 +55,13 @@ func queue(held core.HeldError, position int) string {
 	return QueueStore
 }
 
-func (r *running) linkTo(holder string) {
-	to, ok := link(holder, LinkBlockedBy)
-	if !ok || slices.ContainsFunc(r.linked, to.SpanContext.Equal) {
+func (o *Observer) linkToHolder(asking *running, holder string) {
+	to, ok := o.link(holder, LinkBlockedBy)
+	if !ok || slices.ContainsFunc(asking.linked, to.SpanContext.Equal) {
 		return
 	}
-	r.linked = append(r.linked, to.SpanContext)
-	r.AddLink(to)
+	asking.linked = append(asking.linked, to.SpanContext)
+	asking.AddLink(to)
 }
 
 // AcquireEnd ends the acquisition's span.

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"net/url"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
@@ -24,30 +25,54 @@ const mostLinks = 8
 
 var _ core.Tracer = (*Observer)(nil)
 
-// traceparent is the header of W3C Trace Context, and the form in which a trace
-// is kept with a lease and a record.
+// traceparent is the header of W3C Trace Context, and by default the form in
+// which a trace is kept with a lease and a record.
 const traceparent = "traceparent"
 
-// Trace returns the span of ctx as a traceparent of W3C Trace Context (level 1),
-// whatever propagator the program has, so that all processes that share a store
-// read each other's; "" if it is not sampled, as a link to it would lead
-// nowhere.
+// Trace returns the span of ctx in the form of W3C's traceparent, or of
+// [WithPropagators], for other processes to link to; "" if it is not sampled, as
+// a link to it would lead nowhere.
 func (o *Observer) Trace(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsSampled() {
+	in := trace.SpanContextFromContext(ctx)
+	if !in.IsSampled() {
 		return ""
 	}
+	// The span alone: whatever else ctx has for propagators, such as baggage, is
+	// none of the store's business.
 	carrier := make(propagation.MapCarrier, 1)
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return carrier[traceparent]
+	o.propagators.Inject(trace.ContextWithSpanContext(context.Background(), in), carrier)
+	if text, ok := carrier[traceparent]; ok {
+		return text
+	}
+	fields := make(url.Values, len(carrier))
+	for k, v := range carrier {
+		fields.Set(k, v)
+	}
+	if text := fields.Encode(); len(text) <= core.MaxNoteBytes {
+		return text
+	}
+	return ""
 }
 
 // link gives the link to what Trace wrote, perhaps in another process, perhaps
-// something else than a traceparent: then ok is false.
-func link(text, kind string) (_ trace.Link, ok bool) {
+// in a form that is not known here: then ok is false.
+func (o *Observer) link(text, kind string) (_ trace.Link, ok bool) {
 	if text == "" {
 		return trace.Link{}, false
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: text})
 	to := trace.SpanContextFromContext(ctx)
+	if !to.IsValid() {
+		to = trace.SpanContextFromContext(o.propagators.Extract(context.Background(), fieldsOf(text)))
+	}
 	return trace.Link{SpanContext: to, Attributes: []attribute.KeyValue{LinkKey.String(kind)}}, to.IsValid()
+}
+
+func fieldsOf(text string) propagation.MapCarrier {
+	fields, _ := url.ParseQuery(text) // it may be anything; what can be read is there
+	carrier := make(propagation.MapCarrier, len(fields))
+	for k := range fields {
+		carrier[k] = fields.Get(k)
+	}
+	return carrier
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -114,6 +116,63 @@ func TestQueue(t *testing.T) {
 			got := trace.SpanFromContext(ctx).(*span).attrs
 			if got[tracing.QueueKey].AsString() != tt.want || got[tracing.PositionKey].AsInt64() != int64(tt.position) {
 				t.Errorf("%s, position %d", got[tracing.QueueKey].AsString(), got[tracing.PositionKey].AsInt64())
+			}
+		})
+	}
+}
+
+// own is a propagator that is nobody else's, with two fields of its own.
+type own struct{ padding string }
+
+func (p own) Inject(ctx context.Context, c propagation.TextMapCarrier) {
+	in := trace.SpanContextFromContext(ctx)
+	c.Set("x-trace", in.TraceID().String()+p.padding)
+	c.Set("x-span", in.SpanID().String())
+}
+
+func (own) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
+	id, _ := trace.TraceIDFromHex(c.Get("x-trace"))
+	span, _ := trace.SpanIDFromHex(c.Get("x-span"))
+	return trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.FlagsSampled}))
+}
+
+func (own) Fields() []string { return []string{"x-trace", "x-span"} }
+
+func TestPropagators(t *testing.T) {
+	member, err := baggage.NewMember("patient", "42")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bag, err := baggage.New(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := baggage.ContextWithBaggage(inTrace(1, trace.FlagsSampled), bag)
+	const w3c = "00-ab010000000000000000000000000000-cd01000000000000-01"
+	for name, tt := range map[string]struct {
+		p    propagation.TextMapPropagator
+		want string
+	}{
+		"nil":             {nil, w3c},
+		"the usual two":   {propagation.NewCompositeTextMapPropagator(propagation.Baggage{}, propagation.TraceContext{}), w3c},
+		"one of its own":  {own{}, "x-span=cd01000000000000&x-trace=ab010000000000000000000000000000"},
+		"one that is odd": {own{padding: strings.Repeat("x", core.MaxNoteBytes)}, ""},
+		"baggage alone":   {propagation.Baggage{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := newRecorder()
+			obs := newObserver(t, tracing.WithTracerProvider(rec), tracing.WithPropagators(tt.p))
+			if got := obs.Trace(ctx); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			// A process that has gone over to it reads both.
+			for _, text := range []string{w3c, tt.want} {
+				ctx := obs.OnceStart(context.Background(), key, "")
+				obs.OnceEnd(ctx, key, "", core.Outcome{Duplicate: true, Trace: text}, nil)
+				links := trace.SpanFromContext(ctx).(*span).links
+				if text != "" && (len(links) != 1 || links[0].SpanContext.TraceID() != (trace.TraceID{0xab, 1})) {
+					t.Errorf("%q gives the links %v", text, links)
+				}
 			}
 		})
 	}

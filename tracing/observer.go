@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -13,16 +14,17 @@ import (
 // scope names this package to the tracer provider.
 const scope = "github.com/keyturn/keyturn/tracing"
 
-// Observer makes spans and measurements of what an engine does. Make one with [New] and hand it
-// to [core.WithObserver]; several engines may share it. It is safe for
-// concurrent use.
+// Observer makes spans and measurements of what an engine does. Make one with
+// [New] and hand it to [core.WithObserver]; several engines may share it. It is
+// safe for concurrent use.
 type Observer struct {
 	core.NopObserver // for what core adds later
 
-	tracer  trace.Tracer
-	starts  starts
-	keys    keys
-	metrics metrics
+	tracer      trace.Tracer
+	propagators propagation.TextMapPropagator
+	starts      starts
+	keys        keys
+	metrics     metrics
 
 	// Their addresses are the context keys of the spans under way: this
 	// observer's own, whatever others put into the context.
@@ -43,10 +45,11 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, err
 	}
 	o := &Observer{
-		tracer:  cfg.tracers.Tracer(scope),
-		starts:  starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
-		keys:    cfg.keys,
-		metrics: metrics{series: newSeries(cfg.attributes)},
+		tracer:      cfg.tracers.Tracer(scope),
+		propagators: cfg.propagators,
+		starts:      starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
+		keys:        cfg.keys,
+		metrics:     metrics{series: newSeries(cfg.attributes)},
 	}
 	if err := o.metrics.create(cfg.meters.Meter(scope)); err != nil {
 		return nil, err

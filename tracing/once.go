@@ -25,7 +25,7 @@ func (o *Observer) OnceEnd(ctx context.Context, key, rule string, out core.Outco
 		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: rule})
 	}
 	if span := o.executing.running(ctx); span != nil {
-		if to, ok := link(out.Trace, LinkExecutedBy); ok {
+		if to, ok := o.link(out.Trace, LinkExecutedBy); ok {
 			span.AddLink(to)
 		}
 		executed(ctx, key, span.ran.Load(), out, err).end(span)

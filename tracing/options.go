@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -21,17 +22,21 @@ const MinKeySecret = 16
 type Option func(*config) error
 
 type config struct {
-	tracers    trace.TracerProvider
-	meters     metric.MeterProvider
-	attributes []attribute.KeyValue
-	keys       keys
+	tracers     trace.TracerProvider
+	meters      metric.MeterProvider
+	propagators propagation.TextMapPropagator
+	attributes  []attribute.KeyValue
+	keys        keys
 }
 
 func newConfig(opts []Option) (config, error) {
 	cfg := config{
 		tracers: otel.GetTracerProvider(),
 		meters:  otel.GetMeterProvider(),
-		keys:    keys{rawRules: make(map[string]bool)},
+
+		propagators: propagation.TraceContext{},
+
+		keys: keys{rawRules: make(map[string]bool)},
 	}
 	var errs []error
 	for _, o := range opts {
@@ -65,6 +70,25 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) error {
 		if p != nil {
 			c.meters = p
+		}
+		return nil
+	}
+}
+
+// WithPropagators sets the form in which a trace is kept with a lease and a
+// record, for links from other processes. nil, and the default: W3C's
+// traceparent, whatever the program's global propagator is, so that all who
+// share a store can read it; it is always read, too. Another one is for a fleet
+// that has traces which only its own propagator can tell of. Baggage is never
+// kept, and nothing that takes more than [core.MaxNoteBytes].
+//
+// How traces get from one service to the next is for the framework's
+// instrumentation, and for lockasynq.TraceHeaders, which go by the global
+// propagator.
+func WithPropagators(p propagation.TextMapPropagator) Option {
+	return func(c *config) error {
+		if p != nil {
+			c.propagators = p
 		}
 		return nil
 	}

@@ -23,7 +23,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}{
 		"none":                     {},
 		"nil options":              {opts: []tracing.Option{nil, nil}},
-		"nil provider":             {opts: []tracing.Option{tracing.WithTracerProvider(nil)}},
+		"nil providers":            {opts: []tracing.Option{tracing.WithTracerProvider(nil), tracing.WithMeterProvider(nil), tracing.WithPropagators(nil)}},
 		"no attributes":            {opts: []tracing.Option{tracing.WithAttributes()}},
 		"attribute without key":    {opts: []tracing.Option{tracing.WithAttributes(attribute.String("", "v"))}, want: []string{"WithAttributes"}},
 		"nil secret":               {opts: []tracing.Option{tracing.WithKeySecret(nil)}, want: []string{"WithKeySecret"}},
