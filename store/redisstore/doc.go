@@ -56,8 +56,8 @@
 // step that takes the last gives all of them one token. A set that waits asks
 // again at least every third of its TTL, which extends what it has.
 //
-// On a Cluster or Ring, or with more than 512 claims, the store does the same
-// claim by claim, or 512 by 512, and the last step is a round of its own, in
+// On a Cluster or Ring, or with more than 256 claims, the store does the same
+// claim by claim, or 256 by 256, and the last step is a round of its own, in
 // which every claim gets the highest of the tokens, and a full TTL once more. So
 // there the claims become visible one after the other, and a set that is refused
 // has held some for a moment.

@@ -113,7 +113,7 @@ func (ks keyspace) keyOf(name string) (key string, ok bool) {
 // scriptClaims is how many claims go into one script at most: enough for
 // every set that people write, and few enough that the server is back with the
 // others after some milliseconds.
-const scriptClaims = 512
+const scriptClaims = 256
 
 // groups parts the claims into those that one script can take: they are on one
 // server, and not too many. The parts are in key order, as the claims are.

@@ -190,7 +190,7 @@ func TestLargestSet(t *testing.T) {
 		}
 	}
 	g := lease(t, s, "o", claims...)
-	for _, key := range []string{claims[0].Key, claims[511].Key, claims[512].Key, claims[4095].Key} {
+	for _, key := range []string{claims[0].Key, claims[255].Key, claims[256].Key, claims[4095].Key} {
 		info, err := s.Inspect(within(t, time.Second), key)
 		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
 			t.Errorf("%+v, %v", info, err)
