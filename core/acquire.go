@@ -109,7 +109,7 @@ func (e *Engine) obtainRest(ctx, parent context.Context, cov cover, s settings, 
 		return nil, rec, err
 	}
 	if lease, err = e.lease(parent, grant, s, nil); err != nil {
-		e.undo(parent, grant)
+		e.giveBackGrant(parent, grant)
 		return nil, nil, err
 	}
 	if len(cov.by) > 0 {
@@ -166,9 +166,9 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 		return Grant{}, nil, err // now, not behind the one who tries the store
 	}
 	joined := time.Now()
-	places, rec, err := e.lines.enter(ctx, claims, s.once, blocked)
-	if rec != nil || err != nil {
-		return Grant{}, rec, unlessHurried(ctx, joined, err)
+	places, given, err := e.lines.enter(ctx, &req, s, blocked)
+	if places == nil {
+		return given.grant, given.rec, unlessHurried(ctx, joined, err)
 	}
 	said := errSilent
 	defer func() { e.lines.leave(places, said) }()
@@ -182,6 +182,9 @@ func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask a
 	e.lines.asks(places)
 	asked := time.Now()
 	grant, rec, err := e.ask(ctx, req, ask)
+	if err == nil && s.heir(claims) {
+		places[0].given.grant = grant
+	}
 	if rec != nil {
 		e.lines.share(claims[0].Key, rec, asked)
 	}

@@ -326,7 +326,7 @@ func TestContentionAfterAnOutageIsContention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithMaxWait(time.Minute))
-		holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
+		holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour), core.WithFailFast()) // nobody waits for a hand-off then
 		spy.onAcquire = func(context.Context, core.Request) error { time.Sleep(time.Second); return errDown }
 		var all sync.WaitGroup
 		all.Go(func() {

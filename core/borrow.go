@@ -44,7 +44,9 @@ func suspects(top *chain, wanted []Claim) []suspect {
 		}
 		for i := range n.carried {
 			f := &n.carried[i]
-			g := Grant{Owner: f.owner, Token: f.token, TTL: f.ttl}
+			// The store compares its own part of the token. The other is taken as it
+			// is said: no lease that is carried is handed on, so nobody else has it.
+			g := Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, passed: f.token & mostHandoffs}
 			for j, c := range wanted {
 				if held, ok := f.claimOn(c, hashes[j]); ok {
 					g.Claims = append(g.Claims, held)

@@ -20,7 +20,7 @@ const (
 // the store has said so.
 type foreign struct {
 	owner  string
-	token  uint64
+	token  uint64 // the lease's, with how often it was handed on
 	ttl    time.Duration
 	claims string // for each one its mode's letter and the hash of its key
 }
@@ -83,7 +83,7 @@ func (l *Lease) describe() foreign {
 		return *l.borrowed
 	}
 	g := l.engine.watchdog.share(l)
-	return foreign{owner: g.Owner, token: g.Token, ttl: g.TTL, claims: describeClaims(g.Claims)}
+	return foreign{owner: g.Owner, token: g.fencing(), ttl: g.TTL, claims: describeClaims(g.Claims)}
 }
 
 // share says what there is to carry, and that another process renews the lease,
@@ -172,7 +172,7 @@ func parseForeign(s string) (foreign, bool) {
 	}
 	f := foreign{owner: fields[0], claims: fields[3]}
 	var err error
-	if f.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil || f.token == 0 {
+	if f.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil || f.token>>TokenBits == 0 {
 		return foreign{}, false // a store takes 0 for "not known", and compares nothing
 	}
 	ms, err := strconv.ParseInt(fields[2], 10, 64)

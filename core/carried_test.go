@@ -97,12 +97,12 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 				two.outer = mustAcquire(t, two.caller, "k")
-				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token))
+				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token<<core.TokenBits))
 			},
 		},
 		"wrong token": {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
-				return field(s, 1, fmt.Sprint(two.outer.Token()+1))
+				return field(s, 1, fmt.Sprint(two.outer.Token()+1<<core.TokenBits))
 			},
 		},
 		"older token": {

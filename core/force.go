@@ -34,6 +34,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]Holder
 	if err != nil {
 		return nil, err
 	}
+	fence(holders)
 	if len(holders) > 0 {
 		e.warn(ctx, "keyturn: lease taken away by force", "key", key, "reason", reason,
 			"count", len(holders), "holders", owners(holders))

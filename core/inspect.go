@@ -37,7 +37,15 @@ func (e *Engine) Inspect(ctx context.Context, key string) (LockInfo, error) {
 	if err != nil {
 		return LockInfo{}, err
 	}
+	fence(info.Holders)
 	return info, nil
+}
+
+// fence makes the tokens of grants those of leases.
+func fence(holders []Holder) {
+	for i, h := range holders {
+		holders[i].Token = Grant{Token: h.Token}.fencing()
+	}
 }
 
 // listPage is about how many keys are asked for at a time: few enough that the
@@ -87,6 +95,7 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[LockInfo, er
 					clear(seen)
 				}
 				seen[info.Key] = struct{}{}
+				fence(info.Holders)
 				if !yield(info, nil) {
 					return
 				}

@@ -64,7 +64,10 @@ type Holder struct {
 	// Owner can be read by [ParseOwner], but for a foreign client's value. Show
 	// it to operators; never send it to the caller of a service.
 	Owner string
-	Token uint64 // 0: a foreign client's
+	// Token is that of the grant, 0 for a foreign client's. From the engine it is
+	// the lease's fencing token, or the first one's if the lease was handed on
+	// within its process since.
+	Token uint64
 	Rule  string
 	Trace string
 	// Since is how long ago the lease was granted, and Left how long it lasts

@@ -45,7 +45,11 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // Token is the fencing token: greater than that of every earlier lease of the
 // same keys. A resource that refuses smaller tokens than it has seen is safe
 // from holders that were paused past their lease.
-func (l *Lease) Token() uint64 { return l.grant.Token }
+func (l *Lease) Token() uint64 { return l.grant.fencing() }
+
+// HandedOff says whether the lease came from another one of this process, at its
+// release, without asking the store. The two have one owner.
+func (l *Lease) HandedOff() bool { return l.grant.passed > 0 }
 
 // Owner is the value stored for this lease; see [ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
@@ -115,6 +119,7 @@ func (l *Lease) end(err error) {
 	if l.ended.Swap(true) {
 		return
 	}
+	l.engine.lines.over(l.grant)
 	if l.borrowed == nil { // how long that one is held is not seen here
 		l.engine.holds.add(l.settings.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
@@ -127,7 +132,7 @@ func (l *Lease) lossError(reason LossReason) *LeaseLostError {
 	if l.borrowed != nil && reason == LossTaken {
 		reason = LossOuter // by its holder, most likely, who released it
 	}
-	return &LeaseLostError{Key: l.Key(), Token: l.grant.Token, Reason: reason}
+	return &LeaseLostError{Key: l.Key(), Token: l.Token(), Reason: reason}
 }
 
 // taken makes a loss of what the store said, which may know more than that the

@@ -31,6 +31,9 @@ type line struct {
 	here    int           // of those: all but who wait for another of their keys
 	open    Mode          // the last word was a grant of this mode; exclusive: it was none to share
 
+	streak streak // the key goes from hand to hand
+
+	lines      *lines
 	unanswered int       // requests to the store without a word since
 	silent     time.Time // since when that is so, of one at least; zero: it is not
 	answered   time.Time // when the store last answered
@@ -47,11 +50,20 @@ type ticket struct {
 	ahead  int           // callers in front when it joined
 	joined time.Time
 	turn   chan struct{} // closed when it is called forward; nil: it was at once
-	rec    *Record       // the answer, instead of a turn
+	given  given         // the answer, instead of a turn
+
+	heir  time.Duration // with which TTL it takes a grant from a holder; 0: it does not
+	trace string        // for those who wait for it then
 
 	called    bool
 	elsewhere bool // it waits for another of its keys
 	asking    bool // it asked the store, which has said nothing
+}
+
+// given is what a caller may get from another one of this process.
+type given struct {
+	rec   *Record
+	grant Grant
 }
 
 // places are one caller's, in key order, one per claim.
@@ -63,17 +75,23 @@ func newLines(most, mostTotal int) *lines {
 
 // enter waits until the caller may ask the store, for all claims; it then owes a
 // leave. The lines are entered in key order, so that two sets can't wait for each
-// other. Instead it may return the record that a twin in this process made or
-// was given, with once. The error is a *TooManyWaitersError or, when ctx ended
+// other. Instead it may be given the record that a twin in this process made or
+// was given, with once; or, as an heir, the grant of a holder. The error is a *TooManyWaitersError or, when ctx ended
 // first, a *HeldError or one that matches ErrUnavailable. Blocked is told who is
 // in the way of somebody who has to wait.
-func (ls *lines) enter(ctx context.Context, claims []Claim, once bool, blocked func(HeldError, int)) (places, *Record, error) {
+func (ls *lines) enter(ctx context.Context, req *Request, s settings, blocked func(HeldError, int)) (places, given, error) {
+	claims := req.Claims
+	heir := time.Duration(0)
+	if s.heir(claims) {
+		heir = s.ttl
+	}
 	p := make(places, 0, len(claims))
 	for _, c := range claims {
-		t, err := ls.join(c, once, p)
+		t := &ticket{claim: c, once: s.once, heir: heir, trace: req.Trace}
+		err := ls.join(t, p)
 		if err != nil {
 			ls.leave(p, errSilent)
-			return nil, nil, err
+			return nil, given{}, err
 		}
 		p = append(p, t)
 		if t.turn == nil {
@@ -86,33 +104,36 @@ func (ls *lines) enter(ctx context.Context, claims []Claim, once bool, blocked f
 			err = ls.obstacle(t)
 			ls.leave(p, errSilent)
 		}
-		switch { // where both came, a record is worth more than an error
-		case t.rec != nil:
-			return nil, t.rec.clone(), nil
+		switch { // where both came, what was given is worth more than an error
+		case t.given.rec != nil:
+			return nil, given{rec: t.given.rec.clone()}, nil
+		case t.given.grant.Owner != "":
+			return nil, t.given, nil
 		case err != nil:
-			return nil, nil, err
+			return nil, given{}, err
 		}
 	}
-	return p, nil, nil
+	return p, given{}, nil
 }
 
-// join takes the last place in the line for c. Whoever then has to wait there
+// join has t take the last place in the line for its claim. Whoever then has to wait there
 // keeps nobody else waiting with the places before, which are for other keys.
-func (ls *lines) join(c Claim, once bool, before places) (*ticket, error) {
+func (ls *lines) join(t *ticket, before places) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byKey[c.Key]
+	key := t.claim.Key
+	l := ls.byKey[key]
 	switch {
 	case l != nil && l.tickets.Len() >= ls.most:
-		return nil, &TooManyWaitersError{Key: c.Key, Limit: ls.most}
+		return &TooManyWaitersError{Key: key, Limit: ls.most}
 	case ls.total >= ls.mostTotal:
-		return nil, &TooManyWaitersError{Limit: ls.mostTotal}
+		return &TooManyWaitersError{Limit: ls.mostTotal}
 	case l == nil:
-		l = &line{}
-		ls.byKey[c.Key] = l
+		l = &line{lines: ls}
+		ls.byKey[key] = l
 	}
 	ls.total++
-	t := &ticket{claim: c, once: once, line: l, ahead: l.tickets.Len(), joined: time.Now()}
+	t.line, t.ahead, t.joined = l, l.tickets.Len(), time.Now()
 	t.place = l.tickets.PushBack(t)
 	if l.next == nil {
 		l.next = t.place
@@ -124,7 +145,7 @@ func (ls *lines) join(c Claim, once bool, before places) (*ticket, error) {
 			b.goElsewhere()
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // asks notes that the caller now asks the store.
@@ -159,6 +180,7 @@ func (ls *lines) leave(p places, said error) {
 		case said == nil:
 			t.heard(held, at)
 			l.open = t.claim.Mode
+			ls.begin(t)
 		case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
 		case errors.Is(said, ErrUnavailable):
 			l.outage = said
@@ -185,7 +207,12 @@ func (ls *lines) remove(t *ticket) {
 	l.tickets.Remove(t.place)
 	t.place = nil
 	ls.total--
-	if l.tickets.Len() == 0 {
-		delete(ls.byKey, t.claim.Key)
+	ls.tidy(t.claim.Key, l)
+}
+
+// tidy takes away a line that nobody needs.
+func (ls *lines) tidy(key string, l *line) {
+	if l.tickets.Len() == 0 && l.streak.owner == "" {
+		delete(ls.byKey, key)
 	}
 }

@@ -164,10 +164,12 @@ func TestLineDoesNotNameAnOldHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		old := mustAcquire(t, eng, "k")
+		old := mustAcquire(t, eng, "k", core.WithFailFast())
 		granted := make(chan *core.Lease, 2)
-		for range 2 {
-			go func() { granted <- mustAcquire(t, eng, "k") }()
+		for i := range 2 {
+			// With TTLs far from each other, so that no lease goes from hand to hand.
+			ttl := core.WithTTL([]time.Duration{10 * time.Second, 5 * time.Minute}[i])
+			go func() { granted <- mustAcquire(t, eng, "k", ttl) }()
 			synctest.Wait()
 		}
 		go func() {

@@ -132,7 +132,7 @@ func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s settings)
 	} else {
 		n.of = cov.by[0]
 	}
-	l.grant = Grant{Owner: n.of.Owner(), Token: n.of.Token(), Claims: cov.rest}
+	l.grant = Grant{Owner: n.of.Owner(), Token: n.of.grant.Token, passed: n.of.grant.passed, Claims: cov.rest}
 	for i, by := range cov.by {
 		if !slices.Contains(n.on, by) {
 			n.on = append(n.on, by)

@@ -32,7 +32,7 @@ func TestWaitersDoNotSpin(t *testing.T) {
 		for range 10 {
 			mustRelease(t, <-granted)
 		}
-		if n := asked.Load(); n != 11 {
+		if n := asked.Load(); n > 11 { // fewer: the lease goes from hand to hand
 			t.Errorf("%d requests for 11 leases", n)
 		}
 	})

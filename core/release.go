@@ -28,9 +28,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.giveBack(bounded)
 }
 
+// opRelease is the end of a lease without a record.
+const opRelease = "release"
+
 // giveBack is Release within ctx.
 func (l *Lease) giveBack(ctx context.Context) error {
-	return l.finish(ctx, "release", func(ctx context.Context) error {
+	return l.finish(ctx, opRelease, func(ctx context.Context) error {
 		if l.borrowed != nil {
 			return nil
 		}
@@ -90,6 +93,9 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 			return err
 		}
 		l.cancel(ErrReleased)
+		if op == opRelease && l.handOn() {
+			return l.conclude(nil)
+		}
 	}
 	err := settle(ctx)
 	switch {

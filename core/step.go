@@ -19,7 +19,7 @@ const mostTogether = 64
 // An exclusive request asks alone, and whoever comes after it stays behind it,
 // also to share: readers don't keep a writer out by coming one after the other.
 func (l *line) step() {
-	for l.next != nil {
+	for l.next != nil && !l.waits() {
 		t := l.next.Value.(*ticket)
 		if l.forward > 0 && !l.joins(t) {
 			return

@@ -123,6 +123,10 @@ type Request struct {
 	Rule, Trace string
 }
 
+// TokenBits is how many bits of a lease's fencing token count hand-offs; the
+// others, above them, are the store's.
+const TokenBits = 10
+
 // MaxNoteBytes is how long the notes that a request carries may be.
 const MaxNoteBytes = 256
 
@@ -131,7 +135,8 @@ type Grant struct {
 	Owner  string
 	Claims []Claim
 	TTL    time.Duration
-	// Token is the fencing token.
+	// Token makes the fencing token: the engine adds [TokenBits] bits, in which it
+	// counts how often the lease was handed on. Below 1<<53.
 	Token uint64
 	// Since is a moment, on this process's monotonic clock, not later than the
 	// sending of the request that was granted. The local deadline counts from
@@ -139,6 +144,12 @@ type Grant struct {
 	// engine takes the moment before it called Acquire, which is right for a
 	// store that did not wait.
 	Since time.Time
+	// Contended says that others wait for the key at the store: a hint, for how
+	// often the lease may go from hand to hand within its process before they get
+	// their turn.
+	Contended bool
+
+	passed uint64 // how often it was handed on
 }
 
 // Capabilities says what a store can do beyond one exclusive claim at a time.

@@ -27,7 +27,7 @@ func (ls *lines) share(key string, rec *Record, asked time.Time) {
 			own = rec.clone()
 		}
 		ls.remove(t)
-		t.rec = own
+		t.given.rec = own
 		close(t.turn)
 	}
 	l.step()

@@ -145,7 +145,7 @@ func (s *shard) admit(w *waiter, now time.Time) {
 	if e.has(w) {
 		h := e.find(w.req.Owner)
 		e.extend(h, now.Add(w.req.TTL), now)
-		w.done <- answer{grant: granted(w.req, h.token, now)}
+		w.done <- answer{grant: granted(w.req, h.token, now, e.isAwaited())}
 		return
 	}
 	w.done <- s.grant(e, w.req, w.claim, now)

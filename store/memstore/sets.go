@@ -156,7 +156,7 @@ func (p *set) complete(now time.Time) core.Grant {
 			e.add(h, e.mode)
 		}
 	}
-	return granted(p.req, token, now)
+	return granted(p.req, token, now, false)
 }
 
 // token returns that of the set if it was granted before.

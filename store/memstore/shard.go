@@ -58,7 +58,7 @@ func (s *shard) ask(req core.Request, once bool) (answer, *waiter, error) {
 			return answer{}, nil, err
 		}
 		s.keep(e, h, c, req.TTL, now)
-		return answer{grant: granted(req, h.token, now)}, nil, nil
+		return answer{grant: granted(req, h.token, now, e.isAwaited())}, nil, nil
 	}
 	if e.admits(c) {
 		return s.grant(e, req, c, now), nil, nil
@@ -106,7 +106,7 @@ func (s *shard) close(e *entry) {
 func (s *shard) grant(e *entry, req core.Request, c core.Claim, now time.Time) answer {
 	token := s.mem.nextToken(now)
 	s.hold(e, req, c, token, now)
-	return answer{grant: granted(req, token, now)}
+	return answer{grant: granted(req, token, now, e.isAwaited())}
 }
 
 func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now time.Time) *holder {
@@ -122,8 +122,8 @@ func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now
 	return h
 }
 
-func granted(req core.Request, token uint64, now time.Time) core.Grant {
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now}
+func granted(req core.Request, token uint64, now time.Time, contended bool) core.Grant {
+	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now, Contended: contended}
 }
 
 // keep gives the owner of h, who asked for c, another term and the mode of c.

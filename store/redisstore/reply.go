@@ -24,7 +24,7 @@ func (a *asking) read(r *request, group int) (answer, error) {
 	claims := a.groups[group]
 	switch {
 	case kind == "granted":
-		return a.granted(r, text(reply[1]))
+		return a.granted(r, text(reply[1]), len(reply) > 2 && number(reply[2]) > 0)
 	case kind == "done":
 		rec, err := decode(text(reply[1]))
 		return answer{record: rec}, err
@@ -65,7 +65,7 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	return answer{held: true, ttl: millis(reply[2]), ahead: millis(reply[3])}
 }
 
-func (a *asking) granted(r *request, token string) (answer, error) {
+func (a *asking) granted(r *request, token string, contended bool) (answer, error) {
 	if r.acks < int64(r.replicas) {
 		return answer{}, fmt.Errorf("%w: %d of %d have the grant", ErrNoReplicas, r.acks, r.replicas)
 	}
@@ -76,6 +76,6 @@ func (a *asking) granted(r *request, token string) (answer, error) {
 	// Every attempt gives a full TTL, so the one that was answered counts; the
 	// moment of its writing is before the server's.
 	return answer{grant: core.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: n, Since: r.wire.last,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: n, Since: r.wire.last, Contended: contended,
 	}}, nil
 }

@@ -14,7 +14,7 @@
 --      11 notes
 --      12 ms that the request has waited
 --      13 which claim it waited for at last, counted from 1; "0": none
--- Reply {"granted", token}, {"done", record}, {"own", index, mode}: the owner has
+-- Reply {"granted", token, 1 if others wait for the only claim}, {"done", record}, {"own", index, mode}: the owner has
 -- that claim in another mode, or
 -- {"held", index, holder, ms until there may be room, ms until the first of the
 -- holders may be gone, claim time of the one ahead in line or -1, how many are
@@ -94,7 +94,9 @@ if not stuck then
       remember(c, token)
     end
   end
-  return { 'granted', token }
+  local c = claims[1]
+  local contended = c.awaited ~= 0 and #claims == 1 and redis.call('EXISTS', c.line, c.readers) or 0
+  return { 'granted', token, contended }
 end
 
 -- A lease behind the claim that is waited for would be one that others wait for

@@ -76,7 +76,8 @@ local function admit(c, asker)
     return nil
   end
   local waits = false
-  if redis.call('EXISTS', c.line, c.readers) > 0 then
+  c.awaited = redis.call('EXISTS', c.line, c.readers)
+  if c.awaited > 0 then
     if not c.phase and c.ended ~= 's' then
       serve(c, c.readers, asker)
     end

@@ -1,0 +1,176 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Hand-off: a lease that is released while others of this process wait for the
+// key goes to the first of them without a word to the store. The store knows one
+// grant with one token; the low bits of the lease's token count the hands. So a
+// hot key costs its process a fraction of the round trips, and the tokens of the
+// key still never go back. (Lock cohorting: D. Dice, V. Marathe and
+// N. Shavit, Lock Cohorting: A General Technique for Designing NUMA Locks, 2012.)
+//
+// A streak of hand-offs is bounded, so that other processes get their turn. If
+// the store says that one of them waits, it ends with those who stood in line
+// when the grant came; else after a while, because by then one may have come.
+const (
+	// mostHandoffs is how many a grant is good for: what its token can count.
+	mostHandoffs = 1<<TokenBits - 1
+	// fairHandoffs is how many there are at most while another process waits.
+	fairHandoffs = 64
+	// streakTime is how long another process that came meanwhile may have to wait
+	// for a streak's end; also, how long a caller waits for a hand-off before it
+	// gets into the store's queue.
+	streakTime = 100 * time.Millisecond
+)
+
+// streak is the time for which the key of a line goes from hand to hand. The
+// zero value is none.
+type streak struct {
+	owner  string // of the grant; "": none
+	passed uint64 // which token has been given: the grant's and so many
+	left   int    // hand-offs
+	until  time.Time
+	open   bool        // who is next asks the store: it is over after this one
+	timer  *time.Timer // opens it while somebody waits; nil: nobody did
+}
+
+// fencing is the token of the lease that g makes.
+func (g Grant) fencing() uint64 { return g.Token<<TokenBits | g.passed }
+
+// heir says whether the grant of a request may be handed on, and to whom: from
+// one plain exclusive lease on a key to the next.
+func (s settings) heir(claims []Claim) bool {
+	return !s.once && len(claims) == 1 && claims[0].Mode == ModeExclusive
+}
+
+// begin starts a streak with the grant that t just got. Needs mu.
+func (ls *lines) begin(t *ticket) {
+	l, g := t.line, t.given.grant
+	if g.Owner == "" {
+		return
+	}
+	n := mostHandoffs
+	if g.Contended {
+		n = min(n, fairHandoffs, l.tickets.Len()-1)
+	}
+	if n <= 0 {
+		return
+	}
+	l.streak = streak{owner: g.Owner, left: n, until: g.Since.Add(min(streakTime, g.TTL/3))}
+	l.held = HeldError{Key: t.claim.Key, Holder: g.Owner, Trace: t.trace}
+}
+
+// waits says whether who is next in line waits for a hand-off, and has somebody
+// call it forward if none comes in time. Needs mu.
+func (l *line) waits() bool {
+	s := &l.streak
+	if s.owner == "" || s.open {
+		return false
+	}
+	if s.timer == nil {
+		owner := s.owner
+		s.timer = time.AfterFunc(time.Until(s.until), func() { l.lines.expire(l, owner) })
+	}
+	return true
+}
+
+// expire opens a streak that took too long.
+func (ls *lines) expire(l *line, owner string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.streak.owner == owner {
+		l.streak.open = true
+		l.step()
+	}
+}
+
+// pass gives g, which its holder is done with, to the first in line, and reports
+// whether it could.
+func (ls *lines) pass(g Grant) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byKey[g.Claims[0].Key]
+	if l == nil || !l.streak.has(g) || l.streak.open || l.next == nil {
+		return false
+	}
+	t := l.next.Value.(*ticket)
+	now := time.Now()
+	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.TTL/2 {
+		return false
+	}
+	g.passed++
+	t.given.grant = g
+	l.streak.passed = g.passed
+	l.streak.left--
+	l.streak.open = l.streak.left == 0
+	l.held.Trace = t.trace
+	ls.remove(t)
+	close(t.turn)
+	l.step() // the last one's successor may get into the store's queue now
+	return true
+}
+
+// inherits says whether a lease with that TTL will do, which an heir can't choose:
+// one about as long as it asked for.
+func (t *ticket) inherits(ttl time.Duration) bool {
+	return t.heir < 2*ttl && ttl < 2*t.heir
+}
+
+func (s *streak) has(g Grant) bool {
+	return s.owner != "" && s.owner == g.Owner && s.passed == g.passed
+}
+
+// over ends the streak that g is the present hand of, now that its lease has
+// ended. Who is next asks the store.
+func (ls *lines) over(g Grant) {
+	if len(g.Claims) != 1 {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.byKey[g.Claims[0].Key]
+	if l == nil || !l.streak.has(g) {
+		return
+	}
+	if l.streak.timer != nil {
+		l.streak.timer.Stop()
+	}
+	l.streak, l.held = streak{}, HeldError{}
+	l.step()
+	ls.tidy(g.Claims[0].Key, l)
+}
+
+// handOn gives the lease to the next in line instead of releasing it, and reports
+// whether it could. It has left the watchdog and is in force.
+func (l *Lease) handOn() bool {
+	g, ok := l.engine.watchdog.heritage(l)
+	return ok && l.engine.lines.pass(g)
+}
+
+// heritage is the grant of l as the next holder may have it. There is none of a
+// lease that another process may work under, or that is not what it was when it
+// was granted.
+func (w *watchdog) heritage(l *Lease) (Grant, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := &l.deadline
+	if d.shared || d.ttl != l.grant.TTL || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
+		return Grant{}, false
+	}
+	g := l.grant
+	g.Since = d.at.Add(margin(d.ttl) - d.ttl) // what the deadline counts from
+	return g, true
+}
+
+// giveBackGrant is for a grant that came to no lease: the next in line may have it,
+// or else the store.
+func (e *Engine) giveBackGrant(ctx context.Context, g Grant) {
+	if e.lines.pass(g) {
+		return
+	}
+	e.undo(ctx, g)
+	e.lines.over(g)
+}
