@@ -25,3 +25,22 @@ func BenchmarkDo(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkHotKey has many goroutines of one process want one key.
+func BenchmarkHotKey(b *testing.B) {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer eng.Close(context.Background())
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// crowd is callers who wait for "k" and hold it one after the other.
+type crowd struct {
+	t      *testing.T
+	all    sync.WaitGroup
+	mu     sync.Mutex
+	order  []string
+	leases []*core.Lease
+}
+
+// join has one more caller wait, and then hold the key for so long.
+func (c *crowd) join(eng *core.Engine, name string, hold time.Duration, opts ...core.CallOption) {
+	c.t.Helper()
+	c.all.Go(func() {
+		l := mustAcquire(c.t, eng, "k", opts...)
+		c.mu.Lock()
+		c.order, c.leases = append(c.order, name), append(c.leases, l)
+		c.mu.Unlock()
+		time.Sleep(hold)
+		mustRelease(c.t, l)
+	})
+	synctest.Wait()
+}
+
+func (c *crowd) names(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint(i))
+	}
+	return names
+}
+
+// One grant serves the whole line, in order, and with tokens that rise.
+func TestHandOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		asked := 0
+		spy.onAcquire = func(context.Context, core.Request) error { asked++; return nil }
+		eng := newEngine(t, spy)
+		c := &crowd{t: t}
+		first := mustAcquire(t, eng, "k")
+		for i := range 20 {
+			c.join(eng, fmt.Sprint(i), time.Millisecond)
+		}
+		mustRelease(t, first)
+		c.all.Wait()
+		if asked != 1 {
+			t.Errorf("the store was asked %d times", asked)
+		}
+		if !slices.Equal(c.order, c.names(20)) {
+			t.Errorf("served in the order %v", c.order)
+		}
+		last := first.Token()
+		for _, l := range c.leases {
+			if !l.HandedOff() || l.Owner() != first.Owner() || l.Token() <= last || l.Token()>>core.TokenBits != first.Token()>>core.TokenBits {
+				t.Errorf("token %d after %d, owner %s after %s, handed off: %t", l.Token(), last, l.Owner(), first.Owner(), l.HandedOff())
+			}
+			last = l.Token()
+		}
+		if l := mustAcquire(t, eng, "k"); l.Token() <= last || l.HandedOff() {
+			t.Errorf("the next grant has token %d after %d", l.Token(), last)
+		} else {
+			mustRelease(t, l)
+		}
+	})
+}
+
+// What can't take over a lease as it is asks the store.
+func TestNotHandedOff(t *testing.T) {
+	once := func(eng *core.Engine) error {
+		_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, nil })
+		return err
+	}
+	for name, next := range map[string]func(*core.Engine) error{
+		"another TTL": func(eng *core.Engine) error {
+			return eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithTTL(time.Minute))
+		},
+		"shared": func(eng *core.Engine) error {
+			return eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithShared())
+		},
+		"a set": func(eng *core.Engine) error {
+			return eng.DoAll(context.Background(), []core.Claim{core.Exclusive("k"), core.Exclusive("l")}, func(context.Context) error { return nil })
+		},
+		"once": once,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			spy := newSpy()
+			var released atomic.Int32
+			spy.onRelease = func(context.Context, core.Grant) error { released.Add(1); return nil }
+			eng := newEngine(t, spy)
+			first := mustAcquire(t, eng, "k")
+			var all sync.WaitGroup
+			all.Go(func() {
+				if err := next(eng); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			synctest.Wait()
+			mustRelease(t, first)
+			if n := released.Load(); n < 1 {
+				t.Errorf("%s: the store was told of no release", name)
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A carried lease's owner may be believed elsewhere for as long as the store
+// knows it; so it is released, and nobody else gets its owner.
+func TestCarriedLeaseIsNotHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy())
+		c := &crowd{t: t}
+		first := mustAcquire(t, eng, "k")
+		c.join(eng, "0", 0)
+		if core.CarryLeases(first.Context()) == "" {
+			t.Fatal("nothing carried")
+		}
+		mustRelease(t, first)
+		c.all.Wait()
+		if c.leases[0].Owner() == first.Owner() {
+			t.Error("the next one has the owner that was carried")
+		}
+	})
+}
+
+// While another process waits, a streak ends with those who stood in line when
+// the grant came.
+func TestHandOffLeavesTurnsToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, there := newEngine(t, store), newEngine(t, store.Peer())
+		c := &crowd{t: t}
+		outside := mustAcquire(t, newEngine(t, store.Peer()), "k", core.WithFailFast())
+		c.join(here, "here 0", time.Millisecond)
+		c.join(here, "here 1", time.Millisecond)
+		c.join(here, "here 2", time.Millisecond)
+		c.join(there, "there 0", time.Millisecond)
+		c.join(there, "there 1", time.Millisecond)
+		mustRelease(t, outside)
+		time.Sleep(500 * time.Microsecond)
+		c.join(here, "here 3", 0) // the grant is there: behind the other process
+		c.all.Wait()
+		want := []string{"here 0", "here 1", "here 2", "there 0", "there 1", "here 3"}
+		if !slices.Equal(c.order, want) {
+			t.Errorf("served in the order %v, want %v", c.order, want)
+		}
+	})
+}
+
+// A process that comes during a streak of which nobody told that others wait
+// gets its turn within a tenth of a second, whatever the crowd here.
+func TestHandOffEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, there := newEngine(t, store), newEngine(t, store.Peer())
+		c := &crowd{t: t}
+		first := mustAcquire(t, here, "k")
+		for i := range 500 {
+			c.join(here, fmt.Sprint(i), time.Millisecond)
+		}
+		mustRelease(t, first)
+		began := time.Now()
+		l := mustAcquire(t, there, "k")
+		if waited := time.Since(began); waited > 102*time.Millisecond {
+			t.Errorf("waited %v", waited)
+		}
+		if l.HandedOff() {
+			t.Error("handed off to another process")
+		}
+		mustRelease(t, l)
+		c.all.Wait()
+		if !slices.Equal(c.order, c.names(500)) {
+			t.Errorf("served in the order %v", c.order)
+		}
+	})
+}
+
+// Who waits behind a long hold gets into the store's queue after a while, and
+// keeps its place among the other processes there.
+func TestWaitingForAHandOffKeepsThePlaceAmongProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		here, there := newEngine(t, store), newEngine(t, store.Peer())
+		c := &crowd{t: t}
+		long := mustAcquire(t, here, "k")
+		c.join(here, "here", 0)
+		time.Sleep(150 * time.Millisecond)
+		c.join(there, "there", 0)
+		time.Sleep(time.Second)
+		mustRelease(t, long)
+		c.all.Wait()
+		if !slices.Equal(c.order, []string{"here", "there"}) {
+			t.Errorf("served in the order %v", c.order)
+		}
+	})
+}
+
+// A lost lease is nobody's to hand on: the next one asks the store, while the
+// former holder is still at work.
+func TestLostLeaseIsNotHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		lost := mustAcquire(t, eng, "k", core.WithMaxHold(50*time.Millisecond))
+		c := &crowd{t: t}
+		c.join(eng, "0", 0)
+		time.Sleep(60 * time.Millisecond)
+		if lost.Err() == nil {
+			t.Fatal("the lease is in force")
+		}
+		if err := lost.Release(context.Background()); err == nil {
+			t.Error("a lost lease was released")
+		}
+		c.all.Wait()
+		if c.leases[0].HandedOff() {
+			t.Error("a lost lease was handed on")
+		}
+	})
+}
+
+// Each holder's time is its own, and the term is the grant's: it is renewed a
+// third of the TTL after the store gave it, whoever has it then.
+func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		began := time.Now()
+		first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+		time.Sleep(90 * time.Millisecond)
+		got := make(chan *core.Lease)
+		go func() { got <- mustAcquire(t, eng, "k", core.WithTTL(3*time.Second)) }()
+		synctest.Wait()
+		mustRelease(t, first)
+		l := <-got
+		if !l.HandedOff() {
+			t.Fatal("not handed off")
+		}
+		if !l.Deadline().Equal(first.Deadline()) {
+			t.Errorf("the deadline is %v, was %v", l.Deadline(), first.Deadline())
+		}
+		time.Sleep(time.Until(began.Add(time.Second + time.Millisecond)))
+		synctest.Wait()
+		if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
+			t.Errorf("not renewed after a third of the TTL: %v left", left)
+		}
+		time.Sleep(10 * time.Second)
+		mustRelease(t, l)
+	})
+}
+
+// An heir who has gone passes the lease on; one who goes at that very moment, too.
+func TestHandOffToSomebodyWhoHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy())
+		for range 200 {
+			ctx, cancel := context.WithCancel(context.Background())
+			first := mustAcquire(t, eng, "k")
+			var all sync.WaitGroup
+			all.Go(func() {
+				if l, err := eng.Acquire(ctx, "k"); err == nil {
+					mustRelease(t, l)
+				}
+			})
+			synctest.Wait()
+			all.Go(func() { mustRelease(t, mustAcquire(t, eng, "k")) })
+			synctest.Wait()
+			all.Go(cancel)
+			all.Go(func() { mustRelease(t, first) })
+			all.Wait()
+		}
+	})
+}
+
+func TestCloseDuringAStreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy())
+		first := mustAcquire(t, eng, "k")
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if l, err := eng.Acquire(context.Background(), "k"); err == nil {
+					mustRelease(t, l)
+				} else {
+					wantOnly(t, err, core.ErrClosed)
+				}
+			})
+		}
+		synctest.Wait()
+		all.Go(func() {
+			if err := eng.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		mustRelease(t, first)
+		all.Wait()
+	})
+}
