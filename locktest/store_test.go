@@ -121,7 +121,7 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
-		synctest.Wait()
+		time.Sleep(time.Second) // it waits for a hand-off at first, and then at the store
 		kit.Store.Refuse()
 		kit.Store.Heal()
 		waiting.Wait()

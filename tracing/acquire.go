@@ -82,6 +82,12 @@ func (o *Observer) AcquireEnd(ctx context.Context, _ core.Acquisition, lease *co
 	if asking.IsRecording() {
 		asking.SetAttributes(WaitKey.Float64(waited))
 	}
+	if lease != nil && lease.HandedOff() {
+		o.metrics.add(ctx, o.metrics.handoffs, asking.labels)
+		if asking.IsRecording() {
+			asking.SetAttributes(HandedOffKey.Bool(true))
+		}
+	}
 	v.end(asking)
 }
 

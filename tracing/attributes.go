@@ -32,6 +32,7 @@ const (
 	OutcomeKey    = attribute.Key("keyturn.outcome")
 	PositionKey   = attribute.Key("keyturn.queue_position")
 	QueueKey      = attribute.Key("keyturn.queue")
+	HandedOffKey  = attribute.Key("keyturn.handed_off")
 	WaitKey       = attribute.Key("keyturn.wait")
 	TokenKey      = attribute.Key("keyturn.token")
 	TTLKey        = attribute.Key("keyturn.ttl")

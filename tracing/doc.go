@@ -51,6 +51,7 @@
 //	keyturn.outcome         string    acquire, hold, once, extended                            see below
 //	keyturn.queue           string    acquire                                                  where it found others: local, in this process, or store
 //	keyturn.queue_position  int       acquire                                                  how many asked before it and wait too, when it found the key held
+//	keyturn.handed_off      bool      acquire                                                  true: from another holder in this process, without asking the store
 //	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
 //	keyturn.token           int       hold                                                     fencing token
 //	keyturn.ttl             double    hold, extended                                           seconds the store keeps the lease after a renewal

@@ -19,6 +19,7 @@ const (
 	MetricWaiting    = "keyturn.waiting"                  // who is kept waiting now
 	MetricHeld       = "keyturn.held"                     // leases now
 	MetricConflicts  = "keyturn.conflicts"                // acquisitions that found the key held
+	MetricHandoffs   = "keyturn.handoffs"                 // leases that went from hand to hand in this process
 	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders did
 	MetricRenewals   = "keyturn.renewals"                 // answers to renewals
 	MetricRenewalLag = "keyturn.renewal.lag"              // from due to sent
@@ -50,6 +51,7 @@ type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
 	waiting, held                                             metric.Int64UpDownCounter
 	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
+	handoffs                                                  metric.Int64Counter
 
 	series series
 }
@@ -76,6 +78,7 @@ func (m *metrics) create(meter metric.Meter) error {
 	gauge(&m.waiting, MetricWaiting, "{request}", "Requests that are kept waiting for a lock.")
 	gauge(&m.held, MetricHeld, "{lease}", "Leases that this process holds.")
 	counter(&m.conflicts, MetricConflicts, "{request}", "Requests that found a lock held, whether they waited or not.")
+	counter(&m.handoffs, MetricHandoffs, "{lease}", "Leases that went from one holder to the next in this process, without asking the store.")
 	counter(&m.losses, MetricLosses, "{lease}", "Leases that ended before their holders were done.")
 	counter(&m.renewals, MetricRenewals, "{renewal}", "Renewals of leases, by what the store answered.")
 	histogram(&m.renewalLag, MetricRenewalLag, shortTimes, "Time by which a renewal was sent after it was due.")
@@ -89,7 +92,7 @@ func (m *metrics) create(meter metric.Meter) error {
 // countsAcquisitions says whether anybody collects what needs an acquisition's
 // state.
 func (m *metrics) countsAcquisitions(ctx context.Context) bool {
-	return m.wait.Enabled(ctx) || m.conflicts.Enabled(ctx) || m.waiting.Enabled(ctx)
+	return m.wait.Enabled(ctx) || m.conflicts.Enabled(ctx) || m.waiting.Enabled(ctx) || m.handoffs.Enabled(ctx)
 }
 
 // countsHolds is the same for holds.

@@ -59,6 +59,16 @@ var plays = map[string]func(*scene){
 		release()
 		all.Wait()
 	},
+	// The lease goes to the next one of this process without the store.
+	"handed_off": func(s *scene) {
+		first, err := s.eng.Acquire(s.ctx, key, core.WithRule(rule))
+		s.want(err, nil)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRule(rule)), nil) })
+		synctest.Wait()
+		s.want(first.Release(s.ctx), nil)
+		all.Wait()
+	},
 	"extended": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key)
 		s.want(err, nil)

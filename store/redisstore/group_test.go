@@ -131,7 +131,7 @@ func TestGroupsSurviveFlushedScripts(t *testing.T) {
 func TestGroupsWithLostReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, network := lossy(t, server, func(o *redis.Options) { o.MaxRetries = 20 })
+	s, network := lossy(t, server, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 500*time.Millisecond, 20 })
 	grants := make([]core.Grant, many)
 	during := func(do func(i int)) {
 		network.CutReplies()
