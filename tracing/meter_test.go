@@ -121,7 +121,7 @@ func (m *meter) text() string {
 	for _, name := range slices.Sorted(maps.Keys(m.numbers)) {
 		for _, labels := range slices.Sorted(maps.Keys(m.numbers[name])) {
 			numbers := m.numbers[name][labels]
-			if m.kinds[name].kind == "histogram" {
+			if m.kinds[name].kind != "counter" {
 				slices.Sort(numbers) // of those at the same moment either may be first
 			}
 			fmt.Fprintf(&b, "%s {%s} %v\n", name, labels, numbers)

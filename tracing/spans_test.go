@@ -97,6 +97,7 @@ var plays = map[string]func(*scene){
 		_, err = s.eng.ForceRelease(s.ctx, key, "a person asked")
 		s.want(err, nil)
 		<-lease.Context().Done()
+		synctest.Wait() // the watchdog has told of the loss
 		_, err = s.eng.Once(s.ctx, "once", s.result(0))
 		s.want(err, nil)
 		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
@@ -265,6 +266,7 @@ var plays = map[string]func(*scene){
 		s.store.mute.Store(true)
 		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
 		s.want(err, core.ErrOutcomeUnknown)
+		synctest.Wait() // the engine has tried a release on its own
 		s.store.mute.Store(false)
 		_, err = s.eng.Once(s.ctx, "", s.result(0))
 		s.want(err, core.ErrInvalidKey)
