@@ -24,6 +24,10 @@ type Outcome struct {
 // succeeded they get its result, for as long as [WithRetention] says. An error
 // or panic of fn is not remembered: the next call runs fn again.
 //
+// However many calls of one process wait for the run of a key, they ask the store
+// a few times between them: what one of them is told to be on record, all have
+// that were waiting, each with its own fingerprint compared and a copy of its own.
+//
 // fn's effect and the record of it are two steps, so a crash between them
 // makes fn run again: at least once, once unless something broke. What must
 // not happen twice in any case marks the key within the effect's own

@@ -40,6 +40,9 @@ type checked struct {
 //
 // Options are the rule's policy. One that sets no wait gets [DefaultMaxWait].
 // [Rule.OnConflict] says what becomes of a task that did not get its key by then.
+// core.WithShared and core.WithPermits have the key shared with others, and
+// core.WithHierarchy takes "/" in the template for a separator of levels, as in
+// "group:{payload.group}/member:{payload.member}".
 func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, opts: opts}
 }

@@ -46,6 +46,9 @@ type Rule struct {
 // Options are the rule's policy, such as core.WithMaxWait, core.WithFailFast,
 // core.WithTTL, core.WithMaxHold and core.WithRunUnlocked; where there are none
 // the engine's defaults count.
+// core.WithShared and core.WithPermits have the key shared with others, and
+// core.WithHierarchy takes "/" in the template for a separator of levels, as in
+// "group:{group_id}/member:{user_id}".
 func Serialize(method, template string, opts ...core.CallOption) Rule {
 	return Rule{method: method, template: template, options: opts}
 }

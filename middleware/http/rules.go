@@ -31,6 +31,9 @@ func New(eng *core.Engine) *Locks { return &Locks{engine: eng} }
 // Options are the rule's policy, such as core.WithMaxWait, core.WithFailFast,
 // core.WithTTL, core.WithMaxHold and core.WithRunUnlocked; where there are none
 // the engine's defaults count.
+// core.WithShared and core.WithPermits have the key shared with others, and
+// core.WithHierarchy takes "/" in the template for a separator of levels, as in
+// "group:{path.group}/member:{path.member}".
 func (l *Locks) Serialize(template string, opts ...core.CallOption) func(http.Handler) http.Handler {
 	return must(SerializeConfig{Engine: l.engine, Template: template, Options: opts}.ToMiddleware())
 }
