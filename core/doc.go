@@ -37,6 +37,15 @@
 // [Engine.Acquire] for the rules, [WithLease] for another goroutine's context,
 // and [CarryLeases] for another process's.
 //
+// A holder can change its lease: [Lease.Extend] gives it another TTL, and
+// [Lease.Downgrade] lets others share the key without giving it up.
+//
+// # For operators
+//
+// [Engine.Inspect] and [Engine.List] show who holds and who waits, in whatever
+// process; [Engine.ForceRelease] and [Engine.Forget] take away, with a reason that
+// the holder is told and that is logged.
+//
 // # Errors
 //
 // Contention (ErrHeld, ErrWaitTimeout), overload (ErrTooManyWaiters), loss
