@@ -15,6 +15,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -167,6 +168,10 @@ func TestWiring(t *testing.T) {
 		}
 	}
 
+	registry := prometheus.NewRegistry() // the program's, of which this test is not the only user
+	r, g := prometheus.DefaultRegisterer, prometheus.DefaultGatherer
+	t.Cleanup(func() { prometheus.DefaultRegisterer, prometheus.DefaultGatherer = r, g })
+	prometheus.DefaultRegisterer, prometheus.DefaultGatherer = registry, registry
 	pages := http.NewServeMux()
 	if err := serveMetrics(pages); err != nil {
 		t.Fatal(err)
