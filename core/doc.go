@@ -11,7 +11,8 @@
 //
 // A [Store] grants leases where all processes see them. An [Engine] does the
 // rest for one process: it lines up the goroutines that want the same key, so
-// that a store sees one waiter per key and process; renews what is held, for all
+// that a store sees one waiter per key and process, or a few where they share it
+// ([WithShared], [WithPermits]); renews what is held, for all
 // leases from one goroutine, the watchdog; and ends the context of a lease that
 // is lost. The middlewares wrap an engine around gRPC methods, Echo routes and
 // asynq tasks.
