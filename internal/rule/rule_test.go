@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
@@ -173,6 +174,95 @@ func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
 		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
 		if err != nil || r.ResultLimit() != want {
 			t.Errorf("%v, %v; want a limit of %d", r, err, want)
+		}
+	}
+}
+
+// What refused a call and what its function said are told apart, whatever the
+// function's error matches.
+func TestRefusedAndOwnErrors(t *testing.T) {
+	ctx := context.Background()
+	own := &core.HeldError{Key: "another lock"}
+	eng := engine(t, memstore.New())
+	serialize, err := rule.Compile(eng, rule.Spec[string]{Name: "s", Template: "s:{id}"}, bind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once, err := rule.Compile(eng, rule.Spec[string]{Name: "o", Template: "o:{id}", Once: true}, bind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if serialize.Engine() != eng {
+		t.Error("not the rule's engine")
+	}
+	claims, err := serialize.Claims("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, said := serialize.Serialize(ctx, claims, func(context.Context) error { return own })
+	if refused != nil || said != own {
+		t.Errorf("serialize: refused %v, own %v", refused, said)
+	}
+	_, refused, said = once.RunOnce(ctx, "k", func(context.Context) ([]byte, error) { return nil, own })
+	if refused != nil || said != own {
+		t.Errorf("once: refused %v, own %v", refused, said)
+	}
+	for i := range 2 {
+		out, refused, said := once.RunOnce(ctx, "k", func(context.Context) ([]byte, error) { return []byte("r"), nil })
+		if refused != nil || said != nil || string(out.Result) != "r" || out.Duplicate != (i == 1) {
+			t.Errorf("once, call %d: %+v, refused %v, own %v", i, out, refused, said)
+		}
+	}
+	lease, err := eng.Acquire(ctx, "s:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lease.Release(ctx) }()
+	refused, said = serialize.Serialize(ctx, claims, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
+	if !errors.Is(refused, core.ErrHeld) || said != nil {
+		t.Errorf("held: refused %v, own %v", refused, said)
+	}
+}
+
+// All that is wrong with a rule is said at once.
+func TestCompileNamesEveryFault(t *testing.T) {
+	unknown := errors.New("no such source")
+	_, err := rule.Compile(nil, rule.Spec[string]{Name: "n", Template: "k:{id}:{other[*]}", Once: true, Options: []core.CallOption{core.WithTTL(-1)}},
+		func(keytmpl.Placeholder) (rule.Source[string], error) { return rule.Source[string]{}, unknown })
+	for _, want := range []string{`rule for "n"`, "WithTTL", "no such source", "Once has one", "an engine"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	if _, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Template: "{"}, bind); err == nil {
+		t.Error("a template that does not parse")
+	}
+	missing := func(string) (string, error) { return "", keytmpl.ErrMissingValue }
+	for _, template := range []string{"k:{id}", "k:{id}:{each[*]}"} {
+		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Template: template},
+			func(p keytmpl.Placeholder) (rule.Source[string], error) {
+				if p.Multiple() {
+					return bind(p)
+				}
+				return rule.Source[string]{One: missing}, nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Claims("1"); !errors.Is(err, keytmpl.ErrMissingValue) {
+			t.Errorf("%s: %v", template, err)
+		}
+	}
+	for want, key := range map[error]func(string) (string, error){
+		keytmpl.ErrMissingValue: missing,
+		core.ErrInvalidKey:      func(string) (string, error) { return "", nil },
+	} {
+		r, err := rule.Compile(engine(t, memstore.New()), rule.Spec[string]{Name: "n", Key: key}, bind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Claims("1"); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
 		}
 	}
 }
