@@ -5,6 +5,7 @@
 //	go run ./bench -scenario hot-4proc,handover       some of it
 //	go run ./bench -growth                            how costs grow with keys, waiters and processes
 //	go run ./bench -json > rows.json                  for programs
+//	go run ./bench -ratios                            as Markdown, for docs/benchmarks.md
 //	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
 //
 // It starts a redis-server (or valkey-server) of its own, on the loopback

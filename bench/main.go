@@ -41,6 +41,7 @@ type options struct {
 	names  string
 	growth bool
 	json   bool
+	ratios bool
 	plot   string
 }
 
@@ -52,6 +53,7 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.StringVar(&o.names, "scenario", "", "only these `scenarios`, name[,name]")
 	flags.BoolVar(&o.growth, "growth", false, "measure instead how costs grow with keys, waiters and processes")
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
+	flags.BoolVar(&o.ratios, "ratios", false, "print what keyturn's figures are of the others', in Markdown, instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also draw the chart into this SVG `file`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -101,8 +103,15 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if o.plot != "" {
 		err = errors.Join(err, chart.Draw(o.plot, rows))
 	}
-	if o.json {
-		return errors.Join(err, stats.WriteJSON(out, rows))
+	return errors.Join(err, o.write(out, rows))
+}
+
+func (o options) write(out io.Writer, rows []stats.Row) error {
+	switch {
+	case o.json:
+		return stats.WriteJSON(out, rows)
+	case o.ratios:
+		return stats.WriteRatios(out, rows, "keyturn")
 	}
-	return errors.Join(err, stats.WriteTable(out, rows))
+	return stats.WriteTable(out, rows)
 }

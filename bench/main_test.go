@@ -32,6 +32,9 @@ func TestParse(t *testing.T) {
 	if o, err := parse(nil, new(bytes.Buffer)); err != nil || o.size != scenario.Full {
 		t.Errorf("without flags: %+v, %v", o, err)
 	}
+	if o, err := parse([]string{"-growth", "-ratios"}, new(bytes.Buffer)); err != nil || !o.growth || !o.ratios {
+		t.Errorf("with flags: %+v, %v", o, err)
+	}
 	if _, err := parse([]string{"echo"}, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "echo") {
 		t.Errorf("the error of an argument is %v", err)
 	}

@@ -28,6 +28,7 @@ type Config struct {
 	Callers int           // how many goroutines use it at once, roughly
 	TTL     time.Duration // of each lock, should its holder die
 	Renew   bool          // sections may outlast the TTL
+	Idle    bool          // waiters are there to wait, not to get the key soon
 	Sent    *Counter      // counts the commands sent; nil: nobody counts
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// tryAgain is how long a waiter sleeps at most.
+// tryAgain is how long a waiter sleeps at most, who hopes for the key.
 const tryAgain = time.Second
 
 // rueidisLock is github.com/redis/rueidis/rueidislock. It pipelines what concurrent
@@ -25,10 +25,12 @@ const tryAgain = time.Second
 //     a try takes longer, and a waiter whose try was cut off may never be woken.
 //
 // Also otherwise a waiter sometimes sleeps through a release, and then for ever.
-// So a wait is broken off after a second, and begun again.
+// So a wait is broken off after a second, and begun again; but not where waiting
+// itself is what is measured, as that second is ours, not the library's.
 type rueidisLock struct {
 	locks  rueidislock.Locker
 	client redis.UniversalClient // for the marks of Once
+	sleep  time.Duration         // of a waiter, at most
 }
 
 func openRueidislock(cfg Config) (Locker, error) {
@@ -49,7 +51,11 @@ func openRueidislock(cfg Config) (Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rueidisLock{locks: locks, client: newClient(cfg)}, nil
+	r := &rueidisLock{locks: locks, client: newClient(cfg), sleep: tryAgain}
+	if cfg.Idle {
+		r.sleep = patience
+	}
+	return r, nil
 }
 
 func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
@@ -61,11 +67,11 @@ func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
 	}
 }
 
-// lockSoon waits for tryAgain at most. No deadline says so, as the library would
+// lockSoon waits for r.sleep at most. No deadline says so, as the library would
 // make that the end of the lock.
 func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) {
 	ctx, giveUp := context.WithCancel(ctx)
-	timer := time.AfterFunc(tryAgain, giveUp)
+	timer := time.AfterFunc(r.sleep, giveUp)
 	_, unlock, err := r.locks.WithContext(ctx, key)
 	if err != nil {
 		return nil, err

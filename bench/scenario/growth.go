@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keyturn/keyturn/bench/lock"
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
@@ -35,7 +36,12 @@ func Growth(size Size) []Scenario {
 func besideHeld(n int) func(context.Context, *Env, string) ([]stats.Sample, error) {
 	return func(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 		callers := min(64, env.Size.MaxCallers)
-		l, err := env.open(ctx, system, callers)
+		if err := env.reset(ctx); err != nil {
+			return nil, err
+		}
+		cfg := env.config(callers)
+		cfg.TTL = time.Hour // renewals are for held-100k to measure
+		l, err := lock.Open(system, cfg)
 		if err != nil {
 			return nil, err
 		}

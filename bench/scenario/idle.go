@@ -26,7 +26,7 @@ func idleWaiters(ctx context.Context, env *Env, system string) (_ []stats.Sample
 	defer func() { err = errors.Join(err, unlockMany(ctx, unlocks)) }()
 
 	cfg := env.config(bulkCallers)
-	cfg.Sent = new(lock.Counter)
+	cfg.Idle, cfg.Sent = true, new(lock.Counter)
 	waiter, err := lock.Open(system, cfg)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -93,12 +94,15 @@ func (e *Env) search(ctx context.Context, q question) (best form, err error) {
 	forms := q.forms()
 	for _, f := range append(forms, forms...) {
 		did, err := e.flood(ctx, q.callers, f, e.Size.Span/8)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNothing) { // that was a busy moment
 			return best, fmt.Errorf("%+v: %w", f, err)
 		}
 		if did.Done > most {
 			most, best = did.Done, f
 		}
+	}
+	if most == 0 {
+		return best, errNothing
 	}
 	return best, nil
 }

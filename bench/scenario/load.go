@@ -24,8 +24,11 @@ type report struct {
 	Took *stats.Histogram
 }
 
-// errOver ends what is still under way when the time is over.
-var errOver = errors.New("the time is over")
+var (
+	// errOver ends what is still under way when the time is over.
+	errOver    = errors.New("the time is over")
+	errNothing = errors.New("nothing was done in time")
+)
 
 // run calls do in each goroutine until the time is over. do returns how long
 // the part of it took that the scenario is about. The first error ends it all.
@@ -72,7 +75,7 @@ func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) 
 		sum.Took.Merge(r.Took)
 	}
 	if sum.Done == 0 {
-		return report{}, fmt.Errorf("nothing was done within %v", l.span)
+		return report{}, fmt.Errorf("%w: %v", errNothing, l.span)
 	}
 	return sum, nil
 }

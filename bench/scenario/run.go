@@ -12,9 +12,12 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// stuck is how long a measurement may take beyond its own time before it is
-// given up: a lock library may wait for ever.
-const stuck = 2 * time.Minute
+// How long a measurement may take before it is given up: a lock library may wait
+// for ever. What is done once only is done with very many keys.
+const (
+	stuck     = 2 * time.Minute
+	stuckOnce = 10 * time.Minute
+)
 
 // Run measures scenarios, and returns what it measured even when some of it
 // failed. It says on progress what it is doing.
@@ -53,7 +56,11 @@ func Run(ctx context.Context, env *Env, scenarios []Scenario, progress io.Writer
 
 // measure bounds a measurement.
 func (s Scenario) measure(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, env.Size.HeldSpan+stuck, errors.New("it is stuck"))
+	bound := stuck
+	if s.Once {
+		bound = stuckOnce
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errors.New("it is stuck"))
 	defer cancel()
 	if s.Cluster {
 		var err error

@@ -32,10 +32,10 @@ var Full = Size{
 	Most:  Most{1_000_000, 10_000, 16},
 }
 
-// Quick is for a look, under a minute in all: shorter, and with fewer leases.
+// Quick is for a look, less than 50 s in all: shorter, and with fewer leases.
 var Quick = Size{
-	Runs: 2, Span: 200 * time.Millisecond, MaxCallers: 512, Handovers: 20,
-	Held: 5_000, HeldTTL: 3 * time.Second, HeldSpan: time.Second,
+	Runs: 2, Span: 160 * time.Millisecond, MaxCallers: 512, Handovers: 15,
+	Held: 5_000, HeldTTL: 2400 * time.Millisecond, HeldSpan: 800 * time.Millisecond,
 	Keys: 100, Waiters: 10_000, IdleSettle: 300 * time.Millisecond, IdleSpan: 2 * time.Second,
 	Tasks: 1_000,
 	Most:  Most{10_000, 1_000, 4},

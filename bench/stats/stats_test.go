@@ -200,3 +200,30 @@ func TestWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestRatios(t *testing.T) {
+	var rows Rows
+	rows.Add("hot", "ours", Sample{"pairs/s", 30}, Sample{"p50 us", 5}, Sample{"alone", 1})
+	rows.Add("hot", "theirs", Sample{"pairs/s", 10}, Sample{"p50 us", 10})
+	rows.Add("hot", "limit", Sample{"pairs/s", 60})
+	rows.Add("idle", "ours", Sample{"commands/s", 1})
+	rows.Add("idle", "theirs", Sample{"commands/s", 100})
+	rows.Add("grpc", "memstore", Sample{"us added", 1})
+	var out bytes.Buffer
+	if err := WriteRatios(&out, rows.Summary(), "ours"); err != nil {
+		t.Fatal(err)
+	}
+	want := `| scenario | figure | theirs | limit |
+|---|---|---|---|
+| ` + "`hot`" + ` | pairs/s | 3.00 | 0.500 |
+| ` + "`hot`" + ` | p50 us (less) | 0.500 |  |
+| ` + "`idle`" + ` | commands/s (less) | 0.0100 |  |
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if err := WriteRatios(&out, nil, "ours"); err != nil || !strings.Contains(out.String(), "nothing") {
+		t.Errorf("of nothing: %q, %v", out.String(), err)
+	}
+}

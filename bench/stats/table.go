@@ -51,12 +51,14 @@ func group(rows []Row) []Row {
 
 // times is what system's median is of row's, for the same scenario and unit.
 func times(rows []Row, system string, row Row) string {
-	if row.System == system || row.Median == 0 {
+	if row.System == system {
 		return ""
 	}
 	for _, r := range rows {
 		if r.Scenario == row.Scenario && r.Unit == row.Unit && r.System == system {
-			return Figure(r.Median/row.Median) + " x"
+			if text := ratio(rows, r, row.System); text != "" {
+				return text + " x"
+			}
 		}
 	}
 	return ""
