@@ -61,20 +61,25 @@ func (heedlessGauge) Enabled(context.Context) bool     { return true }
 func BenchmarkDo(b *testing.B) {
 	for _, bm := range []struct {
 		name     string
-		provider trace.TracerProvider // nil: no observer
+		observed bool
+		provider trace.TracerProvider // nil: none is configured
 		meters   metric.MeterProvider // nil: none is configured
 	}{
-		{"without", nil, nil},
-		{"silent", silentProvider{}, nil},
-		{"noop", noop.NewTracerProvider(), noopmetric.NewMeterProvider()},
-		{"measured", silentProvider{}, heedlessMeters{}},
-		{"recorded", heedless{}, nil},
-		{"recorded and measured", heedless{}, heedlessMeters{}},
+		{"without", false, nil, nil},
+		{"not configured", true, nil, nil},
+		{"silent", true, silentProvider{}, nil},
+		{"noop", true, noop.NewTracerProvider(), noopmetric.NewMeterProvider()},
+		{"measured", true, silentProvider{}, heedlessMeters{}},
+		{"recorded", true, heedless{}, nil},
+		{"recorded and measured", true, heedless{}, heedlessMeters{}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			var opts []core.EngineOption
-			if bm.provider != nil {
-				obs := newObserver(b, tracing.WithTracerProvider(bm.provider), tracing.WithMeterProvider(bm.meters))
+			if bm.observed {
+				obs, err := tracing.New(tracing.WithTracerProvider(bm.provider), tracing.WithMeterProvider(bm.meters))
+				if err != nil {
+					b.Fatal(err)
+				}
 				opts = append(opts, core.WithObserver(obs))
 			}
 			eng := newEngine(b, memstore.New(), opts...)

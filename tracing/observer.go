@@ -5,8 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
 )
@@ -21,6 +23,7 @@ type Observer struct {
 	core.NopObserver // for what core adds later
 
 	tracer      trace.Tracer
+	idle        idle
 	propagators propagation.TextMapPropagator
 	starts      starts
 	keys        keys
@@ -44,13 +47,18 @@ func New(opts ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
+	tracers := cfg.tracers
+	if tracers == nil {
+		tracers = otel.GetTracerProvider()
+	}
 	o := &Observer{
-		tracer:      cfg.tracers.Tracer(scope),
+		tracer:      tracers.Tracer(scope),
 		propagators: cfg.propagators,
 		starts:      starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
 		keys:        cfg.keys,
 		metrics:     metrics{series: newSeries(cfg.attributes)},
 	}
+	o.idle.watching = cfg.tracers == nil
 	if err := o.metrics.create(cfg.meters.Meter(scope)); err != nil {
 		return nil, err
 	}
@@ -71,7 +79,10 @@ type running struct {
 // start begins a span. What is neither recorded nor counted costs no allocation
 // of ours, and gives nil.
 func (o *Observer) start(ctx context.Context, in *slot, name, rule string, counted bool) (context.Context, *running) {
-	ctx, span := o.tracer.Start(ctx, name, o.starts.options(rule)...)
+	var span trace.Span = noop.Span{}
+	if !o.idle.skips() {
+		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(rule))
+	}
 	if counted || span.IsRecording() {
 		r := &running{Span: span, began: time.Now()}
 		return context.WithValue(ctx, in, r), r

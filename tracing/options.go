@@ -22,7 +22,7 @@ const MinKeySecret = 16
 type Option func(*config) error
 
 type config struct {
-	tracers     trace.TracerProvider
+	tracers     trace.TracerProvider // nil: the global one
 	meters      metric.MeterProvider
 	propagators propagation.TextMapPropagator
 	attributes  []attribute.KeyValue
@@ -31,8 +31,7 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	cfg := config{
-		tracers: otel.GetTracerProvider(),
-		meters:  otel.GetMeterProvider(),
+		meters: otel.GetMeterProvider(),
 
 		propagators: propagation.TraceContext{},
 

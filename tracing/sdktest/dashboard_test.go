@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,6 +45,15 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	_, err = eng.Acquire(waiting, "k", rule)
 	want(t, err, context.DeadlineExceeded)
 	obs.Renewed(lease, time.Second, nil)
+	var handed sync.WaitGroup
+	handed.Go(func() {
+		want(t, eng.Do(ctx, "k2", func(context.Context) error {
+			handed.Go(func() { want(t, eng.Do(ctx, "k2", func(context.Context) error { return nil }, rule), nil) })
+			await(t, "another to stand in line", func() bool { return conflicts(t, registry) == 3 })
+			return nil
+		}, rule), nil)
+	})
+	handed.Wait()
 	_, err = eng.ForceRelease(ctx, "k", "for a test")
 	want(t, err, nil)
 	want(t, lease.Release(ctx), core.ErrLeaseLost)
@@ -74,6 +84,21 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 		labels[f.GetName()] = of
 	}
 	return labels
+}
+
+// conflicts is how many requests have found their key held.
+func conflicts(t *testing.T, registry *prometheus.Registry) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	want(t, err, nil)
+	for _, f := range families {
+		if f.GetName() == "keyturn_conflicts_total" {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // TestDashboardAsksForWhatThereIs: a panel that asks for a name that nobody has

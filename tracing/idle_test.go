@@ -1,0 +1,145 @@
+package tracing_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// alone is set in a process that runs one test alone: what is global to
+// OpenTelemetry can't be taken back.
+const alone = "KEYTURN_TEST_ALONE"
+
+// inProcessOfItsOwn runs the test once more, in another process, and reports
+// whether this is that one.
+func inProcessOfItsOwn(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(alone) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), alone+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// ask has obs see an acquisition.
+func ask(ctx context.Context, obs *tracing.Observer, a core.Acquisition) {
+	obs.AcquireEnd(obs.AcquireStart(ctx, a), a, nil, core.ErrHeld)
+}
+
+// TestNotConfigured: without a provider there is nothing to pay, and from the
+// moment there is one, nothing is missed.
+func TestNotConfigured(t *testing.T) {
+	if !inProcessOfItsOwn(t) {
+		return
+	}
+	obs, err := tracing.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Rule: rule}
+	for name, ctx := range map[string]context.Context{
+		"outside of a trace": context.Background(),
+		"in somebody's":      inTrace(1, trace.FlagsSampled),
+	} {
+		if allocs := testing.AllocsPerRun(1000, func() { ask(ctx, obs, a) }); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+	for range 2 { // and also where one takes the other's place
+		rec := newRecorder()
+		otel.SetTracerProvider(rec)
+		obs, err := tracing.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ask(context.Background(), obs, a)
+		}
+		if n := len(rec.spans); n != 3 {
+			t.Errorf("%d spans, want 3", n)
+		}
+	}
+}
+
+// TestConfiguredLater: the observer that was there before.
+func TestConfiguredLater(t *testing.T) {
+	if !inProcessOfItsOwn(t) {
+		return
+	}
+	obs, err := tracing.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	for range 10 {
+		ask(context.Background(), obs, a)
+	}
+	rec := newRecorder()
+	otel.SetTracerProvider(rec)
+	ask(context.Background(), obs, a)
+	if n := len(rec.spans); n != 1 {
+		t.Errorf("%d spans, want 1", n)
+	}
+}
+
+// switched is a provider that something outside of the program turns on. It
+// can't be compared, either.
+type switched struct {
+	embedded.TracerProvider
+	to *trace.Tracer
+	_  []int
+}
+
+func (s switched) Tracer(string, ...trace.TracerOption) trace.Tracer { return switchedTracer{to: s.to} }
+
+type switchedTracer struct {
+	embedded.Tracer
+	to *trace.Tracer
+}
+
+func (s switchedTracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	return (*s.to).Start(ctx, name, opts...)
+}
+
+// TestTurnedOnFromOutside: the provider is the same, and not what it was.
+func TestTurnedOnFromOutside(t *testing.T) {
+	if !inProcessOfItsOwn(t) {
+		return
+	}
+	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	to := noop.NewTracerProvider().Tracer("")
+	for name, provider := range map[string]trace.TracerProvider{
+		"comparable": &switched{to: &to}, "not comparable": switched{to: &to},
+	} {
+		to = noop.NewTracerProvider().Tracer("")
+		otel.SetTracerProvider(provider)
+		obs, err := tracing.New()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			ask(context.Background(), obs, a)
+		}
+		rec := newRecorder()
+		to = rec.Tracer("")
+		for range 600 {
+			ask(context.Background(), obs, a)
+		}
+		if n := len(rec.spans); n < 300 {
+			t.Errorf("%s: %d spans of 600", name, n)
+		}
+	}
+}
