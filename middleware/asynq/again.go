@@ -46,13 +46,25 @@ func (r *returns) add(ctx context.Context) int {
 	if place == nil {
 		return 0
 	}
-	n := uint64(0)
-	if v := place.Load(); v&^returnMask == hash {
-		n = v & returnMask
-	}
-	n = min(n+1, returnMask)
+	n := min(counted(place, hash)+1, returnMask)
 	place.Store(hash | n)
 	return int(n)
+}
+
+// count is what add has come to for the task.
+func (r *returns) count(ctx context.Context) int {
+	place, hash := r.place(ctx)
+	if place == nil {
+		return 0
+	}
+	return int(counted(place, hash))
+}
+
+func counted(place *atomic.Uint64, hash uint64) uint64 {
+	if v := place.Load(); v&^returnMask == hash {
+		return v & returnMask
+	}
+	return 0
 }
 
 // forget says that the task had its turn.

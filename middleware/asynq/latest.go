@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/keyturn/keyturn/core"
 )
 
@@ -33,6 +31,9 @@ func slotKey(key string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
+// supersedes is the reason that goes to who loses its place to a newer task.
+const supersedes = "lockasynq: superseded by a newer task"
+
 // latest runs the handler if the key is free, and else waits for it, unless a
 // newer task is there, or comes meanwhile.
 //
@@ -40,6 +41,9 @@ func slotKey(key string) string {
 // from the older one that has it. The older one learns of it by its next
 // renewal, or when it gets the key and gives up its place: that is the step
 // which settles whether it is still the latest.
+//
+// A place can be lost in other ways, as any lease. That says nothing of a newer
+// task: the older one takes the place again, if it is free.
 func (w work) latest(ctx context.Context) error {
 	refused, own := w.run(ctx, func(ctx context.Context) error {
 		return w.handler.ProcessTask(ctx, w.task)
@@ -47,18 +51,26 @@ func (w work) latest(ctx context.Context) error {
 	if !errors.Is(refused, core.ErrHeld) {
 		return w.answer(ctx, refused, own)
 	}
-	slot, err := w.takeSlot(ctx)
-	switch {
-	case errors.Is(err, ErrSuperseded):
-		return w.drop(ctx, err)
-	case err != nil:
-		return w.answer(ctx, err, nil)
+	for {
+		slot, err := w.takeSlot(ctx)
+		switch {
+		case errors.Is(err, ErrSuperseded):
+			return w.drop(ctx, err)
+		case err != nil:
+			return w.answer(ctx, err, nil)
+		}
+		err, again := w.waitInSlot(ctx, slot)
+		if !again {
+			return err
+		}
+		w.older = true
 	}
-	defer func() { _ = slot.Release(ctx) }() // it is bounded, and runs out soon
-	return w.waitInSlot(ctx, slot)
 }
 
-func (w work) waitInSlot(ctx context.Context, slot *core.Lease) error {
+// waitInSlot waits for the key while slot is this task's, and runs the handler.
+// Again says that neither came to an end: slot was lost, and not to a newer task.
+func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (err error, again bool) {
+	defer func() { _ = slot.Release(ctx) }() // it is bounded, and runs out soon
 	// Not the slot's context, although the wait ends with it: the slot is given up
 	// when the work begins.
 	waiting, cancel := context.WithCancel(ctx)
@@ -73,28 +85,33 @@ func (w work) waitInSlot(ctx context.Context, slot *core.Lease) error {
 		ran = true
 		return w.handler.ProcessTask(ctx, w.task)
 	}, core.WithMaxWait(0))
-	if !ran && errors.Is(slot.Err(), core.ErrLeaseLost) {
-		return w.drop(ctx, ErrSuperseded)
+	var lost *core.LeaseLostError
+	switch {
+	case ran || ctx.Err() != nil || !errors.As(slot.Err(), &lost):
+		return w.answer(ctx, refused, own), false
+	case lost.Reason == core.LossForced && lost.Detail == supersedes:
+		return w.drop(ctx, ErrSuperseded), false
 	}
-	return w.answer(ctx, refused, own)
+	return nil, true
 }
 
-// takeSlot takes the place of a task that waits. Who comes again after a failure
-// is older than whoever waits, and takes no place but a free one.
+// takeSlot takes the place of a task that waits. Who comes again is older than
+// whoever waits, and takes no place but a free one.
 func (w work) takeSlot(ctx context.Context) (*core.Lease, error) {
 	key := slotKey(w.claims[0].Key)
 	take := func() (*core.Lease, error) {
-		slot, err := w.Engine().TryAcquire(ctx, key, core.WithTTL(slotTTL), core.WithMaxHold(0), core.WithRule(w.Name))
+		// A rule of its own: how long a task waits is not how long the key is held.
+		slot, err := w.Engine().TryAcquire(ctx, key, core.WithTTL(slotTTL), core.WithMaxHold(0), core.WithRule(w.Name+" (waiting)"))
 		if errors.Is(err, core.ErrHeld) {
 			return nil, fmt.Errorf("%w: %w", ErrSuperseded, err)
 		}
 		return slot, err
 	}
 	slot, err := take()
-	if retried, _ := asynq.GetRetryCount(ctx); !errors.Is(err, ErrSuperseded) || retried > 0 {
+	if w.older || !errors.Is(err, ErrSuperseded) {
 		return slot, err
 	}
-	if _, err := w.Engine().ForceRelease(ctx, key, "lockasynq: superseded by a newer task"); err != nil {
+	if _, err := w.Engine().ForceRelease(ctx, key, supersedes); err != nil {
 		return nil, err
 	}
 	return take() // taken again: by one that came later still

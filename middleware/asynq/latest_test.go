@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -39,7 +40,12 @@ type debounced struct {
 
 func debounce(t *testing.T, fail func(payload string) error, change ...func(*asynq.Config)) *debounced {
 	t.Helper()
-	d := &debounced{queue: newQueue(t), eng: engine(t, nil)}
+	return debounceOver(t, memstore.New(), fail, change...)
+}
+
+func debounceOver(t *testing.T, store core.Store, fail func(payload string) error, change ...func(*asynq.Config)) *debounced {
+	t.Helper()
+	d := &debounced{queue: newQueue(t), eng: engine(t, store)}
 	d.locks = locks(t, d.eng, lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest))
 	var mu sync.Mutex
 	var ran []string
@@ -177,5 +183,96 @@ func TestKeepLatestIsCheckedAtStart(t *testing.T) {
 	_, err := lockasynq.New(engine(t, struct{ core.Store }{memstore.New()}), lockasynq.Serialize("t", "k").OnConflict(lockasynq.KeepLatest))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store that can't be inspected: %v", err)
+	}
+}
+
+// The place to wait is a lease, and can be lost without any newer task: in an
+// outage, by a flushed store, to an operator. Then nothing supersedes the task.
+func TestKeepLatestDropsNothingWithoutANewerTask(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(*testing.T, *core.Engine, *locktest.Store){
+		"lost":   func(_ *testing.T, _ *core.Engine, s *locktest.Store) { s.Lose("%latest:k") },
+		"forced": func(t *testing.T, eng *core.Engine, _ *locktest.Store) { force(t, eng, "%latest:k") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := locktest.NewStore(memstore.New())
+			d := debounceOver(t, store, never)
+			lease := hold(t, d.eng, "k")
+			id := d.enqueueBehind("only")
+			before := waitingOwner(t, d.eng, "k")
+			take(t, d.eng, store)
+			await(t, "the task to take its place again", func() bool {
+				if info := d.info(id); info.State != asynq.TaskStateActive {
+					t.Fatalf("the only task that waits is %v", info.State)
+				}
+				owner := waitingOwner(t, d.eng, "k")
+				return owner != "" && owner != before
+			})
+			if err := lease.Release(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			d.become(id, asynq.TaskStateCompleted)
+			if ran := d.ran(); !slices.Equal(ran, []string{"only"}) || d.locks.Skipped()["index"] != 0 {
+				t.Errorf("%q ran and %d were skipped, want the task to have run", ran, d.locks.Skipped()["index"])
+			}
+		})
+	}
+}
+
+func force(t *testing.T, eng *core.Engine, key string) {
+	t.Helper()
+	if _, err := eng.ForceRelease(context.Background(), key, "test: an operator's doing"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nor is a task that waits superseded by the end of the engine.
+func TestKeepLatestTaskOutlivesTheEngine(t *testing.T) {
+	t.Parallel()
+	// Two processes: the one that holds the key and the one that stops.
+	store := memstore.New()
+	holder := engine(t, store)
+	eng, err := core.New(store.Peer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newQueue(t)
+	hold(t, holder, "k")
+	q.serve(locks(t, eng, lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest)).
+		Middleware(handler(func(context.Context, *asynq.Task) error { return errors.New("ran") })), noForwarding)
+	id := q.enqueue("index", "only")
+	await(t, "the task to wait", func() bool { return waitingOwner(t, holder, "k") != "" })
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := eng.Close(ended); err == nil {
+		t.Fatal("the engine closed as if nobody had waited")
+	}
+	if info := q.left(id); info.State != asynq.TaskStateRetry || info.Retried != 0 {
+		t.Errorf("the task is %v with %d retries used up (%s), want it rescheduled", info.State, info.Retried, info.LastErr)
+	}
+}
+
+// A task that comes again after an outage is older than the one that waits, too.
+func TestKeepLatestRescheduledDoesNotSupersede(t *testing.T) {
+	t.Parallel()
+	store := locktest.NewStore(memstore.New())
+	d := debounceOver(t, store, never, noForwarding)
+	lease := hold(t, d.eng, "k")
+	store.Refuse()
+	old := d.enqueue("index", "old")
+	await(t, "the old task to be rescheduled", func() bool { return d.info(old).State == asynq.TaskStateRetry })
+	store.Heal()
+	newer := d.enqueueBehind("new")
+	if err := d.inspector.RunTask("default", old); err != nil { // as a forwarder would, later
+		t.Fatal(err)
+	}
+	d.become(old, asynq.TaskStateCompleted) // dropped
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.become(newer, asynq.TaskStateCompleted)
+	if ran := d.ran(); !slices.Equal(ran, []string{"new"}) {
+		t.Errorf("%q ran, want the newer task alone", ran)
 	}
 }

@@ -99,7 +99,11 @@ func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next 
 	if err != nil {
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
-	w := work{checked: r, task: task, claims: claims, handler: next, setup: &l.setup}
+	retried, _ := asynq.GetRetryCount(ctx)
+	w := work{
+		checked: r, task: task, claims: claims, handler: next, setup: &l.setup,
+		older: retried > 0 || l.again.count(ctx) > 0,
+	}
 	if last := lastAttempt(ctx); last || r.conflict == Wait || r.conflict == KeepLatest {
 		err = w.insist(ctx, last)
 	} else {

@@ -17,6 +17,7 @@ type work struct {
 	claims  []core.Claim
 	handler asynq.Handler
 	setup   *setup
+	older   bool // it came to a worker before, and others may have come since
 }
 
 // try waits for the keys as long as the rule says, but no longer than the task
@@ -59,6 +60,7 @@ func (w work) insist(ctx context.Context, last bool) error {
 		case <-ctx.Done():
 			return ctx.Err() // asynq has turned to it already
 		case <-time.After(again.delay()):
+			w.older = true
 		}
 	}
 }
