@@ -18,7 +18,8 @@ const LeaseHeader = "Keyturn-Lease"
 //	client := &http.Client{Transport: lockhttp.CarryLeases(nil)}
 //
 // Use it in clients of services of your own, as what it sends is a credential. A
-// redirect to another host does not get it.
+// redirect to another host, or from https to http, does not get it, and neither
+// does what follows it.
 //
 // The caller has to read the response to its end before it releases. A request
 // that has ended early, by its deadline, may still be at work over there.
@@ -42,9 +43,16 @@ func (c *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// redirected reports whether another host sent the client here.
+// redirected reports whether another host had a say in where r goes, at whichever
+// step, or sent it where others can listen.
 func redirected(r *http.Request) bool {
-	return r.Response != nil && r.Response.Request != nil && r.Response.Request.URL.Host != r.URL.Host
+	for step := r; step.Response != nil && step.Response.Request != nil; {
+		step = step.Response.Request
+		if step.URL.Host != r.URL.Host || step.URL.Scheme == "https" && r.URL.Scheme != "https" {
+			return true
+		}
+	}
+	return false
 }
 
 // CloseIdleConnections is what http.Client calls.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,11 +167,17 @@ func TestRequestEndsWithTheCallersLease(t *testing.T) {
 func TestRedirectToAnotherHost(t *testing.T) {
 	eng := engines(t, 1)[0]
 	said := make(chan string, 1)
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(lockhttp.LeaseHeader) }))
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/there" { // it stays, and is no more to be trusted for that
+			http.Redirect(w, r, "/end", http.StatusFound)
+			return
+		}
+		said <- r.Header.Get(lockhttp.LeaseHeader)
+	}))
 	defer other.Close()
 	s := newSite(t)
 	s.HandleFunc("GET /there", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1), http.StatusFound)
+		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+r.URL.Query().Get("to"), http.StatusFound)
 	})
 	s.HandleFunc("GET /here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/end", http.StatusFound) })
 	s.HandleFunc("GET /end", func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(lockhttp.LeaseHeader) })
@@ -178,6 +185,10 @@ func TestRedirectToAnotherHost(t *testing.T) {
 		ask(t, ctx, true, s.URL+"/there")
 		if got := ruletest.Receive(t, "the other host", said); got != "" {
 			t.Errorf("another host got %q", got)
+		}
+		ask(t, ctx, true, s.URL+"/there?to=/there")
+		if got := ruletest.Receive(t, "the other host", said); got != "" {
+			t.Errorf("another host that redirects got %q", got)
 		}
 		ask(t, ctx, true, s.URL+"/here")
 		if got := ruletest.Receive(t, "the same host", said); got != core.CarryLeases(ctx) {
@@ -206,3 +217,41 @@ func TestCarryLeasesOverTheDefaultTransport(t *testing.T) {
 
 // roundTripper has no connections to close.
 type roundTripper struct{ http.RoundTripper }
+
+// What TLS has kept from others is not sent to them in clear.
+func TestRedirectOutOfTLS(t *testing.T) {
+	eng := engines(t, 1)[0]
+	var said []string
+	next := func(r *http.Request) (*http.Response, error) {
+		said = append(said, r.URL.Scheme+" "+r.Header.Get(lockhttp.LeaseHeader))
+		answer := httptest.NewRecorder()
+		if r.URL.Scheme == "https" {
+			http.Redirect(answer, r, "http://service.test/", http.StatusFound)
+		}
+		response := answer.Result()
+		response.Request = r
+		return response, nil
+	}
+	client := &http.Client{Transport: lockhttp.CarryLeases(transportFunc(next))}
+	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://service.test/", nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		if want := []string{"https " + core.CarryLeases(ctx), "http "}; !slices.Equal(said, want) {
+			t.Errorf("sent %q, want %q", said, want)
+		}
+		return response.Body.Close()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
