@@ -11,11 +11,16 @@ import (
 type ask func(context.Context, Request) (Grant, *Record, error)
 
 func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s settings) (*Lease, error) {
-	l, _, err := e.acquire(ctx, claims, s, func(ctx context.Context, req Request) (Grant, *Record, error) {
-		g, err := e.store.Acquire(ctx, req)
-		return g, nil, err
-	})
+	l, _, err := e.acquire(ctx, claims, s, e.askPlain)
 	return l, err
+}
+
+// plainly asks for a lease and no record.
+func plainly(store Store) ask {
+	return func(ctx context.Context, req Request) (Grant, *Record, error) {
+		g, err := store.Acquire(ctx, req)
+		return g, nil, err
+	}
 }
 
 // acquire checks what can be checked without I/O, obtains a grant and makes it
@@ -104,7 +109,7 @@ func (e *Engine) obtainRest(ctx, parent context.Context, cov cover, s settings, 
 		defer context.AfterFunc(parent, cancel)()
 		ctx = c
 	}
-	grant, rec, err := e.takeTurn(ctx, cov.rest, s, ask)
+	grant, rec, err := e.newTurn(ctx, cov.rest, s).take(ask)
 	if err != nil || rec != nil {
 		return nil, rec, err
 	}
@@ -145,65 +150,6 @@ func (e *Engine) bound(ctx context.Context, s settings) *bound {
 		b.deadline = time.Now().Add(most)
 	}
 	return b
-}
-
-// takeTurn asks the store as soon as the caller was called forward in every line.
-func (e *Engine) takeTurn(ctx context.Context, claims []Claim, s settings, ask ask) (Grant, *Record, error) {
-	req := Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)}
-	blocked := func(held HeldError, ahead int) {
-		if e.observer != nil {
-			e.observer.Blocked(ctx, Acquisition{Claims: claims, Rule: s.rule, Wait: req.Wait}, held, ahead)
-		}
-	}
-	if !req.Wait {
-		grant, rec, err := e.ask(ctx, req, ask)
-		if held := (*HeldError)(nil); errors.As(err, &held) {
-			blocked(*held, held.Ahead)
-		}
-		return grant, rec, err
-	}
-	if err := e.circuit.refuses(); err != nil {
-		return Grant{}, nil, err // now, not behind the one who tries the store
-	}
-	joined := time.Now()
-	places, given, err := e.lines.enter(ctx, &req, s, blocked)
-	if places == nil {
-		return given.grant, given.rec, unlessHurried(ctx, joined, err)
-	}
-	said := errSilent
-	defer func() { e.lines.leave(places, said) }()
-	if ctx.Err() != nil { // its turn came too late
-		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(places[len(places)-1]))
-	}
-	req.OnHeld = func(held HeldError) {
-		e.lines.told(places, held)
-		blocked(held, held.Ahead)
-	}
-	e.lines.asks(places)
-	asked := time.Now()
-	grant, rec, err := e.ask(ctx, req, ask)
-	if err == nil && s.heir(claims) {
-		places[0].given.grant = grant
-	}
-	if rec != nil {
-		e.lines.share(claims[0].Key, rec, asked)
-	}
-	said = err
-	if errors.Is(err, errHurried) || errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
-		said = errSilent // perhaps it had no time to answer
-	}
-	return grant, rec, err
-}
-
-func (e *Engine) ask(ctx context.Context, req Request, ask ask) (Grant, *Record, error) {
-	asked := time.Now()
-	grant, rec, err := e.circuit.ask(ctx, req, ask)
-	e.storeCalled("acquire", asked, err)
-	err = unlessHurried(ctx, asked, err)
-	if grant.Since.IsZero() {
-		grant.Since = asked
-	}
-	return grant, rec, err
 }
 
 // errHurried: the store, or the line for it, had hardly any time to answer.
@@ -274,7 +220,6 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}
 	l.deadline.index = -1
-	l.release.turn = make(chan struct{}, 1)
 	e.watchdog.begin(l) // before observers look at it
 	l.ctx, l.cancelCtx = context.WithCancelCause(l.within(ctx))
 	if e.observer != nil {

@@ -38,7 +38,8 @@ func chainOf(ctx context.Context) *chain {
 // within gives a new lease the place in the chain that its own context has.
 func (l *Lease) within(ctx context.Context) context.Context {
 	l.place = chain{lease: l, next: chainOf(ctx)}
-	return chainContext{Context: ctx, chain: &l.place}
+	l.inside = chainContext{Context: ctx, chain: &l.place}
+	return &l.inside
 }
 
 // LeaseFrom returns the innermost lease that ctx descends from; for a handler

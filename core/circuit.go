@@ -51,7 +51,8 @@ const probeTime = 2 * time.Second
 // its failure to say anything about the store.
 const fairTime = 100 * time.Millisecond
 
-// ask sends one request, unless the circuit is open, and learns from its end.
+// ask sends one request, unless the circuit is open, and learns from its end. That
+// the store keeps it waiting is for the request's OnHeld to tell ([circuit.heard]).
 func (c *circuit) ask(ctx context.Context, req Request, ask ask) (grant Grant, rec *Record, err error) {
 	probe, err := c.admit()
 	if err != nil {
@@ -59,17 +60,17 @@ func (c *circuit) ask(ctx context.Context, req Request, ask ask) (grant Grant, r
 	}
 	asked := time.Now()
 	defer func() { c.learn(ctx, asked, probe, err) }()
-	bounded, heard, cancel := ctx, func() {}, func() {}
+	bounded := ctx
 	if probe != 0 {
+		var heard, cancel func()
 		bounded, heard, cancel = untilHeard(ctx, probeTime)
-	}
-	defer cancel()
-	told := req.OnHeld
-	req.OnHeld = func(held HeldError) {
-		heard()
-		c.heard()
-		if told != nil {
-			told(held)
+		defer cancel()
+		told := req.OnHeld
+		req.OnHeld = func(held HeldError) {
+			heard()
+			if told != nil {
+				told(held)
+			}
 		}
 	}
 	err = ErrPanicked // unless the store returns

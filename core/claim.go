@@ -79,10 +79,12 @@ func sortClaims(claims []Claim) ([]Claim, error) {
 	}
 	var errs []error
 	for _, c := range claims {
-		errs = append(errs, c.Validate())
+		if err := c.Validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	sorted := slices.Clone(claims)
 	slices.SortFunc(sorted, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })

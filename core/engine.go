@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 // enough; it is safe for concurrent use. Make one with [New].
 type Engine struct {
 	store    Store
+	askPlain ask
 	ledger   Ledger       // nil: no Once
 	inspect  Inspector    // nil: no look into the store
 	log      *slog.Logger // nil: the default one of the moment
@@ -66,6 +68,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	}
 	e.watchdog = newWatchdog(store, observer, e.circuit.overheard)
 	e.life.init()
+	e.askPlain = plainly(store)
 	e.ledger, _ = store.(Ledger)
 	e.inspect, _ = store.(Inspector)
 	if c, ok := store.(Capable); ok {
@@ -224,16 +227,20 @@ func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, e
 		return false
 	}
 	if e.observer != nil {
-		e.observer.Unlocked(ctx, Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}, err)
+		e.observer.Unlocked(ctx, Acquisition{Claims: slices.Clone(claims), Rule: s.rule, Wait: !s.failFast}, err)
 	}
 	return true
 }
 
 // settle applies a call's options to the engine's defaults.
 func (e *Engine) settle(opts []CallOption) (settings, error) {
-	s := e.defaults
-	err := Policy{opts: opts}.apply(&s)
-	return s, err
+	if len(opts) == 0 {
+		return e.defaults, nil
+	}
+	s := new(settings) // what options are given is on the heap
+	*s = e.defaults
+	err := Policy{opts: opts}.apply(s)
+	return *s, err
 }
 
 // ResultLimit returns how many bytes a result may have in a call of [Engine.Once]

@@ -54,7 +54,7 @@ func (ls *lines) begin(t *ticket) {
 	}
 	n := mostHandoffs
 	if g.Contended {
-		n = min(n, fairHandoffs, l.tickets.Len()-1)
+		n = min(n, fairHandoffs, l.tickets.n-1)
 	}
 	if n <= 0 {
 		return
@@ -71,8 +71,8 @@ func (l *line) waits() bool {
 		return false
 	}
 	if s.timer == nil {
-		owner := s.owner
-		s.timer = time.AfterFunc(time.Until(s.until), func() { l.lines.expire(l, owner) })
+		lines, owner := l.lines, s.owner // by then the line may be another key's
+		s.timer = time.AfterFunc(time.Until(s.until), func() { lines.expire(l, owner) })
 	}
 	return true
 }
@@ -96,7 +96,7 @@ func (ls *lines) pass(g Grant) bool {
 	if l == nil || !l.streak.has(g) || l.streak.open || l.next == nil {
 		return false
 	}
-	t := l.next.Value.(*ticket)
+	t := l.next
 	now := time.Now()
 	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.TTL/2 {
 		return false

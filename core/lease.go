@@ -23,14 +23,15 @@ type Lease struct {
 	depth    int
 	borrowed *foreign // not nil: another process's, which releases it
 	place    chain
+	inside   chainContext // its context's parent
 
 	ctx       context.Context
 	cancelCtx context.CancelCauseFunc
 	span      span
 
 	release struct {
-		turn        chan struct{} // one at a time; later ones get its answer
-		begun, over bool          // begun: out of the watchdog; over: err is final
+		gate             // one at a time; later ones get its answer
+		begun, over bool // begun: out of the watchdog; over: err is final
 		err         error
 	}
 	ended atomic.Bool // the observer knows

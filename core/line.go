@@ -1,7 +1,6 @@
 package core
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -18,6 +17,7 @@ type lines struct {
 
 	mu    sync.Mutex
 	byKey map[string]*line
+	spare []*line
 	total int // callers in all lines
 }
 
@@ -25,11 +25,11 @@ type lines struct {
 // time out behind them must say whether a holder or a silent store kept them
 // waiting.
 type line struct {
-	tickets list.List     // of *ticket, in order of arrival
-	next    *list.Element // the first who was not called forward yet; nil: all were
-	forward int           // who were
-	here    int           // of those: all but who wait for another of their keys
-	open    Mode          // the last word was a grant of this mode; exclusive: it was none to share
+	tickets queue
+	next    *ticket // the first who was not called forward yet; nil: all were
+	forward int     // who were
+	here    int     // of those: all but who wait for another of their keys
+	open    Mode    // the last word was a grant of this mode; exclusive: it was none to share
 
 	streak streak // the key goes from hand to hand
 
@@ -44,10 +44,9 @@ type line struct {
 // ticket is one caller's place in a line.
 type ticket struct {
 	claim  Claim
-	once   bool // a record will do as well as the lease
-	line   *line
-	place  *list.Element // nil: it has left
-	ahead  int           // callers in front when it joined
+	once   bool  // a record will do as well as the lease
+	line   *line // nil: it has left
+	ahead  int   // callers in front when it joined
 	joined time.Time
 	turn   chan struct{} // closed when it is called forward; nil: it was at once
 	given  given         // the answer, instead of a turn
@@ -58,6 +57,41 @@ type ticket struct {
 	called    bool
 	elsewhere bool // it waits for another of its keys
 	asking    bool // it asked the store, which has said nothing
+
+	before, behind *ticket // in line
+}
+
+// queue is tickets in order of arrival. It is no container/list because that
+// allocates for each what a ticket can have in itself.
+type queue struct {
+	first, last *ticket
+	n           int
+}
+
+func (q *queue) push(t *ticket) {
+	t.before = q.last
+	if q.last == nil {
+		q.first = t
+	} else {
+		q.last.behind = t
+	}
+	q.last = t
+	q.n++
+}
+
+func (q *queue) remove(t *ticket) {
+	if t.before == nil {
+		q.first = t.behind
+	} else {
+		t.before.behind = t.behind
+	}
+	if t.behind == nil {
+		q.last = t.before
+	} else {
+		t.behind.before = t.before
+	}
+	t.before, t.behind = nil, nil
+	q.n--
 }
 
 // given is what a caller may get from another one of this process.
@@ -76,67 +110,60 @@ func newLines(most, mostTotal int) *lines {
 // enter waits until the caller may ask the store, for all claims; it then owes a
 // leave. The lines are entered in key order, so that two sets can't wait for each
 // other. Instead it may be given the record that a twin in this process made or
-// was given, with once; or, as an heir, the grant of a holder. The error is a *TooManyWaitersError or, when ctx ended
-// first, a *HeldError or one that matches ErrUnavailable. Blocked is told who is
-// in the way of somebody who has to wait.
-func (ls *lines) enter(ctx context.Context, req *Request, s settings, blocked func(HeldError, int)) (places, given, error) {
-	claims := req.Claims
-	heir := time.Duration(0)
-	if s.heir(claims) {
-		heir = s.ttl
-	}
-	p := make(places, 0, len(claims))
-	for _, c := range claims {
-		t := &ticket{claim: c, once: s.once, heir: heir, trace: req.Trace}
-		err := ls.join(t, p)
+// was given, with once; or, as an heir, the grant of a holder. The error is a
+// *TooManyWaitersError or, when ctx ended first, a *HeldError or one that matches
+// ErrUnavailable.
+func (ls *lines) enter(ctx context.Context, by *turn) (given, error) {
+	p := by.places
+	for i, t := range p {
+		err := ls.join(t, p[:i])
 		if err != nil {
-			ls.leave(p, errSilent)
-			return nil, given{}, err
+			ls.leave(p[:i], errSilent)
+			return given{}, err
 		}
-		p = append(p, t)
 		if t.turn == nil {
 			continue
 		}
-		blocked(ls.inTheWay(t), t.ahead)
+		by.blocked(ls.inTheWay(t), t.ahead)
 		select {
 		case <-t.turn:
 		case <-ctx.Done():
 			err = ls.obstacle(t)
-			ls.leave(p, errSilent)
+			ls.leave(p[:i+1], errSilent)
 		}
 		switch { // where both came, what was given is worth more than an error
 		case t.given.rec != nil:
-			return nil, given{rec: t.given.rec.clone()}, nil
+			return given{rec: t.given.rec.clone()}, nil
 		case t.given.grant.Owner != "":
-			return nil, t.given, nil
+			return t.given, nil
 		case err != nil:
-			return nil, given{}, err
+			return given{}, err
 		}
 	}
-	return p, given{}, nil
+	return given{}, nil
 }
 
-// join has t take the last place in the line for its claim. Whoever then has to wait there
-// keeps nobody else waiting with the places before, which are for other keys.
+// join has t take the last place in the line for its claim. Whoever then has to
+// wait there keeps nobody else waiting with the places before, which are for
+// other keys.
 func (ls *lines) join(t *ticket, before places) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	key := t.claim.Key
 	l := ls.byKey[key]
 	switch {
-	case l != nil && l.tickets.Len() >= ls.most:
+	case l != nil && l.tickets.n >= ls.most:
 		return &TooManyWaitersError{Key: key, Limit: ls.most}
 	case ls.total >= ls.mostTotal:
 		return &TooManyWaitersError{Limit: ls.mostTotal}
 	case l == nil:
-		l = &line{lines: ls}
-		ls.byKey[key] = l
+		l = ls.open(key)
 	}
 	ls.total++
-	t.line, t.ahead, t.joined = l, l.tickets.Len(), time.Now()
-	t.place = l.tickets.PushBack(t)
+	t.line, t.ahead, t.joined = l, l.tickets.n, time.Now()
+	l.tickets.push(t)
 	if l.next == nil {
-		l.next = t.place
+		l.next = t
 		l.step()
 	}
 	if !t.called {
@@ -173,10 +200,11 @@ func (ls *lines) leave(p places, said error) {
 		at = p.of(held.Key)
 	}
 	for _, t := range p {
-		if t.place == nil {
+		l := t.line
+		if l == nil {
 			continue
 		}
-		switch l := t.line; {
+		switch {
 		case said == nil:
 			t.heard(held, at)
 			l.open = t.claim.Mode
@@ -188,11 +216,12 @@ func (ls *lines) leave(p places, said error) {
 			t.heard(held, at)
 		}
 		ls.remove(t)
-		t.line.step()
+		l.step()
+		ls.tidy(t.claim.Key, l)
 	}
 }
 
-// remove takes t out of its line, and the line away if it was the last.
+// remove takes t out of its line, which is to be tidied when that is settled.
 func (ls *lines) remove(t *ticket) {
 	l := t.line
 	t.hangUp()
@@ -201,18 +230,36 @@ func (ls *lines) remove(t *ticket) {
 		if !t.elsewhere {
 			l.here--
 		}
-	} else if l.next == t.place {
-		l.next = t.place.Next()
+	} else if l.next == t {
+		l.next = t.behind
 	}
-	l.tickets.Remove(t.place)
-	t.place = nil
+	l.tickets.remove(t)
+	t.line = nil
 	ls.total--
-	ls.tidy(t.claim.Key, l)
+}
+
+// spareLines is how many lines are kept for other keys.
+const spareLines = 64
+
+func (ls *lines) open(key string) *line {
+	var l *line
+	if n := len(ls.spare); n > 0 {
+		l, ls.spare = ls.spare[n-1], ls.spare[:n-1]
+	} else {
+		l = &line{lines: ls}
+	}
+	ls.byKey[key] = l
+	return l
 }
 
 // tidy takes away a line that nobody needs.
 func (ls *lines) tidy(key string, l *line) {
-	if l.tickets.Len() == 0 && l.streak.owner == "" {
-		delete(ls.byKey, key)
+	if l.tickets.n > 0 || l.streak.owner != "" || ls.byKey[key] != l {
+		return
+	}
+	delete(ls.byKey, key)
+	if len(ls.spare) < spareLines {
+		*l = line{lines: ls}
+		ls.spare = append(ls.spare, l)
 	}
 }

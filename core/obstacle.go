@@ -14,6 +14,9 @@ func (ls *lines) obstacle(t *ticket) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := t.line
+	if l == nil { // it has just been given what it waits for
+		return &HeldError{Key: t.claim.Key}
+	}
 	heard := min(time.Since(l.silent), time.Since(t.joined)) // of the silence, by t
 	switch {
 	case l.outage != nil:
@@ -31,6 +34,9 @@ func (ls *lines) obstacle(t *ticket) error {
 func (ls *lines) inTheWay(t *ticket) HeldError {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if t.line == nil { // it has just been given what it waits for
+		return HeldError{Key: t.claim.Key}
+	}
 	return t.line.inTheWay(t.claim.Key)
 }
 

@@ -79,9 +79,9 @@ func newOwnerSource() ownerSource {
 
 func (s ownerSource) next() string {
 	var id [ownerIDBytes]byte
-	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	buf := make([]byte, 0, len(s.prefix)+2*ownerIDBytes)
-	buf = append(buf, s.prefix...)
+	rand.Read(id[:])   // never fails: crypto/rand ends the program instead
+	var room [192]byte // of the prefix nothing is longer than the host, which is cut
+	buf := append(room[:0], s.prefix...)
 	return string(hex.AppendEncode(buf, id[:]))
 }
 

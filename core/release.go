@@ -76,10 +76,10 @@ func (l *Lease) done(ctx context.Context, err error) error {
 // The order matters: a renewal after the release would be an error at best. ctx
 // is the caller's bound for all of it, also for waiting until another is done.
 func (l *Lease) finish(ctx context.Context, op string, settle func(context.Context) error) error {
-	if !l.takeTurn(ctx) {
+	if !l.release.enter(ctx) {
 		return &outcomeUnknownError{op: op, key: l.Key(), err: ctx.Err()}
 	}
-	defer func() { <-l.release.turn }()
+	defer l.release.leave()
 	if l.release.over {
 		return l.release.err
 	}
@@ -112,22 +112,6 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}
 		l.end(err)
 		return err
-	}
-}
-
-// takeTurn waits while another one releases. It is no mutex because the wait
-// has a bound.
-func (l *Lease) takeTurn(ctx context.Context) bool {
-	select {
-	case l.release.turn <- struct{}{}:
-		return true
-	default: // or ctx's end might be seen first, and Close wait for ever for this lease
-	}
-	select {
-	case l.release.turn <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

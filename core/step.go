@@ -20,11 +20,11 @@ const mostTogether = 64
 // also to share: readers don't keep a writer out by coming one after the other.
 func (l *line) step() {
 	for l.next != nil && !l.waits() {
-		t := l.next.Value.(*ticket)
+		t := l.next
 		if l.forward > 0 && !l.joins(t) {
 			return
 		}
-		l.next = l.next.Next()
+		l.next = t.behind
 		l.forward++
 		l.here++
 		t.called = true
@@ -36,9 +36,8 @@ func (l *line) step() {
 
 // joins says whether t may go next to those who are forward already.
 func (l *line) joins(t *ticket) bool {
-	first := l.tickets.Front().Value.(*ticket)
 	switch mode := t.claim.Mode; {
-	case mode == ModeExclusive, mode != first.claim.Mode:
+	case mode == ModeExclusive, mode != l.tickets.first.claim.Mode:
 		return false
 	case l.here == 0:
 		return true

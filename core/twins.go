@@ -17,9 +17,8 @@ func (ls *lines) share(key string, rec *Record, asked time.Time) {
 		return
 	}
 	var own *Record // what callers do to theirs does not reach it
-	for e := l.next; e != nil; {
-		t := e.Value.(*ticket)
-		e = e.Next()
+	for t, behind := l.next, (*ticket)(nil); t != nil; t = behind {
+		behind = t.behind
 		if !t.once || t.joined.After(asked) {
 			continue
 		}
@@ -31,6 +30,7 @@ func (ls *lines) share(key string, rec *Record, asked time.Time) {
 		close(t.turn)
 	}
 	l.step()
+	ls.tidy(key, l)
 }
 
 func (r *Record) clone() *Record {

@@ -1,0 +1,115 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// turn is a request on its way through the lines to the store. What it needs on
+// the way is in it, so that an acquisition of one key does not allocate each for
+// itself.
+type turn struct {
+	engine  *Engine
+	ctx     context.Context
+	req     Request
+	once    bool
+	handsOn bool // its grant may go to the next in line, and it may get another's
+
+	places places
+	ticket ticket // the only place's
+	only   [1]*ticket
+}
+
+func (e *Engine) newTurn(ctx context.Context, claims []Claim, s settings) *turn {
+	t := &turn{
+		engine: e, ctx: ctx, once: s.once, handsOn: s.heir(claims),
+		req: Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)},
+	}
+	if !t.req.Wait {
+		return t
+	}
+	t.only[0] = &t.ticket
+	t.places = t.only[:]
+	if len(claims) > 1 {
+		tickets := make([]ticket, len(claims))
+		t.places = make(places, len(claims))
+		for i := range tickets {
+			t.places[i] = &tickets[i]
+		}
+	}
+	for i, p := range t.places {
+		p.claim, p.once, p.trace = claims[i], s.once, t.req.Trace
+		if t.handsOn {
+			p.heir = t.req.TTL
+		}
+	}
+	return t
+}
+
+// take asks the store as soon as the caller was called forward in every line.
+func (t *turn) take(ask ask) (Grant, *Record, error) {
+	e, ctx := t.engine, t.ctx
+	if !t.req.Wait {
+		grant, rec, err := t.askStore(ask)
+		if held := (*HeldError)(nil); err != nil && errors.As(err, &held) {
+			t.blocked(*held, held.Ahead)
+		}
+		return grant, rec, err
+	}
+	if err := e.circuit.refuses(); err != nil {
+		return Grant{}, nil, err // now, not behind the one who tries the store
+	}
+	joined := time.Now()
+	given, err := e.lines.enter(ctx, t)
+	if err != nil || given.rec != nil || given.grant.Owner != "" {
+		return given.grant, given.rec, unlessHurried(ctx, joined, err)
+	}
+	said := errSilent
+	defer func() { e.lines.leave(t.places, said) }()
+	if ctx.Err() != nil { // its turn came too late
+		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(t.places[len(t.places)-1]))
+	}
+	t.req.OnHeld = t.told
+	e.lines.asks(t.places)
+	asked := time.Now()
+	grant, rec, err := t.askStore(ask)
+	if err == nil && t.handsOn {
+		t.ticket.given.grant = grant
+	}
+	if rec != nil {
+		e.lines.share(t.req.Claims[0].Key, rec, asked)
+	}
+	said = err
+	if err != nil && (errors.Is(err, errHurried) || errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled)) {
+		said = errSilent // perhaps it had no time to answer
+	}
+	return grant, rec, err
+}
+
+// told is the request's OnHeld.
+func (t *turn) told(held HeldError) {
+	t.engine.circuit.heard()
+	t.engine.lines.told(t.places, held)
+	t.blocked(held, held.Ahead)
+}
+
+// blocked tells the observer who is in the way.
+func (t *turn) blocked(held HeldError, ahead int) {
+	if o := t.engine.observer; o != nil {
+		o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait}, held, ahead)
+	}
+}
+
+func (t *turn) askStore(ask ask) (Grant, *Record, error) {
+	asked := time.Now()
+	grant, rec, err := t.engine.circuit.ask(t.ctx, t.req, ask)
+	t.engine.storeCalled("acquire", asked, err)
+	if grant.Since.IsZero() {
+		grant.Since = asked
+	}
+	if err != nil {
+		err = unlessHurried(t.ctx, asked, err)
+	}
+	return grant, rec, err
+}
