@@ -1,0 +1,126 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// acquisition is what becomes of one owner's request.
+type acquisition struct {
+	owner  string
+	store  core.Store
+	once   bool
+	claims []core.Claim // in their present modes
+	cancel context.CancelFunc
+	told   chan struct{} // closed when the store says that it has to wait
+	done   chan struct{} // closed when said is set
+	said   answer
+
+	kind    Kind // as of when we last looked
+	counted bool // its token has been compared
+}
+
+// ask starts an acquisition, and returns when it has been told to wait or has an
+// answer.
+func (r *run) ask(s Step) *acquisition {
+	ctx, cancel := context.WithCancel(r.ctx)
+	n := len(r.asked)
+	a := &acquisition{
+		// In the form that the engine gives them, as a store may rely on that.
+		owner: core.Owner{Host: fmt.Sprintf("owner-%d", n+1), PID: 1, Instance: 1, Start: time.Unix(0, 0), ID: fmt.Sprintf("%032x", n+1)}.String(),
+		store: r.Stores[n%len(r.Stores)], once: s.Once, claims: s.Claims, cancel: cancel,
+		told: make(chan struct{}), done: make(chan struct{}),
+	}
+	var once sync.Once
+	req := core.Request{Owner: a.owner, Claims: a.claims, TTL: s.TTL, Wait: s.Wait}
+	req.OnHeld = func(core.HeldError) { once.Do(func() { close(a.told) }) }
+	r.asked = append(r.asked, a)
+	go func() {
+		defer close(a.done)
+		a.said = a.send(ctx, req)
+	}()
+	select {
+	case <-a.told:
+	case <-a.done:
+	}
+	return a
+}
+
+func (a *acquisition) send(ctx context.Context, req core.Request) answer {
+	if a.once {
+		return answerOf(a.store.(core.Ledger).Begin(ctx, req))
+	}
+	grant, err := a.store.Acquire(ctx, req)
+	return answerOf(grant, nil, err)
+}
+
+// look takes in the answer if there is one by now.
+func (a *acquisition) look() {
+	select {
+	case <-a.done:
+		a.kind = a.said.kind
+	default:
+		a.kind = Waits
+	}
+}
+
+// answer is what a store said.
+type answer struct {
+	kind  Kind
+	grant core.Grant
+	had   string // as in [Answer]
+	key   string
+	why   string // a loss: what a forced release said
+	err   error
+}
+
+func (a answer) String() string {
+	switch {
+	case a.err != nil:
+		return a.err.Error()
+	case a.kind == Granted:
+		return fmt.Sprintf("granted %d", a.grant.Token)
+	}
+	return string(a.kind)
+}
+
+// failed is the kind of answers that no model gives.
+const failed Kind = "failed"
+
+// answerOf sorts what a store returned.
+func answerOf(grant core.Grant, rec *core.Record, err error) answer {
+	a := answer{kind: Granted, grant: grant, err: err}
+	var held *core.HeldError
+	var own *core.DeadlockError
+	var lost *core.LeaseLostError
+	switch {
+	case errors.As(err, &held):
+		a.kind, a.key = Refused, held.Key
+	case errors.As(err, &own):
+		a.kind, a.key = Deadlock, own.Key
+	case errors.As(err, &lost):
+		a.kind = Lost
+		if lost.Reason == core.LossForced {
+			a.why = lost.Detail
+		}
+	case err != nil:
+		a.kind = failed
+	case rec != nil:
+		a.kind = Recorded
+	}
+	return a
+}
+
+// ended is answerOf where there is nothing to be granted.
+func ended(err error) answer {
+	a := answerOf(core.Grant{}, nil, err)
+	if err == nil {
+		a.kind = Fine
+	}
+	return a
+}

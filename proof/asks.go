@@ -1,0 +1,169 @@
+package proof
+
+import (
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Kind is what an answer says.
+type Kind string
+
+// The kinds of answers.
+const (
+	Waits    Kind = "waits"
+	Granted  Kind = "granted"
+	Refused  Kind = "refused"  // a *core.HeldError
+	Recorded Kind = "recorded" // a record instead of the lease
+	Deadlock Kind = "deadlock" // a *core.DeadlockError
+	Fine     Kind = "fine"     // nil
+	Lost     Kind = "lost"     // a *core.LeaseLostError
+)
+
+// Answer is what a store says.
+type Answer struct {
+	Kind  Kind
+	Key   string // Refused, Deadlock: where
+	Order int    // Granted: its place among all grants
+	// Reasons are those of a Lost: what a forced release said, or "" for any other
+	// way to lose a lease. None: it is not known.
+	Reasons []string
+	Had     string // what a ForceRelease or Forget found
+}
+
+// Do returns what can come of an operation: one model mostly, and more where
+// several sets go on at the same moment and it matters which is first. m stays as
+// it is.
+func (m *Model) Do(op func(*Model)) []*Model {
+	n := m.clone()
+	n.answers = nil
+	op(n)
+	return distinct(n.settle())
+}
+
+// settle has the sets go on that were let in, in every order that they can.
+func (m *Model) settle() []*Model {
+	var all []*Model
+	for owner, r := range m.requests {
+		if r.ready {
+			n := m.clone()
+			n.proceed(owner)
+			all = append(all, n.settle()...)
+		}
+	}
+	if all == nil {
+		return []*Model{m}
+	}
+	return distinct(all)
+}
+
+// forget drops the order of the grants so far, once their tokens have been found
+// to be in it: models that differ in nothing else are one.
+func (m *Model) forget() {
+	m.grants = 0
+	for _, r := range m.requests {
+		r.answer.Order = 0
+	}
+}
+
+func distinct(all []*Model) []*Model {
+	if len(all) == 1 {
+		return all
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(m *Model) bool {
+		s := m.String()
+		defer func() { seen[s] = true }()
+		return seen[s]
+	})
+}
+
+// Ask is an Acquire of an owner who has asked for nothing before; with once it is
+// a Begin.
+func (m *Model) Ask(owner string, claims []core.Claim, ttl time.Duration, wait, once bool) {
+	r := &request{claims: claims, ttl: ttl, once: once}
+	m.requests[owner] = r
+	if once && m.recorded(claims[0].Key) {
+		r.answer = Answer{Kind: Recorded} // L1
+		return
+	}
+	for _, c := range claims {
+		if !wait && !m.at(c.Key).admits(c) {
+			r.answer = Answer{Kind: Refused, Key: c.Key} // A5, S1: and nothing else happens
+			return
+		}
+	}
+	m.proceed(owner)
+}
+
+// proceed takes claims in order, up to the first that has to be waited for (S1).
+func (m *Model) proceed(owner string) {
+	r := m.requests[owner]
+	r.ready = false
+	for r.at = 0; r.at < len(r.claims); r.at++ {
+		c := r.claims[r.at]
+		k := m.at(c.Key)
+		switch {
+		case k.lease(owner) != nil:
+		case k.admits(c):
+			m.enter(owner, c)
+		default:
+			r.answer = Answer{Kind: Waits, Key: c.Key}
+			k.queue = append(k.queue, ticket{owner, c})
+			return
+		}
+	}
+	m.grant(owner, r)
+}
+
+// grant gives all claims one token (S2) and a full TTL.
+func (m *Model) grant(owner string, r *request) {
+	m.grants++
+	for _, c := range r.claims {
+		*m.at(c.Key).lease(owner) = lease{owner: owner, ends: m.now + r.ttl}
+	}
+	r.answer = Answer{Kind: Granted, Order: m.grants}
+}
+
+// whole reports whether owner was granted something and still has all of it.
+func (m *Model) whole(owner string) bool {
+	r := m.requests[owner]
+	return r != nil && r.answer.Kind == Granted && !slices.ContainsFunc(r.claims, func(c core.Claim) bool {
+		return m.at(c.Key).lease(owner) == nil
+	})
+}
+
+// Again is what the owner gets who asks once more while it has all that it asked
+// for: the same token and a full TTL (A4), or a downgrade (M5).
+func (m *Model) Again(owner string, claims []core.Claim, ttl time.Duration) {
+	r := m.requests[owner]
+	for i, c := range claims {
+		if have := r.claims[i].Mode; c.Mode != have && (have != core.ModeExclusive || c.Mode != core.ModeShared) {
+			m.say(Answer{Kind: Deadlock, Key: c.Key})
+			return
+		}
+	}
+	m.say(r.answer)
+	for i, c := range claims {
+		k := m.at(c.Key)
+		k.lease(owner).ends = m.now + ttl
+		if c.Mode == r.claims[i].Mode {
+			continue
+		}
+		k.phase = c.Mode
+		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != core.ModeShared }))
+	}
+	r.claims = claims
+}
+
+// GiveUp ends a wait (A7, A8): nothing is left behind (S1).
+func (m *Model) GiveUp(owner string) {
+	r := m.requests[owner]
+	r.answer = Answer{Kind: Refused, Key: r.claims[r.at].Key}
+	k := m.at(r.claims[r.at].Key)
+	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool { return t.owner == owner })
+	for _, c := range r.claims[:r.at+1] {
+		m.leave(owner, c.Key)
+	}
+}

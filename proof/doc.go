@@ -1,0 +1,29 @@
+// Package proof checks the stores, and the engine on top of them, against what
+// [core.Store], [core.Ledger] and [core.Inspector] promise, by means that do not
+// depend on somebody having thought of the case.
+//
+// # Programs
+//
+// [Model] is a sequential model of a backend. Random programs of some dozens of
+// steps ([Step]) run against a store and the model side by side ([Rig.Run]): after
+// each step the answers, the waiters that were let in, and all that
+// Inspect shows must be the model's. A program that fails is made as short as it
+// can be before it is shown. Where the contract leaves open what happens, such as
+// in which order two sets go on that are let in at the same moment, there are
+// several models, and the store has to agree with one of them all the time.
+//
+// memstore runs in a bubble of testing/synctest: time stands still during a step,
+// and every lease ends to the millisecond.
+//
+// Not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters,
+// the notes (the suite in core/storetest looks at these); and the tokens but for
+// their order. Not tried: stores that are closed or cut off, owners who ask for
+// something else while they hold or wait for something, and a forced release of
+// what a set has that waits for the rest.
+//
+// # Running it
+//
+//	go test -race ./proof                        as part of make test, within a minute
+//	go test ./proof -rapid.checks=10000          more programs
+//	go test ./proof -rapid.seed=...              one that failed, again
+package proof

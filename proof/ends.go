@@ -1,0 +1,182 @@
+package proof
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Flaw is what is wrong with a grant that an owner brings.
+type Flaw int
+
+// The flaws.
+const (
+	Sound      Flaw = iota
+	WrongToken      // one that the lease never had
+	NoToken         // 0: the owner was not told
+	WrongMode       // of the first claim
+)
+
+// mine is owner's lease for c, if the one who asks may have it.
+func (m *Model) mine(owner string, c core.Claim, flaw Flaw) *lease {
+	l := m.at(c.Key).lease(owner)
+	if flaw == WrongToken || l == nil || l.partial {
+		return nil
+	}
+	return l
+}
+
+// lost says that owner has claims no more, and why: that of any of them will do.
+// Who brings a wrong token never had the lease, so nobody took it away.
+func (m *Model) lost(owner string, claims []core.Claim, flaw Flaw) Answer {
+	a := Answer{Kind: Lost}
+	for _, c := range claims {
+		if m.mine(owner, c, Sound) == nil && (flaw == Sound || flaw == NoToken) {
+			a.Reasons = append(a.Reasons, m.at(c.Key).forced[owner]) // I7
+		}
+	}
+	return a
+}
+
+// Renew gives all claims a full TTL, or none (N1 to N6).
+func (m *Model) Renew(owner string, claims []core.Claim, flaw Flaw, ttl time.Duration) {
+	if flaw == NoToken {
+		flaw = WrongToken // who renews knows what it has (N5)
+	}
+	for _, c := range claims {
+		if m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode {
+			m.say(m.lost(owner, claims, flaw))
+			return
+		}
+	}
+	for _, c := range claims {
+		m.mine(owner, c, flaw).ends = m.now + ttl
+	}
+	m.say(Answer{Kind: Fine})
+}
+
+// Release frees those of claims that are owner's (R1, R2, R5).
+func (m *Model) Release(owner string, claims []core.Claim, flaw Flaw) {
+	if slices.ContainsFunc(claims, func(c core.Claim) bool { return m.mine(owner, c, flaw) == nil }) {
+		m.say(m.lost(owner, claims, flaw))
+	} else {
+		m.say(Answer{Kind: Fine})
+	}
+	for _, c := range claims {
+		if m.mine(owner, c, flaw) != nil {
+			m.leave(owner, c.Key)
+		}
+	}
+}
+
+// Complete keeps a record and releases, in one step (L4 to L6). Those who wait to
+// execute the same need not wait any more (L2).
+func (m *Model) Complete(owner string, claim core.Claim, flaw Flaw, size int, retention time.Duration) {
+	key := claim.Key
+	switch {
+	case m.mine(owner, claim, flaw) != nil:
+		m.say(Answer{Kind: Fine})
+	case m.recorded(key) && m.records[key].owner == owner:
+		m.say(Answer{Kind: Fine}) // L5
+		return
+	default:
+		m.say(m.lost(owner, []core.Claim{claim}, flaw))
+		return
+	}
+	m.records[key] = record{owner: owner, size: size, ends: m.now + retention}
+	k := m.at(key)
+	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool {
+		r := m.requests[t.owner]
+		if r.once {
+			r.answer = Answer{Kind: Recorded}
+		}
+		return r.once
+	})
+	m.leave(owner, key)
+}
+
+func (m *Model) recorded(key string) bool {
+	r, ok := m.records[key]
+	return ok && m.now < r.ends
+}
+
+// Forget drops a record (I10).
+func (m *Model) Forget(key string) {
+	a := Answer{Kind: Fine}
+	if m.recorded(key) {
+		a.Had = m.records[key].owner
+	}
+	m.say(a)
+	delete(m.records, key)
+}
+
+// Force ends all leases on key (I7, I8).
+func (m *Model) Force(key, reason string) {
+	k := m.at(key)
+	var had []string
+	for _, l := range k.holders {
+		had = append(had, l.owner)
+		k.forced[l.owner] = reason
+	}
+	slices.Sort(had)
+	m.say(Answer{Kind: Fine, Had: strings.Join(had, " ")})
+	k.holders = nil
+	m.admit(key)
+}
+
+// Pass lets time go by: leases end when they end (A2, M4), one after the other,
+// and each end may let somebody in. As Do, it leaves m as it is.
+func (m *Model) Pass(d time.Duration) []*Model {
+	n := m.clone()
+	n.answers = nil
+	return distinct(n.passTo(m.now + d))
+}
+
+func (m *Model) passTo(until time.Duration) []*Model {
+	next := until
+	for _, k := range m.locks {
+		for _, l := range k.holders {
+			if !l.partial {
+				next = min(next, l.ends)
+			}
+		}
+	}
+	m.now = next
+	var all []*Model
+	for _, n := range m.reap() {
+		for _, n := range n.settle() {
+			if n.now == until {
+				all = append(all, n)
+			} else {
+				all = append(all, n.passTo(until)...)
+			}
+		}
+	}
+	return all
+}
+
+// reap drops what is over now.
+func (m *Model) reap() []*Model {
+	all := []*Model{m}
+	for _, key := range slices.Sorted(maps.Keys(m.locks)) {
+		var after []*Model
+		for _, n := range all {
+			k := n.at(key)
+			before := len(k.holders)
+			k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return !l.partial && l.ends <= n.now })
+			if n.Blurred && before > len(k.holders) && len(k.holders) == 0 && len(k.queue) > 0 && k.phase == core.ModeShared {
+				blurred := n.clone()
+				blurred.at(key).phase = core.ModeExclusive
+				blurred.admit(key)
+				after = append(after, blurred)
+			}
+			n.admit(key)
+			after = append(after, n)
+		}
+		all = after
+	}
+	return all
+}

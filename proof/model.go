@@ -1,0 +1,191 @@
+package proof
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Model is what a backend should know, and all that it should know: who holds
+// each key, who waits for it, what was executed. It is sequential, looks at
+// everything each time, and is meant to be checked by reading it next to the
+// sentences of [core.Store] that the comments name.
+//
+// Where the contract leaves a choice the model has more than one successor: see
+// [Model.Do]. The zero value is not ready; see [NewModel].
+type Model struct {
+	// Blurred: a backend that forgets by itself may not know what kind of lease
+	// it was that ran out last, and may then take it for an exclusive one.
+	Blurred bool
+
+	now      time.Duration
+	grants   int // counted so far: tokens have their order
+	locks    map[string]*lock
+	records  map[string]record
+	requests map[string]*request // by owner: who wants or wanted something
+	answers  []Answer            // of the last operation, if it is no request
+}
+
+// lock is a key.
+type lock struct {
+	phase   core.Mode // of the holders, or of the last there were
+	holders []lease
+	queue   []ticket // in order of arrival, whatever they wait for
+	forced  map[string]string
+}
+
+// lease is one claim that somebody has.
+type lease struct {
+	owner   string
+	ends    time.Duration
+	partial bool // of a set that waits for the rest, which keeps it alive
+}
+
+type ticket struct {
+	owner string
+	claim core.Claim
+}
+
+type record struct {
+	owner string
+	size  int
+	ends  time.Duration
+}
+
+// request is one acquisition, from the question to its answer.
+type request struct {
+	claims []core.Claim
+	ttl    time.Duration
+	once   bool
+	at     int  // the claim it waits for
+	ready  bool // it was let in there, and goes on to the next
+	answer Answer
+}
+
+// NewModel is a backend that knows nothing yet.
+func NewModel() *Model {
+	return &Model{locks: map[string]*lock{}, records: map[string]record{}, requests: map[string]*request{}}
+}
+
+func (m *Model) clone() *Model {
+	n := *m
+	n.answers = slices.Clone(m.answers)
+	n.locks, n.records, n.requests = map[string]*lock{}, maps.Clone(m.records), map[string]*request{}
+	for key, k := range m.locks {
+		n.locks[key] = &lock{k.phase, slices.Clone(k.holders), slices.Clone(k.queue), maps.Clone(k.forced)}
+	}
+	for owner, r := range m.requests {
+		r := *r
+		n.requests[owner] = &r
+	}
+	return &n
+}
+
+// String tells all there is to know, so that equal strings are equal models.
+func (m *Model) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "at %v, %d grants, %v\n", m.now, m.grants, m.answers)
+	for _, key := range slices.Sorted(maps.Keys(m.locks)) {
+		fmt.Fprintf(&b, "%s %+v\n", key, *m.locks[key])
+	}
+	fmt.Fprintf(&b, "%+v\n", m.records)
+	for _, owner := range slices.Sorted(maps.Keys(m.requests)) {
+		fmt.Fprintf(&b, "%s %+v\n", owner, *m.requests[owner])
+	}
+	return b.String()
+}
+
+func (m *Model) say(a Answer) { m.answers = append(m.answers, a) }
+
+func (m *Model) at(key string) *lock {
+	k := m.locks[key]
+	if k == nil {
+		k = &lock{forced: map[string]string{}}
+		m.locks[key] = k
+	}
+	return k
+}
+
+// lease is owner's, or nil.
+func (k *lock) lease(owner string) *lease {
+	for i := range k.holders {
+		if k.holders[i].owner == owner {
+			return &k.holders[i]
+		}
+	}
+	return nil
+}
+
+// fits: a lease of c's mode can be in force beside those that are (M1, M6).
+func (k *lock) fits(c core.Claim) bool {
+	switch {
+	case len(k.holders) == 0:
+		return true
+	case c.Mode != k.phase || c.Mode == core.ModeExclusive:
+		return false
+	default:
+		return c.Mode == core.ModeShared || len(k.holders) < c.Permits
+	}
+}
+
+// admits: who comes now gets in (A6, M2).
+func (k *lock) admits(c core.Claim) bool { return len(k.queue) == 0 && k.fits(c) }
+
+// next is whose turn it is to get in, of those that wait; nobody's most of the
+// time.
+func (k *lock) next() []ticket {
+	shared := func(t ticket) bool { return t.claim.Mode == core.ModeShared }
+	readers := slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return !shared(t) })
+	line := slices.DeleteFunc(slices.Clone(k.queue), shared)
+	switch {
+	case len(k.queue) == 0:
+		return nil
+	case len(line) == 0 && k.fits(readers[0].claim):
+		return readers
+	case len(k.holders) == 0 && k.phase != core.ModeShared && len(readers) > 0:
+		return readers // M3: what is not shared makes way for all readers,
+	case len(k.holders) == 0:
+		return line[:1] // and readers for the first of the others
+	case k.phase == core.ModePermit && len(line) > 0 && k.fits(line[0].claim) && k.queue[0] == line[0]:
+		return line[:1] // M6, unless a reader came first: it would wait for ever
+	}
+	return nil
+}
+
+// enter makes owner a holder of c's key.
+func (m *Model) enter(owner string, c core.Claim) {
+	k := m.at(c.Key)
+	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool { return t.owner == owner })
+	k.phase = c.Mode
+	k.holders = append(k.holders, lease{owner: owner, partial: true})
+}
+
+// admit lets in whose turn it is.
+func (m *Model) admit(key string) {
+	k := m.at(key)
+	for in := k.next(); len(in) > 0; in = k.next() {
+		m.callIn(in)
+	}
+}
+
+func (m *Model) callIn(in []ticket) {
+	for _, t := range in {
+		m.enter(t.owner, t.claim)
+		if r := m.requests[t.owner]; len(r.claims) == 1 {
+			m.grant(t.owner, r)
+		} else {
+			r.ready = true
+		}
+	}
+}
+
+// leave ends owner's lease, if it has one, and lets in whose turn it is.
+func (m *Model) leave(owner, key string) {
+	k := m.at(key)
+	k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return l.owner == owner })
+	m.admit(key)
+}

@@ -1,0 +1,265 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// reason is what is said of all forced releases.
+const reason = "it is in the way"
+
+// mostSets may wait at a time: when all of them are let in at once, every order in
+// which they can go on makes a model.
+const mostSets = 4
+
+// sets counts those that wait.
+func (r *run) sets() int {
+	n := 0
+	for _, a := range r.asked {
+		if r.waits(a) && len(a.claims) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// taken is a step that was taken: what was said to the stores, and their answers.
+type taken struct {
+	what    string
+	answers []answer
+}
+
+func (t taken) String() string {
+	said := t.what
+	for _, a := range t.answers {
+		said += ": " + a.String()
+	}
+	return said
+}
+
+// step takes a step on both sides; false: nobody can take it.
+func (r *run) step(s Step) (taken, bool) {
+	switch s.Op {
+	case Ask:
+		if s.Wait && len(s.Claims) > 1 && r.sets() == mostSets {
+			return taken{}, false
+		}
+		a := r.ask(s)
+		r.do(func(m *Model) { m.Ask(a.owner, a.claims, s.TTL, s.Wait, s.Once) })
+		return taken{what: fmt.Sprintf("#%d %#v", len(r.asked), s)}, true
+	case Again, Change:
+		return r.again(s)
+	case Renew, Part, Expire:
+		return r.renew(s)
+	case Release:
+		return r.release(s)
+	case GiveUp:
+		a := r.choose(s.Who, r.waits)
+		if a == nil {
+			return taken{}, false
+		}
+		a.cancel()
+		r.do(func(m *Model) { m.GiveUp(a.owner) })
+		<-a.done
+		return r.took(a, "gives up"), true
+	case Complete:
+		return r.complete(s)
+	case Forget:
+		had, err := r.inspector().Forget(r.ctx, s.Key)
+		r.do(func(m *Model) { m.Forget(s.Key) })
+		a := ended(err)
+		if had {
+			a.had = "a record"
+		}
+		return taken{fmt.Sprintf("forget %s", s.Key), []answer{a}}, true
+	case Force:
+		return r.force(s)
+	case List:
+		said := ended(r.list())
+		r.do(func(m *Model) { m.say(Answer{Kind: Fine}) })
+		return taken{"list", []answer{said}}, true
+	case Pass:
+		if !r.Exact {
+			return taken{}, false
+		}
+		r.pass(s.TTL)
+		return taken{what: fmt.Sprintf("%v pass", s.TTL)}, true
+	}
+	return taken{}, false
+}
+
+func (r *run) took(a *acquisition, what string, answers ...answer) taken {
+	return taken{fmt.Sprintf("#%d %s", 1+slices.Index(r.asked, a), what), answers}
+}
+
+func (r *run) inspector() core.Inspector { return r.Stores[0].(core.Inspector) }
+
+// again asks once more for what a has, if need be in another mode.
+func (r *run) again(s Step) (taken, bool) {
+	a := r.choose(s.Who, func(a *acquisition) bool { return r.whole(a) && (s.Op == Again || !a.once) })
+	if a == nil {
+		return taken{}, false
+	}
+	claims := slices.Clone(a.claims)
+	for i := range claims {
+		if s.Op == Change && (s.Mode != core.ModeShared || claims[i].Mode == core.ModeExclusive) {
+			claims[i].Mode, claims[i].Permits = s.Mode, 0
+		}
+		if claims[i].Mode == core.ModePermit {
+			claims[i].Permits = max(claims[i].Permits, 1)
+		}
+	}
+	said := a.send(r.ctx, core.Request{Owner: a.owner, Claims: claims, TTL: s.TTL, Wait: s.Wait})
+	r.do(func(m *Model) { m.Again(a.owner, claims, s.TTL) })
+	if said.kind == Granted {
+		a.claims = claims
+		a.said.grant.Claims = claims
+	}
+	return r.took(a, fmt.Sprintf("asks again for %v", claims), said), true
+}
+
+// with is a grant that has a flaw.
+func with(g core.Grant, flaw Flaw) core.Grant {
+	switch flaw {
+	case WrongToken:
+		g.Token++
+	case NoToken:
+		g.Token = 0
+	case WrongMode:
+		g.Claims = slices.Clone(g.Claims)
+		c := &g.Claims[0]
+		c.Mode, c.Permits = (c.Mode+1)%core.ModePermit, 0
+	}
+	return g
+}
+
+// renew renews several at once; the first may bring a wrong token, or only a part
+// of its claims.
+func (r *run) renew(s Step) (taken, bool) {
+	var who []*acquisition
+	var grants []core.Grant
+	for i := range max(s.Count, 1) {
+		a := r.choose(s.Who+i, r.granted)
+		if a == nil || slices.Contains(who, a) {
+			break
+		}
+		g := a.said.grant
+		g.TTL = s.TTL
+		switch {
+		case s.Op == Expire:
+			g.TTL = short
+		case i == 0 && s.Op == Part:
+			g.Claims = g.Claims[:1]
+		}
+		if i == 0 {
+			g = with(g, s.Flaw)
+		}
+		who, grants = append(who, a), append(grants, g)
+	}
+	if len(grants) == 0 {
+		return taken{}, false
+	}
+	t := r.took(who[0], fmt.Sprintf("and %d others %#v", len(who)-1, s))
+	for _, err := range who[0].store.Renew(r.ctx, slices.Clone(grants)) {
+		t.answers = append(t.answers, ended(err))
+	}
+	r.do(func(m *Model) {
+		for i, g := range grants {
+			flaw := Sound
+			if i == 0 {
+				flaw = s.Flaw
+			}
+			m.Renew(g.Owner, g.Claims, flaw, g.TTL)
+		}
+	})
+	if s.Op == Expire {
+		r.lapse()
+	}
+	return t, true
+}
+
+// lapse has those end that were given a moment only. The answers stay.
+func (r *run) lapse() {
+	answers := r.models[0].answers
+	r.pass(short + 5*time.Millisecond)
+	for _, m := range r.models {
+		m.answers = answers
+	}
+}
+
+func (r *run) release(s Step) (taken, bool) {
+	a := r.choose(s.Who, r.granted)
+	if a == nil {
+		return taken{}, false
+	}
+	said := ended(a.store.Release(r.ctx, with(a.said.grant, s.Flaw)))
+	r.do(func(m *Model) { m.Release(a.owner, a.claims, s.Flaw) })
+	return r.took(a, fmt.Sprintf("%#v", s), said), true
+}
+
+func (r *run) complete(s Step) (taken, bool) {
+	a := r.choose(s.Who, func(a *acquisition) bool { return r.granted(a) && a.once })
+	if a == nil {
+		return taken{}, false
+	}
+	if s.Flaw == WrongMode {
+		s.Flaw = Sound // there is but one for an execution
+	}
+	retention, size := s.TTL, len(r.asked)
+	if s.Count > 1 {
+		retention = short
+	}
+	rec := core.Record{Result: make([]byte, size)}
+	said := ended(a.store.(core.Ledger).Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
+	r.do(func(m *Model) { m.Complete(a.owner, a.claims[0], s.Flaw, size, retention) })
+	if s.Count > 1 {
+		r.lapse()
+	}
+	return r.took(a, fmt.Sprintf("%#v", s), said), true
+}
+
+func (r *run) force(s Step) (taken, bool) {
+	if !r.free(s.Key) {
+		return taken{}, false
+	}
+	had, err := r.inspector().ForceRelease(r.ctx, s.Key, reason)
+	r.do(func(m *Model) { m.Force(s.Key, reason) })
+	a := ended(err)
+	var owners []string
+	for _, h := range had {
+		owners = append(owners, h.Owner)
+	}
+	slices.Sort(owners)
+	a.had = strings.Join(owners, " ")
+	return taken{fmt.Sprintf("force %s", s.Key), []answer{a}}, true
+}
+
+// list goes through all pages, and looks whether the keys in use are there (I5).
+func (r *run) list() error {
+	seen, err := r.look()
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		page, next, err := r.inspector().List(r.ctx, "", cursor, 2)
+		if err != nil {
+			return err
+		}
+		for _, info := range page {
+			listed[info.Key] = true
+		}
+		cursor = next
+	}
+	for _, key := range r.Keys {
+		used := len(seen[key].Holders)+len(seen[key].Waiters) > 0 || seen[key].Record != nil
+		if used != listed[key] {
+			return fmt.Errorf("%s is in use: %v, and listed: %v", key, used, listed[key])
+		}
+	}
+	return nil
+}
