@@ -21,4 +21,7 @@
 // line once its OnHeld has been called. Where the contract speaks of time, a
 // lower bound is exact but for [Harness.Early], and an upper one has
 // [Harness.Late] to spare.
+//
+// The suite has the cases that somebody has thought of. Those that nobody has are
+// for the module proof, which runs random programs on a store and on a model.
 package storetest
