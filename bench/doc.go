@@ -1,6 +1,6 @@
 // Bench measures keyturn side by side with other lock libraries for Redis.
 //
-//	go run ./bench                                    everything, in about half an hour
+//	go run ./bench                                    everything, in some 20 minutes
 //	go run ./bench -quick                             a look, in less than 50 seconds
 //	go run ./bench -scenario hot-4proc,handover       some of it
 //	go run ./bench -growth                            how costs grow with keys, waiters and processes

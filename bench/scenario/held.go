@@ -25,7 +25,7 @@ func held(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 	sent := new(lock.Counter)
 	cfg := env.config(bulkCallers)
 	cfg.TTL, cfg.Renew, cfg.Sent = env.Size.HeldTTL, true, sent
-	before := lookAround(sent)
+	before := footprintNow()
 	l, err := lock.Open(system, cfg)
 	if err != nil {
 		return nil, err
@@ -48,40 +48,44 @@ func held(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 		return nil, err
 	}
 	end := lookAround(sent)
+	after := footprintNow()
 
 	count := float64(env.Size.Held)
 	span := end.at.Sub(begin.at)
 	commands := float64(end.commands - begin.commands)
 	rounds := span.Seconds() / round.Seconds()
 	return []stats.Sample{
-		{Unit: "goroutines", Value: float64(end.goroutines - before.goroutines)},
-		{Unit: "B/lease", Value: float64(end.memory-before.memory) / count},
+		{Unit: "goroutines", Value: float64(after.goroutines - before.goroutines)},
+		{Unit: "B/lease", Value: float64(after.memory-before.memory) / count},
 		{Unit: "commands/s", Value: commands / span.Seconds()},
 		{Unit: "commands per 100 renewals", Value: 100 * commands / (count * rounds)},
 		{Unit: "CPU %", Value: 100 * (end.cpu - begin.cpu).Seconds() / span.Seconds()},
 	}, nil
 }
 
-// view is what can be seen of this process at a moment.
-type view struct {
-	at         time.Time
+// footprint is what this process takes up.
+type footprint struct {
 	goroutines int
 	memory     int64 // heap that is in use, and stacks
-	cpu        time.Duration
-	commands   int64
 }
 
-func lookAround(sent *lock.Counter) view {
+func footprintNow() footprint {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC() // the first one has left what finalizers and pools held
 	runtime.ReadMemStats(&m)
-	v := view{
-		goroutines: runtime.NumGoroutine(),
-		memory:     int64(m.HeapAlloc + m.StackInuse),
-		commands:   sent.Commands(),
-		at:         time.Now(),
-	}
+	return footprint{runtime.NumGoroutine(), int64(m.HeapAlloc + m.StackInuse)}
+}
+
+// view is what was used up to a moment.
+type view struct {
+	at       time.Time
+	cpu      time.Duration // of this process
+	commands int64
+}
+
+func lookAround(sent *lock.Counter) view {
+	v := view{at: time.Now(), commands: sent.Commands()}
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil {
 		v.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())

@@ -23,7 +23,7 @@ type Size struct {
 // Most is how far each growth goes.
 type Most struct{ Keys, Waiters, Processes int }
 
-// Full is what docs/benchmarks.md is made with. It takes about half an hour.
+// Full is what docs/benchmarks.md is made with. It takes some 20 minutes.
 var Full = Size{
 	Runs: 5, Span: 3 * time.Second, MaxCallers: 512, Handovers: 200,
 	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
