@@ -89,6 +89,9 @@ func (c *child) obey(ctx context.Context, order string) (a answer, err error) {
 			waited, _, err := pair(ctx, c.locker, key)
 			return waited, err
 		})
+		if errors.Is(err, errNothing) {
+			err = nil // others may have had more luck
+		}
 		return answer{Report: &did}, err
 	case orderLock:
 		c.unlock, err = c.locker.Lock(ctx, c.task.Key)

@@ -78,5 +78,8 @@ func (e *Env) loadFleet(ctx context.Context, system, key string, children, calle
 		sum.Took.Merge(r.Took)
 		most = max(most, r.Done)
 	}
+	if sum.Done == 0 {
+		return sum, 0, errNothing
+	}
 	return sum, most, nil
 }

@@ -75,7 +75,7 @@ func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) 
 		sum.Took.Merge(r.Took)
 	}
 	if sum.Done == 0 {
-		return report{}, fmt.Errorf("%w: %v", errNothing, l.span)
+		return sum, fmt.Errorf("%w: %v", errNothing, l.span)
 	}
 	return sum, nil
 }

@@ -18,8 +18,7 @@ import (
 // slots in one script refused.
 func startCluster(t testing.TB) (*redistest.Server, redis.UniversalClient) {
 	t.Helper()
-	server := redistest.Start(t, "--cluster-enabled", "yes")
-	cli(t, server, "OK", "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	server := redistest.StartCluster(t, 1)[0]
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}})
 	t.Cleanup(func() { _ = client.Close() })
 	eventually(t, 5*time.Second, "the cluster is up", func() bool {
