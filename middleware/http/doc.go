@@ -32,7 +32,8 @@
 //
 // The rule stands behind the router, around the handler of a route: in front of
 // it no path value is known yet. ServeMux and chi set the values and the
-// pattern. For another router, a few lines before the rule do the same, with
+// pattern. (Behind chi's Use no route is known either: the rule goes to With.) For
+// another router, a few lines before the rule do the same, with
 // Request.SetPathValue for each of its parameters and, for [Locks.Idempotency],
 // Request.Pattern for the route. A value is taken as the router gives it: one
 // that does not decode %34%32 to 42, as chi does not, shows the handler two
@@ -43,6 +44,9 @@
 //
 //	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}")(engine))
 //	mux.Handle("/", engine)
+//
+// Or a few lines make a rule a middleware of the framework's own; those for gin
+// are in routertest/gin_test.go.
 //
 // # What the handler sees
 //
@@ -95,7 +99,8 @@
 // POST and PATCH are looked at.
 //
 // The record belongs to the caller, the method and the route (its pattern, with
-// the prefix where its router is mounted; in front of the router, the path).
+// the prefix where its router is mounted; where there is none, as in front of the
+// router, or one that is just "/", the path).
 // Within these a key stands for one request: a repeat with another path, query
 // or body is refused with 422. One that comes while the first is still running
 // gets 409 at once. All else is as in Once.

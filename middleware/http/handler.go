@@ -57,8 +57,31 @@ type exchange struct {
 
 func (x *exchange) Request() *http.Request { return x.r }
 
-// Route is the pattern, which ServeMux has set, and chi does.
-func (x *exchange) Route() string { return x.r.Pattern }
+// Route is the pattern, which ServeMux has set, and chi does. A sub-router of
+// chi's sets its own part of it alone, and two of them may have the same part:
+// what is missing in front is taken from the path.
+func (x *exchange) Route() string {
+	pattern := x.r.Pattern
+	if pattern == "/" { // the root of a sub-router, or everything there is
+		return ""
+	}
+	path := x.r.URL.EscapedPath()
+	missing := strings.Count(path, "/") - strings.Count(pattern, "/")
+	if missing <= 0 || !strings.HasPrefix(pattern, "/") || isSubtree(pattern) {
+		return pattern
+	}
+	at := 0
+	for ; missing > 0; missing-- {
+		at += 1 + strings.Index(path[at+1:], "/")
+	}
+	return path[:at] + pattern
+}
+
+// isSubtree says whether pattern is one for any number of levels, of which it
+// can't be said which ones it has.
+func isSubtree(pattern string) bool {
+	return strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "*") || strings.HasSuffix(pattern, "...}")
+}
 
 func (x *exchange) PathValue(name string) (string, bool, error) {
 	value := x.r.PathValue(name)

@@ -220,3 +220,43 @@ func TestIdempotencyOfAMountedRouter(t *testing.T) {
 		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
 	}
 }
+
+// TestIdempotencyOfASubRouter, which tells its own part of the pattern alone, as
+// chi's do.
+func TestIdempotencyOfASubRouter(t *testing.T) {
+	var calls atomic.Int64
+	rule := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Idempotency(user)(payments(&calls))
+	s := ruletest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = r.Header.Get("Pattern")
+		rule.ServeHTTP(w, r)
+	}), false)
+	for i, tt := range []struct {
+		name, pattern string
+		one, other    string
+		routes        int
+	}{
+		{"one route", "/{id}/cancel", "/payments/1/cancel", "/payments/2/cancel", 1},
+		{"two sub-routers", "/{id}", "/payments/1", "/refunds/1", 2},
+		{"below a parameter", "/refunds/{id}", "/users/1/refunds/1", "/users/2/refunds/1", 2},
+		{"their roots", "/", "/payments", "/refunds", 2},
+		{"a subtree", "/v1/{rest...}", "/v1/payments/1", "/v1/payments/2", 1},
+		{"chi's subtree", "/v1/*", "/v1/payments/1", "/v1/refunds", 1},
+		{"a name of one's own", "pay", "/payments/1", "/payments/2", 1},
+		{"behind what shortened the path", "/v1/payments/{id}", "/1", "/2", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pay := func(path string) ruletest.Answer {
+				return s.Do("POST", path, "ten", "User", "ada", "Idempotency-Key", fmt.Sprint("k", i), "Pattern", tt.pattern)
+			}
+			if a := pay(tt.one); a.Status != 201 {
+				t.Fatalf("answer = %+v", a)
+			}
+			if a := pay(tt.one); !replayed(a) {
+				t.Errorf("repeat = %+v, want a replay", a)
+			}
+			if a := pay(tt.other); a.Status != map[int]int{1: 422, 2: 201}[tt.routes] {
+				t.Errorf("another path = %d %s, want %d routes", a.Status, a.Body, tt.routes)
+			}
+		})
+	}
+}
