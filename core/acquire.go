@@ -79,9 +79,9 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, 
 	case len(cov.rest) == 0:
 		return e.nested(parent, cov, nil, s), nil, nil
 	}
-	bounded := e.bound(ctx, s)
-	defer bounded.cancel()
-	lease, rec, err := e.obtainRest(bounded, parent, cov, s, ask)
+	t := e.newTurn(ctx, began, s)
+	defer t.bound.cancel()
+	lease, rec, err := e.obtainRest(t, parent, cov, s, ask)
 	if err != nil {
 		return nil, nil, e.refusal(ctx, claims, s, err, time.Since(began))
 	}
@@ -90,26 +90,27 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, 
 
 // obtainRest borrows what it can, waits in line for the others, asks the store
 // and makes the grant a lease.
-func (e *Engine) obtainRest(ctx, parent context.Context, cov cover, s settings, ask ask) (lease *Lease, rec *Record, err error) {
+func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s settings, ask ask) (lease *Lease, rec *Record, err error) {
 	outer := parent
 	defer func() {
 		if lease == nil { // also after a panic
 			err = e.giveUp(outer, cov, err)
 		}
 	}()
-	if parent, err = e.borrow(ctx, parent, &cov, s); err != nil {
+	if parent, err = e.borrow(t.ctx, parent, &cov, s); err != nil {
 		return nil, nil, err
 	}
 	if len(cov.rest) == 0 {
 		return e.nested(parent, cov, nil, s), nil, nil
 	}
 	if len(cov.owned) > 0 { // nobody waits on for what is lost
-		c, cancel := context.WithCancel(ctx)
+		c, cancel := context.WithCancel(t.ctx)
 		defer cancel()
 		defer context.AfterFunc(parent, cancel)()
-		ctx = c
+		t.ctx = c
 	}
-	grant, rec, err := e.newTurn(ctx, cov.rest, s).take(ask)
+	t.claim(cov.rest, s)
+	grant, rec, err := t.take(ask)
 	if err != nil || rec != nil {
 		return nil, rec, err
 	}
@@ -132,24 +133,6 @@ func (e *Engine) giveUp(ctx context.Context, cov cover, err error) error {
 		}
 	}
 	return err
-}
-
-// failFastTime is for how long a store that says nothing is waited for by those
-// who do not wait for a holder.
-const failFastTime = 5 * time.Second
-
-// bound gives the context of a wait: it ends with ctx, with the maximum wait,
-// and when the engine closes.
-func (e *Engine) bound(ctx context.Context, s settings) *bound {
-	most := s.maxWait
-	if s.failFast && (most == 0 || most > failFastTime) {
-		most = failFastTime
-	}
-	b := &bound{values: ctx, parent: ctx, ending: e.life.ending}
-	if most > 0 {
-		b.deadline = time.Now().Add(most)
-	}
-	return b
 }
 
 // errHurried: the store, or the line for it, had hardly any time to answer.
@@ -215,7 +198,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
-	l := &Lease{engine: e, grant: grant, settings: s, granted: time.Now(), borrowed: borrowed}
+	l := &Lease{engine: e, grant: grant, settings: s, borrowed: borrowed}
 	if borrowed != nil {
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}

@@ -12,20 +12,24 @@ import (
 // of package context pay for timers, channels and registrations in advance:
 // half of what a lock in memory would cost.
 type bound struct {
-	values   context.Context
-	parent   context.Context // the same, or nil: its end is not ours
-	ending   context.Context // nil: it has no other end
-	deadline time.Time       // zero: none
+	values  context.Context
+	parent  context.Context // the same, or nil: its end is not ours
+	ending  context.Context // nil: it has no other end
+	timeout time.Duration   // from when somebody first waits; 0: none
 
-	mu    sync.Mutex
-	done  chan struct{} // nil: nobody waits
-	err   error
-	stops []func() bool // what Done has set going
-	after []*after
+	mu       sync.Mutex
+	deadline time.Time     // zero: none, or nobody waits yet
+	done     chan struct{} // nil: nobody waits
+	err      error
+	stops    []func() bool // what Done has set going
+	after    []*after
 }
 
-// Deadline implements context.Context.
+// Deadline implements context.Context. Who asks for it is taken to wait.
 func (b *bound) Deadline() (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.startLocked()
 	var theirs time.Time
 	var ok bool
 	if b.parent != nil {
@@ -40,6 +44,14 @@ func (b *bound) Deadline() (time.Time, bool) {
 	return b.deadline, true
 }
 
+// startLocked has the time run. To look at the clock for those who are answered
+// before they wait would cost more than their answer.
+func (b *bound) startLocked() {
+	if b.deadline.IsZero() && b.timeout > 0 {
+		b.deadline = time.Now().Add(b.timeout)
+	}
+}
+
 // Value implements context.Context.
 func (b *bound) Value(key any) any { return b.values.Value(key) }
 
@@ -51,6 +63,7 @@ func (b *bound) Done() <-chan struct{} {
 	if b.done != nil {
 		return b.done
 	}
+	b.startLocked()
 	b.done = make(chan struct{})
 	if b.lookLocked() != nil {
 		close(b.done)

@@ -53,12 +53,11 @@ const fairTime = 100 * time.Millisecond
 
 // ask sends one request, unless the circuit is open, and learns from its end. That
 // the store keeps it waiting is for the request's OnHeld to tell ([circuit.heard]).
-func (c *circuit) ask(ctx context.Context, req Request, ask ask) (grant Grant, rec *Record, err error) {
+func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, ask ask) (grant Grant, rec *Record, err error) {
 	probe, err := c.admit()
 	if err != nil {
 		return Grant{}, nil, err
 	}
-	asked := time.Now()
 	defer func() { c.learn(ctx, asked, probe, err) }()
 	bounded := ctx
 	if probe != 0 {

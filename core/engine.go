@@ -253,5 +253,5 @@ func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
 
 // detached gives a context for what must be tidied up although ctx has ended.
 func (e *Engine) detached(ctx context.Context) *bound {
-	return &bound{values: ctx, deadline: time.Now().Add(e.releaseTimeout)}
+	return &bound{values: ctx, timeout: e.releaseTimeout}
 }

@@ -113,40 +113,40 @@ func newLines(most, mostTotal int) *lines {
 // was given, with once; or, as an heir, the grant of a holder. The error is a
 // *TooManyWaitersError or, when ctx ended first, a *HeldError or one that matches
 // ErrUnavailable.
-func (ls *lines) enter(ctx context.Context, by *turn) (given, error) {
+func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 	p := by.places
 	for i, t := range p {
-		err := ls.join(t, p[:i])
-		if err != nil {
-			ls.leave(p[:i], errSilent)
-			return given{}, err
+		if err := ls.join(t, p[:i], by.asked); err != nil {
+			ls.leave(p[:i], errSilent, time.Time{})
+			return given{}, waited, err
 		}
 		if t.turn == nil {
 			continue
 		}
+		waited = true
 		by.blocked(ls.inTheWay(t), t.ahead)
 		select {
 		case <-t.turn:
-		case <-ctx.Done():
+		case <-by.ctx.Done():
 			err = ls.obstacle(t)
-			ls.leave(p[:i+1], errSilent)
+			ls.leave(p[:i+1], errSilent, time.Time{})
 		}
 		switch { // where both came, what was given is worth more than an error
 		case t.given.rec != nil:
-			return given{rec: t.given.rec.clone()}, nil
+			return given{rec: t.given.rec.clone()}, waited, nil
 		case t.given.grant.Owner != "":
-			return t.given, nil
+			return t.given, waited, nil
 		case err != nil:
-			return given{}, err
+			return given{}, waited, err
 		}
 	}
-	return given{}, nil
+	return given{}, waited, nil
 }
 
 // join has t take the last place in the line for its claim. Whoever then has to
 // wait there keeps nobody else waiting with the places before, which are for
 // other keys.
-func (ls *lines) join(t *ticket, before places) error {
+func (ls *lines) join(t *ticket, before places, began time.Time) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	key := t.claim.Key
@@ -160,7 +160,10 @@ func (ls *lines) join(t *ticket, before places) error {
 		l = ls.open(key)
 	}
 	ls.total++
-	t.line, t.ahead, t.joined = l, l.tickets.n, time.Now()
+	t.line, t.ahead, t.joined = l, l.tickets.n, began
+	if len(before) > 0 {
+		t.joined = time.Now() // it may have waited in the lines before
+	}
 	l.tickets.push(t)
 	if l.next == nil {
 		l.next = t
@@ -176,12 +179,12 @@ func (ls *lines) join(t *ticket, before places) error {
 }
 
 // asks notes that the caller now asks the store.
-func (ls *lines) asks(p places) {
+func (ls *lines) asks(p places, now time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, t := range p {
 		t.comeBack()
-		t.ask()
+		t.ask(now)
 	}
 }
 
@@ -189,8 +192,8 @@ func (ls *lines) asks(p places) {
 var errSilent = errors.New("keyturn: the store said nothing")
 
 // leave gives up the places and calls forward who can now ask. said is the
-// store's answer.
-func (ls *lines) leave(p places, said error) {
+// store's answer, and when it came; without one there is none.
+func (ls *lines) leave(p places, said error, answered time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	var held HeldError // where the key was granted, who is in the way now is not known yet
@@ -206,14 +209,14 @@ func (ls *lines) leave(p places, said error) {
 		}
 		switch {
 		case said == nil:
-			t.heard(held, at)
+			t.heard(held, at, answered)
 			l.open = t.claim.Mode
 			ls.begin(t)
 		case said == errSilent, errors.Is(said, context.Canceled), errors.Is(said, context.DeadlineExceeded):
 		case errors.Is(said, ErrUnavailable):
 			l.outage = said
 		default:
-			t.heard(held, at)
+			t.heard(held, at, answered)
 		}
 		ls.remove(t)
 		l.step()

@@ -47,7 +47,6 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	}{
 		"the caller's deadline": {past, time.Minute, []error{context.DeadlineExceeded}},
 		"the caller's cancel":   {gone, time.Minute, []error{context.Canceled}},
-		"the maximum wait":      {context.Background(), 1, []error{core.ErrHeld, core.ErrWaitTimeout}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spy := newSpy()

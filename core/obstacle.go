@@ -48,9 +48,9 @@ func (l *line) inTheWay(key string) HeldError {
 func (ls *lines) told(p places, held HeldError) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	at := p.of(held.Key)
+	at, now := p.of(held.Key), time.Now()
 	for _, t := range p {
-		t.heard(held, at)
+		t.heard(held, at, now)
 		if at == nil || at == t {
 			t.comeBack()
 			t.line.open = ModeExclusive
@@ -72,24 +72,24 @@ func (p places) of(key string) *ticket {
 
 // heard notes an answer of the store's. Held is about at's key and says nothing
 // of others; where at is nil it may be about any.
-func (t *ticket) heard(held HeldError, at *ticket) {
+func (t *ticket) heard(held HeldError, at *ticket, now time.Time) {
 	if at != nil && at != t {
 		held = HeldError{}
 	}
 	l := t.line
 	t.hangUp()
-	l.answered, l.held, l.outage, l.silent = time.Now(), held, nil, time.Time{}
+	l.answered, l.held, l.outage, l.silent = now, held, nil, time.Time{}
 	if l.unanswered > 0 {
 		l.silent = l.answered
 	}
 }
 
 // ask notes that t's request was sent.
-func (t *ticket) ask() {
+func (t *ticket) ask(now time.Time) {
 	t.asking = true
 	t.line.unanswered++
 	if t.line.silent.IsZero() {
-		t.line.silent = time.Now()
+		t.line.silent = now
 	}
 }
 

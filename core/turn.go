@@ -12,8 +12,9 @@ import (
 type turn struct {
 	engine  *Engine
 	ctx     context.Context
+	bound   bound // what ctx is, or descends from
+	asked   time.Time
 	req     Request
-	once    bool
 	handsOn bool // its grant may go to the next in line, and it may get another's
 
 	places places
@@ -21,13 +22,29 @@ type turn struct {
 	only   [1]*ticket
 }
 
-func (e *Engine) newTurn(ctx context.Context, claims []Claim, s settings) *turn {
-	t := &turn{
-		engine: e, ctx: ctx, once: s.once, handsOn: s.heir(claims),
-		req: Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(ctx)},
+// failFastTime is for how long a store that says nothing is waited for by those
+// who do not wait for a holder.
+const failFastTime = 5 * time.Second
+
+// newTurn gives a turn whose context ends with ctx, with the maximum wait, and
+// when the engine closes.
+func (e *Engine) newTurn(ctx context.Context, began time.Time, s settings) *turn {
+	t := &turn{engine: e, asked: began}
+	t.bound.values, t.bound.parent, t.bound.ending, t.bound.timeout = ctx, ctx, e.life.ending, s.maxWait
+	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
+		t.bound.timeout = failFastTime
 	}
+	t.ctx = &t.bound
+	return t
+}
+
+// claim says what the turn is for.
+func (t *turn) claim(claims []Claim, s settings) {
+	e := t.engine
+	t.handsOn = s.heir(claims)
+	t.req = Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
 	if !t.req.Wait {
-		return t
+		return
 	}
 	t.only[0] = &t.ticket
 	t.places = t.only[:]
@@ -44,7 +61,6 @@ func (e *Engine) newTurn(ctx context.Context, claims []Claim, s settings) *turn 
 			p.heir = t.req.TTL
 		}
 	}
-	return t
 }
 
 // take asks the store as soon as the caller was called forward in every line.
@@ -60,25 +76,27 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 	if err := e.circuit.refuses(); err != nil {
 		return Grant{}, nil, err // now, not behind the one who tries the store
 	}
-	joined := time.Now()
-	given, err := e.lines.enter(ctx, t)
+	given, waited, err := e.lines.enter(t)
 	if err != nil || given.rec != nil || given.grant.Owner != "" {
-		return given.grant, given.rec, unlessHurried(ctx, joined, err)
+		return given.grant, given.rec, unlessHurried(ctx, t.asked, err)
 	}
-	said := errSilent
-	defer func() { e.lines.leave(t.places, said) }()
-	if ctx.Err() != nil { // its turn came too late
-		return Grant{}, nil, unlessHurried(ctx, joined, e.lines.obstacle(t.places[len(t.places)-1]))
+	said, answered := errSilent, time.Time{}
+	defer func() { e.lines.leave(t.places, said, answered) }()
+	if waited {
+		if ctx.Err() != nil { // its turn came too late
+			return Grant{}, nil, unlessHurried(ctx, t.asked, e.lines.obstacle(t.places[len(t.places)-1]))
+		}
+		t.asked = time.Now()
 	}
 	t.req.OnHeld = t.told
-	e.lines.asks(t.places)
-	asked := time.Now()
+	e.lines.asks(t.places, t.asked)
 	grant, rec, err := t.askStore(ask)
+	answered = time.Now()
 	if err == nil && t.handsOn {
 		t.ticket.given.grant = grant
 	}
 	if rec != nil {
-		e.lines.share(t.req.Claims[0].Key, rec, asked)
+		e.lines.share(t.req.Claims[0].Key, rec, t.asked)
 	}
 	said = err
 	if err != nil && (errors.Is(err, errHurried) || errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled)) {
@@ -102,14 +120,13 @@ func (t *turn) blocked(held HeldError, ahead int) {
 }
 
 func (t *turn) askStore(ask ask) (Grant, *Record, error) {
-	asked := time.Now()
-	grant, rec, err := t.engine.circuit.ask(t.ctx, t.req, ask)
-	t.engine.storeCalled("acquire", asked, err)
+	grant, rec, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
+	t.engine.storeCalled("acquire", t.asked, err)
 	if grant.Since.IsZero() {
-		grant.Since = asked
+		grant.Since = t.asked
 	}
 	if err != nil {
-		err = unlessHurried(t.ctx, asked, err)
+		err = unlessHurried(t.ctx, t.asked, err)
 	}
 	return grant, rec, err
 }

@@ -65,6 +65,7 @@ func (w *watchdog) add(l *Lease) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d, now := &l.deadline, time.Now()
+	l.granted = now
 	if reason := d.lossAt(now, &w.clock); reason != "" {
 		w.drop(l, l.lossError(reason))
 		return false
