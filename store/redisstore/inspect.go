@@ -118,7 +118,7 @@ func parseInfo(op, key string, r *request) (core.LockInfo, error) {
 		info.Holders = []core.Holder{h}
 	}
 	entries := pairs(reply[7])
-	info.Waiters = merge(parseWaiters(now, list(reply[5]), entries), parseWaiters(now, list(reply[6]), entries))
+	info.Waiters = parseWaiters(now, slices.Concat(list(reply[5]), list(reply[6])), entries)
 	if left := millis(reply[10]); left > 0 {
 		info.Record = parseRecord(text(reply[8]), int(number(reply[9])), left)
 	}
@@ -174,12 +174,14 @@ func parseHolders(now int64, ends []string, about map[string]string) []core.Hold
 	return all
 }
 
-// parseWaiters reads the entries that line.lua describes.
+// parseWaiters reads the entries that line.lua describes, of both queues, and puts
+// them in order of arrival.
 func parseWaiters(now int64, owners []string, entries map[string]string) []core.Waiter {
 	var all []core.Waiter
+	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
-		fields := strings.SplitN(entries[owner], " ", 7)
-		if len(fields) != 7 {
+		fields := strings.SplitN(entries[owner], " ", 8)
+		if len(fields) != 8 {
 			continue
 		}
 		expires, _ := strconv.ParseInt(fields[0], 10, 64)
@@ -190,24 +192,12 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []core.
 		w.Permits, _ = strconv.Atoi(fields[3])
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
-		w.Rule, w.Trace = parseNotes(fields[5])
+		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
+		w.Rule, w.Trace = parseNotes(fields[6])
 		all = append(all, w)
 	}
+	slices.SortStableFunc(all, func(a, b core.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })
 	return all
-}
-
-// merge puts the line and the readers, each in order of arrival, into one such
-// order.
-func merge(line, readers []core.Waiter) []core.Waiter {
-	all := make([]core.Waiter, 0, len(line)+len(readers))
-	for len(line) > 0 && len(readers) > 0 {
-		if readers[0].Since > line[0].Since {
-			all, readers = append(all, readers[0]), readers[1:]
-		} else {
-			all, line = append(all, line[0]), line[1:]
-		}
-	}
-	return slices.Concat(all, line, readers)
 }
 
 func parseRecord(head string, size int, left time.Duration) *core.RecordInfo {

@@ -120,10 +120,11 @@ if wait then
     forget(c, head, list)
     head = redis.call('LINDEX', list, 0)
   end
-  redis.call('HSET', c.waiters, me, table.concat({
-    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), notes, inbox,
-  }, ' '))
   place = redis.call('LPOS', list, me)
+  local arrived = place and arrival(c, me) or arrive(c)
+  redis.call('HSET', c.waiters, me, table.concat({
+    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), notes, inbox,
+  }, ' '))
   if not place then
     place = redis.call('RPUSH', list, me) - 1
   end

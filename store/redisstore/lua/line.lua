@@ -1,23 +1,50 @@
 -- Who waits for a key, and whose turn it is.
 --
--- A waiter's entry is "expires claim mode permits since notes inbox": until when
--- it counts as alive, and for how many ms a lease is kept for it until it comes
--- to confirm it; the inbox of its process is where to tell it so.
+-- A waiter's entry is "expires claim mode permits since arrived notes inbox": until
+-- when it counts as alive, and for how many ms a lease is kept for it until it
+-- comes to confirm it; the inbox of its process is where to tell it so. arrived
+-- puts the waiters of both queues in one order.
 
 -- waiter reads the entry of a waiting owner; nothing when it has not renewed its
 -- wait in time.
 local function waiter(c, owner)
   local expires, claim, mode, permits, notes, inbox =
-    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ (%S*) (.*)$')
+    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ %d+ (%S*) (.*)$')
   if expires and tonumber(expires) > now then
     return { owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), notes = notes, inbox = inbox }
   end
+end
+
+-- arrival is when owner, or whoever has left that entry, got in line; 0: unknown.
+local function arrival(c, owner)
+  local entry = owner and redis.call('HGET', c.waiters, owner)
+  return tonumber(entry and string.match(entry, '^%d+ %d+ %a %d+ %d+ (%d+)') or 0)
+end
+
+-- arrive makes the arrival of one who comes now: behind those that are there, also
+-- if it is in the same microsecond as far as this clock tells.
+local function arrive(c)
+  local last = time[1] * 1000000 + time[2] - 1
+  for _, list in ipairs({ c.line, c.readers }) do
+    last = math.max(last, arrival(c, redis.call('LINDEX', list, -1)))
+  end
+  return last + 1
 end
 
 -- forget takes owner out of one of the two queues.
 local function forget(c, owner, list)
   redis.call('HDEL', c.waiters, owner)
   redis.call('LREM', list, 1, owner)
+end
+
+-- reader_first reports whether a reader that waits came before owner.
+local function reader_first(c, owner)
+  local head = redis.call('LINDEX', c.readers, 0)
+  while head and not waiter(c, head) do
+    forget(c, head, c.readers)
+    head = redis.call('LINDEX', c.readers, 0)
+  end
+  return head and arrival(c, head) < arrival(c, owner)
 end
 
 -- told sends a message to inbox, and reports whether that may have arrived.
@@ -37,7 +64,8 @@ end
 -- told gets the lease for as long as it takes to come and confirm it; the asker
 -- gets it for good. It returns who is first of those that have to wait on. Who is
 -- alive but can't be told keeps its place, and is passed over: it may only be
--- reconnecting.
+-- reconnecting. A permit that came after a reader leaves the phase to end: else the
+-- reader would wait for as long as permits are asked for.
 local function serve(c, list, asker)
   local i = 0
   while true do
@@ -49,7 +77,7 @@ local function serve(c, list, asker)
     local w = mine and asker or waiter(c, owner)
     if not w then
       forget(c, owner, list)
-    elseif fits(c, w) then
+    elseif fits(c, w) and not (c.phase == 'p' and list == c.line and reader_first(c, owner)) then
       if mine then
         asker.token = enter(c, w, w.ms)
         forget(c, owner, list)
