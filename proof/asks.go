@@ -24,7 +24,7 @@ const (
 // Answer is what a store says.
 type Answer struct {
 	Kind  Kind
-	Key   string // Refused, Deadlock: where
+	Key   string // Refused, Deadlock: where; of several keys any one
 	Order int    // Granted: its place among all grants
 	// Reasons are those of a Lost: what a forced release said, or "" for any other
 	// way to lose a lease. None: it is not known.
@@ -90,11 +90,12 @@ func (m *Model) Ask(owner string, claims []core.Claim, ttl time.Duration, wait, 
 	}
 	for _, c := range claims {
 		if !wait && !m.at(c.Key).admits(c) {
-			r.answer = Answer{Kind: Refused, Key: c.Key} // A5, S1: and nothing else happens
-			return
+			r.answer.Kind, r.answer.Key = Refused, r.answer.Key+" "+c.Key
 		}
 	}
-	m.proceed(owner)
+	if r.answer.Kind != Refused { // A5, S1: nothing else happens
+		m.proceed(owner)
+	}
 }
 
 // proceed takes claims in order, up to the first that has to be waited for (S1).

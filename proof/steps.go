@@ -210,13 +210,15 @@ func (r *run) complete(s Step) (taken, bool) {
 		s.Flaw = Sound // there is but one for an execution
 	}
 	retention, size := s.TTL, len(r.asked)
-	if s.Count > 1 {
+	// Those who wait for it may need a while to see it.
+	brief := s.Count > 1 && r.each(func(m *Model) bool { return len(m.at(a.claims[0].Key).queue) == 0 })
+	if brief {
 		retention = short
 	}
 	rec := core.Record{Result: make([]byte, size)}
 	said := ended(a.store.(core.Ledger).Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
 	r.do(func(m *Model) { m.Complete(a.owner, a.claims[0], s.Flaw, size, retention) })
-	if s.Count > 1 {
+	if brief {
 		r.lapse()
 	}
 	return r.took(a, fmt.Sprintf("%#v", s), said), true
