@@ -71,4 +71,3 @@ func TestRedisDoesWhatTheModelDoes(t *testing.T) {
 	}
 	t.Cleanup(func() { t.Logf("%d programs", ran.Load()) })
 }
-
