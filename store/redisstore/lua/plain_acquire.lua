@@ -20,6 +20,6 @@ if ARGV[4] == 'x' and (ARGV[10] ~= '1' or redis.call('EXISTS', KEYS[8]) == 0) th
     end
   elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
     redis.call('PEXPIRE', KEYS[1], ARGV[5])
-    return { 'granted', string.match(value, '^[^:]*', #ARGV[1] + 2) }
+    return { 'granted', string.match(value, '^[^:]*', #ARGV[1] + 2), redis.call('EXISTS', KEYS[2], KEYS[3]) }
   end
 end
