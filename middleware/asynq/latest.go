@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -31,8 +32,9 @@ func slotKey(key string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// supersedes is the reason that goes to who loses its place to a newer task.
-const supersedes = "lockasynq: superseded by a newer task"
+// supersedes is the reason that goes to who loses its place to another task,
+// before the time at which that one came.
+const supersedes = "lockasynq: superseded by a task that came at "
 
 // latest runs the handler if the key is free, and else waits for it, unless a
 // newer task is there, or comes meanwhile.
@@ -42,7 +44,9 @@ const supersedes = "lockasynq: superseded by a newer task"
 // renewal, or when it gets the key and gives up its place: that is the step
 // which settles whether it is still the latest.
 //
-// A place can be lost in other ways, as any lease. That says nothing of a newer
+// Of tasks that come at the same time an older one may take the place from a
+// newer one, which is why it says when it came: the newer one takes it back. A
+// place can be lost in other ways, as any lease. That says nothing of a newer
 // task: the older one takes the place again, if it is free.
 func (w work) latest(ctx context.Context) error {
 	refused, own := w.run(ctx, func(ctx context.Context) error {
@@ -59,17 +63,28 @@ func (w work) latest(ctx context.Context) error {
 		case err != nil:
 			return w.answer(ctx, err, nil)
 		}
-		err, again := w.waitInSlot(ctx, slot)
-		if !again {
+		lost, err := w.waitInSlot(ctx, slot)
+		if lost == nil {
 			return err
 		}
-		w.older = true
+		by, taken := takenBy(lost)
+		if taken && (w.older || !by.Before(w.came)) {
+			return w.drop(ctx, ErrSuperseded)
+		}
+		w.older = w.older || !taken
 	}
 }
 
+// takenBy says whether another task took the place, and when that one came.
+func takenBy(lost *core.LeaseLostError) (came time.Time, taken bool) {
+	at, taken := strings.CutPrefix(lost.Detail, supersedes)
+	came, err := time.Parse(time.RFC3339Nano, at)
+	return came, taken && err == nil
+}
+
 // waitInSlot waits for the key while slot is this task's, and runs the handler.
-// Again says that neither came to an end: slot was lost, and not to a newer task.
-func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (err error, again bool) {
+// If that did not come to an end, slot was lost.
+func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (lost *core.LeaseLostError, err error) {
 	defer func() { _ = slot.Release(ctx) }() // it is bounded, and runs out soon
 	// Not the slot's context, although the wait ends with it: the slot is given up
 	// when the work begins.
@@ -85,36 +100,30 @@ func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (err error, agai
 		ran = true
 		return w.handler.ProcessTask(ctx, w.task)
 	}, core.WithMaxWait(0))
-	var lost *core.LeaseLostError
-	switch {
-	case ran || ctx.Err() != nil || !errors.As(slot.Err(), &lost):
-		return w.answer(ctx, refused, own), false
-	case lost.Reason == core.LossForced && lost.Detail == supersedes:
-		return w.drop(ctx, ErrSuperseded), false
+	if ran || ctx.Err() != nil || !errors.As(slot.Err(), &lost) {
+		return nil, w.answer(ctx, refused, own)
 	}
-	return nil, true
+	return lost, nil
 }
 
 // takeSlot takes the place of a task that waits. Who comes again is older than
 // whoever waits, and takes no place but a free one.
 func (w work) takeSlot(ctx context.Context) (*core.Lease, error) {
 	key := slotKey(w.claims[0].Key)
-	take := func() (*core.Lease, error) {
+	for {
 		// A rule of its own: how long a task waits is not how long the key is held.
 		slot, err := w.Engine().TryAcquire(ctx, key, core.WithTTL(slotTTL), core.WithMaxHold(0), core.WithRule(w.Name+" (waiting)"))
-		if errors.Is(err, core.ErrHeld) {
+		switch {
+		case !errors.Is(err, core.ErrHeld):
+			return slot, err
+		case w.older:
 			return nil, fmt.Errorf("%w: %w", ErrSuperseded, err)
 		}
-		return slot, err
+		// Who is put out and came later comes back; so this ends, with the newest.
+		if _, err := w.Engine().ForceRelease(ctx, key, supersedes+w.came.Format(time.RFC3339Nano)); err != nil {
+			return nil, err
+		}
 	}
-	slot, err := take()
-	if w.older || !errors.Is(err, ErrSuperseded) {
-		return slot, err
-	}
-	if _, err := w.Engine().ForceRelease(ctx, key, supersedes); err != nil {
-		return nil, err
-	}
-	return take() // taken again: by one that came later still
 }
 
 // drop is the end of a task that was superseded.

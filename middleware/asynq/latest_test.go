@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hibiken/asynq"
@@ -274,5 +275,49 @@ func TestKeepLatestRescheduledDoesNotSupersede(t *testing.T) {
 	d.become(newer, asynq.TaskStateCompleted)
 	if ran := d.ran(); !slices.Equal(ran, []string{"new"}) {
 		t.Errorf("%q ran, want the newer task alone", ran)
+	}
+}
+
+// lateForce has the first one that takes a lease by force do so late.
+type lateForce struct {
+	*memstore.Store
+	first   atomic.Bool
+	reached chan struct{}
+	goOn    chan struct{}
+}
+
+func (s *lateForce) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+	if !s.first.Swap(true) {
+		close(s.reached)
+		<-s.goOn
+	}
+	return s.Store.ForceRelease(ctx, key, reason)
+}
+
+// Two tasks of a burst find the place taken, and the older one of them is the
+// second to take it: it puts the newer one out.
+func TestKeepLatestPutOutByAnOlderTaskComesBack(t *testing.T) {
+	t.Parallel()
+	store := &lateForce{Store: memstore.New(), reached: make(chan struct{}), goOn: make(chan struct{})}
+	d := debounceOver(t, store, never)
+	lease := hold(t, d.eng, "k")
+	ids := []string{d.enqueueBehind("first"), d.enqueue("index", "slow")}
+	receive(t, "the slow task to see that the place is taken", store.reached)
+	newest := d.enqueueBehind("newest")
+	before := waitingOwner(t, d.eng, "k")
+	close(store.goOn)
+	await(t, "the slow task to take the place", func() bool { return waitingOwner(t, d.eng, "k") != before })
+	for _, id := range ids {
+		d.become(id, asynq.TaskStateCompleted) // dropped
+	}
+	if info := d.info(newest); info.State != asynq.TaskStateActive {
+		t.Errorf("the newest task is %v", info.State)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.become(newest, asynq.TaskStateCompleted)
+	if ran := d.ran(); !slices.Equal(ran, []string{"newest"}) {
+		t.Errorf("%q ran, want the newest alone", ran)
 	}
 }

@@ -101,7 +101,7 @@ func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next 
 	}
 	retried, _ := asynq.GetRetryCount(ctx)
 	w := work{
-		checked: r, task: task, claims: claims, handler: next, setup: &l.setup,
+		checked: r, task: task, claims: claims, handler: next, setup: &l.setup, came: time.Now(),
 		older: retried > 0 || l.again.count(ctx) > 0,
 	}
 	if last := lastAttempt(ctx); last || r.conflict == Wait || r.conflict == KeepLatest {

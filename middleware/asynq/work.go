@@ -17,7 +17,8 @@ type work struct {
 	claims  []core.Claim
 	handler asynq.Handler
 	setup   *setup
-	older   bool // it came to a worker before, and others may have come since
+	came    time.Time // to this worker
+	older   bool      // it came to a worker before, and others may have come since
 }
 
 // try waits for the keys as long as the rule says, but no longer than the task
