@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // waitingOwner is who has the place to wait for key, or "".
@@ -34,9 +36,10 @@ func waitingOwner(t *testing.T, eng *core.Engine, key string) string {
 // debounced serves a rule that keeps the latest, and notes what ran.
 type debounced struct {
 	*queue
-	eng   *core.Engine
-	locks *lockasynq.Locks
-	ran   func() []string
+	eng    *core.Engine
+	others []*core.Engine // other processes'
+	locks  *lockasynq.Locks
+	ran    func() []string
 }
 
 func debounce(t *testing.T, fail func(payload string) error, change ...func(*asynq.Config)) *debounced {
@@ -47,7 +50,16 @@ func debounce(t *testing.T, fail func(payload string) error, change ...func(*asy
 func debounceOver(t *testing.T, store core.Store, fail func(payload string) error, change ...func(*asynq.Config)) *debounced {
 	t.Helper()
 	d := &debounced{queue: newQueue(t), eng: engine(t, store)}
-	d.locks = locks(t, d.eng, lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest))
+	d.start(fail, change...)
+	return d
+}
+
+var keepLatest = lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest)
+
+// start serves the queue, on every further engine as well.
+func (d *debounced) start(fail func(payload string) error, change ...func(*asynq.Config)) {
+	t := d.t
+	d.locks = locks(t, d.eng, keepLatest)
 	var mu sync.Mutex
 	var ran []string
 	d.ran = func() []string {
@@ -55,7 +67,7 @@ func debounceOver(t *testing.T, store core.Store, fail func(payload string) erro
 		defer mu.Unlock()
 		return slices.Clone(ran)
 	}
-	d.serve(d.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
+	work := handler(func(ctx context.Context, task *asynq.Task) error {
 		if err := core.AssertHeld(ctx, "k"); err != nil {
 			t.Error(err)
 		}
@@ -63,8 +75,11 @@ func debounceOver(t *testing.T, store core.Store, fail func(payload string) erro
 		ran = append(ran, string(task.Payload()))
 		mu.Unlock()
 		return fail(string(task.Payload()))
-	})), change...)
-	return d
+	})
+	d.serve(d.locks.Middleware(work), change...)
+	for _, eng := range d.others {
+		d.serve(locks(t, eng, keepLatest).Middleware(work), change...)
+	}
 }
 
 func never(string) error { return nil }
@@ -123,6 +138,36 @@ func TestKeepLatestSettlesItWhenTheKeyIsFree(t *testing.T) {
 	d.become(older, asynq.TaskStateCompleted)
 	d.become(newer, asynq.TaskStateCompleted)
 	if ran := d.ran(); !slices.Equal(ran, []string{"newer"}) {
+		t.Errorf("%q ran, want the newest alone", ran)
+	}
+}
+
+// Two processes that share nothing but a Redis.
+func TestKeepLatestInAFleet(t *testing.T) {
+	t.Parallel()
+	d := &debounced{queue: newQueue(t)}
+	onRedis := func() *core.Engine {
+		store, err := redisstore.New(d.redis.Client(), redisstore.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine(t, store)
+	}
+	d.eng, d.others = onRedis(), []*core.Engine{onRedis()}
+	d.start(never)
+	lease := hold(t, d.eng, "k")
+	var ids []string
+	for i := range 6 {
+		ids = append(ids, d.enqueueBehind(fmt.Sprint(i)))
+	}
+	for _, id := range ids[:5] {
+		d.become(id, asynq.TaskStateCompleted) // dropped
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.become(ids[5], asynq.TaskStateCompleted)
+	if ran := d.ran(); !slices.Equal(ran, []string{"5"}) {
 		t.Errorf("%q ran, want the newest alone", ran)
 	}
 }
@@ -240,8 +285,7 @@ func TestKeepLatestTaskOutlivesTheEngine(t *testing.T) {
 	}
 	q := newQueue(t)
 	hold(t, holder, "k")
-	q.serve(locks(t, eng, lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest)).
-		Middleware(handler(func(context.Context, *asynq.Task) error { return errors.New("ran") })), noForwarding)
+	q.serve(locks(t, eng, keepLatest).Middleware(handler(func(context.Context, *asynq.Task) error { return errors.New("ran") })), noForwarding)
 	id := q.enqueue("index", "only")
 	await(t, "the task to wait", func() bool { return waitingOwner(t, holder, "k") != "" })
 	ended, cancel := context.WithCancel(context.Background())
