@@ -78,6 +78,28 @@ func (d *departures) leave(reqs ...*request) {
 	}
 }
 
+// alone has the caller fly for itself if nobody else is under way or waits; it
+// then owes a back.
+func (d *departures) alone() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.inAir > 0 || len(d.waiting) > 0 {
+		return false
+	}
+	d.inAir++
+	return true
+}
+
+func (d *departures) back() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.landing = time.Now()
+	d.inAir--
+	if len(d.waiting) > 0 && d.inAir < flights {
+		d.start()
+	}
+}
+
 // start needs mu.
 func (d *departures) start() {
 	d.inAir++
@@ -181,6 +203,7 @@ func (s *Store) sendGroup(group []*request) {
 		cmd = groupScript.Eval(ctx, s.client, keys, args...)
 	}
 	replies, err := cmd.Slice()
+	_ = s.answered(err)
 	if err == nil && len(replies) != len(group) {
 		err = fmt.Errorf("%w: %d replies to %d requests", ErrCorrupt, len(replies), len(group))
 	}

@@ -110,6 +110,11 @@ func (s *Store) depart(reqs []*request) *trip {
 //
 // The caller has entered the store, or is one of its tasks.
 func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
+	if len(reqs) == 1 && s.sendDirectly(ctx, reqs[0]) {
+		if again, _ := unfinished(reqs); len(again) == 0 {
+			return true
+		}
+	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		t := s.depart(reqs)
 		select {
@@ -158,6 +163,7 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 		if w := waits[i]; w != nil && r.err == nil {
 			r.acks, r.err = w.Int64()
 		}
+		_ = s.answered(r.err)
 	}
 }
 

@@ -23,6 +23,7 @@ type Store struct {
 	inbox  *inbox
 
 	departures departures
+	direct     direct
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc
@@ -85,6 +86,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = newInbox(s)
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
+	s.direct.client = impatient(client)
 	s.tasks.Go(s.checkEviction)
 	return s, nil
 }

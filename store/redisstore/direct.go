@@ -1,0 +1,64 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// direct sends a request on its caller's own goroutine. To hand it to another one
+// and back takes the scheduler longer than a server next door takes to answer.
+// But whoever sends it can't leave before go-redis does, whatever its context
+// says. So that is for a request that would leave alone, to a server that has
+// answered the last one, and with little patience; should that not do, it is
+// sent again in the ordinary way, as go-redis itself would.
+type direct struct {
+	client *redis.Client // the caller's, with a short timeout; nil: there is none
+	well   atomic.Bool   // the last request was answered
+}
+
+// directPatience is how long each of go-redis' attempts may take.
+const directPatience = 50 * time.Millisecond
+
+// impatient is client for direct requests; nil where there are none.
+func impatient(client redis.UniversalClient) *redis.Client {
+	c, ok := client.(*redis.Client)
+	if !ok {
+		return nil
+	}
+	patience := directPatience
+	if d := c.Options().ReadTimeout; d > 0 {
+		patience = min(patience, d)
+	}
+	return c.WithTimeout(patience)
+}
+
+// sendDirectly reports whether r has a reply, or an error of the server's.
+func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
+	if s.direct.client == nil || !s.direct.well.Load() || !r.fits() || ctx.Err() != nil || !s.departures.alone() {
+		return false
+	}
+	defer s.departures.back()
+	ctx = context.WithoutCancel(ctx) // it would be watched, and to no avail
+	if r.inFull {
+		r.reply = r.script.Eval(ctx, s.direct.client, r.keys, r.args...)
+	} else {
+		r.reply = r.script.EvalSha(ctx, s.direct.client, r.keys, r.args...)
+	}
+	r.err = r.reply.Err()
+	return s.answered(r.err)
+}
+
+// answered takes in how a request ended, and says whether the server answered: an
+// error that it reports is an answer, too.
+func (s *Store) answered(err error) bool {
+	var answer redis.Error
+	well := err == nil || errors.As(err, &answer)
+	if s.direct.well.Load() != well {
+		s.direct.well.Store(well)
+	}
+	return well
+}
