@@ -41,16 +41,22 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 		defer e.life.leave()
 	}
 	if e.observer == nil {
-		return e.obtain(ctx, ctx, claims, cov, s, ask)
+		lease, rec, _, err := e.obtain(ctx, ctx, claims, cov, s, ask)
+		return lease, rec, err
 	}
-	a := Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast}
+	a := e.acquisition(claims, s)
 	asking := e.observer.AcquireStart(ctx, a)
 	var lease *Lease
 	var rec *Record
 	err = ErrPanicked // unless obtain returns
 	defer func() { e.acquireEnd(asking, a, lease, err) }()
-	lease, rec, err = e.obtain(asking, ctx, claims, cov, s, ask)
+	lease, rec, a.Attempts, err = e.obtain(asking, ctx, claims, cov, s, ask)
 	return lease, rec, err
+}
+
+// acquisition is what observers are told that was asked for.
+func (e *Engine) acquisition(claims []Claim, s settings) Acquisition {
+	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.name}
 }
 
 // acquireEnd tells the observer. Should that panic, nobody gets the lease and
@@ -68,24 +74,25 @@ func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, er
 
 // obtain gets what the context does not hold yet. The two contexts differ by what
 // an observer put into the first; the lease's context descends from the second.
-func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s settings, ask ask) (*Lease, *Record, error) {
+// Attempts is how often the store was asked.
+func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s settings, ask ask) (_ *Lease, _ *Record, attempts int, _ error) {
 	began := time.Now()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
-		return nil, nil, e.refusal(ctx, claims, s, own, 0)
+		return nil, nil, 0, e.refusal(ctx, claims, s, own, 0)
 	}
 	switch {
 	case cov.refused != nil:
-		return nil, nil, cov.refused
+		return nil, nil, 0, cov.refused
 	case len(cov.rest) == 0:
-		return e.nested(parent, cov, nil, s), nil, nil
+		return e.nested(parent, cov, nil, s), nil, 0, nil
 	}
 	t := e.newTurn(ctx, began, s)
 	defer t.bound.cancel()
 	lease, rec, err := e.obtainRest(t, parent, cov, s, ask)
 	if err != nil {
-		return nil, nil, e.refusal(ctx, claims, s, err, time.Since(began))
+		return nil, nil, t.attempts, e.refusal(ctx, claims, s, err, time.Since(began))
 	}
-	return lease, rec, nil
+	return lease, rec, t.attempts, nil
 }
 
 // obtainRest borrows what it can, waits in line for the others, asks the store
@@ -150,7 +157,7 @@ func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 // storeCalled tells the observer, if there is one, of an answer to op.
 func (e *Engine) storeCalled(op string, asked time.Time, err error) {
 	if e.observer != nil {
-		e.observer.StoreCalled(op, time.Since(asked), err)
+		e.observer.StoreCalled(e.name, op, time.Since(asked), err)
 	}
 }
 
@@ -174,7 +181,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
-		told := *held // the store's, or shared by a line
+		told := e.lines.holder(*held) // the error is the store's, or shared by a line
 		told.RetryAfter = e.holds.retryAfter(s.rule, told.Key, told.RetryAfter)
 		if !s.failFast {
 			told.timedOut, told.Waited = true, waited

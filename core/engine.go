@@ -20,6 +20,7 @@ type Engine struct {
 	log      *slog.Logger // nil: the default one of the moment
 	can      Capabilities
 	observer Observer // nil: nobody
+	name     string   // the store's
 	defaults settings
 
 	releaseTimeout time.Duration
@@ -66,7 +67,10 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		circuit:        circuit{silence: cfg.circuit},
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
-	e.watchdog = newWatchdog(store, observer, e.circuit.overheard)
+	if n, ok := store.(Named); ok {
+		e.name = n.Name()
+	}
+	e.watchdog = newWatchdog(e)
 	e.life.init()
 	e.askPlain = plainly(store)
 	e.ledger, _ = store.(Ledger)
@@ -227,7 +231,7 @@ func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, e
 		return false
 	}
 	if e.observer != nil {
-		e.observer.Unlocked(ctx, Acquisition{Claims: slices.Clone(claims), Rule: s.rule, Wait: !s.failFast}, err)
+		e.observer.Unlocked(ctx, e.acquisition(slices.Clone(claims), s), err)
 	}
 	return true
 }

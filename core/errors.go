@@ -118,6 +118,9 @@ type HeldError struct {
 	Trace string
 	// Ahead is how many wait in front, at the store; 0 also when not known.
 	Ahead int
+	// Local: the wait was in this process's line, behind others of it, and the store
+	// was not asked.
+	Local bool
 	// Waited is how long the caller waited; 0 when it asked not to.
 	Waited time.Duration
 

@@ -30,6 +30,7 @@ const (
 // zero value is none.
 type streak struct {
 	owner  string // of the grant; "": none
+	trace  string // of who has it now
 	passed uint64 // which token has been given: the grant's and so many
 	left   int    // hand-offs
 	until  time.Time
@@ -59,7 +60,7 @@ func (ls *lines) begin(t *ticket) {
 	if n <= 0 {
 		return
 	}
-	l.streak = streak{owner: g.Owner, left: n, until: g.Since.Add(min(streakTime, g.TTL/3))}
+	l.streak = streak{owner: g.Owner, trace: t.trace, left: n, until: g.Since.Add(min(streakTime, g.TTL/3))}
 	l.held = HeldError{Key: t.claim.Key, Holder: g.Owner, Trace: t.trace}
 }
 
@@ -102,11 +103,11 @@ func (ls *lines) pass(g Grant) bool {
 		return false
 	}
 	g.passed++
-	t.given.grant = g
+	t.given.grant, t.given.from = g, l.streak.trace
 	l.streak.passed = g.passed
 	l.streak.left--
 	l.streak.open = l.streak.left == 0
-	l.held.Trace = t.trace
+	l.streak.trace, l.held.Trace = t.trace, t.trace
 	ls.remove(t)
 	close(t.turn)
 	l.step() // the last one's successor may get into the store's queue now

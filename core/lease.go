@@ -75,6 +75,9 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 // Rule is the name given with [WithRule].
 func (l *Lease) Rule() string { return l.settings.rule }
 
+// Store is the name of the store that granted it ([Named]); "" if it has none.
+func (l *Lease) Store() string { return l.engine.name }
+
 // TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
 // [Lease.Extend] made of it.
 func (l *Lease) TTL() time.Duration { return l.base().current().TTL }

@@ -98,6 +98,7 @@ func (q *queue) remove(t *ticket) {
 type given struct {
 	rec   *Record
 	grant Grant
+	from  string // the trace of who had the grant before
 }
 
 // places are one caller's, in key order, one per claim.
@@ -124,7 +125,8 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 			continue
 		}
 		waited = true
-		by.blocked(ls.inTheWay(t), t.ahead)
+		inTheWay := ls.inTheWay(t)
+		by.blocked(inTheWay, t.ahead)
 		select {
 		case <-t.turn:
 		case <-by.ctx.Done():
@@ -135,6 +137,9 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 		case t.given.rec != nil:
 			return given{rec: t.given.rec.clone()}, waited, nil
 		case t.given.grant.Owner != "":
+			if t.given.from != inTheWay.Trace && t.given.from != "" { // it came to the key later
+				by.blocked(HeldError{Key: t.claim.Key, Holder: t.given.grant.Owner, Trace: t.given.from, Local: true}, 0)
+			}
 			return t.given, waited, nil
 		case err != nil:
 			return given{}, waited, err
@@ -199,7 +204,7 @@ func (ls *lines) leave(p places, said error, answered time.Time) {
 	var held HeldError // where the key was granted, who is in the way now is not known yet
 	var at *ticket
 	if said != nil {
-		held = heldBy(said)
+		held = ls.inHand(heldBy(said))
 		at = p.of(held.Key)
 	}
 	for _, t := range p {

@@ -56,10 +56,10 @@ type Observer interface {
 	// Forced: [Engine.ForceRelease] took key from its holders, or
 	// [Engine.Forget] dropped its record (then there are none), for that reason.
 	Forced(ctx context.Context, key, reason string, holders []Holder)
-	// StoreCalled: the store answered op ("acquire", "renew", "release", "complete",
+	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete",
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
-	StoreCalled(op string, took time.Duration, err error)
+	StoreCalled(store, op string, took time.Duration, err error)
 }
 
 // Tracer is implemented by observers that can say in which trace a request is,
@@ -75,6 +75,14 @@ type Acquisition struct {
 	Claims []Claim // not to be changed
 	Rule   string  // from WithRule
 	Wait   bool    // false: refused at once when held
+	Store  string  // what the engine's store says that it is ([Named]); "" if it does not
+
+	// Attempts is known to AcquireEnd alone: how often the store was asked. 0 where
+	// there was no need to, or no way: a nested lease, one that was handed on in this
+	// process, a wait that ended in line. 1 where it answered at once, or not at all.
+	// Where it said to wait, its answers: each time that it looked again and said so,
+	// and the grant.
+	Attempts int
 }
 
 // NopObserver does nothing. Embed it in an observer.
@@ -99,7 +107,7 @@ func (NopObserver) Extended(*Lease, error) {}
 func (NopObserver) Forced(context.Context, string, string, []Holder) {}
 
 // StoreCalled does nothing.
-func (NopObserver) StoreCalled(string, time.Duration, error) {}
+func (NopObserver) StoreCalled(string, string, time.Duration, error) {}
 
 // Renewed does nothing.
 func (NopObserver) Renewed(*Lease, time.Duration, error) {}

@@ -90,9 +90,9 @@ func (os observers) Forced(ctx context.Context, key, reason string, holders []Ho
 	}
 }
 
-func (os observers) StoreCalled(op string, took time.Duration, err error) {
+func (os observers) StoreCalled(store, op string, took time.Duration, err error) {
 	for _, o := range os {
-		o.StoreCalled(op, took, err)
+		o.StoreCalled(store, op, took, err)
 	}
 }
 

@@ -76,7 +76,7 @@ func (o numbered) Extended(*core.Lease, error) { o.log.note("extended" + o.n) }
 
 func (o numbered) Forced(context.Context, string, string, []core.Holder) { o.log.note("forced" + o.n) }
 
-func (o numbered) StoreCalled(op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
+func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
 
 // Trace: the first one does not know.
 func (o numbered) Trace(context.Context) string {

@@ -15,7 +15,7 @@ func (ls *lines) obstacle(t *ticket) error {
 	defer ls.mu.Unlock()
 	l := t.line
 	if l == nil { // it has just been given what it waits for
-		return &HeldError{Key: t.claim.Key}
+		return &HeldError{Key: t.claim.Key, Local: true}
 	}
 	heard := min(time.Since(l.silent), time.Since(t.joined)) // of the silence, by t
 	switch {
@@ -35,19 +35,21 @@ func (ls *lines) inTheWay(t *ticket) HeldError {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if t.line == nil { // it has just been given what it waits for
-		return HeldError{Key: t.claim.Key}
+		return HeldError{Key: t.claim.Key, Local: true}
 	}
 	return t.line.inTheWay(t.claim.Key)
 }
 
 func (l *line) inTheWay(key string) HeldError {
-	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace}
+	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace, Local: true}
 }
 
-// told notes that the store keeps the caller waiting, and for whom.
-func (ls *lines) told(p places, held HeldError) {
+// told notes that the store keeps the caller waiting, and for whom, and returns
+// that as far as it is known better here.
+func (ls *lines) told(p places, held HeldError) HeldError {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	held = ls.inHand(held)
 	at, now := p.of(held.Key), time.Now()
 	for _, t := range p {
 		t.heard(held, at, now)
@@ -58,6 +60,24 @@ func (ls *lines) told(p places, held HeldError) {
 			t.goElsewhere()
 		}
 	}
+	return held
+}
+
+// inHand is held with the trace of who has the key now, where that is another one
+// of this process than the store was told of: the lease went from hand to hand
+// since. Needs mu.
+func (ls *lines) inHand(held HeldError) HeldError {
+	if l := ls.byKey[held.Key]; l != nil && l.streak.owner != "" && l.streak.owner == held.Holder {
+		held.Trace = l.streak.trace
+	}
+	return held
+}
+
+// holder is inHand for who does not wait.
+func (ls *lines) holder(held HeldError) HeldError {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.inHand(held)
 }
 
 // of is the place for key, or nil: a store need not say which key is held.

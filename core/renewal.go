@@ -79,7 +79,7 @@ func (w *watchdog) send(ctx context.Context, due []renewal) []error {
 		}
 	}
 	if w.observer != nil {
-		w.observer.StoreCalled(op, time.Since(asked), errors.Join(errs...))
+		w.observer.StoreCalled(w.storeName, op, time.Since(asked), errors.Join(errs...))
 	}
 	for _, err := range errs {
 		w.answered(err)

@@ -166,6 +166,13 @@ type Capable interface {
 	Capabilities() Capabilities
 }
 
+// Named is implemented by stores that say what they are, such as "redis": a
+// short name that never changes, for observers, who make it a label of what they
+// measure ([Acquisition], [Lease.Store]).
+type Named interface {
+	Name() string
+}
+
 // Ledger is implemented by stores that remember finished executions, for
 // [Engine.Once].
 type Ledger interface {

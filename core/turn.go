@@ -17,6 +17,9 @@ type turn struct {
 	req     Request
 	handsOn bool // its grant may go to the next in line, and it may get another's
 
+	attempts int // as in Acquisition
+	waits    int // how often the store said that it has to wait
+
 	places places
 	ticket ticket // the only place's
 	only   [1]*ticket
@@ -69,7 +72,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 	if !t.req.Wait {
 		grant, rec, err := t.askStore(ask)
 		if held := (*HeldError)(nil); err != nil && errors.As(err, &held) {
-			t.blocked(*held, held.Ahead)
+			t.blocked(t.engine.lines.holder(*held), held.Ahead)
 		}
 		return grant, rec, err
 	}
@@ -107,20 +110,25 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 
 // told is the request's OnHeld.
 func (t *turn) told(held HeldError) {
+	t.waits++
 	t.engine.circuit.heard()
-	t.engine.lines.told(t.places, held)
+	held = t.engine.lines.told(t.places, held)
 	t.blocked(held, held.Ahead)
 }
 
 // blocked tells the observer who is in the way.
 func (t *turn) blocked(held HeldError, ahead int) {
 	if o := t.engine.observer; o != nil {
-		o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait}, held, ahead)
+		o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait, Store: t.engine.name}, held, ahead)
 	}
 }
 
 func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	grant, rec, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
+	t.attempts = t.waits
+	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {
+		t.attempts++
+	}
 	t.engine.storeCalled("acquire", t.asked, err)
 	if grant.Since.IsZero() {
 		grant.Since = t.asked

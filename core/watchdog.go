@@ -17,10 +17,11 @@ import (
 // the same batch: a little early costs nothing, and batches stay few however
 // the leases' beginnings are spread.
 type watchdog struct {
-	store    Store
-	observer Observer
-	answered func(error) // told what came of each renewal
-	clock    clock
+	store     Store
+	storeName string
+	observer  Observer
+	answered  func(error) // told what came of each renewal
+	clock     clock
 
 	mu      sync.Mutex
 	heap    leaseHeap
@@ -39,14 +40,15 @@ const heartbeat = time.Second
 // slewing of a clock being set right.
 const suspendNoticed = 100 * time.Millisecond
 
-func newWatchdog(store Store, observer Observer, answered func(error)) *watchdog {
+func newWatchdog(e *Engine) *watchdog {
 	return &watchdog{
-		store:    store,
-		observer: observer,
-		answered: answered,
-		clock:    newClock(),
-		wake:     make(chan struct{}, 1),
-		stop:     make(chan struct{}),
+		store:     e.store,
+		storeName: e.name,
+		observer:  e.observer,
+		answered:  e.circuit.overheard,
+		clock:     newClock(),
+		wake:      make(chan struct{}, 1),
+		stop:      make(chan struct{}),
 	}
 }
 

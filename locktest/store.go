@@ -112,6 +112,9 @@ func (s *Store) set(f fault) {
 	s.changed = make(chan struct{})
 }
 
+// Name implements [core.Named]: "memory".
+func (s *Store) Name() string { return s.mem.Name() }
+
 // Capabilities implements [core.Capable]: all.
 func (s *Store) Capabilities() core.Capabilities { return s.mem.Capabilities() }
 

@@ -14,9 +14,10 @@ import (
 func (o *Observer) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
 	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, a.Rule, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
-		asking.labels = labels{rule: a.Rule, mode: modeOf(a.Claims)}
+		asking.labels = labels{rule: a.Rule, mode: modeOf(a.Claims), store: o.storeName(a.Store)}
 		if asking.IsRecording() {
 			asking.SetAttributes(o.keys.describe(a.Claims, a.Rule)...)
+			asking.tellStore()
 		}
 	}
 	return ctx
@@ -37,7 +38,7 @@ func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.He
 			o.metrics.change(ctx, o.metrics.waiting, 1, asking.labels)
 		}
 		if asking.IsRecording() {
-			asking.SetAttributes(PositionKey.Int(position), QueueKey.String(queue(held, position)))
+			asking.SetAttributes(PositionKey.Int(position), QueueKey.String(queue(held)))
 		}
 	}
 	if asking.IsRecording() && len(asking.linked) < mostLinks {
@@ -45,11 +46,9 @@ func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.He
 	}
 }
 
-// queue is where a request stands: the position counts also those ahead in this
-// process, who ask the store one after the other; [core.HeldError.Ahead] does
-// not.
-func queue(held core.HeldError, position int) string {
-	if position > held.Ahead {
+// queue is where a request stands.
+func queue(held core.HeldError) string {
+	if held.Local {
 		return QueueLocal
 	}
 	return QueueStore
@@ -65,7 +64,7 @@ func (o *Observer) linkToHolder(asking *running, holder string) {
 }
 
 // AcquireEnd ends the acquisition's span.
-func (o *Observer) AcquireEnd(ctx context.Context, _ core.Acquisition, lease *core.Lease, err error) {
+func (o *Observer) AcquireEnd(ctx context.Context, a core.Acquisition, lease *core.Lease, err error) {
 	if lease != nil {
 		o.noteRun(ctx)
 	}
@@ -80,7 +79,7 @@ func (o *Observer) AcquireEnd(ctx context.Context, _ core.Acquisition, lease *co
 	v := acquired(lease, err)
 	o.metrics.record(ctx, o.metrics.wait, waited, v.on(asking.labels))
 	if asking.IsRecording() {
-		asking.SetAttributes(WaitKey.Float64(waited))
+		asking.SetAttributes(WaitKey.Float64(waited), AttemptsKey.Int(a.Attempts))
 	}
 	if lease != nil && lease.HandedOff() {
 		o.metrics.add(ctx, o.metrics.handoffs, asking.labels)

@@ -32,6 +32,8 @@ const (
 	OutcomeKey    = attribute.Key("keyturn.outcome")
 	PositionKey   = attribute.Key("keyturn.queue_position")
 	QueueKey      = attribute.Key("keyturn.queue")
+	AttemptsKey   = attribute.Key("keyturn.attempts")
+	StoreKey      = attribute.Key("keyturn.store")
 	HandedOffKey  = attribute.Key("keyturn.handed_off")
 	WaitKey       = attribute.Key("keyturn.wait")
 	TokenKey      = attribute.Key("keyturn.token")
@@ -52,7 +54,3 @@ const (
 // RuleOther stands, on measurements, for the rules after the first 1024: somebody
 // names rules after requests.
 const RuleOther = "_OTHER"
-
-// StoreKey is for [WithAttributes]: an observer is not told which store its
-// engine uses.
-const StoreKey = attribute.Key("keyturn.store")

@@ -35,8 +35,15 @@
 // slow request one click leads to the one that held the key. There are several
 // where one after the other was in the way, at most eight. A keyturn.once that
 // is a duplicate is linked to the hold of the execution whose result it gets
-// (executed_by). Both need a store that keeps traces, and a holder whose span
-// was sampled.
+// (executed_by).
+//
+// Who waits for a lease that goes from hand to hand in its own process is linked
+// to who had it when it came, to who had it before it got it, and, where it asks
+// the store after all, to who had it then. The store knows of no hands: for the
+// other processes the holder is the one that the lease was granted to, until it
+// is released.
+//
+// Links need a store that keeps traces, and a holder whose span was sampled.
 //
 // # Attributes
 //
@@ -49,8 +56,9 @@
 //	keyturn.claims          int       acquire, hold, unlocked                                  number of claims, if several
 //	keyturn.mode            string    acquire, hold, unlocked, extended                        exclusive, shared, permit; mixed, of a claim set
 //	keyturn.outcome         string    acquire, hold, once, extended                            see below
-//	keyturn.queue           string    acquire                                                  where it found others: local, in this process, or store
+//	keyturn.queue           string    acquire                                                  where it began to wait: local, in the line of this process, or store
 //	keyturn.queue_position  int       acquire                                                  how many asked before it and wait too, when it found the key held
+//	keyturn.attempts        int       acquire                                                  how often the store was asked, by its answers: see core.Acquisition
 //	keyturn.handed_off      bool      acquire                                                  true: from another holder in this process, without asking the store
 //	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
 //	keyturn.token           int       hold                                                     fencing token
@@ -59,7 +67,7 @@
 //	keyturn.holders         int       forced                                                   whose leases were taken away
 //	keyturn.late            double    renewed_late                                             seconds a renewal was sent after it was due
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
-//	keyturn.store           string    -                                                        for WithAttributes; the engine does not tell
+//	keyturn.store           string    acquire, hold                                            redis, memory: what the store says that it is
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //
 // The events keyturn.renewed_late (by a tenth of the TTL or more),

@@ -15,7 +15,7 @@ import (
 func Example() {
 	// Spans go to the global tracer provider, which the program sets up with an
 	// SDK of its choice: otel.SetTracerProvider(...).
-	obs, err := tracing.New(tracing.WithAttributes(tracing.StoreKey.String("memory")))
+	obs, err := tracing.New()
 	if err != nil {
 		fmt.Println(err)
 		return

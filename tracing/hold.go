@@ -20,7 +20,7 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 	}
 	// The mode is that of the grant, also where the holder shares the key later:
 	// what is counted up under one must be counted down under the same.
-	holding.labels = labels{rule: lease.Rule(), mode: modeOf(lease.Claims())}
+	holding.labels = labels{rule: lease.Rule(), mode: modeOf(lease.Claims()), store: o.storeName(lease.Store())}
 	o.metrics.change(ctx, o.metrics.held, 1, holding.labels)
 	if holding.IsRecording() {
 		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
@@ -28,6 +28,7 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 			TokenKey.Int64(int64(lease.Token())), // microseconds: no overflow in sight
 			TTLKey.Float64(lease.TTL().Seconds()),
 		)
+		holding.tellStore()
 	}
 	return ctx
 }
@@ -37,7 +38,7 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 // store fails. A loss is left to HoldEnd, which has come first.
 func (o *Observer) Renewed(lease *core.Lease, late time.Duration, err error) {
 	ctx := lease.Context()
-	o.metrics.renewed(ctx, lease.Rule(), late.Seconds(), err)
+	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store())}, late.Seconds(), err)
 	if err == nil && late < lease.TTL()/10 || errors.Is(err, core.ErrLeaseLost) {
 		return
 	}

@@ -2,6 +2,8 @@ package tracing_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -73,6 +76,60 @@ func TestNotConfigured(t *testing.T) {
 		}
 	}
 }
+
+// TestNotConfiguredCostsNoAllocation: what an engine does takes as many with an
+// observer as without, whatever becomes of it.
+func TestNotConfiguredCostsNoAllocation(t *testing.T) {
+	if !inProcessOfItsOwn(t) {
+		return
+	}
+	obs, err := tracing.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memstore.New()
+	bare, observed := newEngine(t, store.Peer()), newEngine(t, store.Peer(), core.WithObserver(obs))
+	ctx, withRule := context.Background(), core.WithRule(rule)
+	for _, eng := range []*core.Engine{bare, observed, newEngine(t, store)} {
+		defer eng.Close(ctx)
+	}
+	taken, err := bare.Acquire(ctx, "taken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Release(ctx)
+	claims := []core.Claim{core.Shared("a"), core.Exclusive("b")}
+	for name, do := range map[string]func(*core.Engine) error{
+		"do":  func(e *core.Engine) error { return e.Do(ctx, key, nothing, withRule) },
+		"set": func(e *core.Engine) error { return e.DoAll(ctx, claims, nothing, withRule) },
+		"nested": func(e *core.Engine) error {
+			return e.Do(ctx, key, func(ctx context.Context) error { return e.Do(ctx, key, nothing) })
+		},
+		"held": func(e *core.Engine) error {
+			if _, err := e.TryAcquire(ctx, "taken"); !errors.Is(err, core.ErrHeld) {
+				return fmt.Errorf("taken twice: %w", err)
+			}
+			return nil
+		},
+		"duplicate": func(e *core.Engine) error {
+			_, err := e.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, withRule)
+			return err
+		},
+	} {
+		allocs := func(e *core.Engine) float64 {
+			return testing.AllocsPerRun(1000, func() {
+				if err := do(e); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			})
+		}
+		if with, without := allocs(observed), allocs(bare); with > without {
+			t.Errorf("%s: %v allocations, %v without an observer", name, with, without)
+		}
+	}
+}
+
+func nothing(context.Context) error { return nil }
 
 // TestConfiguredLater: the observer that was there before.
 func TestConfiguredLater(t *testing.T) {

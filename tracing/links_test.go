@@ -94,24 +94,24 @@ func TestLinksAreBounded(t *testing.T) {
 	}
 }
 
-// TestQueue: the position is that of the first moment, and of those ahead some
-// may be in this process.
+// TestQueue: the position and the queue are those of the first moment.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct {
-		ahead, position int
-		want            string
+		local    bool
+		position int
+		want     string
 	}{
-		{0, 0, tracing.QueueStore},
-		{3, 3, tracing.QueueStore},
-		{0, 1, tracing.QueueLocal},
-		{2, 5, tracing.QueueLocal},
+		{false, 0, tracing.QueueStore},
+		{false, 3, tracing.QueueStore},
+		{true, 0, tracing.QueueLocal}, // first in line for a lease that is handed on
+		{true, 5, tracing.QueueLocal},
 	} {
-		t.Run(fmt.Sprint(tt.ahead, tt.position), func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.want, tt.position), func(t *testing.T) {
 			obs := newObserver(t)
 			a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
 			ctx := obs.AcquireStart(context.Background(), a)
-			obs.Blocked(ctx, a, core.HeldError{Key: key, Ahead: tt.ahead}, tt.position)
-			obs.Blocked(ctx, a, core.HeldError{Key: key}, 0) // it moved up
+			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: tt.local}, tt.position)
+			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !tt.local}, 0) // it moved up
 			obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
 			got := trace.SpanFromContext(ctx).(*span).attrs
 			if got[tracing.QueueKey].AsString() != tt.want || got[tracing.PositionKey].AsInt64() != int64(tt.position) {

@@ -120,9 +120,9 @@ func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds
 }
 
 // renewed counts a renewal.
-func (m *metrics) renewed(ctx context.Context, rule string, late float64, err error) {
-	m.record(ctx, m.renewalLag, late, labels{rule: rule})
-	l := labels{rule: rule, outcome: OutcomeRenewed}
+func (m *metrics) renewed(ctx context.Context, l labels, late float64, err error) {
+	m.record(ctx, m.renewalLag, late, l)
+	l.outcome = OutcomeRenewed
 	switch {
 	case errors.Is(err, core.ErrLeaseLost):
 		l.outcome, l.errorType = OutcomeLost, ErrorLeaseLost

@@ -91,7 +91,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 
 // TestMetricsTellNoSecrets: nothing of a key, not even its hash.
 func TestMetricsTellNoSecrets(t *testing.T) {
-	allowed := regexp.MustCompile(`^(keyturn\.(rule|mode|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
+	allowed := regexp.MustCompile(`^(keyturn\.(rule|mode|store|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
 	for name, play := range plays {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, tracing.WithRawKeys())
@@ -129,12 +129,12 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 // TestAttributesAreOnEveryMeasurement: they tell the stores of a program apart.
 func TestAttributesAreOnEveryMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, tracing.WithAttributes(tracing.StoreKey.String("memory"), attribute.Int("shard", 3)))
+		s := newScene(t, tracing.WithAttributes(tracing.StoreKey.String("sessions"), attribute.Int("shard", 3)))
 		plays["taken"](s)
 		s.finish()
 		for metric, series := range s.meter.numbers {
 			for labels := range series {
-				if !strings.Contains(labels, "keyturn.store=memory") || !strings.Contains(labels, "shard=3") {
+				if !strings.Contains(labels, "keyturn.store=sessions") || !strings.Contains(labels, "shard=3") {
 					t.Errorf("%s has the labels %s", metric, labels)
 				}
 			}
@@ -202,8 +202,8 @@ func TestStoreErrors(t *testing.T) {
 		{"inspect", context.Canceled, ""},
 	} {
 		m := newMeter()
-		newObserver(t, tracing.WithMeterProvider(m)).StoreCalled(tt.op, 1500*time.Millisecond, tt.err)
-		want := "keyturn.operation=" + tt.op
+		newObserver(t, tracing.WithMeterProvider(m)).StoreCalled("memory", tt.op, 1500*time.Millisecond, tt.err)
+		want := "keyturn.operation=" + tt.op + " keyturn.store=memory"
 		if tt.want != "" {
 			want = "error.type=" + tt.want + " " + want
 		}
@@ -226,7 +226,7 @@ func TestLossReasonsAreBounded(t *testing.T) {
 			s.obs.HoldEnd(lease.Context(), lease, &core.LeaseLostError{Key: key, Reason: reason})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
-			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive"]); n != 1 {
+			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
 				t.Errorf("%s: measured %v", reason, s.meter.numbers[tracing.MetricLosses])
 			}
 			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.LossReasonKey].AsString(); got != label {
@@ -270,11 +270,11 @@ func TestGlobalMeterProviderMaySetLater(t *testing.T) {
 	nobody := func(string) bool { return true }
 	obs := newObserver(t, tracing.WithMeterProvider(nil))
 	globalMeter.off = nobody
-	obs.StoreCalled("acquire", time.Second, nil) // not measured
+	obs.StoreCalled("memory", "acquire", time.Second, nil) // not measured
 	otel.SetMeterProvider(globalMeter)
 	globalMeter.off, globalMeter.numbers = nil, make(map[string]map[string][]float64)
-	obs.StoreCalled("acquire", time.Second, nil)
-	if got := globalMeter.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire} [1]\n" {
+	obs.StoreCalled("memory", "acquire", time.Second, nil)
+	if got := globalMeter.text(); got != "keyturn.store.operation.duration {keyturn.operation=acquire keyturn.store=memory} [1]\n" {
 		t.Errorf("measured %q", got)
 	}
 	globalMeter.off = nobody // the other tests have observers, too

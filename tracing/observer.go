@@ -2,10 +2,12 @@ package tracing
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -28,6 +30,7 @@ type Observer struct {
 	starts      starts
 	keys        keys
 	metrics     metrics
+	storeGiven  bool // with WithAttributes
 
 	// Their addresses are the context keys of the spans under way: this
 	// observer's own, whatever others put into the context.
@@ -57,6 +60,7 @@ func New(opts ...Option) (*Observer, error) {
 		starts:      starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
 		keys:        cfg.keys,
 		metrics:     metrics{series: newSeries(cfg.attributes)},
+		storeGiven:  slices.ContainsFunc(cfg.attributes, func(kv attribute.KeyValue) bool { return kv.Key == StoreKey }),
 	}
 	o.idle.watching = cfg.tracers == nil
 	if err := o.metrics.create(cfg.meters.Meter(scope)); err != nil {

@@ -46,7 +46,7 @@ func (o *Observer) noteRun(ctx context.Context) {
 func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) {
 	o.noteRun(ctx)
 	errorType := refused(err).errorType
-	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: a.Rule, mode: modeOf(a.Claims), errorType: errorType})
+	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: a.Rule, mode: modeOf(a.Claims), store: o.storeName(a.Store), errorType: errorType})
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return

@@ -93,8 +93,9 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every measurement, such as
-// StoreKey.String("redis"). Samplers see them. Several of these add up.
+// WithAttributes adds attributes to every span and every measurement. Samplers see
+// them. Several of these add up. A [StoreKey] among them stands in place of what
+// the engine's store calls itself, such as StoreKey.String("redis-sessions").
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {
 		for _, a := range attrs {

@@ -58,7 +58,7 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t,
-			tracing.WithAttributes(tracing.StoreKey.String("memory")),
+			tracing.WithAttributes(tracing.StoreKey.String("sessions")),
 			tracing.WithAttributes(attribute.Int("shard", 3), tracing.OutcomeKey.String("nonsense")),
 		)
 		starts := 0
@@ -66,7 +66,7 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 			if strings.HasPrefix(name, "keyturn.") {
 				starts++
 				got := collect(attrs)
-				if got[tracing.StoreKey].AsString() != "memory" || got["shard"].AsInt64() != 3 || got[tracing.RuleKey].AsString() != rule {
+				if got[tracing.StoreKey].AsString() != "sessions" || got["shard"].AsInt64() != 3 || got[tracing.RuleKey].AsString() != rule {
 					t.Errorf("a sampler sees %v at the start of %s", attrs, name)
 				}
 			}
@@ -81,6 +81,9 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 		for _, span := range s.rec.spans {
 			if span.attrs[tracing.OutcomeKey].AsString() == "nonsense" {
 				t.Errorf("an outcome of the user's is left on %s", span.name)
+			}
+			if strings.HasPrefix(span.name, "keyturn.") && span.attrs[tracing.StoreKey].AsString() != "sessions" {
+				t.Errorf("%s is on %s, not what the user calls it", span.attrs[tracing.StoreKey].AsString(), span.name)
 			}
 		}
 	})

@@ -129,7 +129,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 				obs.Extended(lease, nil)
 				obs.HoldEnd(hold, lease, nil)
 				obs.HoldEnd(hold, lease, lost)
-				obs.StoreCalled("acquire", time.Second, errDown)
+				obs.StoreCalled("memory", "acquire", time.Second, errDown)
 				obs.Forced(once, key, "", nil)
 				obs.Unlocked(once, a, errDown)
 				obs.OnceEnd(once, key, rule, core.Outcome{Duplicate: true}, nil)
@@ -161,7 +161,7 @@ func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
 		obs.AcquireEnd(acquire, a, lease, nil)
 		obs.Renewed(lease, 0, nil)
 		obs.HoldEnd(hold, lease, nil)
-		obs.StoreCalled("acquire", time.Second, nil)
+		obs.StoreCalled("memory", "acquire", time.Second, nil)
 		obs.OnceEnd(context.Background(), key, rule, core.Outcome{Duplicate: true}, nil)
 	})
 	if allocs != 4 {

@@ -12,7 +12,7 @@ import (
 // list, but for the rule, which is bounded here; keys, tokens and owners are
 // never among them, or every key would be a series of its own, for ever.
 type labels struct {
-	rule, mode, outcome, errorType, reason, operation string
+	rule, mode, store, outcome, errorType, reason, operation string
 }
 
 // measured are the options of a measurement, made once: making them for each
@@ -67,7 +67,7 @@ func (s *series) of(l labels) *measured {
 func (l labels) list() []attribute.KeyValue {
 	var list []attribute.KeyValue
 	for _, a := range []attribute.KeyValue{
-		RuleKey.String(l.rule), ModeKey.String(l.mode), OutcomeKey.String(l.outcome), ErrorTypeKey.String(l.errorType),
+		RuleKey.String(l.rule), ModeKey.String(l.mode), StoreKey.String(l.store), OutcomeKey.String(l.outcome), ErrorTypeKey.String(l.errorType),
 		LossReasonKey.String(l.reason), OperationKey.String(l.operation),
 	} {
 		if a.Value.AsString() != "" {

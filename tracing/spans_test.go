@@ -69,6 +69,38 @@ var plays = map[string]func(*scene){
 		s.want(first.Release(s.ctx), nil)
 		all.Wait()
 	},
+	// Who waits for a lease that went from hand to hand is linked to those who had
+	// it. Those in other processes only know whom it was granted to.
+	"handed_on": func(s *scene) {
+		other := newEngine(s.t, s.store.Peer(), core.WithObserver(s.obs))
+		var all sync.WaitGroup
+		join := func(name string, eng *core.Engine, hold time.Duration, opts ...core.CallOption) {
+			ctx, span := s.rec.Start(s.ctx, name)
+			all.Go(func() {
+				defer span.End()
+				err := eng.Do(ctx, key, s.work(hold), opts...)
+				s.want(err, nil)
+			})
+			synctest.Wait()
+		}
+		refused := func(name string, eng *core.Engine) {
+			ctx, span := s.rec.Start(s.ctx, name)
+			defer span.End()
+			_, err := eng.TryAcquire(ctx, key)
+			s.want(err, core.ErrHeld)
+		}
+		join("1", s.eng, 10*time.Millisecond)
+		join("2, in line behind 1", s.eng, 10*time.Millisecond)
+		join("3, in line when 1 has it, gets it from 2", s.eng, time.Second)
+		time.Sleep(15 * time.Millisecond)
+		join("4, in line when 2 has it, asks the store when 3 has it", s.eng, 0)
+		time.Sleep(10 * time.Millisecond)
+		refused("refused, when 3 has it", s.eng)
+		refused("refused in another process, when 3 has it", other)
+		join("waits in another process, when 3 has it", other, 0)
+		all.Wait()
+		s.want(other.Close(context.Background()), nil)
+	},
 	"extended": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key)
 		s.want(err, nil)

@@ -12,8 +12,24 @@ import (
 
 // StoreCalled measures what the store took. A refusal because somebody else has
 // the key is no error of the store's.
-func (o *Observer) StoreCalled(op string, took time.Duration, err error) {
-	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{operation: op, errorType: storeError(op, err)})
+func (o *Observer) StoreCalled(store, op string, took time.Duration, err error) {
+	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{store: o.storeName(store), operation: op, errorType: storeError(op, err)})
+}
+
+// storeName is what an engine says of its store, unless [WithAttributes] says it
+// for all.
+func (o *Observer) storeName(name string) string {
+	if o.storeGiven {
+		return ""
+	}
+	return name
+}
+
+// tellStore puts the store's name on the span.
+func (r *running) tellStore() {
+	if r.labels.store != "" {
+		r.SetAttributes(StoreKey.String(r.labels.store))
+	}
 }
 
 // storeError classifies what the store said. Where the engine alone bounds the

@@ -32,6 +32,9 @@ func (s *Store) Peer() *Store { return open(s.mem) }
 
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
+// Name implements [core.Named]: "memory".
+func (*Store) Name() string { return "memory" }
+
 // Capabilities implements [core.Capable]: all.
 func (s *Store) Capabilities() core.Capabilities {
 	return core.Capabilities{Shared: true, Permits: true, Sets: true}

@@ -38,9 +38,13 @@ type Store struct {
 var (
 	_ core.Store     = (*Store)(nil)
 	_ core.Capable   = (*Store)(nil)
+	_ core.Named     = (*Store)(nil)
 	_ core.Ledger    = (*Store)(nil)
 	_ core.Inspector = (*Store)(nil)
 )
+
+// Name implements [core.Named]: "redis", also of a Valkey.
+func (*Store) Name() string { return "redis" }
 
 // Capabilities implements [core.Capable].
 func (*Store) Capabilities() core.Capabilities {

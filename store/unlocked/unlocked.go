@@ -122,6 +122,9 @@ func (s *grantAll) Release(_ context.Context, g core.Grant) error {
 	return nil
 }
 
+// Name implements [core.Named]: what is measured must not look like a real store's.
+func (s *grantAll) Name() string { return "unlocked" }
+
 // Capabilities implements [core.Capable].
 func (s *grantAll) Capabilities() core.Capabilities {
 	if c, ok := s.Store.(core.Capable); ok {

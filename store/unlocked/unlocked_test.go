@@ -105,6 +105,9 @@ func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
 		}
 		err = eng.Do(ctx, "k", func(ctx context.Context) error {
 			time.Sleep(5 * time.Minute)
+			if l, _ := core.LeaseFrom(ctx); l.Store() != "unlocked" {
+				t.Errorf("what is measured is said to be of %q", l.Store())
+			}
 			return core.AssertHeld(ctx, "k")
 		})
 		if err != nil {

@@ -63,7 +63,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	}
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status"}, down)
-	obs.StoreCalled("acquire", time.Second, down)
+	obs.StoreCalled("memory", "acquire", time.Second, down)
 
 	families, err := registry.Gather()
 	want(t, err, nil)

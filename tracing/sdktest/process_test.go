@@ -133,6 +133,9 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 		if n := len(asking.Links()); n != 1 {
 			t.Fatalf("request %d has %d links, want 1", i, n)
 		}
+		if store := attr(asking, tracing.StoreKey); store != "redis" {
+			t.Errorf("request %d is said to have asked %q", i, store)
+		}
 		target = asking.Links()[0].SpanContext
 		found := ""
 		for _, s := range theirs {

@@ -40,10 +40,7 @@ import (
 // The functions here are the code of docs/observability.md.
 
 func newEngine(store core.Store, secret []byte) (*core.Engine, error) {
-	seen, err := tracing.New(
-		tracing.WithAttributes(tracing.StoreKey.String("redis")),
-		tracing.WithKeySecret(secret), // the same in all processes: then hashes of keys match
-	)
+	seen, err := tracing.New(tracing.WithKeySecret(secret)) // the same in all processes: then hashes of keys match
 	if err != nil {
 		return nil, err
 	}

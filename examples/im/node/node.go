@@ -62,7 +62,7 @@ func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
 	}
 	// Without a tracer and a meter provider, which Config.Collector brings, this
 	// costs nothing. A group's key names no person, so it may be seen.
-	seen, err := tracing.New(tracing.WithAttributes(tracing.StoreKey.String("redis")), tracing.WithRawKeysFor("group-members"))
+	seen, err := tracing.New(tracing.WithRawKeysFor("group-members"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,128 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// counting keeps what the last acquisition to end took, and which store each
+// event is said to be of.
+type counting struct {
+	core.NopObserver
+	mu       sync.Mutex
+	attempts int
+	stores   map[string]bool
+}
+
+func (c *counting) AcquireEnd(_ context.Context, a core.Acquisition, lease *core.Lease, _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts = a.Attempts
+	c.stores[a.Store] = true
+	if lease != nil {
+		c.stores[lease.Store()] = true
+	}
+}
+
+func (c *counting) Blocked(_ context.Context, a core.Acquisition, _ core.HeldError, _ int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores[a.Store] = true
+}
+
+func (c *counting) StoreCalled(store, _ string, _ time.Duration, _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stores[store] = true
+}
+
+// How often the store was asked goes by its answers, and 0 says that there was no
+// need to, or no way.
+func TestAttempts(t *testing.T) {
+	ctx := context.Background()
+	nothing := func(context.Context) error { return nil }
+	for name, tc := range map[string]struct {
+		do   func(t *testing.T, eng, other *core.Engine, s *spy) error
+		want int
+		err  error
+	}{
+		"free": {do: func(_ *testing.T, eng, _ *core.Engine, _ *spy) error { return eng.Do(ctx, "k", nothing) }, want: 1},
+		"refused": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
+			defer mustRelease(t, mustAcquire(t, other, "k"))
+			_, err := eng.TryAcquire(ctx, "k")
+			return err
+		}, want: 1, err: core.ErrHeld},
+		"told to wait, and granted": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
+			l := mustAcquire(t, other, "k")
+			time.AfterFunc(time.Second, func() { mustRelease(t, l) })
+			return eng.Do(ctx, "k", nothing)
+		}, want: 2},
+		"told to wait three times, and no more": {do: func(t *testing.T, eng, other *core.Engine, s *spy) error {
+			defer mustRelease(t, mustAcquire(t, other, "k"))
+			s.onAcquire = func(_ context.Context, req core.Request) error {
+				req.OnHeld(core.HeldError{Key: "k"})
+				req.OnHeld(core.HeldError{Key: "k"})
+				return nil
+			}
+			return eng.Do(ctx, "k", nothing, core.WithMaxWait(time.Second))
+		}, want: 3, err: core.ErrWaitTimeout},
+		"out": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
+			s.onAcquire = func(context.Context, core.Request) error { return errDown }
+			return eng.Do(ctx, "k", nothing)
+		}, want: 1, err: core.ErrUnavailable},
+		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
+			defer mustRelease(t, mustAcquire(t, eng, "k"))
+			err := eng.Do(ctx, "k", nothing, core.WithMaxWait(time.Millisecond))
+			if held := (*core.HeldError)(nil); !errors.As(err, &held) || !held.Local {
+				t.Errorf("%#v is not said to be of the line", err)
+			}
+			return err
+		}, err: core.ErrWaitTimeout},
+		"nested": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
+			l := mustAcquire(t, eng, "k")
+			defer mustRelease(t, l)
+			return eng.Do(l.Context(), "k", nothing)
+		}},
+		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
+			l := mustAcquire(t, eng, "k")
+			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })
+			return eng.Do(ctx, "k", nothing)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := &counting{attempts: -1, stores: make(map[string]bool)}
+				s := newSpy()
+				eng := newEngine(t, s, core.WithObserver(seen))
+				if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
+					t.Errorf("error %v, want %v", err, tc.err)
+				}
+				if seen.attempts != tc.want {
+					t.Errorf("%d attempts, want %d", seen.attempts, tc.want)
+				}
+				if len(seen.stores) != 1 || !seen.stores["memory"] {
+					t.Errorf("told of the stores %v", seen.stores)
+				}
+			})
+		})
+	}
+}
+
+// nameless is a store that says nothing of itself.
+type nameless struct{ core.Store }
+
+func TestStoreWithoutAName(t *testing.T) {
+	eng := newEngine(t, nameless{memstore.New()})
+	l := mustAcquire(t, eng, "k")
+	if l.Store() != "" {
+		t.Errorf("it is called %q", l.Store())
+	}
+	mustRelease(t, l)
+}
