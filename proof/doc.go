@@ -24,9 +24,36 @@
 // something else while they hold or wait for something, and a forced release of
 // what a set has that waits for the rest.
 //
+// # Histories
+//
+// Several processes with engines of their own, on one real Redis, take and free
+// locks of all modes while some are killed and others stopped and continued. Each
+// writes down what it was granted and until when it was entitled to act, on the one
+// clock that they share. [Check] then looks for sections that overlap and may not,
+// for tokens out of order, and, where a key is claimed exclusively only, for an
+// order of all operations that makes it one lock with rising tokens
+// ([linearizability], by github.com/anishathalye/porcupine).
+//
+// What is proven is about that run. A section counts as far as it is certain: from
+// when the answer was there until the release began, the holder's own deadline, or
+// the last moment that its process was known to live. So what a checker complains
+// of is wrong, and an overlap of less than that goes unseen. Hand-offs within a
+// process are in it: they are sections with tokens of their own. Not in it: what a
+// holder does past its deadline, which is for fencing tokens; a Redis that loses
+// its data, fails over, or is spread over a cluster; executions by Once.
+//
+// # Controls
+//
+// A checker that sees nothing proves nothing. So there are tests in which stores are
+// broken, and histories made up, for the checkers to reject.
+//
 // # Running it
+//
+// It needs redis-server, and a Unix system.
 //
 //	go test -race ./proof                        as part of make test, within a minute
 //	go test ./proof -rapid.checks=10000          more programs
 //	go test ./proof -rapid.seed=...              one that failed, again
+//
+// [linearizability]: https://cs.brown.edu/~mph/HerlihyW90/p463-herlihy.pdf
 package proof

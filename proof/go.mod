@@ -3,8 +3,11 @@ module github.com/keyturn/keyturn/proof
 go 1.25.0
 
 require (
+	github.com/anishathalye/porcupine v1.0.2
 	github.com/keyturn/keyturn v0.0.0
 	github.com/redis/go-redis/v9 v9.14.1
+	go.uber.org/goleak v1.3.0
+	golang.org/x/sys v0.47.0
 	pgregory.net/rapid v1.2.0
 )
 

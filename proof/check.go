@@ -1,0 +1,90 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Check says what is wrong with a history: sections that overlap and may not,
+// tokens that are out of order, and keys, of those that are claimed exclusively
+// only, that were no lock.
+func Check(sections []Section) error {
+	byKey := map[string][]Section{}
+	for _, s := range sections {
+		for _, c := range s.Claims {
+			byKey[c.Key] = append(byKey[c.Key], s)
+		}
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		errs = append(errs, overlaps(key, byKey[key]), order(key, byKey[key]))
+		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != core.ModeExclusive }) {
+			errs = append(errs, linear(key, byKey[key]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func mode(s Section, key string) core.Mode {
+	c, _ := s.on(key)
+	return c.Mode
+}
+
+// overlaps looks at what is held together (A1, M1). The sections come in order of
+// their beginnings.
+func overlaps(key string, sections []Section) error {
+	var held []Section
+	for _, s := range sections {
+		if s.Given >= s.End {
+			continue // nobody acted on it, or we can't tell
+		}
+		held = slices.DeleteFunc(held, func(h Section) bool { return h.End <= s.Given })
+		c, _ := s.on(key)
+		for _, h := range held {
+			had, _ := h.on(key)
+			if had.Mode != c.Mode || c.Mode == core.ModeExclusive {
+				return fmt.Errorf("%s was held %v by %s and %v by %s for %d ns together", key, had.Mode, h, c.Mode, s, min(h.End, s.End)-s.Given)
+			}
+		}
+		held = append(held, s)
+		if c.Mode == core.ModePermit && len(held) > c.Permits {
+			return fmt.Errorf("%s was held by %d together, one of them for %d permits: %s", key, len(held), c.Permits, s)
+		}
+	}
+	return nil
+}
+
+func (s Section) String() string {
+	return fmt.Sprintf("acquisition %d of process %d (token %d, from %d to %d)", s.Nr, s.Process, s.Token, s.Given, s.End)
+}
+
+// order looks at the tokens: none comes twice, and who asked when another had its
+// grant already has a greater one (A3).
+func order(key string, sections []Section) error {
+	granted := slices.DeleteFunc(slices.Clone(sections), func(s Section) bool { return s.Given == Never })
+	seen := map[uint64]Section{}
+	for _, s := range granted {
+		if other, ok := seen[s.Token]; ok {
+			return fmt.Errorf("%s: two have one token: %s, %s", key, other, s)
+		}
+		seen[s.Token] = s
+	}
+	asked := slices.SortedFunc(slices.Values(granted), func(a, b Section) int { return int(a.Asked - b.Asked) })
+	var last Section // of those that were granted before the next one was asked for
+	for _, s := range asked {
+		for len(granted) > 0 && granted[0].Given < s.Asked {
+			if granted[0].Token > last.Token {
+				last = granted[0]
+			}
+			granted = granted[1:]
+		}
+		if s.Token < last.Token {
+			return fmt.Errorf("%s: %s, asked for at %d, comes after %s", key, s, s.Asked, last)
+		}
+	}
+	return nil
+}

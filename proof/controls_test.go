@@ -1,0 +1,163 @@
+package proof_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/proof"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+var errNothing = errors.New("nothing")
+
+// enough programs to find what is wrong with a broken store.
+const enough = 500
+
+func TestProgramsFindWhatIsBroken(t *testing.T) {
+	for _, broken := range []struct {
+		name string
+		wrap func(*memstore.Store) core.Store
+	}{
+		{"a release forgets to compare the owner", func(s *memstore.Store) core.Store { return forgetful{s} }},
+		{"tokens restart", func(s *memstore.Store) core.Store { return restarting{s} }},
+		{"readers overtake a writer", func(s *memstore.Store) core.Store { return overtaking{s} }},
+		{"a refused set leaves a claim behind", func(s *memstore.Store) core.Store { return leaving{s} }},
+	} {
+		t.Run(broken.name, func(t *testing.T) {
+			for seed := range enough {
+				if err := inMemory(t, programs().Example(seed), broken.wrap); err != nil {
+					t.Logf("found by program %d: %v", seed+1, err)
+					return
+				}
+			}
+			t.Errorf("%d programs saw nothing", enough)
+		})
+	}
+}
+
+// late plays what goes wrong without owners and tokens: a holder is held up past
+// its TTL, wakes, and releases what is another's by now, while others come.
+func late(t *testing.T, wrap func(*memstore.Store) core.Store) []proof.Section {
+	var buf bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		store := wrap(memstore.New())
+		mono := func(at time.Time) int64 { return at.UnixNano() }
+		rec := proof.NewRecorder(1, &buf, func() int64 { return mono(time.Now()) }, mono)
+		claims := []core.Claim{core.Exclusive("k")}
+		// take returns what ends the lease, which is granted or not.
+		take := func(owner string, ttl time.Duration) func() {
+			nr := rec.Ask(claims)
+			called := time.Now()
+			time.Sleep(time.Millisecond)
+			g, err := store.Acquire(context.Background(), core.Request{Owner: owner, Claims: claims, TTL: ttl})
+			if err != nil {
+				return func() {}
+			}
+			note := func(what proof.What) {
+				rec.Note(proof.Event{Nr: nr, What: what, At: rec.Clock(), Token: g.Token, Until: rec.Mono(called.Add(ttl))})
+			}
+			note(proof.Given)
+			return func() {
+				note(proof.Returning)
+				time.Sleep(time.Millisecond)
+				if store.Release(context.Background(), g) == nil {
+					note(proof.Returned)
+				} else {
+					note(proof.Gone)
+				}
+			}
+		}
+		first := take("first", time.Second)
+		time.Sleep(2 * time.Second)
+		second := take("second", time.Minute)
+		time.Sleep(time.Second)
+		first()
+		third := take("third", time.Minute)
+		time.Sleep(time.Second)
+		second()
+		third()
+		take("fourth", time.Minute)()
+	})
+	events, err := proof.ReadEvents(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proof.Sections(events, nil)
+}
+
+func TestHistoriesOfBrokenStoresAreRejected(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		wrap func(*memstore.Store) core.Store
+		says []string // none: it is right
+	}{
+		{"nothing", whole, nil},
+		{
+			"a release forgets to compare the owner",
+			func(s *memstore.Store) core.Store { return forgetful{s} },
+			[]string{"together", "exclusive lock"},
+		},
+		{
+			"tokens restart",
+			func(s *memstore.Store) core.Store { return restarting{s} },
+			[]string{"one token", "exclusive lock"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) { says(t, proof.Check(late(t, test.wrap)), test.says) })
+	}
+}
+
+// says checks that an error says all that, or that there is none.
+func says(t *testing.T, err error, all []string) {
+	t.Helper()
+	if err == nil {
+		err = errNothing
+	} else if len(all) == 0 {
+		t.Errorf("the checker complains: %v", err)
+	}
+	for _, want := range all {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the checker says %q, want %q in it", err, want)
+		}
+	}
+}
+
+// TestCheck has the histories that the stores at hand can't be made to leave.
+func TestCheck(t *testing.T) {
+	section := func(claim core.Claim, token uint64, asked, given, end int64) proof.Section {
+		return proof.Section{
+			Claims: []core.Claim{claim}, Token: token, Asked: asked, Given: given, End: end,
+			Returning: end, Answered: end + 1, Outcome: proof.Returned,
+		}
+	}
+	x, r, p := core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)
+	unanswered := proof.Section{Claims: []core.Claim{x}, Asked: 5, Given: proof.Never, Returning: proof.Never, Answered: proof.Never}
+	killed := section(x, 1, 0, 1, 9)
+	killed.Returning, killed.Answered, killed.Outcome = proof.Never, proof.Never, ""
+	for _, test := range []struct {
+		name     string
+		sections []proof.Section
+		says     []string
+	}{
+		{"readers together", []proof.Section{section(r, 1, 0, 1, 9), section(r, 2, 0, 2, 9)}, nil},
+		{"as many permits as there are", []proof.Section{section(p, 1, 0, 1, 9), section(p, 2, 0, 2, 9), section(p, 3, 0, 9, 12)}, nil},
+		{"one permit too many", []proof.Section{section(p, 1, 0, 1, 9), section(p, 2, 0, 2, 9), section(p, 3, 0, 8, 12)}, []string{"by 3 together"}},
+		{"a reader beside a writer", []proof.Section{section(x, 1, 0, 1, 9), section(r, 2, 0, 8, 12)}, []string{"exclusive by", "shared by"}},
+		{"a permit beside a reader", []proof.Section{section(r, 1, 0, 1, 9), section(p, 2, 0, 8, 12)}, []string{"together"}},
+		{"two writers", []proof.Section{section(x, 1, 0, 1, 9), section(x, 2, 0, 8, 12)}, []string{"together", "exclusive lock"}},
+		{"a smaller token later", []proof.Section{section(r, 2, 0, 1, 9), section(r, 1, 2, 3, 9)}, []string{"comes after"}},
+		{"a smaller token of one who asked before", []proof.Section{section(r, 2, 0, 3, 9), section(r, 1, 2, 4, 9)}, nil},
+		{"a token twice", []proof.Section{section(x, 1, 0, 1, 2), section(x, 1, 0, 3, 4)}, []string{"one token", "exclusive lock"}},
+		{"exclusive out of order", []proof.Section{section(x, 2, 0, 1, 5), section(x, 1, 0, 8, 12)}, []string{"exclusive lock"}},
+		{"after one who was killed", []proof.Section{killed, unanswered, section(x, 2, 3, 9, 12)}, nil},
+		{"too soon after one who was killed", []proof.Section{killed, section(x, 2, 3, 8, 12)}, []string{"together", "exclusive lock"}},
+	} {
+		t.Run(test.name, func(t *testing.T) { says(t, proof.Check(test.sections), test.says) })
+	}
+}
