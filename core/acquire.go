@@ -99,10 +99,15 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, 
 // and makes the grant a lease.
 func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s settings, ask ask) (lease *Lease, rec *Record, err error) {
 	outer := parent
+	var grant Grant
 	defer func() {
-		if lease == nil { // also after a panic
-			err = e.giveUp(outer, cov, err)
+		if lease != nil {
+			return
 		}
+		if grant.Owner != "" { // also after an observer's panic
+			e.giveBackGrant(outer, grant)
+		}
+		err = e.giveUp(outer, cov, err)
 	}()
 	if parent, err = e.borrow(t.ctx, parent, &cov, s); err != nil {
 		return nil, nil, err
@@ -117,12 +122,11 @@ func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s settin
 		t.ctx = c
 	}
 	t.claim(cov.rest, s)
-	grant, rec, err := t.take(ask)
+	grant, rec, err = t.take(ask)
 	if err != nil || rec != nil {
 		return nil, rec, err
 	}
 	if lease, err = e.lease(parent, grant, s, nil); err != nil {
-		e.giveBackGrant(parent, grant)
 		return nil, nil, err
 	}
 	if len(cov.by) > 0 {
@@ -213,7 +217,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 	e.watchdog.begin(l) // before observers look at it
 	l.ctx, l.cancelCtx = context.WithCancelCause(l.within(ctx))
 	if e.observer != nil {
-		l.ctx = e.observer.HoldStart(l.ctx, l)
+		l.ctx = e.holdStart(l)
 	}
 	err := e.keep(l)
 	if err != nil {
@@ -222,6 +226,20 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 		return nil, err
 	}
 	return l, nil
+}
+
+// holdStart tells the observer. Should that panic, nobody gets the lease's context
+// and nobody would end it.
+func (e *Engine) holdStart(l *Lease) context.Context {
+	told := false
+	defer func() {
+		if !told {
+			l.cancelCtx(ErrPanicked)
+		}
+	}()
+	ctx := e.observer.HoldStart(l.ctx, l)
+	told = true
+	return ctx
 }
 
 // errTooLate: the process was paused, or the store took longer than the TTL. By

@@ -69,8 +69,9 @@ func CarryLeases(ctx context.Context) string {
 			continue
 		}
 		for _, p := range c.lease.parts() {
-			f := p.describe()
-			add(f.owner, f.String())
+			if f, ok := p.describe(); ok {
+				add(f.owner, f.String())
+			}
 		}
 	}
 	return strings.Join(all, ",")
@@ -78,21 +79,28 @@ func CarryLeases(ctx context.Context) string {
 
 // describe says of a borrowed lease all that its holder did: the claims that were
 // borrowed here may be fewer than those that matter further on.
-func (l *Lease) describe() foreign {
+func (l *Lease) describe() (f foreign, ok bool) {
 	if l.borrowed != nil {
-		return *l.borrowed
+		return *l.borrowed, true
 	}
-	g := l.engine.watchdog.share(l)
-	return foreign{owner: g.Owner, token: g.fencing(), ttl: g.TTL, claims: describeClaims(g.Claims)}
+	g, ok := l.engine.watchdog.share(l)
+	if !ok {
+		return foreign{}, false
+	}
+	return foreign{owner: g.Owner, token: g.fencing(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
 }
 
 // share says what there is to carry, and that another process renews the lease,
-// too, from now on.
-func (w *watchdog) share(l *Lease) Grant {
+// too, from now on. Of one that has ended there is nothing: it may have been handed
+// on, and the store would take the next holder's for it.
+func (w *watchdog) share(l *Lease) (g Grant, ok bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.deadline.ended != nil {
+		return Grant{}, false
+	}
 	l.deadline.shared = true
-	w.mu.Unlock()
-	return w.current(l)
+	return w.currentLocked(l), true
 }
 
 // isShared reports whether the TTL has to stay as it is.

@@ -68,6 +68,8 @@ func (w *watchdog) convert(ctx context.Context, r renewal) error {
 		err = l.lossError(LossTaken)
 	case l.Err() == nil:
 		return err
+	case err == nil && errors.Is(l.Err(), ErrReleased):
+		return nil // the lease that is being released, or a release would have been too late
 	}
 	undo := r.grant
 	undo.Token = got.Token // 0: whatever became of an unanswered one

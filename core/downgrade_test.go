@@ -285,6 +285,30 @@ func TestReleaseOvertakesADowngrade(t *testing.T) {
 	}
 }
 
+// A downgrade that overtakes the release, which began before, leaves the end of the
+// lease to it: that it was lost would not be true.
+func TestDowngradeOvertakesARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &downgrades{spy: newSpy()}
+		eng, other := newEngine(t, d), newEngine(t, d.Peer())
+		l := mustAcquire(t, eng, "k")
+		d.change(func() {
+			d.before = func(context.Context, core.Request) error { time.Sleep(100 * time.Millisecond); return nil }
+			d.onRelease = func(context.Context, core.Grant) error {
+				d.change(func() { d.onRelease = nil })
+				time.Sleep(200 * time.Millisecond)
+				return nil
+			}
+		})
+		var all sync.WaitGroup
+		all.Go(func() { wantOnly(t, l.Downgrade(bg), core.ErrReleased) })
+		synctest.Wait()
+		mustRelease(t, l)
+		all.Wait()
+		isFree(t, other, "k")
+	})
+}
+
 // An extension after an unanswered downgrade settles that, too.
 func TestExtendSettlesADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

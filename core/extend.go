@@ -37,7 +37,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if ttl != 0 && l.engine.watchdog.isShared(l.base()) {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
 	}
-	return l.base().change(ctx, "extend", ttl.Truncate(time.Millisecond), func(*deadline) {})
+	return l.base().change(ctx, "extend", ttl.Truncate(time.Millisecond), func(d *deadline) { d.varied = d.varied || ttl != 0 })
 }
 
 // change asks the store for another term, after alter, in place of the watchdog's

@@ -153,12 +153,12 @@ func (l *Lease) handOn() bool {
 
 // heritage is the grant of l as the next holder may have it. There is none of a
 // lease that another process may work under, or that is not what it was when it
-// was granted.
+// was granted; also not while an extension may be on its way to the store.
 func (w *watchdog) heritage(l *Lease) (Grant, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := &l.deadline
-	if d.shared || d.ttl != l.grant.TTL || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
+	if d.shared || d.varied || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
 		return Grant{}, false
 	}
 	g := l.grant

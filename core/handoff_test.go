@@ -233,6 +233,30 @@ func TestLostLeaseIsNotHandedOff(t *testing.T) {
 	})
 }
 
+// An extension may be on its way when the holder is done, and put the lease on a
+// shorter term at the store than the next one would count on.
+func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onRenew = func(context.Context, core.Grant) error { time.Sleep(20 * time.Millisecond); return nil }
+		eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
+		first := mustAcquire(t, eng, "k")
+		c := &crowd{t: t}
+		c.join(eng, "0", time.Second)
+		var all sync.WaitGroup
+		all.Go(func() { _ = first.Extend(context.Background(), 100*time.Millisecond) })
+		synctest.Wait()
+		mustRelease(t, first)
+		all.Wait()
+		time.Sleep(200 * time.Millisecond)
+		if l, err := other.TryAcquire(context.Background(), "k"); err == nil {
+			t.Errorf("two have the key; handed off: %t", c.leases[0].HandedOff())
+			mustRelease(t, l)
+		}
+		c.all.Wait()
+	})
+}
+
 // Each holder's time is its own, and the term is the grant's: it is renewed a
 // third of the TTL after the store gave it, whoever has it then.
 func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {

@@ -9,30 +9,58 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// rude panics when it is told that an acquisition is over.
-type rude struct{ core.NopObserver }
+// rude panics where it is told to.
+type rude struct {
+	core.NopObserver
+	at string
+}
 
-func (rude) AcquireEnd(context.Context, core.Acquisition, *core.Lease, error) { panic("observer") }
+func (r rude) panics(at string) {
+	if r.at == at {
+		panic("observer")
+	}
+}
+
+func (r rude) AcquireEnd(context.Context, core.Acquisition, *core.Lease, error) {
+	r.panics("AcquireEnd")
+}
+
+func (r rude) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+	r.panics("HoldStart")
+	return ctx
+}
+
+func (r rude) StoreCalled(_, op string, _ time.Duration, _ error) { r.panics("StoreCalled " + op) }
 
 // A lease that was granted, and that an observer's panic kept from its caller,
-// would be renewed until its max hold: nobody has it to release it.
+// would stay until its TTL is over, or its max hold: nobody has it to release it.
 func TestObserverThatPanicsLeavesNoLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithObserver(rude{}))
-		func() {
-			defer func() {
-				if recover() != "observer" {
-					t.Error("the panic does not reach the caller")
+	for _, at := range []string{"AcquireEnd", "HoldStart", "StoreCalled acquire"} {
+		t.Run(at, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy, core.WithObserver(rude{at: at}))
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				func() {
+					defer func() {
+						if recover() != "observer" {
+							t.Error("the panic does not reach the caller")
+						}
+					}()
+					_, _ = eng.Acquire(ctx, "k")
+				}()
+				synctest.Wait()
+				if len(spy.released) != 1 {
+					t.Error("the lease was not released")
 				}
-			}()
-			_, _ = eng.Acquire(context.Background(), "k")
-		}()
-		if len(spy.released) != 1 {
-			t.Error("the lease was not released")
-		}
-		isFree(t, newEngine(t, spy.Peer()), "k")
-	})
+				isFree(t, newEngine(t, spy.Peer()), "k")
+				if left := eng.Left(); left != "" {
+					t.Error(left)
+				}
+			})
+		})
+	}
 }
 
 // Who does not wait for a holder does not wait for a silent store either, for

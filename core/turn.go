@@ -129,7 +129,14 @@ func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {
 		t.attempts++
 	}
+	told := false
+	defer func() {
+		if !told && grant.Owner != "" { // the observer panicked
+			t.engine.undo(t.ctx, grant)
+		}
+	}()
 	t.engine.storeCalled("acquire", t.asked, err)
+	told = true
 	if grant.Since.IsZero() {
 		grant.Since = t.asked
 	}
