@@ -107,6 +107,7 @@ var controls = []struct {
 		"M1 at most N permits are in force", "M1 at most N permits are in force, in a crowd",
 		"M6 N changes from process to process",
 	}},
+	{"permits pass readers", []string{"M3 a permit does not pass a reader that waits"}},
 	{"permits do not count for other modes", []string{
 		"M1 permits and exclusive exclude each other", "M1 permits and shared exclude each other",
 	}},

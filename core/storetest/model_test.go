@@ -241,7 +241,8 @@ func (b *backend) admit(e *state) {
 		case b.has("readers do not keep writers out") && e.phase == core.ModeShared && len(line) > 0:
 			b.callIn(e, line[0])
 		case b.has("permits overtake") && b.admitAny(e, line):
-		case !free && e.phase == core.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) && before(line[0], readers):
+		case !free && e.phase == core.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) &&
+			(before(line[0], readers) || b.has("permits pass readers")):
 			b.callIn(e, line[0])
 		default:
 			return

@@ -17,6 +17,7 @@ var (
 		{name: "M1 permits and shared exclude each other", run: excludePermitsShared, can: sharesToo},
 		{name: "M2 permits get behind a writer that waits", run: permitsGetBehind, can: permits},
 		{name: "M3 readers enter after the last permit", run: readersAfterPermits, can: sharesToo},
+		{name: "M3 a permit does not pass a reader that waits", run: permitBehindReader, can: sharesToo},
 		{name: "M6 N is the request's own", run: ownN, can: permits},
 		{name: "M6 a request with a small N is not overtaken", run: smallNKeepsTurn, can: permits},
 		{name: "M6 N changes from process to process", run: changingN, can: permits},
@@ -132,6 +133,26 @@ func excludePermits(s *scene) {
 func excludePermitsShared(s *scene) {
 	s.exclude(core.Shared, permit(5))
 	s.exclude(permit(5), core.Shared)
+}
+
+// permitBehindReader has a permit come after a reader. There is room for it while
+// others are in force, but then readers would wait for as long as permits are
+// asked for.
+func permitBehindReader(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	first, second := s.take(a, long, core.Permit(key, 2)), s.take(b, long, core.Permit(key, 2))
+	before := s.queue(a, long, core.Permit(key, 2))
+	reader := s.queue(b, long, core.Shared(key))
+	behind := s.queue(a, long, core.Permit(key, 3))
+	s.mustRelease(first)
+	third := before.granted(s.Late)
+	time.Sleep(settle)
+	behind.waits()
+	s.mustRelease(second)
+	s.mustRelease(third)
+	s.mustRelease(reader.granted(s.Late))
+	behind.granted(s.Late)
 }
 
 // ownN has requests with several N look at the same permits.
