@@ -29,7 +29,7 @@ type Store interface {
 	//  A8. When ctx ends a wait, the error is a *HeldError if the backend was
 	//      answering, and matches ErrUnavailable if it was silent.
 	//  A9. After an error nothing is left behind, or what is left expires
-	//      within req.TTL.
+	//      within req.TTL. What an owner has had before is its own (req.Held).
 	//  A10. A backend out of reach gives an error that matches ErrUnavailable
 	//      within ctx's bound, never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.

@@ -137,6 +137,7 @@ var controls = []struct {
 		"M5 a downgraded lease is shared, under its token", "M5 a downgrade lets waiting readers in, and no writer",
 	}},
 	{"a downgrade lets nobody in", []string{"M5 a downgrade lets waiting readers in, and no writer"}},
+	{"an unanswered downgrade is undone", []string{"A9 an unanswered downgrade leaves the lease held"}},
 	{"a downgrade leaves a gap", []string{"M5 a downgrade leaves no gap"}},
 	{"a second request extends nothing", []string{"M5 a downgraded lease lasts its TTL"}},
 	{"any mode turns into any other", []string{"A4 another mode for the same owner is refused, but for a downgrade"}},

@@ -14,6 +14,7 @@ var downgradeChecks = []check{
 	{name: "M5 a downgrade lets waiting readers in, and no writer", run: downgradeLetsReadersIn, can: shares},
 	{name: "M5 a downgrade leaves no gap", run: downgradeWithoutGap, can: shares},
 	{name: "M5 a downgraded lease lasts its TTL", run: downgradedLasts, can: shares},
+	{name: "A9 an unanswered downgrade leaves the lease held", run: unansweredDowngrade, needs: toSilence, can: shares},
 	{name: "A4 another mode for the same owner is refused, but for a downgrade", run: otherModeRefused, can: shares},
 }
 
@@ -119,6 +120,30 @@ func downgradedLasts(s *scene) {
 	h = s.downgrade(h)
 	next := w.granted(s.TTL + 2*s.Late)
 	s.lasted("the downgraded lease", s.TTL, h.called, h.returned, next.returned)
+}
+
+// unansweredDowngrade leaves the lease in one of both modes: the engine renews it by
+// asking again, and its holder works on.
+func unansweredDowngrade(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		key := s.key()
+		h := s.take(b, long, core.Exclusive(key))
+		req := core.Request{Owner: h.Owner, Claims: []core.Claim{core.Shared(key)}, TTL: long, Held: true}
+		s.during(q, b, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
+			defer cancel()
+			_, err := s.acquire(ctx, b, req)
+			s.isUnavailable(err)
+		})
+		// What a store does about other requests that went unanswered takes a moment.
+		for end := time.Now().Add(s.TTL); time.Now().Before(end); time.Sleep(settle) {
+			s.noRoom(a, key, core.Exclusive(key))
+		}
+		h = s.downgrade(h)
+		s.mustRenew(h)
+		s.mustRelease(h)
+	}
 }
 
 // otherModeRefused also where it would fit in: an upgrade of two readers would

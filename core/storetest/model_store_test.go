@@ -113,6 +113,10 @@ func (p *process) ask(ctx context.Context, req core.Request, once bool) (core.Gr
 			forEver.TTL = time.Hour
 			p.try(p, forEver, false, true)
 			p.mu.Unlock()
+		case err != nil && p.has("an unanswered downgrade is undone"):
+			p.mu.Lock()
+			p.undo(req.Owner, req.Claims)
+			p.mu.Unlock()
 		}
 		if err != nil {
 			return core.Grant{}, nil, err
