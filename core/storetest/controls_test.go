@@ -169,6 +169,8 @@ var controls = []struct {
 	{"a broken set is not released", []string{"R5 a release frees what is left of a set"}},
 	{"a broken set is released like any", []string{"R5 a release frees what is left of a set"}},
 
+	{"permits pass readers", []string{"M2 permits get behind a reader that waits"}},
+
 	{"a free key is an error", []string{"I1 a key that nobody wants is no error"}},
 	{"holders show no token", []string{"I2 an exclusive holder, and what it says of itself"}},
 	{"a renewal is a new lease", []string{"I2 an exclusive holder, and what it says of itself"}},

@@ -16,6 +16,7 @@ var (
 		{name: "M1 permits and exclusive exclude each other", run: excludePermits, can: permits},
 		{name: "M1 permits and shared exclude each other", run: excludePermitsShared, can: sharesToo},
 		{name: "M2 permits get behind a writer that waits", run: permitsGetBehind, can: permits},
+		{name: "M2 permits get behind a reader that waits", run: permitsGetBehindReader, can: sharesToo},
 		{name: "M3 readers enter after the last permit", run: readersAfterPermits, can: sharesToo},
 		{name: "M3 a permit does not pass a reader that waits", run: permitBehindReader, can: sharesToo},
 		{name: "M6 N is the request's own", run: ownN, can: permits},

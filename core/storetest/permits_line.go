@@ -21,6 +21,30 @@ func permitsGetBehind(s *scene) {
 	s.mustRenew(late.granted(s.Late))
 }
 
+// permitsGetBehindReader also those who wait: with enough of them in line, the
+// last permit would never be given back.
+func permitsGetBehindReader(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	p1, p2 := s.take(a, long, core.Permit(key, 2)), s.take(b, long, core.Permit(key, 2))
+	before := s.queue(b, long, core.Permit(key, 2))
+	time.Sleep(3 * time.Millisecond) // a backend may know no finer time
+	reader := s.queue(a, long, core.Shared(key))
+	time.Sleep(3 * time.Millisecond)
+	after := s.queue(b, long, core.Permit(key, 2))
+	s.mustRelease(p1)
+	p3 := before.granted(s.Late)
+	s.mustRelease(p2)
+	time.Sleep(settle)
+	after.waits()
+	s.noRoom(a, key, core.Permit(key, 2))
+	s.mustRelease(p3)
+	r := reader.granted(s.Late)
+	after.waits()
+	s.mustRelease(r)
+	after.granted(s.Late)
+}
+
 // readersAfterPermits: all of them, before the writer that came first.
 func readersAfterPermits(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
