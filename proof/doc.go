@@ -13,10 +13,11 @@
 // several models, and the store has to agree with one of them all the time.
 //
 // memstore runs in a bubble of testing/synctest: time stands still during a step,
-// and every lease ends to the millisecond. redisstore runs on a real server, where
-// leases end only in steps that are about that, and what should be is waited for
-// for some seconds. A shared lease that ran out may be taken for an exclusive one
-// there, when it is decided who is next.
+// and every lease ends to the millisecond. redisstore runs on a real server, and on
+// one that is a cluster, where a set takes several scripts. There leases end only
+// in steps that are about that, and what should be is waited for for some seconds.
+// A shared lease that ran out may be taken for an exclusive one, when it is decided
+// who is next.
 //
 // Not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters,
 // the notes (the suite in core/storetest looks at these); and the tokens but for

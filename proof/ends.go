@@ -41,21 +41,25 @@ func (m *Model) lost(owner string, claims []core.Claim, flaw Flaw) Answer {
 	return a
 }
 
-// Renew gives all claims a full TTL, or none (N1 to N6).
+// Renew gives all claims a full TTL (N1 to N6): all or none, unless they are
+// apart.
 func (m *Model) Renew(owner string, claims []core.Claim, flaw Flaw, ttl time.Duration) {
 	if flaw == NoToken {
 		flaw = WrongToken // who renews knows what it has (N5)
 	}
-	for _, c := range claims {
-		if m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode {
-			m.say(m.lost(owner, claims, flaw))
-			return
+	mine := slices.DeleteFunc(slices.Clone(claims), func(c core.Claim) bool {
+		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
+	})
+	if len(mine) == len(claims) || m.Apart {
+		for _, c := range mine {
+			m.mine(owner, c, flaw).ends = m.now + ttl
 		}
 	}
-	for _, c := range claims {
-		m.mine(owner, c, flaw).ends = m.now + ttl
+	if len(mine) == len(claims) {
+		m.say(Answer{Kind: Fine})
+	} else {
+		m.say(m.lost(owner, claims, flaw))
 	}
-	m.say(Answer{Kind: Fine})
 }
 
 // Release frees those of claims that are owner's (R1, R2, R5).

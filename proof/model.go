@@ -21,6 +21,10 @@ type Model struct {
 	// Blurred: a backend that forgets by itself may not know what kind of lease
 	// it was that ran out last, and may then take it for an exclusive one.
 	Blurred bool
+	// Apart: a backend that has its keys in several places renews each claim of a
+	// set for itself, so that those that are left of a set that is lost get another
+	// TTL as well.
+	Apart bool
 
 	now      time.Duration
 	grants   int // counted so far: tokens have their order

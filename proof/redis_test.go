@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"sync/atomic"
@@ -19,9 +20,10 @@ import (
 // because a lease just ran out, and long enough for a busy machine.
 var looks = redisstore.WithWaiterLease(1500 * time.Millisecond)
 
-// onRedis runs a program on two processes of a server, on a prefix of its own.
-func onRedis(t *testing.T, program []proof.Step, clients []*redis.Client, prefix string) error {
+// onRedis runs a program on two processes, on a prefix of its own.
+func onRedis(t *testing.T, program []proof.Step, clients [2]redis.UniversalClient, prefix string) error {
 	rig := proof.Rig{Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Blurred: true}
+	_, rig.Apart = clients[0].(*redis.ClusterClient)
 	for _, client := range clients {
 		store, err := redisstore.New(client, redisstore.WithPrefix(prefix), looks)
 		if err != nil {
@@ -45,29 +47,49 @@ func lasting(program []proof.Step) []proof.Step {
 // TestRedisDoesWhatTheModelDoes waits for the network most of the time, so some
 // go side by side.
 func TestRedisDoesWhatTheModelDoes(t *testing.T) {
+	server := redistest.Start(t)
+	cluster := redistest.StartCluster(t, 1)[0]
+	for range 2 {
+		programsOnRedis(t, "single", [2]redis.UniversalClient{server.Client(), server.Client()})
+		programsOnRedis(t, "cluster", [2]redis.UniversalClient{clusterClient(t, cluster), clusterClient(t, cluster)})
+	}
+}
+
+// clusterClient takes a server for a part of a cluster, where a script has the
+// keys of one claim only.
+func clusterClient(t *testing.T, server *redistest.Server) redis.UniversalClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}})
+	t.Cleanup(func() { _ = client.Close() })
+	for deadline := time.Now().Add(10 * time.Second); client.Set(context.Background(), "x", "y", time.Millisecond).Err() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the cluster is not up")
+		}
+	}
+	return client
+}
+
+// prefixes counts programs.
+var prefixes atomic.Int64
+
+func programsOnRedis(t *testing.T, name string, clients [2]redis.UniversalClient) {
 	budget := 8 * time.Second
-	if flag.Lookup("rapid.checks").Value.String() != flag.Lookup("rapid.checks").DefValue {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
 		budget = time.Hour // who asks for more gets it
 	}
-	server := redistest.Start(t)
-	var nr, ran atomic.Int64
-	for range 4 {
-		clients := []*redis.Client{server.Client(), server.Client()}
-		t.Run("", func(t *testing.T) {
-			t.Parallel()
-			began, broken := time.Now(), false
-			rapid.Check(t, func(rt *rapid.T) {
-				program := programs().Draw(rt, "program")
-				if !broken && time.Since(began) > budget {
-					return // the rest has to wait for a longer run
-				}
-				ran.Add(1)
-				if err := onRedis(t, program, clients, fmt.Sprintf("p%d:", nr.Add(1))); err != nil {
-					broken = true // making it shorter takes its time
-					rt.Fatal(err)
-				}
-			})
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		began, ran, broken := time.Now(), 0, false
+		rapid.Check(t, func(rt *rapid.T) {
+			program := programs().Draw(rt, "program")
+			if !broken && time.Since(began) > budget {
+				return // the rest is for a longer run
+			}
+			ran++
+			if err := onRedis(t, program, clients, fmt.Sprintf("p%d:", prefixes.Add(1))); err != nil {
+				broken = true // making it shorter takes its time
+				rt.Fatal(err)
+			}
 		})
-	}
-	t.Cleanup(func() { t.Logf("%d programs", ran.Load()) })
+		t.Logf("%d programs", ran)
+	})
 }

@@ -25,8 +25,8 @@ type Rig struct {
 	// Exact: a clock that stands still while a step runs, so times are compared,
 	// and leases can run out on their own (Pass). Else only those run out that are
 	// made to (Expire).
-	Exact   bool
-	Blurred bool // see [Model]
+	Exact          bool
+	Blurred, Apart bool // see [Model]
 }
 
 // short is what a lease gets that is to end, and a record.
@@ -47,7 +47,7 @@ type run struct {
 func (rig Rig) Run(program []Step) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	m := NewModel()
-	m.Blurred = rig.Blurred
+	m.Blurred, m.Apart = rig.Blurred, rig.Apart
 	r := &run{Rig: rig, ctx: ctx, models: []*Model{m}, highest: map[string]uint64{}}
 	defer func() {
 		cancel()
