@@ -69,3 +69,10 @@ func DoneWith(l *Lease) int {
 	defer l.engine.watchdog.mu.Unlock()
 	return len(l.deadline.nested)
 }
+
+// Lines is how many lines there are.
+func Lines(e *Engine) int {
+	e.lines.mu.Lock()
+	defer e.lines.mu.Unlock()
+	return len(e.lines.byKey)
+}

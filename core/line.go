@@ -16,9 +16,10 @@ type lines struct {
 	most, mostTotal int // callers per line, and in all of them
 
 	mu    sync.Mutex
-	byKey map[string]*line
-	spare []*line
-	total int // callers in all lines
+	byKey   map[string]*line
+	sweepAt int // how many lines call for a sweep
+	spare   []*line
+	total   int // callers in all lines
 }
 
 // line also keeps what the store last told those who asked, because those who
@@ -250,6 +251,7 @@ func (ls *lines) remove(t *ticket) {
 const spareLines = 64
 
 func (ls *lines) open(key string) *line {
+	ls.sweep()
 	var l *line
 	if n := len(ls.spare); n > 0 {
 		l, ls.spare = ls.spare[n-1], ls.spare[:n-1]
@@ -258,6 +260,27 @@ func (ls *lines) open(key string) *line {
 	}
 	ls.byKey[key] = l
 	return l
+}
+
+// sweepFloor is how many lines there may be without a sweep.
+const sweepFloor = 1024
+
+// sweep takes away the lines in which nobody is, and that stand for leases which
+// have been held for too long to be handed on, once there are twice as many as the
+// last one left: a lease that is held for hours costs no line then, and the
+// sweeps a constant per lease.
+func (ls *lines) sweep() {
+	if len(ls.byKey) < max(ls.sweepAt, sweepFloor) {
+		return
+	}
+	now := time.Now()
+	for key, l := range ls.byKey {
+		if l.tickets.n == 0 && now.After(l.streak.until) {
+			l.streak = streak{}
+			ls.tidy(key, l)
+		}
+	}
+	ls.sweepAt = 2 * len(ls.byKey)
 }
 
 // tidy takes away a line that nobody needs.
