@@ -15,7 +15,7 @@ import (
 type lines struct {
 	most, mostTotal int // callers per line, and in all of them
 
-	mu    sync.Mutex
+	mu      sync.Mutex
 	byKey   map[string]*line
 	sweepAt int // how many lines call for a sweep
 	spare   []*line
