@@ -31,8 +31,8 @@
 //
 // # Taking turns
 //
-// At most one goroutine per process and key waits here; the engine lines up the
-// others. A release does not free the key but passes it to the first in line
+// At most one goroutine per process and key waits here, or a few where they share
+// it; the engine lines up the others. A release does not free the key but passes it to the first in line
 // that can be told, in the same step: the key is set to the waiter's name for a
 // claim time (half the waiter lease, so 3 s, or its TTL if that is shorter) and
 // a message goes to the inbox of its process. One release, one message, one
