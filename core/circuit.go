@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -24,12 +25,15 @@ import (
 // memory renews and releases, and does not grant.
 type circuit struct {
 	silence time.Duration // 0: never opens
+	log     *logger
 
 	mu       sync.Mutex
 	answered time.Time     // when the store last answered
 	silent   time.Time     // when the first request was sent of those that failed since
 	failedAt time.Time     // when the last of them did; zero: none
 	open     error         // what callers are told; nil: closed
+	openedAt time.Time     // when that came to be
+	refused  int           // callers, since then
 	probing  int           // the probe under way, by number; 0: none
 	probes   int           // how many there were
 	probeAt  time.Time     // when there may be another
@@ -94,6 +98,7 @@ func (c *circuit) refuses() error {
 
 func (c *circuit) refusal() error {
 	if c.open != nil && (c.probing != 0 || time.Now().Before(c.probeAt)) {
+		c.refused++
 		return c.open
 	}
 	return nil
@@ -121,11 +126,11 @@ func (c *circuit) admit() (probe int, err error) {
 func (c *circuit) learn(ctx context.Context, asked time.Time, probe int, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrHeld):
-		c.heard()
+		c.heard(ctx)
 	case !errors.Is(err, ErrUnavailable), errors.Is(ctx.Err(), context.Canceled):
 	case hurried(ctx, asked):
 	default:
-		c.failed(asked, probe, err)
+		c.failed(ctx, asked, probe, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,11 +145,17 @@ func hurried(ctx context.Context, asked time.Time) bool {
 	return ctx.Err() != nil && time.Since(asked) < fairTime
 }
 
-// heard notes an answer.
-func (c *circuit) heard() {
+// heard notes an answer, to the request with ctx.
+func (c *circuit) heard(ctx context.Context) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.answered, c.failedAt, c.open, c.probing = time.Now(), time.Time{}, nil, 0
+	now := time.Now()
+	wasOpen, out, refused := c.open != nil, now.Sub(c.openedAt), c.refused
+	c.answered, c.failedAt, c.open, c.probing, c.refused = now, time.Time{}, nil, 0, 0
+	c.mu.Unlock()
+	if wasOpen {
+		c.log.write(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
+			"after", out.Round(time.Millisecond), "refused", refused)
+	}
 }
 
 // overheard notes what came of a request that asked for no lease.
@@ -160,7 +171,14 @@ func (c *circuit) overheard(err error) {
 }
 
 // failed notes that a request found the store out.
-func (c *circuit) failed(asked time.Time, probe int, err error) {
+func (c *circuit) failed(ctx context.Context, asked time.Time, probe int, err error) {
+	if c.opens(asked, probe, err) {
+		c.log.write(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
+	}
+}
+
+// opens takes the failure in, and says whether the circuit opens for it.
+func (c *circuit) opens(asked time.Time, probe int, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -168,9 +186,9 @@ func (c *circuit) failed(asked time.Time, probe int, err error) {
 	case c.open != nil && probe != 0 && probe == c.probing:
 		c.probeAt = now.Add(c.pause)
 		c.pause = min(2*c.pause, longestPause)
-		return
+		return false
 	case c.silence == 0, c.open != nil, asked.Before(c.answered):
-		return
+		return false
 	}
 	// While nobody asks the store is not silent: two failures an hour apart are
 	// two broken connections.
@@ -179,10 +197,12 @@ func (c *circuit) failed(asked time.Time, probe int, err error) {
 	}
 	c.failedAt = now
 	if now.Sub(c.silent) < c.silence {
-		return
+		return false
 	}
 	// The cause as text only: it was another caller's request.
 	c.open = &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrCircuitOpen, err)}
+	c.openedAt = now
 	c.pause = firstPause
 	c.probeAt = now.Add(c.pause)
+	return true
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"log/slog"
 	"reflect"
 	"slices"
 	"time"
@@ -15,9 +14,9 @@ import (
 type Engine struct {
 	store    Store
 	askPlain ask
-	ledger   Ledger       // nil: no Once
-	inspect  Inspector    // nil: no look into the store
-	log      *slog.Logger // nil: the default one of the moment
+	ledger   Ledger    // nil: no Once
+	inspect  Inspector // nil: no look into the store
+	log      logger
 	can      Capabilities
 	observer Observer // nil: nobody
 	name     string   // the store's
@@ -59,7 +58,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	e := &Engine{
 		store:          store,
 		observer:       observer,
-		log:            cfg.log,
+		log:            logger{to: cfg.log},
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
@@ -67,6 +66,7 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		circuit:        circuit{silence: cfg.circuit},
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
+	e.circuit.log = &e.log
 	if n, ok := store.(Named); ok {
 		e.name = n.Name()
 	}

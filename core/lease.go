@@ -127,6 +127,9 @@ func (l *Lease) end(err error) {
 	if l.borrowed == nil { // how long that one is held is not seen here
 		l.engine.holds.add(l.settings.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
+	if errors.Is(err, ErrLeaseLost) {
+		l.engine.log.lost(l, err)
+	}
 	if o := l.engine.observer; o != nil {
 		o.HoldEnd(l.ctx, l, err)
 	}

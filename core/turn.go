@@ -111,7 +111,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 // told is the request's OnHeld.
 func (t *turn) told(held HeldError) {
 	t.waits++
-	t.engine.circuit.heard()
+	t.engine.circuit.heard(t.ctx)
 	held = t.engine.lines.told(t.places, held)
 	t.blocked(held, held.Ahead)
 }

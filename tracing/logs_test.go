@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/slogtest"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -64,6 +67,24 @@ func TestEnginesLinesAreInTheTrace(t *testing.T) {
 	if !strings.Contains(out.String(), "trace_id=ab01") {
 		t.Errorf("logged %q", out.String())
 	}
+}
+
+// TestALossIsLoggedInItsTrace: from the line one search leads to the hold.
+func TestALossIsLoggedInItsTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		s := newScene(t)
+		s.eng = newEngine(t, s.store, core.WithObserver(s.obs), core.WithLogger(slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))))
+		s.want(s.eng.Do(s.ctx, key, s.work(2*time.Second), core.WithMaxHold(time.Second)), core.ErrLeaseLost)
+		s.finish()
+		in := s.rec.named(tracing.SpanHold)[0].SpanContext()
+		if want := fmt.Sprintf("trace_id=%s span_id=%s\n", in.TraceID(), in.SpanID()); !strings.HasSuffix(out.String(), want) {
+			t.Errorf("logged %q, want %q", out.String(), want)
+		}
+		if strings.Contains(out.String(), key) {
+			t.Errorf("the key is in the log: %s", out.String())
+		}
+	})
 }
 
 func decoded(t *testing.T, line []byte) map[string]any {

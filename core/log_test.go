@@ -1,0 +1,176 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// lines is a log that says who asked: the value of asker in a line's context.
+type lines struct {
+	slog.Handler
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+type asker struct{}
+
+func newLines() *lines {
+	l := &lines{}
+	l.Handler = slog.NewTextHandler(&l.buf, nil)
+	return l
+}
+
+func (l *lines) Handle(ctx context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.AddAttrs(slog.Any("asker", ctx.Value(asker{})))
+	return l.Handler.Handle(ctx, r)
+}
+
+// written are the lines without their times.
+func (l *lines) written() (written []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.buf.String()) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), " ")
+		written = append(written, line)
+	}
+	return written
+}
+
+// wantLines fails unless the log has these lines, in order.
+func (l *lines) wantLines(t *testing.T, want ...string) {
+	t.Helper()
+	got := l.written()
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			t.Errorf("not logged: %s", want[i])
+		case i >= len(want) || !regexp.MustCompile("^"+want[i]+"$").MatchString(got[i]):
+			t.Errorf("logged: %s", got[i])
+		}
+	}
+}
+
+// An operator learns of a lost lease also where nobody collects metrics, in the
+// trace of its holder, and without the key.
+func TestLossesAreLogged(t *testing.T) {
+	ctx := context.WithValue(context.Background(), asker{}, "the holder")
+	for name, tc := range map[string]struct {
+		opts []core.CallOption
+		lose func(*core.Engine, *spy, *core.Lease)
+		want string // of the line
+	}{
+		"max hold": {
+			opts: []core.CallOption{core.WithMaxHold(time.Second), core.WithRule("deliver")},
+			want: `reason="max hold" owner=\S+ token=\d+ held=1s rule=deliver`,
+		},
+		"expired": {
+			lose: func(_ *core.Engine, s *spy, _ *core.Lease) {
+				s.change(func() { s.onRenew = func(context.Context, core.Grant) error { return errDown } })
+			},
+			want: `reason=expired owner=\S+ token=\d+ held=29\.698s`,
+		},
+		"forced": {
+			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", "it hangs") },
+			want: `reason=forced owner=\S+ token=\d+ held=10s detail="it hangs"`,
+		},
+		"found out in the release": {
+			lose: func(_ *core.Engine, s *spy, l *core.Lease) {
+				s.onRelease = func(context.Context, core.Grant) error { return core.ErrLeaseLost }
+				_ = l.Release(ctx)
+			},
+			want: `reason=taken owner=\S+ token=\d+ held=0s`,
+		},
+		"released": {lose: func(_ *core.Engine, _ *spy, l *core.Lease) { _ = l.Release(ctx) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log, spy := newLines(), newSpy()
+				eng := newEngine(t, spy, core.WithLogger(slog.New(log)))
+				l, err := eng.Acquire(ctx, "k", tc.opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tc.lose != nil {
+					tc.lose(eng, spy, l)
+				}
+				<-l.Context().Done()
+				_ = l.Release(ctx)
+				var want []string
+				if name == "forced" {
+					want = append(want, `level=WARN msg="keyturn: lease taken away by force" key=k .*`)
+				}
+				if tc.want != "" {
+					want = append(want, `level=WARN msg="keyturn: lease lost" `+tc.want+` asker="the holder"`)
+				}
+				log.wantLines(t, want...)
+			})
+		})
+	}
+}
+
+// Many losses at a time are one event, and a slow log must not become a second one.
+func TestManyLossesAreFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLines()
+		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)))
+		lose := func(n int) {
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					l := mustAcquire(t, eng, fmt.Sprint(i), core.WithMaxHold(time.Millisecond))
+					<-l.Context().Done()
+					_ = l.Release(context.Background())
+				})
+			}
+			all.Wait()
+		}
+		lose(1000)
+		if n := len(log.written()); n != 10 {
+			t.Errorf("%d lines", n)
+		}
+		time.Sleep(10 * time.Second)
+		lose(2)
+		got := log.written()[10:]
+		if len(got) != 2 || !strings.Contains(got[0], " unsaid=990 ") || strings.Contains(got[1], "unsaid") {
+			t.Errorf("after a while: %q", got)
+		}
+	})
+}
+
+// An outage has two lines, however many it keeps from their work: its beginning,
+// in the trace of the request that found it, and its end.
+func TestTheCircuitIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLines()
+		o := &outage{spy: newSpy()}
+		eng := newEngine(t, o, core.WithLogger(slog.New(log)))
+		trip(t, eng, o) // which has one refused
+		for range 50 {
+			_, err := attempt(eng, "k")
+			wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		}
+		opened := `level=WARN msg="keyturn: store is out, circuit open" error="keyturn: store unavailable: .*" asker=<nil>`
+		log.wantLines(t, opened)
+		o.mend()
+		time.Sleep(100 * time.Millisecond)
+		ctx := context.WithValue(context.Background(), asker{}, "the probe")
+		for range 3 {
+			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		log.wantLines(t, opened, `level=INFO msg="keyturn: store answers again, circuit closed" after=100ms refused=51 asker="the probe"`)
+	})
+}
