@@ -43,10 +43,12 @@ const (
 	// supersedes are dropped as if they were done, logged and counted as with Skip.
 	// For work that brings something up to date, such as an index: what comes
 	// later makes earlier requests pointless. The newest is the one that came to a
-	// worker last, by the clocks of the workers' machines; one that comes again after
-	// a failure, or an outage that this process remembers, counts as older than any
-	// that waits. At most two workers per key are busy, but for the second that a
-	// superseded task may take to notice.
+	// worker last; one that comes again after a failure, or an outage that this
+	// process remembers, counts as older than any that waits. At most two workers per
+	// key are busy, but for the second that a superseded task may take to notice.
+	// Within the milliseconds in which one task ends its work, a newer one may find
+	// the key free and run before an older one that just began to wait: where that
+	// matters, the work compares versions.
 	//
 	// Not for Once, nor for several keys at once. It needs a store that can be
 	// inspected ([core.Inspector]): the newer task takes the older one's place.

@@ -32,9 +32,38 @@ func slotKey(key string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// supersedes is the reason that goes to who loses its place to another task,
-// before the time at which that one came.
-const supersedes = "lockasynq: superseded by a task that came at "
+// supersedes begins the reason that goes to who loses its place to another task;
+// then come when that one came and which owner of the place it has seen.
+const supersedes = "lockasynq: superseded by a newer task, "
+
+// rival is a task as it makes itself known to the one whose place it takes.
+type rival struct {
+	came time.Time
+	seen string // who had the place when it first looked; "": nobody
+}
+
+func (r rival) String() string {
+	return supersedes + r.came.Format(time.RFC3339Nano) + " " + r.seen
+}
+
+// parseRival says who took the place, if it was another task.
+func parseRival(lost *core.LeaseLostError) (r rival, ok bool) {
+	said, _ := strings.CutPrefix(lost.Detail, supersedes)
+	at, seen, ok := strings.Cut(said, " ")
+	came, err := time.Parse(time.RFC3339Nano, at)
+	return rival{came, seen}, ok && err == nil
+}
+
+// sameTime is within what time a task may overtake another on its way from the
+// queue to the place, and more than by what clocks should differ.
+const sameTime = 100 * time.Millisecond
+
+// yieldsTo says whether by is the newer one, which took the place from r while it
+// was owner's. Who saw r there came later, whatever its clock says, unless the two
+// came at the same time.
+func (r rival) yieldsTo(by rival, owner string) bool {
+	return by.came.After(r.came) || by.seen == owner && r.came.Sub(by.came) > sameTime
+}
 
 // latest runs the handler if the key is free, and else waits for it, unless a
 // newer task is there, or comes meanwhile.
@@ -44,10 +73,10 @@ const supersedes = "lockasynq: superseded by a task that came at "
 // renewal, or when it gets the key and gives up its place: that is the step
 // which settles whether it is still the latest.
 //
-// Of tasks that come at the same time an older one may take the place from a
-// newer one, which is why it says when it came: the newer one takes it back. A
-// place can be lost in other ways, as any lease. That says nothing of a newer
-// task: the older one takes the place again, if it is free.
+// Of tasks that come at the same time an older one may be slower to take the place,
+// and take it from a newer one, which then takes it back. A place can be lost in
+// other ways, as any lease. That says nothing of a newer task: the older one takes
+// the place again, if it is free.
 func (w work) latest(ctx context.Context) error {
 	refused, own := w.run(ctx, func(ctx context.Context) error {
 		return w.handler.ProcessTask(ctx, w.task)
@@ -55,8 +84,9 @@ func (w work) latest(ctx context.Context) error {
 	if !errors.Is(refused, core.ErrHeld) {
 		return w.answer(ctx, refused, own)
 	}
+	self := rival{came: w.came}
 	for {
-		slot, err := w.takeSlot(ctx)
+		slot, err := w.takeSlot(ctx, &self)
 		switch {
 		case errors.Is(err, ErrSuperseded):
 			return w.drop(ctx, err)
@@ -67,19 +97,12 @@ func (w work) latest(ctx context.Context) error {
 		if lost == nil {
 			return err
 		}
-		by, taken := takenBy(lost)
-		if taken && (w.older || !by.Before(w.came)) {
+		by, taken := parseRival(lost)
+		if taken && (w.older || self.yieldsTo(by, slot.Owner())) {
 			return w.drop(ctx, ErrSuperseded)
 		}
 		w.older = w.older || !taken
 	}
-}
-
-// takenBy says whether another task took the place, and when that one came.
-func takenBy(lost *core.LeaseLostError) (came time.Time, taken bool) {
-	at, taken := strings.CutPrefix(lost.Detail, supersedes)
-	came, err := time.Parse(time.RFC3339Nano, at)
-	return came, taken && err == nil
 }
 
 // waitInSlot waits for the key while slot is this task's, and runs the handler.
@@ -108,19 +131,22 @@ func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (lost *core.Leas
 
 // takeSlot takes the place of a task that waits. Who comes again is older than
 // whoever waits, and takes no place but a free one.
-func (w work) takeSlot(ctx context.Context) (*core.Lease, error) {
+func (w work) takeSlot(ctx context.Context, self *rival) (*core.Lease, error) {
 	key := slotKey(w.claims[0].Key)
 	for {
 		// A rule of its own: how long a task waits is not how long the key is held.
 		slot, err := w.Engine().TryAcquire(ctx, key, core.WithTTL(slotTTL), core.WithMaxHold(0), core.WithRule(w.Name+" (waiting)"))
+		held := (*core.HeldError)(nil)
 		switch {
-		case !errors.Is(err, core.ErrHeld):
+		case !errors.As(err, &held):
 			return slot, err
 		case w.older:
 			return nil, fmt.Errorf("%w: %w", ErrSuperseded, err)
+		case self.seen == "":
+			self.seen = held.Holder
 		}
-		// Who is put out and came later comes back; so this ends, with the newest.
-		if _, err := w.Engine().ForceRelease(ctx, key, supersedes+w.came.Format(time.RFC3339Nano)); err != nil {
+		// This ends: a task that was put out comes back only from an older one.
+		if _, err := w.Engine().ForceRelease(ctx, key, self.String()); err != nil {
 			return nil, err
 		}
 	}
