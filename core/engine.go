@@ -241,10 +241,10 @@ func (e *Engine) settle(opts []CallOption) (settings, error) {
 	if len(opts) == 0 {
 		return e.defaults, nil
 	}
-	s := new(settings) // what options are given is on the heap
-	*s = e.defaults
-	err := Policy{opts: opts}.apply(s)
-	return *s, err
+	if p, ok := opts[0].(Policy); ok && len(opts) == 1 {
+		return p.settle(e)
+	}
+	return Policy{opts: opts}.settle(e)
 }
 
 // ResultLimit returns how many bytes a result may have in a call of [Engine.Once]

@@ -3,19 +3,45 @@ package core
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 )
 
 // Policy is a checked set of options under one name, made once and used for
 // many calls: what a middleware's rule goes by. It is itself a [CallOption].
 // The zero Policy changes nothing.
 type Policy struct {
-	opts []CallOption
+	opts    []CallOption
+	settled *atomic.Pointer[settled] // nil: made otherwise than by NewPolicy
+}
+
+// settled is what a policy comes to with the defaults of the engine that last
+// asked, which is most policies' only one. It saves a call the applying of its
+// options.
+type settled struct {
+	engine   *Engine
+	settings settings
+	err      error
+}
+
+// settle is apply on top of e's defaults.
+func (p Policy) settle(e *Engine) (settings, error) {
+	if p.settled != nil {
+		if last := p.settled.Load(); last != nil && last.engine == e {
+			return last.settings, last.err
+		}
+	}
+	now := &settled{engine: e, settings: e.defaults}
+	now.err = p.apply(&now.settings)
+	if p.settled != nil {
+		p.settled.Store(now)
+	}
+	return now.settings, now.err
 }
 
 // NewPolicy checks opts, all of them, and bundles them. The error joins every
 // [*OptionError].
 func NewPolicy(opts ...CallOption) (Policy, error) {
-	p := Policy{opts: slices.Clone(opts)}
+	p := Policy{opts: slices.Clone(opts), settled: new(atomic.Pointer[settled])}
 	var scratch settings
 	return p, p.apply(&scratch)
 }

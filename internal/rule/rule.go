@@ -42,6 +42,7 @@ type Rule[R any] struct {
 	Once   bool
 	engine *core.Engine
 	policy core.Policy
+	alone  []core.CallOption // the policy, for calls without options of their own
 	info   core.RuleInfo
 	keys   func(R) ([]core.Claim, error)
 }
@@ -77,6 +78,7 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 		errs = append(errs, err)
 	}
 	r.info = r.policy.Info(spec.Once, key)
+	r.alone = []core.CallOption{r.policy}
 	if err := errors.Join(append(errs, r.possible(like))...); err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
 	}
@@ -218,5 +220,8 @@ func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Conte
 type failed struct{ error }
 
 func (r *Rule[R]) with(opts []core.CallOption) []core.CallOption {
+	if len(opts) == 0 {
+		return r.alone
+	}
 	return append([]core.CallOption{r.policy}, opts...)
 }
