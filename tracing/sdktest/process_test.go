@@ -148,3 +148,58 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 		}
 	}
 }
+
+// TestLinksFollowHandOffs: a lease that went from hand to hand. Who asks for it in
+// the same process gets a link to who has it now, also from a store that only knows
+// whom it granted it to; that one is what others are linked to.
+func TestLinksFollowHandOffs(t *testing.T) {
+	addr := redistest.Start(t).Addr()
+	o := observe(t)
+	here, end, err := onRedis(addr, o.obs)
+	want(t, err, nil)
+	defer end()
+	there, end, err := onRedis(addr, o.obs)
+	want(t, err, nil)
+	defer end()
+	request := func(name string) (context.Context, trace.Span) {
+		return o.tracers.Tracer("test").Start(bounded(t), name)
+	}
+
+	latest := func() sdktrace.ReadOnlySpan {
+		all := o.named(tracing.SpanAcquire)
+		return all[len(all)-1]
+	}
+	handOff := func() *core.Lease {
+		first, span := request("first")
+		defer span.End()
+		lease, err := here.Acquire(first, contended)
+		want(t, err, nil)
+		handed := make(chan *core.Lease, 1)
+		second, span := request("second")
+		defer span.End()
+		go func() {
+			lease, err := here.Acquire(second, contended)
+			want(t, err, nil)
+			handed <- lease
+		}()
+		await(t, "another to stand in line", func() bool { return attr(latest(), tracing.QueueKey) == tracing.QueueLocal })
+		want(t, lease.Release(first), nil)
+		return <-handed
+	}
+	lease := handOff()
+	for !lease.HandedOff() { // a busy machine may take longer than a lease goes from hand to hand
+		want(t, lease.Release(bounded(t)), nil)
+		lease = handOff()
+	}
+	for name, eng := range map[string]*core.Engine{"first": there, "second": here} {
+		ctx, span := request("refused")
+		_, err := eng.TryAcquire(ctx, contended)
+		want(t, err, core.ErrHeld)
+		span.End()
+		links := latest().Links()
+		if len(links) != 1 || o.path(links[0].SpanContext.SpanID()) != "/"+name+"/"+tracing.SpanAcquire {
+			t.Errorf("links %v, want one to the %s one's", links, name)
+		}
+	}
+	want(t, lease.Release(bounded(t)), nil)
+}
