@@ -158,10 +158,14 @@ func (m *Model) Again(owner string, claims []core.Claim, ttl time.Duration) {
 	r.claims = claims
 }
 
-// GiveUp ends a wait (A7, A8): nothing is left behind (S1).
+// GiveUp ends a wait (A7, A8): nothing is left behind (S1). The owner may not have
+// heard yet which claim it waits for by now.
 func (m *Model) GiveUp(owner string) {
 	r := m.requests[owner]
-	r.answer = Answer{Kind: Refused, Key: r.claims[r.at].Key}
+	r.answer = Answer{Kind: Refused}
+	for _, c := range r.claims[:r.at+1] {
+		r.answer.Key += " " + c.Key
+	}
 	k := m.at(r.claims[r.at].Key)
 	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool { return t.owner == owner })
 	for _, c := range r.claims[:r.at+1] {

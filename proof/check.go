@@ -34,10 +34,12 @@ func mode(s Section, key string) core.Mode {
 	return c.Mode
 }
 
-// overlaps looks at what is held together (A1, M1). The sections come in order of
+// overlaps looks at what is held together (A1, M1), and whether what could not be
+// has tokens in the order in which it was held (A3). The sections come in order of
 // their beginnings.
 func overlaps(key string, sections []Section) error {
 	var held []Section
+	var highest [core.ModePermit + 1]uint64 // token, by mode
 	for _, s := range sections {
 		if s.Given >= s.End {
 			continue // nobody acted on it, or we can't tell
@@ -46,10 +48,16 @@ func overlaps(key string, sections []Section) error {
 		c, _ := s.on(key)
 		for _, h := range held {
 			had, _ := h.on(key)
-			if had.Mode != c.Mode || c.Mode == core.ModeExclusive {
+			if excludes(had.Mode, c.Mode) {
 				return fmt.Errorf("%s was held %v by %s and %v by %s for %d ns together", key, had.Mode, h, c.Mode, s, min(h.End, s.End)-s.Given)
 			}
 		}
+		for m, token := range highest {
+			if excludes(core.Mode(m), c.Mode) && s.Token < token {
+				return fmt.Errorf("%s: %s comes after token %d", key, s, token)
+			}
+		}
+		highest[c.Mode] = max(highest[c.Mode], s.Token)
 		held = append(held, s)
 		if c.Mode == core.ModePermit && len(held) > c.Permits {
 			return fmt.Errorf("%s was held by %d together, one of them for %d permits: %s", key, len(held), c.Permits, s)
@@ -57,6 +65,9 @@ func overlaps(key string, sections []Section) error {
 	}
 	return nil
 }
+
+// excludes: leases of these modes can't be in force together.
+func excludes(a, b core.Mode) bool { return a != b || a == core.ModeExclusive }
 
 func (s Section) String() string {
 	return fmt.Sprintf("acquisition %d of process %d (token %d, from %d to %d)", s.Nr, s.Process, s.Token, s.Given, s.End)

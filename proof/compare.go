@@ -149,10 +149,15 @@ func (r *run) rising(m *Model) error {
 		token := a.said.grant.Token
 		for _, c := range a.claims {
 			floor := highest[c.Key]
-			if c.Mode == core.ModeShared {
+			switch {
+			case c.Mode == core.ModeShared:
 				floor = others[c.Key]
-			} else {
-				others[c.Key] = token
+			case c.Mode == core.ModePermit && len(a.claims) > 1 && r.Apart:
+				// Its token is that of the claim that came last, from when it was let in
+				// there: permits that were let in behind it may be granted before.
+				floor = 0
+			default:
+				others[c.Key] = max(others[c.Key], token)
 			}
 			if token <= floor {
 				return fmt.Errorf("%s: token %d of %s comes after %d", c.Key, token, r.name(a.owner), floor)

@@ -153,6 +153,7 @@ func TestCheck(t *testing.T) {
 		{"two writers", []proof.Section{section(x, 1, 0, 1, 9), section(x, 2, 0, 8, 12)}, []string{"together", "exclusive lock"}},
 		{"a smaller token later", []proof.Section{section(r, 2, 0, 1, 9), section(r, 1, 2, 3, 9)}, []string{"comes after"}},
 		{"a smaller token of one who asked before", []proof.Section{section(r, 2, 0, 3, 9), section(r, 1, 2, 4, 9)}, nil},
+		{"a reader after a writer with a greater token", []proof.Section{section(x, 2, 0, 1, 5), section(r, 1, 0, 8, 12)}, []string{"comes after"}},
 		{"a token twice", []proof.Section{section(x, 1, 0, 1, 2), section(x, 1, 0, 3, 4)}, []string{"one token", "exclusive lock"}},
 		{"exclusive out of order", []proof.Section{section(x, 2, 0, 1, 5), section(x, 1, 0, 8, 12)}, []string{"exclusive lock"}},
 		{"after one who was killed", []proof.Section{killed, unanswered, section(x, 2, 3, 9, 12)}, nil},

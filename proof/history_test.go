@@ -51,7 +51,7 @@ func (p *process) kill(t *testing.T) int64 {
 	return alive
 }
 
-// pause stops the process for so long that its leases run out, mostly.
+// pause stops the process for so long that its leases run out.
 func (p *process) pause(t *testing.T) {
 	t.Helper()
 	for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -59,7 +59,7 @@ func (p *process) pause(t *testing.T) {
 			t.Fatal(err)
 		}
 		if signal == syscall.SIGSTOP {
-			time.Sleep(leaseTTL/2 + rand.N(leaseTTL))
+			time.Sleep(leaseTTL + rand.N(leaseTTL/2))
 		}
 	}
 }
@@ -124,16 +124,19 @@ func TestProcessesThatAreKilledAndPaused(t *testing.T) {
 		events = append(events, p.events(t)...)
 	}
 	sections := proof.Sections(events, died)
-	granted, lost := map[core.Mode]int{}, 0
+	granted, handed, lost := map[core.Mode]int{}, 0, 0
 	for _, s := range sections {
 		if s.Given < proof.Never {
 			granted[s.Claims[0].Mode]++
+		}
+		if s.Token%(1<<core.TokenBits) > 0 {
+			handed++
 		}
 		if s.Outcome == proof.Gone {
 			lost++
 		}
 	}
-	t.Logf("%d acquisitions, granted %v; %d kills, %d pauses, %d lost leases", len(sections), granted, len(died), pauses, lost)
+	t.Logf("%d acquisitions, granted %v, handed on %d; %d kills, %d pauses, %d lost leases", len(sections), granted, handed, len(died), pauses, lost)
 	if len(granted) < 3 {
 		t.Errorf("not all modes were granted: %v", granted)
 	}

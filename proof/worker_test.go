@@ -134,8 +134,8 @@ func (w worker) once(ctx context.Context) {
 	note(proof.Given)
 	for range rand.N(3) {
 		sleep := rand.N(4 * time.Millisecond)
-		if rand.N(50) == 0 {
-			sleep = leaseTTL // so that it has to be renewed
+		if rand.N(20) == 0 {
+			sleep = leaseTTL / 2 // so that it is renewed, or lost in a pause
 		}
 		time.Sleep(sleep)
 		if lease.Err() != nil {
