@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -41,9 +42,21 @@ func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.He
 			asking.SetAttributes(PositionKey.Int(position), QueueKey.String(queue(held)))
 		}
 	}
-	if asking.IsRecording() && len(asking.linked) < mostLinks {
+	if !asking.IsRecording() {
+		return
+	}
+	if o.owners && held.Holder != "" {
+		asking.SetAttributes(HolderKey.String(shown(held.Holder)))
+	}
+	if len(asking.linked) < mostLinks {
 		o.linkToHolder(asking, held.Trace)
 	}
+}
+
+// shown is the beginning of what may be a foreign client's value: anything, of any
+// length.
+func shown(holder string) string {
+	return strings.ToValidUTF8(holder[:min(len(holder), core.MaxNoteBytes)], "\uFFFD")
 }
 
 // queue is where a request stands.

@@ -37,6 +37,8 @@ const (
 	HandedOffKey  = attribute.Key("keyturn.handed_off")
 	WaitKey       = attribute.Key("keyturn.wait")
 	TokenKey      = attribute.Key("keyturn.token")
+	OwnerKey      = attribute.Key("keyturn.owner")
+	HolderKey     = attribute.Key("keyturn.holder")
 	TTLKey        = attribute.Key("keyturn.ttl")
 	LossReasonKey = attribute.Key("keyturn.loss_reason")
 	LateKey       = attribute.Key("keyturn.late")

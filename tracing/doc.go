@@ -62,6 +62,8 @@
 //	keyturn.handed_off      bool      acquire                                                  true: from another holder in this process, without asking the store
 //	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
 //	keyturn.token           int       hold                                                     fencing token
+//	keyturn.owner           string    hold                                                     the value stored for the lease, if allowed
+//	keyturn.holder          string    acquire                                                  the same of whoever was in the way last, if allowed and known
 //	keyturn.ttl             double    hold, extended                                           seconds the store keeps the lease after a renewal
 //	keyturn.loss_reason     string    hold                                                     expired, taken, max_hold, suspended, closed, forced, outer
 //	keyturn.holders         int       forced                                                   whose leases were taken away
@@ -112,7 +114,8 @@
 // nobody without the secret can find a key by trying, as would be easy with a
 // plain hash of something like user:status:42. The secret is random for each
 // observer; to match keys across processes set one with [WithKeySecret], or
-// allow the keys themselves with [WithRawKeysFor] or [WithRawKeys]. Holders,
-// host names, error texts, payloads and results are in no span and no metric.
+// allow the keys themselves with [WithRawKeysFor] or [WithRawKeys]. Owners, who
+// name machines, are shown with [WithOwners] only. Error texts, payloads and
+// results are in no span and no metric.
 // With a lease and a record the store keeps a traceparent: two random numbers.
 package tracing

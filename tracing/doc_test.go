@@ -19,10 +19,11 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// everything records all plays, with hashed and with raw keys.
+// everything records all plays, with as little of whom and what as there may be,
+// and with all of it.
 func everything(t *testing.T) (spans []*span) {
 	t.Helper()
-	for _, opts := range [][]tracing.Option{nil, {tracing.WithRawKeys()}} {
+	for _, opts := range [][]tracing.Option{nil, {tracing.WithRawKeys(), tracing.WithOwners()}} {
 		for _, name := range slices.Sorted(maps.Keys(plays)) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, opts...)

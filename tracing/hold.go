@@ -29,6 +29,9 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 			TTLKey.Float64(lease.TTL().Seconds()),
 		)
 		holding.tellStore()
+		if o.owners {
+			holding.SetAttributes(OwnerKey.String(lease.Owner()))
+		}
 	}
 	return ctx
 }

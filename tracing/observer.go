@@ -31,6 +31,7 @@ type Observer struct {
 	keys        keys
 	metrics     metrics
 	storeGiven  bool // with WithAttributes
+	owners      bool // are shown
 
 	// Their addresses are the context keys of the spans under way: this
 	// observer's own, whatever others put into the context.
@@ -59,6 +60,7 @@ func New(opts ...Option) (*Observer, error) {
 		propagators: cfg.propagators,
 		starts:      starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
 		keys:        cfg.keys,
+		owners:      cfg.owners,
 		metrics:     metrics{series: newSeries(cfg.attributes)},
 		storeGiven:  slices.ContainsFunc(cfg.attributes, func(kv attribute.KeyValue) bool { return kv.Key == StoreKey }),
 	}

@@ -27,6 +27,7 @@ type config struct {
 	propagators propagation.TextMapPropagator
 	attributes  []attribute.KeyValue
 	keys        keys
+	owners      bool
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -123,6 +124,18 @@ func WithKeySecret(secret []byte) Option {
 			}
 		}
 		c.keys.secret = slices.Clone(secret)
+		return nil
+	}
+}
+
+// WithOwners shows who holds what: the owner on the span of a hold, and on that of
+// an acquisition the one who is in the way, as the store has them. That finds the
+// process, and a foreign client, which has no trace to link to; but an owner names
+// the machine and the process (see [core.ParseOwner]), and a foreign client's is
+// whatever it wrote. Never on a measurement.
+func WithOwners() Option {
+	return func(c *config) error {
+		c.owners = true
 		return nil
 	}
 }

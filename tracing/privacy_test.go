@@ -42,6 +42,8 @@ func TestSpansTellNoSecrets(t *testing.T) {
 		if raw && hashed {
 			t.Errorf("%s has the key raw and hashed", s.name)
 		}
+		delete(s.attrs, tracing.OwnerKey) // see TestOwnersAreOptIn
+		delete(s.attrs, tracing.HolderKey)
 		text := shown(s)
 		for _, f := range forbidden {
 			if strings.Contains(text, f) {
@@ -178,5 +180,50 @@ func TestLargeSetsAreCut(t *testing.T) {
 				t.Errorf("%d claims", n)
 			}
 		})
+	}
+}
+
+// TestOwnersAreOptIn: an owner has the host's name in it.
+func TestOwnersAreOptIn(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		var opts []tracing.Option
+		if allowed {
+			opts = append(opts, tracing.WithOwners())
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, opts...)
+			lease, err := s.eng.Acquire(s.ctx, key)
+			s.want(err, nil)
+			_, err = s.eng.TryAcquire(s.ctx, key)
+			s.want(err, core.ErrHeld)
+			s.want(lease.Release(s.ctx), nil)
+			s.finish()
+			want := ""
+			if allowed {
+				want = lease.Owner()
+			}
+			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.OwnerKey].AsString(); got != want {
+				t.Errorf("owner %q, want %q", got, want)
+			}
+			if got := s.rec.named(tracing.SpanAcquire)[1].attrs[tracing.HolderKey].AsString(); got != want {
+				t.Errorf("holder %q, want %q", got, want)
+			}
+			if tree := s.rec.tree() + s.meter.text(); strings.Contains(tree, lease.Owner()) != allowed {
+				t.Errorf("recorded\n%s", tree)
+			}
+		})
+	}
+}
+
+// TestForeignHoldersAreCut: a foreign client may have written anything.
+func TestForeignHoldersAreCut(t *testing.T) {
+	obs := newObserver(t, tracing.WithOwners())
+	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	ctx := obs.AcquireStart(context.Background(), a)
+	obs.Blocked(ctx, a, core.HeldError{Key: key, Holder: "\xff" + strings.Repeat("x", 1<<20)}, 0)
+	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
+	got := trace.SpanFromContext(ctx).(*span).attrs[tracing.HolderKey].AsString()
+	if len(got) > 300 || !strings.HasPrefix(got, "\uFFFDxxx") {
+		t.Errorf("a holder of %d bytes: %.20q", len(got), got)
 	}
 }
