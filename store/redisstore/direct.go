@@ -23,6 +23,10 @@ type direct struct {
 // directPatience is how long each of go-redis' attempts may take.
 const directPatience = 50 * time.Millisecond
 
+// directBound is how long all of them may take, with what comes before: a wait for
+// a connection, and making one. To a machine that is gone that takes 5 s a try.
+const directBound = 4 * directPatience
+
 // impatient is client for direct requests; nil where there are none.
 func impatient(client redis.UniversalClient) *redis.Client {
 	c, ok := client.(*redis.Client)
@@ -42,7 +46,8 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 		return false
 	}
 	defer s.departures.back()
-	ctx = context.WithoutCancel(ctx) // it would be watched, and to no avail
+	ctx, cancel := context.WithTimeout(ctx, directBound)
+	defer cancel()
 	if r.inFull {
 		r.reply = r.script.Eval(ctx, s.direct.client, r.keys, r.args...)
 	} else {

@@ -197,3 +197,39 @@ func TestPausedServer(t *testing.T) {
 		t.Errorf("release: want ErrLeaseLost, got %v", err)
 	}
 }
+
+// TestNoConnectionToBeHad: a caller does not wait for a connection that can't be
+// made, as to a machine that is gone, for longer than its context allows.
+func TestNoConnectionToBeHad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var gone atomic.Bool
+	back := make(chan struct{})
+	s := open(t, server.Client(func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if gone.Load() {
+				select { // nobody answers, nobody refuses
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-back:
+				}
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, network, addr)
+		}
+	}))
+	release(t, s, lock(t, s, "before", "k", time.Minute)) // the server is known to answer
+	gone.Store(true)
+	server.Pause()
+	began := time.Now()
+	_, err := s.Acquire(within(t, 200*time.Millisecond), request("o", "k", time.Minute))
+	server.Resume()
+	gone.Store(false)
+	close(back)
+	if took := time.Since(began); took > 1500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+	if !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+}
