@@ -30,7 +30,8 @@ type Observer interface {
 	// Blocked: somebody who asked has to wait, or is refused, and for whom, as far
 	// as that is known. It comes between AcquireStart and AcquireEnd, not at all
 	// where the key was free, and again when somebody else turns out to be in the
-	// way, or to have been, who now hands the lease on. position counts those ahead, in this process and at the store.
+	// way, or to have been, who now hands the lease on. position counts those
+	// ahead, in this process and at the store.
 	Blocked(ctx context.Context, a Acquisition, held HeldError, position int)
 	// HoldStart: a lease was granted. Nested ones are no leases of their own, and
 	// have none of the following. One that is borrowed from another process has,
