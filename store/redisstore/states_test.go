@@ -129,7 +129,7 @@ func TestWithReplicas(t *testing.T) {
 		return replica.Client().Exists(ctx, "written").Val() == 1 &&
 			strings.Contains(admin.Info(ctx, "replication").Val(), "state=online") && admin.Del(ctx, "written").Val() == 1
 	})
-	eventually(t, time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
+	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
 	g := lock(t, s, "o", "k", time.Minute)
 	if replica.Client().Exists(ctx, "lock:k").Val() != 1 {
 		t.Error("the replica does not have the grant")
