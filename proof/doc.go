@@ -17,7 +17,8 @@
 // one that is a cluster, where a set takes several scripts. There leases end only
 // in steps that are about that, and what should be is waited for for some seconds.
 // A shared lease that ran out may be taken for an exclusive one, when it is decided
-// who is next.
+// who is next. Half of the programs let nothing run out and have waiters look by
+// themselves so seldom that a message that was not sent is missed.
 //
 // Not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters,
 // the notes (the suite in core/storetest looks at these); and the tokens but for

@@ -16,16 +16,22 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// looks has those wait for less than the usual time whom no message reaches,
-// because a lease just ran out, and long enough for a busy machine.
-var looks = redisstore.WithWaiterLease(1500 * time.Millisecond)
+// How often those look by themselves who wait, times three: where leases run out,
+// which nobody tells them, often, and else hardly ever, or what they were not told
+// would not be missed.
+const (
+	often  = 1500 * time.Millisecond
+	seldom = 2 * time.Minute
+)
 
 // onRedis runs a program on two processes, on a prefix of its own.
-func onRedis(t *testing.T, program []proof.Step, clients [2]redis.UniversalClient, prefix string) error {
-	rig := proof.Rig{Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Blurred: true}
+func onRedis(t *testing.T, program []proof.Step, clients [2]redis.UniversalClient, prefix string, looks time.Duration) error {
+	rig := proof.Rig{
+		Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Blurred: true, Prompt: looks == seldom,
+	}
 	_, rig.Apart = clients[0].(*redis.ClusterClient)
 	for _, client := range clients {
-		store, err := redisstore.New(client, redisstore.WithPrefix(prefix), looks)
+		store, err := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithWaiterLease(looks))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +55,9 @@ func lasting(program []proof.Step) []proof.Step {
 func TestRedisDoesWhatTheModelDoes(t *testing.T) {
 	server := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 1)[0]
-	for range 2 {
-		programsOnRedis(t, "single", [2]redis.UniversalClient{server.Client(), server.Client()})
-		programsOnRedis(t, "cluster", [2]redis.UniversalClient{clusterClient(t, cluster), clusterClient(t, cluster)})
+	for name, looks := range map[string]time.Duration{"often": often, "seldom": seldom} {
+		programsOnRedis(t, "single, looking "+name, [2]redis.UniversalClient{server.Client(), server.Client()}, looks)
+		programsOnRedis(t, "cluster, looking "+name, [2]redis.UniversalClient{clusterClient(t, cluster), clusterClient(t, cluster)}, looks)
 	}
 }
 
@@ -71,7 +77,7 @@ func clusterClient(t *testing.T, server *redistest.Server) redis.UniversalClient
 // prefixes counts programs.
 var prefixes atomic.Int64
 
-func programsOnRedis(t *testing.T, name string, clients [2]redis.UniversalClient) {
+func programsOnRedis(t *testing.T, name string, clients [2]redis.UniversalClient, looks time.Duration) {
 	budget := 8 * time.Second
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
 		budget = time.Hour // who asks for more gets it
@@ -85,7 +91,7 @@ func programsOnRedis(t *testing.T, name string, clients [2]redis.UniversalClient
 				return // the rest is for a longer run
 			}
 			ran++
-			if err := onRedis(t, program, clients, fmt.Sprintf("p%d:", prefixes.Add(1))); err != nil {
+			if err := onRedis(t, program, clients, fmt.Sprintf("p%d:", prefixes.Add(1)), looks); err != nil {
 				broken = true // making it shorter takes its time
 				rt.Fatal(err)
 			}

@@ -25,7 +25,11 @@ type Rig struct {
 	// Exact: a clock that stands still while a step runs, so times are compared,
 	// and leases can run out on their own (Pass). Else only those run out that are
 	// made to (Expire).
-	Exact          bool
+	Exact bool
+	// Prompt: who waits looks again so seldom that it has to be told of what it waits
+	// for. Steps are skipped that it would not be told of: leases that run out, which
+	// nobody can, and records, of which only the next in line is.
+	Prompt         bool
 	Blurred, Apart bool // see [Model]
 }
 
@@ -154,6 +158,16 @@ func (r *run) whole(a *acquisition) bool {
 }
 
 func (r *run) waits(a *acquisition) bool { return a.kind == Waits }
+
+// heard reports whether all who wait for one of claims learn in time that it is
+// free.
+func (r *run) heard(claims []core.Claim, executed bool) bool {
+	return !r.Prompt || r.each(func(m *Model) bool {
+		return !slices.ContainsFunc(claims, func(c core.Claim) bool {
+			return slices.ContainsFunc(m.at(c.Key).queue, func(t ticket) bool { return !executed || !m.requests[t.owner].once })
+		})
+	})
+}
 
 // free reports whether no set that waits has a part on key: what becomes of it
 // when that is taken away is not laid down.

@@ -144,7 +144,7 @@ func (r *run) renew(s Step) (taken, bool) {
 	var grants []core.Grant
 	for i := range max(s.Count, 1) {
 		a := r.choose(s.Who+i, r.granted)
-		if a == nil || slices.Contains(who, a) {
+		if a == nil || slices.Contains(who, a) || s.Op == Expire && !r.heard(a.claims, false) {
 			break
 		}
 		g := a.said.grant
@@ -203,7 +203,7 @@ func (r *run) release(s Step) (taken, bool) {
 
 func (r *run) complete(s Step) (taken, bool) {
 	a := r.choose(s.Who, func(a *acquisition) bool { return r.granted(a) && a.once })
-	if a == nil {
+	if a == nil || !r.heard(a.claims, true) {
 		return taken{}, false
 	}
 	if s.Flaw == WrongMode {
