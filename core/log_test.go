@@ -107,6 +107,7 @@ func TestLossesAreLogged(t *testing.T) {
 				}
 				<-l.Context().Done()
 				_ = l.Release(ctx)
+				synctest.Wait() // the watchdog has told of the loss
 				var want []string
 				if name == "forced" {
 					want = append(want, `level=WARN msg="keyturn: lease taken away by force" key=k .*`)
@@ -135,6 +136,7 @@ func TestManyLossesAreFewLines(t *testing.T) {
 				})
 			}
 			all.Wait()
+			synctest.Wait() // the watchdog has told of all losses
 		}
 		lose(1000)
 		if n := len(log.written()); n != 10 {

@@ -94,6 +94,20 @@ func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
 	return byName
 }
 
+// conflicts is how many requests have found their key held. The spans of requests
+// under way are no place to look: the SDK does not guard what it gave out of them.
+func (o *observed) conflicts(t testing.TB) (sum int64) {
+	t.Helper()
+	counted, ok := o.metrics(t)[tracing.MetricConflicts].Data.(metricdata.Sum[int64])
+	if !ok {
+		return 0
+	}
+	for _, p := range counted.DataPoints {
+		sum += p.Value
+	}
+	return sum
+}
+
 // await polls until ok, as there is a real server in between.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -112,10 +112,7 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 	go func() {
 		waited <- eng.Do(bounded(t), contended, func(context.Context) error { return nil })
 	}()
-	await(t, "the request to wait", func() bool {
-		asking := o.named(tracing.SpanAcquire)
-		return len(asking) == 2 && attr(asking[1], tracing.QueueKey) != ""
-	})
+	await(t, "the request to wait", func() bool { return o.conflicts(t) == 2 })
 	_ = letGo.Close()
 	if err := <-waited; err != nil {
 		t.Fatal(err)
@@ -174,7 +171,7 @@ func TestLinksFollowHandOffs(t *testing.T) {
 		defer span.End()
 		lease, err := here.Acquire(first, contended)
 		want(t, err, nil)
-		handed := make(chan *core.Lease, 1)
+		handed, before := make(chan *core.Lease, 1), o.conflicts(t)
 		second, span := request("second")
 		defer span.End()
 		go func() {
@@ -182,7 +179,7 @@ func TestLinksFollowHandOffs(t *testing.T) {
 			want(t, err, nil)
 			handed <- lease
 		}()
-		await(t, "another to stand in line", func() bool { return attr(latest(), tracing.QueueKey) == tracing.QueueLocal })
+		await(t, "another to stand in line", func() bool { return o.conflicts(t) == before+1 })
 		want(t, lease.Release(first), nil)
 		return <-handed
 	}
