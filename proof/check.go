@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -84,7 +85,7 @@ func order(key string, sections []Section) error {
 		}
 		seen[s.Token] = s
 	}
-	asked := slices.SortedFunc(slices.Values(granted), func(a, b Section) int { return int(a.Asked - b.Asked) })
+	asked := slices.SortedFunc(slices.Values(granted), func(a, b Section) int { return cmp.Compare(a.Asked, b.Asked) })
 	var last Section // of those that were granted before the next one was asked for
 	for _, s := range asked {
 		for len(granted) > 0 && granted[0].Given < s.Asked {

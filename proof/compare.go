@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,7 +98,7 @@ func (r *run) compareKey(m *Model, key string, info core.LockInfo) error {
 	if !slices.Equal(is, want) {
 		return fmt.Errorf("the store shows the holders %v, the model %v", is, want)
 	}
-	if !slices.IsSortedFunc(info.Holders, func(a, b core.Holder) int { return int(int64(a.Token - b.Token)) }) {
+	if !slices.IsSortedFunc(info.Holders, func(a, b core.Holder) int { return cmp.Compare(a.Token, b.Token) }) {
 		return fmt.Errorf("the holders are not in order of their tokens: %+v", info.Holders)
 	}
 	if len(is) > 0 && info.Mode != k.phase {
