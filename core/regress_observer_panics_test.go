@@ -12,7 +12,8 @@ import (
 // rude panics where it is told to.
 type rude struct {
 	core.NopObserver
-	at string
+	at     string
+	before func() // it panics; nil: nothing
 }
 
 func (r rude) panics(at string) {
@@ -28,6 +29,13 @@ func (r rude) AcquireEnd(context.Context, core.Acquisition, *core.Lease, error) 
 func (r rude) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
 	r.panics("HoldStart")
 	return ctx
+}
+
+func (r rude) Blocked(context.Context, core.Acquisition, core.HeldError, int) {
+	if r.before != nil {
+		r.before()
+	}
+	r.panics("Blocked")
 }
 
 func (r rude) StoreCalled(_, op string, _ time.Duration, _ error) { r.panics("StoreCalled " + op) }
@@ -58,6 +66,39 @@ func TestObserverThatPanicsLeavesNoLease(t *testing.T) {
 				if left := eng.Left(); left != "" {
 					t.Error(left)
 				}
+			})
+		})
+	}
+}
+
+// A place in line that nobody is left to give up would keep all others waiting.
+func TestObserverThatPanicsLeavesNoPlace(t *testing.T) {
+	for name, early := range map[string]bool{"waiting": false, "given the lease meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				var first *core.Lease
+				eng := newEngine(t, spy, core.WithObserver(rude{at: "Blocked", before: func() {
+					if early {
+						mustRelease(t, first)
+					}
+				}}))
+				first = mustAcquire(t, eng, "k")
+				func() {
+					defer func() {
+						if recover() != "observer" {
+							t.Error("the panic does not reach the caller")
+						}
+					}()
+					_, _ = eng.Acquire(context.Background(), "k")
+				}()
+				mustRelease(t, first)
+				synctest.Wait()
+				isFree(t, newEngine(t, spy.Peer()), "k")
+				if left := eng.Left(); left != "" {
+					t.Error(left)
+				}
+				mustRelease(t, mustAcquire(t, eng, "k", core.WithMaxWait(time.Second)))
 			})
 		})
 	}

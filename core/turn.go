@@ -118,8 +118,28 @@ func (t *turn) told(held HeldError) {
 
 // blocked tells the observer who is in the way.
 func (t *turn) blocked(held HeldError, ahead int) {
-	if o := t.engine.observer; o != nil {
-		o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait, Store: t.engine.name}, held, ahead)
+	o := t.engine.observer
+	if o == nil {
+		return
+	}
+	told := false
+	defer func() {
+		if !told {
+			t.abandon()
+		}
+	}()
+	o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait, Store: t.engine.name}, held, ahead)
+	told = true
+}
+
+// abandon is for the observer's panic: nobody is left to give up the places, or to
+// release what was handed on to them meanwhile.
+func (t *turn) abandon() {
+	t.engine.lines.leave(t.places, errSilent, time.Time{})
+	for _, p := range t.places {
+		if g := p.given.grant; g.Owner != "" {
+			t.engine.giveBackGrant(t.ctx, g)
+		}
 	}
 }
 
