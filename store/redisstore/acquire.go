@@ -144,10 +144,7 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	case <-a.seat: // this is the look it calls for
 	default:
 	}
-	r := a.s.request(acquireScript, a.req.Owner, a.groups[group],
-		a.req.TTL.Milliseconds(), getInLine, a.s.cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
-		a.notes, time.Since(a.began).Milliseconds(), a.stuck[group])
-	r.replicas = a.s.cfg.replicas
+	r := a.question(group, getInLine, inbox)
 	queued := a.queued || getInLine || group > 0
 	a.queued = queued
 	a.asked = max(a.asked, group+1)
@@ -173,6 +170,22 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 		return answer{}, a.ended(ctx)
 	}
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
+}
+
+// question is the request about a group.
+func (a *asking) question(group int, getInLine bool, inbox string) *request {
+	cfg, claims, waited := &a.s.cfg, a.groups[group], time.Since(a.began)
+	if a.s.keys.where == single && cfg.replicas == 0 && !a.once && isPlain(claims) {
+		return plainly(acquireScript, brief{
+			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: a.notes,
+			rest: ofWait(getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], inbox),
+		})
+	}
+	r := a.s.request(acquireScript, a.req.Owner, claims,
+		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
+		a.notes, waited.Milliseconds(), a.stuck[group])
+	r.replicas = cfg.replicas
+	return r
 }
 
 // undo takes back what may have come of the request, but not what its owner had

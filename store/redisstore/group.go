@@ -68,6 +68,9 @@ type departures struct {
 
 // leave has r sent as soon as may be.
 func (d *departures) leave(reqs ...*request) {
+	if len(reqs) == 0 {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = append(d.waiting, reqs...)
@@ -175,7 +178,7 @@ func (d *departures) board() []*request {
 // fits says whether a request may leave with others. A set's may have too many
 // keys for that, and one that waits for replicas keeps its connection.
 func (r *request) fits() bool {
-	return r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && slices.Contains(grouped, r.script)
+	return r.isPlain() || r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && slices.Contains(grouped, r.script)
 }
 
 // sendGroup runs a group, in order and in one round trip. Then each request has
@@ -188,13 +191,7 @@ func (s *Store) sendGroup(group []*request) {
 		s.sendOnce(ctx, group)
 		return
 	}
-	keys := make([]string, 0, len(group)*len(group[0].keys))
-	args := make([]any, 0, len(group)*(3+len(group[0].args)))
-	for _, r := range group {
-		keys = append(keys, r.keys...)
-		args = append(args, 1+slices.Index(grouped, r.script), len(r.keys), len(r.args))
-		args = append(args, r.args...)
-	}
+	keys, args := s.keys.compose(group)
 	cmd := groupScript.EvalSha(ctx, s.client, keys, args...)
 	if noScript(cmd.Err()) {
 		for _, r := range group {
@@ -207,8 +204,9 @@ func (s *Store) sendGroup(group []*request) {
 	if err == nil && len(replies) != len(group) {
 		err = fmt.Errorf("%w: %d replies to %d requests", ErrCorrupt, len(replies), len(group))
 	}
+	cmds := make([]redis.Cmd, len(group))
 	for i, r := range group {
-		r.reply, r.err = redis.NewCmd(ctx), err
+		r.reply, r.err = &cmds[i], err
 		if err != nil {
 			continue
 		}

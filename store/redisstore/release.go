@@ -48,6 +48,10 @@ type part struct {
 // releases makes the requests that end whatever owner has, or waits for, among
 // claims. Token 0 means any.
 func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
+	if s.keys.where == single && isPlain(claims) {
+		p := brief{key: claims[0].Key, owner: owner, number: int64(token)}
+		return []part{{plainly(releaseScript, p), claims}}
+	}
 	groups := s.keys.groups(claims)
 	parts := make([]part, len(groups))
 	for i, group := range groups {

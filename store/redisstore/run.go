@@ -3,18 +3,21 @@ package redisstore
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// request is one call of a script. Its result is set when send has returned.
+// request is one call of a script. Its result is set when send has returned. One
+// that is plain has keys and args only if it leaves alone.
 type request struct {
 	script   *redis.Script
 	keys     []string
 	args     []any
-	replicas int // wait for so many, in the same breath
+	replicas int   // wait for so many, in the same breath
+	brief    brief // what it is about, if it is plain
 
 	trip   *trip // what it is part of while under way
 	wire   wire
@@ -79,16 +82,13 @@ func (r *request) landed() {
 func (s *Store) depart(reqs []*request) *trip {
 	t := &trip{home: make(chan struct{})}
 	t.away.Store(int32(len(reqs)))
-	var together, apart []*request
 	for _, r := range reqs {
 		r.trip = t
-		if s.keys.where == single && r.fits() {
-			together = append(together, r)
-		} else {
-			apart = append(apart, r)
-		}
 	}
-	if len(together) > 0 {
+	apart := reqs
+	if s.keys.where == single {
+		var together []*request
+		together, apart = split(reqs)
 		s.departures.leave(together...)
 	}
 	if len(apart) > 0 {
@@ -100,6 +100,21 @@ func (s *Store) depart(reqs []*request) *trip {
 		})
 	}
 	return t
+}
+
+// split parts those that may leave with others from those that may not.
+func split(reqs []*request) (together, apart []*request) {
+	if !slices.ContainsFunc(reqs, func(r *request) bool { return !r.fits() }) {
+		return reqs, nil // mostly so
+	}
+	for _, r := range reqs {
+		if r.fits() {
+			together = append(together, r)
+		} else {
+			apart = append(apart, r)
+		}
+	}
+	return together, apart
 }
 
 // await sends reqs and repeats what the server has not run and may run later,
@@ -143,6 +158,7 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
 	waits := make([]*redis.Cmd, len(reqs))
 	for i, r := range reqs {
+		r.full(s.keys)
 		if r.inFull {
 			r.reply = r.script.Eval(ctx, pipe, r.keys, r.args...)
 		} else {
