@@ -241,10 +241,13 @@ func (e *Engine) settle(opts []CallOption) (settings, error) {
 	if len(opts) == 0 {
 		return e.defaults, nil
 	}
-	if p, ok := opts[0].(Policy); ok && len(opts) == 1 {
+	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.settled != nil {
 		return p.settle(e)
 	}
-	return Policy{opts: opts}.settle(e)
+	s := new(settings) // what options are given is on the heap
+	*s = e.defaults
+	err := Policy{opts: opts}.apply(s)
+	return *s, err
 }
 
 // ResultLimit returns how many bytes a result may have in a call of [Engine.Once]

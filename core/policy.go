@@ -23,19 +23,15 @@ type settled struct {
 	err      error
 }
 
-// settle is apply on top of e's defaults.
+// settle is apply on top of e's defaults, for a policy that NewPolicy made.
 func (p Policy) settle(e *Engine) (settings, error) {
-	if p.settled != nil {
-		if last := p.settled.Load(); last != nil && last.engine == e {
-			return last.settings, last.err
-		}
+	last := p.settled.Load()
+	if last == nil || last.engine != e {
+		last = &settled{engine: e, settings: e.defaults}
+		last.err = p.apply(&last.settings)
+		p.settled.Store(last)
 	}
-	now := &settled{engine: e, settings: e.defaults}
-	now.err = p.apply(&now.settings)
-	if p.settled != nil {
-		p.settled.Store(now)
-	}
-	return now.settings, now.err
+	return last.settings, last.err
 }
 
 // NewPolicy checks opts, all of them, and bundles them. The error joins every

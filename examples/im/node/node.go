@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"fmt"
 	"time"
 
@@ -66,7 +67,8 @@ func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.New(store, core.WithTTL(10*time.Second), core.WithObserver(seen))
+	log := slog.New(tracing.LogHandler(nil)) // what the engine has to say, with trace ids
+	return core.New(store, core.WithTTL(10*time.Second), core.WithObserver(seen), core.WithLogger(log))
 }
 
 // Close lets go of everything. Call it when the handlers are done.
