@@ -54,6 +54,9 @@ func failure(op, key string, err error) error {
 // says looks for an error code where servers put it: in front or, up to Redis
 // 6.2, behind the words about the script in which the command failed.
 func says(err error, code string) bool {
+	if err == nil {
+		return false
+	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return false

@@ -6,7 +6,9 @@
 -- of it, and nobody waits. Those take no more than the commands that nobody could
 -- do without: the lines of all are looked at in one, and the counter is read and
 -- written once. What turns out not to be plain goes the long way, on the names
--- that follow from the lock's.
+-- that follow from the lock's. Those are not in KEYS: the names of all nine
+-- would be most of what the server has to read. Redis asks for them so that a
+-- cluster can find the node; groups are for an only server.
 --
 -- KEYS  1 the counter; then for each plain request the line and the readers; then
 --       for each the lock; then those of the others, in order
