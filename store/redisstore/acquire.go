@@ -54,9 +54,6 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 		return core.Grant{}, nil, err
 	}
 	defer s.leave()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	groups := s.keys.groups(req.Claims)
 	a := &asking{
 		s: s, req: req, groups: groups, once: once, notes: notes(req.Rule, req.Trace),
@@ -77,20 +74,33 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 func (a *asking) run(ctx context.Context) (answer, error) {
 	inbox := a.s.inbox.address()
 	getInLine := a.req.Wait && inbox != ""
-	for {
-		ans, err := a.askAll(ctx, getInLine, inbox)
-		switch {
-		case err != nil:
-			return answer{}, err
-		case !ans.held:
-			return ans, nil
-		case !a.req.Wait:
-			return answer{}, &a.held
-		case !getInLine:
-			a.s.inbox.connect(ctx, a.s.cfg.poll())
-			getInLine, inbox = true, a.s.inbox.address()
-			continue
+	ans, err := a.askAll(ctx, getInLine, inbox)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !ans.held:
+		return ans, nil
+	case !a.req.Wait:
+		return answer{}, &a.held
+	}
+	// The closing of the store ends a wait. Most requests have none, so it is
+	// watched only from here on.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.s.ctx, cancel)()
+	if !getInLine {
+		a.s.inbox.connect(ctx, a.s.cfg.poll())
+		inbox = a.s.inbox.address()
+		if ans, err = a.askAll(ctx, true, inbox); err != nil || !ans.held {
+			return ans, err
 		}
+	}
+	return a.wait(ctx, ans, inbox)
+}
+
+// wait sleeps and asks, in turn, until the answer is final.
+func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, error) {
+	for {
 		if a.req.OnHeld != nil {
 			a.req.OnHeld(a.held)
 		}
@@ -98,6 +108,10 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 			return answer{}, a.ended(ctx)
 		}
 		inbox = a.s.inbox.address()
+		var err error
+		if ans, err = a.askAll(ctx, true, inbox); err != nil || !ans.held {
+			return ans, err
+		}
 	}
 }
 
