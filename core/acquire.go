@@ -209,7 +209,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
-	l := &Lease{engine: e, grant: grant, settings: s, borrowed: borrowed}
+	l := &Lease{engine: e, grant: grant, terms: s.terms(), borrowed: borrowed}
 	if borrowed != nil {
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}

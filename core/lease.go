@@ -16,7 +16,7 @@ import (
 type Lease struct {
 	engine   *Engine
 	grant    Grant // as it was given; see current
-	settings settings
+	terms    terms
 	granted  time.Time
 	deadline deadline // guarded by the watchdog's mutex
 	nest     *nest    // nil: a lease of its own
@@ -35,6 +35,19 @@ type Lease struct {
 		err         error
 	}
 	ended atomic.Bool // the observer knows
+}
+
+// terms is what a lease needs of its call's settings: less than a third of them,
+// and there may be a hundred thousand leases.
+type terms struct {
+	rule        string
+	maxHold     time.Duration
+	retention   time.Duration
+	keepContext bool
+}
+
+func (s settings) terms() terms {
+	return terms{rule: s.rule, maxHold: s.maxHold, retention: s.retention, keepContext: s.keepContext}
 }
 
 // Context descends from the context of the acquisition and ends with the
@@ -73,7 +86,7 @@ func (l *Lease) current() Grant { return l.engine.watchdog.current(l) }
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 
 // Rule is the name given with [WithRule].
-func (l *Lease) Rule() string { return l.settings.rule }
+func (l *Lease) Rule() string { return l.terms.rule }
 
 // Store is the name of the store that granted it ([Named]); "" if it has none.
 func (l *Lease) Store() string { return l.engine.name }
@@ -117,7 +130,7 @@ func (l *Lease) cancel(cause error) {
 
 // end tells the context and, once, the observer how the lease ended.
 func (l *Lease) end(err error) {
-	if errors.Is(err, ErrLeaseLost) && !l.settings.keepContext {
+	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
 		l.cancel(err)
 	}
 	if l.ended.Swap(true) {
@@ -125,7 +138,7 @@ func (l *Lease) end(err error) {
 	}
 	l.engine.lines.over(l.grant)
 	if l.borrowed == nil { // how long that one is held is not seen here
-		l.engine.holds.add(l.settings.rule, l.grant.Claims, time.Since(l.granted), err == nil)
+		l.engine.holds.add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.engine.log.lost(l, err)

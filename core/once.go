@@ -109,7 +109,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.ledger.Complete(ctx, lease.current(), rec, lease.settings.retention)
+			err := e.ledger.Complete(ctx, lease.current(), rec, lease.terms.retention)
 			e.circuit.overheard(err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil

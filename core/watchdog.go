@@ -72,8 +72,8 @@ func (w *watchdog) add(l *Lease) bool {
 		w.drop(l, l.lossError(reason))
 		return false
 	}
-	if l.settings.maxHold > 0 {
-		d.holdUntil = now.Add(l.settings.maxHold)
+	if l.terms.maxHold > 0 {
+		d.holdUntil = now.Add(l.terms.maxHold)
 	}
 	d.schedule()
 	heap.Push(&w.heap, l)
