@@ -210,10 +210,24 @@ func (s *Store) sendGroup(group []*request) {
 		if err != nil {
 			continue
 		}
-		if e, ok := replies[i].(error); ok {
-			r.err = e
-		} else {
+		if r.err = errorIn(replies[i]); r.err == nil {
 			r.reply.SetVal(replies[i])
 		}
 	}
 }
+
+// errorIn is the error of one request in a group, if that is what its reply says.
+func errorIn(reply any) error {
+	if said, ok := reply.([]any); ok && len(said) == 2 && said[0] == "error" {
+		return serverError(text(said[1]))
+	}
+	return nil
+}
+
+// serverError is an answer of the server's that go-redis did not take for one.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (serverError) RedisError() {}

@@ -207,3 +207,23 @@ func TestGroupsWithLostReplies(t *testing.T) {
 		}
 	})
 }
+
+// A server without memory can't grant, but it can still say who holds a key: that
+// must not look like an outage.
+func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "holder", "k", time.Minute)
+	set(t, server, "maxmemory", "1mb") // the server alone takes more
+	crowd(t, server, func(i int) {
+		key, want := "k", core.ErrHeld
+		if i%2 == 0 {
+			key, want = fmt.Sprint("free", i), redisstore.ErrOutOfMemory
+		}
+		if _, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), key, time.Minute)); !errors.Is(err, want) {
+			t.Errorf("request %d: want %v, got %v", i, want, err)
+		}
+	})
+	release(t, s, g)
+}

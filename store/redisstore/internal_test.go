@@ -12,12 +12,6 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// serverError is an answer of a server, as go-redis gives it.
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-func (serverError) RedisError()     {}
-
 var _ redis.Error = serverError("")
 
 // TestFailure reads errors as servers of several versions word them.

@@ -19,8 +19,9 @@
 --       its script's place in ops, the number of its keys, that of its arguments,
 --       and those arguments; and one more, which is not read
 -- Reply one reply per request, in order: to a plain acquire that is granted the
--- token, to others what their script says. One that fails has its error there and
--- does not keep the others from being carried out.
+-- token, to others what their script says. One that fails has {"error", text} there,
+-- as clients do not agree on how to read an error inside a reply, and does not
+-- keep the others from being carried out.
 --
 -- What a script says about memory holds here for the requests up to the first
 -- that writes: later ones may take a few hundred bytes more than the server is
@@ -67,7 +68,9 @@ local function acquire(i, owner, ttl, notes, rest)
     local next = math.max(last + 1, micros)
     local token = digits(next)
     local value = owner .. ':' .. token .. ':' .. since .. ':' .. notes
-    if redis.call('SET', KEYS[2 * plain + 1 + i], value, 'NX', 'PX', ttl) then
+    -- Without memory a SET fails also where the key is held; the long way tells.
+    local set = redis.pcall('SET', KEYS[2 * plain + 1 + i], value, 'NX', 'PX', ttl)
+    if set and set.ok then
       last, given = next, true
       return token
     end
@@ -111,8 +114,8 @@ while a < #ARGV - 1 do
     k = k + nkeys
     a = a + 3 + nargs
   end
-  if not ok and type(reply) ~= 'table' then
-    reply = { err = reply } -- as servers before 7.0 raise it
+  if not ok then -- servers before 7.0 raise a text
+    reply = { 'error', type(reply) == 'table' and reply.err or tostring(reply) }
   end
   n = n + 1
   replies[n] = reply
