@@ -117,8 +117,8 @@ func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, er
 
 // nap is how long to sleep if no message comes: no longer than the place in
 // line is safe; until a holder's lease may have run out, because a holder that
-// died and a foreign client send nothing, and the others may have left by then; and until that of the one ahead may,
-// should it get the lock right now. Without an inbox, a lock that was passed to
+// died and a foreign client send nothing, and the others may have left by then;
+// and until that of the one ahead may, should it get the lock right now. Without an inbox, a lock that was passed to
 // us must be found before it runs out again; and what a set has already, it has
 // to keep.
 func (a *asking) nap(ans answer, inbox string) time.Duration {

@@ -48,12 +48,7 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 	defer s.departures.back()
 	ctx, cancel := context.WithTimeout(ctx, directBound)
 	defer cancel()
-	r.full(s.keys)
-	if r.inFull {
-		r.reply = r.script.Eval(ctx, s.direct.client, r.keys, r.args...)
-	} else {
-		r.reply = r.script.EvalSha(ctx, s.direct.client, r.keys, r.args...)
-	}
+	r.call(ctx, s.keys, s.direct.client)
 	r.err = r.reply.Err()
 	return s.answered(r.err)
 }

@@ -152,18 +152,23 @@ func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
 	}
 }
 
-// sendOnce sends each request by its script's hash, or in full if that did not
-// do before.
+// call has c run the request by its script's hash, or in full if that did not do
+// before.
+func (r *request) call(ctx context.Context, ks keyspace, c redis.Scripter) {
+	r.full(ks)
+	run := r.script.EvalSha
+	if r.inFull {
+		run = r.script.Eval
+	}
+	r.reply = run(ctx, c, r.keys, r.args...)
+}
+
+// sendOnce sends each request for itself, in one round trip.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
 	waits := make([]*redis.Cmd, len(reqs))
 	for i, r := range reqs {
-		r.full(s.keys)
-		if r.inFull {
-			r.reply = r.script.Eval(ctx, pipe, r.keys, r.args...)
-		} else {
-			r.reply = r.script.EvalSha(ctx, pipe, r.keys, r.args...)
-		}
+		r.call(ctx, s.keys, pipe)
 		if r.replicas > 0 {
 			waits[i] = pipe.Do(ctx, "wait", r.replicas, s.cfg.replicaWait.Milliseconds())
 		}
