@@ -5,6 +5,7 @@ import "time"
 // deadline is the watchdog's part of a lease, guarded by its mutex.
 type deadline struct {
 	ttl       time.Duration // of a renewal; Extend changes it
+	term      time.Duration // the present one's; shorter than ttl at first, for some grants
 	claims    []Claim       // in their present modes; Downgrade puts others in place
 	unsettled bool          // the store has not said yet that it knows these modes
 	at        time.Time     // lost when not renewed by then
@@ -30,10 +31,35 @@ func margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Milliseco
 
 // extend counts a new term from the moment before the request was sent: the
 // backend's own term begins later, so it ends later.
-func (d *deadline) extend(ttl time.Duration, sent time.Time, c *clock) {
-	d.at = sent.Add(ttl - margin(ttl))
-	d.renewAt = sent.Add(ttl / 3)
+func (d *deadline) extend(term time.Duration, sent time.Time, c *clock) {
+	d.term = term
+	d.at = sent.Add(term - margin(term))
+	d.renewAt = sent.Add(term / 3)
 	d.drift = c.drift(sent)
+}
+
+// firstRenewal is how soon after the grant a lease with a term of its own
+// ([Grant.Term]) is renewed: until then the process lives with less tolerance than
+// its TTL promises, so it is soon; but most sections are over by then, and cost no
+// renewal.
+const firstRenewal = 10 * time.Millisecond
+
+// begin counts a grant's first term, of which much may be over.
+func (d *deadline) begin(g Grant, now time.Time, c *clock) {
+	d.ttl, d.claims = g.TTL, g.Claims
+	d.extend(g.term(), g.Since, c)
+	if g.Term > 0 {
+		d.renewAt = now.Add(min(firstRenewal, d.at.Sub(now)/3))
+	}
+}
+
+// worth is the term as a renewal that leaves now has to reckon with: of a first one
+// much may be over.
+func (d *deadline) worth(now time.Time) time.Duration {
+	if d.term < d.ttl {
+		return min(d.term, d.at.Sub(now)*3/2)
+	}
+	return d.term
 }
 
 // doubt notes that nobody knows whether a request for such a term, sent at that
@@ -71,9 +97,10 @@ func (d *deadline) lossAt(now time.Time, c *clock) LossReason {
 func (d *deadline) dueBy(now time.Time) bool { return !d.renewing && !d.renewAt.After(now) }
 
 // joins says whether the lease goes along, early, in a batch that leaves now.
-// One whose last renewal failed does not, or it would be tried without pause.
+// One whose last renewal failed does not, or it would be tried without pause; nor
+// does one in its first, short term, which may be over without.
 func (d *deadline) joins(now time.Time) bool {
-	return !d.failed && d.dueBy(now.Add(d.ttl/8))
+	return !d.failed && d.term >= d.ttl && d.dueBy(now.Add(d.ttl/8))
 }
 
 // schedule sets the lease's place in the heap.

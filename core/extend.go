@@ -64,7 +64,7 @@ func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter 
 
 // exchange has one term asked for within a bound of its own, as a renewal has.
 func (w *watchdog) exchange(ctx context.Context, r renewal, ttl time.Duration) (err error) {
-	bound := r.grant.TTL
+	bound := r.term
 	if ttl != 0 {
 		r.grant.TTL, bound = ttl, min(bound, ttl)
 	}

@@ -60,7 +60,11 @@ func (ls *lines) begin(t *ticket) {
 	if n <= 0 {
 		return
 	}
-	l.streak = streak{owner: g.Owner, trace: t.trace, left: n, until: g.Since.Add(min(streakTime, g.TTL/3))}
+	from := g.Since
+	if g.Term > 0 {
+		from = time.Now() // Since is when it asked, which may be long ago
+	}
+	l.streak = streak{owner: g.Owner, trace: t.trace, left: n, until: from.Add(min(streakTime, g.term()/3))}
 	l.held = HeldError{Key: t.claim.Key, Holder: g.Owner, Trace: t.trace}
 }
 
@@ -99,7 +103,7 @@ func (ls *lines) pass(g Grant) bool {
 	}
 	t := l.next
 	now := time.Now()
-	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.TTL/2 {
+	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.term()/2 {
 		return false
 	}
 	g.passed++
@@ -162,7 +166,10 @@ func (w *watchdog) heritage(l *Lease) (Grant, bool) {
 		return Grant{}, false
 	}
 	g := l.grant
-	g.Since = d.at.Add(margin(d.ttl) - d.ttl) // what the deadline counts from
+	g.Since = d.at.Add(margin(d.term) - d.term) // what the deadline counts from
+	if g.Term = 0; d.term < g.TTL {
+		g.Term = d.term // not renewed yet
+	}
 	return g, true
 }
 

@@ -14,12 +14,19 @@ import (
 type renewal struct {
 	lease   *Lease
 	grant   Grant
-	convert bool // the store may have the claims in other modes
+	term    time.Duration // in force; a third of it is what the store may take
+	convert bool          // the store may have the claims in other modes
 }
 
-// batches parts what is due by the length of the TTL, so that in each the
+// renewalOf is the renewal of l that leaves now. Needs mu.
+func (w *watchdog) renewalOf(l *Lease, now time.Time) renewal {
+	d := &l.deadline
+	return renewal{lease: l, grant: w.currentLocked(l), term: d.worth(now), convert: d.unsettled}
+}
+
+// batches parts what is due by the length of the term, so that in each the
 // longest is less than twice the shortest. A batch has as long as its shortest
-// TTL allows: leases of 30 s together with those of 10 ms would have 3 ms, and
+// term allows: leases of 30 s together with those of 10 ms would have 3 ms, and
 // a store that takes longer would cost them, too. What is no plain renewal goes
 // by itself.
 func batches(due []renewal) [][]renewal {
@@ -32,7 +39,7 @@ func batches(due []renewal) [][]renewal {
 			byLength = append(byLength, []renewal{r})
 			continue
 		}
-		n := bits.Len64(uint64(r.grant.TTL))
+		n := bits.Len64(uint64(r.term))
 		byLength[n] = append(byLength[n], r)
 	}
 	return slices.DeleteFunc(byLength, func(b []renewal) bool { return len(b) == 0 })
@@ -40,11 +47,11 @@ func batches(due []renewal) [][]renewal {
 
 // renew asks the store for one batch. Each lease goes by its own answer.
 func (w *watchdog) renew(ctx context.Context, due []renewal) {
-	bound := due[0].grant.TTL
+	bound := due[0].term
 	for _, r := range due {
-		bound = min(bound, r.grant.TTL)
+		bound = min(bound, r.term)
 	}
-	// A third of the TTL: a store that hangs leaves time for another try.
+	// A third of it: a store that hangs leaves time for another try.
 	ctx, cancel := context.WithTimeout(ctx, bound/3)
 	defer cancel()
 	sent := time.Now()
@@ -113,7 +120,7 @@ func (w *watchdog) take(r renewal, sent, answered time.Time, err error) (late ti
 		d.extend(min(d.ttl, r.grant.TTL), sent, &w.clock)
 	} else {
 		d.doubt(r.grant.TTL, sent, &w.clock)
-		d.renewAt = answered.Add(min(d.ttl, r.grant.TTL) / 10)
+		d.renewAt = answered.Add(min(d.term, d.ttl, r.grant.TTL) / 10)
 	}
 	w.reschedule(l)
 	return late
@@ -154,7 +161,7 @@ func (w *watchdog) tryReserve(l *Lease, alter func(*deadline)) (renewal, <-chan 
 	alter(d)
 	d.renewing = true
 	w.reschedule(l)
-	return renewal{lease: l, grant: w.currentLocked(l), convert: d.unsettled}, nil, nil
+	return w.renewalOf(l, time.Now()), nil, nil
 }
 
 // reschedule finds the lease its new place in the heap.

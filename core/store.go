@@ -16,8 +16,9 @@ type Store interface {
 	// Acquire grants all claims of req, or none.
 	//
 	//  A1. At most one exclusive lease per key is in force at any time.
-	//  A2. A grant lasts for req.TTL by the backend's clock unless renewed, and
-	//      frees the key then without anybody's help.
+	//  A2. A grant lasts for req.TTL by the backend's clock unless renewed, or for
+	//      the grant's Term if it has one, and frees the key then without anybody's
+	//      help.
 	//  A3. The token is greater than that of every earlier grant of each key,
 	//      also after the backend lost its data: max(last+1, clock in µs).
 	//  A4. Idempotent by owner: asked again by the owner that holds the claims,
@@ -144,12 +145,25 @@ type Grant struct {
 	// engine takes the moment before it called Acquire, which is right for a
 	// store that did not wait.
 	Since time.Time
+	// Term is how long the backend keeps the lease, from Since on, until the first
+	// renewal, which makes that TTL: for a store whose waiters are told of their
+	// grant and need not come back for it, when nobody knows yet whether they are
+	// alive. Zero: TTL. The engine renews a lease that has one soon after the grant.
+	Term time.Duration
 	// Contended says that others wait for the key at the store: a hint, for how
 	// often the lease may go from hand to hand within its process before they get
 	// their turn.
 	Contended bool
 
 	passed uint64 // how often it was handed on
+}
+
+// term is how long the backend keeps the lease unless it is renewed.
+func (g Grant) term() time.Duration {
+	if g.Term > 0 {
+		return min(g.Term, g.TTL)
+	}
+	return g.TTL
 }
 
 // Capabilities says what a store can do beyond one exclusive claim at a time.

@@ -13,7 +13,8 @@ import (
 // of renewals in flight; their number does not grow with that of the leases.
 //
 // A lease is renewed at a third of its TTL, so that two renewals may fail
-// before it is in danger. Those due within the next eighth of a TTL go along in
+// before it is in danger; one that the store gave a shorter term at first, soon
+// after the grant. Those due within the next eighth of a TTL go along in
 // the same batch: a little early costs nothing, and batches stay few however
 // the leases' beginnings are spread.
 type watchdog struct {
@@ -56,9 +57,7 @@ func newWatchdog(e *Engine) *watchdog {
 func (w *watchdog) begin(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := &l.deadline
-	d.ttl, d.claims = l.grant.TTL, l.grant.Claims
-	d.extend(d.ttl, l.grant.Since, &w.clock)
+	l.deadline.begin(l.grant, time.Now(), &w.clock)
 }
 
 // add takes a lease in. It reports false, and leaves it out, when its time is
@@ -213,7 +212,7 @@ func (w *watchdog) collect() (due []renewal, lost []*Lease, sleep time.Duration)
 		}
 		if renew {
 			d.renewing = true
-			due = append(due, renewal{lease: l, grant: w.currentLocked(l), convert: d.unsettled})
+			due = append(due, w.renewalOf(l, now))
 		}
 		d.schedule()
 		heap.Fix(&w.heap, 0)

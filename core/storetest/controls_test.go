@@ -33,6 +33,8 @@ var controls = []struct {
 	{"the lease counts from the call", []string{"A2 a grant after a wait lasts its TTL"}},
 	{"the lease counts from nothing", []string{"A2 a grant after a wait lasts its TTL"}},
 	{"the lease counts from the future", []string{"R1 a release frees the key"}},
+	{"a first term is longer than the TTL", []string{"A2 a grant lasts its TTL", "R1 a release frees the key"}},
+	{"a first term counts from nothing", []string{"A2 a grant lasts its TTL", "R1 a release frees the key"}},
 	{"grants name another TTL", []string{"R1 a release frees the key"}},
 	{"tokens are zero", []string{"A3 tokens rise"}},
 	{"each process counts tokens", []string{

@@ -183,6 +183,10 @@ func (p *process) grant(req core.Request, r reply, began, sent time.Time) (core.
 		g.Since = time.Time{}
 	case p.has("the lease counts from the future"):
 		g.Since = time.Now().Add(time.Second)
+	case p.has("a first term is longer than the TTL"):
+		g.Term = g.TTL + time.Second
+	case p.has("a first term counts from nothing"):
+		g.Since, g.Term = time.Time{}, g.TTL/2
 	case p.has("grants name another TTL"):
 		g.TTL /= 2
 	}

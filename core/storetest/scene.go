@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -68,9 +69,25 @@ func (s *scene) ask(ttl time.Duration, claims ...core.Claim) core.Request {
 	return core.Request{Owner: s.owner(), Claims: claims, TTL: ttl}
 }
 
-// acquire asks st in the way this check is about, and looks at the answer's
-// form.
+// acquire asks st in the way this check is about, looks at the answer's form, and
+// renews what has a short term at first, as the engine does.
 func (s *scene) acquire(ctx context.Context, st core.Store, req core.Request) (core.Grant, error) {
+	s.Helper()
+	g, err := s.acquireOnly(ctx, st, req)
+	if err != nil || g.Term == 0 {
+		return g, err
+	}
+	sent := time.Now()
+	switch err := st.Renew(ctx, []core.Grant{g})[0]; {
+	case err == nil:
+		g.Since, g.Term = sent, 0
+	case errors.Is(err, core.ErrLeaseLost) && time.Now().Before(g.Since.Add(g.Term-s.Early)):
+		s.Errorf("a lease was lost in its first term: %v", err)
+	}
+	return g, nil
+}
+
+func (s *scene) acquireOnly(ctx context.Context, st core.Store, req core.Request) (core.Grant, error) {
 	s.Helper()
 	if !s.begin {
 		g, err := st.Acquire(ctx, req)
@@ -104,6 +121,8 @@ func (s *scene) wellFormed(req core.Request, g core.Grant, err error) {
 		s.Errorf("the grant has no token: %+v", g)
 	case g.Since.After(time.Now()):
 		s.Errorf("the grant is said to count from %v, which is yet to come", g.Since)
+	case g.Term < 0, g.Term > g.TTL, g.Term > 0 && g.Since.IsZero():
+		s.Errorf("the grant has a first term of %v since %v and a TTL of %v", g.Term, g.Since, g.TTL)
 	}
 }
 

@@ -24,6 +24,8 @@ type asking struct {
 	notes  string
 
 	seat   seat
+	number uint64    // of the last question; 0: no message is an answer to it
+	last   *request  // that question
 	queued bool      // the server may have put it in line
 	asked  int       // how many of the groups have been asked for so far
 	stuck  []int     // by group: the claim it was refused at, counted from 1
@@ -98,14 +100,18 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	return a.wait(ctx, ans, inbox)
 }
 
-// wait sleeps and asks, in turn, until the answer is final.
+// wait sleeps and asks, in turn, until the answer is final, or comes by itself.
 func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, error) {
 	for {
 		if a.req.OnHeld != nil {
 			a.req.OnHeld(a.held)
 		}
-		if !a.sleep(ctx, a.nap(ans, inbox)) {
+		m, awake := a.sleep(ctx, a.nap(ans, inbox))
+		if !awake {
 			return answer{}, a.ended(ctx)
+		}
+		if ans, ok := a.passed(m); ok {
+			return ans, nil
 		}
 		inbox = a.s.inbox.address()
 		var err error
@@ -140,15 +146,15 @@ func (a *asking) nap(ans answer, inbox string) time.Duration {
 }
 
 // sleep reports false when ctx has ended.
-func (a *asking) sleep(ctx context.Context, d time.Duration) bool {
+func (a *asking) sleep(ctx context.Context, d time.Duration) (m message, awake bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-a.seat:
+	case m = <-a.seat:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	return ctx.Err() == nil
+	return m, ctx.Err() == nil
 }
 
 // ask puts the question about one group once. After an error nothing is left
@@ -158,7 +164,12 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	case <-a.seat: // this is the look it calls for
 	default:
 	}
+	a.number = 0
+	if getInLine && inbox != "" && a.counted() {
+		a.number = a.s.questions.Add(1)
+	}
 	r := a.question(group, getInLine, inbox)
+	a.last = r
 	queued := a.queued || getInLine || group > 0
 	a.queued = queued
 	a.asked = max(a.asked, group+1)
@@ -192,12 +203,12 @@ func (a *asking) question(group int, getInLine bool, inbox string) *request {
 	if a.s.keys.where == single && cfg.replicas == 0 && !a.once && isPlain(claims) {
 		return plainly(acquireScript, brief{
 			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: a.notes,
-			rest: ofWait(getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], inbox),
+			rest: ofWait(getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, inbox),
 		})
 	}
 	r := a.s.request(acquireScript, a.req.Owner, claims,
 		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
-		a.notes, waited.Milliseconds(), a.stuck[group])
+		a.notes, waited.Milliseconds(), a.stuck[group], a.number)
 	r.replicas = cfg.replicas
 	return r
 }
@@ -211,7 +222,9 @@ func (a *asking) undo(claims []core.Claim) {
 }
 
 // claim is how long the lock is kept for this request once it is its turn.
-func (a *asking) claim() time.Duration { return min(a.s.cfg.claimTime(), a.req.TTL) }
+func (a *asking) claim() time.Duration {
+	return min(a.s.cfg.claimTime(), a.req.TTL).Truncate(time.Millisecond)
+}
 
 // soFar is what the request may hold or wait for.
 func (a *asking) soFar() []core.Claim {

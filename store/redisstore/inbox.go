@@ -29,8 +29,8 @@ type inbox struct {
 	sub   *redis.PubSub   // the listener's
 }
 
-// seat is where a waiter sits: something is sent when it should look again.
-type seat chan struct{}
+// seat is where a waiter sits: what is sent last is a grant, or a reason to look.
+type seat chan message
 
 func newInbox(s *Store) *inbox {
 	return &inbox{
@@ -57,11 +57,14 @@ func (b *inbox) rise(owner string) {
 	delete(b.seats, owner)
 }
 
-func (st seat) wake() {
+// tell leaves m for who sits there, in place of what was left before: that was for an
+// earlier question, or the look that m calls for as well. Needs mu.
+func (st seat) tell(m message) {
 	select {
-	case st <- struct{}{}:
-	default: // it has been told to look
+	case <-st:
+	default:
 	}
+	st <- m
 }
 
 // address is the channel to reach this process by, or "" while there is none.
@@ -186,7 +189,7 @@ func (b *inbox) found() {
 	defer b.mu.Unlock()
 	b.up = true
 	for _, st := range b.seats {
-		st.wake()
+		st.tell(message{})
 	}
 }
 
@@ -198,10 +201,11 @@ func (b *inbox) lost() {
 
 // deliver wakes the one waiter whose turn it is. One that has left meanwhile
 // has also sent word of that, which passes the lock on.
-func (b *inbox) deliver(owner string) {
+func (b *inbox) deliver(text string) {
+	owner, m := parseMessage(text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if st, ok := b.seats[owner]; ok {
-		st.wake()
+		st.tell(m)
 	}
 }

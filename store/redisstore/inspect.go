@@ -180,8 +180,8 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []core.
 	var all []core.Waiter
 	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
-		fields := strings.SplitN(entries[owner], " ", 8)
-		if len(fields) != 8 {
+		fields := strings.SplitN(entries[owner], " ", 9)
+		if len(fields) != 9 {
 			continue
 		}
 		expires, _ := strconv.ParseInt(fields[0], 10, 64)
@@ -193,7 +193,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []core.
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
 		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
-		w.Rule, w.Trace = parseNotes(fields[6])
+		w.Rule, w.Trace = parseNotes(fields[7])
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b core.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })

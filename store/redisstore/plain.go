@@ -50,16 +50,16 @@ func (r *request) full(ks keyspace) {
 	}
 	p := &r.brief
 	r.keys = ks.of(p.key)
-	r.args = append(make([]any, 0, 14), p.owner, true, 0, "x", p.number)
+	r.args = append(make([]any, 0, 15), p.owner, true, 0, "x", p.number)
 	if r.script == acquireScript {
-		rest := strings.SplitN(p.rest, " ", 6)
-		r.args = append(r.args, rest[0], rest[1], rest[2], rest[5], false, p.notes, rest[3], rest[4])
+		rest := strings.SplitN(p.rest, " ", 7)
+		r.args = append(r.args, rest[0], rest[1], rest[2], rest[6], false, p.notes, rest[3], rest[4], rest[5])
 	}
 	r.args = append(r.args, &r.wire)
 }
 
 // ofWait writes the numbers that a request has to tell when the key is held.
-func ofWait(wait bool, patience, claim, waited time.Duration, before int, inbox string) string {
+func ofWait(wait bool, patience, claim, waited time.Duration, before int, number uint64, inbox string) string {
 	b := make([]byte, 0, 96)
 	if wait {
 		b = append(b, '1')
@@ -70,6 +70,8 @@ func ofWait(wait bool, patience, claim, waited time.Duration, before int, inbox 
 		b = append(b, ' ')
 		b = strconv.AppendInt(b, n, 10)
 	}
+	b = append(b, ' ')
+	b = strconv.AppendUint(b, number, 10)
 	b = append(b, ' ')
 	return string(append(b, inbox...))
 }
@@ -109,8 +111,7 @@ type stamps []*request
 func (group stamps) MarshalBinary() ([]byte, error) {
 	now := time.Now()
 	for _, r := range group {
-		r.wire.sent++
-		r.wire.last = now
+		r.wire.wrote(now)
 	}
 	return nil, nil
 }

@@ -87,11 +87,11 @@ func TestPlainRequestInFull(t *testing.T) {
 		{
 			plainly(acquireScript, brief{
 				key: "k", owner: "o", number: 30000, notes: "n|",
-				rest: ofWait(true, 6*time.Second, 3*time.Second, 12*time.Millisecond, 1, "lock:inbox:1"),
+				rest: ofWait(true, 6*time.Second, 3*time.Second, 12*time.Millisecond, 1, 7, "lock:inbox:1"),
 			}),
-			"[o true 0 x 30000 1 6000 3000 lock:inbox:1 false n| 12 1 ]",
+			"[o true 0 x 30000 1 6000 3000 lock:inbox:1 false n| 12 1 7 ]",
 		},
-		{plainly(acquireScript, brief{key: "k", owner: "o", number: 1, rest: ofWait(false, 0, 0, 0, 0, "")}), "[o true 0 x 1 0 0 0  false  0 0 ]"},
+		{plainly(acquireScript, brief{key: "k", owner: "o", number: 1, rest: ofWait(false, 0, 0, 0, 0, 0, "")}), "[o true 0 x 1 0 0 0  false  0 0 0 ]"},
 		{plainly(releaseScript, brief{key: "k", owner: "o", number: 7}), "[o true 0 x 7 ]"},
 	} {
 		c.r.full(ks)

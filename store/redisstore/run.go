@@ -40,13 +40,22 @@ func newRequest(script *redis.Script, keys []string, args ...any) *request {
 type wire struct {
 	sent    int       // how often it was written
 	refused int       // how often the server said that it had not run it
-	last    time.Time // when it was written last
+	first   time.Time // when it was written first
+	last    time.Time // and last
+}
+
+// wrote notes that it is about to be written.
+func (w *wire) wrote(now time.Time) {
+	if w.sent == 0 {
+		w.first = now
+	}
+	w.sent++
+	w.last = now
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (w *wire) MarshalBinary() ([]byte, error) {
-	w.sent++
-	w.last = time.Now()
+	w.wrote(time.Now())
 	return nil, nil
 }
 

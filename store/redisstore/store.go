@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,6 +25,7 @@ type Store struct {
 
 	departures departures
 	direct     direct
+	questions  atomic.Uint64 // put by those in line, so far
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc

@@ -11,7 +11,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestTokenOfAPassedLock: the confirmation gives the token that the passing took.
+// TestTokenOfAPassedLock: the message gives the token that the passing took; and the
+// first renewal the full TTL.
 func TestTokenOfAPassedLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -26,6 +27,9 @@ func TestTokenOfAPassedLock(t *testing.T) {
 	ctx := context.Background()
 	if v := server.Client().Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "w:"+strconv.FormatUint(next.Token, 10)+":") {
 		t.Errorf("the lock says %q, the grant %d", v, next.Token)
+	}
+	if err := renew(t, s, next); err != nil {
+		t.Errorf("Renew: %v", err)
 	}
 	if ttl := server.Client().PTTL(ctx, "lock:k").Val(); ttl < 50*time.Second {
 		t.Errorf("%v are left of a lease of 1m", ttl)

@@ -8,12 +8,13 @@
 -- ARGV  5 TTL in ms
 --       6 "1": wait in line
 --       7 ms that the place in line is kept without a sign of life
---       8 claim time in ms: what the waiter gets until it confirms
+--       8 claim time in ms: what the waiter gets until it confirms or renews
 --       9 inbox of the waiter's process; "": it has none, and polls
 --      10 "1": a record will do as well as the lock (of the only claim)
 --      11 notes
 --      12 ms that the request has waited
 --      13 which claim it waited for at last, counted from 1; "0": none
+--       14 the number of the question, for the message that grants; "0": none may
 -- Reply {"granted", token, 1 if others wait for the only claim}, {"done", record}, {"own", index, mode}: the owner has
 -- that claim in another mode, or
 -- {"held", index, holder, ms until there may be room, ms until the first of the
@@ -23,7 +24,7 @@
 begin(KEYS, ARGV)
 
 local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] == '1', ARGV[11]
-local waited, before = tonumber(ARGV[12]), tonumber(ARGV[13])
+local waited, before, number = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
 
 -- Nothing is written before it is clear that nothing speaks against it.
 local refused
@@ -123,7 +124,8 @@ if wait then
   place = redis.call('LPOS', list, me)
   local arrived = place and arrival(c, me) or arrive(c)
   redis.call('HSET', c.waiters, me, table.concat({
-    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), notes, inbox,
+    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), number, notes,
+    inbox,
   }, ' '))
   if not place then
     place = redis.call('RPUSH', list, me) - 1

@@ -13,7 +13,7 @@
 -- KEYS  1 the counter; then for each plain request the line and the readers; then
 --       for each the lock; then those of the others, in order
 -- ARGV  1 how many are plain; then per request
---       "a", owner, TTL in ms, notes, "wait patience claim waited before inbox":
+--       "a", owner, TTL in ms, notes, "wait patience claim waited before number inbox":
 --       see acquire.lua; or
 --       "r", owner, token: see release.lua; or
 --       its script's place in ops, the number of its keys, that of its arguments,
@@ -75,9 +75,10 @@ local function acquire(i, owner, ttl, notes, rest)
       return token
     end
   end
-  local wait, patience, claim, waited, before, inbox = string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local wait, patience, claim, waited, before, number, inbox =
+    string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   return long(ops[1], names(i), {
-    owner, '1', '0', 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before,
+    owner, '1', '0', 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
   })
 end
 

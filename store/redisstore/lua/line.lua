@@ -1,17 +1,21 @@
 -- Who waits for a key, and whose turn it is.
 --
--- A waiter's entry is "expires claim mode permits since arrived notes inbox": until
--- when it counts as alive, and for how many ms a lease is kept for it until it
--- comes to confirm it; the inbox of its process is where to tell it so. arrived
--- puts the waiters of both queues in one order.
+-- A waiter's entry is "expires claim mode permits since arrived number notes inbox":
+-- until when it counts as alive, and for how many ms a lease is kept for it until
+-- it comes to confirm or to renew it; the inbox of its process is where to tell it
+-- so. arrived puts the waiters of both queues in one order. number is that of the
+-- question that made the entry; "0": a message is no grant to who asked it.
 
 -- waiter reads the entry of a waiting owner; nothing when it has not renewed its
 -- wait in time.
 local function waiter(c, owner)
-  local expires, claim, mode, permits, notes, inbox =
-    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ %d+ (%S*) (.*)$')
+  local expires, claim, mode, permits, number, notes, inbox =
+    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ %d+ (%d+) (%S*) (.*)$')
   if expires and tonumber(expires) > now then
-    return { owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), notes = notes, inbox = inbox }
+    return {
+      owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), number = number, notes = notes,
+      inbox = inbox,
+    }
   end
 end
 
@@ -60,9 +64,27 @@ local function told(inbox, message)
   return not single or listeners ~= 0
 end
 
--- serve lets in from one queue, in order, for as long as there is room: who is
--- told gets the lease for as long as it takes to come and confirm it; the asker
--- gets it for good. It returns who is first of those that have to wait on. Who is
+-- pass gives w, who waits, a lease for as long as it takes to come and confirm it,
+-- or to renew it, and reports whether it could be told. The message is
+-- "owner number token others": what the waiter needs to know to do without asking;
+-- others is 1 if somebody else waits, too. It is sent after the lease is there, as
+-- that may fail for want of memory, and then nobody must believe in it.
+local function pass(c, w)
+  local ended = c.ended
+  local message = w.owner .. ' ' .. w.number .. ' ' .. enter(c, w, w.claim)
+  if redis.call('LLEN', c.line) + redis.call('LLEN', c.readers) > 1 then
+    message = message .. ' 1'
+  end
+  if told(w.inbox, message) then
+    return true
+  end
+  leave(c, w.owner)
+  c.ended = ended
+  return false
+end
+
+-- serve lets in from one queue, in order, for as long as there is room: who can be
+-- told gets the lease for a while; the asker gets it for good. It returns who is first of those that have to wait on. Who is
 -- alive but can't be told keeps its place, and is passed over: it may only be
 -- reconnecting. A permit that came after a reader leaves the phase to end: else the
 -- reader would wait for as long as permits are asked for.
@@ -81,8 +103,7 @@ local function serve(c, list, asker)
       if mine then
         asker.token = enter(c, w, w.ms)
         forget(c, owner, list)
-      elseif told(w.inbox, owner) then
-        enter(c, w, w.claim)
+      elseif pass(c, w) then
         forget(c, owner, list)
       else
         i = i + 1
