@@ -215,7 +215,7 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *f
 	}
 	l.deadline.index = -1
 	e.watchdog.begin(l) // before observers look at it
-	l.ctx, l.cancelCtx = context.WithCancelCause(l.within(ctx))
+	l.begin(ctx)
 	if e.observer != nil {
 		l.ctx = e.holdStart(l)
 	}
@@ -234,7 +234,7 @@ func (e *Engine) holdStart(l *Lease) context.Context {
 	told := false
 	defer func() {
 		if !told {
-			l.cancelCtx(ErrPanicked)
+			l.cancel(ErrPanicked)
 		}
 	}()
 	ctx := e.observer.HoldStart(l.ctx, l)

@@ -35,13 +35,6 @@ func chainOf(ctx context.Context) *chain {
 	return c
 }
 
-// within gives a new lease the place in the chain that its own context has.
-func (l *Lease) within(ctx context.Context) context.Context {
-	l.place = chain{lease: l, next: chainOf(ctx)}
-	l.inside = chainContext{Context: ctx, chain: &l.place}
-	return &l.inside
-}
-
 // LeaseFrom returns the innermost lease that ctx descends from; for a handler
 // behind a middleware, which did not acquire it itself. It may have ended: see
 // [Lease.Err].
@@ -71,10 +64,10 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 // still writes.
 func WithLease(parent context.Context, l *Lease) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(chainContext{Context: parent, chain: &chain{lease: l, next: chainOf(parent)}})
-	forget := []func(){l.span.onEnd(end)}
+	forget := []func(){l.own.onEnd(end)}
 	if l.nest != nil { // it ends with what it is nested in, too
 		for _, p := range l.nest.on {
-			forget = append(forget, p.span.onEnd(end))
+			forget = append(forget, p.own.onEnd(end))
 		}
 	}
 	return ctx, func() {

@@ -22,12 +22,8 @@ type Lease struct {
 	nest     *nest    // nil: a lease of its own
 	depth    int
 	borrowed *foreign // not nil: another process's, which releases it
-	place    chain
-	inside   chainContext // its context's parent
-
-	ctx       context.Context
-	cancelCtx context.CancelCauseFunc
-	span      span
+	own      leaseContext
+	ctx      context.Context // the same, or what an observer made of it
 
 	release struct {
 		gate             // one at a time; later ones get its answer
@@ -123,10 +119,7 @@ func (l *Lease) Err() error {
 }
 
 // cancel ends the lease's context, and those that [WithLease] made.
-func (l *Lease) cancel(cause error) {
-	l.cancelCtx(cause)
-	l.span.stop(cause)
-}
+func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
 // end tells the context and, once, the observer how the lease ended.
 func (l *Lease) end(err error) {

@@ -141,7 +141,7 @@ func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s settings)
 			l.grant.Claims = append(l.grant.Claims, cov.claims[i])
 		}
 	}
-	l.ctx, l.cancelCtx = context.WithCancelCause(l.within(ctx))
+	l.begin(ctx)
 	return l
 }
 

@@ -1,0 +1,103 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A lease's context ends once, with whatever ended it first, whether somebody
+// looked at it before that, or not until long after.
+func TestLeaseContextEndsOnce(t *testing.T) {
+	errOwn := errors.New("the caller's reason")
+	release := func(l *core.Lease, _ context.CancelCauseFunc) { _ = l.Release(context.Background()) }
+	cancel := func(_ *core.Lease, cancel context.CancelCauseFunc) { cancel(errOwn) }
+	for _, tt := range []struct {
+		name string
+		ends []func(*core.Lease, context.CancelCauseFunc)
+		want error
+	}{
+		{"released", []func(*core.Lease, context.CancelCauseFunc){release}, core.ErrReleased},
+		{"cancelled", []func(*core.Lease, context.CancelCauseFunc){cancel}, errOwn},
+		{"released, then cancelled", []func(*core.Lease, context.CancelCauseFunc){release, cancel}, core.ErrReleased},
+		{"cancelled, then released", []func(*core.Lease, context.CancelCauseFunc){cancel, release}, errOwn},
+	} {
+		for when, look := range map[string]func(context.Context){
+			"looked at before": func(ctx context.Context) { ctx.Done() },
+			"looked at after":  func(context.Context) {},
+		} {
+			t.Run(tt.name+", "+when, func(t *testing.T) {
+				eng := newEngine(t, memstore.New())
+				parent, end := context.WithCancelCause(context.Background())
+				defer end(nil)
+				l, err := eng.Acquire(parent, "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := l.Context()
+				look(ctx)
+				if ctx.Err() != nil {
+					t.Error("over before its end:", ctx.Err())
+				}
+				for _, step := range tt.ends {
+					step(l, end)
+					if !errors.Is(ctx.Err(), context.Canceled) {
+						t.Errorf("err %v", ctx.Err())
+					}
+				}
+				below, stop := context.WithCancel(ctx)
+				defer stop()
+				for _, c := range []context.Context{ctx, below} {
+					select {
+					case <-c.Done():
+					default:
+						t.Error("not done")
+					}
+					if !errors.Is(c.Err(), context.Canceled) || !errors.Is(context.Cause(c), tt.want) {
+						t.Errorf("err %v, cause %v; want %v", c.Err(), context.Cause(c), tt.want)
+					}
+				}
+				mustRelease(t, l)
+			})
+		}
+	}
+}
+
+// What descends from a lease's context has its parent's deadline and values, and
+// ends with it.
+func TestWhatDescendsFromALeaseContext(t *testing.T) {
+	type key struct{}
+	eng := newEngine(t, memstore.New())
+	deadline := time.Now().Add(time.Hour)
+	parent, cancel := context.WithDeadline(context.WithValue(context.Background(), key{}, "v"), deadline)
+	defer cancel()
+	l, err := eng.Acquire(parent, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, stop := context.WithCancel(l.Context())
+	defer stop()
+	for _, ctx := range []context.Context{l.Context(), below} {
+		if at, ok := ctx.Deadline(); !ok || !at.Equal(deadline) {
+			t.Errorf("deadline %v, %v", at, ok)
+		}
+		if ctx.Value(key{}) != "v" {
+			t.Errorf("value %v", ctx.Value(key{}))
+		}
+		if got, ok := core.LeaseFrom(ctx); !ok || got != l {
+			t.Error("no lease")
+		}
+	}
+	ended := make(chan struct{})
+	context.AfterFunc(below, func() { close(ended) })
+	mustRelease(t, l)
+	<-ended
+	if got := fmt.Sprint(l.Context()); got != "keyturn.Lease" {
+		t.Errorf("printed as %q", got)
+	}
+}
