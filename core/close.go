@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -16,17 +15,16 @@ type lifecycle struct {
 
 	mu      sync.Mutex
 	closed  bool
-	active  int                 // acquisitions under way
-	held    map[*Lease]struct{} // not yet released
-	idle    chan struct{}       // closed by the last one out; nil until Close waits
-	tidying sync.WaitGroup      // goroutines that undo what came too late
-	done    chan struct{}       // Close has finished
-	err     error               // Close's answer
+	active  int            // acquisitions under way
+	held    leaseList      // not yet released
+	idle    chan struct{}  // closed by the last one out; nil until Close waits
+	tidying sync.WaitGroup // goroutines that undo what came too late
+	done    chan struct{}  // Close has finished
+	err     error          // Close's answer
 }
 
 func (lc *lifecycle) init() {
 	lc.ending, lc.end = context.WithCancel(context.Background())
-	lc.held = make(map[*Lease]struct{})
 	lc.done = make(chan struct{})
 }
 
@@ -56,23 +54,59 @@ func (lc *lifecycle) hold(l *Lease) error {
 	if lc.closed {
 		return ErrClosed
 	}
-	lc.held[l] = struct{}{}
+	lc.held.add(l)
 	return nil
 }
 
 // signal tells a waiting Close that nobody is left. Needs mu.
 func (lc *lifecycle) signal() {
-	if lc.idle != nil && lc.active == 0 && len(lc.held) == 0 {
+	if lc.idle != nil && lc.active == 0 && lc.held.n == 0 {
 		close(lc.idle)
 		lc.idle = nil
 	}
+}
+
+// leaseList is leases in no order. It is no map because that takes longer than all
+// else there is to do here, and more memory than two pointers in each lease.
+type leaseList struct {
+	first *Lease
+	n     int
+}
+
+func (ll *leaseList) add(l *Lease) {
+	if l.next = ll.first; l.next != nil {
+		l.next.prev = l
+	}
+	ll.first = l
+	ll.n++
+}
+
+func (ll *leaseList) remove(l *Lease) {
+	if l.next != nil {
+		l.next.prev = l.prev
+	}
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		ll.first = l.next
+	}
+	l.prev, l.next = nil, nil
+	ll.n--
+}
+
+func (ll *leaseList) all() []*Lease {
+	all := make([]*Lease, 0, ll.n)
+	for l := ll.first; l != nil; l = l.next {
+		all = append(all, l)
+	}
+	return all
 }
 
 // forget is called for a lease whose holder is done.
 func (e *Engine) forget(l *Lease) {
 	e.life.mu.Lock()
 	defer e.life.mu.Unlock()
-	delete(e.life.held, l)
+	e.life.held.remove(l)
 	e.life.signal()
 }
 
@@ -135,7 +169,7 @@ func (lc *lifecycle) await(ctx context.Context) error {
 // revokeAll takes away what is still held and says how many leases that were.
 func (e *Engine) revokeAll(ctx context.Context) int {
 	e.life.mu.Lock()
-	left := slices.Collect(maps.Keys(e.life.held))
+	left := e.life.held.all()
 	e.life.mu.Unlock()
 	for _, l := range left {
 		e.watchdog.lose(l, l.lossError(LossClosed))

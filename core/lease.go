@@ -31,6 +31,8 @@ type Lease struct {
 		err         error
 	}
 	ended atomic.Bool // the observer knows
+
+	prev, next *Lease // in the engine's list of those that are held
 }
 
 // terms is what a lease needs of its call's settings: less than a third of them,
