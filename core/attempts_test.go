@@ -32,12 +32,25 @@ func (c *counting) AcquireEnd(_ context.Context, a core.Acquisition, lease *core
 }
 
 func (c *counting) Blocked(_ context.Context, a core.Acquisition, _ core.HeldError, _ int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stores[a.Store] = true
+	c.note(a.Store)
 }
 
-func (c *counting) StoreCalled(store, _ string, _ time.Duration, _ error) {
+func (c *counting) StoreCalled(store, _ string, _ time.Duration, _ error) { c.note(store) }
+
+func (c *counting) OnceStart(ctx context.Context, x core.Execution) context.Context {
+	c.note(x.Store)
+	return ctx
+}
+
+func (c *counting) OnceEnd(_ context.Context, x core.Execution, _ core.Outcome, _ error) {
+	c.note(x.Store)
+}
+
+func (c *counting) Forced(_ context.Context, r core.Removal) { c.note(r.Store) }
+
+func (c *counting) Unlocked(_ context.Context, a core.Acquisition, _ error) { c.note(a.Store) }
+
+func (c *counting) note(store string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stores[store] = true
@@ -90,6 +103,22 @@ func TestAttempts(t *testing.T) {
 			defer mustRelease(t, l)
 			return eng.Do(l.Context(), "k", nothing)
 		}},
+		"once, and what is forgotten and taken by force": {do: func(t *testing.T, eng, other *core.Engine, _ *spy) error {
+			_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil })
+			if was, err := eng.Forget(ctx, "k", "a test"); err != nil || !was {
+				t.Errorf("forgotten %v, error %v", was, err)
+			}
+			l := mustAcquire(t, other, "k")
+			if holders, err := eng.ForceRelease(ctx, "k", "a test"); err != nil || len(holders) != 1 {
+				t.Errorf("taken from %v, error %v", holders, err)
+			}
+			_ = l.Release(ctx)
+			return err
+		}, want: 1},
+		"out, and run unlocked": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
+			s.onAcquire = func(context.Context, core.Request) error { return errDown }
+			return eng.Do(ctx, "k", nothing, core.WithRunUnlocked())
+		}, want: 1},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
 			l := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Millisecond, func() { mustRelease(t, l) })

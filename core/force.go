@@ -86,7 +86,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holder) {
 	if e.observer != nil {
-		e.observer.Forced(ctx, key, reason, holders)
+		e.observer.Forced(ctx, Removal{Key: key, Reason: reason, Store: e.name, Holders: holders})
 	}
 }
 

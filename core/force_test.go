@@ -51,8 +51,8 @@ type watcher struct {
 	seen []string
 }
 
-func (w *watcher) Forced(_ context.Context, key, reason string, holders []core.Holder) {
-	w.seen = append(w.seen, fmt.Sprint(key, " ", reason, " ", len(holders)))
+func (w *watcher) Forced(_ context.Context, r core.Removal) {
+	w.seen = append(w.seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
 }
 
 // Whoever takes something away leaves traces; who finds nothing to take does not.

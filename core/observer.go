@@ -49,14 +49,13 @@ type Observer interface {
 	HoldEnd(ctx context.Context, lease *Lease, err error)
 	// OnceStart and OnceEnd frame a call of Engine.Once. OnceEnd follows also
 	// when the function panics (ErrPanicked).
-	OnceStart(ctx context.Context, key, rule string) context.Context
-	OnceEnd(ctx context.Context, key, rule string, out Outcome, err error)
+	OnceStart(ctx context.Context, x Execution) context.Context
+	OnceEnd(ctx context.Context, x Execution, out Outcome, err error)
 	// Unlocked: the store was out and the work is run without a lock, as
 	// WithRunUnlocked allows.
 	Unlocked(ctx context.Context, a Acquisition, err error)
-	// Forced: [Engine.ForceRelease] took key from its holders, or
-	// [Engine.Forget] dropped its record (then there are none), for that reason.
-	Forced(ctx context.Context, key, reason string, holders []Holder)
+	// Forced: somebody took a key from its holders, or dropped its record.
+	Forced(ctx context.Context, r Removal)
 	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete",
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
@@ -86,6 +85,22 @@ type Acquisition struct {
 	Attempts int
 }
 
+// Execution is a call of [Engine.Once].
+type Execution struct {
+	Key   string
+	Rule  string // from WithRule
+	Store string // as in Acquisition
+}
+
+// Removal is what was done by force: [Engine.ForceRelease] took Key from Holders,
+// or, where there are none, [Engine.Forget] dropped its record.
+type Removal struct {
+	Key     string
+	Reason  string // as given
+	Store   string // as in Acquisition
+	Holders []Holder
+}
+
 // NopObserver does nothing. Embed it in an observer.
 type NopObserver struct{}
 
@@ -105,7 +120,7 @@ func (NopObserver) Blocked(context.Context, Acquisition, HeldError, int) {}
 func (NopObserver) Extended(*Lease, error) {}
 
 // Forced does nothing.
-func (NopObserver) Forced(context.Context, string, string, []Holder) {}
+func (NopObserver) Forced(context.Context, Removal) {}
 
 // StoreCalled does nothing.
 func (NopObserver) StoreCalled(string, string, time.Duration, error) {}
@@ -117,10 +132,10 @@ func (NopObserver) Renewed(*Lease, time.Duration, error) {}
 func (NopObserver) HoldEnd(context.Context, *Lease, error) {}
 
 // OnceStart returns ctx.
-func (NopObserver) OnceStart(ctx context.Context, _, _ string) context.Context { return ctx }
+func (NopObserver) OnceStart(ctx context.Context, _ Execution) context.Context { return ctx }
 
 // OnceEnd does nothing.
-func (NopObserver) OnceEnd(context.Context, string, string, Outcome, error) {}
+func (NopObserver) OnceEnd(context.Context, Execution, Outcome, error) {}
 
 // Unlocked does nothing.
 func (NopObserver) Unlocked(context.Context, Acquisition, error) {}

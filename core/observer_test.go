@@ -89,12 +89,12 @@ func (r *recorder) Renewed(_ *core.Lease, _ time.Duration, err error) {
 
 func (r *recorder) Extended(_ *core.Lease, err error) { r.note("extended " + outcome(err)) }
 
-func (r *recorder) OnceStart(ctx context.Context, key, rule string) context.Context {
-	r.note("once " + key)
+func (r *recorder) OnceStart(ctx context.Context, x core.Execution) context.Context {
+	r.note("once " + x.Key)
 	return ctx
 }
 
-func (r *recorder) OnceEnd(_ context.Context, _, _ string, out core.Outcome, err error) {
+func (r *recorder) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome, err error) {
 	if out.Duplicate {
 		r.note("duplicate")
 		return

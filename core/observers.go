@@ -53,16 +53,16 @@ func (os observers) HoldEnd(ctx context.Context, lease *Lease, err error) {
 	}
 }
 
-func (os observers) OnceStart(ctx context.Context, key, rule string) context.Context {
+func (os observers) OnceStart(ctx context.Context, x Execution) context.Context {
 	for _, o := range os {
-		ctx = o.OnceStart(ctx, key, rule)
+		ctx = o.OnceStart(ctx, x)
 	}
 	return ctx
 }
 
-func (os observers) OnceEnd(ctx context.Context, key, rule string, out Outcome, err error) {
+func (os observers) OnceEnd(ctx context.Context, x Execution, out Outcome, err error) {
 	for i := range os {
-		os[len(os)-1-i].OnceEnd(ctx, key, rule, out, err)
+		os[len(os)-1-i].OnceEnd(ctx, x, out, err)
 	}
 }
 
@@ -84,9 +84,9 @@ func (os observers) Extended(lease *Lease, err error) {
 	}
 }
 
-func (os observers) Forced(ctx context.Context, key, reason string, holders []Holder) {
+func (os observers) Forced(ctx context.Context, r Removal) {
 	for _, o := range os {
-		o.Forced(ctx, key, reason, holders)
+		o.Forced(ctx, r)
 	}
 }
 

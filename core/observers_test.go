@@ -60,11 +60,11 @@ func (o numbered) Renewed(*core.Lease, time.Duration, error) {
 
 func (o numbered) HoldEnd(ctx context.Context, _ *core.Lease, _ error) { o.end(ctx, "held", "hold") }
 
-func (o numbered) OnceStart(ctx context.Context, _, _ string) context.Context {
+func (o numbered) OnceStart(ctx context.Context, _ core.Execution) context.Context {
 	return o.start(ctx, "once")
 }
 
-func (o numbered) OnceEnd(ctx context.Context, _, _ string, _ core.Outcome, _ error) {
+func (o numbered) OnceEnd(ctx context.Context, _ core.Execution, _ core.Outcome, _ error) {
 	o.end(ctx, "done", "once")
 }
 
@@ -74,7 +74,7 @@ func (o numbered) Blocked(_ context.Context, _ core.Acquisition, held core.HeldE
 
 func (o numbered) Extended(*core.Lease, error) { o.log.note("extended" + o.n) }
 
-func (o numbered) Forced(context.Context, string, string, []core.Holder) { o.log.note("forced" + o.n) }
+func (o numbered) Forced(context.Context, core.Removal) { o.log.note("forced" + o.n) }
 
 func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
 

@@ -55,10 +55,11 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if e.observer == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	ctx = e.observer.OnceStart(ctx, key, s.rule)
+	x := Execution{Key: key, Rule: s.rule, Store: e.name}
+	ctx = e.observer.OnceStart(ctx, x)
 	var out Outcome
 	err = ErrPanicked // unless fn returns
-	defer func() { e.observer.OnceEnd(ctx, key, s.rule, out, err) }()
+	defer func() { e.observer.OnceEnd(ctx, x, out, err) }()
 	out, err = e.once(ctx, key, fn, s)
 	return out, err
 }

@@ -115,7 +115,7 @@ func (o *onceObserver) AcquireEnd(_ context.Context, _ core.Acquisition, lease *
 	}
 }
 
-func (o *onceObserver) OnceEnd(_ context.Context, _, _ string, out core.Outcome, err error) {
+func (o *onceObserver) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ends++

@@ -13,12 +13,12 @@ import (
 
 // AcquireStart begins the acquisition's span.
 func (o *Observer) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
-	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, a.Rule, o.metrics.countsAcquisitions(ctx))
+	at := place{a.Rule, o.storeName(a.Store)}
+	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
-		asking.labels = labels{rule: a.Rule, mode: modeOf(a.Claims), store: o.storeName(a.Store)}
+		asking.labels = labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store}
 		if asking.IsRecording() {
 			asking.SetAttributes(o.keys.describe(a.Claims, a.Rule)...)
-			asking.tellStore()
 		}
 	}
 	return ctx

@@ -28,6 +28,9 @@
 // A lost hold ends when the loss is noticed. A handler that goes on has spans
 // that outlast it.
 //
+// Samplers see keyturn.rule, keyturn.store and what [WithAttributes] gives: all
+// spans start with them.
+//
 // # Links
 //
 // A keyturn.acquire that finds the key held is linked to the keyturn.acquire of
@@ -69,7 +72,7 @@
 //	keyturn.holders         int       forced                                                   whose leases were taken away
 //	keyturn.late            double    renewed_late                                             seconds a renewal was sent after it was due
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
-//	keyturn.store           string    acquire, hold                                            redis, memory: what the store says that it is
+//	keyturn.store           string    acquire, hold, once, unlocked, forced                    redis, memory: what the store says that it is
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //
 // The events keyturn.renewed_late (by a tenth of the TTL or more),

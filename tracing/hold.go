@@ -14,13 +14,14 @@ import (
 // HoldStart begins the hold's span, under the caller's: next to the
 // acquisition's, not within it.
 func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Context {
-	ctx, holding := o.start(ctx, &o.holding, SpanHold, lease.Rule(), o.metrics.countsHolds(ctx))
+	at := place{lease.Rule(), o.storeName(lease.Store())}
+	ctx, holding := o.start(ctx, &o.holding, SpanHold, at, o.metrics.countsHolds(ctx))
 	if holding == nil {
 		return ctx
 	}
 	// The mode is that of the grant, also where the holder shares the key later:
 	// what is counted up under one must be counted down under the same.
-	holding.labels = labels{rule: lease.Rule(), mode: modeOf(lease.Claims()), store: o.storeName(lease.Store())}
+	holding.labels = labels{rule: at.rule, mode: modeOf(lease.Claims()), store: at.store}
 	o.metrics.change(ctx, o.metrics.held, 1, holding.labels)
 	if holding.IsRecording() {
 		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
@@ -28,7 +29,6 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 			TokenKey.Int64(int64(lease.Token())), // microseconds: no overflow in sight
 			TTLKey.Float64(lease.TTL().Seconds()),
 		)
-		holding.tellStore()
 		if o.owners {
 			holding.SetAttributes(OwnerKey.String(lease.Owner()))
 		}

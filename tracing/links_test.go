@@ -167,8 +167,8 @@ func TestPropagators(t *testing.T) {
 			}
 			// A process that has gone over to it reads both.
 			for _, text := range []string{w3c, tt.want} {
-				ctx := obs.OnceStart(context.Background(), key, "")
-				obs.OnceEnd(ctx, key, "", core.Outcome{Duplicate: true, Trace: text}, nil)
+				ctx := obs.OnceStart(context.Background(), core.Execution{Key: key})
+				obs.OnceEnd(ctx, core.Execution{Key: key}, core.Outcome{Duplicate: true, Trace: text}, nil)
 				links := trace.SpanFromContext(ctx).(*span).links
 				if text != "" && (len(links) != 1 || links[0].SpanContext.TraceID() != (trace.TraceID{0xab, 1})) {
 					t.Errorf("%q gives the links %v", text, links)

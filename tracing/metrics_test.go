@@ -168,13 +168,13 @@ func TestRulesAreBounded(t *testing.T) {
 	m := newMeter()
 	obs := newObserver(t, tracing.WithMeterProvider(m))
 	for i := range 3000 {
-		obs.OnceEnd(context.Background(), key, fmt.Sprint("rule-", i), core.Outcome{Duplicate: true}, nil)
+		obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, core.Outcome{Duplicate: true}, nil)
 	}
 	series := m.numbers[tracing.MetricDuplicates]
 	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
 		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
 	}
-	obs.OnceEnd(context.Background(), key, "rule-7", core.Outcome{Duplicate: true}, nil)
+	obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: "rule-7"}, core.Outcome{Duplicate: true}, nil)
 	if n := len(series["keyturn.rule=rule-7"]); n != 2 {
 		t.Errorf("a rule that was there first is counted %d times, want 2", n)
 	}

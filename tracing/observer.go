@@ -58,7 +58,7 @@ func New(opts ...Option) (*Observer, error) {
 	o := &Observer{
 		tracer:      tracers.Tracer(scope),
 		propagators: cfg.propagators,
-		starts:      starts{attributes: cfg.attributes, byRule: make(map[string][]trace.SpanStartOption)},
+		starts:      starts{attributes: cfg.attributes, known: make(map[place][]trace.SpanStartOption)},
 		keys:        cfg.keys,
 		owners:      cfg.owners,
 		metrics:     metrics{series: newSeries(cfg.attributes)},
@@ -84,10 +84,10 @@ type running struct {
 
 // start begins a span. What is neither recorded nor counted costs no allocation
 // of ours, and gives nil.
-func (o *Observer) start(ctx context.Context, in *slot, name, rule string, counted bool) (context.Context, *running) {
+func (o *Observer) start(ctx context.Context, in *slot, name string, at place, counted bool) (context.Context, *running) {
 	var span trace.Span = noop.Span{}
 	if !o.idle.skips() {
-		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(rule))
+		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(at))
 	}
 	if counted || span.IsRecording() {
 		r := &running{Span: span, began: time.Now()}

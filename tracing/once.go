@@ -10,25 +10,25 @@ import (
 
 // OnceStart begins the execution's span; those of its acquisition and its hold
 // come to lie under it.
-func (o *Observer) OnceStart(ctx context.Context, key, rule string) context.Context {
-	ctx, span := o.start(ctx, &o.executing, SpanOnce, rule, false)
+func (o *Observer) OnceStart(ctx context.Context, x core.Execution) context.Context {
+	ctx, span := o.start(ctx, &o.executing, SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
-		span.SetAttributes(o.keys.name(key, rule))
+		span.SetAttributes(o.keys.name(x.Key, x.Rule))
 	}
 	return ctx
 }
 
 // OnceEnd ends the execution's span. A duplicate's is linked to that of the
 // execution whose result it gets.
-func (o *Observer) OnceEnd(ctx context.Context, key, rule string, out core.Outcome, err error) {
+func (o *Observer) OnceEnd(ctx context.Context, x core.Execution, out core.Outcome, err error) {
 	if out.Duplicate {
-		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: rule})
+		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
 	}
 	if span := o.executing.running(ctx); span != nil {
 		if to, ok := o.link(out.Trace, LinkExecutedBy); ok {
 			span.AddLink(to)
 		}
-		executed(ctx, key, span.ran.Load(), out, err).end(span)
+		executed(ctx, x.Key, span.ran.Load(), out, err).end(span)
 	}
 }
 
@@ -45,16 +45,13 @@ func (o *Observer) noteRun(ctx context.Context) {
 // execution's, or the caller's.
 func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) {
 	o.noteRun(ctx)
-	errorType := refused(err).errorType
-	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: a.Rule, mode: modeOf(a.Claims), store: o.storeName(a.Store), errorType: errorType})
+	at, errorType := place{a.Rule, o.storeName(a.Store)}, refused(err).errorType
+	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, errorType: errorType})
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
-	attrs := o.keys.describe(a.Claims, a.Rule)
-	if a.Rule != "" {
-		attrs = append(attrs, RuleKey.String(a.Rule)) // the span may not be ours
-	}
+	attrs := append(o.keys.describe(a.Claims, a.Rule), at.attributes()...) // the span may not be ours
 	span.SetAttributes(UnlockedKey.Bool(true))
 	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(errorType))...))
 }

@@ -89,14 +89,37 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 	})
 }
 
+// TestSamplersSeeTheStore: a sampler sees only what a span starts with.
+func TestSamplersSeeTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		starts := 0
+		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
+			if strings.HasPrefix(name, "keyturn.") {
+				starts++
+				if got := collect(attrs)[tracing.StoreKey].AsString(); got != "memory" {
+					t.Errorf("a sampler sees the store %q at the start of %s", got, name)
+				}
+			}
+			return false
+		}
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, nil)
+		s.finish()
+		if starts != 3 {
+			t.Errorf("%d spans began", starts)
+		}
+	})
+}
+
 // TestManyRules: rules named after requests by mistake must not fill the
 // memory, and still are on their spans.
 func TestManyRules(t *testing.T) {
 	rec := newRecorder()
 	obs := newObserver(t, tracing.WithTracerProvider(rec))
 	for i := range 3000 {
-		ctx := obs.OnceStart(context.Background(), key, fmt.Sprint(i))
-		obs.OnceEnd(ctx, key, fmt.Sprint(i), core.Outcome{}, nil)
+		ctx := obs.OnceStart(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint(i)})
+		obs.OnceEnd(ctx, core.Execution{Key: key, Rule: fmt.Sprint(i)}, core.Outcome{}, nil)
 	}
 	for i, span := range rec.spans {
 		if got := span.attrs[tracing.RuleKey].AsString(); got != fmt.Sprint(i) {

@@ -118,7 +118,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 			blocked := core.HeldError{Key: key, Trace: "00-ab010000000000000000000000000000-cd01000000000000-01"}
 			lost := error(&core.LeaseLostError{Key: key})
 			allocs := testing.AllocsPerRun(100, func() {
-				once := obs.OnceStart(tt.ctx, key, rule)
+				once := obs.OnceStart(tt.ctx, core.Execution{Key: key, Rule: rule})
 				acquire := obs.AcquireStart(once, a)
 				_ = obs.Trace(acquire)
 				obs.Blocked(acquire, a, blocked, 3)
@@ -130,9 +130,9 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 				obs.HoldEnd(hold, lease, nil)
 				obs.HoldEnd(hold, lease, lost)
 				obs.StoreCalled("memory", "acquire", time.Second, errDown)
-				obs.Forced(once, key, "", nil)
+				obs.Forced(once, core.Removal{Key: key, Store: "memory"})
 				obs.Unlocked(once, a, errDown)
-				obs.OnceEnd(once, key, rule, core.Outcome{Duplicate: true}, nil)
+				obs.OnceEnd(once, core.Execution{Key: key, Rule: rule}, core.Outcome{Duplicate: true}, nil)
 			})
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
@@ -162,7 +162,7 @@ func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
 		obs.Renewed(lease, 0, nil)
 		obs.HoldEnd(hold, lease, nil)
 		obs.StoreCalled("memory", "acquire", time.Second, nil)
-		obs.OnceEnd(context.Background(), key, rule, core.Outcome{Duplicate: true}, nil)
+		obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: rule}, core.Outcome{Duplicate: true}, nil)
 	})
 	if allocs != 4 {
 		t.Errorf("%v allocations, want 2 for the acquisition and 2 for the hold", allocs)

@@ -135,7 +135,7 @@ var plays = map[string]func(*scene){
 		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
 		s.want(err, nil)
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
-		s.obs.Forced(context.Background(), key, "a person asked", nil) // outside of any span
+		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
 	"held": func(s *scene) {
 		defer s.occupy(key)()

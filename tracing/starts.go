@@ -11,32 +11,43 @@ import (
 // mostRules bounds what is kept, should somebody name rules after requests.
 const mostRules = 1024
 
-// starts keeps the options that spans start with, made once per rule. A
-// sampler sees only what a span starts with, so the rule must be there; and a
+// place is what spans are sampled by: whose rule it is, on which store.
+type place struct{ rule, store string }
+
+// attributes leaves out what is not known.
+func (p place) attributes() (attrs []attribute.KeyValue) {
+	if p.rule != "" {
+		attrs = append(attrs, RuleKey.String(p.rule))
+	}
+	if p.store != "" {
+		attrs = append(attrs, StoreKey.String(p.store))
+	}
+	return attrs
+}
+
+// starts keeps the options that spans start with, made once per place. A
+// sampler sees only what a span starts with, so the place must be there; and a
 // span that it drops should not have cost an allocation.
 type starts struct {
 	attributes []attribute.KeyValue // on every span
 
-	mu     sync.RWMutex
-	byRule map[string][]trace.SpanStartOption
+	mu    sync.RWMutex
+	known map[place][]trace.SpanStartOption
 }
 
-func (s *starts) options(rule string) []trace.SpanStartOption {
+func (s *starts) options(at place) []trace.SpanStartOption {
 	s.mu.RLock()
-	opts, ok := s.byRule[rule]
+	opts, ok := s.known[at]
 	s.mu.RUnlock()
 	if ok {
 		return opts
 	}
-	attrs := slices.Clone(s.attributes)
-	if rule != "" {
-		attrs = append(attrs, RuleKey.String(rule))
-	}
+	attrs := append(slices.Clone(s.attributes), at.attributes()...)
 	opts = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.byRule) < mostRules {
-		s.byRule[rule] = opts
+	if len(s.known) < mostRules {
+		s.known[at] = opts
 	}
 	return opts
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
@@ -25,13 +26,6 @@ func (o *Observer) storeName(name string) string {
 	return name
 }
 
-// tellStore puts the store's name on the span.
-func (r *running) tellStore() {
-	if r.labels.store != "" {
-		r.SetAttributes(StoreKey.String(r.labels.store))
-	}
-}
-
 // storeError classifies what the store said. Where the engine alone bounds the
 // operation, its end is the silence of the store; in the others it may be the
 // caller's.
@@ -49,19 +43,17 @@ func storeError(op string, err error) string {
 
 // Forced counts it, and adds an event to the span in which somebody did it. The
 // reason may have names in it, and is left to the logs.
-func (o *Observer) Forced(ctx context.Context, key, _ string, holders []core.Holder) {
-	op := "forget"
-	if len(holders) > 0 {
-		op = "force"
+func (o *Observer) Forced(ctx context.Context, r core.Removal) {
+	op, rule := "forget", ""
+	if len(r.Holders) > 0 {
+		op, rule = "force", r.Holders[0].Rule
 	}
-	o.metrics.add(ctx, o.metrics.forced, labels{operation: op})
+	store := o.storeName(r.Store)
+	o.metrics.add(ctx, o.metrics.forced, labels{store: store, operation: op})
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
 	}
-	rule := ""
-	if len(holders) > 0 {
-		rule = holders[0].Rule
-	}
-	span.AddEvent(EventForced, trace.WithAttributes(o.keys.name(key, rule), HoldersKey.Int(len(holders))))
+	attrs := []attribute.KeyValue{o.keys.name(r.Key, rule), HoldersKey.Int(len(r.Holders))}
+	span.AddEvent(EventForced, trace.WithAttributes(append(attrs, place{store: store}.attributes()...)...))
 }

@@ -62,7 +62,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 		want(t, err, nil)
 	}
 	down := &core.UnavailableError{Op: "acquire"}
-	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status"}, down)
+	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store()}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)
 
 	families, err := registry.Gather()
@@ -147,12 +147,17 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		}
 		for _, target := range p.Targets {
 			check(p.Title, target.Expr)
+			if !strings.Contains(target.Expr, `keyturn_store=~"$store"`) {
+				t.Errorf("%s mixes the stores: %s", p.Title, target.Expr)
+			}
 		}
 	}
-	if q, ok := dashboard.Templating.List[1].Query.(map[string]any); ok {
-		check("the rules", q["query"].(string))
-	} else {
-		t.Error("no query for the rules")
+	for i, choice := range map[int]string{1: "rule", 2: "store"} {
+		if q, ok := dashboard.Templating.List[i].Query.(map[string]any); ok {
+			check("the choice of a "+choice, q["query"].(string))
+		} else {
+			t.Errorf("no query for the choice of a %s", choice)
+		}
 	}
 	// And every metric is to be seen somewhere.
 	for name := range there {
