@@ -28,7 +28,8 @@ type watchdog struct {
 	heap    leaseHeap
 	drift   time.Duration // the clock's, when last looked at
 	started bool
-	wake    chan struct{} // the heap has a new top
+	look    time.Time     // when it looks next; zero: now
+	wake    chan struct{} // something is due before that
 	stop    chan struct{}
 	running sync.WaitGroup
 }
@@ -81,7 +82,7 @@ func (w *watchdog) add(l *Lease) bool {
 		w.drift = d.drift
 		w.running.Go(w.run)
 	}
-	if d.index == 0 {
+	if d.next.Before(w.look) {
 		w.poke()
 	}
 	return true
@@ -217,10 +218,14 @@ func (w *watchdog) collect() (due []renewal, lost []*Lease, sleep time.Duration)
 		d.schedule()
 		heap.Fix(&w.heap, 0)
 	}
-	if len(w.heap) == 0 {
-		return due, lost, time.Hour // add wakes it
+	sleep = time.Hour // add wakes it
+	if len(w.heap) > 0 {
+		sleep = min(w.heap[0].deadline.next.Sub(now), heartbeat)
 	}
-	return due, lost, min(w.heap[0].deadline.next.Sub(now), heartbeat)
+	// Kept also when the heap runs empty: a caller who takes one lease after the
+	// other would else wake the goroutine for each, which costs more than the lease.
+	w.look = now.Add(sleep)
+	return due, lost, sleep
 }
 
 // drop takes a lease out of the heap for good.
