@@ -19,7 +19,7 @@ import (
 const (
 	aclKeys     = "~lock:* ~{lock:*"
 	aclChannels = "&lock:inbox:*"
-	aclCommands = "+eval +evalsha +time +get +set +del +exists +pexpire +pexpireat +pttl " +
+	aclCommands = "+eval +evalsha +time +get +mget +set +del +exists +pexpire +pexpireat +pttl " +
 		"+hget +hset +hdel +hexists +lindex +lpos +llen +rpush +lrem " +
 		"+zadd +zrem +zscore +zcount +zrevrange +zrangebyscore"
 	aclMessages = "+publish +subscribe +ping"

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,24 +31,28 @@ const (
 	mostFlights = 32
 )
 
-// grouped are the scripts that may be part of a group, in the order of ops.
-var grouped = []*redis.Script{acquireScript, releaseScript, completeScript, renewScript}
+// grouped are the scripts that may be part of a group, and their names.
+var grouped = map[*redis.Script]string{
+	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
+}
 
 var groupScript = redis.NewScript(groupSource("acquire", "release", "complete", "renew"))
 
-// groupSource makes a function of every script. Its KEYS and ARGV are parameters
-// then, which hide the globals of that name.
+// groupSource makes a function of every script, behind the part that most groups
+// need none of them for. Its KEYS and ARGV are parameters then, which hide the
+// globals of that name.
 func groupSource(names ...string) string {
 	var b strings.Builder
+	b.WriteString(source("group"))
 	b.WriteString(shared())
 	b.WriteString("local ops = {}\n")
 	for _, name := range names {
-		b.WriteString("ops[#ops + 1] = function(KEYS, ARGV)\n")
+		b.WriteString("function ops." + name + "(KEYS, ARGV)\n")
 		b.WriteString(plain(name))
 		b.WriteString(source(name))
 		b.WriteString("\nend\n")
 	}
-	b.WriteString(source("group"))
+	b.WriteString(source("group_long"))
 	return b.String()
 }
 
@@ -178,42 +180,32 @@ func (d *departures) board() []*request {
 // fits says whether a request may leave with others. A set's may have too many
 // keys for that, and one that waits for replicas keeps its connection.
 func (r *request) fits() bool {
-	return r.isPlain() || r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && slices.Contains(grouped, r.script)
+	return r.isPlain() || r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && grouped[r.script] != ""
 }
 
-// sendGroup runs a group, in order and in one round trip. Then each request has
-// a reply or an error of its own.
+// sendGroup runs a group in one round trip. Then each request has a reply or an
+// error of its own.
 func (s *Store) sendGroup(group []*request) {
 	// Nobody's context: the callers are many, and each may leave for itself. What
 	// bounds a flight is the client's timeouts.
 	ctx := context.Background()
-	if len(group) == 1 {
+	if len(group) == 1 && !group[0].isPlain() {
 		s.sendOnce(ctx, group)
 		return
 	}
-	keys, args := s.keys.compose(group)
-	cmd := groupScript.EvalSha(ctx, s.client, keys, args...)
+	_ = s.answered(s.sendTogether(ctx, s.client, group))
+}
+
+func (s *Store) sendTogether(ctx context.Context, client redis.Scripter, group []*request) error {
+	p := s.keys.pack(group)
+	cmd := groupScript.EvalSha(ctx, client, s.counter, p)
 	if noScript(cmd.Err()) {
 		for _, r := range group {
 			r.wire.refused++
 		}
-		cmd = groupScript.Eval(ctx, s.client, keys, args...)
+		cmd = groupScript.Eval(ctx, client, s.counter, p)
 	}
-	replies, err := cmd.Slice()
-	_ = s.answered(err)
-	if err == nil && len(replies) != len(group) {
-		err = fmt.Errorf("%w: %d replies to %d requests", ErrCorrupt, len(replies), len(group))
-	}
-	cmds := make([]redis.Cmd, len(group))
-	for i, r := range group {
-		r.reply, r.err = &cmds[i], err
-		if err != nil {
-			continue
-		}
-		if r.err = errorIn(replies[i]); r.err == nil {
-			r.reply.SetVal(replies[i])
-		}
-	}
+	return p.deliver(cmd)
 }
 
 // errorIn is the error of one request in a group, if that is what its reply says.

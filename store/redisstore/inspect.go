@@ -67,7 +67,7 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return number(r.reply.Val()) > 0, nil
+	return number(r.value) > 0, nil
 }
 
 // about runs a script that an operator, not an owner, has asked for.
@@ -95,9 +95,9 @@ func parseInfo(op, key string, r *request) (core.LockInfo, error) {
 	if r.err != nil {
 		return info, failure(op, key, r.err)
 	}
-	reply, err := r.reply.Slice()
-	if err != nil || len(reply) != 11 {
-		return info, failure(op, key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.reply.Val()))
+	reply := fields(r.value)
+	if len(reply) != 11 {
+		return info, failure(op, key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.value))
 	}
 	now := number(reply[0])
 	switch lock := text(reply[1]); lock {

@@ -81,14 +81,6 @@ func (ks keyspace) append(names []string, key string) []string {
 // counter is the one counter of a single server.
 func (ks keyspace) counter() string { return "{" + ks.prefix + "}:token" }
 
-// waited returns those of key's keys that even a plain request looks at.
-func (ks keyspace) waited(key string) (line, readers, lock string) {
-	// Parts of one string, as in append.
-	both := "{" + ks.prefix + key + "}:q{" + ks.prefix + key + "}:s"
-	half := len(both) / 2
-	return both[:half], both[half:], both[1 : half-len("}:q")]
-}
-
 // ofAll returns the keys of all claims, one after the other.
 func (ks keyspace) ofAll(claims []core.Claim) []string {
 	all := make([]string, 0, (len(sides)+2)*len(claims))

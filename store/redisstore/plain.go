@@ -1,9 +1,7 @@
 package redisstore
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,28 +32,9 @@ func plainly(script *redis.Script, p brief) *request {
 
 func (r *request) isPlain() bool { return r.brief.key != "" }
 
-// words adds what group.lua reads of it.
-func (r *request) words(args []any) []any {
-	p := &r.brief
-	if r.script == releaseScript {
-		return append(args, "r", p.owner, p.number)
-	}
-	return append(args, "a", p.owner, p.number, p.notes, p.rest)
-}
-
-// full gives a plain request that leaves alone the KEYS and ARGV of its script.
-func (r *request) full(ks keyspace) {
-	if !r.isPlain() || r.keys != nil {
-		return
-	}
-	p := &r.brief
-	r.keys = ks.of(p.key)
-	r.args = append(make([]any, 0, 15), p.owner, true, 0, "x", p.number)
-	if r.script == acquireScript {
-		rest := strings.SplitN(p.rest, " ", 7)
-		r.args = append(r.args, rest[0], rest[1], rest[2], rest[6], false, p.notes, rest[3], rest[4], rest[5])
-	}
-	r.args = append(r.args, &r.wire)
+// size is about how many bytes it takes.
+func (p *brief) size() int {
+	return 64 + len(p.key) + len(p.owner) + len(p.notes) + len(p.rest)
 }
 
 // ofWait writes the numbers that a request has to tell when the key is held.
@@ -75,46 +54,3 @@ func ofWait(wait bool, patience, claim, waited time.Duration, before int, number
 	b = append(b, ' ')
 	return string(append(b, inbox...))
 }
-
-// compose writes a group as group.lua reads it.
-func (ks keyspace) compose(group []*request) (keys []string, args []any) {
-	n, nkeys, nargs := 0, 1, 2
-	for _, r := range group {
-		if r.isPlain() {
-			n, nkeys, nargs = n+1, nkeys+3, nargs+5
-		} else {
-			nkeys, nargs = nkeys+len(r.keys), nargs+3+len(r.args)
-		}
-	}
-	keys, args = make([]string, 1+3*n, nkeys), make([]any, 1, nargs)
-	keys[0], args[0] = ks.counter(), n
-	lines, locks := keys[1:1+2*n], keys[1+2*n:]
-	for _, r := range group {
-		if r.isPlain() {
-			lines[0], lines[1], locks[0] = ks.waited(r.brief.key)
-			lines, locks = lines[2:], locks[1:]
-			args = r.words(args)
-			continue
-		}
-		own := r.args[:len(r.args)-1] // without its wire: there is one for all
-		keys = append(keys, r.keys...)
-		args = append(args, 1+slices.Index(grouped, r.script), len(r.keys), len(own))
-		args = append(args, own...)
-	}
-	return keys, append(args, stamps(group))
-}
-
-// stamps is the wire of a whole group.
-type stamps []*request
-
-// MarshalBinary implements encoding.BinaryMarshaler.
-func (group stamps) MarshalBinary() ([]byte, error) {
-	now := time.Now()
-	for _, r := range group {
-		r.wire.wrote(now)
-	}
-	return nil, nil
-}
-
-// String is for hooks that print commands.
-func (stamps) String() string { return "" }

@@ -77,7 +77,7 @@ func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
 	case r.err != nil:
 		return failure(op, claims[0].Key, r.err)
 	}
-	switch answer := r.reply.Val().(type) {
+	switch answer := r.value.(type) {
 	case int64:
 		return nil
 	case []any:
@@ -94,7 +94,7 @@ func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
 		reason, _ := answer[1].(string)
 		return &core.LeaseLostError{Key: claims[i].Key, Token: g.Token, Reason: core.LossForced, Detail: reason}
 	}
-	return failure(op, claims[0].Key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.reply.Val()))
+	return failure(op, claims[0].Key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.value))
 }
 
 // isTaken: the lease is not the owner's, and nobody says that it was robbed.

@@ -13,13 +13,10 @@ func (a *asking) read(r *request, group int) (answer, error) {
 	if r.err != nil {
 		return answer{}, r.err
 	}
-	if token, ok := r.reply.Val().(string); ok {
-		return a.granted(r, token, false) // to a plain request
+	if token, ok := r.value.(int64); ok {
+		return a.granted(r, uint64(token), false) // to a plain request
 	}
-	reply, err := r.reply.Slice()
-	if err != nil {
-		return answer{}, err
-	}
+	reply := fields(r.value)
 	kind := ""
 	if len(reply) > 1 {
 		kind, _ = reply[0].(string)
@@ -27,7 +24,11 @@ func (a *asking) read(r *request, group int) (answer, error) {
 	claims := a.groups[group]
 	switch {
 	case kind == "granted":
-		return a.granted(r, text(reply[1]), len(reply) > 2 && number(reply[2]) > 0)
+		token, err := strconv.ParseUint(text(reply[1]), 10, 64)
+		if err != nil {
+			return answer{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, text(reply[1]))
+		}
+		return a.granted(r, token, len(reply) > 2 && number(reply[2]) > 0)
 	case kind == "done":
 		rec, err := decode(text(reply[1]))
 		return answer{record: rec}, err
@@ -41,6 +42,11 @@ func (a *asking) read(r *request, group int) (answer, error) {
 		}
 	}
 	return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
+}
+
+func fields(value any) []any {
+	a, _ := value.([]any)
+	return a
 }
 
 func text(field any) string {
@@ -68,17 +74,13 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	return answer{held: true, ttl: millis(reply[2]), ahead: millis(reply[3])}
 }
 
-func (a *asking) granted(r *request, token string, contended bool) (answer, error) {
+func (a *asking) granted(r *request, token uint64, contended bool) (answer, error) {
 	if r.acks < int64(r.replicas) {
 		return answer{}, fmt.Errorf("%w: %d of %d have the grant", ErrNoReplicas, r.acks, r.replicas)
-	}
-	n, err := strconv.ParseUint(token, 10, 64)
-	if err != nil {
-		return answer{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, token)
 	}
 	// Every attempt gives a full TTL, so the one that was answered counts; the
 	// moment of its writing is before the server's.
 	return answer{grant: core.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: n, Since: r.wire.last, Contended: contended,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, Since: r.wire.last, Contended: contended,
 	}}, nil
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// request is one call of a script. Its result is set when send has returned. One
-// that is plain has keys and args only if it leaves alone.
+// request is one call of a script. Its result is set when it is back. One that is
+// plain has no keys and args.
 type request struct {
 	script   *redis.Script
 	keys     []string
@@ -19,12 +20,13 @@ type request struct {
 	replicas int   // wait for so many, in the same breath
 	brief    brief // what it is about, if it is plain
 
-	trip   *trip // what it is part of while under way
-	wire   wire
-	inFull bool // send the source: the server did not know its hash
-	reply  *redis.Cmd
-	err    error
-	acks   int64 // of replicas
+	trip     *trip // what it is part of while under way
+	wire     wire
+	inFull   bool  // send the source: the server did not know its hash
+	value    any   // what the script says
+	answered bool  // a group's reply names it
+	err      error // why it does not
+	acks     int64 // of replicas
 }
 
 func newRequest(script *redis.Script, keys []string, args ...any) *request {
@@ -75,6 +77,35 @@ const (
 type trip struct {
 	away atomic.Int32  // requests that are not back
 	home chan struct{} // closed when all are
+}
+
+// lookAfter is when somebody looks whether ctx has ended. Most answers are here long
+// before, and to be told of the end of a context costs more than to wait for the
+// answer: each of those between it and its root registers the next.
+const lookAfter = 10 * time.Millisecond
+
+// lookouts are timers to look by.
+var lookouts = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+
+// arrives waits until all are home, and reports false if ctx ends first, or has
+// ended when they are late.
+func (t *trip) arrives(ctx context.Context) bool {
+	timer := lookouts.Get().(*time.Timer)
+	timer.Reset(lookAfter)
+	select {
+	case <-t.home:
+		timer.Stop()
+		lookouts.Put(timer)
+		return true
+	case <-timer.C:
+		lookouts.Put(timer)
+	}
+	select {
+	case <-t.home:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // landed notes that a request is back.
@@ -141,9 +172,7 @@ func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		t := s.depart(reqs)
-		select {
-		case <-t.home:
-		case <-ctx.Done():
+		if !t.arrives(ctx) {
 			s.tasks.Go(func() {
 				<-t.home
 				_, _ = unfinished(reqs)
@@ -161,31 +190,29 @@ func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
 	}
 }
 
-// call has c run the request by its script's hash, or in full if that did not do
-// before.
-func (r *request) call(ctx context.Context, ks keyspace, c redis.Scripter) {
-	r.full(ks)
-	run := r.script.EvalSha
+// call has c run a request that is not plain by its script's hash, or in full if
+// that did not do before.
+func (r *request) call(ctx context.Context, c redis.Scripter) *redis.Cmd {
 	if r.inFull {
-		run = r.script.Eval
+		return r.script.Eval(ctx, c, r.keys, r.args...)
 	}
-	r.reply = run(ctx, c, r.keys, r.args...)
+	return r.script.EvalSha(ctx, c, r.keys, r.args...)
 }
 
 // sendOnce sends each request for itself, in one round trip.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
-	waits := make([]*redis.Cmd, len(reqs))
+	cmds, waits := make([]*redis.Cmd, len(reqs)), make([]*redis.Cmd, len(reqs))
 	for i, r := range reqs {
-		r.call(ctx, s.keys, pipe)
+		cmds[i] = r.call(ctx, pipe)
 		if r.replicas > 0 {
 			waits[i] = pipe.Do(ctx, "wait", r.replicas, s.cfg.replicaWait.Milliseconds())
 		}
 	}
 	_, err := pipe.Exec(ctx)
 	for i, r := range reqs {
-		r.err = r.reply.Err()
-		if r.err == nil && r.reply.Val() == nil {
+		r.value, r.err = cmds[i].Result()
+		if r.err == nil && r.value == nil {
 			// Each command has its own error, but for one case: go-redis sets none
 			// when it gives up getting a connection.
 			r.err = err

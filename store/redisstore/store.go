@@ -23,6 +23,8 @@ type Store struct {
 	keys   keyspace
 	inbox  *inbox
 
+	counter []string // the KEYS of a group
+
 	departures departures
 	direct     direct
 	questions  atomic.Uint64 // put by those in line, so far
@@ -91,6 +93,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = newInbox(s)
+	s.counter = []string{s.keys.counter()}
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
 	s.direct.client = impatient(client)
 	s.tasks.Go(s.checkEviction)

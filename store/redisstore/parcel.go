@@ -1,0 +1,181 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// parcel is a group's requests as group.lua reads them, and goes along as the only
+// argument: MessagePack, which the server unpacks in one go, and of which neither
+// side makes words one by one. It is told each time that it is written to a
+// connection, as a [wire] is.
+type parcel struct {
+	group []*request // ends, begins and others, in this order
+	begin int        // where the begins begin
+	other int        // where the others begin
+	bytes []byte
+}
+
+// pack puts the requests in the order in which group.lua answers them.
+func (ks keyspace) pack(group []*request) *parcel {
+	p := &parcel{group: make([]*request, 0, len(group))}
+	size := 16
+	for _, r := range group {
+		r.answered = false
+		size += r.brief.size() + 2*len(ks.prefix)
+		if r.isPlain() && r.script == releaseScript {
+			p.group = append(p.group, r)
+		}
+	}
+	p.begin = len(p.group)
+	for _, r := range group {
+		if r.isPlain() && r.script == acquireScript {
+			p.group = append(p.group, r)
+		}
+	}
+	p.other = len(p.group)
+	for _, r := range group {
+		if !r.isPlain() {
+			p.group = append(p.group, r)
+		}
+	}
+	b := packed(make([]byte, 0, size)).array(3)
+	b = b.array(2 * p.begin)
+	for _, r := range p.group[:p.begin] {
+		b = ks.packEnd(b, &r.brief)
+	}
+	b = b.array(5 * (p.other - p.begin))
+	for _, r := range p.group[p.begin:p.other] {
+		b = ks.packBegin(b, &r.brief)
+	}
+	b = b.array(len(p.group) - p.other)
+	for _, r := range p.group[p.other:] {
+		b = b.request(r)
+	}
+	p.bytes = b
+	return p
+}
+
+func (ks keyspace) packEnd(b packed, p *brief) packed {
+	b = b.text(ks.prefix, p.key)
+	if p.number == 0 {
+		return b.text(p.owner, ":")
+	}
+	var digits [20]byte
+	return b.text(p.owner, ":", string(strconv.AppendInt(digits[:0], p.number, 10)), ":")
+}
+
+func (ks keyspace) packBegin(b packed, p *brief) packed {
+	b = b.text(ks.prefix, p.key).text(p.owner)
+	var digits [20]byte
+	return b.text(string(strconv.AppendInt(digits[:0], p.number, 10))).text(p.notes).text(p.rest)
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (p *parcel) MarshalBinary() ([]byte, error) {
+	now := time.Now()
+	for _, r := range p.group {
+		r.wire.wrote(now)
+	}
+	return p.bytes, nil
+}
+
+// String is for hooks that print commands.
+func (p *parcel) String() string { return fmt.Sprint(len(p.group), " requests") }
+
+// deliver hands out the answers, and err instead of them if there is one.
+func (p *parcel) deliver(cmd *redis.Cmd) error {
+	replies, err := cmd.Slice()
+	if err == nil && len(replies)%2 != 1 {
+		err = fmt.Errorf("%w: reply %.100v to %d requests", ErrCorrupt, replies, len(p.group))
+	}
+	if err != nil {
+		for _, r := range p.group {
+			r.err = err
+		}
+		return err
+	}
+	token, named := number(replies[0]), replies[1:]
+	for i := 0; i < len(named); i += 2 {
+		if at := number(named[i]); at >= 1 && at <= int64(len(p.group)) {
+			r := p.group[at-1]
+			r.answered = true
+			r.value, r.err = named[i+1], errorIn(named[i+1])
+		}
+	}
+	for i, r := range p.group {
+		switch {
+		case r.answered:
+		case i < p.begin:
+			r.value, r.err = int64(1), nil
+		case i < p.other && token > 0:
+			r.value, r.err = token, nil
+			token++
+		default:
+			r.err = fmt.Errorf("%w: no reply to request %d of %d", ErrCorrupt, i+1, len(p.group))
+		}
+	}
+	return nil
+}
+
+// packed is MessagePack under construction: of its types, arrays and strings.
+// (https://github.com/msgpack/msgpack/blob/master/spec.md)
+type packed []byte
+
+func (b packed) array(n int) packed {
+	if n < 16 {
+		return append(b, 0x90|byte(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
+}
+
+// text is one string that the parts make together.
+func (b packed) text(parts ...string) packed {
+	n := 0
+	for _, s := range parts {
+		n += len(s)
+	}
+	switch {
+	case n < 32:
+		b = append(b, 0xa0|byte(n))
+	case n < 1<<8:
+		b = append(b, 0xd9, byte(n))
+	default:
+		b = binary.BigEndian.AppendUint32(append(b, 0xdb), uint32(n))
+	}
+	for _, s := range parts {
+		b = append(b, s...)
+	}
+	return b
+}
+
+// request writes one that is not plain, with its arguments as go-redis would write
+// them, but for its wire.
+func (b packed) request(r *request) packed {
+	b = b.array(3).text(grouped[r.script])
+	b = b.array(len(r.keys))
+	for _, key := range r.keys {
+		b = b.text(key)
+	}
+	args := r.args[:len(r.args)-1]
+	b = b.array(len(args))
+	for _, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			b = b.text(v)
+		case bool:
+			if v {
+				b = b.text("1")
+			} else {
+				b = b.text("0")
+			}
+		default: // numbers
+			b = b.text(fmt.Sprint(v))
+		}
+	}
+	return b
+}
