@@ -168,7 +168,7 @@ func (w *watchdog) tryReserve(l *Lease, alter func(*deadline)) (renewal, <-chan 
 func (w *watchdog) reschedule(l *Lease) {
 	l.deadline.schedule()
 	heap.Fix(&w.heap, l.deadline.index)
-	if l.deadline.next.Before(w.look) {
+	if l.deadline.index == 0 {
 		w.poke()
 	}
 }
