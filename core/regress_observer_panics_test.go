@@ -104,6 +104,44 @@ func TestObserverThatPanicsLeavesNoPlace(t *testing.T) {
 	}
 }
 
+// Who would wait at the store and panics instead leaves no ghost in its line, which
+// would cost the next one a whole TTL.
+func TestObserverThatPanicsLeavesNoPlaceAtTheStore(t *testing.T) {
+	for name, claims := range map[string][]core.Claim{
+		"one key":  {core.Exclusive("k")},
+		"a set":    {core.Exclusive("j"), core.Exclusive("k")},
+		"a reader": {core.Shared("k")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				holder, next := newEngine(t, spy.Peer()), newEngine(t, spy.Peer())
+				eng := newEngine(t, spy, core.WithObserver(rude{at: "Blocked"}))
+				first := mustAcquire(t, holder, "k")
+				func() {
+					defer func() {
+						if recover() != "observer" {
+							t.Error("the panic does not reach the caller")
+						}
+					}()
+					_, _ = eng.AcquireAll(context.Background(), claims)
+				}()
+				if left := eng.Left(); left != "" {
+					t.Error(left)
+				}
+				mustRelease(t, first)
+				began := time.Now()
+				for _, c := range claims {
+					mustRelease(t, mustAcquire(t, next, c.Key))
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("the next one waited %v for nobody", took)
+				}
+			})
+		})
+	}
+}
+
 // Who does not wait for a holder does not wait for a silent store either, for
 // as long as others would.
 func TestFailFastIsBoundedByItself(t *testing.T) {

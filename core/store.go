@@ -34,6 +34,8 @@ type Store interface {
 	//  A10. A backend out of reach gives an error that matches ErrUnavailable
 	//      within ctx's bound, never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.
+	//  A12. Should req.OnHeld panic, that goes on to the caller, and nobody waits
+	//      any more: the request gives up its place, and what it has got, at once.
 	//
 	// What a store does with claims that are not exclusive, where it lists them
 	// in its Capabilities:
@@ -115,7 +117,7 @@ type Request struct {
 	// OnHeld, if set, is called on the caller's goroutine each time the backend
 	// answers that the request has to wait, with who is in the way; the request
 	// has its place in line by then. It is how a wait behind a holder is told
-	// from a wait for a silent backend.
+	// from a wait for a silent backend. An observer's panic comes out of it (A12).
 	OnHeld func(HeldError)
 	// Rule and Trace are shown to those who inspect the lock or wait for it: the
 	// rule that asks, and the trace it asks in, in whatever form the observer that
@@ -196,7 +198,7 @@ type Ledger interface {
 	//      is then zero. Lookup and claim are one atomic step.
 	//  L2. A waiting Begin returns the record as soon as the key is released
 	//      with one.
-	//  L3. Otherwise A1 to A11 hold.
+	//  L3. Otherwise A1 to A12 hold.
 	Begin(ctx context.Context, req Request) (Grant, *Record, error)
 
 	// Complete stores rec and releases the lease in one atomic step.

@@ -132,7 +132,7 @@ func (p *process) ask(ctx context.Context, req core.Request, once bool) (core.Gr
 			return core.Grant{}, nil, heldError(r)
 		}
 		if req.OnHeld != nil && (first || p.has("a release wakes all") && r.releases != releases) {
-			req.OnHeld(r.held)
+			p.tell(req, r.held)
 		}
 		releases = r.releases
 		select {
@@ -154,6 +154,18 @@ func (p *process) ask(ctx context.Context, req core.Request, once bool) (core.Gr
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// tell calls OnHeld, and has the request leave if that panics.
+func (p *process) tell(req core.Request, held core.HeldError) {
+	heard := false
+	defer func() {
+		if !heard && !p.has("waiters that panic stay") {
+			_ = p.leave(req)
+		}
+	}()
+	req.OnHeld(held)
+	heard = true
 }
 
 func (p *process) closing() <-chan struct{} {

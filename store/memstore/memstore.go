@@ -107,7 +107,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 		return a, err
 	}
 	if held, ok := err.(*core.HeldError); ok && req.OnHeld != nil {
-		req.OnHeld(*held)
+		tell(req, *held, func() { shard.abandon(w) })
 	}
 	select {
 	case a := <-w.done:
@@ -124,6 +124,19 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 	default:
 		return answer{}, err
 	}
+}
+
+// tell calls req.OnHeld. Should that panic nobody waits any more, and abandon
+// keeps the key from who is not there.
+func tell(req core.Request, held core.HeldError, abandon func()) {
+	heard := false
+	defer func() {
+		if !heard {
+			abandon()
+		}
+	}()
+	req.OnHeld(held)
+	heard = true
 }
 
 // Renew implements [core.Store].

@@ -29,7 +29,7 @@ func (s *Store) acquireSet(ctx context.Context, req core.Request) (core.Grant, e
 	defer extend.Stop()
 	for told := ""; ; {
 		if held.Key != told && req.OnHeld != nil {
-			req.OnHeld(*held)
+			tell(req, *held, p.abandon)
 		}
 		told = held.Key
 		stay := true
@@ -184,6 +184,12 @@ func (p *set) giveUp(now time.Time) {
 			p.drop(s, e, now)
 		}
 	}
+}
+
+// abandon is giveUp for a caller that has gone. It locks.
+func (p *set) abandon() {
+	defer p.mem.unlock(p.mem.lock(p.req.Claims))
+	p.giveUp(time.Now())
 }
 
 // drop ends the set's lease on e, unless it is one that was granted.

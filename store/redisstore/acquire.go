@@ -103,9 +103,7 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 // wait sleeps and asks, in turn, until the answer is final, or comes by itself.
 func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, error) {
 	for {
-		if a.req.OnHeld != nil {
-			a.req.OnHeld(a.held)
-		}
+		a.tell()
 		m, awake := a.sleep(ctx, a.nap(ans, inbox))
 		if !awake {
 			return answer{}, a.ended(ctx)
@@ -119,6 +117,22 @@ func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, er
 			return ans, err
 		}
 	}
+}
+
+// tell has the caller hear who is in the way. Should that panic nobody waits any
+// more, and the server must not pass the lock to who is not there.
+func (a *asking) tell() {
+	if a.req.OnHeld == nil {
+		return
+	}
+	heard := false
+	defer func() {
+		if !heard {
+			a.s.tasks.Go(func() { a.undo(a.soFar()) })
+		}
+	}()
+	a.req.OnHeld(a.held)
+	heard = true
 }
 
 // nap is how long to sleep if no message comes: no longer than the place in
