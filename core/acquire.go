@@ -10,7 +10,7 @@ import (
 // ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
 type ask func(context.Context, Request) (Grant, *Record, error)
 
-func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s settings) (*Lease, error) {
+func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s *settings) (*Lease, error) {
 	l, _, err := e.acquire(ctx, claims, s, e.askPlain)
 	return l, err
 }
@@ -24,10 +24,10 @@ func plainly(store Store) ask {
 }
 
 // acquire checks what can be checked without I/O, obtains a grant and makes it
-// a lease. Of lease, record and error exactly one is given.
-func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask ask) (*Lease, *Record, error) {
-	claims, err := sortClaims(claims)
-	if err != nil {
+// a lease. Of lease, record and error exactly one is given. The claims are the
+// engine's own: the caller of a public method may use its slice again.
+func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (*Lease, *Record, error) {
+	if err := sortClaims(claims); err != nil {
 		return nil, nil, err
 	}
 	if err := e.Supports(claims...); err != nil {
@@ -48,14 +48,14 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s settings, ask as
 	asking := e.observer.AcquireStart(ctx, a)
 	var lease *Lease
 	var rec *Record
-	err = ErrPanicked // unless obtain returns
+	err := ErrPanicked // unless obtain returns
 	defer func() { e.acquireEnd(asking, a, lease, err) }()
 	lease, rec, a.Attempts, err = e.obtain(asking, ctx, claims, cov, s, ask)
 	return lease, rec, err
 }
 
 // acquisition is what observers are told that was asked for.
-func (e *Engine) acquisition(claims []Claim, s settings) Acquisition {
+func (e *Engine) acquisition(claims []Claim, s *settings) Acquisition {
 	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.name}
 }
 
@@ -75,7 +75,7 @@ func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, er
 // obtain gets what the context does not hold yet. The two contexts differ by what
 // an observer put into the first; the lease's context descends from the second.
 // Attempts is how often the store was asked.
-func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s settings, ask ask) (_ *Lease, _ *Record, attempts int, _ error) {
+func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s *settings, ask ask) (_ *Lease, _ *Record, attempts int, _ error) {
 	began := time.Now()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return nil, nil, 0, e.refusal(ctx, claims, s, own, 0)
@@ -97,7 +97,7 @@ func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, 
 
 // obtainRest borrows what it can, waits in line for the others, asks the store
 // and makes the grant a lease.
-func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s settings, ask ask) (lease *Lease, rec *Record, err error) {
+func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s *settings, ask ask) (lease *Lease, rec *Record, err error) {
 	outer := parent
 	var grant Grant
 	defer func() {
@@ -176,7 +176,7 @@ func (e *Engine) trace(ctx context.Context) string {
 // refusal turns what kept the grant away into the error for the caller. The
 // caller's own end comes first, but for an outage that a deadline uncovered:
 // that the store was silent until then is what the caller needs to know.
-func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err error, waited time.Duration) error {
+func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
 	var held *HeldError
 	var full *TooManyWaitersError
 	switch own := ctx.Err(); {
@@ -205,7 +205,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s settings, err er
 }
 
 // lease makes a grant a lease, unless that comes too late.
-func (e *Engine) lease(ctx context.Context, grant Grant, s settings, borrowed *foreign) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant Grant, s *settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}

@@ -53,7 +53,7 @@ func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 }
 
 // ttl is the one for a call.
-func (e *Engine) ttl(s settings) time.Duration {
+func (e *Engine) ttl(s *settings) time.Duration {
 	if s.adaptive == (adaptiveTTL{}) {
 		return s.ttl
 	}

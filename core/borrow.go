@@ -62,7 +62,7 @@ func suspects(top *chain, wanted []Claim) []suspect {
 
 // borrow takes what it can of the cover's rest from leases that ctx carries, and
 // returns the context that has them.
-func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s settings) (context.Context, error) {
+func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (context.Context, error) {
 	lenders := suspects(cov.top, cov.rest)
 	if len(lenders) == 0 {
 		return parent, nil

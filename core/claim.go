@@ -70,12 +70,11 @@ func (c Claim) Validate() error {
 	return nil
 }
 
-// sortClaims checks a set and returns a copy in key order: the caller may use
-// its slice again while the lease lives. All processes taking their keys in one
-// order is what keeps two sets from waiting for each other for ever.
-func sortClaims(claims []Claim) ([]Claim, error) {
+// sortClaims checks a set and puts it in key order: all processes taking their
+// keys in one order is what keeps two sets from waiting for each other for ever.
+func sortClaims(claims []Claim) error {
 	if len(claims) == 0 {
-		return nil, &ClaimError{Reason: "is an empty set"}
+		return &ClaimError{Reason: "is an empty set"}
 	}
 	var errs []error
 	for _, c := range claims {
@@ -84,14 +83,13 @@ func sortClaims(claims []Claim) ([]Claim, error) {
 		}
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
-	sorted := slices.Clone(claims)
-	slices.SortFunc(sorted, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })
-	for i := 1; i < len(sorted); i++ {
-		if sorted[i].Key == sorted[i-1].Key {
-			return nil, &ClaimError{Key: sorted[i].Key, Reason: "stands in the set twice"}
+	slices.SortFunc(claims, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })
+	for i := 1; i < len(claims); i++ {
+		if claims[i].Key == claims[i-1].Key {
+			return &ClaimError{Key: claims[i].Key, Reason: "stands in the set twice"}
 		}
 	}
-	return sorted, nil
+	return nil
 }

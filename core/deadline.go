@@ -45,10 +45,11 @@ func (d *deadline) extend(term time.Duration, sent time.Time, c *clock) {
 const firstRenewal = 10 * time.Millisecond
 
 // begin counts a grant's first term, of which much may be over.
-func (d *deadline) begin(g Grant, now time.Time, c *clock) {
+func (d *deadline) begin(g Grant, c *clock) {
 	d.ttl, d.claims = g.TTL, g.Claims
 	d.extend(g.term(), g.Since, c)
 	if g.Term > 0 {
+		now := time.Now()
 		d.renewAt = now.Add(min(firstRenewal, d.at.Sub(now)/3))
 	}
 }

@@ -117,10 +117,10 @@ func (e *Engine) SupportsOnce(opts ...CallOption) error {
 	if err != nil {
 		return err
 	}
-	return e.canOnce(s)
+	return e.canOnce(&s)
 }
 
-func (e *Engine) canOnce(s settings) error {
+func (e *Engine) canOnce(s *settings) error {
 	if e.ledger == nil {
 		return &UnsupportedError{Feature: "records of executions"}
 	}
@@ -151,7 +151,7 @@ func (e *Engine) canOnce(s settings) error {
 // The lease's context descends from ctx. So bound the wait with WithMaxWait
 // rather than with a deadline on ctx, which would end the work too.
 func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
-	return e.AcquireAll(ctx, []Claim{Exclusive(key)}, opts...)
+	return e.acquireSet(ctx, []Claim{Exclusive(key)}, opts)
 }
 
 // TryAcquire is Acquire without waiting for the holder: ErrHeld at once. A store
@@ -162,7 +162,7 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 		return nil, err
 	}
 	s.failFast = true
-	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), s)
+	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), &s)
 }
 
 // AcquireAll claims a set, all or none. The claims are taken in key order,
@@ -178,11 +178,16 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 // calls that nest keys in different orders can wait for each other until
 // [WithMaxWait] ends it: take them in one set, outermost, where that can be.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
+	return e.acquireSet(ctx, slices.Clone(claims), opts)
+}
+
+// acquireSet has claims for its own.
+func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {
 		return nil, err
 	}
-	return e.acquirePlain(ctx, s.shape(claims), s)
+	return e.acquirePlain(ctx, s.shape(claims), &s)
 }
 
 // Do runs fn while holding key. fn's context is the lease's: it carries the
@@ -194,11 +199,16 @@ func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOpt
 // release that went unanswered is not an error here: the work was done while
 // the key was held, and the key frees itself after the TTL.
 func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) error, opts ...CallOption) error {
-	return e.DoAll(ctx, []Claim{Exclusive(key)}, fn, opts...)
+	return e.doSet(ctx, []Claim{Exclusive(key)}, fn, opts)
 }
 
 // DoAll is Do for a set of claims.
 func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Context) error, opts ...CallOption) error {
+	return e.doSet(ctx, slices.Clone(claims), fn, opts)
+}
+
+// doSet has claims for its own.
+func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Context) error, opts []CallOption) error {
 	s, err := e.settle(opts)
 	if err != nil {
 		return err
@@ -207,9 +217,9 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 		return errNoFunction
 	}
 	claims = s.shape(claims)
-	lease, err := e.acquirePlain(ctx, claims, s)
+	lease, err := e.acquirePlain(ctx, claims, &s)
 	if err != nil {
-		if e.runsUnlocked(ctx, claims, s, err) {
+		if e.runsUnlocked(ctx, claims, &s, err) {
 			return fn(ctx)
 		}
 		return err
@@ -224,14 +234,14 @@ var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 // runsUnlocked decides, in the one place there is, that work runs without its
 // lock. A store that answered, though too late, has the lock for somebody else
 // by now, and one that had no time to answer may be as well as ever.
-func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s settings, err error) bool {
+func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) bool {
 	switch {
 	case !s.runUnlocked, !errors.Is(err, ErrUnavailable), ctx.Err() != nil,
 		errors.Is(err, errTooLate), errors.Is(err, errHurried):
 		return false
 	}
 	if e.observer != nil {
-		e.observer.Unlocked(ctx, e.acquisition(slices.Clone(claims), s), err)
+		e.observer.Unlocked(ctx, e.acquisition(claims, s), err)
 	}
 	return true
 }

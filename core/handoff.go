@@ -43,7 +43,7 @@ func (g Grant) fencing() uint64 { return g.Token<<TokenBits | g.passed }
 
 // heir says whether the grant of a request may be handed on, and to whom: from
 // one plain exclusive lease on a key to the next.
-func (s settings) heir(claims []Claim) bool {
+func (s *settings) heir(claims []Claim) bool {
 	return !s.once && len(claims) == 1 && claims[0].Mode == ModeExclusive
 }
 

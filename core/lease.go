@@ -44,7 +44,7 @@ type terms struct {
 	keepContext bool
 }
 
-func (s settings) terms() terms {
+func (s *settings) terms() terms {
 	return terms{rule: s.rule, maxHold: s.maxHold, retention: s.retention, keepContext: s.keepContext}
 }
 

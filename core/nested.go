@@ -95,7 +95,7 @@ type cover struct {
 func (m Mode) covers(c Claim) bool { return m == ModeExclusive || m == c.Mode }
 
 // covered looks up what ctx holds by leases of this engine.
-func (e *Engine) covered(ctx context.Context, claims []Claim, s settings) cover {
+func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) cover {
 	top := chainOf(ctx)
 	if top == nil {
 		return cover{rest: claims}
@@ -112,7 +112,7 @@ func (e *Engine) covered(ctx context.Context, claims []Claim, s settings) cover 
 }
 
 // take leaves c to by, which has it in the mode of held.
-func (cov *cover) take(c, held Claim, by *Lease, depth int, s settings) {
+func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 	if s.once || !held.Mode.covers(c) {
 		cov.refused = &DeadlockError{Key: c.Key, Held: held, Wanted: c, Once: s.once}
 		return
@@ -124,7 +124,7 @@ func (cov *cover) take(c, held Claim, by *Lease, depth int, s settings) {
 
 // nested makes a lease of what ctx holds. Rest is the lease on what it did not
 // hold, if there was anything.
-func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s settings) *Lease {
+func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s *settings) *Lease {
 	n := &nest{owned: cov.owned}
 	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: cov.depth}
 	if rest != nil {

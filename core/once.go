@@ -46,25 +46,25 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.canOnce(s); err != nil {
+	if err := e.canOnce(&s); err != nil {
 		return Outcome{}, err
 	}
 	if fn == nil {
 		return Outcome{}, errNoFunction
 	}
 	if e.observer == nil {
-		return e.once(ctx, key, fn, s)
+		return e.once(ctx, key, fn, &s)
 	}
 	x := Execution{Key: key, Rule: s.rule, Store: e.name}
 	ctx = e.observer.OnceStart(ctx, x)
 	var out Outcome
 	err = ErrPanicked // unless fn returns
 	defer func() { e.observer.OnceEnd(ctx, x, out, err) }()
-	out, err = e.once(ctx, key, fn, s)
+	out, err = e.once(ctx, key, fn, &s)
 	return out, err
 }
 
-func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s settings) (Outcome, error) {
+func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
 	s.once = true
 	claims := []Claim{Exclusive(key)}
 	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
@@ -91,7 +91,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 
 // replay answers from the record. An unknown fingerprint on either side is not
 // compared: the record may be older than the rule that fingerprints.
-func replay(key string, rec *Record, s settings) (Outcome, error) {
+func replay(key string, rec *Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, &FingerprintError{Key: key}
 	}

@@ -31,7 +31,7 @@ const failFastTime = 5 * time.Second
 
 // newTurn gives a turn whose context ends with ctx, with the maximum wait, and
 // when the engine closes.
-func (e *Engine) newTurn(ctx context.Context, began time.Time, s settings) *turn {
+func (e *Engine) newTurn(ctx context.Context, began time.Time, s *settings) *turn {
 	t := &turn{engine: e, asked: began}
 	t.bound.values, t.bound.parent, t.bound.ending, t.bound.timeout = ctx, ctx, e.life.ending, s.maxWait
 	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
@@ -42,10 +42,10 @@ func (e *Engine) newTurn(ctx context.Context, began time.Time, s settings) *turn
 }
 
 // claim says what the turn is for.
-func (t *turn) claim(claims []Claim, s settings) {
+func (t *turn) claim(claims []Claim, s *settings) {
 	e := t.engine
 	t.handsOn = s.heir(claims)
-	t.req = Request{Owner: e.owners.next(), Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
+	t.req = Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
 	if !t.req.Wait {
 		return
 	}
@@ -144,6 +144,7 @@ func (t *turn) abandon() {
 }
 
 func (t *turn) askStore(ask ask) (Grant, *Record, error) {
+	t.req.Owner = t.engine.owners.next() // who is handed a lease needs none
 	grant, rec, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
 	t.attempts = t.waits
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {

@@ -58,7 +58,7 @@ func newWatchdog(e *Engine) *watchdog {
 func (w *watchdog) begin(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.deadline.begin(l.grant, time.Now(), &w.clock)
+	l.deadline.begin(l.grant, &w.clock)
 }
 
 // add takes a lease in. It reports false, and leaves it out, when its time is
@@ -82,7 +82,7 @@ func (w *watchdog) add(l *Lease) bool {
 		w.drift = d.drift
 		w.running.Go(w.run)
 	}
-	if d.next.Before(w.look) {
+	if d.next.Before(w.look) || now.Add(heartbeat).Before(w.look) {
 		w.poke()
 	}
 	return true
@@ -173,20 +173,20 @@ func (w *watchdog) run() {
 		case <-w.wake:
 		case <-timer.C:
 		}
-		due, lost, sleep := w.collect()
+		due, lost, next := w.collect()
 		for _, l := range lost {
 			l.end(w.check(l))
 		}
 		for _, batch := range batches(due) {
 			w.running.Go(func() { w.renew(ctx, batch) })
 		}
-		timer.Reset(sleep)
+		timer.Reset(time.Until(next))
 	}
 }
 
 // collect takes from the heap what is due for renewal and what is lost, and
 // says when to look again.
-func (w *watchdog) collect() (due []renewal, lost []*Lease, sleep time.Duration) {
+func (w *watchdog) collect() (due []renewal, lost []*Lease, next time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -218,14 +218,14 @@ func (w *watchdog) collect() (due []renewal, lost []*Lease, sleep time.Duration)
 		d.schedule()
 		heap.Fix(&w.heap, 0)
 	}
-	sleep = time.Hour // add wakes it
+	sleep := time.Hour // add wakes it
 	if len(w.heap) > 0 {
 		sleep = min(w.heap[0].deadline.next.Sub(now), heartbeat)
 	}
 	// Kept also when the heap runs empty: a caller who takes one lease after the
 	// other would else wake the goroutine for each, which costs more than the lease.
 	w.look = now.Add(sleep)
-	return due, lost, sleep
+	return due, lost, w.look
 }
 
 // drop takes a lease out of the heap for good.

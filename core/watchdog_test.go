@@ -619,3 +619,35 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 	}
 	mustRelease(t, stays)
 }
+
+// The clocks are looked at once a second from the first lease on, however long the
+// watchdog had nothing to do, and however late its renewal is due.
+func TestSuspensionIsNoticedAfterAnIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithTTL(24*time.Hour), core.WithMaxHold(0))
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		time.Sleep(10 * time.Second)
+		l := mustAcquire(t, eng, "k")
+		eng.JumpWall(25 * time.Hour)
+		time.Sleep(time.Second + time.Millisecond)
+		wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost)
+		_ = l.Release(context.Background())
+	})
+}
+
+// A lease that is due before the watchdog's next look is not left for that.
+func TestShortLeaseAfterALongOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		long := mustAcquire(t, eng, "long")
+		time.Sleep(time.Millisecond) // the watchdog has looked
+		short := mustAcquire(t, eng, "short", core.WithTTL(30*time.Millisecond))
+		time.Sleep(500 * time.Millisecond)
+		if short.Err() != nil || len(spy.batches) == 0 {
+			t.Errorf("%v after %d renewals", short.Err(), len(spy.batches))
+		}
+		mustRelease(t, long)
+		mustRelease(t, short)
+	})
+}
