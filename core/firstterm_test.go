@@ -1,0 +1,244 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+const firstTerm = 3 * time.Second
+
+// brief is a store that gives every lease firstTerm, counted from a while ago, until
+// it is renewed.
+type brief struct {
+	*spy
+	age  time.Duration
+	then func() // after each grant
+}
+
+func (s brief) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	ttl := req.TTL
+	if !req.Held {
+		req.TTL = firstTerm - s.age
+	}
+	g, err := s.spy.Acquire(ctx, req)
+	if err == nil && !req.Held {
+		g.Term, g.Since = firstTerm, time.Now().Add(-s.age)
+	}
+	g.TTL = ttl
+	if s.then != nil {
+		s.then()
+	}
+	return g, err
+}
+
+// leftOf is how long the lease has, and goes by the margin for a term.
+func leftOf(l *core.Lease, term time.Duration) time.Duration {
+	return time.Until(l.Deadline()) + core.Margin(term)
+}
+
+// A lease with a short first term is renewed a moment after the grant, and then as
+// any other.
+func TestFirstTermIsRenewedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: 2 * time.Second}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		start := time.Now()
+		l := mustAcquire(t, eng, "k")
+		if got := leftOf(l, firstTerm); got != time.Second || l.TTL() != 30*time.Second {
+			t.Errorf("%v are left of the first term, 1s expected; the TTL is %v", got, l.TTL())
+		}
+		time.Sleep(5 * time.Millisecond)
+		if n := store.renewals(); n != 0 {
+			t.Errorf("%d renewals of a lease that could be over by now", n)
+		}
+		time.Sleep(6 * time.Millisecond)
+		if got := leftOf(l, 30*time.Second); got != 30*time.Second-time.Millisecond {
+			t.Errorf("%v are left after the renewal", got)
+		}
+		time.Sleep(15 * time.Second)
+		mustRelease(t, l)
+		got := since(start, store.renewedAt)
+		if len(got) != 2 || got[0] != 10*time.Millisecond || got[1] != 10*time.Second+10*time.Millisecond {
+			t.Errorf("renewed at %v", got)
+		}
+	})
+}
+
+// Where hardly anything is left of the term, the renewal does not wait that long.
+func TestFirstTermThatIsAlmostOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: firstTerm - core.Margin(firstTerm) - 12*time.Millisecond}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(5 * time.Millisecond)
+		if n := store.renewals(); n != 1 || l.Err() != nil {
+			t.Errorf("%d renewals; the lease: %v", n, l.Err())
+		}
+		mustRelease(t, l)
+	})
+}
+
+// Sections that are over at once cost no renewal, also where batches leave all the
+// time for others.
+func TestShortSectionsCostNoRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy()}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		for range 10 {
+			other := mustAcquire(t, eng, "other") // is renewed after 10 ms
+			time.Sleep(9 * time.Millisecond)
+			l := mustAcquire(t, eng, "k")
+			time.Sleep(5 * time.Millisecond)
+			mustRelease(t, l)
+			mustRelease(t, other)
+		}
+		for _, batch := range store.batches {
+			if len(batch) != 1 || batch[0].Claims[0].Key != "other" {
+				t.Errorf("renewed: %v", batch)
+			}
+		}
+		if len(store.batches) != 10 {
+			t.Errorf("%d renewals of the others", len(store.batches))
+		}
+	})
+}
+
+// A first renewal that fails is tried again while the term lasts, and when that is
+// over the lease is, whatever its TTL.
+func TestFirstTermEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: time.Second}
+		tries := 0
+		store.onRenew = func(context.Context, core.Grant) error { tries++; return errDown }
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		began := time.Now()
+		l := mustAcquire(t, eng, "k")
+		<-l.Context().Done()
+		if held := time.Since(began); held != firstTerm-core.Margin(firstTerm)-time.Second {
+			t.Errorf("lost after %v", held)
+		}
+		if reason(l) != core.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
+			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
+		}
+		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// A store that hangs at the first try is tried again before the term is over.
+func TestFirstRenewalThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: 2 * time.Second}
+		tries := 0
+		store.onRenew = func(ctx context.Context, _ core.Grant) error {
+			if tries++; tries > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(5 * time.Second)
+		if l.Err() != nil || tries != 2 {
+			t.Errorf("%v after %d tries", l.Err(), tries)
+		}
+		mustRelease(t, l)
+	})
+}
+
+// A process that was paused, or asleep, while the grant was on its way to it must
+// not believe in it afterwards.
+func TestFirstTermThatIsOver(t *testing.T) {
+	for name, pause := range map[string]func(eng *core.Engine){
+		"paused": func(*core.Engine) { time.Sleep(firstTerm) },
+		"asleep": func(eng *core.Engine) { time.Sleep(time.Millisecond); eng.JumpWall(firstTerm) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var eng *core.Engine
+			eng = newEngine(t, brief{spy: newSpy(), then: func() { pause(eng) }}, core.WithTTL(30*time.Second))
+			late, err := eng.Acquire(context.Background(), "k")
+			if err == nil {
+				t.Fatalf("%s: granted until %v", name, late.Deadline())
+			}
+			wantOnly(t, err, core.ErrUnavailable)
+		})
+	}
+}
+
+// Who gets the lease from hand to hand has what is left of the first term, as long
+// as nobody renewed it; and a streak of which the grant took its time to come is as
+// long as any other.
+func TestHandOffInTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := brief{spy: newSpy(), age: time.Second}
+		eng := newEngine(t, store, core.WithTTL(30*time.Second))
+		first := mustAcquire(t, eng, "k")
+		c := &crowd{t: t}
+		c.join(eng, "0", 5*time.Millisecond)
+		c.join(eng, "1", 20*time.Millisecond)
+		c.join(eng, "2", 5*time.Millisecond)
+		time.Sleep(time.Millisecond)
+		mustRelease(t, first)
+		synctest.Wait()
+		if l := c.leases[0]; !l.HandedOff() || !l.Deadline().Equal(first.Deadline()) {
+			t.Errorf("handed off: %t; the deadline is %v, was %v", l.HandedOff(), l.Deadline(), first.Deadline())
+		}
+		c.all.Wait()
+		if n := store.renewals(); n != 1 { // of the one that was held for long
+			t.Errorf("%d renewals", n)
+		}
+		if l := c.leases[2]; !l.HandedOff() || l.Deadline().Sub(first.Deadline()) < 20*time.Second {
+			t.Errorf("handed off: %t; the deadline is %v, was %v", l.HandedOff(), l.Deadline(), first.Deadline())
+		}
+	})
+}
+
+// Past half of the first term the next one asks the store.
+func TestNoHandOffLateInTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, brief{spy: newSpy(), age: 1600 * time.Millisecond}, core.WithTTL(30*time.Second))
+		first := mustAcquire(t, eng, "k")
+		c := &crowd{t: t}
+		c.join(eng, "0", 0)
+		mustRelease(t, first)
+		c.all.Wait()
+		if c.leases[0].HandedOff() {
+			t.Error("handed off")
+		}
+	})
+}
+
+// What the holder asks for in the first term gives a full one, and no answer leaves
+// the first.
+func TestChangesInTheFirstTerm(t *testing.T) {
+	for name, change := range map[string]func(*core.Lease) error{
+		"extend":    func(l *core.Lease) error { return l.Extend(context.Background(), 0) },
+		"downgrade": func(l *core.Lease) error { return l.Downgrade(context.Background()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := brief{spy: newSpy()}
+			eng := newEngine(t, store, core.WithTTL(30*time.Second))
+			l := mustAcquire(t, eng, "k")
+			store.onRenew = func(context.Context, core.Grant) error { return errDown }
+			store.onAcquire = func(context.Context, core.Request) error { return errDown }
+			before := l.Deadline()
+			wantOnly(t, change(l), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			if !l.Deadline().Equal(before) {
+				t.Errorf("%s: the deadline is %v, was %v", name, l.Deadline(), before)
+			}
+			store.change(func() { store.onRenew, store.onAcquire = nil, nil })
+			if err := change(l); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := leftOf(l, 30*time.Second); got != 30*time.Second {
+				t.Errorf("%s: %v are left", name, got)
+			}
+			time.Sleep(time.Minute)
+			mustRelease(t, l)
+		})
+	}
+}
