@@ -1,0 +1,331 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// question is the number and the inbox in owner's place in line for "k".
+func question(t testing.TB, server *redistest.Server, owner string) (number uint64, inbox string) {
+	t.Helper()
+	entry := strings.Split(server.Client().HGet(context.Background(), "{lock:k}:w", owner).Val(), " ")
+	if len(entry) < 9 {
+		t.Fatalf("%s is not in line: %q", owner, entry)
+	}
+	number, err := strconv.ParseUint(entry[6], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number, entry[8]
+}
+
+// TestMessageIsTheGrant: in every mode the one message is all that a waiter needs,
+// and what it says is so at the server.
+func TestMessageIsTheGrant(t *testing.T) {
+	t.Parallel()
+	for _, claim := range []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)} {
+		t.Run(claim.Mode.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			a, b := open(t, server.Client(), noPolling), open(t, server.Client(), redisstore.WithWaiterLease(time.Minute))
+			release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
+			g := lock(t, a, "holder", "k", time.Hour)
+			before := time.Now()
+			w := wait(t, b, core.Request{Owner: "w", Claims: []core.Claim{claim}, TTL: time.Hour})
+			asked, queued := time.Now(), calls(t, server)
+			release(t, a, g)
+			next := w.granted(time.Second)
+			if n := calls(t, server) - queued; n != 1 {
+				t.Errorf("a release took %d requests, want 1", n)
+			}
+			if next.Token <= g.Token || next.TTL != time.Hour || next.Term != 30*time.Second {
+				t.Errorf("granted %+v after %+v", next, g)
+			}
+			if next.Since.Before(before) || next.Since.After(asked) {
+				t.Errorf("counts from %v, asked between %v and %v", next.Since, before, asked)
+			}
+			if err := renew(t, b, next); err != nil {
+				t.Errorf("Renew: %v", err)
+			}
+			if left := server.Client().PTTL(context.Background(), "lock:k").Val(); left < 59*time.Minute {
+				t.Errorf("%v are left after the renewal", left)
+			}
+			release(t, b, next)
+		})
+	}
+}
+
+// TestMessageSaysWhetherOthersWait, of whom the engine has to know.
+func TestMessageSaysWhetherOthersWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	g := lock(t, s, "holder", "k", time.Minute)
+	writers := []*waiter{enqueue(t, s, "w0", "k", time.Minute), enqueue(t, s, "w1", "k", time.Minute)}
+	reader := enqueueFor(t, s, "r", core.Shared("k"))
+	release(t, s, g)
+	g = reader.granted(time.Second)
+	for i, w := range writers {
+		if others := i < len(writers); g.Contended != others {
+			t.Errorf("grant %d: %+v", i, g)
+		}
+		release(t, s, g)
+		g = w.granted(time.Second)
+	}
+	if g.Contended {
+		t.Errorf("the last one: %+v", g)
+	}
+}
+
+// TestMessageToAnEarlierQuestion is no grant: what was passed on then may have run
+// out before the last question was put.
+func TestMessageToAnEarlierQuestion(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, admin := context.Background(), server.Client()
+	s := open(t, server.Client(), noPolling)
+	g := lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	for _, text := range []string{"w %d 99", "w 0 99", "w %d99 99", "w", "w x 99", "w %d"} {
+		number, inbox := question(t, server, "w")
+		stale := strconv.FormatUint(number-1, 10)
+		if err := admin.Publish(ctx, inbox, strings.Replace(text, "%d", stale, 1)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Second, text+" has it look", func() bool {
+			now, _ := question(t, server, "w")
+			return now > number
+		})
+	}
+	select {
+	case <-w.done:
+		t.Fatalf("granted %+v, %v", w.grant, w.err)
+	default:
+	}
+	release(t, s, g)
+	if next := w.granted(time.Second); next.Token <= g.Token {
+		t.Errorf("token %d follows %d", next.Token, g.Token)
+	}
+}
+
+// TestMessageAfterALongWait may come when the claim time, which counts from the last
+// question, is mostly over: then the waiter asks.
+func TestMessageAfterALongWait(t *testing.T) {
+	t.Parallel()
+	const ttl = 120 * time.Millisecond // so is the claim time
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	release(t, s, lock(t, s, "first", "k", time.Minute)) // has the server learn the scripts
+	g := lock(t, s, "holder", "k", time.Minute)
+	began := time.Now()
+	w := enqueue(t, s, "w", "k", ttl)
+	time.Sleep(time.Until(began.Add(ttl)))
+	before := calls(t, server)
+	release(t, s, g)
+	next := w.granted(time.Second)
+	if n := calls(t, server) - before; n != 2 {
+		t.Errorf("%d requests, want the release and a question", n)
+	}
+	if next.Term != 0 || next.Since.Before(began.Add(ttl)) {
+		t.Errorf("granted %+v", next)
+	}
+}
+
+// TestPausedHeadFindsItsTurnOver: the message was in its socket when it was paused,
+// and is the first thing that it reads afterwards.
+func TestPausedHeadFindsItsTurnOver(t *testing.T) {
+	t.Parallel()
+	const ttl = 300 * time.Millisecond
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "holder", "k", time.Minute)
+	head := startProcess(t, server, "k", ttl)
+	head.says("queued", startup)
+	second := enqueue(t, s, "second", "k", time.Minute)
+	pause(t, head)
+	release(t, s, g)
+	next := second.granted(ttl + time.Second)
+	resume(t, head)
+	number, _ := waitingAgain(t, server)
+	if number == 0 {
+		t.Error("the head takes no message for a grant any more")
+	}
+	release(t, s, next)
+	head.says("granted", startup)
+}
+
+// waitingAgain is the question of the only one who waits for "k", once there is one.
+func waitingAgain(t testing.TB, server *redistest.Server) (uint64, string) {
+	t.Helper()
+	var owners []string
+	eventually(t, startup, "somebody waits", func() bool {
+		owners = server.Client().LRange(context.Background(), "{lock:k}:q", 0, -1).Val()
+		return len(owners) == 1
+	})
+	return question(t, server, owners[0])
+}
+
+// TestToldAndKilled costs the others the claim time at most: nobody renews.
+func TestToldAndKilled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	g := lock(t, s, "holder", "k", time.Minute)
+	head := startProcess(t, server, "k", time.Hour)
+	head.says("queued", startup)
+	second := enqueue(t, s, "second", "k", time.Minute)
+	pause(t, head) // it is there to be told
+	released := time.Now()
+	release(t, s, g)
+	head.kill()
+	const claim = redisstore.DefaultWaiterLease / 2
+	second.granted(claim + 2*time.Second)
+	if took := second.at.Sub(released); took < claim/2 {
+		t.Errorf("the next was let in after %v: nobody was told before", took)
+	}
+}
+
+// TestPassedLeaseIsRenewedSoon: then a crash costs the TTL, and a pause less than
+// that nothing.
+func TestPassedLeaseIsRenewedSoon(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	here, there := engine(t, server), engine(t, server, core.WithTTL(time.Hour))
+	first, err := here.Acquire(within(t, time.Second), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var next *core.Lease
+	var all sync.WaitGroup
+	all.Go(func() { next, err = there.Acquire(within(t, 5*time.Second), "k") })
+	eventually(t, time.Second, "the other one waits", func() bool { return waiting(t, server, "k") == 1 })
+	if err := first.Release(within(t, time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Second, "the lease has its TTL", func() bool {
+		return server.Client().PTTL(context.Background(), "lock:k").Val() > 59*time.Minute && time.Until(next.Deadline()) > 50*time.Minute
+	})
+	if err := next.Release(within(t, time.Second)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCancelRacesWithTheMessage: whoever gives up at that moment either has the
+// lease or has given it back, so the next one never waits for the claim time.
+func TestCancelRacesWithTheMessage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	g := lock(t, a, "holder", "k", time.Minute)
+	taken := 0
+	for i := range 100 {
+		hurried := enqueue(t, b, "hurried"+strconv.Itoa(i), "k", time.Minute)
+		patient := enqueue(t, a, "patient"+strconv.Itoa(i), "k", time.Minute)
+		var all sync.WaitGroup
+		all.Go(func() { release(t, a, g) })
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * 5 * time.Microsecond)
+			hurried.cancel()
+		})
+		all.Wait()
+		<-hurried.done
+		switch {
+		case hurried.err == nil:
+			taken++
+			release(t, b, hurried.grant)
+		case !errors.Is(hurried.err, core.ErrHeld):
+			t.Fatal(hurried.err)
+		}
+		next := patient.granted(2 * time.Second)
+		if next.Token <= g.Token || hurried.err == nil && next.Token <= hurried.grant.Token {
+			t.Fatalf("token %d follows %d and %d", next.Token, g.Token, hurried.grant.Token)
+		}
+		g = next
+	}
+	t.Logf("%d of 100 took it", taken)
+}
+
+// TestNoMessageWithoutMemory: nobody is told of a grant that came to nothing.
+func TestNoMessageWithoutMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	lock(t, s, "holder", "k", time.Minute)
+	w := enqueue(t, s, "w", "k", time.Minute)
+	cli(t, server, "1", "DEL", "lock:k")
+	set(t, server, "maxmemory", "1mb") // the server alone takes more
+	before := server.Commands(t)["publish"]
+	if _, err := s.Acquire(within(t, time.Second), request("other", "k", time.Minute)); !errors.Is(err, redisstore.ErrOutOfMemory) {
+		t.Errorf("want ErrOutOfMemory, got %v", err)
+	}
+	if n := server.Commands(t)["publish"] - before; n != 0 {
+		t.Errorf("%d messages", n)
+	}
+	set(t, server, "maxmemory", "0")
+	held(t, s, core.Exclusive("k")) // the next one who comes has it passed on
+	w.granted(time.Second)
+}
+
+// TestNobodyListensInAnyMode: what can't be told of is nobody's.
+func TestNobodyListensInAnyMode(t *testing.T) {
+	t.Parallel()
+	for _, claim := range []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)} {
+		t.Run(claim.Mode.String(), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			network := redistest.NewProxy(t, server.Addr())
+			a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
+			g := lock(t, a, "holder", "k", time.Minute)
+			w := enqueueFor(t, b, "cut-off", claim)
+			network.Cut()
+			eventually(t, time.Second, "the server notices", func() bool { return subscribers(t, server) == 0 })
+			release(t, a, g)
+			if n := server.Client().Exists(context.Background(), "lock:k", "{lock:k}:h", "{lock:k}:i").Val(); n != 0 {
+				t.Errorf("%d keys of a holder who could not be told", n)
+			}
+			network.Heal()
+			w.granted(2 * time.Second)
+		})
+	}
+}
+
+// TestMessageThatIsNoGrant: a record must be looked for, and a set may need more.
+func TestMessageThatIsNoGrant(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(), noPolling)
+	g := lock(t, s, "holder", "k", time.Minute)
+	set := enqueueFor(t, s, "set", core.Exclusive("k"), core.Exclusive("l"))
+	release(t, s, g)
+	if g = set.granted(time.Second); g.Term != 0 {
+		t.Errorf("a set: %+v", g)
+	}
+	once := make(chan core.Grant)
+	go func() {
+		req := request("once", "k", time.Minute)
+		req.Wait = true
+		g, _, err := s.Begin(within(t, 10*time.Second), req)
+		if err != nil {
+			t.Error(err)
+		}
+		once <- g
+	}()
+	eventually(t, time.Second, "it is in line", func() bool { return waiting(t, server, "k") == 1 })
+	release(t, s, g)
+	if g := <-once; g.Term != 0 {
+		t.Errorf("an execution: %+v", g)
+	}
+}
