@@ -25,13 +25,18 @@ type asking struct {
 
 	seat   seat
 	number uint64    // of the last question; 0: no message is an answer to it
-	last   *request  // that question
+	last   request   // that question
 	queued bool      // the server may have put it in line
 	asked  int       // how many of the groups have been asked for so far
 	stuck  []int     // by group: the claim it was refused at, counted from 1
 	began  time.Time // when it asked first
 	told   time.Time // when the server last said that the key is held
 	held   core.HeldError
+
+	alone struct { // groups and stuck, of one script
+		group [1][]core.Claim
+		stuck [1]int
+	}
 }
 
 // answer is what the server said. Of grant, record and held one is set.
@@ -56,17 +61,25 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 		return core.Grant{}, nil, err
 	}
 	defer s.leave()
-	groups := s.keys.groups(req.Claims)
-	a := &asking{
-		s: s, req: req, groups: groups, once: once, notes: notes(req.Rule, req.Trace),
-		stuck: make([]int, len(groups)), began: time.Now(),
-	}
-	if req.Wait {
-		a.seat = s.inbox.sit(req.Owner)
-		defer s.inbox.rise(req.Owner)
-	}
+	a := s.asks(req, once)
 	ans, err := a.run(ctx)
+	if a.seat != nil {
+		s.inbox.rise(req.Owner)
+	}
 	return ans.grant, ans.record, err
+}
+
+// asks begins one. What most need is in it, and takes no allocations of its own.
+func (s *Store) asks(req core.Request, once bool) *asking {
+	a := &asking{s: s, req: req, once: once, notes: notes(req.Rule, req.Trace), began: time.Now()}
+	if s.keys.together(req.Claims) {
+		a.alone.group[0] = req.Claims
+		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]
+	} else {
+		a.groups = s.keys.groups(req.Claims)
+		a.stuck = make([]int, len(a.groups))
+	}
+	return a
 }
 
 // run asks until the answer is final.
@@ -76,6 +89,9 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 func (a *asking) run(ctx context.Context) (answer, error) {
 	inbox := a.s.inbox.address()
 	getInLine := a.req.Wait && inbox != ""
+	if getInLine {
+		a.seat = a.s.inbox.sit(a.req.Owner)
+	}
 	ans, err := a.askAll(ctx, getInLine, inbox)
 	switch {
 	case err != nil:
@@ -91,6 +107,7 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	defer cancel()
 	defer context.AfterFunc(a.s.ctx, cancel)()
 	if !getInLine {
+		a.seat = a.s.inbox.sit(a.req.Owner)
 		a.s.inbox.connect(ctx, a.s.cfg.poll())
 		inbox = a.s.inbox.address()
 		if ans, err = a.askAll(ctx, true, inbox); err != nil || !ans.held {
@@ -182,18 +199,11 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	if getInLine && inbox != "" && a.counted() {
 		a.number = a.s.questions.Add(1)
 	}
-	r := a.question(group, getInLine, inbox)
-	a.last = r
-	queued := a.queued || getInLine || group > 0
-	a.queued = queued
+	a.question(group, getInLine, inbox)
+	a.queued = a.queued || getInLine || group > 0
 	a.asked = max(a.asked, group+1)
-	asked := a.soFar()
-	tidy := func() {
-		if queued || r.wire.possible() > 0 {
-			a.undo(asked)
-		}
-	}
-	if !a.s.await(ctx, tidy, r) {
+	r := &a.last
+	if !a.s.await(ctx, a, r.alone()) {
 		return answer{}, a.ended(ctx)
 	}
 	ans, err := a.read(r, group)
@@ -204,27 +214,35 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	case errors.As(err, &own):
 		return answer{}, err // what it has, it had before
 	}
-	a.s.tasks.Go(tidy)
+	a.s.tasks.Go(a.tidy)
 	if ctx.Err() != nil {
 		return answer{}, a.ended(ctx)
 	}
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
 }
 
-// question is the request about a group.
-func (a *asking) question(group int, getInLine bool, inbox string) *request {
+// tidy takes back what may have come of the last question, once that is home.
+func (a *asking) tidy() {
+	if a.queued || a.last.wire.possible() > 0 {
+		a.undo(a.soFar())
+	}
+}
+
+// question makes the last question that about a group.
+func (a *asking) question(group int, getInLine bool, inbox string) {
 	cfg, claims, waited := &a.s.cfg, a.groups[group], time.Since(a.began)
 	if a.s.keys.where == single && cfg.replicas == 0 && !a.once && isPlain(claims) {
-		return plainly(acquireScript, brief{
+		a.last = request{script: acquireScript, brief: brief{
 			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: a.notes,
-			rest: ofWait(getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, inbox),
-		})
+			wait: waiting{getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, inbox},
+		}}
+		return
 	}
-	r := a.s.request(acquireScript, a.req.Owner, claims,
+	a.last = request{}
+	a.s.request(&a.last, acquireScript, a.req.Owner, claims,
 		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
 		a.notes, waited.Milliseconds(), a.stuck[group], a.number)
-	r.replicas = cfg.replicas
-	return r
+	a.last.replicas = cfg.replicas
 }
 
 // undo takes back what may have come of the request, but not what its owner had
@@ -288,7 +306,7 @@ func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
 			a.undo(claims)
 		}
 	}
-	if !a.s.await(ctx, again, requests(parts)...) {
+	if !a.s.await(ctx, tidying(again), requests(parts)) {
 		return &core.UnavailableError{Op: "acquire", Err: silence(ctx)}
 	}
 	if err := trouble(); err != nil {

@@ -39,8 +39,8 @@ func newAirport() *airport {
 func (p *airport) book(n int) []*trip {
 	var trips []*trip
 	for range n {
-		r := &request{trip: &trip{home: make(chan struct{})}}
-		r.trip.away.Store(1)
+		r := new(request)
+		newTrip(r.alone())
 		trips = append(trips, r.trip)
 		p.leave(r)
 	}

@@ -97,7 +97,7 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 	ctx = s.direct.fuse.light(ctx, directBound)
 	defer s.direct.fuse.putOut()
 	if r.isPlain() {
-		return s.answered(s.sendTogether(ctx, s.direct.client, []*request{r}))
+		return s.answered(s.sendTogether(ctx, s.direct.client, r.alone()))
 	}
 	r.value, r.err = r.call(ctx, s.direct.client).Result()
 	return s.answered(r.err)

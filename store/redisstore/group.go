@@ -129,7 +129,7 @@ func (d *departures) extra() {
 
 // fly sends group after group until nobody waits.
 func (d *departures) fly() {
-	for group := d.board(); len(group) > 0; group = d.next() {
+	for group := d.board(nil); len(group) > 0; group = d.next(group) {
 		d.send(group)
 		for _, r := range group {
 			r.landed()
@@ -139,7 +139,7 @@ func (d *departures) fly() {
 
 // next is board for a flight that is back. One too many ends as long as others
 // come back, too: else the groups would stay small after an outage.
-func (d *departures) next() []*request {
+func (d *departures) next(last []*request) []*request {
 	d.mu.Lock()
 	before := d.landing
 	d.landing = time.Now()
@@ -151,11 +151,12 @@ func (d *departures) next() []*request {
 	if spare {
 		return nil
 	}
-	return d.board()
+	return d.board(last)
 }
 
-// board takes the next group, or ends the flight.
-func (d *departures) board() []*request {
+// board takes the next group, or ends the flight. Where those of the last one stood
+// is room for those who come next.
+func (d *departures) board(last []*request) []*request {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.late != nil {
@@ -167,12 +168,11 @@ func (d *departures) board() []*request {
 		d.inAir--
 		return nil
 	}
-	group := d.waiting[:n:n]
-	d.waiting = d.waiting[n:]
+	clear(last[:cap(last)])
+	group := d.waiting[:n]
+	d.waiting = append(last[:0], d.waiting[n:]...)
 	if len(d.waiting) > 0 {
 		d.late = time.AfterFunc(overdue, d.extra)
-	} else {
-		d.waiting = nil
 	}
 	return group
 }

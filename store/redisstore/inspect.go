@@ -33,9 +33,9 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]core.LockInfo, []
 	infos, errs := make([]core.LockInfo, len(keys)), make([]error, len(keys))
 	reqs := make([]*request, len(keys))
 	for i, key := range keys {
-		reqs[i] = s.request(inspectScript, "", []core.Claim{core.Exclusive(key)})
+		reqs[i] = s.request(new(request), inspectScript, "", []core.Claim{core.Exclusive(key)})
 	}
-	answered := s.await(ctx, nil, reqs...)
+	answered := s.await(ctx, nil, reqs)
 	for i, key := range keys {
 		if answered {
 			infos[i], errs[i] = parseInfo("inspect", key, reqs[i])
@@ -79,8 +79,8 @@ func (s *Store) about(ctx context.Context, op, key string, script *redis.Script,
 		return nil, err
 	}
 	defer s.leave()
-	r := s.request(script, "", []core.Claim{core.Exclusive(key)}, args...)
-	if !s.await(ctx, nil, r) {
+	r := s.request(new(request), script, "", []core.Claim{core.Exclusive(key)}, args...)
+	if !s.await(ctx, nil, r.alone()) {
 		return nil, &core.UnavailableError{Op: op, Err: silence(ctx)}
 	}
 	if r.err != nil {

@@ -121,14 +121,20 @@ const scriptClaims = 256
 // groups parts the claims into those that one script can take: they are on one
 // server, and not too many. The parts are in key order, as the claims are.
 func (ks keyspace) groups(claims []core.Claim) [][]core.Claim {
-	most := scriptClaims
-	if ks.where != single {
-		most = 1 // each in a slot, or on a server, of its own
-	}
-	if len(claims) <= most {
+	if ks.together(claims) {
 		return [][]core.Claim{claims}
 	}
-	return slices.Collect(slices.Chunk(claims, most))
+	return slices.Collect(slices.Chunk(claims, ks.groupSize()))
+}
+
+// together says that the claims are one group.
+func (ks keyspace) together(claims []core.Claim) bool { return len(claims) <= ks.groupSize() }
+
+func (ks keyspace) groupSize() int {
+	if ks.where != single {
+		return 1 // each in a slot, or on a server, of its own
+	}
+	return scriptClaims
 }
 
 // counterTTL is in milliseconds; 0 means for ever, which only the one counter

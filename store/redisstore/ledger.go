@@ -30,8 +30,8 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 		return err
 	}
 	defer s.leave()
-	r := s.request(completeScript, g.Owner, g.Claims, g.Token, encode(g.Owner, rec), retention.Milliseconds())
-	if !s.await(ctx, nil, r) {
+	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token, encode(g.Owner, rec), retention.Milliseconds())
+	if !s.await(ctx, nil, r.alone()) {
 		return &core.UnavailableError{Op: "complete", Err: silence(ctx)}
 	}
 	return r.verdict("complete", g.Claims, g)

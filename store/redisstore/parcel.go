@@ -62,17 +62,19 @@ func (ks keyspace) pack(group []*request) *parcel {
 
 func (ks keyspace) packEnd(b packed, p *brief) packed {
 	b = b.text(ks.prefix, p.key)
-	if p.number == 0 {
-		return b.text(p.owner, ":")
+	var room [24]byte
+	mine := append(room[:0], ':')
+	if p.number != 0 {
+		mine = append(strconv.AppendInt(mine, p.number, 10), ':')
 	}
-	var digits [20]byte
-	return b.text(p.owner, ":", string(strconv.AppendInt(digits[:0], p.number, 10)), ":")
+	return b.words(p.owner, mine, "")
 }
 
 func (ks keyspace) packBegin(b packed, p *brief) packed {
-	b = b.text(ks.prefix, p.key).text(p.owner)
-	var digits [20]byte
-	return b.text(string(strconv.AppendInt(digits[:0], p.number, 10))).text(p.notes).text(p.rest)
+	b = b.text(ks.prefix, p.key).text(p.owner, "")
+	var room [96]byte
+	b = b.words("", strconv.AppendInt(room[:0], p.number, 10), "")
+	return b.text(p.notes, "").words("", p.wait.words(room[:0]), p.wait.inbox)
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
@@ -133,12 +135,12 @@ func (b packed) array(n int) packed {
 	return binary.BigEndian.AppendUint32(append(b, 0xdd), uint32(n))
 }
 
-// text is one string that the parts make together.
-func (b packed) text(parts ...string) packed {
-	n := 0
-	for _, s := range parts {
-		n += len(s)
-	}
+// text is one string that both parts make.
+func (b packed) text(head, tail string) packed { return b.words(head, nil, tail) }
+
+// words is one string that the parts make together.
+func (b packed) words(head string, middle []byte, tail string) packed {
+	n := len(head) + len(middle) + len(tail)
 	switch {
 	case n < 32:
 		b = append(b, 0xa0|byte(n))
@@ -147,34 +149,33 @@ func (b packed) text(parts ...string) packed {
 	default:
 		b = binary.BigEndian.AppendUint32(append(b, 0xdb), uint32(n))
 	}
-	for _, s := range parts {
-		b = append(b, s...)
-	}
-	return b
+	b = append(b, head...)
+	b = append(b, middle...)
+	return append(b, tail...)
 }
 
 // request writes one that is not plain, with its arguments as go-redis would write
 // them, but for its wire.
 func (b packed) request(r *request) packed {
-	b = b.array(3).text(grouped[r.script])
+	b = b.array(3).text(grouped[r.script], "")
 	b = b.array(len(r.keys))
 	for _, key := range r.keys {
-		b = b.text(key)
+		b = b.text(key, "")
 	}
 	args := r.args[:len(r.args)-1]
 	b = b.array(len(args))
 	for _, arg := range args {
 		switch v := arg.(type) {
 		case string:
-			b = b.text(v)
+			b = b.text(v, "")
 		case bool:
 			if v {
-				b = b.text("1")
+				b = b.text("1", "")
 			} else {
-				b = b.text("0")
+				b = b.text("0", "")
 			}
 		default: // numbers
-			b = b.text(fmt.Sprint(v))
+			b = b.text(fmt.Sprint(v), "")
 		}
 	}
 	return b

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/keyturn/keyturn/core"
 )
 
@@ -17,7 +15,16 @@ type brief struct {
 	owner  string
 	number int64 // acquire: TTL in ms; release: token
 	notes  string
-	rest   string // of acquire: what matters when the key is not free
+	wait   waiting // of acquire
+}
+
+// waiting is what matters when the key is not free.
+type waiting struct {
+	inLine                  bool
+	patience, claim, waited time.Duration
+	before                  int
+	question                uint64
+	inbox                   string
 }
 
 // isPlain says whether claims are what a plain request may be about.
@@ -25,32 +32,24 @@ func isPlain(claims []core.Claim) bool {
 	return len(claims) == 1 && claims[0].Mode == core.ModeExclusive
 }
 
-// plainly makes a plain request, which only an only server takes.
-func plainly(script *redis.Script, p brief) *request {
-	return &request{script: script, brief: p}
-}
-
 func (r *request) isPlain() bool { return r.brief.key != "" }
 
 // size is about how many bytes it takes.
 func (p *brief) size() int {
-	return 64 + len(p.key) + len(p.owner) + len(p.notes) + len(p.rest)
+	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
 }
 
-// ofWait writes the numbers that a request has to tell when the key is held.
-func ofWait(wait bool, patience, claim, waited time.Duration, before int, number uint64, inbox string) string {
-	b := make([]byte, 0, 96)
-	if wait {
-		b = append(b, '1')
-	} else {
-		b = append(b, '0')
+// words writes it but for the inbox, which is the last.
+func (w *waiting) words(b []byte) []byte {
+	inLine := int64(0)
+	if w.inLine {
+		inLine = 1
 	}
-	for _, n := range [...]int64{patience.Milliseconds(), claim.Milliseconds(), waited.Milliseconds(), int64(before)} {
-		b = append(b, ' ')
+	for _, n := range [...]int64{
+		inLine, w.patience.Milliseconds(), w.claim.Milliseconds(), w.waited.Milliseconds(), int64(w.before), int64(w.question),
+	} {
 		b = strconv.AppendInt(b, n, 10)
+		b = append(b, ' ')
 	}
-	b = append(b, ' ')
-	b = strconv.AppendUint(b, number, 10)
-	b = append(b, ' ')
-	return string(append(b, inbox...))
+	return b
 }

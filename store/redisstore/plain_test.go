@@ -29,11 +29,9 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	const count = 8000000000000000
 	client.Set(ctx, s.keys.counter(), count, 0)
 	ask := func(owner string, wait bool, claims ...core.Claim) *request {
-		a := &asking{
-			s: s, req: core.Request{Owner: owner, Claims: claims, TTL: time.Minute}, notes: "rule|trace",
-			groups: [][]core.Claim{claims}, stuck: make([]int, 1), began: time.Now(),
-		}
-		return a.question(0, wait, "")
+		a := s.asks(core.Request{Owner: owner, Claims: claims, TTL: time.Minute, Rule: "rule", Trace: "trace"}, false)
+		a.question(0, wait, "")
+		return &a.last
 	}
 	free := func(owner, key string) *request {
 		return s.releases(owner, []core.Claim{core.Exclusive(key)}, 0)[0].request

@@ -23,7 +23,7 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 	}
 	defer s.leave()
 	parts := s.releases(g.Owner, g.Claims, g.Token)
-	if !s.await(ctx, nil, requests(parts)...) {
+	if !s.await(ctx, nil, requests(parts)) {
 		return &core.UnavailableError{Op: "release", Err: silence(ctx)}
 	}
 	var all error
@@ -49,18 +49,25 @@ type part struct {
 // claims. Token 0 means any.
 func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
 	if s.keys.where == single && isPlain(claims) {
-		p := brief{key: claims[0].Key, owner: owner, number: int64(token)}
-		return []part{{plainly(releaseScript, p), claims}}
+		one := &struct { // in one piece, as most are like this
+			request
+			parts [1]part
+		}{request: request{script: releaseScript, brief: brief{key: claims[0].Key, owner: owner, number: int64(token)}}}
+		one.parts[0] = part{&one.request, claims}
+		return one.parts[:]
 	}
 	groups := s.keys.groups(claims)
 	parts := make([]part, len(groups))
 	for i, group := range groups {
-		parts[i] = part{s.request(releaseScript, owner, group, token), group}
+		parts[i] = part{s.request(new(request), releaseScript, owner, group, token), group}
 	}
 	return parts
 }
 
 func requests(parts []part) []*request {
+	if len(parts) == 1 {
+		return parts[0].alone()
+	}
 	reqs := make([]*request, len(parts))
 	for i, p := range parts {
 		reqs[i] = p.request
@@ -112,7 +119,7 @@ func (s *Store) undo(owner string, claims []core.Claim) {
 	defer cancel()
 	left := requests(s.releases(owner, claims, 0))
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		if !s.await(ctx, nil, left...) {
+		if !s.await(ctx, nil, left) {
 			return
 		}
 		left = slices.DeleteFunc(left, func(r *request) bool {

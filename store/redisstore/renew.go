@@ -36,7 +36,7 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 			continue
 		}
 		for _, claims := range s.keys.groups(g.Claims) {
-			r := newRequest(renewScript, s.keys.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims))
+			r := newRequest(new(request), renewScript, s.keys.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims))
 			renewals = append(renewals, renewal{request: r, claims: claims, grant: g, to: &errs[i]})
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 	for i, r := range batch {
 		reqs[i] = r.request
 	}
-	answered := s.await(ctx, nil, reqs...)
+	answered := s.await(ctx, nil, reqs)
 	for _, r := range batch {
 		var err error = &core.UnavailableError{Op: "renew", Err: silence(ctx)}
 		if answered {

@@ -20,7 +20,8 @@ type request struct {
 	replicas int   // wait for so many, in the same breath
 	brief    brief // what it is about, if it is plain
 
-	trip     *trip // what it is part of while under way
+	self     [1]*request // for alone
+	trip     *trip       // what it is part of while under way
 	wire     wire
 	inFull   bool  // send the source: the server did not know its hash
 	value    any   // what the script says
@@ -29,10 +30,16 @@ type request struct {
 	acks     int64 // of replicas
 }
 
-func newRequest(script *redis.Script, keys []string, args ...any) *request {
-	r := &request{script: script, keys: keys}
+func newRequest(r *request, script *redis.Script, keys []string, args ...any) *request {
+	r.script, r.keys = script, keys
 	r.args = append(args, &r.wire)
 	return r
+}
+
+// alone is the list of nothing but r.
+func (r *request) alone() []*request {
+	r.self[0] = r
+	return r.self[:]
 }
 
 // wire goes along as the last argument, which no script reads, and is told by
@@ -76,7 +83,19 @@ const (
 // trip is the way of some requests of one caller to the server and back.
 type trip struct {
 	away atomic.Int32  // requests that are not back
-	home chan struct{} // closed when all are
+	home chan struct{} // something is sent when all are, and received once
+}
+
+// trips are kept for others: most are over at once.
+var trips = sync.Pool{New: func() any { return &trip{home: make(chan struct{}, 1)} }}
+
+func newTrip(reqs []*request) *trip {
+	t := trips.Get().(*trip)
+	t.away.Store(int32(len(reqs)))
+	for _, r := range reqs {
+		r.trip = t
+	}
+	return t
 }
 
 // lookAfter is when somebody looks whether ctx has ended. Most answers are here long
@@ -111,20 +130,16 @@ func (t *trip) arrives(ctx context.Context) bool {
 // landed notes that a request is back.
 func (r *request) landed() {
 	if r.trip.away.Add(-1) == 0 {
-		close(r.trip.home)
+		r.trip.home <- struct{}{} // the last look at it: another may have it next
 	}
 }
 
-// depart sends reqs once. They are done when the trip's home is closed; the
-// caller has entered the store, or is one of its tasks.
+// depart sends reqs once. They are done when the trip is home; the caller has
+// entered the store, or is one of its tasks.
 //
 // This is the only place that sends scripts.
 func (s *Store) depart(reqs []*request) *trip {
-	t := &trip{home: make(chan struct{})}
-	t.away.Store(int32(len(reqs)))
-	for _, r := range reqs {
-		r.trip = t
-	}
+	t := newTrip(reqs)
 	apart := reqs
 	if s.keys.where == single {
 		var together []*request
@@ -159,12 +174,12 @@ func split(reqs []*request) (together, apart []*request) {
 
 // await sends reqs and repeats what the server has not run and may run later,
 // until ctx ends. It reports whether every request has a reply or an error; if
-// not, they are still under way, and a goroutine of the store calls late, if not
-// nil, once they are back: go-redis does not leave a connection that hangs
+// not, they are still under way, and a goroutine of the store has late, if not nil,
+// tidy up once they are back: go-redis does not leave a connection that hangs
 // because a context says so.
 //
 // The caller has entered the store, or is one of its tasks.
-func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
+func (s *Store) await(ctx context.Context, late tidier, reqs []*request) bool {
 	if len(reqs) == 1 && s.sendDirectly(ctx, reqs[0]) {
 		if again, _ := unfinished(reqs); len(again) == 0 {
 			return true
@@ -173,15 +188,10 @@ func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		t := s.depart(reqs)
 		if !t.arrives(ctx) {
-			s.tasks.Go(func() {
-				<-t.home
-				_, _ = unfinished(reqs)
-				if late != nil {
-					late()
-				}
-			})
+			s.comeLate(t, late, reqs)
 			return false
 		}
+		trips.Put(t)
 		again, wait := unfinished(reqs)
 		if len(again) == 0 || wait && !sleep(ctx, pause/2+rand.N(pause)) {
 			return true
@@ -189,6 +199,25 @@ func (s *Store) await(ctx context.Context, late func(), reqs ...*request) bool {
 		reqs = again
 	}
 }
+
+// comeLate waits for what nobody else waits for any more.
+func (s *Store) comeLate(t *trip, late tidier, reqs []*request) {
+	s.tasks.Go(func() {
+		<-t.home
+		trips.Put(t)
+		_, _ = unfinished(reqs)
+		if late != nil {
+			late.tidy()
+		}
+	})
+}
+
+// tidier is told to tidy up when the requests are home after all.
+type tidier interface{ tidy() }
+
+type tidying func()
+
+func (f tidying) tidy() { f() }
 
 // call has c run a request that is not plain by its script's hash, or in full if
 // that did not do before.

@@ -25,10 +25,10 @@ func (a *asking) askAll(ctx context.Context, getInLine bool, inbox string) (answ
 			if ans.held {
 				return a.stop(ctx, i, ans)
 			}
-			tokens = append(tokens, ans.grant.Token)
 			if len(a.groups) == 1 {
 				return ans, nil
 			}
+			tokens = append(tokens, ans.grant.Token)
 		}
 		if ans, sealed, err := a.seal(ctx, tokens); sealed || err != nil {
 			return ans, err
@@ -71,12 +71,12 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	}
 	parts := make([]part, len(a.groups))
 	for i, claims := range a.groups {
-		r := a.s.request(sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.notes)
+		r := a.s.request(new(request), sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.notes)
 		r.replicas = a.s.cfg.replicas
 		parts[i] = part{r, claims}
 	}
 	tidy := func() { a.undo(a.req.Claims) }
-	if !a.s.await(ctx, tidy, requests(parts)...) {
+	if !a.s.await(ctx, tidying(tidy), requests(parts)) {
 		return answer{}, false, a.ended(ctx)
 	}
 	grant := core.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}

@@ -192,9 +192,9 @@ func checkOnce(claims []core.Claim) error {
 	return nil
 }
 
-// request makes a request of one of the scripts that share common.lua.
-func (s *Store) request(script *redis.Script, owner string, claims []core.Claim, args ...any) *request {
+// request makes r a request of one of the scripts that share common.lua.
+func (s *Store) request(r *request, script *redis.Script, owner string, claims []core.Claim, args ...any) *request {
 	all := make([]any, 0, 4+len(args)+1)
 	all = append(all, owner, s.keys.where == single, s.keys.counterTTL(), modes(claims))
-	return newRequest(script, s.keys.ofAll(claims), append(all, args...)...)
+	return newRequest(r, script, s.keys.ofAll(claims), append(all, args...)...)
 }
