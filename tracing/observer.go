@@ -71,8 +71,11 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// slot is not empty, because empty fields may share an address.
-type slot struct{ _ byte }
+// slot is the place of one kind of span under way in contexts. It knows whether
+// there ever was one: to look a value up in a lease's context costs an allocation
+// where nobody else has needed that context, which a program without tracing
+// should not pay for.
+type slot struct{ used atomic.Bool }
 
 // running is a span under way that is recorded, or whose time is counted.
 type running struct {
@@ -90,6 +93,9 @@ func (o *Observer) start(ctx context.Context, in *slot, name string, at place, c
 		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(at))
 	}
 	if counted || span.IsRecording() {
+		if !in.used.Load() { // or each start would write what all of them read
+			in.used.Store(true)
+		}
 		r := &running{Span: span, began: time.Now()}
 		return context.WithValue(ctx, in, r), r
 	}
@@ -104,6 +110,9 @@ func (o *Observer) start(ctx context.Context, in *slot, name string, at place, c
 
 // running returns the span under way that ctx has from start, or nil.
 func (in *slot) running(ctx context.Context) *running {
+	if !in.used.Load() {
+		return nil
+	}
 	r, _ := ctx.Value(in).(*running)
 	return r
 }
