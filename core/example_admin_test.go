@@ -57,7 +57,7 @@ func ExampleEngine_List() {
 func ExampleEngine_ForceRelease() {
 	ctx := context.Background()
 	store := memstore.New()
-	eng, _ := core.New(store, core.WithTTL(30*time.Millisecond))
+	eng, _ := core.New(store, core.WithTTL(600*time.Millisecond))
 	defer eng.Close(ctx)
 	stuck, _ := eng.Acquire(ctx, "user:status:42")
 

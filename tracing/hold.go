@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -105,7 +106,7 @@ func (o *Observer) lost(ctx context.Context, holding *running, err error) {
 	l.reason = ErrorOther
 	var loss *core.LeaseLostError
 	if errors.As(err, &loss) {
-		l.reason = lossReason(loss.Reason)
+		l.reason = lossReason(loss)
 	}
 	o.metrics.add(ctx, o.metrics.losses, l)
 	if holding.IsRecording() {
@@ -116,10 +117,15 @@ func (o *Observer) lost(ctx context.Context, holding *running, err error) {
 
 // lossReason is the reason as a value of [LossReasonKey]: one of a short list,
 // whatever a store made up.
-func lossReason(r core.LossReason) string {
-	switch r {
-	case core.LossExpired, core.LossTaken, core.LossSuspended, core.LossClosed, core.LossForced:
-		return string(r)
+func lossReason(loss *core.LeaseLostError) string {
+	switch loss.Reason {
+	case core.LossForced:
+		if strings.HasPrefix(loss.Detail, core.Routine) {
+			return "routine"
+		}
+		return string(loss.Reason)
+	case core.LossExpired, core.LossTaken, core.LossSuspended, core.LossClosed:
+		return string(loss.Reason)
 	case core.LossMaxHold:
 		return "max_hold"
 	case core.LossOuter:

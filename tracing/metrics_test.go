@@ -214,23 +214,29 @@ func TestStoreErrors(t *testing.T) {
 }
 
 func TestLossReasonsAreBounded(t *testing.T) {
-	want := map[core.LossReason]string{
-		core.LossExpired: "expired", core.LossTaken: "taken", core.LossMaxHold: "max_hold", core.LossSuspended: "suspended",
-		core.LossClosed: "closed", core.LossForced: "forced", core.LossOuter: "outer", "what user:status:42 did": "_OTHER",
+	type loss struct {
+		reason core.LossReason
+		detail string
 	}
-	for reason, label := range want {
+	want := map[loss]string{
+		{core.LossExpired, ""}: "expired", {core.LossTaken, ""}: "taken", {core.LossMaxHold, ""}: "max_hold",
+		{core.LossSuspended, ""}: "suspended", {core.LossClosed, ""}: "closed", {core.LossOuter, ""}: "outer",
+		{core.LossForced, "user 42 hangs"}: "forced", {core.LossForced, core.Routine + "user 42"}: "routine",
+		{"what user:status:42 did", ""}: "_OTHER",
+	}
+	for loss, label := range want {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t)
 			lease, err := s.eng.Acquire(s.ctx, key)
 			s.want(err, nil)
-			s.obs.HoldEnd(lease.Context(), lease, &core.LeaseLostError{Key: key, Reason: reason})
+			s.obs.HoldEnd(lease.Context(), lease, &core.LeaseLostError{Key: key, Reason: loss.reason, Detail: loss.detail})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
 			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
-				t.Errorf("%s: measured %v", reason, s.meter.numbers[tracing.MetricLosses])
+				t.Errorf("%s: measured %v", loss, s.meter.numbers[tracing.MetricLosses])
 			}
 			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.LossReasonKey].AsString(); got != label {
-				t.Errorf("%s: %q on the span", reason, got)
+				t.Errorf("%s: %q on the span", loss, got)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func slotKey(key string) string {
 
 // supersedes begins the reason that goes to who loses its place to another task;
 // then come when that one came and which owner of the place it has seen.
-const supersedes = "lockasynq: superseded by a newer task, "
+const supersedes = core.Routine + "lockasynq: superseded by a newer task, "
 
 // rival is a task as it makes itself known to the one whose place it takes.
 type rival struct {

@@ -54,6 +54,24 @@ func debounceOver(t *testing.T, store core.Store, fail func(payload string) erro
 	return d
 }
 
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 var keepLatest = lockasynq.Serialize("index", "k").OnConflict(lockasynq.KeepLatest)
 
 // start serves the queue, on every further engine as well.
@@ -263,6 +281,33 @@ func TestKeepLatestDropsNothingWithoutANewerTask(t *testing.T) {
 				t.Errorf("%q ran and %d were skipped, want the task to have run", ran, d.locks.Skipped()["index"])
 			}
 		})
+	}
+}
+
+// A task that is superseded is no reason to call an operator; a place that somebody
+// else takes away is.
+func TestKeepLatestSupersedesWithoutAWarning(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	var log syncBuffer
+	d := &debounced{queue: newQueue(t), eng: engine(t, store, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))}
+	d.start(never)
+	lease := hold(t, d.eng, "k")
+	for i, older := range []string{d.enqueueBehind("0"), d.enqueueBehind("1"), d.enqueueBehind("2")} {
+		if i < 2 {
+			d.become(older, asynq.TaskStateCompleted)
+		}
+	}
+	if got := log.String(); got != "" {
+		t.Errorf("logged %s", got)
+	}
+	force(t, d.eng, "%latest:k")
+	await(t, "the task to notice", func() bool { return strings.Contains(log.String(), "keyturn: lease lost") })
+	if got := log.String(); strings.Count(got, "level=WARN") != 2 || !strings.Contains(got, "taken away by force") {
+		t.Errorf("logged %s", got)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 }
 
