@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
@@ -27,6 +28,7 @@ type asking struct {
 	number uint64    // of the last question; 0: no message is an answer to it
 	last   request   // that question
 	queued bool      // the server may have put it in line
+	simple bool      // it was answered before it got there
 	asked  int       // how many of the groups have been asked for so far
 	stuck  []int     // by group: the claim it was refused at, counted from 1
 	began  time.Time // when it asked first
@@ -62,16 +64,16 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 	}
 	defer s.leave()
 	a := s.asks(req, once)
+	defer a.end()
 	ans, err := a.run(ctx)
-	if a.seat != nil {
-		s.inbox.rise(req.Owner)
-	}
+	a.simple = err == nil && !a.queued
 	return ans.grant, ans.record, err
 }
 
 // asks begins one. What most need is in it, and takes no allocations of its own.
 func (s *Store) asks(req core.Request, once bool) *asking {
-	a := &asking{s: s, req: req, once: once, notes: notes(req.Rule, req.Trace), began: time.Now()}
+	a := askings.Get().(*asking)
+	a.s, a.req, a.once, a.notes, a.began = s, req, once, notes(req.Rule, req.Trace), time.Now()
 	if s.keys.together(req.Claims) {
 		a.alone.group[0] = req.Claims
 		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]
@@ -80,6 +82,20 @@ func (s *Store) asks(req core.Request, once bool) *asking {
 		a.stuck = make([]int, len(a.groups))
 	}
 	return a
+}
+
+// askings are kept for others, because what most service calls ask for is theirs at
+// once, and the collector would else have more to do than they.
+var askings = sync.Pool{New: func() any { return new(asking) }}
+
+func (a *asking) end() {
+	if a.seat != nil {
+		a.s.inbox.rise(a.req.Owner)
+	}
+	if a.simple { // no message, no goroutine that tidies up, knows of it
+		*a = asking{}
+		askings.Put(a)
+	}
 }
 
 // run asks until the answer is final.

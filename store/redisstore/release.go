@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,21 +23,48 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 		return err
 	}
 	defer s.leave()
+	if s.keys.where == single && isPlain(g.Claims) {
+		return s.end(ctx, g)
+	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
 	if !s.await(ctx, nil, requests(parts)) {
 		return &core.UnavailableError{Op: "release", Err: silence(ctx)}
 	}
 	var all error
 	for _, p := range parts {
-		err := p.verdict("release", p.claims, g)
-		if p.wire.possible() > 1 && isTaken(err) {
-			// The client repeats a request whose reply was lost. So it says "not
-			// yours" now because the first attempt released it.
-			err = nil
-		}
-		all = worse(all, err)
+		all = worse(all, p.released(p.claims, g))
 	}
 	return all
+}
+
+// endings are kept for others, as askings are.
+var endings = sync.Pool{New: func() any { return new(request) }}
+
+// end is Release by a plain request.
+func (s *Store) end(ctx context.Context, g core.Grant) error {
+	r := endings.Get().(*request)
+	*r = ending(g.Owner, g.Claims, g.Token)
+	if !s.await(ctx, nil, r.alone()) {
+		return &core.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way
+	}
+	defer endings.Put(r)
+	return r.released(g.Claims, g)
+}
+
+// ending is the plain request that ends what owner has.
+func ending(owner string, claims []core.Claim, token uint64) request {
+	return request{script: releaseScript, brief: brief{key: claims[0].Key, owner: owner, number: int64(token)}}
+}
+
+// released is the verdict on a release.
+func (r *request) released(claims []core.Claim, g core.Grant) error {
+	err := r.verdict("release", claims, g)
+	if r.wire.possible() > 1 && isTaken(err) {
+		// The client repeats a request whose reply was lost. So it says "not
+		// yours" now because the first attempt released it.
+		return nil
+	}
+	return err
 }
 
 // part is the request about some of the claims of a set.
@@ -49,12 +77,8 @@ type part struct {
 // claims. Token 0 means any.
 func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
 	if s.keys.where == single && isPlain(claims) {
-		one := &struct { // in one piece, as most are like this
-			request
-			parts [1]part
-		}{request: request{script: releaseScript, brief: brief{key: claims[0].Key, owner: owner, number: int64(token)}}}
-		one.parts[0] = part{&one.request, claims}
-		return one.parts[:]
+		r := ending(owner, claims, token)
+		return []part{{&r, claims}}
 	}
 	groups := s.keys.groups(claims)
 	parts := make([]part, len(groups))
