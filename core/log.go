@@ -55,10 +55,6 @@ func (l *logger) write(ctx context.Context, level slog.Level, msg string, args .
 	to.Log(ctx, level, msg, args...)
 }
 
-func (e *Engine) warn(ctx context.Context, msg string, args ...any) {
-	e.log.write(ctx, slog.LevelWarn, msg, args...)
-}
-
 // lost says how a lease ended before its holder was done. Of one that was borrowed
 // and ended with its holder's, the holder's process says so.
 func (l *logger) lost(lease *Lease, err error) {
