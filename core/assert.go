@@ -12,6 +12,10 @@ import (
 //		return err
 //	}
 //
+// Any lease will do, also a shared one or a permit: that somebody holds the key does
+// not say that nobody else does. A function that must be alone with the key asks
+// [AssertClaim].
+//
 // The error matches ErrNotHeld if there is no such lease, ErrReleased or
 // ErrLeaseLost if there was one. Work that a rule runs unlocked in an outage
 // ([WithRunUnlocked]) has no lease either, so it fails here: a function that
@@ -19,32 +23,63 @@ import (
 //
 // It asks no store, so it costs next to nothing.
 func AssertHeld(ctx context.Context, key string) error {
+	return assert(ctx, key, func(Claim) bool { return true })
+}
+
+// AssertClaim is AssertHeld for a lease that covers c: one that is exclusive covers
+// any claim on its key, a shared one a shared claim, a permit another permit,
+// whatever the number that each is one of.
+//
+//	if err := core.AssertClaim(ctx, core.Exclusive("group:"+id)); err != nil {
+//		return err // also where the group is held to be read
+//	}
+//
+// Leases in other modes count as none; the [*NotHeldError] then says which there is.
+// After [Lease.Downgrade] an exclusive lease is a shared one here, too.
+func AssertClaim(ctx context.Context, c Claim) error {
+	return assert(ctx, c.Key, func(held Claim) bool { return held.Mode.covers(c) })
+}
+
+func assert(ctx context.Context, key string, covers func(Claim) bool) error {
 	var ended error
+	var other *Claim
 	for c := chainOf(ctx); c != nil; c = c.next {
 		if c.lease == nil {
 			continue
 		}
 		for _, p := range c.lease.parts() {
-			if _, has := p.claimOn(key); !has {
+			held, has := p.claimOn(key)
+			if !has {
 				continue
 			}
-			if ended = c.lease.Err(); ended == nil {
+			err := c.lease.Err()
+			switch {
+			case covers(held) && err == nil:
 				return nil
+			case covers(held):
+				ended = err
+			case err == nil && other == nil:
+				other = &held
 			}
 		}
 	}
 	if ended != nil {
 		return ended
 	}
-	return &NotHeldError{Key: key}
+	return &NotHeldError{Key: key, Other: other}
 }
 
 // NotHeldError says which key a context does not hold. It matches [ErrNotHeld].
 type NotHeldError struct {
 	Key string
+	// Other is how the key is held instead, for [AssertClaim]; nil: not at all.
+	Other *Claim
 }
 
 func (e *NotHeldError) Error() string {
+	if e.Other != nil {
+		return fmt.Sprintf("keyturn: %q is held here, but only in mode %v", e.Key, e.Other.Mode)
+	}
 	return fmt.Sprintf("keyturn: %q is not held here", e.Key)
 }
 

@@ -2,9 +2,13 @@ package core_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestAssertHeld(t *testing.T) {
@@ -44,4 +48,88 @@ func TestAssertHeld(t *testing.T) {
 		t.Error(err)
 	}
 	mustRelease(t, again)
+}
+
+// Who changes what a key stands for needs it alone; who reads it does not.
+func TestAssertClaim(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		held    core.Claim
+		content []core.Claim // with these
+		notWith []core.Claim
+		other   core.Mode // which is there instead
+	}{
+		"exclusive": {held: core.Exclusive("k"), content: []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 3)}},
+		"shared":    {held: core.Shared("k"), content: []core.Claim{core.Shared("k")}, notWith: []core.Claim{core.Exclusive("k"), core.Permit("k", 3)}, other: core.ModeShared},
+		"permit":    {held: core.Permit("k", 2), content: []core.Claim{core.Permit("k", 3)}, notWith: []core.Claim{core.Exclusive("k"), core.Shared("k")}, other: core.ModePermit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := eng.DoAll(ctx, []core.Claim{tc.held}, func(ctx context.Context) error {
+				for _, c := range tc.content {
+					if err := core.AssertClaim(ctx, c); err != nil {
+						t.Errorf("%v: %v", c.Mode, err)
+					}
+				}
+				for _, c := range tc.notWith {
+					err := core.AssertClaim(ctx, c)
+					wantOnly(t, err, core.ErrNotHeld)
+					var not *core.NotHeldError
+					if !errors.As(err, &not) || not.Other == nil || not.Other.Mode != tc.other || !strings.Contains(err.Error(), tc.other.String()) {
+						t.Errorf("%v: %v", c.Mode, err)
+					}
+				}
+				wantOnly(t, core.AssertClaim(ctx, core.Exclusive("another")), core.ErrNotHeld)
+				return core.AssertHeld(ctx, "k") // any lease will do
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A lease counts as what it is now.
+func TestAssertClaimFollowsTheLease(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	exclusive := core.Exclusive("k")
+	l := mustAcquire(t, eng, "k")
+	inner, err := eng.Acquire(l.Context(), "k", core.WithShared())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := core.AssertClaim(inner.Context(), exclusive); err != nil {
+		t.Errorf("nested in an exclusive lease: %v", err)
+	}
+	if err := l.Downgrade(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
+		wantOnly(t, core.AssertClaim(ctx, exclusive), core.ErrNotHeld)
+		if err := core.AssertClaim(ctx, core.Shared("k")); err != nil {
+			t.Error(err)
+		}
+	}
+	mustRelease(t, inner)
+	mustRelease(t, l)
+	wantOnly(t, core.AssertClaim(context.WithoutCancel(l.Context()), core.Shared("k")), core.ErrReleased)
+	wantOnly(t, core.AssertClaim(context.WithoutCancel(l.Context()), exclusive), core.ErrNotHeld)
+}
+
+func ExampleAssertClaim() {
+	ctx := context.Background()
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(ctx)
+	rename := func(ctx context.Context) error {
+		// Next to readers this must not run: AssertHeld would let it.
+		if err := core.AssertClaim(ctx, core.Exclusive("group:7")); err != nil {
+			return err
+		}
+		return nil // ... and here it writes
+	}
+	fmt.Println(eng.Do(ctx, "group:7", rename))
+	fmt.Println(eng.Do(ctx, "group:7", rename, core.WithShared()))
+	// Output:
+	// <nil>
+	// keyturn: "group:7" is held here, but only in mode shared
 }

@@ -24,7 +24,7 @@ var (
 	// ErrLeaseLost: the lease ended before it was released, so somebody else
 	// may have held the key meanwhile. See [LeaseLostError].
 	ErrLeaseLost = errors.New("keyturn: lease lost")
-	// ErrNotHeld: the context does not hold the key. See [AssertHeld].
+	// ErrNotHeld: the context does not hold the key. See [AssertHeld] and [AssertClaim].
 	ErrNotHeld = errors.New("keyturn: not held")
 	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
 	// what it asks for now, so it would wait for itself. See [DeadlockError].
