@@ -128,9 +128,7 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 		waited = true
 		inTheWay := ls.inTheWay(t)
 		by.blocked(inTheWay, t.ahead)
-		select {
-		case <-t.turn:
-		case <-by.ctx.Done():
+		if !by.await(t.turn) {
 			err = ls.obstacle(t)
 			ls.leave(p[:i+1], errSilent, time.Time{})
 		}
