@@ -82,35 +82,15 @@ func (b *bound) Done() <-chan struct{} {
 	return b.done
 }
 
-// await waits for a turn, and reports false when the context ended first. Done is
-// for those who wait long or often: what it registers with the parent and the
-// engine would have to be taken back as soon as the turn comes.
-func (b *bound) await(turn <-chan struct{}) bool {
+// start has the time run from that moment on, if it does not yet, and returns the
+// deadline.
+func (b *bound) start(at time.Time) time.Time {
 	b.mu.Lock()
-	b.startLocked()
-	deadline := b.deadline
-	b.mu.Unlock()
-	var parent, ending <-chan struct{}
-	var late <-chan time.Time
-	if b.parent != nil {
-		parent = b.parent.Done()
+	defer b.mu.Unlock()
+	if b.deadline.IsZero() && b.timeout > 0 {
+		b.deadline = at.Add(b.timeout)
 	}
-	if b.ending != nil {
-		ending = b.ending.Done()
-	}
-	if !deadline.IsZero() {
-		timer := time.NewTimer(time.Until(deadline))
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-turn:
-		return true
-	case <-parent:
-	case <-ending:
-	case <-late:
-	}
-	return false
+	return b.deadline
 }
 
 // Err implements context.Context. It looks for itself, so it is right also

@@ -134,6 +134,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	lc.signal()
 	lc.mu.Unlock()
 	lc.end()
+	e.lines.close()
 
 	var cut error
 	select {

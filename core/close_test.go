@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,10 +28,12 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		eng := open(t, spy)
 		holder := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
+		var home atomic.Int32
 		for range 3 {
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k")
+				_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(0))
 				wantOnly(t, err, core.ErrClosed)
+				home.Add(1)
 			})
 		}
 		synctest.Wait()
@@ -38,6 +41,9 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		time.AfterFunc(5*time.Second, func() { mustRelease(t, holder) })
 		all.Go(func() { shut(t, eng) })
 		synctest.Wait()
+		if home.Load() != 3 {
+			t.Error("who waits is sent home when the holder is done, not at once")
+		}
 		if holder.Err() != nil {
 			t.Errorf("a holder was cut off though there was time: %v", holder.Err())
 		}
@@ -60,6 +66,36 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 				t.Fatalf("Close: %v", err)
 			}
 		}
+	})
+}
+
+// slowStart is an observer who takes a second before a caller can go on.
+type slowStart struct{ core.NopObserver }
+
+func (slowStart) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+	time.Sleep(time.Second)
+	return ctx
+}
+
+// Who asked before the engine closed and comes to the line after that would wait
+// for a holder whom the engine waits for as well.
+func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := open(t, newSpy(), core.WithObserver(slowStart{}))
+		holder := mustAcquire(t, eng, "k")
+		var all sync.WaitGroup
+		all.Go(func() {
+			began := time.Now()
+			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(0))
+			wantOnly(t, err, core.ErrClosed)
+			if waited := time.Since(began) - time.Second; waited != 0 {
+				t.Errorf("waited for %v", waited)
+			}
+			mustRelease(t, holder)
+		})
+		synctest.Wait()
+		all.Go(func() { shut(t, eng) })
+		all.Wait()
 	})
 }
 

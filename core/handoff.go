@@ -113,7 +113,7 @@ func (ls *lines) pass(g Grant) bool {
 	l.streak.open = l.streak.left == 0
 	l.streak.trace, l.held.Trace = t.trace, t.trace
 	ls.remove(t)
-	close(t.turn)
+	t.wake()
 	l.step() // the last one's successor may get into the store's queue now
 	return true
 }

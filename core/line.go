@@ -19,7 +19,8 @@ type lines struct {
 	byKey   map[string]*line
 	sweepAt int // how many lines call for a sweep
 	spare   []*line
-	total   int // callers in all lines
+	total   int  // callers in all lines
+	closed  bool // nobody is let in any more
 }
 
 // line also keeps what the store last told those who asked, because those who
@@ -33,6 +34,9 @@ type line struct {
 	open    Mode    // the last word was a grant of this mode; exclusive: it was none to share
 
 	streak streak // the key goes from hand to hand
+
+	alarm *time.Timer // has those give up who wait for too long; nil: nobody has waited
+	rings time.Time   // when; zero: it does not
 
 	lines      *lines
 	unanswered int       // requests to the store without a word since
@@ -49,12 +53,15 @@ type ticket struct {
 	line   *line // nil: it has left
 	ahead  int   // callers in front when it joined
 	joined time.Time
-	turn   chan struct{} // closed when it is called forward; nil: it was at once
+	turn   chan struct{} // closed when it is to go on; nil: it was called forward at once
+	until  time.Time     // when it gives up; zero: never
 	given  given         // the answer, instead of a turn
 
 	heir  time.Duration // with which TTL it takes a grant from a holder; 0: it does not
 	trace string        // for those who wait for it then
 
+	woken     bool // turn is closed
+	late      bool // because it has waited long enough, or the engine closes
 	called    bool
 	elsewhere bool // it waits for another of its keys
 	asking    bool // it asked the store, which has said nothing
@@ -118,7 +125,7 @@ func newLines(most, mostTotal int) *lines {
 func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 	p := by.places
 	for i, t := range p {
-		if err := ls.join(t, p[:i], by.asked); err != nil {
+		if err := ls.join(by, i); err != nil {
 			ls.leave(p[:i], errSilent, time.Time{})
 			return given{}, waited, err
 		}
@@ -126,9 +133,12 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 			continue
 		}
 		waited = true
-		inTheWay := ls.inTheWay(t)
-		by.blocked(inTheWay, t.ahead)
-		if !by.await(t.turn) {
+		var inTheWay HeldError
+		if by.engine.observer != nil {
+			inTheWay = ls.inTheWay(t)
+			by.blocked(inTheWay, t.ahead)
+		}
+		if !by.await(t) {
 			err = ls.obstacle(t)
 			ls.leave(p[:i+1], errSilent, time.Time{})
 		}
@@ -147,15 +157,18 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 	return given{}, waited, nil
 }
 
-// join has t take the last place in the line for its claim. Whoever then has to
-// wait there keeps nobody else waiting with the places before, which are for
+// join has the caller take the last place in the line for claim i. Whoever then has
+// to wait there keeps nobody else waiting with the places before, which are for
 // other keys.
-func (ls *lines) join(t *ticket, before places, began time.Time) error {
+func (ls *lines) join(by *turn, i int) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	t, before := by.places[i], by.places[:i]
 	key := t.claim.Key
 	l := ls.byKey[key]
 	switch {
+	case ls.closed:
+		return ErrClosed
 	case l != nil && l.tickets.n >= ls.most:
 		return &TooManyWaitersError{Key: key, Limit: ls.most}
 	case ls.total >= ls.mostTotal:
@@ -164,7 +177,7 @@ func (ls *lines) join(t *ticket, before places, began time.Time) error {
 		l = ls.open(key)
 	}
 	ls.total++
-	t.line, t.ahead, t.joined = l, l.tickets.n, began
+	t.line, t.ahead, t.joined = l, l.tickets.n, by.asked
 	if len(before) > 0 {
 		t.joined = time.Now() // it may have waited in the lines before
 	}
@@ -175,6 +188,8 @@ func (ls *lines) join(t *ticket, before places, began time.Time) error {
 	}
 	if !t.called {
 		t.turn = make(chan struct{})
+		t.until = by.bound.start(by.asked)
+		l.expect(t)
 		for _, b := range before {
 			b.goElsewhere()
 		}
@@ -288,7 +303,9 @@ func (ls *lines) tidy(key string, l *line) {
 	}
 	delete(ls.byKey, key)
 	if len(ls.spare) < spareLines {
-		*l = line{lines: ls}
+		*l = line{lines: ls, alarm: l.alarm, rings: l.rings} // which does no harm to another key's
 		ls.spare = append(ls.spare, l)
+	} else if l.alarm != nil {
+		l.alarm.Stop()
 	}
 }

@@ -159,6 +159,35 @@ func TestWhatTheLineKnows(t *testing.T) {
 }
 
 // A new holder is not taken for the old one.
+// Each in a line gives up at its own time, in whatever order they came, and those
+// who wait for ever are still there then.
+func TestEachGivesUpInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy(), core.WithMaxHold(0))
+		holder := mustAcquire(t, eng, "k")
+		began := time.Now()
+		var all sync.WaitGroup
+		for _, wait := range []time.Duration{4, 2, 0, 6, 2, 5, 0, 1} {
+			wait *= time.Second
+			all.Go(func() {
+				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(wait))
+				if wait == 0 {
+					mustRelease(t, l)
+					return
+				}
+				wantOnly(t, err, core.ErrWaitTimeout, core.ErrHeld)
+				if took := time.Since(began); took != wait {
+					t.Errorf("gave up after %v, not %v", took, wait)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		mustRelease(t, holder)
+		all.Wait()
+	})
+}
+
 func TestLineDoesNotNameAnOldHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

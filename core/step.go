@@ -29,7 +29,7 @@ func (l *line) step() {
 		l.here++
 		t.called = true
 		if t.turn != nil {
-			close(t.turn)
+			t.wake()
 		}
 	}
 }

@@ -66,19 +66,6 @@ func (t *turn) claim(claims []Claim, s *settings) {
 	}
 }
 
-// await waits to be called forward, and reports false when the context ended first.
-func (t *turn) await(called <-chan struct{}) bool {
-	if t.ctx == &t.bound {
-		return t.bound.await(called)
-	}
-	select {
-	case <-called:
-		return true
-	case <-t.ctx.Done():
-		return false
-	}
-}
-
 // take asks the store as soon as the caller was called forward in every line.
 func (t *turn) take(ask ask) (Grant, *Record, error) {
 	e, ctx := t.engine, t.ctx

@@ -27,7 +27,7 @@ func (ls *lines) share(key string, rec *Record, asked time.Time) {
 		}
 		ls.remove(t)
 		t.given.rec = own
-		close(t.turn)
+		t.wake()
 	}
 	l.step()
 	ls.tidy(key, l)
