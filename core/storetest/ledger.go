@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,17 +122,24 @@ func (s *scene) enqueueBegin(st core.Store, key string) *waiter {
 	return s.wait(s.ctx, st, s.request(key, long), s.asLedger(st).Begin)
 }
 
-// recordServesWaiters, all of them: each would run the execution again.
+// recordServesWaiters, all of them: each would run the execution again. One ahead
+// of them that waits for the key itself, and gets it, does not keep them from it.
 func recordServesWaiters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
 	h := s.lock(a, key, long)
-	line := []*waiter{s.enqueueBegin(b, key), s.enqueueBegin(c, key), s.enqueueBegin(b, key), s.enqueueBegin(a, key)}
+	first := s.enqueueBegin(b, key)
+	plain := s.wait(s.ctx, c, s.request(key, long), func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+		g, err := c.Acquire(ctx, req)
+		return g, nil, err
+	})
+	line := []*waiter{first, s.enqueueBegin(c, key), s.enqueueBegin(b, key), s.enqueueBegin(a, key)}
 	s.complete(h, someRecord, long)
 	for _, w := range line {
 		g := w.granted(s.Late)
 		s.isRecord(g.Grant, w.rec, someRecord)
 	}
+	plain.granted(s.Late)
 }
 
 // abandonServesWaiters after an execution that failed: the next one tries, and
