@@ -214,9 +214,9 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s *settings, borrowed *
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}
 	l.deadline.index = -1
-	e.watchdog.begin(l) // before observers look at it
 	l.begin(ctx)
 	if e.observer != nil {
+		e.watchdog.begin(l)
 		l.ctx = e.holdStart(l)
 	}
 	err := e.keep(l)
@@ -252,7 +252,7 @@ func (e *Engine) keep(l *Lease) error {
 		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
 	if err := e.life.hold(l); err != nil {
-		_ = e.watchdog.remove(l)
+		_, _ = e.watchdog.remove(l)
 		return err
 	}
 	return nil

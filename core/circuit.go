@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type circuit struct {
 	silence time.Duration // 0: never opens
 	log     *logger
 
+	refusing atomic.Bool // open is set: most look no further
 	mu       sync.Mutex
 	answered time.Time     // when the store last answered
 	silent   time.Time     // when the first request was sent of those that failed since
@@ -57,12 +59,15 @@ const fairTime = 100 * time.Millisecond
 
 // ask sends one request, unless the circuit is open, and learns from its end. That
 // the store keeps it waiting is for the request's OnHeld to tell ([circuit.heard]).
-func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, ask ask) (grant Grant, rec *Record, err error) {
+func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, ask ask) (grant Grant, rec *Record, answered time.Time, err error) {
 	probe, err := c.admit()
 	if err != nil {
-		return Grant{}, nil, err
+		return Grant{}, nil, time.Now(), err
 	}
-	defer func() { c.learn(ctx, asked, probe, err) }()
+	defer func() {
+		answered = time.Now()
+		c.learn(ctx, asked, answered, probe, err)
+	}()
 	bounded := ctx
 	if probe != 0 {
 		var heard, cancel func()
@@ -77,7 +82,8 @@ func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, ask ask
 		}
 	}
 	err = ErrPanicked // unless the store returns
-	return ask(bounded, req)
+	grant, rec, err = ask(bounded, req)
+	return grant, rec, answered, err
 }
 
 // untilHeard gives a context that ends after so long, unless heard is called
@@ -91,6 +97,9 @@ func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard,
 // refuses returns the error for a caller who would only stand in line for a
 // store that is out; nil if somebody should ask it.
 func (c *circuit) refuses() error {
+	if !c.refusing.Load() {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refusal()
@@ -108,6 +117,9 @@ func (c *circuit) refusal() error {
 // is what it is: one that is told to wait closes the circuit and goes on, and
 // must not be taken for a later one when it ends.
 func (c *circuit) admit() (probe int, err error) {
+	if !c.refusing.Load() {
+		return 0, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.refusal(); err != nil {
@@ -123,14 +135,17 @@ func (c *circuit) admit() (probe int, err error) {
 
 // learn takes in what came of a request: a grant, a record and a holder are
 // answers; an outage is none, unless the caller had left no time for one.
-func (c *circuit) learn(ctx context.Context, asked time.Time, probe int, err error) {
+func (c *circuit) learn(ctx context.Context, asked, answered time.Time, probe int, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrHeld):
-		c.heard(ctx)
+		c.heard(ctx, answered)
 	case !errors.Is(err, ErrUnavailable), errors.Is(ctx.Err(), context.Canceled):
 	case hurried(ctx, asked):
 	default:
 		c.failed(ctx, asked, probe, err)
+	}
+	if probe == 0 {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,11 +161,13 @@ func hurried(ctx context.Context, asked time.Time) bool {
 }
 
 // heard notes an answer, to the request with ctx.
-func (c *circuit) heard(ctx context.Context) {
+func (c *circuit) heard(ctx context.Context, now time.Time) {
 	c.mu.Lock()
-	now := time.Now()
 	wasOpen, out, refused := c.open != nil, now.Sub(c.openedAt), c.refused
 	c.answered, c.failedAt, c.open, c.probing, c.refused = now, time.Time{}, nil, 0, 0
+	if wasOpen {
+		c.refusing.Store(false)
+	}
 	c.mu.Unlock()
 	if wasOpen {
 		c.log.write(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
@@ -201,6 +218,7 @@ func (c *circuit) opens(asked time.Time, probe int, err error) bool {
 	}
 	// The cause as text only: it was another caller's request.
 	c.open = &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrCircuitOpen, err)}
+	c.refusing.Store(true)
 	c.openedAt = now
 	c.pause = firstPause
 	c.probeAt = now.Add(c.pause)

@@ -148,29 +148,26 @@ func (ls *lines) over(g Grant) {
 	ls.tidy(g.Claims[0].Key, l)
 }
 
-// handOn gives the lease to the next in line instead of releasing it, and reports
-// whether it could. It has left the watchdog and is in force.
-func (l *Lease) handOn() bool {
-	g, ok := l.engine.watchdog.heritage(l)
-	return ok && l.engine.lines.pass(g)
+// heritage is a grant as the next holder may have it, if there may be one.
+type heritage struct {
+	grant Grant
+	any   bool
 }
 
-// heritage is the grant of l as the next holder may have it. There is none of a
-// lease that another process may work under, or that is not what it was when it
-// was granted; also not while an extension may be on its way to the store.
-func (w *watchdog) heritage(l *Lease) (Grant, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// heritage is none of a lease that another process may work under, or that is not
+// what it was when it was granted; also not while an extension may be on its way to
+// the store. Needs the watchdog's mutex.
+func (l *Lease) heritage() heritage {
 	d := &l.deadline
 	if d.shared || d.varied || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
-		return Grant{}, false
+		return heritage{}
 	}
 	g := l.grant
 	g.Since = d.at.Add(margin(d.term) - d.term) // what the deadline counts from
 	if g.Term = 0; d.term < g.TTL {
 		g.Term = d.term // not renewed yet
 	}
-	return g, true
+	return heritage{g, true}
 }
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,

@@ -28,6 +28,7 @@ type Lease struct {
 	release struct {
 		gate             // one at a time; later ones get its answer
 		begun, over bool // begun: out of the watchdog; over: err is final
+		handedOn    bool // to the next in line
 		err         error
 	}
 	ended atomic.Bool // the observer knows
@@ -131,7 +132,9 @@ func (l *Lease) end(err error) {
 	if l.ended.Swap(true) {
 		return
 	}
-	l.engine.lines.over(l.grant)
+	if !l.release.handedOn {
+		l.engine.lines.over(l.grant)
+	}
 	if l.borrowed == nil { // how long that one is held is not seen here
 		l.engine.holds.add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}

@@ -43,7 +43,10 @@ func (l *Lease) giveBack(ctx context.Context) error {
 
 // storeRelease has the store release.
 func (e *Engine) storeRelease(ctx context.Context, grant Grant) error {
-	asked := time.Now()
+	var asked time.Time
+	if e.observer != nil { // nobody else asks how long it took
+		asked = time.Now()
+	}
 	err := e.store.Release(ctx, grant)
 	e.circuit.overheard(err)
 	e.storeCalled("release", asked, err)
@@ -87,13 +90,16 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 	if !again {
 		l.release.begun = true
 		defer l.engine.forget(l)
-		if err := l.engine.watchdog.remove(l); err != nil {
-			_ = l.conclude(err) // the context first, here too
+		left, err := l.engine.watchdog.remove(l)
+		if err != nil {
+			_ = l.conclude(err)
+			l.cancel(err) // first, here too: also what was kept alive through the loss
 			l.abandon(ctx, err)
 			return err
 		}
 		l.cancel(ErrReleased)
-		if op == opRelease && l.handOn() {
+		if op == opRelease && left.any && l.engine.lines.pass(left.grant) {
+			l.release.handedOn = true
 			return l.conclude(nil)
 		}
 	}
@@ -129,7 +135,6 @@ func (l *Lease) abandon(ctx context.Context, err error) {
 func (l *Lease) conclude(err error) error {
 	l.release.over, l.release.err = true, err
 	l.end(err)
-	l.cancel(err) // a context kept alive through a loss ends here
 	return err
 }
 

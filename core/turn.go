@@ -70,7 +70,7 @@ func (t *turn) claim(claims []Claim, s *settings) {
 func (t *turn) take(ask ask) (Grant, *Record, error) {
 	e, ctx := t.engine, t.ctx
 	if !t.req.Wait {
-		grant, rec, err := t.askStore(ask)
+		grant, rec, _, err := t.askStore(ask)
 		if held := (*HeldError)(nil); err != nil && errors.As(err, &held) {
 			t.blocked(t.engine.lines.holder(*held), held.Ahead)
 		}
@@ -93,8 +93,8 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 	}
 	t.req.OnHeld = t.told
 	e.lines.asks(t.places, t.asked)
-	grant, rec, err := t.askStore(ask)
-	answered = time.Now()
+	grant, rec, at, err := t.askStore(ask)
+	answered = at
 	if err == nil && t.handsOn {
 		t.ticket.given.grant = grant
 	}
@@ -111,7 +111,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 // told is the request's OnHeld.
 func (t *turn) told(held HeldError) {
 	t.waits++
-	t.engine.circuit.heard(t.ctx)
+	t.engine.circuit.heard(t.ctx, time.Now())
 	held = t.engine.lines.told(t.places, held)
 	t.blocked(held, held.Ahead)
 }
@@ -143,9 +143,9 @@ func (t *turn) abandon() {
 	}
 }
 
-func (t *turn) askStore(ask ask) (Grant, *Record, error) {
+func (t *turn) askStore(ask ask) (Grant, *Record, time.Time, error) {
 	t.req.Owner = t.engine.owners.next() // who is handed a lease needs none
-	grant, rec, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
+	grant, rec, answered, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
 	t.attempts = t.waits
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {
 		t.attempts++
@@ -164,5 +164,5 @@ func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	if err != nil {
 		err = unlessHurried(t.ctx, t.asked, err)
 	}
-	return grant, rec, err
+	return grant, rec, answered, err
 }

@@ -54,7 +54,8 @@ func newWatchdog(e *Engine) *watchdog {
 	}
 }
 
-// begin counts the first term of a lease that is not in the heap yet.
+// begin counts the first term of a lease that is not in the heap yet, for those who
+// look at it before.
 func (w *watchdog) begin(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,6 +69,9 @@ func (w *watchdog) add(l *Lease) bool {
 	defer w.mu.Unlock()
 	d, now := &l.deadline, time.Now()
 	l.granted = now
+	if d.at.IsZero() {
+		d.begin(l.grant, &w.clock)
+	}
 	if reason := d.lossAt(now, &w.clock); reason != "" {
 		w.drop(l, l.lossError(reason))
 		return false
@@ -88,16 +92,16 @@ func (w *watchdog) add(l *Lease) bool {
 	return true
 }
 
-// remove takes a lease out, for its release, and reports whether it was lost
-// before.
-func (w *watchdog) remove(l *Lease) error {
+// remove takes a lease out, for its release, and returns what of it there is to be
+// handed on. The error says that it was lost before.
+func (w *watchdog) remove(l *Lease) (heritage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err := w.checkLocked(l)
-	if err == nil {
-		w.drop(l, ErrReleased)
+	if err := w.checkLocked(l); err != nil {
+		return heritage{}, err
 	}
-	return err
+	w.drop(l, ErrReleased)
+	return l.heritage(), nil
 }
 
 // correct notes a loss that came out in the release.
