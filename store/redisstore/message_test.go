@@ -95,8 +95,10 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
+	var looked time.Time
 	for _, text := range []string{"w %d 99", "w 0 99", "w %d99 99", "w", "w x 99", "w %d"} {
 		number, inbox := question(t, server, "w")
+		looked = time.Now()
 		stale := strconv.FormatUint(number-1, 10)
 		if err := admin.Publish(ctx, inbox, strings.Replace(text, "%d", stale, 1)).Err(); err != nil {
 			t.Fatal(err)
@@ -112,8 +114,12 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 	default:
 	}
 	release(t, s, g)
-	if next := w.granted(time.Second); next.Token <= g.Token {
+	next := w.granted(time.Second)
+	if next.Token <= g.Token {
 		t.Errorf("token %d follows %d", next.Token, g.Token)
+	}
+	if next.Term == 0 || next.Since.Before(looked) {
+		t.Errorf("granted %+v: the message to the last question is a grant, and counts from it", next)
 	}
 }
 

@@ -68,10 +68,80 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 			t.Errorf("request %d: %+v", i, r.wire)
 		}
 	}
-	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+6 {
+	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+7 {
 		t.Errorf("the counter is %d, %v", n, err)
 	}
 	if v := client.Get(ctx, "lock:k").Val(); !strings.HasSuffix(v, ":rule|trace") {
 		t.Errorf("the lock is %s", v)
+	}
+}
+
+// TestReleaseTwiceInOneGroup: what was passed to the next one in the same breath is
+// not the owner's any more; and where nobody can be told it is nobody's.
+func TestReleaseTwiceInOneGroup(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	client := redistest.Start(t).Client()
+	s, err := New(client, WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	inbox := s.keys.inbox()
+	listener := client.Subscribe(ctx, inbox)
+	defer listener.Close()
+	if _, err := listener.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(owner, key, inbox string) *request {
+		a := s.asks(core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive(key)}, TTL: time.Minute}, false)
+		a.number = 7
+		a.question(0, inbox != "", inbox)
+		return &a.last
+	}
+	free := func(owner, key string) *request {
+		return s.releases(owner, []core.Claim{core.Exclusive(key)}, 0)[0].request
+	}
+	send := func(group ...*request) (said []any) {
+		s.sendGroup(group)
+		for _, r := range group {
+			said = append(said, r.value)
+		}
+		return said
+	}
+	const count = 8000000000000000 // ahead of the clock
+	client.Set(ctx, s.keys.counter(), count, 0)
+	send(ask("a", "k", ""), ask("x", "l", ""), ask("m", "m", ""))
+	send(ask("b", "k", inbox), ask("y", "l", s.keys.inbox()))
+	send(ask("c", "k", inbox), ask("dead", "m", inbox))
+	send(ask("n", "m", inbox))
+	entry := client.HGet(ctx, "{lock:m}:w", "dead").Val()
+	client.HSet(ctx, "{lock:m}:w", "dead", "1"+entry[strings.Index(entry, " "):])
+	said := send(free("a", "k"), free("x", "l"), free("a", "k"), free("m", "m"))
+	if fmt.Sprint(said) != "[1 1 [0] 1]" {
+		t.Errorf("the releases: %v", said)
+	}
+	if v := client.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "b:8000000000000004:") {
+		t.Errorf("k is had by %q", v)
+	}
+	if v := client.Get(ctx, "lock:m").Val(); !strings.HasPrefix(v, "n:8000000000000007:") {
+		t.Errorf("m is had by %q", v)
+	}
+	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+7 {
+		t.Errorf("the counter is %d, %v", n, err)
+	}
+	if v := client.LRange(ctx, "{lock:k}:q", 0, -1).Val(); fmt.Sprint(v) != "[c]" {
+		t.Errorf("for k wait %q", v)
+	}
+	if n := client.Exists(ctx, "lock:l").Val(); n != 0 {
+		t.Error("l was given to somebody who can't be told")
+	}
+	if v := client.LRange(ctx, "{lock:l}:q", 0, -1).Val(); fmt.Sprint(v) != "[y]" {
+		t.Errorf("for l wait %q", v)
+	}
+	msg, err := listener.ReceiveMessage(ctx)
+	if err != nil || !strings.HasPrefix(msg.Payload, "b 7 ") || !strings.HasSuffix(msg.Payload, " 1") {
+		t.Errorf("told %v, %v", msg, err)
 	}
 }

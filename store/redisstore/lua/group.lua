@@ -48,9 +48,41 @@ local function none(names)
   return redis.pcall('EXISTS', unpack(names)) == 0
 end
 
--- conclude ends the leases that are their owners', unless somebody waits for the key.
+-- hand gives a lock that its owner is done with to the first in line, and reports
+-- whether it could: what pass in line.lua does, where nobody waits but for an
+-- exclusive lease and the first can be told. It begins with the write that may fail.
+local function hand(lock, value)
+  local tag = '{' .. lock .. '}:'
+  local line = tag .. 'q'
+  local owner = redis.call('EXISTS', tag .. 's') == 0 and redis.call('LINDEX', line, 0)
+  local expires, claim, mode, number, notes, inbox =
+    string.match(owner and redis.call('HGET', tag .. 'w', owner) or '', '^(%d+) (%d+) (%a) %d+ %d+ %d+ (%d+) (%S*) (.+)$')
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if mode ~= 'x' or tonumber(expires) <= now then
+    return false
+  end
+  local last = tonumber(redis.call('GET', KEYS[1])) or 0
+  local token = digits(math.max(last + 1, time[1] * 1000000 + time[2]))
+  redis.call('SET', lock, table.concat({ owner, token, digits(now), notes }, ':'), 'PX', claim)
+  redis.call('SET', KEYS[1], token)
+  local message = owner .. ' ' .. number .. ' ' .. token
+  if redis.call('LLEN', line) > 1 then
+    message = message .. ' 1'
+  end
+  if redis.pcall('PUBLISH', inbox, message) == 0 then
+    redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
+    return false
+  end
+  redis.call('HDEL', tag .. 'w', owner)
+  redis.call('LREM', line, 1, owner)
+  return true
+end
+
+-- conclude ends the leases that are their owners': those that somebody waits for by
+-- giving them to the next.
 local function conclude()
-  local locks, lines, free = {}, {}, {}
+  local locks, lines, free, freed, handed = {}, {}, {}, {}, {}
   for i = 1, #ends / 2 do
     locks[i] = ends[2 * i - 1]
     lines[i] = waiters(locks[i])
@@ -59,16 +91,19 @@ local function conclude()
   local values = redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
     local value, mine = values[i], ends[2 * i]
-    if value and string.sub(value, 1, #mine) == mine and (quiet or none({ lines[i] })) then
-      free[#free + 1] = lock
+    -- Who asks twice must not give away what is the next one's by now.
+    local its = value and not handed[lock] and string.sub(value, 1, #mine) == mine
+    if its and (quiet or none({ lines[i] })) then
+      free[#free + 1], freed[#freed + 1] = lock, i
+    elseif its and select(2, pcall(hand, lock, value)) == true then
+      handed[lock] = true
     else
       long[#long + 1] = i
     end
   end
   if #free > 0 and type(redis.pcall('DEL', unpack(free))) == 'table' then
-    long = {} -- each is to have its own error
-    for i in ipairs(locks) do
-      long[i] = i
+    for _, i in ipairs(freed) do
+      long[#long + 1] = i -- each is to have its own error
     end
   end
 end
