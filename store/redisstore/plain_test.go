@@ -68,7 +68,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 			t.Errorf("request %d: %+v", i, r.wire)
 		}
 	}
-	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+7 {
+	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+6 {
 		t.Errorf("the counter is %d, %v", n, err)
 	}
 	if v := client.Get(ctx, "lock:k").Val(); !strings.HasSuffix(v, ":rule|trace") {
