@@ -74,12 +74,12 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 
 // identify says what the request is called and what it contains.
 func (r *Rule) identify(req *request) (key string, content []byte, err error) {
-	claims, err := r.rule.Claims(req)
+	keys, err := r.rule.Keys(req)
 	if err != nil {
 		return "", nil, err
 	}
 	content, err = req.fingerprint()
-	return claims[0].Key, content, err
+	return keys.First, content, err
 }
 
 // record is what to remember of h, or errNotStored.

@@ -13,14 +13,14 @@ const heldBytes = core.DefaultResultLimit
 // serialize runs the handler while it holds what the request names.
 func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	req := &request{Exchange: x, limit: r.bodyLimit}
-	claims, err := r.rule.Claims(req)
+	keys, err := r.rule.Keys(req)
 	req.rewind()
 	if err != nil {
 		return x.Refuse(err)
 	}
 	h := hold(w, heldBytes, false)
 	defer h.end() // for a panic; else it is done below
-	refused, own := r.rule.Serialize(x.Request().Context(), claims, func(ctx context.Context) error {
+	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
 		return x.Handle(ctx, h, false)
 	})
 	return finish(x, h, refused, own)

@@ -44,7 +44,7 @@ type Rule[R any] struct {
 	policy core.Policy
 	alone  []core.CallOption // the policy, for calls without options of their own
 	info   core.RuleInfo
-	keys   func(R) ([]core.Claim, error)
+	keys   func(R) (Keys, error)
 }
 
 // Info describes the rule, for reports.
@@ -102,28 +102,28 @@ func (r *Rule[R]) possible(like []string) error {
 	return errors.Join(errs...)
 }
 
-func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) ([]core.Claim, error) {
+func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 	levels := policy.Info(false, "").Hierarchy
-	return func(req R) ([]core.Claim, error) {
+	return func(req R) (Keys, error) {
 		k, err := spec.Key(req)
 		if err != nil {
-			return nil, err
+			return Keys{}, err
 		}
 		if err := core.ValidateKey(k); err != nil {
-			return nil, err
+			return Keys{}, err
 		}
 		if levels {
 			var bad *core.ClaimError
 			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
-				return nil, &core.KeyError{Key: k, Reason: bad.Reason} // the key's fault, to whoever sent it
+				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // the key's fault, to whoever sent it
 			}
 		}
-		return []core.Claim{core.Exclusive(k)}, nil
+		return Keys{First: k}, nil
 	}
 }
 
 // fromTemplate also returns keys like those that the template makes.
-func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) ([]core.Claim, error), []string, error) {
+func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) (Keys, error), []string, error) {
 	tmpl, err := keytmpl.Parse(spec.Template)
 	if err != nil {
 		return nil, nil, err
@@ -153,18 +153,15 @@ func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R]
 	return oneKey(tmpl, sources), like, nil
 }
 
-func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
-	return func(req R) ([]core.Claim, error) {
+func oneKey[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Keys, error) {
+	return func(req R) (Keys, error) {
 		key, err := tmpl.Key(func(i int) (string, error) { return sources[i].One(req) })
-		if err != nil {
-			return nil, err
-		}
-		return []core.Claim{core.Exclusive(key)}, nil
+		return Keys{First: key}, err
 	}
 }
 
-func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]core.Claim, error) {
-	return func(req R) ([]core.Claim, error) {
+func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Keys, error) {
+	return func(req R) (Keys, error) {
 		keys, err := tmpl.Keys(func(i int) ([]string, error) {
 			if sources[i].Each != nil {
 				return sources[i].Each(req)
@@ -173,30 +170,44 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) ([]
 			return []string{v}, err
 		})
 		if err != nil {
-			return nil, err
+			return Keys{}, err
 		}
-		claims := make([]core.Claim, len(keys))
-		for i, key := range keys {
-			claims[i] = core.Exclusive(key)
-		}
-		return claims, nil
+		return Keys{First: keys[0], more: keys[1:]}, nil
 	}
 }
 
-// Claims derives what to lock from a request; the mode is the policy's to say,
-// when the claims are taken. Any error is the caller's fault: a value is missing,
-// malformed or too long.
-func (r *Rule[R]) Claims(req R) ([]core.Claim, error) { return r.keys(req) }
+// Keys are what a request names. For most rules that is one, which needs no slice.
+type Keys struct {
+	First string
+	more  []string
+}
 
-// Serialize runs fn while holding claims. It tells the engine's word from fn's:
+// All returns all of them.
+func (k Keys) All() []string { return append([]string{k.First}, k.more...) }
+
+// Keys derives what to lock from a request; the mode is the policy's to say, when
+// they are claimed. Any error is the caller's fault: a value is missing, malformed
+// or too long.
+func (r *Rule[R]) Keys(req R) (Keys, error) { return r.keys(req) }
+
+// Serialize runs fn while holding keys. It tells the engine's word from fn's:
 // refused is why fn did not run, or that the lease was lost while it did; own
 // is what fn returned. The two must not be mixed up: fn may well return an
 // error of another lease's. Opts are added to the rule's policy.
-func (r *Rule[R]) Serialize(ctx context.Context, claims []core.Claim, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
-	refused = r.engine.DoAll(ctx, claims, func(ctx context.Context) error {
+func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
+	work := func(ctx context.Context) error {
 		own = fn(ctx)
 		return nil
-	}, r.with(opts)...)
+	}
+	if len(keys.more) == 0 {
+		refused = r.engine.Do(ctx, keys.First, work, r.with(opts)...)
+		return refused, own
+	}
+	claims := make([]core.Claim, 0, 1+len(keys.more))
+	for _, key := range keys.All() {
+		claims = append(claims, core.Exclusive(key))
+	}
+	refused = r.engine.DoAll(ctx, claims, work, r.with(opts)...)
 	return refused, own
 }
 

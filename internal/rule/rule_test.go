@@ -111,11 +111,11 @@ func TestModeOfTheClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			claims, err := r.Claims("7")
+			keys, err := r.Keys("7")
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			refused, _ := r.Serialize(context.Background(), claims, func(context.Context) error { return nil })
+			refused, _ := r.Serialize(context.Background(), keys, func(context.Context) error { return nil })
 			if !errors.Is(refused, core.ErrHeld) || !slices.Equal(store.claims, rt.want) {
 				t.Errorf("%s: asked for %+v, want %+v; %v", name, store.claims, rt.want, refused)
 			}
@@ -149,10 +149,10 @@ func TestLevelsThatCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if claims, err := r.Claims("a/b"); err != nil || len(claims) != 1 {
-		t.Errorf("%v, %v", claims, err)
+	if keys, err := r.Keys("a/b"); err != nil || len(keys.All()) != 1 {
+		t.Errorf("%v, %v", keys, err)
 	}
-	if _, err := r.Claims("a//b"); !errors.Is(err, core.ErrInvalidKey) {
+	if _, err := r.Keys("a//b"); !errors.Is(err, core.ErrInvalidKey) {
 		t.Error(err)
 	}
 }
@@ -195,11 +195,11 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	if serialize.Engine() != eng {
 		t.Error("not the rule's engine")
 	}
-	claims, err := serialize.Claims("1")
+	keys, err := serialize.Keys("1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, said := serialize.Serialize(ctx, claims, func(context.Context) error { return own })
+	refused, said := serialize.Serialize(ctx, keys, func(context.Context) error { return own })
 	if refused != nil || said != own {
 		t.Errorf("serialize: refused %v, own %v", refused, said)
 	}
@@ -218,7 +218,7 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lease.Release(ctx) }()
-	refused, said = serialize.Serialize(ctx, claims, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
+	refused, said = serialize.Serialize(ctx, keys, func(context.Context) error { t.Error("ran"); return nil }, core.WithFailFast())
 	if !errors.Is(refused, core.ErrHeld) || said != nil {
 		t.Errorf("held: refused %v, own %v", refused, said)
 	}
@@ -249,7 +249,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Claims("1"); !errors.Is(err, keytmpl.ErrMissingValue) {
+		if _, err := r.Keys("1"); !errors.Is(err, keytmpl.ErrMissingValue) {
 			t.Errorf("%s: %v", template, err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Claims("1"); !errors.Is(err, want) {
+		if _, err := r.Keys("1"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}

@@ -132,7 +132,7 @@ func (w work) waitInSlot(ctx context.Context, slot *core.Lease) (lost *core.Leas
 // takeSlot takes the place of a task that waits. Who comes again is older than
 // whoever waits, and takes no place but a free one.
 func (w work) takeSlot(ctx context.Context, self *rival) (*core.Lease, error) {
-	key := slotKey(w.claims[0].Key)
+	key := slotKey(w.keys.First)
 	for {
 		// A rule of its own: how long a task waits is not how long the key is held.
 		slot, err := w.Engine().TryAcquire(ctx, key, core.WithTTL(slotTTL), core.WithMaxHold(0), core.WithRule(w.Name+" (waiting)"))

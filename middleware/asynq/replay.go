@@ -17,7 +17,7 @@ import (
 // out of reach from here. So there is nothing to give back to a second task but
 // its success.
 func (w work) runOnce(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
-	_, refused, own = w.RunOnce(ctx, w.claims[0].Key, func(ctx context.Context) ([]byte, error) {
+	_, refused, own = w.RunOnce(ctx, w.keys.First, func(ctx context.Context) ([]byte, error) {
 		return nil, fn(ctx)
 	}, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
 	return refused, own

@@ -29,11 +29,11 @@ func (l *Locks) TaskID(task *asynq.Task) (asynq.Option, error) {
 	if r == nil || !r.Once {
 		return nil, fmt.Errorf("lockasynq: TaskID: no rule says that tasks of type %q are processed once", task.Type())
 	}
-	claims, err := r.Claims(newRequest(context.Background(), task))
+	keys, err := r.Keys(newRequest(context.Background(), task))
 	if err != nil {
 		return nil, fmt.Errorf("lockasynq: TaskID: rule for %q: %w", r.Name, err)
 	}
-	return asynq.TaskID(r.Name + "/" + claims[0].Key), nil
+	return asynq.TaskID(r.Name + "/" + keys.First), nil
 }
 
 // IsDuplicate reports whether asynq did not enqueue a task because there is one

@@ -8,13 +8,14 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // work is a task on its way through a rule.
 type work struct {
 	*checked
 	task    *asynq.Task
-	claims  []core.Claim
+	keys    rule.Keys
 	handler asynq.Handler
 	setup   *setup
 	came    time.Time // to this worker
@@ -32,7 +33,7 @@ func (w work) try(ctx context.Context) error {
 		}
 		return w.handler.ProcessTask(ctx, w.task)
 	})
-	held := &core.HeldError{Key: w.claims[0].Key}
+	held := &core.HeldError{Key: w.keys.First}
 	switch {
 	case own == errTurnOver: // it was free, so whatever the rule does when it is held would be wrong
 		return w.reschedule(0, held)
@@ -87,5 +88,5 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 	if w.Once {
 		return w.runOnce(ctx, fn, opts...)
 	}
-	return w.Serialize(ctx, w.claims, fn, opts...)
+	return w.Serialize(ctx, w.keys, fn, opts...)
 }

@@ -41,15 +41,11 @@ func bindTo(t testing.TB, r Rule) *boundRule {
 
 // keysOf are the keys that a request makes.
 func keysOf(b *boundRule, ctx context.Context, m proto.Message) ([]string, error) {
-	claims, err := b.Claims(request{ctx, m.ProtoReflect()})
+	keys, err := b.Keys(request{ctx, m.ProtoReflect()})
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]string, len(claims))
-	for i, c := range claims {
-		keys[i] = c.Key
-	}
-	return keys, nil
+	return keys.All(), nil
 }
 
 func TestValuesBecomeText(t *testing.T) {

@@ -116,15 +116,15 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		if err != nil {
 			return nil, r.refuse(err, nil)
 		}
-		claims, err := r.Claims(from)
+		keys, err := r.Keys(from)
 		if err != nil {
 			return nil, r.refuse(err, nil)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {
-			return r.once(from, claims[0].Key, next)
+			return r.once(from, keys.First, next)
 		}
-		return r.serialize(ctx, claims, next)
+		return r.serialize(ctx, keys, next)
 	}
 }
 
@@ -138,9 +138,9 @@ func (r *boundRule) request(ctx context.Context, req any) (request, error) {
 	return request{ctx: ctx, message: message}, err
 }
 
-func (r *boundRule) serialize(ctx context.Context, claims []core.Claim, next func(context.Context) (any, error)) (any, error) {
+func (r *boundRule) serialize(ctx context.Context, keys rule.Keys, next func(context.Context) (any, error)) (any, error) {
 	var response any
-	refused, own := r.Serialize(ctx, claims, func(ctx context.Context) (err error) {
+	refused, own := r.Serialize(ctx, keys, func(ctx context.Context) (err error) {
 		response, err = next(ctx)
 		return err
 	})

@@ -180,13 +180,13 @@ func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	claims, err := r.Claims(from)
+	keys, err := r.Keys(from)
 	if err != nil {
 		return nil, err
 	}
 	t := &turn{}
 	next, stop := iter.Pull(func(handOut func(context.Context) bool) {
-		t.refused, _ = r.Serialize(ctx, claims, func(ctx context.Context) error {
+		t.refused, _ = r.Serialize(ctx, keys, func(ctx context.Context) error {
 			handOut(ctx)
 			return nil
 		})

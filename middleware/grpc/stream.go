@@ -42,11 +42,11 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 			}
 			held.first, from.message = first, first.ProtoReflect()
 		}
-		claims, err := r.Claims(from)
+		keys, err := r.Keys(from)
 		if err != nil {
 			return r.refuse(err, nil)
 		}
-		refused, own := r.Serialize(from.ctx, claims, func(ctx context.Context) error {
+		refused, own := r.Serialize(from.ctx, keys, func(ctx context.Context) error {
 			held.ctx = ctx
 			return handler(srv, held)
 		})
