@@ -19,20 +19,22 @@ type heldResponse struct {
 	limit               int
 	copies              bool // keeps on keeping what is sent, for a record
 
-	status   int    // 0: nothing written
-	body     []byte // what was written, while whole
+	status   int       // 0: nothing written
+	body     []byte    // what was written, while whole
+	room     [128]byte // for that, as far as it goes: most answers of APIs are short
 	whole    bool
 	sent     bool // what was written is on its way, and what follows goes along
 	hijacked bool
 	ended    bool
 }
 
-func hold(w http.ResponseWriter, limit int, copies bool) *heldResponse {
-	h := &heldResponse{ResponseWriter: w, limit: limit, copies: copies, whole: true}
+// hold begins, once.
+func (h *heldResponse) hold(w http.ResponseWriter, limit int, copies bool) {
+	h.ResponseWriter, h.limit, h.copies, h.whole = w, limit, copies, true
+	h.body = h.room[:0]
 	if header := w.Header(); len(header) > 0 {
 		h.before = header.Clone()
 	}
-	return h
 }
 
 // end undoes what was not sent: what comes then is another response, such as

@@ -50,13 +50,14 @@ var errNotStored = errors.New("keyturn: the response is not one to be stored")
 
 // once runs the handler, or gives the response that it gave before.
 func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
-	req := &request{Exchange: x, limit: r.bodyLimit}
+	work := x.work()
+	req := work.read(x, r.bodyLimit)
 	key, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
 		return x.Refuse(err)
 	}
-	h := hold(w, r.memory.limit, true)
+	h := work.hold(w, r.memory.limit, true)
 	defer h.end() // for a panic; else it is done below
 	var failed error
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {

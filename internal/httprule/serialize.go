@@ -12,13 +12,14 @@ const heldBytes = core.DefaultResultLimit
 
 // serialize runs the handler while it holds what the request names.
 func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
-	req := &request{Exchange: x, limit: r.bodyLimit}
+	work := x.work()
+	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
 	req.rewind()
 	if err != nil {
 		return x.Refuse(err)
 	}
-	h := hold(w, heldBytes, false)
+	h := work.hold(w, heldBytes, false)
 	defer h.end() // for a panic; else it is done below
 	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
 		return x.Handle(ctx, h, false)

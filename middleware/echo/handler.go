@@ -51,8 +51,10 @@ func (g *guard) wrap(next echo.HandlerFunc) echo.HandlerFunc {
 // exchange is a request of Echo's.
 type exchange struct {
 	*guard
-	c    echo.Context
-	next echo.HandlerFunc
+	httprule.Work
+	c     echo.Context
+	next  echo.HandlerFunc
+	inner echo.Response // the handler's
 }
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
@@ -85,9 +87,9 @@ func (x *exchange) PathValue(name string) (string, bool, error) {
 func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered bool) error {
 	c, req, res := x.c, x.c.Request(), x.c.Response()
 	c.SetRequest(req.WithContext(ctx))
-	inner := echo.NewResponse(w, c.Echo())
-	inner.Status = http.StatusOK // as Echo begins with
-	c.SetResponse(inner)
+	x.inner = *echo.NewResponse(w, c.Echo())
+	x.inner.Status = http.StatusOK // as Echo begins with
+	c.SetResponse(&x.inner)
 	defer func() {
 		c.SetRequest(req)
 		c.SetResponse(res)

@@ -51,6 +51,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // exchange is a request of net/http's.
 type exchange struct {
 	*handler
+	httprule.Work
 	w http.ResponseWriter
 	r *http.Request
 }
