@@ -63,8 +63,8 @@ local function hand(lock, value)
     return false
   end
   local last = tonumber(redis.call('GET', KEYS[1])) or 0
-  local token = digits(math.max(last + 1, time[1] * 1000000 + time[2]))
-  redis.call('SET', lock, table.concat({ owner, token, digits(now), notes }, ':'), 'PX', claim)
+  local token = written(math.max(last + 1, time[1] * 1000000 + time[2]))
+  redis.call('SET', lock, table.concat({ owner, token, written(now), notes }, ':'), 'PX', claim)
   redis.call('SET', KEYS[1], token)
   local message = owner .. ' ' .. number .. ' ' .. token
   if redis.call('LLEN', line) > 1 then
