@@ -11,6 +11,7 @@ import (
 type replayBody struct {
 	io.Closer
 	source  io.Reader // what is left of the body
+	length  int64     // of all, as the request says; less than 0: it does not
 	limit   int64     // of what may be kept
 	keeping bool
 	kept    []byte
@@ -22,16 +23,13 @@ type replayBody struct {
 // of the body came.
 const prepared = 64 << 10
 
-// keepBody makes the body of req one that can be begun again; nil if req has
-// none.
-func keepBody(req *http.Request, limit int64) *replayBody {
+// of makes the body of req one that can be begun again, and returns it; nil if req
+// has none.
+func (b *replayBody) of(req *http.Request, limit int64) *replayBody {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
 	}
-	b := &replayBody{Closer: req.Body, source: req.Body, limit: limit, keeping: true}
-	if req.ContentLength > 0 {
-		b.kept = make([]byte, 0, min(req.ContentLength, limit, prepared))
-	}
+	*b = replayBody{Closer: req.Body, source: req.Body, length: req.ContentLength, limit: limit, keeping: true}
 	req.Body = b
 	return b
 }
@@ -53,6 +51,9 @@ func (b *replayBody) Read(p []byte) (int, error) {
 			b.end = &http.MaxBytesError{Limit: b.limit}
 			return 0, b.end
 		}
+		if b.kept == nil { // not before: many keys are made without the body
+			b.kept = make([]byte, 0, max(int64(n), min(b.length, b.limit, prepared)))
+		}
 		b.kept = append(b.kept, p[:n]...)
 		b.next += n
 	}
@@ -73,6 +74,9 @@ func (b *replayBody) rewind() { b.keeping, b.next = false, 0 }
 // overLimit reports whether a read went past the limit, whatever became of its
 // error: a key function may have swallowed it.
 func (b *replayBody) overLimit() error {
+	if b.end == nil {
+		return nil
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(b.end, &tooLarge) {
 		return tooLarge
 	}

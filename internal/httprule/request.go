@@ -20,6 +20,7 @@ type request struct {
 	Exchange
 	limit int64       // of the body
 	body  *replayBody // nil until it is asked for
+	kept  replayBody  // the same, in place
 
 	document *jsonpath.Document // of the body, once decoded
 	query    url.Values         // once decoded
@@ -30,7 +31,7 @@ type request struct {
 // handler.
 func (r *request) keepBody() {
 	if r.body == nil {
-		r.body = keepBody(r.Request(), r.limit)
+		r.body = r.kept.of(r.Request(), r.limit)
 	}
 }
 
