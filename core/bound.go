@@ -18,11 +18,17 @@ type bound struct {
 	timeout time.Duration   // from when somebody first waits; 0: none
 
 	mu       sync.Mutex
-	deadline time.Time     // zero: none, or nobody waits yet
-	done     chan struct{} // nil: nobody waits
+	deadline time.Time // zero: none, or nobody waits yet
 	err      error
-	stops    []func() bool // what Done has set going
-	after    []*after
+	watch    *watch // nil: nobody waits
+}
+
+// watch is who is told of the end, and what there is to stop then.
+type watch struct {
+	done  chan struct{}
+	after []*after
+	stops []func() bool
+	room  [3]func() bool // as many of those as there are
 }
 
 // Deadline implements context.Context. Who asks for it is taken to wait.
@@ -60,26 +66,28 @@ func (b *bound) Value(key any) any { return b.values.Value(key) }
 func (b *bound) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done != nil {
-		return b.done
+	if b.watch != nil {
+		return b.watch.done
 	}
 	b.startLocked()
-	b.done = make(chan struct{})
+	w := &watch{done: make(chan struct{})}
+	w.stops = w.room[:0]
+	b.watch = w
 	if b.lookLocked() != nil {
-		close(b.done)
-		return b.done
+		close(w.done)
+		return w.done
 	}
 	end := func() { _ = b.Err() }
 	if b.parent != nil && b.parent.Done() != nil {
-		b.stops = append(b.stops, context.AfterFunc(b.parent, end))
+		w.stops = append(w.stops, context.AfterFunc(b.parent, end))
 	}
 	if b.ending != nil {
-		b.stops = append(b.stops, context.AfterFunc(b.ending, end))
+		w.stops = append(w.stops, context.AfterFunc(b.ending, end))
 	}
 	if !b.deadline.IsZero() {
-		b.stops = append(b.stops, time.AfterFunc(time.Until(b.deadline), end).Stop)
+		w.stops = append(w.stops, time.AfterFunc(time.Until(b.deadline), end).Stop)
 	}
-	return b.done
+	return w.done
 }
 
 // start has the time run from that moment on, if it does not yet, and returns the
@@ -135,16 +143,19 @@ func (b *bound) lookLocked() error {
 
 // endedLocked tells those who wait, once, and gives mu back.
 func (b *bound) endedLocked() error {
-	err, after, stops := b.err, b.after, b.stops
-	b.after, b.stops = nil, nil
-	if b.done != nil {
-		close(b.done)
+	err, w := b.err, b.watch
+	if w == nil {
+		b.mu.Unlock()
+		return err
 	}
+	tell, stops := w.after, w.stops
+	w.after, w.stops = nil, nil
+	close(w.done)
 	b.mu.Unlock()
 	for _, stop := range stops {
 		stop()
 	}
-	for _, a := range after {
+	for _, a := range tell {
 		go a.f()
 	}
 	return err
@@ -167,7 +178,7 @@ func (b *bound) AfterFunc(f func()) (stop func() bool) {
 		return func() bool { return false }
 	}
 	a := &after{f}
-	b.after = append(b.after, a)
+	b.watch.after = append(b.watch.after, a)
 	return func() bool { return b.drop(a) }
 }
 
@@ -175,9 +186,9 @@ func (b *bound) AfterFunc(f func()) (stop func() bool) {
 func (b *bound) drop(a *after) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range b.after {
+	for i, other := range b.watch.after {
 		if other == a {
-			b.after = append(b.after[:i:i], b.after[i+1:]...)
+			b.watch.after = append(b.watch.after[:i:i], b.watch.after[i+1:]...)
 			return true
 		}
 	}
