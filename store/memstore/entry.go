@@ -69,6 +69,16 @@ func (e *entry) remove(h *holder) {
 	}
 }
 
+// stamp gives owner's lease, if it has one, a token that must be greater than those
+// of the others.
+func (e *entry) stamp(owner string, token uint64, now time.Time) {
+	if h := e.find(owner); h != nil && h.token != token {
+		e.remove(h)
+		h.token, h.since = token, now
+		e.add(h, e.mode)
+	}
+}
+
 // extend gives h another term. The line's timer is late for a shorter one than
 // before, else early, which does no harm: most renewals have nobody waiting.
 func (e *entry) extend(h *holder, expires, now time.Time) {

@@ -126,17 +126,17 @@ func (p *set) wait(reach int, now time.Time) {
 }
 
 // take has the set hold c, for another term if it did before, else with token.
-func (p *set) take(s *shard, c core.Claim, token uint64, now time.Time) (*entry, *holder) {
+func (p *set) take(s *shard, c core.Claim, token uint64, now time.Time) *holder {
 	e := s.entries[c.Key]
 	if e == nil {
 		e = s.open(c.Key, now)
 	}
 	h := e.find(p.req.Owner)
 	if h == nil {
-		return e, s.hold(e, p.req, c, token, now)
+		return s.hold(e, p.req, c, token, now)
 	}
 	s.keep(e, h, c, p.req.TTL, now)
-	return e, h
+	return h
 }
 
 // complete takes all claims, under one token: that which they have already, if
@@ -148,13 +148,11 @@ func (p *set) complete(now time.Time) core.Grant {
 		token = p.mem.nextToken(now)
 	}
 	for _, c := range p.req.Claims {
-		e, h := p.take(p.mem.shard(c.Key), c, token, now)
-		h.partial = false
-		if h.token != token {
-			e.remove(h)
-			h.token, h.since = token, now
-			e.add(h, e.mode)
+		s := p.mem.shard(c.Key)
+		if e := s.entries[c.Key]; e != nil {
+			e.stamp(p.req.Owner, token, now) // first: take may let readers in, under greater tokens
 		}
+		p.take(s, c, token, now).partial = false
 	}
 	return granted(p.req, token, now, false)
 }

@@ -284,6 +284,48 @@ func TestSetDowngrade(t *testing.T) {
 }
 
 // TestSetStress has sets and single claims of all modes race for a few keys.
+// A set of which one key was taken away is downgraded all the same, as its owner
+// does not know yet: it gets what is left, and the other key anew, under a token
+// that stays before those of the readers whom it lets in.
+func TestSetDowngradeAfterAForcedRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		req := setOf("set", time.Hour, "a", "b")
+		first, err := s.Acquire(bg, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readers := make(chan core.Grant, 2)
+		for _, owner := range []string{"r1", "r2"} {
+			go func() {
+				g, err := s.Acquire(bg, core.Request{Owner: owner, TTL: time.Hour, Claims: []core.Claim{core.Shared("a")}, Wait: true})
+				if err != nil {
+					t.Error(err)
+				}
+				readers <- g
+			}()
+			synctest.Wait()
+		}
+		if _, err := s.ForceRelease(bg, "b", "a test"); err != nil {
+			t.Fatal(err)
+		}
+		req.Claims, req.Held = []core.Claim{core.Shared("a"), core.Shared("b")}, true
+		again, err := s.Acquire(bg, req)
+		if err != nil || again.Token <= first.Token {
+			t.Fatalf("granted %d after %d, error %v", again.Token, first.Token, err)
+		}
+		r1, r2 := <-readers, <-readers
+		isHeldBy(t, s, "a", "set", "r1", "r2")
+		for _, g := range []core.Grant{again, r1, r2} {
+			if err := s.Release(bg, g); err != nil {
+				t.Errorf("release of %s: %v", g.Owner, err)
+			}
+		}
+		isHeldBy(t, s, "a")
+		isHeldBy(t, s, "b")
+	})
+}
+
 func TestSetStress(t *testing.T) {
 	const workers, rounds, keys = 24, 150, 6
 	s := New()
