@@ -11,8 +11,8 @@ import (
 )
 
 // Check says what is wrong with a history: sections that overlap and may not,
-// tokens that are out of order, and keys, of those that are claimed exclusively
-// only, that were no lock.
+// tokens that are out of order, leases that outlived their being taken away, and
+// keys, of those that are claimed exclusively only, that were no lock.
 func Check(sections []Section) error {
 	byKey := map[string][]Section{}
 	for _, s := range sections {
@@ -20,10 +20,10 @@ func Check(sections []Section) error {
 			byKey[c.Key] = append(byKey[c.Key], s)
 		}
 	}
-	var errs []error
+	errs := []error{lost(sections)}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		errs = append(errs, overlaps(key, byKey[key]), order(key, byKey[key]))
-		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != core.ModeExclusive }) {
+		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != core.ModeExclusive || s.Shared < Never }) {
 			errs = append(errs, linear(key, byKey[key]))
 		}
 	}
@@ -36,12 +36,11 @@ func mode(s Section, key string) core.Mode {
 }
 
 // overlaps looks at what is held together (A1, M1), and whether what could not be
-// has tokens in the order in which it was held (A3). The sections come in order of
-// their beginnings.
+// has tokens in the order in which it was held (A3).
 func overlaps(key string, sections []Section) error {
 	var held []Section
 	var highest [core.ModePermit + 1]uint64 // token, by mode
-	for _, s := range sections {
+	for _, s := range split(sections) {
 		if s.Given >= s.End {
 			continue // nobody acted on it, or we can't tell
 		}
@@ -77,7 +76,7 @@ func (s Section) String() string {
 // order looks at the tokens: none comes twice, and who asked when another had its
 // grant already has a greater one (A3).
 func order(key string, sections []Section) error {
-	granted := slices.DeleteFunc(slices.Clone(sections), func(s Section) bool { return s.Given == Never })
+	granted := slices.DeleteFunc(slices.Clone(sections), func(s Section) bool { return !s.granted() })
 	seen := map[uint64]Section{}
 	for _, s := range granted {
 		if other, ok := seen[s.Token]; ok {

@@ -29,19 +29,28 @@
 // # Histories
 //
 // Several processes with engines of their own, on one real Redis, take and free
-// locks of all modes while some are killed and others stopped and continued. Each
+// locks of all modes, extend them, share what they had alone and take keys from each
+// other by force, while some are killed and others stopped and continued. Each
 // writes down what it was granted and until when it was entitled to act, on the one
 // clock that they share. [Check] then looks for sections that overlap and may not,
-// for tokens out of order, and, where a key is claimed exclusively only, for an
-// order of all operations that makes it one lock with rising tokens
-// ([linearizability], by github.com/anishathalye/porcupine).
+// for tokens out of order, for leases that were renewed or given back after somebody
+// had taken them away, and, where a key is claimed exclusively only, for an order of
+// all operations that makes it one lock with rising tokens ([linearizability], by
+// github.com/anishathalye/porcupine).
+//
+// The same is done on memstore, in a bubble, by engines that nobody kills: a minute
+// takes a second there.
 //
 // What is proven is about that run. A section counts as far as it is certain: from
-// when the answer was there until the release began, the holder's own deadline, or
-// the last moment that its process was known to live. So what a checker complains
-// of is wrong, and an overlap of less than that goes unseen. Hand-offs within a
-// process are in it: they are sections with tokens of their own. Not in it: what a
-// holder does past its deadline, which is for fencing tokens; a Redis that loses
+// when the answer was there until the release began, the holder's own deadline, the
+// last moment that its process was known to live, or the first at which it may have
+// been taken away. So what a checker complains of is wrong, and an overlap of less
+// than that goes unseen. A lease that is being extended is certain until the end of
+// the shorter of both terms; one that is being downgraded counts as shared from when
+// that was begun, and is two sections for the checker. Hand-offs within a process are
+// in it: they are sections with tokens of their own, and what is handed on after it
+// was taken away is none. Not in it: what a holder does past its deadline, which is
+// for fencing tokens; leases that are carried to another process; a Redis that loses
 // its data, fails over, or is spread over a cluster; executions by Once.
 //
 // # Controls

@@ -13,8 +13,8 @@ import (
 // Correctness Condition for Concurrent Objects, 1990.)
 //
 // A lease that nobody gave back ended by itself: at some moment after its holder's
-// own deadline, as far as that is known. So did one of which the release is not
-// known to have come through. A request that got no answer leaves no trace: what
+// own deadline, as far as that is known, or after somebody began to take it away. So
+// did one of which the release is not known to have come through. A request that got no answer leaves no trace: what
 // it may have been granted ran out before anybody else had it.
 type operation struct {
 	ends  bool // else it is an acquisition
@@ -46,11 +46,11 @@ const linearTimeout = 20 * time.Second
 func linear(key string, sections []Section) error {
 	var ops []porcupine.Operation
 	for _, s := range sections {
-		if s.Given == Never {
+		if !s.granted() {
 			continue
 		}
 		ends := porcupine.Operation{Input: operation{ends: true, token: s.Token}, Call: s.Returning, Return: s.Answered}
-		if s.Outcome != Returned {
+		if s.Outcome != Returned || s.Taken <= s.Returning { // one may be given back by handing on what is none
 			ends.Call, ends.Return = s.End, Never
 		}
 		// A client does one thing after the other.

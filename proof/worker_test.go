@@ -75,16 +75,7 @@ func actAsProcess() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	w := worker{eng, proof.NewRecorder(nr, file, monotonic, sharedClock())}
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				w.once(ctx)
-			}
-		})
-	}
-	all.Wait()
+	worker{eng, proof.NewRecorder(nr, file, monotonic, sharedClock())}.work(ctx)
 	must(eng.Close(context.Background()))
 	os.Exit(0)
 }
@@ -102,6 +93,23 @@ type worker struct {
 	rec *proof.Recorder
 }
 
+// work goes on until ctx ends.
+func (w worker) work(ctx context.Context) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if rand.N(20) == 0 {
+					w.force(ctx)
+				} else {
+					w.once(ctx)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // want picks claims: of x and y exclusively only, so that they can be checked for
 // more.
 func want() []core.Claim {
@@ -111,13 +119,17 @@ func want() []core.Claim {
 		{core.Exclusive("y")},
 		{core.Exclusive("x"), core.Exclusive("y")},
 		{core.Exclusive("books")},
+		{core.Exclusive("books"), core.Exclusive("pages")},
 		{core.Shared("books")},
 		{core.Shared("books")},
 		{core.Shared("books"), core.Exclusive("y")},
 		{core.Permit("gate", permits)},
 		{core.Permit("gate", permits)},
-	}[rand.N(10)]
+	}[rand.N(11)]
 }
+
+// sharable: what they may be downgraded to leaves x and y alone.
+func sharable(claims []core.Claim) bool { return claims[0] == core.Exclusive("books") }
 
 // once is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
@@ -129,7 +141,10 @@ func (w worker) once(ctx context.Context) {
 		return
 	}
 	note := func(what proof.What) {
-		w.rec.Note(proof.Event{Nr: nr, What: what, At: w.rec.Clock(), Until: w.rec.Mono(lease.Deadline()), Token: lease.Token()})
+		w.rec.Note(proof.Event{
+			Nr: nr, What: what, At: w.rec.Clock(), Until: w.rec.Mono(lease.Deadline()),
+			Owner: lease.Owner(), Token: lease.Token(), TTL: lease.TTL(),
+		})
 	}
 	note(proof.Given)
 	for range rand.N(3) {
@@ -138,6 +153,13 @@ func (w worker) once(ctx context.Context) {
 			sleep = leaseTTL / 2 // so that it is renewed, or lost in a pause
 		}
 		time.Sleep(sleep)
+		switch n := rand.N(10); {
+		case n == 0:
+			w.extend(ctx, nr, lease)
+		case n < 5 && sharable(claims):
+			note(proof.Sharing)
+			_ = lease.Downgrade(ctx) // whatever came of it, nobody counts on more
+		}
 		if lease.Err() != nil {
 			break
 		}
@@ -153,4 +175,28 @@ func (w worker) once(ctx context.Context) {
 	default:
 		note(proof.Unsure)
 	}
+}
+
+// extend asks for a longer or a shorter term. Until it is answered either of both
+// may be in force, so the lease is certain until the end of the shorter one.
+func (w worker) extend(ctx context.Context, nr int, lease *core.Lease) {
+	ttl := leaseTTL/2 + rand.N(3*leaseTTL/2)
+	until, now := w.rec.Mono(lease.Deadline()), w.rec.Clock()
+	w.rec.Note(proof.Event{Nr: nr, What: proof.Extending, At: now, Until: min(until, now+int64(ttl)), TTL: ttl})
+	_ = lease.Extend(ctx, ttl) // whatever came of it, the deadline says so
+}
+
+// force takes a key away from whoever has it.
+func (w worker) force(ctx context.Context) {
+	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
+	nr := w.rec.Force(key)
+	holders, err := w.eng.ForceRelease(ctx, key, core.Routine+"a test")
+	e := proof.Event{Nr: nr, What: proof.Forced, At: w.rec.Clock()}
+	if err != nil {
+		e.What = proof.Unsure
+	}
+	for _, h := range holders {
+		e.Owners = append(e.Owners, h.Owner)
+	}
+	w.rec.Note(e)
 }

@@ -1,0 +1,157 @@
+package proof_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/proof"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Stores that are wrong in what is done to a lease that is held. Each takes its
+// time, as a server does.
+
+// slow is right, and takes its time.
+type slow struct{ *memstore.Store }
+
+func latency() { time.Sleep(rand.N(time.Millisecond)) }
+
+func (s slow) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	latency()
+	defer latency()
+	return s.Store.Acquire(ctx, req)
+}
+
+func (s slow) Renew(ctx context.Context, grants []core.Grant) []error {
+	latency()
+	defer latency()
+	return s.Store.Renew(ctx, grants)
+}
+
+func (s slow) Release(ctx context.Context, g core.Grant) error {
+	latency()
+	defer latency()
+	return s.Store.Release(ctx, g)
+}
+
+func (s slow) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+	latency()
+	defer latency()
+	return s.Store.ForceRelease(ctx, key, reason)
+}
+
+// freeing frees what is downgraded.
+type freeing struct{ slow }
+
+func (s freeing) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	g, err := s.slow.Acquire(ctx, req)
+	if req.Held && err == nil {
+		_ = s.slow.Release(ctx, g)
+	}
+	return g, err
+}
+
+// brief gives a moment only to whoever asks for another term than the usual one.
+type brief struct{ slow }
+
+func (s brief) Renew(ctx context.Context, grants []core.Grant) []error {
+	for i := range grants {
+		if grants[i].TTL != leaseTTL {
+			grants[i].TTL = leaseTTL / 8
+		}
+	}
+	return s.slow.Renew(ctx, grants)
+}
+
+// stubborn has a renewal bring back what was taken away, if there is room.
+type stubborn struct{ slow }
+
+func (s stubborn) Renew(ctx context.Context, grants []core.Grant) []error {
+	errs := s.slow.Renew(ctx, grants)
+	for i, g := range grants {
+		if errors.Is(errs[i], core.ErrLeaseLost) {
+			_, errs[i] = s.slow.Acquire(ctx, core.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL})
+		}
+	}
+	return errs
+}
+
+// polite takes nothing away, and says that it did.
+type polite struct{ slow }
+
+func (s polite) ForceRelease(ctx context.Context, key, _ string) ([]core.Holder, error) {
+	info, err := s.Inspect(ctx, key)
+	return info.Holders, err
+}
+
+// processesInMemory has processes work on a memstore, or on what wrap makes of it,
+// for so long of a bubble's time.
+func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) core.Store) []proof.Section {
+	var buf bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		mono := func(at time.Time) int64 { return at.UnixNano() }
+		clock := func() int64 { return mono(time.Now()) }
+		file := &shared{w: &buf}
+		ctx, cancel := context.WithTimeout(context.Background(), lasts)
+		defer cancel()
+		mem := memstore.New()
+		var all sync.WaitGroup
+		for nr := range 3 {
+			eng, err := core.New(wrap(slow{mem.Peer()}), core.WithTTL(leaseTTL), core.WithMaxWait(time.Second),
+				core.WithLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				worker{eng, proof.NewRecorder(nr+1, file, clock, mono)}.work(ctx)
+				_ = eng.Close(context.Background())
+			})
+		}
+		all.Wait()
+	})
+	events, err := proof.ReadEvents(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proof.Sections(events, nil)
+}
+
+// shared is a file of several recorders.
+type shared struct {
+	mu sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// TestProcessesOnBrokenStoresAreRejected: the same workers that are killed and
+// paused on Redis.
+func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		wrap func(slow) core.Store
+		says []string // none: it is right
+	}{
+		{"nothing", func(s slow) core.Store { return s }, nil},
+		{"what is downgraded is free", func(s slow) core.Store { return freeing{s} }, []string{"together"}},
+		{"what is extended is not", func(s slow) core.Store { return brief{s} }, []string{"together"}},
+		{"a renewal brings back what was taken", func(s slow) core.Store { return stubborn{s} }, []string{"taken away"}},
+		{"what is taken stays", func(s slow) core.Store { return polite{s} }, []string{"taken away"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			says(t, proof.Check(processesInMemory(t, time.Minute, test.wrap)), test.says)
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package proof
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// force is a ForceRelease as the history tells it.
+type force struct {
+	key    string
+	began  int64
+	ended  int64    // when it was answered or, if it was not, when it can't be done any more
+	known  bool     // it was answered
+	owners []string // who had the key then
+}
+
+// onItsWay is longer than what a process has sent stays in the network of one
+// machine, when nobody waits for the answer any more.
+const onItsWay = int64(time.Second)
+
+// forces finds what was done by force.
+func forces(events []Event, died map[int]int64) []force {
+	type id struct{ process, nr int }
+	byID := map[id]*force{}
+	for _, e := range events {
+		f := byID[id{e.Process, e.Nr}]
+		switch {
+		case e.What == Forcing:
+			end, ok := died[e.Process]
+			if !ok {
+				end = Never - onItsWay
+			}
+			byID[id{e.Process, e.Nr}] = &force{key: e.Claims[0].Key, began: e.At, ended: end + onItsWay}
+		case e.What == Forced:
+			f.ended, f.known, f.owners = e.At, true, e.Owners
+		case f != nil: // Unsure
+			f.ended = e.At + onItsWay
+		}
+	}
+	var all []force
+	for f := range maps.Values(byID) {
+		all = append(all, *f)
+	}
+	return all
+}
+
+// apply notes what f does to s. Whom it took the key from is known by the owner, who
+// is the same through all hands of a streak: what is handed on after that is
+// nothing.
+func (f force) apply(s *Section) {
+	_, has := s.on(f.key)
+	hit := s.Given < f.ended
+	if f.known {
+		hit = slices.Contains(f.owners, s.Owner)
+	}
+	if !has || !hit {
+		return
+	}
+	s.Taken = min(s.Taken, f.began)
+	if f.known && s.Given < f.began {
+		s.Told = min(s.Told, f.ended)
+	}
+}
+
+// lost checks that what was taken by force was lost: nobody got more time for it,
+// and nobody gave it back (N2, R2, I7).
+func lost(sections []Section) error {
+	for _, s := range sections {
+		switch {
+		case s.Told == Never:
+		case s.Until > s.Told+int64(s.TTL):
+			return fmt.Errorf("%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
+		case s.Outcome == Returned && s.Returning > s.Told && !s.mayBeHandedOn():
+			return fmt.Errorf("%s was given back after it had been taken away at %d", s, s.Told)
+		}
+	}
+	return nil
+}
+
+// mayBeHandedOn: its release may have been a hand-off, which the store does not
+// hear of.
+func (s Section) mayBeHandedOn() bool {
+	return len(s.Claims) == 1 && s.Claims[0].Mode == core.ModeExclusive && s.Shared == Never
+}

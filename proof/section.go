@@ -1,0 +1,126 @@
+package proof
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Section is an acquisition as the history tells it.
+type Section struct {
+	Process, Nr int
+	Claims      []core.Claim
+	Asked       int64
+	Given       int64 // when the answer came; Never: none did
+	Owner       string
+	Token       uint64
+	// Until is the holder's own deadline, as far as that was written, and TTL the
+	// longest term that it asked for.
+	Until int64
+	TTL   time.Duration
+	// Shared is from when what was exclusive counts as shared; Never: it does not.
+	Shared int64
+	// Taken is from when it may have been taken away by force, and Told when that
+	// was done for sure, to a lease that was there before; Never: it was not.
+	Taken, Told int64
+	// End is until when, at least, the holder was entitled to act: by its own
+	// deadline, while its process lived, and before anybody began to take it away.
+	End int64
+	// Returning and Answered are when its release began and was over; Never: not.
+	Returning, Answered int64
+	Outcome             What
+}
+
+// Sections puts a history together. died says when a process was killed, at the
+// earliest; those that are not in it ended by themselves.
+func Sections(events []Event, died map[int]int64) []Section {
+	type id struct{ process, nr int }
+	byID := map[id]*Section{}
+	for _, e := range events {
+		if e.What == Asked {
+			byID[id{e.Process, e.Nr}] = &Section{
+				Process: e.Process, Nr: e.Nr, Claims: e.Claims, Asked: e.At,
+				Given: Never, Shared: Never, Taken: Never, Told: Never, Returning: Never, Answered: Never,
+			}
+		} else if s := byID[id{e.Process, e.Nr}]; s != nil { // else it is about a key, by force
+			s.note(e)
+		}
+	}
+	taken := forces(events, died)
+	var all []Section
+	for _, s := range byID {
+		for _, f := range taken {
+			f.apply(s)
+		}
+		end, ok := died[s.Process]
+		if !ok {
+			end = Never
+		}
+		s.End = min(s.Until, s.Returning, end, s.Taken)
+		all = append(all, *s)
+	}
+	inOrder(all)
+	return all
+}
+
+// note takes in one event after the other, as they happened in s's process: so the
+// last deadline counts, which may be an earlier one than before.
+func (s *Section) note(e Event) {
+	switch e.What {
+	case Given:
+		s.Given, s.Owner, s.Token, s.Until, s.TTL = e.At, e.Owner, e.Token, e.Until, e.TTL
+	case Holding, Extending:
+		s.Until, s.TTL = e.Until, max(s.TTL, e.TTL)
+	case Sharing:
+		s.Shared = min(s.Shared, e.At)
+	case Returning:
+		s.Returning = e.At
+	default:
+		s.Answered, s.Outcome = e.At, e.What
+	}
+}
+
+// inOrder of their beginnings.
+func inOrder(all []Section) {
+	slices.SortFunc(all, func(a, b Section) int {
+		return cmp.Or(cmp.Compare(a.Given, b.Given), cmp.Compare(a.Asked, b.Asked))
+	})
+}
+
+// granted: it was, and was the holder's at that moment for all that is known.
+func (s Section) granted() bool { return s.Given < Never && s.Given < s.Taken }
+
+// on is the claim of s on key.
+func (s Section) on(key string) (core.Claim, bool) {
+	i := slices.IndexFunc(s.Claims, func(c core.Claim) bool { return c.Key == key })
+	if i < 0 {
+		return core.Claim{}, false
+	}
+	return s.Claims[i], true
+}
+
+// split makes two of each that was downgraded: one as it was before, one that
+// shares.
+func split(sections []Section) []Section {
+	var all []Section
+	for _, s := range sections {
+		if s.Shared >= s.End {
+			all = append(all, s)
+			continue
+		}
+		before, after := s, s
+		before.End = s.Shared
+		after.Given = max(s.Given, s.Shared)
+		after.Claims = slices.Clone(s.Claims)
+		for i := range after.Claims {
+			if after.Claims[i].Mode == core.ModeExclusive {
+				after.Claims[i].Mode = core.ModeShared
+			}
+		}
+		all = append(all, before, after)
+	}
+	inOrder(all)
+	return all
+}
