@@ -33,8 +33,11 @@ type Exchange interface {
 	// sent; it returns what the middleware is to return.
 	TooLate(err error) error
 
-	work() *Work
+	worker
 }
+
+// worker is what a Work makes of an exchange that it is embedded in.
+type worker interface{ work() *Work }
 
 // Work is what a rule keeps of one exchange. It is a part of that, and not made by
 // the rule, so that a request costs one allocation for both. The zero value is
