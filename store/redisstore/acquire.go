@@ -247,7 +247,7 @@ func (a *asking) tidy() {
 // question makes the last question that about a group.
 func (a *asking) question(group int, getInLine bool, inbox string) {
 	cfg, claims, waited := &a.s.cfg, a.groups[group], time.Since(a.began)
-	if a.s.keys.where == single && cfg.replicas == 0 && !a.once && isPlain(claims) {
+	if cfg.replicas == 0 && !a.once && isPlain(claims) {
 		a.last = request{script: acquireScript, brief: brief{
 			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: a.notes,
 			wait: waiting{getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, inbox},

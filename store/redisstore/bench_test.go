@@ -33,6 +33,41 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	})
 }
 
+// BenchmarkCluster is BenchmarkAcquireRelease with 64 goroutines on a Cluster of three.
+func BenchmarkCluster(b *testing.B) {
+	const goroutines = 64
+	var addrs []string
+	for _, node := range redistest.StartCluster(b, 3) {
+		addrs = append(addrs, node.Addr())
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, PoolSize: 64})
+	b.Cleanup(func() { _ = client.Close() })
+	s := open(b, client)
+	ours := clientCPU(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			ctx := context.Background()
+			req := request(strings.Repeat("o", 56)+fmt.Sprint(i), fmt.Sprint("user:status:", i), time.Minute)
+			for range b.N/goroutines + 1 {
+				g, err := s.Acquire(ctx, req)
+				if err == nil {
+					err = s.Release(ctx, g)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	b.ReportMetric((clientCPU(b)-ours)/float64((b.N/goroutines+1)*goroutines), "client-us/op")
+}
+
 // BenchmarkDo is the same as [core.Engine.Do] brings it about.
 func BenchmarkDo(b *testing.B) {
 	engines := map[*redisstore.Store]*core.Engine{}

@@ -40,9 +40,19 @@ func TestContract(t *testing.T) {
 // only. A Ring has no messages, so its waiters poll, and R4 is not for it.
 func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
-	_, client := startCluster(t)
+	servers, client := startCluster(t)
 	storetest.Run(t, storetest.Harness{
 		TTL: 300 * time.Millisecond,
 		New: func(t testing.TB) core.Store { return open(t, client) },
+		Pause: func(testing.TB) {
+			for _, server := range servers {
+				server.Pause()
+			}
+		},
+		Resume: func(testing.TB) {
+			for _, server := range servers {
+				server.Resume()
+			}
+		},
 	})
 }

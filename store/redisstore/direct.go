@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +17,79 @@ import (
 // answered the last one, and with little patience; should that not do, it is
 // sent again in the ordinary way, as go-redis itself would.
 type direct struct {
-	client *redis.Client // the caller's, with a short timeout; nil: there is none
+	only    *server              // of a client of one server
+	cluster *redis.ClusterClient // or nil
+	known   atomic.Bool          // the cluster has answered: to look for a server is no I/O
+	servers sync.Map             // of a cluster: from its *redis.Client to *server
+}
+
+// server is one that requests may be sent to directly.
+type server struct {
+	client *redis.Client // the caller's, with a short timeout
 	well   atomic.Bool   // the last request was answered
-	fuse   fuse
+	fuses  sync.Pool
+}
+
+func newServer(c *redis.Client) *server {
+	patience := directPatience
+	if d := c.Options().ReadTimeout; d > 0 {
+		patience = min(patience, d)
+	}
+	return &server{client: c.WithTimeout(patience), fuses: sync.Pool{New: func() any { return new(fuse) }}}
+}
+
+func (d *direct) open(client redis.UniversalClient) {
+	switch c := client.(type) {
+	case *redis.Client:
+		d.only = newServer(c)
+	case *redis.ClusterClient:
+		d.cluster = c
+	}
+}
+
+// of returns the server that has name, or nil if that is not known.
+func (d *direct) of(name string) *server {
+	if d.only != nil || d.cluster == nil || !d.known.Load() {
+		return d.only
+	}
+	c, err := d.cluster.MasterForKey(context.Background(), name)
+	if err != nil {
+		return nil
+	}
+	n, ok := d.servers.Load(c)
+	if !ok {
+		// Those that have left the cluster stay: they are few, and their
+		// connections are closed.
+		n, _ = d.servers.LoadOrStore(c, newServer(c))
+	}
+	return n.(*server)
+}
+
+// heard takes in how a request about name ended.
+func (d *direct) heard(name string, err error) {
+	well := answered(err)
+	if well && !d.known.Load() {
+		d.known.Store(true)
+	}
+	if n := d.of(name); n != nil {
+		n.heard(well)
+	}
+}
+
+func (n *server) heard(well bool) {
+	if n.well.Load() != well {
+		n.well.Store(well)
+	}
+}
+
+// answered says whether a server has answered: an error that it reports is an
+// answer, too.
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	var answer redis.Error
+	return errors.As(err, &answer)
 }
 
 // directPatience is how long each of go-redis' attempts may take.
@@ -30,8 +101,8 @@ const directBound = 2 * directPatience
 
 // fuse makes contexts that end some time after they were lit, whatever becomes of
 // others. One of context.WithTimeout would have the caller's told of it, which in
-// turn has all above it told, and takes longer than the request itself. Only one
-// burns at a time.
+// turn has all above it told, and takes longer than the request itself. A fuse
+// burns for one request at a time.
 type fuse struct {
 	timer *time.Timer // nil: to be made, with end
 	end   chan struct{}
@@ -75,41 +146,34 @@ func (b *burning) Err() error {
 	}
 }
 
-// impatient is client for direct requests; nil where there are none.
-func impatient(client redis.UniversalClient) *redis.Client {
-	c, ok := client.(*redis.Client)
-	if !ok {
-		return nil
-	}
-	patience := directPatience
-	if d := c.Options().ReadTimeout; d > 0 {
-		patience = min(patience, d)
-	}
-	return c.WithTimeout(patience)
-}
-
 // sendDirectly reports whether r has a reply, or an error of the server's.
 func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
-	if s.direct.client == nil || !s.direct.well.Load() || !r.fits() || ctx.Err() != nil || !s.departures.alone() {
+	n := s.direct.of(r.name(s.keys))
+	if n == nil || !n.well.Load() || r.replicas > 0 || ctx.Err() != nil {
 		return false
 	}
-	defer s.departures.back()
-	ctx = s.direct.fuse.light(ctx, directBound)
-	defer s.direct.fuse.putOut()
+	if s.keys.where == single {
+		if !r.fits() || !s.departures.alone() {
+			return false
+		}
+		defer s.departures.back()
+	}
+	f := n.fuses.Get().(*fuse)
+	defer n.fuses.Put(f)
+	ctx = f.light(ctx, directBound)
+	defer f.putOut()
+	var err error
 	if r.isPlain() {
-		return s.answered(s.sendTogether(ctx, s.direct.client, r.alone()))
+		err = s.sendTogether(ctx, n.client, r.alone())
+	} else {
+		r.value, r.err = r.call(ctx, n.client).Result()
+		err = r.err
 	}
-	r.value, r.err = r.call(ctx, s.direct.client).Result()
-	return s.answered(r.err)
-}
-
-// answered takes in how a request ended, and says whether the server answered: an
-// error that it reports is an answer, too.
-func (s *Store) answered(err error) bool {
-	var answer redis.Error
-	well := err == nil || errors.As(err, &answer)
-	if s.direct.well.Load() != well {
-		s.direct.well.Store(well)
+	if err != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
+		r.wire.refused++ // the cluster's client knows where to ask
+		return false
 	}
+	well := answered(err)
+	n.heard(well)
 	return well
 }

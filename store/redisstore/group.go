@@ -36,7 +36,7 @@ var grouped = map[*redis.Script]string{
 	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
 }
 
-var groupScript = redis.NewScript(groupSource("acquire", "release", "complete", "renew"))
+var groupText = groupSource("acquire", "release", "complete", "renew")
 
 // groupSource makes a function of every script, behind the part that most groups
 // need none of them for. Its KEYS and ARGV are parameters then, which hide the
@@ -193,17 +193,17 @@ func (s *Store) sendGroup(group []*request) {
 		s.sendOnce(ctx, group)
 		return
 	}
-	_ = s.answered(s.sendTogether(ctx, s.client, group))
+	s.direct.heard("", s.sendTogether(ctx, s.client, group))
 }
 
-func (s *Store) sendTogether(ctx context.Context, client redis.Scripter, group []*request) error {
+func (s *Store) sendTogether(ctx context.Context, client processor, group []*request) error {
 	p := s.keys.pack(group)
-	cmd := groupScript.EvalSha(ctx, client, s.counter, p)
-	if noScript(cmd.Err()) {
+	cmd := p.call(ctx, client, false)
+	if err := cmd.Err(); err != nil && noScript(err) {
 		for _, r := range group {
 			r.wire.refused++
 		}
-		cmd = groupScript.Eval(ctx, client, s.counter, p)
+		cmd = p.call(ctx, client, true)
 	}
 	return p.deliver(cmd)
 }

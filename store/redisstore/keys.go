@@ -45,6 +45,13 @@ const dayMillis = int64(24 * time.Hour / time.Millisecond)
 type keyspace struct {
 	prefix string
 	where  topology
+	one    any // the name of the counter of a single server
+}
+
+func newKeyspace(prefix string, where topology) keyspace {
+	ks := keyspace{prefix: prefix, where: where}
+	ks.one = ks.counter()
+	return ks
 }
 
 // of returns the keys of the lock on key, in the order of KEYS in the scripts.
@@ -80,6 +87,14 @@ func (ks keyspace) append(names []string, key string) []string {
 
 // counter is the one counter of a single server.
 func (ks keyspace) counter() string { return "{" + ks.prefix + "}:token" }
+
+// counterOf is the name of the one counter, or of that of r's lock, in the same slot.
+func (ks keyspace) counterOf(r *request) any {
+	if ks.where == single {
+		return ks.one
+	}
+	return "{" + r.name(ks) + "}:t"
+}
 
 // ofAll returns the keys of all claims, one after the other.
 func (ks keyspace) ofAll(claims []core.Claim) []string {

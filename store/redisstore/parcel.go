@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -18,30 +19,49 @@ type parcel struct {
 	begin int        // where the begins begin
 	other int        // where the others begin
 	bytes []byte
+	key   any   // the counter's, a string
+	ttl   int64 // of the counter, in ms; 0: for ever
+}
+
+// sort takes the requests in, in order.
+func (p *parcel) sort(group []*request) {
+	for _, r := range group {
+		switch {
+		case !r.isPlain():
+		case r.script == releaseScript:
+			p.begin++
+			fallthrough
+		default:
+			p.other++
+		}
+	}
+	if len(group) == 1 {
+		p.group = group
+		return
+	}
+	p.group = make([]*request, len(group))
+	ends, begins, others := 0, p.begin, p.other
+	for _, r := range group {
+		at := &others
+		switch {
+		case r.isPlain() && r.script == releaseScript:
+			at = &ends
+		case r.isPlain():
+			at = &begins
+		}
+		p.group[*at] = r
+		*at++
+	}
 }
 
 // pack puts the requests in the order in which group.lua answers them.
 func (ks keyspace) pack(group []*request) *parcel {
-	p := &parcel{group: make([]*request, 0, len(group))}
+	p := &parcel{key: ks.counterOf(group[0]), ttl: ks.counterTTL()}
+	p.sort(group)
 	size := 16
 	for _, r := range group {
 		r.answered = false
 		size += r.brief.size() + 2*len(ks.prefix)
-		if r.isPlain() && r.script == releaseScript {
-			p.group = append(p.group, r)
-		}
-	}
-	p.begin = len(p.group)
-	for _, r := range group {
-		if r.isPlain() && r.script == acquireScript {
-			p.group = append(p.group, r)
-		}
-	}
-	p.other = len(p.group)
-	for _, r := range group {
-		if !r.isPlain() {
-			p.group = append(p.group, r)
-		}
 	}
 	b := packed(make([]byte, 0, size)).array(3)
 	b = b.array(2 * p.begin)
@@ -75,6 +95,28 @@ func (ks keyspace) packBegin(b packed, p *brief) packed {
 	var room [96]byte
 	b = b.words("", strconv.AppendInt(room[:0], p.number, 10), "")
 	return b.text(p.notes, "").words("", p.wait.words(room[:0]), p.wait.inbox)
+}
+
+// processor is what clients and pipelines have in common.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+}
+
+var groupHash any = redis.NewScript(groupText).Hash()
+
+// call has c run the script, by its hash or in full: as redis.Script does, but for a
+// few allocations, which are most of those of a request that leaves alone.
+func (p *parcel) call(ctx context.Context, c processor, inFull bool) *redis.Cmd {
+	args := append(make([]any, 0, 6), "evalsha", groupHash, 1, p.key, p)
+	if inFull {
+		args[0], args[1] = "eval", groupText
+	}
+	if p.ttl > 0 {
+		args = append(args, p.ttl)
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	_ = c.Process(ctx, cmd) // which cmd remembers
+	return cmd
 }
 
 // MarshalBinary implements encoding.BinaryMarshaler.

@@ -23,7 +23,7 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 		return err
 	}
 	defer s.leave()
-	if s.keys.where == single && isPlain(g.Claims) {
+	if isPlain(g.Claims) {
 		return s.end(ctx, g)
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
@@ -76,7 +76,7 @@ type part struct {
 // releases makes the requests that end whatever owner has, or waits for, among
 // claims. Token 0 means any.
 func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
-	if s.keys.where == single && isPlain(claims) {
+	if isPlain(claims) {
 		r := ending(owner, claims, token)
 		return []part{{&r, claims}}
 	}

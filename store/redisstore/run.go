@@ -36,6 +36,17 @@ func newRequest(r *request, script *redis.Script, keys []string, args ...any) *r
 	return r
 }
 
+// name is that of its lock, or another one in the same slot.
+func (r *request) name(ks keyspace) string {
+	switch {
+	case ks.where == single:
+		return "" // they all go to one server
+	case r.isPlain():
+		return ks.prefix + r.brief.key
+	}
+	return r.keys[0]
+}
+
 // alone is the list of nothing but r.
 func (r *request) alone() []*request {
 	r.self[0] = r
@@ -231,8 +242,13 @@ func (r *request) call(ctx context.Context, c redis.Scripter) *redis.Cmd {
 // sendOnce sends each request for itself, in one round trip.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
-	cmds, waits := make([]*redis.Cmd, len(reqs)), make([]*redis.Cmd, len(reqs))
+	cmds, waits, parcels := make([]*redis.Cmd, len(reqs)), make([]*redis.Cmd, len(reqs)), make([]*parcel, len(reqs))
 	for i, r := range reqs {
+		if r.isPlain() {
+			parcels[i] = s.keys.pack(r.alone())
+			cmds[i] = parcels[i].call(ctx, pipe, r.inFull)
+			continue
+		}
 		cmds[i] = r.call(ctx, pipe)
 		if r.replicas > 0 {
 			waits[i] = pipe.Do(ctx, "wait", r.replicas, s.cfg.replicaWait.Milliseconds())
@@ -240,8 +256,9 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	}
 	_, err := pipe.Exec(ctx)
 	for i, r := range reqs {
-		r.value, r.err = cmds[i].Result()
-		if r.err == nil && r.value == nil {
+		var value any
+		value, r.err = cmds[i].Result()
+		if r.err == nil && value == nil {
 			// Each command has its own error, but for one case: go-redis sets none
 			// when it gives up getting a connection.
 			r.err = err
@@ -249,7 +266,11 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 		if w := waits[i]; w != nil && r.err == nil {
 			r.acks, r.err = w.Int64()
 		}
-		_ = s.answered(r.err)
+		s.direct.heard(r.name(s.keys), r.err)
+		r.value = value
+		if p := parcels[i]; p != nil && r.err == nil {
+			_ = p.deliver(cmds[i])
+		}
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 // topologies are where a set is one script, and where it is many.
-var topologies = map[string]func(testing.TB) (*redistest.Server, redis.UniversalClient){
-	"single": func(t testing.TB) (*redistest.Server, redis.UniversalClient) {
+var topologies = map[string]func(testing.TB) ([]*redistest.Server, redis.UniversalClient){
+	"single": func(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
 		server := redistest.Start(t)
-		return server, server.Client()
+		return []*redistest.Server{server}, server.Client()
 	},
 	"cluster": startCluster,
 	"ring":    startRing,

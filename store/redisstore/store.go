@@ -23,8 +23,6 @@ type Store struct {
 	keys   keyspace
 	inbox  *inbox
 
-	counter []string // the KEYS of a group
-
 	departures departures
 	direct     direct
 	questions  atomic.Uint64 // put by those in line, so far
@@ -88,14 +86,13 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
 		client: client,
 		cfg:    cfg,
-		keys:   keyspace{prefix: cfg.prefix, where: topologyOf(client)},
+		keys:   newKeyspace(cfg.prefix, topologyOf(client)),
 		done:   make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = newInbox(s)
-	s.counter = []string{s.keys.counter()}
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
-	s.direct.client = impatient(client)
+	s.direct.open(client)
 	s.tasks.Go(s.checkEviction)
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,31 +15,63 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// startCluster runs a cluster of one, which is enough to have keys of several
-// slots in one script refused.
-func startCluster(t testing.TB) (*redistest.Server, redis.UniversalClient) {
+// startCluster runs a cluster of three masters.
+func startCluster(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
 	t.Helper()
-	server := redistest.StartCluster(t, 1)[0]
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr()}})
+	servers := redistest.StartCluster(t, 3)
+	var addrs []string
+	for _, server := range servers {
+		addrs = append(addrs, server.Addr())
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	t.Cleanup(func() { _ = client.Close() })
 	eventually(t, 5*time.Second, "the cluster is up", func() bool {
 		return client.Set(context.Background(), "x", "y", time.Millisecond).Err() == nil
 	})
-	return server, client
+	return servers, client
 }
 
 // startRing spreads the keys over two servers.
-func startRing(t testing.TB) (*redistest.Server, redis.UniversalClient) {
+func startRing(t testing.TB) ([]*redistest.Server, redis.UniversalClient) {
 	t.Helper()
 	a, b := redistest.Start(t), redistest.Start(t)
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
 	t.Cleanup(func() { _ = client.Close() })
-	return a, client
+	return []*redistest.Server{a, b}, client
+}
+
+// TestMovedSlot: a request that goes directly to the server that had the slot is told
+// to ask another one, and does.
+func TestMovedSlot(t *testing.T) {
+	t.Parallel()
+	servers, client := startCluster(t)
+	s := open(t, client)
+	ctx := within(t, 10*time.Second)
+	for round := range 6 { // each of the servers has been asked directly by then
+		key := fmt.Sprint("k", round)
+		slot := client.Do(ctx, "cluster", "keyslot", "lock:"+key).Val()
+		release(t, s, lock(t, s, "before", key, time.Minute))
+		release(t, s, lock(t, s, "again", key, time.Minute))
+		to := servers[round%3].Client().Do(ctx, "cluster", "myid").Val()
+		for _, server := range servers {
+			// The counter stays behind: without it the clock sees to the order.
+			admin := server.Client()
+			admin.Del(ctx, "{lock:"+key+"}:t")
+			if err := admin.Do(ctx, "cluster", "setslot", slot, "node", to).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := lock(t, s, "after", key, time.Minute)
+		if held := servers[round%3].Client().Get(ctx, "lock:"+key).Val(); !strings.HasPrefix(held, "after:") {
+			t.Errorf("%s is on another server: %q", key, held)
+		}
+		release(t, s, g)
+	}
 }
 
 func TestOtherTopologies(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(testing.TB) (*redistest.Server, redis.UniversalClient){
+	for name, start := range map[string]func(testing.TB) ([]*redistest.Server, redis.UniversalClient){
 		"cluster": startCluster,
 		"ring":    startRing,
 	} {

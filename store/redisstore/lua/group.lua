@@ -11,14 +11,17 @@
 -- Callers whose requests are in one group are concurrent, so any order among them
 -- will do. Those that end something come first, and leave room for others.
 --
+-- In a Cluster a group is of one request, which takes the same short way.
+--
 -- KEYS  1 the counter. The others follow from the names of the locks; Redis asks for
---       them so that a cluster can find the node, and groups are for an only server.
+--       them so that a cluster can find the node, which the counter will do for.
 -- ARGV  1 {ends, begins, others}:
 --       ends: lock, what its value begins with if it is the owner's: "owner:" or
 --       "owner:token:"; and so on
 --       begins: lock, owner, TTL in ms, notes, "wait patience claim waited before
 --       number inbox", see acquire.lua; and so on
 --       others: {its script's place in ops, its KEYS, its ARGV}; and so on
+--       2 ms that the counter lives; nothing: for ever, on an only server
 -- Reply {token, index, reply, index, reply ...}: the token of the first of begins
 -- that is not named below, those of the others follow it; ends that are not named
 -- are done; of all others the index, from 1, and what their script says. One that
@@ -133,12 +136,13 @@ local function grant()
   local first = time[1] * 1000000 + time[2]
   -- Without memory nothing is written, and the long way tells what that means for
   -- each.
-  local last = redis.pcall('SET', KEYS[1], written(first + #free - 1), 'GET')
+  local lasting = ARGV[2] and { 'PX', ARGV[2] } or {}
+  local last = redis.pcall('SET', KEYS[1], written(first + #free - 1), 'GET', unpack(lasting))
   local counted = type(last) ~= 'table'
   last = counted and tonumber(last) or 0
   if last >= first then -- the clock was set back
     first = last + 1
-    redis.call('SET', KEYS[1], written(last + #free))
+    redis.call('SET', KEYS[1], written(last + #free), unpack(lasting))
   end
   local token = first
   for _, i in ipairs(free) do

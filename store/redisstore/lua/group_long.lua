@@ -7,9 +7,11 @@ local function names(lock)
   return { lock, tag .. 'q', tag .. 's', tag .. 'w', tag .. 'h', tag .. 'i', tag .. 'f', tag .. 'r', KEYS[1] }
 end
 
+local single, lasting = ARGV[2] and '0' or '1', ARGV[2] or '0'
+
 local function release(i)
   local owner, token = string.match(ends[2 * i], '^([^:]*):(%d*)')
-  return ops.release(names(ends[2 * i - 1]), { owner, '1', '0', 'x', token == '' and '0' or token })
+  return ops.release(names(ends[2 * i - 1]), { owner, single, lasting, 'x', token == '' and '0' or token })
 end
 
 local function acquire(i)
@@ -17,7 +19,7 @@ local function acquire(i)
   local wait, patience, claim, waited, before, number, inbox =
     string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   return ops.acquire(names(lock), {
-    owner, '1', '0', 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
+    owner, single, lasting, 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
   })
 end
 
