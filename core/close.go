@@ -183,7 +183,7 @@ func (e *Engine) revokeAll(ctx context.Context) int {
 	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {
 			for _, l := range part {
-				_ = l.giveBack(bounded)
+				_ = l.giveBack(&within{made: bounded})
 			}
 		})
 	}

@@ -186,18 +186,22 @@ func (ls *lines) join(by *turn, i int) error {
 		l.next = t
 		l.step()
 	}
-	if !t.called {
+	switch {
+	case !t.called:
 		t.turn = make(chan struct{})
 		t.until = by.bound.start(by.asked)
 		l.expect(t)
 		for _, b := range before {
 			b.goElsewhere()
 		}
+	case len(by.places) == 1: // and asks at once; see asks for the others
+		t.ask(by.asked)
 	}
 	return nil
 }
 
-// asks notes that the caller now asks the store.
+// asks notes that the caller, who had to wait or has several places, now asks the
+// store.
 func (ls *lines) asks(p places, now time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -107,7 +107,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
-	err := lease.finish(ctx, "complete", func(ctx context.Context) error {
+	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
 			err := e.ledger.Complete(ctx, lease.current(), rec, lease.terms.retention)

@@ -23,17 +23,38 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.nest != nil {
 		return l.leave(ctx)
 	}
-	bounded := l.engine.detached(ctx)
-	defer bounded.cancel()
-	return l.giveBack(bounded)
+	in := within{engine: l.engine, caller: ctx}
+	defer in.cancel()
+	return l.giveBack(&in)
+}
+
+// within is the bound of a release: its context, which is made when something may
+// have to be waited for. A lease that is handed on needs none.
+type within struct {
+	engine *Engine
+	caller context.Context
+	made   context.Context // from the beginning, where it is not the release's own
+}
+
+func (w *within) context() context.Context {
+	if w.made == nil {
+		w.made = w.engine.detached(w.caller)
+	}
+	return w.made
+}
+
+func (w *within) cancel() {
+	if own, ok := w.made.(*bound); ok {
+		own.cancel()
+	}
 }
 
 // opRelease is the end of a lease without a record.
 const opRelease = "release"
 
-// giveBack is Release within ctx.
-func (l *Lease) giveBack(ctx context.Context) error {
-	return l.finish(ctx, opRelease, func(ctx context.Context) error {
+// giveBack is Release within a bound.
+func (l *Lease) giveBack(in *within) error {
+	return l.finish(in, opRelease, func(ctx context.Context) error {
 		if l.borrowed != nil {
 			return nil
 		}
@@ -76,11 +97,11 @@ func (l *Lease) done(ctx context.Context, err error) error {
 }
 
 // finish takes the lease out of the watchdog and has settle tell the store.
-// The order matters: a renewal after the release would be an error at best. ctx
-// is the caller's bound for all of it, also for waiting until another is done.
-func (l *Lease) finish(ctx context.Context, op string, settle func(context.Context) error) error {
-	if !l.release.enter(ctx) {
-		return &outcomeUnknownError{op: op, key: l.Key(), err: ctx.Err()}
+// The order matters: a renewal after the release would be an error at best. It is
+// bounded for all of it, also for waiting until another is done.
+func (l *Lease) finish(in *within, op string, settle func(context.Context) error) error {
+	if l.release.try() != nil && !l.release.enter(in.context()) {
+		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
 	}
 	defer l.release.leave()
 	if l.release.over {
@@ -94,7 +115,7 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 		if err != nil {
 			_ = l.conclude(err)
 			l.cancel(err) // first, here too: also what was kept alive through the loss
-			l.abandon(ctx, err)
+			l.abandon(in.context(), err)
 			return err
 		}
 		l.cancel(ErrReleased)
@@ -103,7 +124,7 @@ func (l *Lease) finish(ctx context.Context, op string, settle func(context.Conte
 			return l.conclude(nil)
 		}
 	}
-	err := settle(ctx)
+	err := settle(in.context())
 	switch {
 	case err == nil:
 		return l.conclude(nil)

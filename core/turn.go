@@ -91,8 +91,10 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 		}
 		t.asked = time.Now()
 	}
+	if waited || len(t.places) > 1 {
+		e.lines.asks(t.places, t.asked)
+	}
 	t.req.OnHeld = t.told
-	e.lines.asks(t.places, t.asked)
 	grant, rec, at, err := t.askStore(ask)
 	answered = at
 	if err == nil && t.handsOn {
