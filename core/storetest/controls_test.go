@@ -139,7 +139,9 @@ var controls = []struct {
 	{"a downgrade changes nothing", []string{
 		"M5 a downgraded lease is shared, under its token", "M5 a downgrade lets waiting readers in, and no writer",
 	}},
-	{"a downgrade lets nobody in", []string{"M5 a downgrade lets waiting readers in, and no writer"}},
+	{"a downgrade lets nobody in", []string{
+		"M5 a downgrade lets waiting readers in, and no writer", "I9 what is left of a set can be shared, and released",
+	}},
 	{"an unanswered downgrade is undone", []string{"A9 an unanswered downgrade leaves the lease held"}},
 	{"a downgrade leaves a gap", []string{"M5 a downgrade leaves no gap"}},
 	{"a second request extends nothing", []string{"M5 a downgraded lease lasts its TTL"}},

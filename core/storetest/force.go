@@ -13,6 +13,7 @@ var forceChecks = []check{
 	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes},
 	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares},
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
+	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
 	{name: "I10 a record that is forgotten makes room for the next", run: forget, ledger: true},
 	{name: "I10 a lease is not touched", run: forgetKeepsLease, ledger: true},
 }
@@ -119,6 +120,36 @@ func forcePhases(s *scene) {
 	writer.waits()
 	s.force(b, key, someReason)
 	writer.granted(s.Late)
+}
+
+// forceSetShared has the owner, who does not know yet, downgrade the set: what is
+// left gets the readers in, and what was taken is its own again, being free.
+func forceSetShared(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	for i := range 2 {
+		k := s.keys(2)
+		h := s.take(a, long, exclusives(k...)...)
+		writer := s.queue(b, long, core.Exclusive(k[1-i]))
+		readers := []*waiter{s.queue(b, long, core.Shared(k[1-i])), s.queue(c, long, core.Shared(k[1-i]))}
+		s.force(b, k[i], someReason)
+		g, err := s.acquire(s.ctx, a, core.Request{
+			Owner: h.Owner, Claims: []core.Claim{core.Shared(k[0]), core.Shared(k[1])}, TTL: long, Held: true,
+		})
+		if err != nil {
+			s.Fatalf("a set of which one key was taken, and is free, is asked for again: %v", err)
+		}
+		all := []hold{{Grant: g, st: a}, readers[0].granted(s.Late), readers[1].granted(s.Late)}
+		for _, one := range all {
+			s.rising([]uint64{h.Token, one.Token})
+			s.mustRenew(one)
+		}
+		for _, one := range all {
+			writer.waits()
+			s.mustRelease(one)
+		}
+		s.mustRelease(writer.granted(s.Late))
+		s.mustRelease(s.take(c, long, exclusives(k...)...))
+	}
 }
 
 // forceSet takes one key from it. The others stay until the owner, who learns of
