@@ -126,7 +126,7 @@ func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s *setti
 	if err != nil || rec != nil {
 		return nil, rec, err
 	}
-	if lease, err = e.lease(parent, grant, s, nil); err != nil {
+	if lease, err = e.lease(parent, grant, t.answer, s, nil); err != nil {
 		return nil, nil, err
 	}
 	if len(cov.by) > 0 {
@@ -204,8 +204,9 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	return err
 }
 
-// lease makes a grant a lease, unless that comes too late.
-func (e *Engine) lease(ctx context.Context, grant Grant, s *settings, borrowed *foreign) (*Lease, error) {
+// lease makes a grant, that came just now, a lease, unless that was too late. The
+// zero time stands for one that nobody has looked at the clock for.
+func (e *Engine) lease(ctx context.Context, grant Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
@@ -219,7 +220,10 @@ func (e *Engine) lease(ctx context.Context, grant Grant, s *settings, borrowed *
 		e.watchdog.begin(l)
 		l.ctx = e.holdStart(l)
 	}
-	err := e.keep(l)
+	if came.IsZero() || e.observer != nil { // who may take a while
+		came = time.Now()
+	}
+	err := e.keep(l, came)
 	if err != nil {
 		l.end(err)
 		l.cancel(err)
@@ -247,8 +251,8 @@ func (e *Engine) holdStart(l *Lease) context.Context {
 var errTooLate = errors.New("the answer came when the lease's time was over")
 
 // keep hands the lease to the watchdog and to the engine's books.
-func (e *Engine) keep(l *Lease) error {
-	if !e.watchdog.add(l) {
+func (e *Engine) keep(l *Lease, now time.Time) error {
+	if !e.watchdog.add(l, now) {
 		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
 	if err := e.life.hold(l); err != nil {

@@ -14,6 +14,7 @@ type turn struct {
 	ctx     context.Context
 	bound   bound // what ctx is, or descends from
 	asked   time.Time
+	answer  time.Time // when the store's last one came; zero: it was not asked
 	req     Request
 	handsOn bool // its grant may go to the next in line, and it may get another's
 
@@ -70,7 +71,7 @@ func (t *turn) claim(claims []Claim, s *settings) {
 func (t *turn) take(ask ask) (Grant, *Record, error) {
 	e, ctx := t.engine, t.ctx
 	if !t.req.Wait {
-		grant, rec, _, err := t.askStore(ask)
+		grant, rec, err := t.askStore(ask)
 		if held := (*HeldError)(nil); err != nil && errors.As(err, &held) {
 			t.blocked(t.engine.lines.holder(*held), held.Ahead)
 		}
@@ -95,8 +96,8 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 		e.lines.asks(t.places, t.asked)
 	}
 	t.req.OnHeld = t.told
-	grant, rec, at, err := t.askStore(ask)
-	answered = at
+	grant, rec, err := t.askStore(ask)
+	answered = t.answer
 	if err == nil && t.handsOn {
 		t.ticket.given.grant = grant
 	}
@@ -145,9 +146,10 @@ func (t *turn) abandon() {
 	}
 }
 
-func (t *turn) askStore(ask ask) (Grant, *Record, time.Time, error) {
+func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	t.req.Owner = t.engine.owners.next() // who is handed a lease needs none
 	grant, rec, answered, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
+	t.answer = answered
 	t.attempts = t.waits
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {
 		t.attempts++
@@ -166,5 +168,5 @@ func (t *turn) askStore(ask ask) (Grant, *Record, time.Time, error) {
 	if err != nil {
 		err = unlessHurried(t.ctx, t.asked, err)
 	}
-	return grant, rec, answered, err
+	return grant, rec, err
 }

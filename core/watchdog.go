@@ -64,10 +64,10 @@ func (w *watchdog) begin(l *Lease) {
 
 // add takes a lease in. It reports false, and leaves it out, when its time is
 // over already.
-func (w *watchdog) add(l *Lease) bool {
+func (w *watchdog) add(l *Lease, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d, now := &l.deadline, time.Now()
+	d := &l.deadline
 	l.granted = now
 	if d.at.IsZero() {
 		d.begin(l.grant, &w.clock)
