@@ -97,7 +97,7 @@ func (ls *lines) expire(l *line, owner string) {
 func (ls *lines) pass(g Grant) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byKey[g.Claims[0].Key]
+	l := g.line
 	if l == nil || !l.streak.has(g) || l.streak.open || l.next == nil {
 		return false
 	}
@@ -131,13 +131,13 @@ func (s *streak) has(g Grant) bool {
 // over ends the streak that g is the present hand of, now that its lease has
 // ended. Who is next asks the store.
 func (ls *lines) over(g Grant) {
-	if len(g.Claims) != 1 {
+	l := g.line
+	if l == nil {
 		return
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.byKey[g.Claims[0].Key]
-	if l == nil || !l.streak.has(g) {
+	if !l.streak.has(g) { // or by now the line is another key's
 		return
 	}
 	if l.streak.timer != nil {

@@ -20,8 +20,9 @@ type Lease struct {
 	granted  time.Time
 	deadline deadline // guarded by the watchdog's mutex
 	nest     *nest    // nil: a lease of its own
-	depth    int
-	borrowed *foreign // not nil: another process's, which releases it
+	depth    int32
+	ended    atomic.Bool // the observer knows
+	borrowed *foreign    // not nil: another process's, which releases it
 	own      leaseContext
 	ctx      context.Context // the same, or what an observer made of it
 
@@ -31,7 +32,6 @@ type Lease struct {
 		handedOn    bool // to the next in line
 		err         error
 	}
-	ended atomic.Bool // the observer knows
 
 	prev, next *Lease // in the engine's list of those that are held
 }
@@ -101,7 +101,7 @@ func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l.bas
 // Depth is how many times over the context holds the keys: 1 for an outermost
 // lease, 2 for one nested in that. One that was borrowed from another process has
 // 2, as nobody here knows how deep it was there.
-func (l *Lease) Depth() int { return max(l.depth, 1) }
+func (l *Lease) Depth() int { return max(int(l.depth), 1) }
 
 // Err returns nil while the lease is in force, an error that matches
 // ErrLeaseLost once it is lost, and ErrReleased after a release. It looks at

@@ -126,7 +126,7 @@ func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 // hold, if there was anything.
 func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s *settings) *Lease {
 	n := &nest{owned: cov.owned}
-	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: cov.depth}
+	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: int32(cov.depth)}
 	if rest != nil {
 		n.of, n.on, n.owned, l.depth = rest, []*Lease{rest}, append(n.owned, rest), rest.depth
 	} else {

@@ -158,6 +158,7 @@ type Grant struct {
 	Contended bool
 
 	passed uint64 // how often it was handed on
+	line   *line  // where it may be, if it is the one that the line's streak has; nil: nowhere
 }
 
 // term is how long the backend keeps the lease unless it is renewed.

@@ -99,6 +99,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 	grant, rec, err := t.askStore(ask)
 	answered = t.answer
 	if err == nil && t.handsOn {
+		grant.line = t.ticket.line
 		t.ticket.given.grant = grant
 	}
 	if rec != nil {
