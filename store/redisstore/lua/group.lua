@@ -34,6 +34,7 @@
 
 local ends, begins, others = unpack(cmsgpack.unpack(ARGV[1]))
 local long = {} -- the indices of those that are not plain
+local lasting = ARGV[2] and { 'PX', ARGV[2] } or {} -- how long the counter is
 
 -- written is a number above a million as text: digits of common.lua does the same
 -- for all, and takes twice as long.
@@ -68,12 +69,13 @@ local function hand(lock, value)
   local last = tonumber(redis.call('GET', KEYS[1])) or 0
   local token = written(math.max(last + 1, time[1] * 1000000 + time[2]))
   redis.call('SET', lock, table.concat({ owner, token, written(now), notes }, ':'), 'PX', claim)
-  redis.call('SET', KEYS[1], token)
+  redis.call('SET', KEYS[1], token, unpack(lasting))
   local message = owner .. ' ' .. number .. ' ' .. token
   if redis.call('LLEN', line) > 1 then
     message = message .. ' 1'
   end
-  if redis.pcall('PUBLISH', inbox, message) == 0 then
+  -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
+  if redis.pcall('PUBLISH', inbox, message) == 0 and not ARGV[2] then
     redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
     return false
   end
@@ -136,7 +138,6 @@ local function grant()
   local first = time[1] * 1000000 + time[2]
   -- Without memory nothing is written, and the long way tells what that means for
   -- each.
-  local lasting = ARGV[2] and { 'PX', ARGV[2] } or {}
   local last = redis.pcall('SET', KEYS[1], written(first + #free - 1), 'GET', unpack(lasting))
   local counted = type(last) ~= 'table'
   last = counted and tonumber(last) or 0
