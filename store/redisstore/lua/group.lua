@@ -54,7 +54,7 @@ end
 
 -- hand gives a lock that its owner is done with to the first in line, and reports
 -- whether it could: what pass in line.lua does, where nobody waits but for an
--- exclusive lease and the first can be told. It begins with the write that may fail.
+-- exclusive lease and the first can be told. It begins with the writes that may fail.
 local function hand(lock, value)
   local tag = '{' .. lock .. '}:'
   local line = tag .. 'q'
@@ -66,12 +66,16 @@ local function hand(lock, value)
   if mode ~= 'x' or tonumber(expires) <= now then
     return false
   end
-  local last = tonumber(redis.call('GET', KEYS[1])) or 0
-  local token = written(math.max(last + 1, time[1] * 1000000 + time[2]))
-  redis.call('SET', lock, table.concat({ owner, token, written(now), notes }, ':'), 'PX', claim)
-  redis.call('SET', KEYS[1], token, unpack(lasting))
+  local token = time[1] * 1000000 + time[2]
+  local last = tonumber(redis.call('SET', KEYS[1], written(token), 'GET', unpack(lasting)) or 0)
+  if last >= token then -- the clock was set back
+    token = last + 1
+    redis.call('SET', KEYS[1], written(token), unpack(lasting))
+  end
+  token = written(token)
+  redis.call('SET', lock, owner .. ':' .. token .. ':' .. written(now) .. ':' .. notes, 'PX', claim)
   local message = owner .. ' ' .. number .. ' ' .. token
-  if redis.call('LLEN', line) > 1 then
+  if redis.call('LINDEX', line, 1) then
     message = message .. ' 1'
   end
   -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
