@@ -25,7 +25,12 @@ func TestGrantSaysWhetherOthersWait(t *testing.T) {
 		t.Error("the second: nobody waits")
 	}
 	release(t, b, g)
-	if g := third.granted(5 * time.Second); g.Contended {
-		t.Error("the third: somebody waits")
+	g = third.granted(5 * time.Second)
+	if !g.Contended {
+		t.Error("the third: whoever had it before may get back in line at any moment")
+	}
+	release(t, c, g)
+	if g := lock(t, a, "fourth", "k", time.Minute); g.Contended {
+		t.Error("the fourth: somebody waits")
 	}
 }

@@ -13,14 +13,13 @@ import (
 type message struct {
 	question uint64 // the number of the one that made the waiter's entry
 	token    uint64
-	others   bool // somebody else waits, too
 }
 
 // parseMessage gives what the owner named is to be told: what is no message of
 // pass's, or comes without a number, is a reason to look.
 func parseMessage(text string) (owner string, m message) {
 	fields := strings.Split(text, " ")
-	if len(fields) < 3 {
+	if len(fields) != 3 {
 		return fields[0], message{}
 	}
 	question, err := strconv.ParseUint(fields[1], 10, 64)
@@ -28,7 +27,7 @@ func parseMessage(text string) (owner string, m message) {
 	if err != nil || bad != nil {
 		return fields[0], message{}
 	}
-	return fields[0], message{question: question, token: token, others: len(fields) > 3}
+	return fields[0], message{question: question, token: token}
 }
 
 // counted says whether a message may be the grant. Not for a set, which may need
@@ -52,6 +51,7 @@ func (a *asking) passed(m message) (answer, bool) {
 		return answer{}, false
 	}
 	return answer{grant: core.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.token, Since: since, Contended: m.others,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.token, Since: since,
+		Contended: true, // by the one who had it until now, who may get back in line at any moment
 	}}, true
 }

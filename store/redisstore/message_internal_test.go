@@ -10,7 +10,7 @@ import (
 func TestParseMessage(t *testing.T) {
 	for text, want := range map[string]message{
 		"o 7 99":                   {question: 7, token: 99},
-		"o 7 99 1":                 {question: 7, token: 99, others: true},
+		"o 7 99 1":                 {},
 		"o":                        {},
 		"o 7":                      {},
 		"o -7 99":                  {},

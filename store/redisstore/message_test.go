@@ -47,7 +47,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 			if n := calls(t, server) - queued; n != 1 {
 				t.Errorf("a release took %d requests, want 1", n)
 			}
-			if next.Token <= g.Token || next.TTL != time.Hour || next.Term != 30*time.Second {
+			if next.Token <= g.Token || next.TTL != time.Hour || next.Term != 30*time.Second || !next.Contended {
 				t.Errorf("granted %+v after %+v", next, g)
 			}
 			if next.Since.Before(before) || next.Since.After(asked) {
@@ -61,28 +61,6 @@ func TestMessageIsTheGrant(t *testing.T) {
 			}
 			release(t, b, next)
 		})
-	}
-}
-
-// TestMessageSaysWhetherOthersWait, of whom the engine has to know.
-func TestMessageSaysWhetherOthersWait(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := open(t, server.Client(), noPolling)
-	g := lock(t, s, "holder", "k", time.Minute)
-	writers := []*waiter{enqueue(t, s, "w0", "k", time.Minute), enqueue(t, s, "w1", "k", time.Minute)}
-	reader := enqueueFor(t, s, "r", core.Shared("k"))
-	release(t, s, g)
-	g = reader.granted(time.Second)
-	for i, w := range writers {
-		if others := i < len(writers); g.Contended != others {
-			t.Errorf("grant %d: %+v", i, g)
-		}
-		release(t, s, g)
-		g = w.granted(time.Second)
-	}
-	if g.Contended {
-		t.Errorf("the last one: %+v", g)
 	}
 }
 

@@ -74,12 +74,8 @@ local function hand(lock, value)
   end
   token = written(token)
   redis.call('SET', lock, owner .. ':' .. token .. ':' .. written(now) .. ':' .. notes, 'PX', claim)
-  local message = owner .. ' ' .. number .. ' ' .. token
-  if redis.call('LINDEX', line, 1) then
-    message = message .. ' 1'
-  end
   -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
-  if redis.pcall('PUBLISH', inbox, message) == 0 and not ARGV[2] then
+  if redis.pcall('PUBLISH', inbox, owner .. ' ' .. number .. ' ' .. token) == 0 and not ARGV[2] then
     redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
     return false
   end

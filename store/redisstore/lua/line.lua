@@ -65,17 +65,13 @@ local function told(inbox, message)
 end
 
 -- pass gives w, who waits, a lease for as long as it takes to come and confirm it,
--- or to renew it, and reports whether it could be told. The message is
--- "owner number token others": what the waiter needs to know to do without asking;
--- others is 1 if somebody else waits, too. It is sent after the lease is there, as
--- that may fail for want of memory, and then nobody must believe in it.
+-- or to renew it, and reports whether it could be told. The message is "owner number
+-- token": what the waiter needs to know to do without asking. It is sent after the
+-- lease is there, as that may fail for want of memory, and then nobody must believe
+-- in it.
 local function pass(c, w)
   local ended = c.ended
-  local message = w.owner .. ' ' .. w.number .. ' ' .. enter(c, w, w.claim)
-  if redis.call('LLEN', c.line) + redis.call('LLEN', c.readers) > 1 then
-    message = message .. ' 1'
-  end
-  if told(w.inbox, message) then
+  if told(w.inbox, w.owner .. ' ' .. w.number .. ' ' .. enter(c, w, w.claim)) then
     return true
   end
   leave(c, w.owner)
