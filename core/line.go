@@ -300,9 +300,9 @@ func (ls *lines) sweep() {
 	ls.sweepAt = 2 * len(ls.byKey)
 }
 
-// tidy takes away a line that nobody needs.
+// tidy takes key's line away if nobody needs it.
 func (ls *lines) tidy(key string, l *line) {
-	if l.tickets.n > 0 || l.streak.owner != "" || ls.byKey[key] != l {
+	if l.tickets.n > 0 || l.streak.owner != "" {
 		return
 	}
 	delete(ls.byKey, key)
