@@ -38,14 +38,25 @@ func (t *ticket) giveUp() {
 	}
 }
 
+// alarmRest is how long the alarm of a line rests. In a line of thousands whose time
+// is over one after the other, each ring would else look at all of them for one.
+const alarmRest = time.Millisecond
+
 // expect has t, which waits, give up in time. The alarm is left as it is when t
 // goes on before that: the next one needs it as well. Needs mu.
 func (l *line) expect(t *ticket) {
-	if t.until.IsZero() || !l.rings.IsZero() && !t.until.Before(l.rings) {
+	if t.until.IsZero() {
 		return
 	}
-	l.rings = t.until
-	in := time.Until(t.until)
+	at := t.until
+	if rested := l.rang.Add(alarmRest); at.Before(rested) {
+		at = rested
+	}
+	if !l.rings.IsZero() && !at.Before(l.rings) {
+		return
+	}
+	l.rings = at
+	in := time.Until(at)
 	if l.alarm == nil {
 		lines := l.lines
 		l.alarm = time.AfterFunc(in, func() { lines.ring(l) })
@@ -58,8 +69,8 @@ func (l *line) expect(t *ticket) {
 func (ls *lines) ring(l *line) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l.rings = time.Time{}
 	now := time.Now()
+	l.rings, l.rang = time.Time{}, now
 	for t := l.tickets.first; t != nil; t = t.behind {
 		switch {
 		case t.turn == nil || t.woken:

@@ -37,6 +37,7 @@ type line struct {
 
 	alarm *time.Timer // has those give up who wait for too long; nil: nobody has waited
 	rings time.Time   // when; zero: it does not
+	rang  time.Time   // last
 
 	lines      *lines
 	unanswered int       // requests to the store without a word since
