@@ -36,9 +36,10 @@
 // that can be told, in the same step: the key is set to the waiter's name for a
 // claim time (half the waiter lease, so 3 s, or its TTL if that is shorter) and
 // a message goes to the inbox of its process. One release, one message, one
-// process that wakes up. The waiter then asks for the key, finds that it has
-// it, and that makes the claim time the full TTL. A waiter that died unseen
-// costs the others half the waiter lease at most.
+// process that wakes up. The message is the grant, if it was sent to what the
+// waiter asked last; the first renewal makes the claim time the full TTL, as does
+// asking once more, which a waiter does whenever it is not sure. A waiter that died
+// unseen costs the others half the waiter lease at most.
 //
 // Messages get lost; holders and foreign clients go without one. So a waiter
 // also looks when the holder's time runs out, when its subscription is made

@@ -43,8 +43,9 @@ func defaultConfig() config {
 // may get lost before it counts as dead.
 func (c *config) poll() time.Duration { return c.waiterLease / 3 }
 
-// claimTime is how long the lock is kept for a waiter that has not come to
-// confirm yet. It is longer than the poll, for those whom no message reaches.
+// claimTime is how long the lock is kept for a waiter to which it was passed, until
+// a first renewal or question. It is longer than the poll, for those whom no
+// message reaches.
 func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 
 // WithPrefix sets what stands in front of every key in Redis, so that the lock
@@ -69,8 +70,8 @@ func WithPrefix(prefix string) Option {
 
 // WithWaiterLease sets after how long a waiter that gave no sign of life loses
 // its place in line. A waiter gives one every third of it, and while it waits
-// for its turn that is all it sends. When the lock is passed to a waiter it has
-// half of it to confirm. 100 ms to 10 min. Default [DefaultWaiterLease].
+// for its turn that is all it sends. When the lock is passed to a waiter it is kept
+// for half of it, until the waiter renews it. 100 ms to 10 min. Default [DefaultWaiterLease].
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
 		if d < minWaiterLease || d > maxWaiterLease {

@@ -1,5 +1,5 @@
 -- Acquire, and Begin of Once. Also what a waiter sends to stay in line, and to
--- confirm that it has come for what was passed to it.
+-- have what was passed to it for its whole TTL.
 --
 -- Claims are taken in key order. One that has to be waited for ends it: a request
 -- that waits keeps what is before that one and gets in line there; any other

@@ -80,10 +80,11 @@ local function pass(c, w)
 end
 
 -- serve lets in from one queue, in order, for as long as there is room: who can be
--- told gets the lease for a while; the asker gets it for good. It returns who is first of those that have to wait on. Who is
--- alive but can't be told keeps its place, and is passed over: it may only be
--- reconnecting. A permit that came after a reader leaves the phase to end: else the
--- reader would wait for as long as permits are asked for.
+-- told gets the lease for a while; the asker gets it for good. It returns who is
+-- first of those that have to wait on. Who is alive but can't be told keeps its
+-- place, and is passed over: it may only be reconnecting. A permit that came after
+-- a reader leaves the phase to end: else the reader would wait for as long as
+-- permits are asked for.
 local function serve(c, list, asker)
   local i = 0
   while true do
