@@ -65,6 +65,13 @@ func (l *line) expect(t *ticket) {
 	l.alarm.Reset(in)
 }
 
+// silence is for a line that is done with: its alarm would keep the engine in memory.
+func (l *line) silence() {
+	if l.alarm != nil {
+		l.alarm.Stop()
+	}
+}
+
 // ring has those in a line give up whose time is over.
 func (ls *lines) ring(l *line) {
 	ls.mu.Lock()
@@ -87,6 +94,10 @@ func (ls *lines) close() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.closed = true
+	for _, l := range ls.spare {
+		l.silence()
+	}
+	ls.spare = nil
 	for _, l := range ls.byKey {
 		for t := l.tickets.first; t != nil; t = t.behind {
 			if t.turn != nil {

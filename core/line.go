@@ -307,10 +307,10 @@ func (ls *lines) tidy(key string, l *line) {
 		return
 	}
 	delete(ls.byKey, key)
-	if len(ls.spare) < spareLines {
+	if len(ls.spare) < spareLines && !ls.closed {
 		*l = line{lines: ls, alarm: l.alarm, rings: l.rings} // which does no harm to another key's
 		ls.spare = append(ls.spare, l)
-	} else if l.alarm != nil {
-		l.alarm.Stop()
+	} else {
+		l.silence()
 	}
 }
