@@ -197,19 +197,21 @@ func TestHandOffInTheFirstTerm(t *testing.T) {
 	})
 }
 
-// Past half of the first term the next one asks the store.
-func TestNoHandOffLateInTheFirstTerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, brief{spy: newSpy(), age: 1600 * time.Millisecond}, core.WithTTL(30*time.Second))
-		first := mustAcquire(t, eng, "k")
-		c := &crowd{t: t}
-		c.join(eng, "0", 0)
-		mustRelease(t, first)
-		c.all.Wait()
-		if c.leases[0].HandedOff() {
-			t.Error("handed off")
-		}
-	})
+// Past three quarters of the first term the next one asks the store.
+func TestHandOffLateInTheFirstTerm(t *testing.T) {
+	for age, handed := range map[time.Duration]bool{2200 * time.Millisecond: true, 2300 * time.Millisecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			eng := newEngine(t, brief{spy: newSpy(), age: age}, core.WithTTL(30*time.Second))
+			first := mustAcquire(t, eng, "k")
+			c := &crowd{t: t}
+			c.join(eng, "0", 0)
+			mustRelease(t, first)
+			c.all.Wait()
+			if got := c.leases[0].HandedOff(); got != handed {
+				t.Errorf("%v after the question: handed off: %t", age, got)
+			}
+		})
+	}
 }
 
 // What the holder asks for in the first term gives a full one, and no answer leaves

@@ -103,7 +103,7 @@ func (ls *lines) pass(g Grant) bool {
 	}
 	t := l.next
 	now := time.Now()
-	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.term()/2 {
+	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.heritable() {
 		return false
 	}
 	g.passed++
@@ -116,6 +116,16 @@ func (ls *lines) pass(g Grant) bool {
 	t.wake()
 	l.step() // the last one's successor may get into the store's queue now
 	return true
+}
+
+// heritable is for how long after Since the lease may go to the next holder, who is to
+// have half of the term for his renewal. Of a first term a quarter will do: much of
+// it may have been over when the grant came, and who gets it renews it soon.
+func (g Grant) heritable() time.Duration {
+	if g.Term > 0 {
+		return g.term() - g.term()/4
+	}
+	return g.TTL / 2
 }
 
 // inherits says whether a lease with that TTL will do, which an heir can't choose:

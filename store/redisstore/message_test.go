@@ -64,6 +64,27 @@ func TestMessageIsTheGrant(t *testing.T) {
 	}
 }
 
+// TestMessageIsTheGrantInACluster, wherever in it the subscription is.
+func TestMessageIsTheGrantInACluster(t *testing.T) {
+	t.Parallel()
+	_, client := startCluster(t)
+	a, b := open(t, client, noPolling), open(t, client, noPolling)
+	for i := range 6 {
+		key := strconv.Itoa(i)
+		g := lock(t, a, "holder"+key, key, time.Hour)
+		w := enqueue(t, b, "w"+key, key, time.Hour)
+		release(t, a, g)
+		next := w.granted(time.Second)
+		if next.Token <= g.Token || next.Term != time.Minute {
+			t.Errorf("granted %+v after %+v", next, g)
+		}
+		if err := renew(t, b, next); err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+		release(t, b, next)
+	}
+}
+
 // TestMessageToAnEarlierQuestion is no grant: what was passed on then may have run
 // out before the last question was put.
 func TestMessageToAnEarlierQuestion(t *testing.T) {
