@@ -138,14 +138,17 @@ func TestTwinsOfOneProcessDoNotAsk(t *testing.T) {
 					time.Sleep(time.Second)
 					return nil, nil
 				})
-				if took := time.Since(began); err != nil || took != time.Second+2*ledgerTrip {
+				took := time.Since(began)
+				if err != nil || took != time.Second+2*ledgerTrip && took != time.Second+3*ledgerTrip {
 					t.Errorf("%v after %v", err, took)
 				}
 			})
 			time.Sleep(2 * ledgerTrip)
 		}
 		all.Wait()
-		if n := store.begins.Load(); n != 2 {
+		// Twice, or three times if the one who waits at the store is answered before
+		// the one who ran: who came after it had asked goes once more then.
+		if n := store.begins.Load(); n != 2 && n != 3 {
 			t.Errorf("the store was asked %d times", n)
 		}
 	})
