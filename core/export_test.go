@@ -76,3 +76,10 @@ func Lines(e *Engine) int {
 	defer e.lines.mu.Unlock()
 	return len(e.lines.byKey)
 }
+
+// NextLook is when the watchdog looks at its leases next.
+func (e *Engine) NextLook() time.Time {
+	e.watchdog.mu.Lock()
+	defer e.watchdog.mu.Unlock()
+	return e.watchdog.look
+}

@@ -29,6 +29,7 @@ type watchdog struct {
 	drift   time.Duration // the clock's, when last looked at
 	started bool
 	look    time.Time     // when it looks next; zero: now
+	busy    bool          // there were leases since the last look
 	wake    chan struct{} // something is due before that
 	stop    chan struct{}
 	running sync.WaitGroup
@@ -81,6 +82,7 @@ func (w *watchdog) add(l *Lease, now time.Time) bool {
 	}
 	d.schedule()
 	heap.Push(&w.heap, l)
+	w.busy = true
 	if !w.started {
 		w.started = true
 		w.drift = d.drift
@@ -222,12 +224,16 @@ func (w *watchdog) collect() (due []renewal, lost []*Lease, next time.Time) {
 		d.schedule()
 		heap.Fix(&w.heap, 0)
 	}
+	// With leases the heart beats, and once more when the heap has run empty: a caller
+	// who takes one lease after the other would else wake the goroutine for each,
+	// which costs more than the lease.
 	sleep := time.Hour // add wakes it
 	if len(w.heap) > 0 {
 		sleep = min(w.heap[0].deadline.next.Sub(now), heartbeat)
+	} else if w.busy {
+		sleep = heartbeat
 	}
-	// Kept also when the heap runs empty: a caller who takes one lease after the
-	// other would else wake the goroutine for each, which costs more than the lease.
+	w.busy = false
 	w.look = now.Add(sleep)
 	return due, lost, w.look
 }

@@ -653,3 +653,25 @@ func TestShortLeaseAfterALongOne(t *testing.T) {
 		mustRelease(t, short)
 	})
 }
+
+// Who takes one short lease after the other does not wake the watchdog for each; when
+// nobody takes any more it sleeps.
+func TestWatchdogLooksOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, newSpy())
+		looks := map[time.Time]bool{}
+		for range 5000 {
+			l := mustAcquire(t, eng, "k")
+			wantOnly(t, l.Release(context.Background()), nil)
+			time.Sleep(time.Millisecond)
+			looks[eng.NextLook()] = true
+		}
+		if n := len(looks); n > 7 {
+			t.Errorf("%d looks in five seconds", n)
+		}
+		time.Sleep(3 * time.Second)
+		if in := time.Until(eng.NextLook()); in < 10*time.Minute {
+			t.Errorf("it looks in %v, at nothing", in)
+		}
+	})
+}
