@@ -208,14 +208,6 @@ func (s *Store) sendTogether(ctx context.Context, client processor, group []*req
 	return p.deliver(cmd)
 }
 
-// errorIn is the error of one request in a group, if that is what its reply says.
-func errorIn(reply any) error {
-	if said, ok := reply.([]any); ok && len(said) == 2 && said[0] == "error" {
-		return serverError(text(said[1]))
-	}
-	return nil
-}
-
 // serverError is an answer of the server's that go-redis did not take for one.
 type serverError string
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -148,7 +149,7 @@ func (p *parcel) deliver(cmd *redis.Cmd) error {
 		if at := number(named[i]); at >= 1 && at <= int64(len(p.group)) {
 			r := p.group[at-1]
 			r.answered = true
-			r.value, r.err = named[i+1], errorIn(named[i+1])
+			r.value, r.err = named[i+1], p.errorIn(named[i+1])
 		}
 	}
 	for i, r := range p.group {
@@ -164,6 +165,22 @@ func (p *parcel) deliver(cmd *redis.Cmd) error {
 		}
 	}
 	return nil
+}
+
+// errorIn is the error of one request in a group, if that is what its reply says.
+func (p *parcel) errorIn(reply any) error {
+	said, ok := reply.([]any)
+	if !ok || len(said) != 2 || said[0] != "error" {
+		return nil
+	}
+	err := text(said[1])
+	if p.ttl > 0 && strings.Contains(err, "attempted to access a non local key") {
+		// While a slot moves, its keys are in two places. Had the server been told
+		// the names of all, it would have said so, and run nothing. The short scripts
+		// find out by a command, as they look at all keys before they write.
+		err = "TRYAGAIN " + err
+	}
+	return serverError(err)
 }
 
 // packed is MessagePack under construction: of its types, arrays and strings.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,62 @@ func TestMovedSlot(t *testing.T) {
 			t.Errorf("%s is on another server: %q", key, held)
 		}
 		release(t, s, g)
+	}
+}
+
+// TestMovingSlot: while the keys of a slot move, a lock may be on one server and its
+// counter on another. Requests wait until that is over, and a lock that has moved is
+// not free.
+func TestMovingSlot(t *testing.T) {
+	t.Parallel()
+	servers, client := startCluster(t)
+	s := open(t, client)
+	ctx := within(t, 10*time.Second)
+	const key, name, counter = "k", "lock:k", "{lock:k}:t"
+	old := lock(t, s, "old", key, time.Minute)
+	slot := client.Do(ctx, "cluster", "keyslot", name).Val()
+	from := slices.IndexFunc(servers, func(s *redistest.Server) bool { return s.Client().Exists(ctx, name).Val() == 1 })
+	to := (from + 1) % len(servers)
+	ids := make([]any, len(servers))
+	for i, server := range servers {
+		ids[i] = server.Client().Do(ctx, "cluster", "myid").Val()
+	}
+	run := func(server int, args ...any) {
+		t.Helper()
+		if err := servers[server].Client().Do(ctx, args...).Err(); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+	move := func(key string) {
+		t.Helper()
+		host, port, _ := net.SplitHostPort(servers[to].Addr())
+		run(from, "migrate", host, port, key, 0, 1000)
+	}
+	run(to, "cluster", "setslot", slot, "importing", ids[from])
+	run(from, "cluster", "setslot", slot, "migrating", ids[to])
+	move(name)
+	answers := make(chan error, 2)
+	go func() { answers <- s.Release(ctx, old) }()
+	go func() {
+		_, err := s.Acquire(ctx, request("fresh", key, time.Minute))
+		var held *core.HeldError
+		if errors.As(err, &held) {
+			err = nil
+		}
+		answers <- err
+	}()
+	select {
+	case err := <-answers:
+		t.Fatalf("answered in the middle of it: %v", err)
+	case <-time.After(100 * time.Millisecond): // for some attempts
+	}
+	move(counter)
+	run(to, "cluster", "setslot", slot, "node", ids[to])
+	run(from, "cluster", "setslot", slot, "node", ids[to])
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
