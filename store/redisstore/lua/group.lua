@@ -33,7 +33,6 @@
 -- allowed to use, which is better than to refuse what comes behind a renewal.
 
 local ends, begins, others = unpack(cmsgpack.unpack(ARGV[1]))
-local long = {} -- the indices of those that are not plain
 local lasting = ARGV[2] and { 'PX', ARGV[2] } or {} -- how long the counter is
 
 -- written is a number above a million as text: digits of common.lua does the same
@@ -47,10 +46,57 @@ local function waiters(lock)
   return '{' .. lock .. '}:w'
 end
 
--- none says that of names none exists; "no" of one that could not be looked for.
-local function none(names)
-  return redis.pcall('EXISTS', unpack(names)) == 0
+-- none says that no key of these names exists; "no" of one that could not be looked
+-- for.
+local function none(...)
+  return redis.pcall('EXISTS', ...) == 0
 end
+
+-- its says that a lock's value is that of a lease.
+local function its(value, mine)
+  return type(value) == 'string' and string.sub(value, 1, #mine) == mine
+end
+
+-- tokens takes n from the counter, and returns the first and the time in ms; nothing
+-- without memory: the long way tells what that means for each.
+local function tokens(n)
+  local time = redis.call('TIME')
+  local first = time[1] * 1000000 + time[2]
+  local last = redis.pcall('SET', KEYS[1], written(first + n - 1), 'GET', unpack(lasting))
+  if type(last) == 'table' then
+    return nil
+  end
+  last = tonumber(last or 0) or 0
+  if last >= first then -- the clock was set back
+    first = last + 1
+    redis.call('SET', KEYS[1], written(last + n), unpack(lasting))
+  end
+  return first, written(time[1] * 1000 + math.floor(time[2] / 1000))
+end
+
+-- give grants a lock that is free, and reports whether it was.
+local function give(lock, owner, ttl, notes, token, since)
+  local value = owner .. ':' .. written(token) .. ':' .. since .. ':' .. notes
+  local set = redis.pcall('SET', lock, value, 'NX', 'PX', ttl)
+  return set and set.ok
+end
+
+-- Where callers are few most groups are of one, and on a Cluster all are. If that is
+-- plain it is done here, without lists of one.
+if #ends == 2 and #begins + #others == 0 then
+  local lock = ends[1]
+  if its(redis.pcall('GET', lock), ends[2]) and none(waiters(lock)) and redis.pcall('DEL', lock) == 1 then
+    return { 0 }
+  end
+elseif #begins == 5 and #ends + #others == 0 and none(begins[1], waiters(begins[1])) then
+  local token, since = tokens(1)
+  local lock, owner, ttl, notes = unpack(begins)
+  if token and give(lock, owner, ttl, notes, token, since) then
+    return { token }
+  end
+end
+
+local long = {} -- the indices of those that are not plain
 
 -- hand gives a lock that its owner is done with to the first in line, and reports
 -- whether it could: what pass in line.lua does, where nobody waits but for an
@@ -62,18 +108,15 @@ local function hand(lock, value)
   local expires, claim, mode, number, notes, inbox =
     string.match(owner and redis.call('HGET', tag .. 'w', owner) or '', '^(%d+) (%d+) (%a) %d+ %d+ %d+ (%d+) (%S*) (.+)$')
   local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if mode ~= 'x' or tonumber(expires) <= now then
+  if mode ~= 'x' or tonumber(expires) <= time[1] * 1000 + time[2] / 1000 then
     return false
   end
-  local token = time[1] * 1000000 + time[2]
-  local last = tonumber(redis.call('SET', KEYS[1], written(token), 'GET', unpack(lasting)) or 0)
-  if last >= token then -- the clock was set back
-    token = last + 1
-    redis.call('SET', KEYS[1], written(token), unpack(lasting))
+  local token, since = tokens(1)
+  if not token then
+    return false
   end
   token = written(token)
-  redis.call('SET', lock, owner .. ':' .. token .. ':' .. written(now) .. ':' .. notes, 'PX', claim)
+  redis.call('SET', lock, owner .. ':' .. token .. ':' .. since .. ':' .. notes, 'PX', claim)
   -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
   if redis.pcall('PUBLISH', inbox, owner .. ' ' .. number .. ' ' .. token) == 0 and not ARGV[2] then
     redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
@@ -92,15 +135,14 @@ local function conclude()
     locks[i] = ends[2 * i - 1]
     lines[i] = waiters(locks[i])
   end
-  local quiet = none(lines)
+  local quiet = none(unpack(lines))
   local values = redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
-    local value, mine = values[i], ends[2 * i]
     -- Who asks twice must not give away what is the next one's by now.
-    local its = value and not handed[lock] and string.sub(value, 1, #mine) == mine
-    if its and (quiet or none({ lines[i] })) then
+    local ended = not handed[lock] and its(values[i], ends[2 * i])
+    if ended and (quiet or none(lines[i])) then
       free[#free + 1], freed[#freed + 1] = lock, i
-    elseif its and select(2, pcall(hand, lock, value)) == true then
+    elseif ended and select(2, pcall(hand, lock, values[i])) == true then
       handed[lock] = true
     else
       long[#long + 1] = i
@@ -122,41 +164,28 @@ local function grant()
     names[2 * i - 1] = lock
     names[2 * i] = waiters(lock)
   end
-  local quiet = none(names)
+  local quiet = none(unpack(names))
   for i = 1, n do
-    if quiet or none({ names[2 * i - 1], names[2 * i] }) then
+    if quiet or none(names[2 * i - 1], names[2 * i]) then
       free[#free + 1] = i
     else
       long[#long + 1] = #ends / 2 + i
     end
   end
-  if #free == 0 then
-    return 0
-  end
-  local time = redis.call('TIME')
-  local since = written(time[1] * 1000 + math.floor(time[2] / 1000))
-  local first = time[1] * 1000000 + time[2]
-  -- Without memory nothing is written, and the long way tells what that means for
-  -- each.
-  local last = redis.pcall('SET', KEYS[1], written(first + #free - 1), 'GET', unpack(lasting))
-  local counted = type(last) ~= 'table'
-  last = counted and tonumber(last) or 0
-  if last >= first then -- the clock was set back
-    first = last + 1
-    redis.call('SET', KEYS[1], written(last + #free), unpack(lasting))
+  local first, since
+  if #free > 0 then
+    first, since = tokens(#free)
   end
   local token = first
   for _, i in ipairs(free) do
-    local at = 5 * i -- its notes are before that, then come, backwards, TTL, owner and lock
-    local value = begins[at - 3] .. ':' .. written(token) .. ':' .. since .. ':' .. begins[at - 1]
-    local set = counted and redis.pcall('SET', begins[at - 4], value, 'NX', 'PX', begins[at - 2])
-    if set and set.ok then
+    local lock, owner, ttl, notes = unpack(begins, 5 * i - 4, 5 * i - 1)
+    if token and give(lock, owner, ttl, notes, token, since) then
       token = token + 1
     else
       long[#long + 1] = #ends / 2 + i
     end
   end
-  return first
+  return first or 0
 end
 
 if #ends > 0 then
