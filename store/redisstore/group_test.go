@@ -227,3 +227,40 @@ func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 	})
 	release(t, s, g)
 }
+
+// TestLongNames: keys, owners and notes may be as long as they are allowed to be, and
+// of any bytes; alone, and in a group.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	admin := server.Client()
+	ask := func(i int) core.Request {
+		pad := fmt.Sprintf("%03d", i)
+		req := request(pad+strings.Repeat("ö/", 500), pad+strings.Repeat("ключ", 63), time.Minute)
+		req.Rule, req.Trace = strings.Repeat("%: |", core.MaxNoteBytes/4), strings.Repeat("é", core.MaxNoteBytes/2)
+		return req
+	}
+	there := func(i int) {
+		g, err := s.Acquire(within(t, 10*time.Second), ask(i))
+		if err != nil {
+			t.Errorf("request %d: %v", i, err)
+			return
+		}
+		key := g.Claims[0].Key
+		if v := admin.Get(within(t, 10*time.Second), "lock:"+key).Val(); !strings.HasPrefix(v, fmt.Sprint(g.Owner, ":", g.Token, ":")) {
+			t.Errorf("request %d is stored as %q", i, v)
+		}
+		if i%100 == 0 { // each takes a call of its own
+			info, err := s.Inspect(within(t, 10*time.Second), key)
+			if err != nil || len(info.Holders) != 1 || info.Holders[0].Rule != ask(i).Rule || info.Holders[0].Trace != ask(i).Trace {
+				t.Errorf("request %d: %+v, %v", i, info, err)
+			}
+		}
+		if err := s.Release(within(t, 10*time.Second), g); err != nil {
+			t.Errorf("release %d: %v", i, err)
+		}
+	}
+	there(0)
+	crowd(t, server, there)
+}

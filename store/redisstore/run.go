@@ -4,146 +4,15 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// request is one call of a script. Its result is set when it is back. One that is
-// plain has no keys and args.
-type request struct {
-	script   *redis.Script
-	keys     []string
-	args     []any
-	replicas int   // wait for so many, in the same breath
-	brief    brief // what it is about, if it is plain
-
-	self     [1]*request // for alone
-	trip     *trip       // what it is part of while under way
-	wire     wire
-	inFull   bool  // send the source: the server did not know its hash
-	value    any   // what the script says
-	answered bool  // a group's reply names it
-	err      error // why it does not
-	acks     int64 // of replicas
-}
-
-func newRequest(r *request, script *redis.Script, keys []string, args ...any) *request {
-	r.script, r.keys = script, keys
-	r.args = append(args, &r.wire)
-	return r
-}
-
-// name is that of its lock, or another one in the same slot.
-func (r *request) name(ks keyspace) string {
-	switch {
-	case ks.where == single:
-		return "" // they all go to one server
-	case r.isPlain():
-		return ks.prefix + r.brief.key
-	}
-	return r.keys[0]
-}
-
-// alone is the list of nothing but r.
-func (r *request) alone() []*request {
-	r.self[0] = r
-	return r.self[:]
-}
-
-// wire goes along as the last argument, which no script reads, and is told by
-// the client each time that it writes the request to a connection. The client
-// repeats requests whose reply was lost, and an answer means something else if
-// an earlier attempt may have done the work already.
-type wire struct {
-	sent    int       // how often it was written
-	refused int       // how often the server said that it had not run it
-	first   time.Time // when it was written first
-	last    time.Time // and last
-}
-
-// wrote notes that it is about to be written.
-func (w *wire) wrote(now time.Time) {
-	if w.sent == 0 {
-		w.first = now
-	}
-	w.sent++
-	w.last = now
-}
-
-// MarshalBinary implements encoding.BinaryMarshaler.
-func (w *wire) MarshalBinary() ([]byte, error) {
-	w.wrote(time.Now())
-	return nil, nil
-}
-
-// String is for hooks that print commands.
-func (w *wire) String() string { return "" }
-
-// possible is how many attempts the server may have run. In a cluster those it
-// redirected are among them: the client does not tell us.
-func (w *wire) possible() int { return w.sent - w.refused }
-
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
 )
-
-// trip is the way of some requests of one caller to the server and back.
-type trip struct {
-	away atomic.Int32  // requests that are not back
-	home chan struct{} // something is sent when all are, and received once
-}
-
-// trips are kept for others: most are over at once.
-var trips = sync.Pool{New: func() any { return &trip{home: make(chan struct{}, 1)} }}
-
-func newTrip(reqs []*request) *trip {
-	t := trips.Get().(*trip)
-	t.away.Store(int32(len(reqs)))
-	for _, r := range reqs {
-		r.trip = t
-	}
-	return t
-}
-
-// lookAfter is when somebody looks whether ctx has ended. Most answers are here long
-// before, and to be told of the end of a context costs more than to wait for the
-// answer: each of those between it and its root registers the next.
-const lookAfter = 10 * time.Millisecond
-
-// lookouts are timers to look by.
-var lookouts = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
-
-// arrives waits until all are home, and reports false if ctx ends first, or has
-// ended when they are late.
-func (t *trip) arrives(ctx context.Context) bool {
-	timer := lookouts.Get().(*time.Timer)
-	timer.Reset(lookAfter)
-	select {
-	case <-t.home:
-		timer.Stop()
-		lookouts.Put(timer)
-		return true
-	case <-timer.C:
-		lookouts.Put(timer)
-	}
-	select {
-	case <-t.home:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// landed notes that a request is back.
-func (r *request) landed() {
-	if r.trip.away.Add(-1) == 0 {
-		r.trip.home <- struct{}{} // the last look at it: another may have it next
-	}
-}
 
 // depart sends reqs once. They are done when the trip is home; the caller has
 // entered the store, or is one of its tasks.
@@ -229,15 +98,6 @@ type tidier interface{ tidy() }
 type tidying func()
 
 func (f tidying) tidy() { f() }
-
-// call has c run a request that is not plain by its script's hash, or in full if
-// that did not do before.
-func (r *request) call(ctx context.Context, c redis.Scripter) *redis.Cmd {
-	if r.inFull {
-		return r.script.Eval(ctx, c, r.keys, r.args...)
-	}
-	return r.script.EvalSha(ctx, c, r.keys, r.args...)
-}
 
 // sendOnce sends each request for itself, in one round trip.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {

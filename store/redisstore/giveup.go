@@ -1,0 +1,81 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// tidy takes back what may have come of the last question, once that is home.
+func (a *asking) tidy() {
+	if a.queued || a.last.wire.possible() > 0 {
+		a.undo(a.soFar())
+	}
+}
+
+// undo takes back what may have come of the request, but not what its owner had
+// before: a downgrade that went unanswered is repeated by whoever holds the lease.
+func (a *asking) undo(claims []core.Claim) {
+	if !a.req.Held {
+		a.s.undo(a.req.Owner, claims)
+	}
+}
+
+// soFar is what the request may hold or wait for.
+func (a *asking) soFar() []core.Claim {
+	n := 0
+	for _, group := range a.groups[:a.asked] {
+		n += len(group)
+	}
+	return a.req.Claims[:n]
+}
+
+// grace is how long an answer may take, once the wait is over, before the
+// server counts as silent.
+const grace = 500 * time.Millisecond
+
+// ended leaves the line when the wait was cut short, and is the error for that.
+// Whether there was a holder in the way or a server that has stopped answering
+// shows in whether it answers now: the last time it did may be a while ago.
+func (a *asking) ended(ctx context.Context) error {
+	if a.told.IsZero() {
+		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Err: silence(ctx)})
+	}
+	if err := a.giveBack(ctx, a.soFar()); err != nil {
+		return a.s.closedOr(err)
+	}
+	held := a.held
+	held.RetryAfter = max(held.RetryAfter-time.Since(a.told), 0)
+	return a.s.closedOr(&held)
+}
+
+// giveBack ends what the request has, and its place in line, of claims. It does
+// not wait for longer than a moment; what could not be said by then is said
+// later.
+func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	parts := a.s.releases(a.req.Owner, claims, 0)
+	trouble := func() error {
+		for _, p := range parts {
+			if p.err != nil {
+				return p.err
+			}
+		}
+		return nil
+	}
+	again := func() {
+		if trouble() != nil {
+			a.undo(claims)
+		}
+	}
+	if !a.s.await(ctx, tidying(again), requests(parts)) {
+		return &core.UnavailableError{Op: "acquire", Err: silence(ctx)}
+	}
+	if err := trouble(); err != nil {
+		a.s.tasks.Go(again)
+		return failure("acquire", claims[0].Key, err)
+	}
+	return nil
+}
