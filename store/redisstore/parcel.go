@@ -3,22 +3,22 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// parcel is a group's requests as group.lua reads them, and goes along as the only
-// argument: MessagePack, which the server unpacks in one go, and of which neither
-// side makes words one by one. It is told each time that it is written to a
-// connection, as a [wire] is.
+// parcel is a group's requests as group.lua reads them. Those that are plain go along
+// as two words, with a line for each part of them, because what a request costs both
+// sides is mostly the number of its words; nothing in them contains a line feed. A
+// parcel is told each time that it is written to a connection, as a [wire] is.
 type parcel struct {
 	group []*request // ends, begins and others, in this order
 	begin int        // where the begins begin
 	other int        // where the others begin
-	bytes []byte
+	text  []byte
+	cut   int   // where the text of the begins begins
 	key   any   // the counter's, a string
 	ttl   int64 // of the counter, in ms; 0: for ever
 }
@@ -58,43 +58,21 @@ func (p *parcel) sort(group []*request) {
 func (ks keyspace) pack(group []*request) *parcel {
 	p := &parcel{key: ks.counterOf(group[0]), ttl: ks.counterTTL()}
 	p.sort(group)
-	size := 16
+	size := 0
 	for _, r := range group {
 		r.answered = false
-		size += r.brief.size() + 2*len(ks.prefix)
+		size += r.brief.size() + len(ks.prefix)
 	}
-	b := packed(make([]byte, 0, size)).array(3)
-	b = b.array(2 * p.begin)
+	b := make([]byte, 0, size)
 	for _, r := range p.group[:p.begin] {
-		b = ks.packEnd(b, &r.brief)
+		b = r.brief.end(b, ks)
 	}
-	b = b.array(5 * (p.other - p.begin))
+	p.cut = len(b)
 	for _, r := range p.group[p.begin:p.other] {
-		b = ks.packBegin(b, &r.brief)
+		b = r.brief.begin(b, ks)
 	}
-	b = b.array(len(p.group) - p.other)
-	for _, r := range p.group[p.other:] {
-		b = b.request(r)
-	}
-	p.bytes = b
+	p.text = b
 	return p
-}
-
-func (ks keyspace) packEnd(b packed, p *brief) packed {
-	b = b.text(ks.prefix, p.key)
-	var room [24]byte
-	mine := append(room[:0], ':')
-	if p.number != 0 {
-		mine = append(strconv.AppendInt(mine, p.number, 10), ':')
-	}
-	return b.words(p.owner, mine, "")
-}
-
-func (ks keyspace) packBegin(b packed, p *brief) packed {
-	b = b.text(ks.prefix, p.key).text(p.owner, "")
-	var room [96]byte
-	b = b.words("", strconv.AppendInt(room[:0], p.number, 10), "")
-	return b.text(p.notes, "").words("", p.wait.words(room[:0]), p.wait.inbox)
 }
 
 // processor is what clients and pipelines have in common.
@@ -107,17 +85,31 @@ var groupHash any = redis.NewScript(groupText).Hash()
 // call has c run the script, by its hash or in full: as redis.Script does, but for a
 // few allocations, which are most of those of a request that leaves alone.
 func (p *parcel) call(ctx context.Context, c processor, inFull bool) *redis.Cmd {
-	args := append(make([]any, 0, 6), "evalsha", groupHash, 1, p.key, p)
+	args := append(make([]any, 0, 7), "evalsha", groupHash, 1, p.key, (*ends)(p), p, p.ttl)
 	if inFull {
 		args[0], args[1] = "eval", groupText
 	}
-	if p.ttl > 0 {
-		args = append(args, p.ttl)
+	for _, r := range p.group[p.other:] {
+		own := r.args[:len(r.args)-1] // without its wire: there is one for all
+		args = append(args, grouped[r.script], len(r.keys), len(own))
+		for _, key := range r.keys {
+			args = append(args, key)
+		}
+		args = append(args, own...)
 	}
 	cmd := redis.NewCmd(ctx, args...)
 	_ = c.Process(ctx, cmd) // which cmd remembers
 	return cmd
 }
+
+// ends is the first word of a parcel.
+type ends parcel
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (e *ends) MarshalBinary() ([]byte, error) { return e.text[:e.cut], nil }
+
+// String is for hooks that print commands.
+func (*ends) String() string { return "" }
 
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (p *parcel) MarshalBinary() ([]byte, error) {
@@ -125,7 +117,7 @@ func (p *parcel) MarshalBinary() ([]byte, error) {
 	for _, r := range p.group {
 		r.wire.wrote(now)
 	}
-	return p.bytes, nil
+	return p.text[p.cut:], nil
 }
 
 // String is for hooks that print commands.

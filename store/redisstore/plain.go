@@ -39,6 +39,26 @@ func (p *brief) size() int {
 	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
 }
 
+// end writes a release as group.lua reads it: the lock, and what its value begins with
+// if it is the owner's.
+func (p *brief) end(b []byte, ks keyspace) []byte {
+	b = append(append(append(b, ks.prefix...), p.key...), '\n')
+	b = append(append(b, p.owner...), ':')
+	if p.number != 0 {
+		b = append(strconv.AppendInt(b, p.number, 10), ':')
+	}
+	return append(b, '\n')
+}
+
+// begin writes an acquire.
+func (p *brief) begin(b []byte, ks keyspace) []byte {
+	b = append(append(append(b, ks.prefix...), p.key...), '\n')
+	b = append(append(b, p.owner...), '\n')
+	b = append(strconv.AppendInt(b, p.number, 10), '\n')
+	b = append(append(b, p.notes...), '\n')
+	return append(append(p.wait.words(b), p.wait.inbox...), '\n')
+}
+
 // words writes it but for the inbox, which is the last.
 func (w *waiting) words(b []byte) []byte {
 	inLine := int64(0)

@@ -1,5 +1,5 @@
--- A group commit: the requests of many callers in one call, as MessagePack in one
--- word, because what a request costs both sides is mostly the number of its words.
+-- A group commit: the requests of many callers in one call, most of them in two words,
+-- because what a request costs both sides is mostly the number of its words.
 --
 -- Most requests are plain: one exclusive claim on a key that is free, or the end
 -- of it, and nobody waits. Those take no more than the commands that nobody could
@@ -15,13 +15,13 @@
 --
 -- KEYS  1 the counter. The others follow from the names of the locks; Redis asks for
 --       them so that a cluster can find the node, which the counter will do for.
--- ARGV  1 {ends, begins, others}:
---       ends: lock, what its value begins with if it is the owner's: "owner:" or
---       "owner:token:"; and so on
---       begins: lock, owner, TTL in ms, notes, "wait patience claim waited before
---       number inbox", see acquire.lua; and so on
---       others: {its script's place in ops, its KEYS, its ARGV}; and so on
---       2 ms that the counter lives; nothing: for ever, on an only server
+-- ARGV  1 ends, two lines each: the lock; what its value begins with if it is the
+--       owner's, "owner:" or "owner:token:"
+--       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
+--       claim waited before number inbox", see acquire.lua
+--       3 ms that the counter lives; "0": for ever, on an only server
+--       then others: its script's name in ops, the number of its KEYS, that of its
+--       ARGV, and those
 -- Reply {token, index, reply, index, reply ...}: the token of the first of begins
 -- that is not named below, those of the others follow it; ends that are not named
 -- are done; of all others the index, from 1, and what their script says. One that
@@ -32,8 +32,18 @@
 -- that writes: later ones may take a few hundred bytes more than the server is
 -- allowed to use, which is better than to refuse what comes behind a renewal.
 
-local ends, begins, others = unpack(cmsgpack.unpack(ARGV[1]))
-local lasting = ARGV[2] and { 'PX', ARGV[2] } or {} -- how long the counter is
+local function split(text)
+  local all, n = {}, 0
+  for line in string.gmatch(text, '([^\n]*)\n') do
+    n = n + 1
+    all[n] = line
+  end
+  return all
+end
+
+local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 3
+local only = ARGV[3] == '0' -- one server, so that PUBLISH sees all its subscribers
+local lasting = only and {} or { 'PX', ARGV[3] } -- how long the counter is
 
 -- written is a number above a million as text: digits of common.lua does the same
 -- for all, and takes twice as long.
@@ -83,12 +93,12 @@ end
 
 -- Where callers are few most groups are of one, and on a Cluster all are. If that is
 -- plain it is done here, without lists of one.
-if #ends == 2 and #begins + #others == 0 then
+if plain and #ends == 2 and #begins == 0 then
   local lock = ends[1]
   if its(redis.pcall('GET', lock), ends[2]) and none(waiters(lock)) and redis.pcall('DEL', lock) == 1 then
     return { 0 }
   end
-elseif #begins == 5 and #ends + #others == 0 and none(begins[1], waiters(begins[1])) then
+elseif plain and #begins == 5 and #ends == 0 and none(begins[1], waiters(begins[1])) then
   local token, since = tokens(1)
   local lock, owner, ttl, notes = unpack(begins)
   if token and give(lock, owner, ttl, notes, token, since) then
@@ -118,7 +128,7 @@ local function hand(lock, value)
   token = written(token)
   redis.call('SET', lock, owner .. ':' .. token .. ':' .. since .. ':' .. notes, 'PX', claim)
   -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
-  if redis.pcall('PUBLISH', inbox, owner .. ' ' .. number .. ' ' .. token) == 0 and not ARGV[2] then
+  if redis.pcall('PUBLISH', inbox, owner .. ' ' .. number .. ' ' .. token) == 0 and only then
     redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
     return false
   end
@@ -195,6 +205,6 @@ local first = 0
 if #begins > 0 then
   first = grant()
 end
-if #long == 0 and #others == 0 then
+if plain and #long == 0 then
   return { first }
 end

@@ -7,11 +7,9 @@ local function names(lock)
   return { lock, tag .. 'q', tag .. 's', tag .. 'w', tag .. 'h', tag .. 'i', tag .. 'f', tag .. 'r', KEYS[1] }
 end
 
-local single, lasting = ARGV[2] and '0' or '1', ARGV[2] or '0'
-
 local function release(i)
   local owner, token = string.match(ends[2 * i], '^([^:]*):(%d*)')
-  return ops.release(names(ends[2 * i - 1]), { owner, single, lasting, 'x', token == '' and '0' or token })
+  return ops.release(names(ends[2 * i - 1]), { owner, only and '1' or '0', ARGV[3], 'x', token == '' and '0' or token })
 end
 
 local function acquire(i)
@@ -19,19 +17,14 @@ local function acquire(i)
   local wait, patience, claim, waited, before, number, inbox =
     string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   return ops.acquire(names(lock), {
-    owner, single, lasting, 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
+    owner, only and '1' or '0', ARGV[3], 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
   })
-end
-
-local function other(i)
-  local script, keys, args = unpack(others[i])
-  return ops[script](keys, args)
 end
 
 local replies = { first }
 
-local function run(index, request, i)
-  local ok, reply = pcall(request, i)
+local function run(index, request, ...)
+  local ok, reply = pcall(request, ...)
   if not ok then -- servers before 7.0 raise a text
     reply = { 'error', type(reply) == 'table' and reply.err or tostring(reply) }
   end
@@ -47,7 +40,12 @@ for _, index in ipairs(long) do
     run(index, acquire, index - nends)
   end
 end
-for i in ipairs(others) do
-  run(nends + nbegins + i, other, i)
+local index, at = nends + nbegins, 4
+while at < #ARGV do
+  local nkeys, nargs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local keys, args = at + 3, at + 3 + nkeys
+  index = index + 1
+  run(index, ops[ARGV[at]], { unpack(ARGV, keys, args - 1) }, { unpack(ARGV, args, args + nargs - 1) })
+  at = args + nargs
 end
 return replies
