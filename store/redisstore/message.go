@@ -9,17 +9,19 @@ import (
 )
 
 // message is what a waiter is told when the lock has been passed to it; pass in
-// line.lua writes it. The zero value says no more than to look.
+// line.lua and hand in group.lua write it. The zero value says no more than to look.
 type message struct {
 	question uint64 // the number of the one that made the waiter's entry
 	token    uint64
+	alone    bool // no other process wants the lock, or had it just now
 }
 
 // parseMessage gives what the owner named is to be told: what is no message of
 // pass's, or comes without a number, is a reason to look.
 func parseMessage(text string) (owner string, m message) {
 	fields := strings.Split(text, " ")
-	if len(fields) != 3 {
+	alone := len(fields) == 4 && fields[3] == "alone"
+	if len(fields) != 3 && !alone {
 		return fields[0], message{}
 	}
 	question, err := strconv.ParseUint(fields[1], 10, 64)
@@ -27,7 +29,7 @@ func parseMessage(text string) (owner string, m message) {
 	if err != nil || bad != nil {
 		return fields[0], message{}
 	}
-	return fields[0], message{question: question, token: token}
+	return fields[0], message{question: question, token: token, alone: alone}
 }
 
 // counted says whether a message may be the grant. Not for a set, which may need
@@ -52,6 +54,7 @@ func (a *asking) passed(m message) (answer, bool) {
 	}
 	return answer{grant: core.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.token, Since: since,
-		Contended: true, // by the one who had it until now, who may get back in line at any moment
+		// By the process that had it until now, which may get back in line at any moment.
+		Contended: !m.alone,
 	}}, true
 }

@@ -11,6 +11,7 @@ func TestParseMessage(t *testing.T) {
 	for text, want := range map[string]message{
 		"o 7 99":                   {question: 7, token: 99},
 		"o 7 99 1":                 {},
+		"o 7 99 alone":             {question: 7, token: 99, alone: true},
 		"o":                        {},
 		"o 7":                      {},
 		"o -7 99":                  {},

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -341,5 +342,40 @@ func TestMessageThatIsNoGrant(t *testing.T) {
 	release(t, s, g)
 	if g := <-once; g.Term != 0 {
 		t.Errorf("an execution: %+v", g)
+	}
+}
+
+// TestPassedWithinAnEngine: a lock that goes from one owner of an engine to the next
+// may go from hand to hand for longer than one that others want, or had.
+func TestPassedWithinAnEngine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	release(t, s, lock(t, s, "warm", "up", time.Minute))
+	for i, c := range []struct {
+		holder    string
+		waiters   []string
+		contended bool
+	}{
+		{"host/1/e/2", []string{"host/1/e/1"}, false},
+		{"host/1/f/2", []string{"host/1/e/1"}, true},
+		{"host/1/e/2", []string{"host/1/e/1", "host/1/f/1"}, true},
+		{"host/1/e", []string{"host/1/e/1"}, true},
+		{"a", []string{"b"}, true},
+	} {
+		key := fmt.Sprint("k", i)
+		g := lock(t, s, c.holder, key, time.Minute)
+		var line []*waiter
+		for _, owner := range c.waiters {
+			line = append(line, enqueue(t, s, owner, key, time.Minute))
+		}
+		release(t, s, g)
+		if g = line[0].granted(2 * time.Second); g.Term == 0 || g.Contended != c.contended {
+			t.Errorf("from %s to %v: %+v", c.holder, c.waiters, g)
+		}
+		release(t, s, g)
+		for _, w := range line[1:] {
+			release(t, s, w.granted(2*time.Second))
+		}
 	}
 }

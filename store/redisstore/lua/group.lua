@@ -127,8 +127,15 @@ local function hand(lock, value)
   end
   token = written(token)
   redis.call('SET', lock, owner .. ':' .. token .. ':' .. since .. ':' .. notes, 'PX', claim)
+  local message = owner .. ' ' .. number .. ' ' .. token
+  -- Owners of one engine differ in what is behind the last slash. Where it goes from
+  -- one to the next of them, and nobody else waits, no other process does.
+  local engine = string.match(owner, '^(.*/)')
+  if engine and string.sub(value, 1, #engine) == engine and redis.call('LLEN', line) == 1 then
+    message = message .. ' alone'
+  end
   -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
-  if redis.pcall('PUBLISH', inbox, owner .. ' ' .. number .. ' ' .. token) == 0 and only then
+  if redis.pcall('PUBLISH', inbox, message) == 0 and only then
     redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
     return false
   end
