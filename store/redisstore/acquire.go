@@ -171,9 +171,9 @@ func (a *asking) tell() {
 // nap is how long to sleep if no message comes: no longer than the place in
 // line is safe; until a holder's lease may have run out, because a holder that
 // died and a foreign client send nothing, and the others may have left by then;
-// and until that of the one ahead may, should it get the lock right now. Without an inbox, a lock that was passed to
-// us must be found before it runs out again; and what a set has already, it has
-// to keep.
+// and until that of the one ahead may, should it get the lock right now. Without an
+// inbox, a lock that was passed to us must be found before it runs out again; and
+// what a set has already, it has to keep.
 func (a *asking) nap(ans answer, inbox string) time.Duration {
 	d := a.s.cfg.poll()
 	if inbox == "" {
@@ -237,7 +237,7 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
 }
 
-// question makes the last question that about a group.
+// question makes the last question the one about a group.
 func (a *asking) question(group int, getInLine bool, inbox string) {
 	cfg, claims, waited := &a.s.cfg, a.groups[group], time.Since(a.began)
 	if cfg.replicas == 0 && !a.once && isPlain(claims) {

@@ -26,13 +26,11 @@ type parcel struct {
 // sort takes the requests in, in order.
 func (p *parcel) sort(group []*request) {
 	for _, r := range group {
-		switch {
-		case !r.isPlain():
-		case r.script == releaseScript:
-			p.begin++
-			fallthrough
-		default:
+		if r.isPlain() {
 			p.other++
+		}
+		if r.isEnd() {
+			p.begin++
 		}
 	}
 	if len(group) == 1 {
@@ -44,7 +42,7 @@ func (p *parcel) sort(group []*request) {
 	for _, r := range group {
 		at := &others
 		switch {
-		case r.isPlain() && r.script == releaseScript:
+		case r.isEnd():
 			at = &ends
 		case r.isPlain():
 			at = &begins

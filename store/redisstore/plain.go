@@ -34,6 +34,9 @@ func isPlain(claims []core.Claim) bool {
 
 func (r *request) isPlain() bool { return r.brief.key != "" }
 
+// isEnd says that it is plain, and ends a lease: the other plain ones begin one.
+func (r *request) isEnd() bool { return r.isPlain() && r.script == releaseScript }
+
 // size is about how many bytes it takes.
 func (p *brief) size() int {
 	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)

@@ -9,23 +9,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
+
+// inside opens a store on a server of its own, for tests that look into it.
+func inside(t *testing.T) (context.Context, *redis.Client, *Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	client := redistest.Start(t).Client()
+	s, err := New(client, WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return ctx, client, s
+}
 
 // TestPlainRequestsAmongOthers puts requests into one group whose outcome depends
 // on those before: on a line that begins there, and on a counter that is written
 // by others, too. The counter is ahead of the clock, so that the tokens are known.
 func TestPlainRequestsAmongOthers(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	client := redistest.Start(t).Client()
-	s, err := New(client, WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	ctx, client, s := inside(t)
 	const count = 8000000000000000
 	client.Set(ctx, s.keys.counter(), count, 0)
 	ask := func(owner string, wait bool, claims ...core.Claim) *request {
@@ -80,14 +89,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 // not the owner's any more; and where nobody can be told it is nobody's.
 func TestReleaseTwiceInOneGroup(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	client := redistest.Start(t).Client()
-	s, err := New(client, WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	ctx, client, s := inside(t)
 	inbox := s.keys.inbox()
 	listener := client.Subscribe(ctx, inbox)
 	defer listener.Close()
