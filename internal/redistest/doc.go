@@ -3,7 +3,7 @@
 //
 // Start runs the redis-server or valkey-server found on PATH; a test that needs
 // one fails without it, as a skipped test proves nothing. StartCluster makes a
-// Cluster of several. NewProxy puts a faulty connection in front of any TCP
+// Cluster of several, StartSentinel a master with replicas behind a Sentinel. NewProxy puts a faulty connection in front of any TCP
 // server.
 //
 // The benchmark in bench/server starts its server here as well, with a

@@ -16,11 +16,12 @@ type process struct {
 	done  chan struct{}   // closed when the process is gone
 }
 
-func startProcess(cmd *exec.Cmd) (*process, error) {
+// startProcess runs cmd, which serves once it has printed word.
+func startProcess(cmd *exec.Cmd, word string) (*process, error) {
 	ready := make(chan struct{})
 	p := &process{
 		cmd:   cmd,
-		log:   &serverLog{ready: ready},
+		log:   &serverLog{word: []byte(word), ready: ready},
 		ready: ready,
 		done:  make(chan struct{}),
 	}
@@ -49,6 +50,7 @@ func (p *process) kill() {
 type serverLog struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer
+	word  []byte
 	ready chan struct{} // nil once closed
 }
 
@@ -56,7 +58,7 @@ func (l *serverLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf.Write(p)
-	if l.ready != nil && bytes.Contains(l.buf.Bytes(), []byte("Ready to accept connections")) {
+	if l.ready != nil && bytes.Contains(l.buf.Bytes(), l.word) {
 		close(l.ready)
 		l.ready = nil
 	}

@@ -32,8 +32,10 @@ var errPortTaken = errors.New("port is taken")
 type Server struct {
 	t    testing.TB // of Start: what lives as long as the server is cleaned up with it
 	bin  string
+	conf string // its configuration file, or ""
 	args []string
 	port int
+	word string // what it prints when it serves
 
 	proc *process // nil while the server is down
 }
@@ -45,23 +47,23 @@ type Server struct {
 // or when the server does not come up.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, freePort, args)
+	return start(t, freePort, &Server{args: args, word: "Ready to accept connections"})
 }
 
-// start is Start with a choice of how to pick a port.
-func start(t testing.TB, pick func() (int, error), args []string) *Server {
+// start runs s, which has its arguments, on a port that pick picks.
+func start(t testing.TB, pick func() (int, error), s *Server) *Server {
 	t.Helper()
 	bin, err := lookPath("redis-server", "valkey-server")
 	if err != nil {
 		t.Fatalf("redistest: %v; make test installs it", err)
 	}
-	s := &Server{t: t, bin: bin}
+	s.t, s.bin = t, bin
 	s.args = append([]string{
 		"--bind", "127.0.0.1",
 		"--save", "",
 		"--appendonly", "no",
 		"--dir", t.TempDir(),
-	}, args...)
+	}, s.args...)
 	t.Cleanup(s.stop)
 
 	// Between picking a free port and listening on it, another process of a
@@ -147,7 +149,10 @@ func (s *Server) stop() {
 // run starts a process on s.port and waits until it serves.
 func (s *Server) run() error {
 	args := append([]string{"--port", strconv.Itoa(s.port)}, s.args...)
-	p, err := startProcess(exec.Command(s.bin, args...))
+	if s.conf != "" {
+		args = append([]string{s.conf}, args...)
+	}
+	p, err := startProcess(exec.Command(s.bin, args...), s.word)
 	if err != nil {
 		return err
 	}

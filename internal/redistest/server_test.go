@@ -120,7 +120,7 @@ func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 			return taken, nil
 		}
 		return freePort()
-	}, nil)
+	}, &Server{word: "Ready to accept connections"})
 	if picks != 2 || s.port == taken {
 		t.Errorf("%d picks, port %d", picks, s.port)
 	}
@@ -132,7 +132,7 @@ func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
 func TestStartFailsWhenNoPortIsFree(t *testing.T) {
 	none := errors.New("all taken")
 	message := fatal(t, func(t testing.TB) {
-		start(t, func() (int, error) { return 0, none }, nil)
+		start(t, func() (int, error) { return 0, none }, &Server{})
 	})
 	if !strings.Contains(message, none.Error()) {
 		t.Errorf("failed with %q", message)

@@ -1,0 +1,157 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MasterName is the name that a [Sentinel] knows its master by.
+const MasterName = "keyturn"
+
+// Sentinel is a master and its replicas, which a Redis Sentinel watches. One
+// Sentinel is enough: its quorum is 1, so it decides alone.
+//
+// Each server is reached through a proxy by all others: the replicas, the Sentinel
+// and the clients. So Ways[i].Blackhole() cuts server i off without a word to
+// anybody, and Nodes[i].Client() is a client on its side of the cut.
+type Sentinel struct {
+	Nodes    []*Server // the first is the master at the start
+	Ways     []*Proxy  // Ways[i] leads to Nodes[i]
+	Sentinel *Server
+}
+
+// StartSentinel runs a master with so many replicas, and a Sentinel, until the test
+// and its subtests end. The Sentinel takes a server for down after so long without
+// an answer, and has promoted a replica a second or two later. The arguments are
+// added to the command line of each server. It fails the test as [Start] does.
+func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...string) *Sentinel {
+	t.Helper()
+	s := &Sentinel{}
+	for range replicas + 1 {
+		// A replica that is new starts at once, not when others may have come, too.
+		node := Start(t, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
+		s.Nodes = append(s.Nodes, node)
+		s.Ways = append(s.Ways, NewProxy(t, node.Addr()))
+	}
+	host, port := s.way(t, 0)
+	for i, node := range s.Nodes {
+		_, own := s.way(t, i)
+		s.do(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
+		if i > 0 {
+			s.do(t, node, "replicaof", host, port)
+		}
+	}
+	master := s.Nodes[0].Client()
+	s.await(t, "replicas", func() bool {
+		info := master.Info(context.Background(), "replication").Val()
+		return strings.Count(info, ",state=online,") == replicas
+	})
+
+	// It keeps its state there.
+	conf := filepath.Join(t.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(conf, nil, 0o600); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	s.Sentinel = start(t, freePort, &Server{conf: conf, args: []string{"--sentinel"}, word: "Sentinel ID is"})
+	s.do(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
+	s.do(t, s.Sentinel, "sentinel", "set", MasterName,
+		"down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", 5000)
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
+	defer client.Close()
+	s.await(t, "replicas known to the Sentinel", func() bool {
+		known := 0
+		for _, r := range client.Replicas(context.Background(), MasterName).Val() {
+			if r["flags"] == "slave" && r["master-link-status"] == "ok" {
+				known++
+			}
+		}
+		return known == replicas
+	})
+	return s
+}
+
+// Client returns a new client that asks the Sentinel for the master, closed when the
+// test ends. The options are go-redis' defaults, changed by opts.
+func (s *Sentinel) Client(opts ...func(*redis.FailoverOptions)) *redis.Client {
+	o := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{s.Sentinel.Addr()}}
+	for _, opt := range opts {
+		opt(o)
+	}
+	c := redis.NewFailoverClient(o)
+	s.Sentinel.t.Cleanup(func() { _ = c.Close() }) // the test may have closed it already
+	return c
+}
+
+// Master is the number of the node that the Sentinel says is the master.
+func (s *Sentinel) Master(t testing.TB) int {
+	t.Helper()
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
+	defer client.Close()
+	addr, err := client.GetMasterAddrByName(context.Background(), MasterName).Result()
+	if err != nil {
+		t.Fatalf("redistest: sentinel: %v", err)
+	}
+	for i, way := range s.Ways {
+		if net.JoinHostPort(addr[0], addr[1]) == way.Addr() {
+			return i
+		}
+	}
+	t.Fatalf("redistest: the Sentinel has a master that is not ours: %v", addr)
+	return -1
+}
+
+// AwaitFailover waits until another node than old is the master, says so itself, and
+// returns its number.
+func (s *Sentinel) AwaitFailover(t testing.TB, old int) int {
+	t.Helper()
+	master := old
+	s.await(t, "new master", func() bool {
+		master = s.Master(t)
+		if master == old {
+			return false
+		}
+		role, err := s.Nodes[master].CLI("INFO", "replication")
+		return err == nil && strings.Contains(role, "role:master")
+	})
+	return master
+}
+
+// way is where node i is reached.
+func (s *Sentinel) way(t testing.TB, i int) (host, port string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(s.Ways[i].Addr())
+	if err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
+	return host, port
+}
+
+func (s *Sentinel) do(t testing.TB, node *Server, args ...any) {
+	t.Helper()
+	if err := node.Client().Do(context.Background(), args...).Err(); err != nil {
+		t.Fatalf("redistest: %v: %v", args, err)
+	}
+}
+
+// await asks until it is so. A failover takes some seconds, more on a busy machine.
+func (s *Sentinel) await(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(joinTimeout); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			said := ""
+			if s.Sentinel != nil {
+				said = s.Sentinel.proc.log.text()
+			}
+			t.Fatalf("redistest: no %s after %v\n%s", what, joinTimeout, said)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+//go:build unix
+
+package redistest
+
+import (
+	"testing"
+	"time"
+)
+
+// What a client knows of the Sentinel must be enough to find the new master, whether
+// the old one has stopped or is cut off.
+func TestSentinelPromotesAReplica(t *testing.T) {
+	for name, fail := range map[string]func(s *Sentinel){
+		"paused":  func(s *Sentinel) { s.Nodes[0].Pause() },
+		"cut off": func(s *Sentinel) { s.Ways[0].Blackhole() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := StartSentinel(t, 1, 500*time.Millisecond)
+			if m := s.Master(t); m != 0 {
+				t.Fatalf("node %d is the master", m)
+			}
+			client := s.Client()
+			if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			client.Wait(t.Context(), 1, patience)
+			fail(s)
+			if m := s.AwaitFailover(t, 0); m != 1 {
+				t.Fatalf("node %d is the master", m)
+			}
+			// A client of its own, as an older one has connections to find dead first.
+			if got, err := s.Client().Get(t.Context(), "k").Result(); err != nil || got != "v" {
+				t.Errorf("%q, %v", got, err)
+			}
+			if err := s.Client().Set(t.Context(), "k", "w", 0).Err(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
