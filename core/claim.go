@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -70,11 +71,23 @@ func (c Claim) Validate() error {
 	return nil
 }
 
+// MaxClaims is how many claims a set may have. A lock server carries out one
+// request at a time, so a set of a million keys would stop everybody's locks for
+// seconds; the set's size often comes from a request.
+const MaxClaims = 4096
+
+func checkCount(claims []Claim) error {
+	if len(claims) > MaxClaims {
+		return &ClaimError{Reason: fmt.Sprintf("has %d claims, more than the %d that are possible", len(claims), MaxClaims)}
+	}
+	return nil
+}
+
 // sortClaims checks a set and puts it in key order: all processes taking their
 // keys in one order is what keeps two sets from waiting for each other for ever.
 func sortClaims(claims []Claim) error {
 	if len(claims) == 0 {
-		return &ClaimError{Reason: "is an empty set"}
+		return &ClaimError{Reason: "is empty"}
 	}
 	var errs []error
 	for _, c := range claims {

@@ -167,9 +167,11 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 
 // AcquireAll claims a set, all or none. The claims are taken in key order,
 // whatever order they come in, so that two sets never wait for each other. A
-// key may stand in the set once. What the store can't do gives an error that
-// matches errors.ErrUnsupported, before any I/O; see [Engine.Supports]. Else
-// it is as Acquire.
+// key may stand in the set once, and a set has at most [MaxClaims] claims; the
+// levels that [WithHierarchy] adds do not count. Otherwise the error is a
+// [*ClaimError], before any I/O. What the store can't do gives an error that
+// matches errors.ErrUnsupported, also before any I/O; see [Engine.Supports]. In
+// all else it is like Acquire.
 //
 // What ctx holds of the set is left to the leases that it is held by, and the
 // rest is obtained. [Lease.Claims] is that rest: the token must not be used for
@@ -178,6 +180,9 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 // calls that nest keys in different orders can wait for each other until
 // [WithMaxWait] ends it: take them in one set, outermost, where that can be.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
+	if err := checkCount(claims); err != nil {
+		return nil, err
+	}
 	return e.acquireSet(ctx, slices.Clone(claims), opts)
 }
 
@@ -202,8 +207,11 @@ func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) er
 	return e.doSet(ctx, []Claim{Exclusive(key)}, fn, opts)
 }
 
-// DoAll is Do for a set of claims.
+// DoAll is Do for a set of claims, which [Engine.AcquireAll] describes.
 func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Context) error, opts ...CallOption) error {
+	if err := checkCount(claims); err != nil {
+		return err
+	}
 	return e.doSet(ctx, slices.Clone(claims), fn, opts)
 }
 

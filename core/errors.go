@@ -82,6 +82,9 @@ type ClaimError struct {
 }
 
 func (e *ClaimError) Error() string {
+	if e.Key == "" {
+		return "keyturn: the set of claims " + e.Reason
+	}
 	return fmt.Sprintf("keyturn: claim %q %s", e.Key, e.Reason)
 }
 

@@ -13,6 +13,10 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
+// What a template renders is a set that the engine takes: this does not compile
+// otherwise. (keytmpl imports nothing, so the two bounds are written apart.)
+const _ = uint(core.MaxClaims - keytmpl.MaxKeys)
+
 // Spec is a rule as its author wrote it, unchecked. R is the request a key is
 // derived from.
 type Spec[R any] struct {

@@ -68,7 +68,7 @@ func check(claims []core.Claim) error {
 		}
 	}
 	if len(claims) == 0 {
-		return &core.ClaimError{Reason: "is an empty set"}
+		return &core.ClaimError{Reason: "is empty"}
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (s *Store) Close() error {
 // Redis would choke on. The engine has checked the same before.
 func check(owner string, claims []core.Claim, ttl time.Duration) error {
 	if len(claims) == 0 {
-		return &core.ClaimError{Reason: "is an empty set"}
+		return &core.ClaimError{Reason: "is empty"}
 	}
 	for i, c := range claims {
 		if err := c.Validate(); err != nil {

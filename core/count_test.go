@@ -1,0 +1,47 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func TestSetsAreBounded(t *testing.T) {
+	many := func(n int) []core.Claim {
+		claims := make([]core.Claim, n)
+		for i := range claims {
+			claims[i] = core.Exclusive(fmt.Sprintf("g/%d", i))
+		}
+		return claims
+	}
+	sets := newSetStore()
+	eng := newEngine(t, sets)
+	_, acquired := eng.AcquireAll(context.Background(), many(core.MaxClaims+1))
+	done := eng.DoAll(context.Background(), many(core.MaxClaims+1), func(context.Context) error {
+		t.Error("it ran without its locks")
+		return nil
+	}, core.WithRunUnlocked())
+	for _, err := range []error{acquired, done} {
+		var bad *core.ClaimError
+		if !errors.As(err, &bad) || bad.Key != "" || !strings.Contains(err.Error(), "4097 claims") {
+			t.Errorf("%v", err)
+		}
+		wantOnly(t, err, core.ErrInvalidClaim)
+	}
+	if len(sets.asked) != 0 {
+		t.Errorf("the store was asked %d times", len(sets.asked))
+	}
+
+	// The most that is allowed, and the level that the engine adds to it.
+	eng = newEngine(t, memstore.New())
+	l, err := eng.AcquireAll(context.Background(), many(core.MaxClaims), core.WithHierarchy())
+	if err != nil || len(l.Claims()) != core.MaxClaims+1 {
+		t.Fatalf("%v", err)
+	}
+	mustRelease(t, l)
+}
