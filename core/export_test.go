@@ -35,10 +35,11 @@ func (e *Engine) Left() string {
 	defer e.life.mu.Unlock()
 	e.lines.mu.Lock()
 	defer e.lines.mu.Unlock()
-	if len(e.watchdog.heap)+e.life.held.n+len(e.lines.byKey)+e.life.active == 0 {
+	if len(e.watchdog.heap)+e.life.held.n+len(e.lines.byKey)+e.life.active == 0 && e.lines.waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d in the watchdog, %d held, %d lines, %d active", len(e.watchdog.heap), e.life.held.n, len(e.lines.byKey), e.life.active)
+	return fmt.Sprintf("%d in the watchdog, %d held, %d lines with %d waiting, %d active",
+		len(e.watchdog.heap), e.life.held.n, len(e.lines.byKey), e.lines.waiting, e.life.active)
 }
 
 // JSON is the codec that results are stored with.

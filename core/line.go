@@ -13,13 +13,14 @@ import (
 // it. So the store's own queue for a key stays short, however many goroutines
 // want it. Step says who is called forward when.
 type lines struct {
-	most, mostTotal int // callers per line, and in all of them
+	most      int // callers per line
+	mostTotal int // callers that wait, in all lines
 
 	mu      sync.Mutex
 	byKey   map[string]*line
 	sweepAt int // how many lines call for a sweep
 	spare   []*line
-	total   int  // callers in all lines
+	waiting int  // callers in all lines that were not called forward yet
 	closed  bool // nobody is let in any more
 }
 
@@ -161,6 +162,9 @@ func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
 // join has the caller take the last place in the line for claim i. Whoever then has
 // to wait there keeps nobody else waiting with the places before, which are for
 // other keys.
+//
+// The cap on all lines refuses only those that would wait behind others: a flood on
+// some keys must not shut out the callers of the rest.
 func (ls *lines) join(by *turn, i int) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -172,12 +176,10 @@ func (ls *lines) join(by *turn, i int) error {
 		return ErrClosed
 	case l != nil && l.tickets.n >= ls.most:
 		return &TooManyWaitersError{Key: key, Limit: ls.most}
-	case ls.total >= ls.mostTotal:
-		return &TooManyWaitersError{Limit: ls.mostTotal}
 	case l == nil:
 		l = ls.open(key)
 	}
-	ls.total++
+	ls.waiting++
 	t.line, t.ahead, t.joined = l, l.tickets.n, by.asked
 	if len(before) > 0 {
 		t.joined = time.Now() // it may have waited in the lines before
@@ -188,6 +190,9 @@ func (ls *lines) join(by *turn, i int) error {
 		l.step()
 	}
 	switch {
+	case !t.called && t.ahead > 0 && ls.waiting > ls.mostTotal: // itself included
+		ls.remove(t)
+		return &TooManyWaitersError{Limit: ls.mostTotal}
 	case !t.called:
 		t.turn = make(chan struct{})
 		t.until = by.bound.start(by.asked)
@@ -257,12 +262,14 @@ func (ls *lines) remove(t *ticket) {
 		if !t.elsewhere {
 			l.here--
 		}
-	} else if l.next == t {
-		l.next = t.behind
+	} else {
+		ls.waiting--
+		if l.next == t {
+			l.next = t.behind
+		}
 	}
 	l.tickets.remove(t)
 	t.line = nil
-	ls.total--
 }
 
 // spareLines is how many lines are kept for other keys.

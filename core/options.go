@@ -15,8 +15,8 @@ const (
 	DefaultTTL             = 30 * time.Second
 	DefaultMaxWait         = 30 * time.Second
 	DefaultMaxHold         = 10 * time.Minute
-	DefaultMaxWaiters      = 10_000
-	DefaultMaxWaitersTotal = 100_000
+	DefaultMaxWaiters      = 1000
+	DefaultMaxWaitersTotal = 20_000
 	DefaultCircuit         = 2 * time.Second
 	DefaultReleaseTimeout  = 5 * time.Second
 	DefaultRetention       = 24 * time.Hour
@@ -241,8 +241,8 @@ func WithObserver(o Observer) EngineOption {
 	})
 }
 
-// WithMaxWaiters caps the line for each key in this process; one more caller
-// gets ErrTooManyWaiters. At least 1. Default [DefaultMaxWaiters].
+// WithMaxWaiters caps the line for each key in this process, in which the caller
+// that asks the store is the first; one more gets ErrTooManyWaiters. At least 1. Default [DefaultMaxWaiters].
 func WithMaxWaiters(n int) EngineOption {
 	return engineOption(func(c *engineConfig) error {
 		if n < 1 {
@@ -253,11 +253,13 @@ func WithMaxWaiters(n int) EngineOption {
 	})
 }
 
-// WithMaxWaitersTotal caps all lines of the engine together, as [WithMaxWaiters]
-// caps each: when many keys are contended at once, waiting goroutines could
-// fill the memory without any one line being long. A caller who waits for a set
-// has a place in the line of each key. At least 1. Default
-// [DefaultMaxWaitersTotal].
+// WithMaxWaitersTotal caps the callers that wait in all lines of the engine
+// together: when many keys are contended at once, waiting goroutines could fill the
+// memory without any one line being long. One more gets ErrTooManyWaiters, but only
+// if others stand in front of it: a caller that finds nobody in line for its key is
+// never refused, so that a flood on some keys leaves the others alone. A caller that
+// asks the store does not count; one that wants a set counts once. At least 1.
+// Default [DefaultMaxWaitersTotal].
 func WithMaxWaitersTotal(n int) EngineOption {
 	return engineOption(func(c *engineConfig) error {
 		if n < 1 {

@@ -28,6 +28,7 @@ func (l *line) step() {
 		l.forward++
 		l.here++
 		t.called = true
+		l.lines.waiting--
 		if t.turn != nil {
 			t.wake()
 		}

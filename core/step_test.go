@@ -75,7 +75,7 @@ func TestReadersLetAWriterIn(t *testing.T) {
 		spy := newSpy()
 		spy.Store = mem
 		spy.onAcquire = taking(roundTrip)
-		readers := newEngine(t, spy, core.WithMaxWait(0))
+		readers := newEngine(t, spy, core.WithMaxWait(0), core.WithMaxWaiters(5000))
 		writers := newEngine(t, mem.Peer())
 		var all sync.WaitGroup
 		for range 5000 {

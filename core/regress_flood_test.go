@@ -1,0 +1,102 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// Ten keys with ten thousand waiters each had the callers of every other key
+// refused with "100000 callers wait already", also where nobody held the key.
+func TestFloodOnSomeKeysLeavesTheOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const floods, line, total = 10, 10, 50
+		store := memstore.New()
+		eng := newEngine(t, store, core.WithMaxWaiters(line), core.WithMaxWaitersTotal(total), core.WithMaxWait(time.Minute))
+		other := newEngine(t, store.Peer()) // another process
+		var holders []*core.Lease
+		var waiting sync.WaitGroup
+		for i := range floods {
+			key := fmt.Sprint("flooded", i)
+			holders = append(holders, mustAcquire(t, eng, key))
+			for range 2 * line {
+				waiting.Go(func() {
+					l, err := eng.Acquire(context.Background(), key)
+					if err == nil {
+						mustRelease(t, l)
+						return
+					}
+					wantOnly(t, err, core.ErrTooManyWaiters)
+				})
+			}
+		}
+		synctest.Wait() // the lines are full, and all of them together are
+
+		mustRelease(t, mustAcquire(t, eng, "free"))
+		free := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 3)}
+		set, err := eng.AcquireAll(context.Background(), free)
+		if err != nil {
+			t.Fatalf("a set of free keys: %v", err)
+		}
+		mustRelease(t, set)
+
+		// The first in line waits behind its own process or another one.
+		for name, held := range map[string]*core.Lease{"here": mustAcquire(t, eng, "here"), "there": mustAcquire(t, other, "there")} {
+			granted := make(chan *core.Lease)
+			go func() { granted <- mustAcquire(t, eng, name) }()
+			synctest.Wait()
+			if name == "here" {
+				_, err := eng.Acquire(context.Background(), name)
+				wantOnly(t, err, core.ErrTooManyWaiters) // the second is one too many
+			}
+			mustRelease(t, held)
+			mustRelease(t, <-granted)
+		}
+
+		// With a flooded key in the set it is refused, and has kept nothing.
+		_, err = eng.AcquireAll(context.Background(), exclusive("a", "flooded0"))
+		wantOnly(t, err, core.ErrTooManyWaiters)
+		mustRelease(t, mustAcquire(t, eng, "a"))
+
+		for _, l := range holders {
+			mustRelease(t, l)
+		}
+		waiting.Wait()
+		if left := eng.Left(); left != "" {
+			t.Error(left)
+		}
+	})
+}
+
+// A caller that wants a set waits in one line at a time, and counts once.
+func TestSetCountsAsOneWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New(), core.WithMaxWaitersTotal(2))
+		holder, err := eng.AcquireAll(context.Background(), exclusive("a", "b", "c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting sync.WaitGroup
+		for range 3 { // the first of them asks the store
+			waiting.Go(func() {
+				if err := eng.DoAll(context.Background(), exclusive("a", "b", "c"), func(context.Context) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		_, err = eng.AcquireAll(context.Background(), exclusive("a", "b", "c"))
+		wantOnly(t, err, core.ErrTooManyWaiters)
+		mustRelease(t, holder)
+		waiting.Wait()
+		if left := eng.Left(); left != "" {
+			t.Error(left)
+		}
+	})
+}
