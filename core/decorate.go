@@ -43,9 +43,11 @@ func SerializeFunc[T, R any](eng *Engine, name string, key func(T) string, fn fu
 // result without running fn, for as long as [WithRetention] says. It works as
 // [Engine.Once] does; for the rest it is as [SerializeFunc].
 //
-// The result is stored as JSON unless [WithCodec] says otherwise. An error that
-// matches ErrResultCodec says that it could not be encoded (fn ran, nothing was
-// stored, a repeat runs it again) or, in a repeat, that what was stored is no R.
+// The result is stored as JSON unless [WithCodec] says otherwise. A repeat's error
+// matches ErrResultNotKept if the result was over [WithResultLimit], and
+// ErrResultCodec if what was stored is no R. ErrResultCodec in a first call says
+// that the result could not be encoded: fn ran, nothing was stored, and a repeat
+// runs it again.
 // No fingerprint is compared: whatever makes two calls different belongs into
 // the key.
 func OnceFunc[T, R any](eng *Engine, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...CallOption) (func(context.Context, T) (R, error), error) {

@@ -196,6 +196,28 @@ func TestOnceFuncWhatCannotBeStored(t *testing.T) {
 	}
 }
 
+func TestOnceFuncOfAResultOverTheLimit(t *testing.T) {
+	runs := 0
+	run, err := core.OnceFunc(newEngine(t, memstore.New()), "work", byUser, func(context.Context, job) (string, error) {
+		runs++
+		return "large", nil
+	}, core.WithResultLimit(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run(context.Background(), job{}); got != "large" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	got, err := run(context.Background(), job{})
+	if got != "" {
+		t.Errorf("a repeat got %q", got)
+	}
+	wantOnly(t, err, core.ErrResultNotKept)
+	if runs != 1 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
 func TestOnceFuncRunsUnlockedWhereItsRuleSaysSo(t *testing.T) {
 	down := &beginDown{spy: newSpy(), down: errDown}
 	run, err := core.OnceFunc(newEngine(t, down), "work", byUser, func(context.Context, job) (string, error) { return "ran", nil }, core.WithRunUnlocked())

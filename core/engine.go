@@ -268,9 +268,9 @@ func (e *Engine) settle(opts []CallOption) (settings, error) {
 	return *s, err
 }
 
-// ResultLimit returns how many bytes a result may have in a call of [Engine.Once]
-// with these options, for wrappers that can store something smaller instead.
-// Its error is that of the call.
+// ResultLimit returns how many bytes of a result are kept in a call of
+// [Engine.Once] with these options, for wrappers that hold a result in memory only
+// to have it kept. Its error is that of the call.
 func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
 	s, err := e.settle(opts)
 	return s.resultLimit, err

@@ -49,8 +49,9 @@ var (
 	ErrClosed = errors.New("keyturn: closed")
 	// ErrFingerprintMismatch: the key was used before for other content.
 	ErrFingerprintMismatch = errors.New("keyturn: same key, other content")
-	// ErrResultTooLarge: what a Once function returned is over the limit.
-	ErrResultTooLarge = errors.New("keyturn: result too large")
+	// ErrResultNotKept: the execution is on record, and its result is not: it was
+	// over the limit, or the store had no room for it. See [ResultNotKeptError].
+	ErrResultNotKept = errors.New("keyturn: done before, result not kept")
 	// ErrResultCodec: what a function returned can't be stored, or what was stored
 	// can't be returned. See [OnceFunc].
 	ErrResultCodec = errors.New("keyturn: result can't be encoded or decoded")
@@ -264,18 +265,18 @@ func (e *UnsupportedError) Error() string {
 // Is makes errors.Is(err, errors.ErrUnsupported) true.
 func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// ResultTooLargeError says by how much. It matches [ErrResultTooLarge].
-type ResultTooLargeError struct {
-	Key         string
-	Size, Limit int
+// ResultNotKeptError says which key was executed before without its result having
+// been kept, so that there is none to return. It matches [ErrResultNotKept].
+type ResultNotKeptError struct {
+	Key string
 }
 
-func (e *ResultTooLargeError) Error() string {
-	return fmt.Sprintf("keyturn: the result for %q has %d bytes, over the limit of %d: nothing was stored", e.Key, e.Size, e.Limit)
+func (e *ResultNotKeptError) Error() string {
+	return fmt.Sprintf("keyturn: %q was executed before, and its result was not kept", e.Key)
 }
 
-// Is makes errors.Is(err, ErrResultTooLarge) true.
-func (e *ResultTooLargeError) Is(target error) bool { return target == ErrResultTooLarge }
+// Is makes errors.Is(err, ErrResultNotKept) true.
+func (e *ResultNotKeptError) Is(target error) bool { return target == ErrResultNotKept }
 
 // FingerprintError says which key came back with other content. It matches
 // [ErrFingerprintMismatch].

@@ -161,7 +161,7 @@ func mustRelease(t testing.TB, l *core.Lease) {
 var sentinels = []error{
 	core.ErrHeld, core.ErrWaitTimeout, core.ErrTooManyWaiters, core.ErrLeaseLost, core.ErrOutcomeUnknown,
 	core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidClaim, core.ErrInvalidOption, core.ErrClosed,
-	core.ErrFingerprintMismatch, core.ErrResultTooLarge, core.ErrReleased, core.ErrNotHeld,
+	core.ErrFingerprintMismatch, core.ErrResultNotKept, core.ErrReleased, core.ErrNotHeld,
 	core.ErrCircuitOpen, core.ErrResultCodec,
 	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 }

@@ -14,6 +14,11 @@ type Outcome struct {
 	// time.
 	Duplicate bool
 	Result    []byte
+	// ResultNotKept: the execution is on record without its result, which was over
+	// [WithResultLimit] or found no room at the store. The call that ran the
+	// function has the Result all the same; a duplicate has none, and an error that
+	// matches ErrResultNotKept.
+	ResultNotKept bool
 	// Trace is that of the execution whose Result this is, as its [Tracer] wrote
 	// it; "" when not known. Set for duplicates.
 	Trace string
@@ -34,9 +39,9 @@ type Outcome struct {
 // transaction; see docs/guarantees.md.
 //
 // Errors: those of [Engine.Acquire] and fn's own; one that matches
-// ErrFingerprintMismatch, ErrResultTooLarge (nothing was stored, a repeat runs
-// fn again), ErrLeaseLost (fn ran, but another may have run it too, and nothing
-// was stored), ErrReleased (fn released the lease itself, so nothing was stored)
+// ErrFingerprintMismatch, ErrResultNotKept (fn has run before, did not run now, and
+// what it returned was not kept), ErrLeaseLost (fn ran, but another may have run it
+// too, and nothing was stored), ErrReleased (fn released the lease itself, so nothing was stored)
 // or ErrOutcomeUnknown (fn ran; whether it is on record is not known); or
 // ErrWouldDeadlock where ctx holds the key already, as within fn itself: then
 // nothing runs, whether there is a record or not. The
@@ -64,6 +69,13 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	return out, err
 }
 
+// SkipResult is returned by a function of [Engine.Once], as its error, to say that
+// it succeeded and that its result is not to be kept: because it was streamed, for
+// instance, or is too large to be worth it. The execution is on record, and repeats
+// get ErrResultNotKept. Only this very value means that, not an error that wraps it.
+// Once itself never returns it.
+var SkipResult = errors.New("keyturn: skip the result")
+
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
 	s.once = true
 	claims := []Claim{Exclusive(key)}
@@ -71,6 +83,9 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	switch {
 	case err != nil && e.runsUnlocked(ctx, claims, s, err):
 		result, err := fn(ctx)
+		if err == SkipResult {
+			err = nil
+		}
 		return Outcome{Result: result}, err
 	case err != nil:
 		return Outcome{}, err
@@ -79,15 +94,20 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	}
 	var result []byte
 	lease.run(ctx, func(ctx context.Context) { result, err = fn(ctx) })
-	if err != nil {
+	if err != nil && err != SkipResult {
 		return Outcome{}, lease.done(ctx, err)
 	}
-	out := Outcome{Result: result}
-	if len(result) > s.resultLimit {
-		return out, lease.done(ctx, &ResultTooLargeError{Key: key, Size: len(result), Limit: s.resultLimit})
+	done := Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)}
+	if err == SkipResult || len(result) > s.resultLimit {
+		done.dropResult()
 	}
-	return out, e.complete(ctx, lease, Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)})
+	err = e.complete(ctx, lease, &done)
+	return Outcome{Result: result, ResultNotKept: err == nil && done.ResultNotKept}, err
 }
+
+// dropResult makes a mark of the record: the effect is on record whatever becomes
+// of its result, as a repeat would have the effect again.
+func (r *Record) dropResult() { r.Result, r.ResultNotKept = nil, true }
 
 // replay answers from the record. An unknown fingerprint on either side is not
 // compared: the record may be older than the rule that fingerprints.
@@ -95,13 +115,16 @@ func replay(key string, rec *Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, &FingerprintError{Key: key}
 	}
+	if rec.ResultNotKept {
+		return Outcome{Duplicate: true, ResultNotKept: true, Trace: rec.Trace}, &ResultNotKeptError{Key: key}
+	}
 	return Outcome{Duplicate: true, Result: rec.Result, Trace: rec.Trace}, nil
 }
 
 // complete records the result and releases the lease. It tries again for as
 // long as the lease is good and a release may take: a lost record means that fn
-// runs twice.
-func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
+// runs twice. Where the store had no room for rec's result, rec loses it.
+func (e *Engine) complete(ctx context.Context, lease *Lease, rec *Record) error {
 	bounded := e.detached(ctx)
 	defer bounded.cancel()
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
@@ -110,12 +133,16 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec Record) error {
 	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.ledger.Complete(ctx, lease.current(), rec, lease.terms.retention)
+			err := e.ledger.Complete(ctx, lease.current(), *rec, lease.terms.retention)
+			if errors.Is(err, ErrResultNotKept) {
+				rec.dropResult()
+				err = nil
+			}
 			e.circuit.overheard(err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded {
-				e.lines.share(lease.Key(), &rec, asked)
+				e.lines.share(lease.Key(), rec, asked)
 			}
 			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err

@@ -3,7 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -163,30 +163,139 @@ func TestOnceCopiesTheFingerprint(t *testing.T) {
 	}
 }
 
-func TestOnceResultLimit(t *testing.T) {
-	eng := newEngine(t, memstore.New())
-	result := func(n int) func(context.Context) ([]byte, error) {
-		return func(context.Context) ([]byte, error) { return make([]byte, n), nil }
-	}
+// The effect is on record whatever becomes of its result: a function whose result
+// is over the limit used to run again with every delivery.
+func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 	ctx := context.Background()
-	out, err := eng.Once(ctx, "k", result(core.DefaultResultLimit+1))
-	wantOnly(t, err, core.ErrResultTooLarge)
-	if len(out.Result) != core.DefaultResultLimit+1 {
-		t.Error("the function succeeded, and its result is gone")
+	for name, tc := range map[string]struct {
+		size   int
+		result error // what the function returns along with it
+		opts   []core.CallOption
+		kept   bool
+	}{
+		"at the limit":    {size: core.DefaultResultLimit, kept: true},
+		"over the limit":  {size: core.DefaultResultLimit + 1},
+		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
+		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
+		"not to be kept":  {size: 10, result: core.SkipResult},
+		"nothing to keep": {size: 0, result: core.SkipResult},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := memstore.New()
+			runs := 0
+			for delivery := range 3 {
+				eng := newEngine(t, shared.Peer()) // as if by another process
+				out, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) {
+					runs++
+					return make([]byte, tc.size), tc.result
+				}, tc.opts...)
+				switch {
+				case out.Duplicate != (delivery > 0) || out.ResultNotKept == tc.kept:
+					t.Errorf("delivery %d: %+v", delivery, out)
+				case delivery == 0 || tc.kept:
+					if err != nil || len(out.Result) != tc.size {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				default:
+					wantOnly(t, err, core.ErrResultNotKept)
+					var notKept *core.ResultNotKeptError
+					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				}
+			}
+			if runs != 1 {
+				t.Errorf("three deliveries had %d effects", runs)
+			}
+		})
 	}
-	for _, want := range []string{"65537 bytes", "limit of 65536", "nothing was stored"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+}
+
+// Other content is refused also where there is no result to protect.
+func TestOnceComparesContentWithoutAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	runs := 0
+	for _, digest := range []string{"a", "b"} {
+		_, err := eng.Once(context.Background(), "k", counted("result", &runs),
+			core.WithResultLimit(1), core.WithFingerprint([]byte(digest)))
+		if digest == "b" {
+			wantOnly(t, err, core.ErrFingerprintMismatch)
+		} else if err != nil {
+			t.Error(err)
 		}
 	}
-	if out, err := eng.Once(ctx, "k", result(core.DefaultResultLimit)); err != nil || out.Duplicate {
-		t.Errorf("at the limit, after one over it: %v, %v", out.Duplicate, err)
+}
+
+// A wrapped SkipResult is an error like any other: it may come from another
+// execution inside of the function.
+func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	wrapped := fmt.Errorf("inner: %w", core.SkipResult)
+	for range 2 {
+		out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, wrapped })
+		if err != wrapped || out.Duplicate {
+			t.Errorf("%+v, %v", out, err)
+		}
 	}
-	_, err = eng.Once(ctx, "none", result(1), core.WithResultLimit(0))
-	wantOnly(t, err, core.ErrResultTooLarge)
-	if _, err := eng.Once(ctx, "none", result(0), core.WithResultLimit(0)); err != nil {
-		t.Error(err)
+}
+
+// full is a store that has room for marks only (L8).
+type full struct{ *memstore.Store }
+
+func (f full) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+	rec.Result, rec.ResultNotKept = nil, true
+	if err := f.Store.Complete(ctx, g, rec, retention); err != nil {
+		return err
 	}
+	return fmt.Errorf("no room: %w", core.ErrResultNotKept)
+}
+
+func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
+	eng := newEngine(t, full{memstore.New()})
+	runs := 0
+	for delivery := range 3 {
+		out, err := eng.Once(context.Background(), "k", counted("result", &runs))
+		if first := delivery == 0; first != (err == nil) || first != (string(out.Result) == "result") || !out.ResultNotKept || out.Duplicate == first {
+			t.Errorf("delivery %d: %+v, %v", delivery, out, err)
+		}
+		if err != nil {
+			wantOnly(t, err, core.ErrResultNotKept)
+		}
+	}
+	if runs != 1 {
+		t.Errorf("three deliveries had %d effects", runs)
+	}
+	isFree(t, eng, "k")
+}
+
+func TestOnceUnlockedSkipsAResult(t *testing.T) {
+	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+		return []byte("result"), core.SkipResult
+	}, core.WithRunUnlocked())
+	if err != nil || string(out.Result) != "result" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Twins in line get what strangers get, and at once.
+func TestTwinsOfAResultNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // the first one runs
+				out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+					time.Sleep(time.Second)
+					return []byte("result"), nil
+				}, core.WithResultLimit(3))
+				if (i == 0) != (err == nil) || i > 0 && !errors.Is(err, core.ErrResultNotKept) || !out.ResultNotKept {
+					t.Errorf("twin %d: %+v, %v", i, out, err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 // A record that can't be written is tried again while the lease is good, and

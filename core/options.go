@@ -188,8 +188,10 @@ func WithRetention(d time.Duration) Option {
 	})
 }
 
-// WithResultLimit sets how many bytes a result of [Engine.Once] may have.
-// Default [DefaultResultLimit].
+// WithResultLimit sets how many bytes of a result [Engine.Once] keeps. A larger
+// result reaches its caller and is not kept: repeats get ErrResultNotKept. 0 keeps
+// no result, so a record takes some 300 bytes at the store, whatever the function
+// returns. Default [DefaultResultLimit].
 func WithResultLimit(bytes int) Option {
 	return option(func(s *settings) error {
 		if bytes < 0 {

@@ -207,7 +207,12 @@ type Ledger interface {
 	//  L4. ErrLeaseLost when the lease is not this owner's: nothing is stored.
 	//  L5. Idempotent by owner: repeated after a lost reply, it says nil.
 	//  L6. The record is in force for the retention, on the backend's clock.
-	//  L7. Result, fingerprint and trace come back byte for byte.
+	//  L7. Result, fingerprint and trace come back byte for byte, and ResultNotKept
+	//      as it was given.
+	//  L8. A store that has no room for the result stores the record without it,
+	//      with ResultNotKept, and releases. The error then matches
+	//      ErrResultNotKept, and so does a repetition's. After any other error
+	//      nothing is stored.
 	Complete(ctx context.Context, grant Grant, rec Record, retention time.Duration) error
 }
 
@@ -217,6 +222,9 @@ type Record struct {
 	Fingerprint []byte
 	// Result is what the function returned.
 	Result []byte
+	// ResultNotKept: the function succeeded, and Result is empty because what it
+	// returned was not kept.
+	ResultNotKept bool
 	// Trace is that of the execution, as in [Request].
 	Trace string
 }

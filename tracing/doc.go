@@ -102,7 +102,7 @@
 //	closed             acquire, hold, once  the engine was closed                    closed
 //	lost               hold, once           the lease ended before its holder did    lease_lost
 //	unknown            hold, once           the store did not say whether it ended   outcome_unknown
-//	failed             once                 the function ran and is not on record    handler, panic, result_too_large
+//	failed             once                 the function ran and is not on record    handler, panic
 //	error              acquire, once        anything else                            invalid_key, would_deadlock, panic, _OTHER
 //
 // A span has the status Error when it has an error.type, and only then.

@@ -37,7 +37,6 @@ const (
 	ErrorClosed         = "closed"
 	ErrorLeaseLost      = "lease_lost"
 	ErrorOutcomeUnknown = "outcome_unknown"
-	ErrorResultTooLarge = "result_too_large"
 	ErrorInvalidKey     = "invalid_key"
 	ErrorDeadlock       = "would_deadlock"
 	ErrorHandler        = "handler"
@@ -131,14 +130,11 @@ func executed(ctx context.Context, key string, ran bool, out core.Outcome, err e
 // error of another lease's: hence the look at the key.
 func failed(ctx context.Context, key string, err error) verdict {
 	var lost *core.LeaseLostError
-	var large *core.ResultTooLargeError
 	switch {
 	case errors.Is(err, core.ErrPanicked):
 		return verdict{OutcomeFailed, ErrorPanic}
 	case errors.As(err, &lost) && lost.Key == key:
 		return verdict{OutcomeLost, ErrorLeaseLost}
-	case errors.As(err, &large) && large.Key == key:
-		return verdict{OutcomeFailed, ErrorResultTooLarge}
 	case errors.Is(err, core.ErrOutcomeUnknown):
 		return verdict{OutcomeUnknown, ErrorOutcomeUnknown}
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):

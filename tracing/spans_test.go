@@ -294,8 +294,6 @@ var plays = map[string]func(*scene){
 		own := errors.New("own")
 		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })
 		s.want(err, own)
-		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
-		s.want(err, core.ErrResultTooLarge)
 		s.store.mute.Store(true)
 		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
 		s.want(err, core.ErrOutcomeUnknown)

@@ -230,6 +230,7 @@ var controls = []struct {
 	{"results are cut", []string{"L7 records come back byte for byte"}},
 	{"records keep the caller's memory", []string{"L7 records come back byte for byte"}},
 	{"records give out their memory", []string{"L7 records come back byte for byte"}},
+	{"what was not kept is empty", []string{"L7 a record says that its result was not kept"}},
 }
 
 // TestModel is the negative control: what is right passes.

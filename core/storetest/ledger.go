@@ -19,6 +19,7 @@ var ledgerChecks = []check{
 	{name: "L5 Complete is idempotent by owner", run: completeIdempotent},
 	{name: "L6 a record lasts its retention", run: recordLasts},
 	{name: "L7 records come back byte for byte", run: recordExact},
+	{name: "L7 a record says that its result was not kept", run: recordWithoutResult},
 }
 
 // beginOnce asks without waiting for the record of key, or its lease.
@@ -43,8 +44,10 @@ func (s *scene) isRecord(g core.Grant, rec *core.Record, want core.Record) {
 	switch {
 	case rec == nil:
 		s.Fatalf("no record where one is in force; the grant is %+v", g)
-	case !bytes.Equal(rec.Result, want.Result) || !bytes.Equal(rec.Fingerprint, want.Fingerprint):
-		s.Fatalf("the record is %.80q, want %.80q", rec, want)
+	case !bytes.Equal(rec.Result, want.Result) || !bytes.Equal(rec.Fingerprint, want.Fingerprint) ||
+		rec.ResultNotKept != want.ResultNotKept:
+		s.Fatalf("the record has %.80q of %.80q, not kept: %v; want %.80q of %.80q, %v",
+			rec.Result, rec.Fingerprint, rec.ResultNotKept, want.Result, want.Fingerprint, want.ResultNotKept)
 	case g.Owner != "" || g.Claims != nil || g.TTL != 0 || g.Token != 0 || !g.Since.IsZero():
 		s.Fatalf("a grant came with the record: %+v", g)
 	}
@@ -242,6 +245,26 @@ func recordExact(s *scene) {
 		if _, got := s.beginOnce(a, key); got != nil {
 			clear(got.Result)
 		}
+		s.recorded(a, key, rec)
+	}
+}
+
+// recordWithoutResult: an empty result and one that was not kept are not the same.
+func recordWithoutResult(s *scene) {
+	a, b := s.open(), s.open()
+	for _, rec := range []core.Record{
+		{ResultNotKept: true},
+		{ResultNotKept: true, Fingerprint: []byte("!+:1")},
+		{ResultNotKept: true, Fingerprint: []byte("digest"), Trace: "00-trace-01"},
+	} {
+		key := s.key()
+		h := s.lock(a, key, long)
+		first := s.enqueueBegin(b, key)
+		for range 2 { // L5: also when it is said again
+			s.complete(h, rec, long)
+		}
+		g := first.granted(s.Late)
+		s.isRecord(g.Grant, first.rec, rec)
 		s.recorded(a, key, rec)
 	}
 }

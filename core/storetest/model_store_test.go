@@ -183,7 +183,7 @@ func (p *process) grant(req core.Request, r reply, began, sent time.Time) (core.
 		if p.has("records give out their memory") {
 			return core.Grant{}, r.rec
 		}
-		return core.Grant{}, &core.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace}
+		return core.Grant{}, &core.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace, ResultNotKept: r.rec.ResultNotKept && !p.has("what was not kept is empty")}
 	}
 	g := core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, Since: sent}
 	switch {

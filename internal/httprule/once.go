@@ -57,7 +57,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	if err != nil {
 		return x.Refuse(err)
 	}
-	h := work.hold(w, r.memory.limit, true)
+	h := work.hold(w, max(r.memory.limit, heldBytes), r.memory.limit > 0)
 	defer h.end() // for a panic; else it is done below
 	var failed error
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {
@@ -65,7 +65,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 		// a failure.
 		failed = x.Handle(ctx, h, true)
 		return r.memory.record(h, failed)
-	}, core.WithFingerprint(content), core.WithResultLimit(max(r.memory.limit, len(noResponse))))
+	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
 	if refused == nil && out.Duplicate {
 		h.end()
 		return replay(w, x, out.Result)
@@ -83,7 +83,8 @@ func (r *Rule) identify(req *request) (key string, content []byte, err error) {
 	return keys.First, content, err
 }
 
-// record is what to remember of h, or errNotStored.
+// record is what to remember of h, or errNotStored; with core.SkipResult it is no
+// more than that h was processed, as there is no whole response.
 func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	status := h.status
 	if status == 0 {
@@ -95,20 +96,14 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	if !h.hijacked && !m.storable(status) {
 		return nil, errNotStored
 	}
-	if h.whole && !h.hijacked {
-		if rec := encode(status, pick(h.Header(), m.headers), h.body); len(rec) <= m.limit {
-			return rec, nil
-		}
+	if !h.whole || h.hijacked || m.limit == 0 {
+		return nil, core.SkipResult
 	}
-	// It was processed, which is what must not happen again.
-	return []byte(noResponse), nil
+	return encode(status, pick(h.Header(), m.headers), h.body), nil
 }
 
 // replay gives the response that is on record.
 func replay(w http.ResponseWriter, x Exchange, rec []byte) error {
-	if string(rec) == noResponse {
-		return x.Refuse(ErrNoResponse)
-	}
 	status, header, body, err := decode(rec)
 	if err != nil {
 		return x.Refuse(err)

@@ -16,13 +16,6 @@ import (
 // an earlier request.
 const ReplayedHeader = "Idempotent-Replayed"
 
-// noResponse is the record of a request that was processed and whose response
-// is not known any more, being too large or no response at all.
-const noResponse = "processed; response not stored\n"
-
-// ErrNoResponse: a repeat met that record.
-var ErrNoResponse = errors.New("keyturn: processed before, and the response was not stored")
-
 // encode writes a response down as HTTP/1.1 does (RFC 9112), so that a record
 // can be read without this package, by people too. The body goes to the end.
 func encode(status int, header http.Header, body []byte) []byte {

@@ -57,7 +57,7 @@ func (r *Rule[R]) Info() core.RuleInfo { return r.info }
 // Engine is where the rule's locks are.
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 
-// ResultLimit is how many bytes a result of RunOnce may have.
+// ResultLimit is how many bytes of a result RunOnce keeps.
 func (r *Rule[R]) ResultLimit() int {
 	limit, _ := r.engine.ResultLimit(r.policy) // checked by Compile
 	return limit
@@ -216,14 +216,18 @@ func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Cont
 }
 
 // RunOnce runs fn once per key. Refused is as for Serialize, with what Once
-// adds to it.
+// adds to it. With core.SkipResult fn says that it succeeded.
 func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
 	out, err := r.engine.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
 		var result []byte
-		if result, own = fn(ctx); own != nil {
-			return nil, &failed{own} // abandons the claim
+		switch result, own = fn(ctx); own {
+		case nil:
+			return result, nil
+		case core.SkipResult:
+			own = nil
+			return result, core.SkipResult
 		}
-		return result, nil
+		return nil, &failed{own} // abandons the claim
 	}, r.with(opts)...)
 	if _, ok := err.(*failed); ok {
 		return out, nil, own

@@ -50,6 +50,27 @@ func TestMessagesDeliveredTwiceAreProcessedOnce(t *testing.T) {
 	}
 }
 
+// What is on record without a result was done all the same, and a task asks for no
+// more than that.
+func TestOnceTakesARecordWithoutResult(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	eng := engine(t, nil)
+	_, err := eng.Once(context.Background(), "msg:1", func(context.Context) ([]byte, error) { return nil, core.SkipResult })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs atomic.Int32
+	q.serve(locks(t, eng, lockasynq.Once("im:message", "msg:{payload.id}")).Middleware(handler(func(context.Context, *asynq.Task) error {
+		runs.Add(1)
+		return nil
+	})))
+	q.become(q.enqueue("im:message", `{"id":1}`), asynq.TaskStateCompleted)
+	if n := runs.Load(); n != 0 {
+		t.Errorf("the handler ran %d times", n)
+	}
+}
+
 // A failed execution leaves no record: the retry runs.
 func TestOnceRemembersNoFailure(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 
 	"github.com/hibiken/asynq"
 
@@ -17,9 +18,12 @@ import (
 // out of reach from here. So there is nothing to give back to a second task but
 // its success.
 func (w work) runOnce(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
-	_, refused, own = w.RunOnce(ctx, w.keys.First, func(ctx context.Context) ([]byte, error) {
+	out, refused, own := w.RunOnce(ctx, w.keys.First, func(ctx context.Context) ([]byte, error) {
 		return nil, fn(ctx)
 	}, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
+	if out.Duplicate && errors.Is(refused, core.ErrResultNotKept) {
+		return nil, nil // done, by something that had a result; nobody asks for it here
+	}
 	return refused, own
 }
 

@@ -18,7 +18,7 @@ const (
 	ReasonTooManyWaiters      = lockhttp.ReasonTooManyWaiters
 	ReasonLeaseLost           = lockhttp.ReasonLeaseLost
 	ReasonFingerprintMismatch = lockhttp.ReasonFingerprintMismatch
-	ReasonResponseNotStored   = lockhttp.ReasonResponseNotStored
+	ReasonResultNotKept       = lockhttp.ReasonResultNotKept
 	ReasonKeyInvalid          = lockhttp.ReasonKeyInvalid
 	ReasonBodyTooLarge        = lockhttp.ReasonBodyTooLarge
 	ReasonMediaType           = lockhttp.ReasonMediaType

@@ -237,7 +237,7 @@ func TestAResponseOverTheLimit(t *testing.T) {
 				}
 				return
 			}
-			again.Problem(t, 409, "RESPONSE_NOT_STORED")
+			again.Problem(t, 409, "RESULT_NOT_KEPT")
 			again.CheckRetryAfter(t, false)
 		})
 	}
@@ -290,7 +290,7 @@ func TestStreamsPass(t *testing.T) {
 		}
 	}
 	before := calls.Load()
-	s.Do("GET", "/hijack/once/1", "").Problem(t, 409, "RESPONSE_NOT_STORED")
+	s.Do("GET", "/hijack/once/1", "").Problem(t, 409, "RESULT_NOT_KEPT")
 	if calls.Load() != before {
 		t.Error("a request that took over the connection ran again")
 	}

@@ -100,7 +100,9 @@
 // # Once
 //
 // The first call that succeeds puts its response on record; repeats get the
-// same message, with the header "keyturn-replayed: true". Header and trailer of
+// same message, with the header "keyturn-replayed: true". A response larger than
+// core.WithResultLimit (64 KiB by default) reaches the first caller and is not kept:
+// repeats get ALREADY_EXISTS. Header and trailer of
 // the first call are not recorded, nor are errors. The record is a
 // google.protobuf.Any, and one of another type than the method's response is
 // an error. Repeats are compared by the method and the message in its
@@ -118,12 +120,12 @@
 //	first execution runs still (Once)    ABORTED              either of the two     *
 //	too many calls wait                  RESOURCE_EXHAUSTED   TOO_MANY_WAITERS      *
 //	same id, other content (Once)        FAILED_PRECONDITION  FINGERPRINT_MISMATCH
+//	done, response not kept (Once)       ALREADY_EXISTS       RESULT_NOT_KEPT
 //	no key, or an invalid one            INVALID_ARGUMENT     KEY_INVALID
 //	store down                           UNAVAILABLE          STORE_UNAVAILABLE     *
 //	engine closed                        UNAVAILABLE          STOPPING              *
 //	recorded or not, not known (Once)    UNAVAILABLE          OUTCOME_UNKNOWN       *
 //	lease lost while the handler ran     ABORTED              LEASE_LOST
-//	response too large to record (Once)  INTERNAL             RESULT_TOO_LARGE
 //	anything else                        INTERNAL             INTERNAL
 //	caller's own deadline                DEADLINE_EXCEEDED
 //	caller's own cancel                  CANCELLED

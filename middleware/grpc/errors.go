@@ -49,9 +49,9 @@ const (
 	// ReasonOutcomeUnknown: the store did not say whether it recorded that the
 	// handler succeeded. Repeating the call is safe.
 	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
-	// ReasonResultTooLarge: the handler succeeded, and its response is too large
-	// to be recorded.
-	ReasonResultTooLarge = "RESULT_TOO_LARGE"
+	// ReasonResultNotKept: the call was carried out before, and its response was
+	// too large to be kept. Repeating the call gives the same answer.
+	ReasonResultNotKept = "RESULT_NOT_KEPT"
 	// ReasonInternal: something else is wrong in the server.
 	ReasonInternal = "INTERNAL"
 )
@@ -122,14 +122,14 @@ func statusOf(method string, err error) *status.Status {
 		return refusalStatus(method, codes.Aborted, ReasonLeaseLost, "the call lost its lock while it was running")
 	case errors.Is(err, core.ErrFingerprintMismatch):
 		return refusalStatus(method, codes.FailedPrecondition, ReasonFingerprintMismatch, "the same id was sent before with other content")
+	case errors.Is(err, core.ErrResultNotKept):
+		return refusalStatus(method, codes.AlreadyExists, ReasonResultNotKept, "this was carried out before, and its response was not kept")
 	case errors.Is(err, core.ErrOutcomeUnknown):
 		return refusalStatus(method, codes.Unavailable, ReasonOutcomeUnknown, "the call may not be on record", retryIn(delay))
 	case errors.Is(err, core.ErrUnavailable):
 		return refusalStatus(method, codes.Unavailable, ReasonStoreUnavailable, "locks are not available", retryIn(delay))
 	case errors.Is(err, core.ErrClosed):
 		return refusalStatus(method, codes.Unavailable, ReasonStopping, "the server is stopping", retryIn(delay))
-	case errors.Is(err, core.ErrResultTooLarge):
-		return refusalStatus(method, codes.Internal, ReasonResultTooLarge, "the response is too large to be recorded")
 	default:
 		return refusalStatus(method, codes.Internal, ReasonInternal, "internal error")
 	}

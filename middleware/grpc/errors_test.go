@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 		{"store down, once", setting{once: true, store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}}, codes.Unavailable, lockgrpc.ReasonStoreUnavailable, true, core.ErrUnavailable},
 		{"engine closed", setting{close: true}, codes.Unavailable, lockgrpc.ReasonStopping, true, core.ErrClosed},
 		{"record uncertain", setting{once: true, store: forgetful{memstore.New()}, rules: []core.CallOption{core.WithTTL(30 * time.Millisecond)}}, codes.Unavailable, lockgrpc.ReasonOutcomeUnknown, true, core.ErrOutcomeUnknown},
-		{"response too large", setting{once: true, rules: []core.CallOption{core.WithResultLimit(3)}}, codes.Internal, lockgrpc.ReasonResultTooLarge, false, core.ErrResultTooLarge},
+		{"response not kept", setting{once: true, prior: online(42), rules: []core.CallOption{core.WithResultLimit(3)}}, codes.AlreadyExists, lockgrpc.ReasonResultNotKept, false, core.ErrResultNotKept},
 		{"anything else", setting{store: refusing{memstore.New(), secret}}, codes.Internal, lockgrpc.ReasonInternal, false, secret},
 		{"caller's deadline", setting{hold: true, outer: ended(deadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},
 		{"caller's deadline, before", setting{outer: ended(pastDeadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},

@@ -3,6 +3,7 @@ package lockgrpc_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,44 @@ func TestRepeatsGetTheFirstResponse(t *testing.T) {
 			}
 			if resp, err := replicas[0].SetStatus(bounded(t), message("b", 1)); err != nil || resp.GetText() != "run 2" {
 				t.Errorf("another message: %v, %v", resp, err)
+			}
+		})
+	}
+}
+
+// The first caller gets its response, however large, and the effect is on record:
+// three deliveries used to have three effects.
+func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
+	large := strings.Repeat("x", core.DefaultResultLimit)
+	for name, opts := range map[string][]core.CallOption{"the default": nil, "none": {core.WithResultLimit(0)}} {
+		t.Run(name, func(t *testing.T) {
+			var effects atomic.Int32
+			store := memstore.New()
+			replica := func() client {
+				s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+					effects.Add(1)
+					return &testpb.SetStatusResponse{Text: large}, nil
+				}}
+				return serve(t, s, locks(t, engine(t, store), lockgrpc.Once(setStatus, byMessage, opts...)))
+			}
+			replicas := []client{replica(), replica()}
+			for delivery := range 3 {
+				var header metadata.MD
+				resp, err := replicas[delivery%2].SetStatus(bounded(t), message("a", 1), grpc.Header(&header))
+				switch {
+				case delivery == 0 && (err != nil || resp.GetText() != large):
+					t.Errorf("the first caller got %d bytes, %v", len(resp.GetText()), err)
+				case delivery > 0 && (status.Code(err) != codes.AlreadyExists || reason(t, err) != lockgrpc.ReasonResultNotKept):
+					t.Errorf("delivery %d: %v", delivery, err)
+				case len(header.Get(lockgrpc.ReplayedHeader)) > 0:
+					t.Errorf("delivery %d claims to be a replay", delivery)
+				}
+			}
+			if n := effects.Load(); n != 1 {
+				t.Errorf("three deliveries had %d effects", n)
+			}
+			if _, err := replicas[0].SetStatus(bounded(t), message("a", 2)); status.Code(err) != codes.FailedPrecondition {
+				t.Errorf("other content: %v", err)
 			}
 		})
 	}

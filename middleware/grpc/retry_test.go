@@ -64,7 +64,7 @@ func TestWhatIsRetried(t *testing.T) {
 		lockgrpc.ReasonLockHeld, lockgrpc.ReasonWaitTimeout, lockgrpc.ReasonTooManyWaiters,
 		lockgrpc.ReasonStoreUnavailable, lockgrpc.ReasonStopping,
 		lockgrpc.ReasonLeaseLost, lockgrpc.ReasonFingerprintMismatch, lockgrpc.ReasonKeyInvalid,
-		lockgrpc.ReasonOutcomeUnknown, lockgrpc.ReasonResultTooLarge, lockgrpc.ReasonInternal, other,
+		lockgrpc.ReasonOutcomeUnknown, lockgrpc.ReasonResultNotKept, lockgrpc.ReasonInternal, other,
 	}
 	safe := reasons[:5]
 	synctest.Test(t, func(t *testing.T) {

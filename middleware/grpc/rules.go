@@ -71,8 +71,8 @@ func SerializeBy[T proto.Message](method string, key func(T) string, opts ...cor
 // as core.WithRetention says. An error is not remembered: the next call runs.
 //
 // A repeat with other content is refused, unless core.WithoutFingerprint says
-// that content does not matter. Responses of more than core.WithResultLimit
-// are an error.
+// that content does not matter. A response of more than core.WithResultLimit
+// bytes is not kept, and repeats get ALREADY_EXISTS; 0 keeps none.
 //
 // The key decides who gets whose response: put the caller into it when two
 // callers can come with the same id, as in "{metadata.x-user}:{message_id}".

@@ -78,7 +78,7 @@
 //
 // A response over the limit, or one that took over the connection, reaches its
 // client; on record is only that the request was processed, and a repeat gets
-// 409 with the reason RESPONSE_NOT_STORED. A client that hangs up changes
+// 409 with the reason RESULT_NOT_KEPT. A client that hangs up changes
 // nothing: what the handler has done is recorded.
 //
 // The effect and the record are two steps, so a crash between them makes a
@@ -131,7 +131,7 @@
 //	too many requests wait                429  TOO_MANY_WAITERS
 //	Once: the first is still running      409  WAIT_TIMEOUT, LOCK_HELD
 //	Once: processed before                the stored response, Idempotent-Replayed: true
-//	Once: processed, nothing stored       409  RESPONSE_NOT_STORED
+//	Once: processed, response not kept    409  RESULT_NOT_KEPT
 //	Once: same key, other content         422  FINGERPRINT_MISMATCH
 //	key missing or invalid                400  KEY_INVALID
 //	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE

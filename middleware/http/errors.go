@@ -29,9 +29,9 @@ const (
 	ReasonLeaseLost = "LEASE_LOST"
 	// ReasonFingerprintMismatch: the key was used before for other content.
 	ReasonFingerprintMismatch = "FINGERPRINT_MISMATCH"
-	// ReasonResponseNotStored: the request was processed before, and its
-	// response can't be given again.
-	ReasonResponseNotStored = "RESPONSE_NOT_STORED"
+	// ReasonResultNotKept: the request was processed before, and its response was
+	// not kept: too large, streamed, or the connection was taken over.
+	ReasonResultNotKept = "RESULT_NOT_KEPT"
 	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
 	ReasonKeyInvalid = "KEY_INVALID"
 	// ReasonBodyTooLarge: the body, which the key comes from, is over the limit.
@@ -99,8 +99,8 @@ func ProblemOf(err error) Problem {
 		return problem(http.StatusConflict, ReasonLeaseLost, "The request lost its lock while it was running.", 0)
 	case errors.Is(err, core.ErrFingerprintMismatch):
 		return problem(http.StatusUnprocessableEntity, ReasonFingerprintMismatch, "The same id was sent before with other content.", 0)
-	case errors.Is(err, httprule.ErrNoResponse):
-		return problem(http.StatusConflict, ReasonResponseNotStored, "This was processed before, and its response was not stored: it can't be given again.", 0)
+	case errors.Is(err, core.ErrResultNotKept):
+		return problem(http.StatusConflict, ReasonResultNotKept, "This was processed before, and its response was not kept.", 0)
 	case errors.Is(err, core.ErrOutcomeUnknown): // what left it unknown may be an outage
 		return problem(http.StatusServiceUnavailable, ReasonOutcomeUnknown, "The request may not be on record.", retry)
 	case errors.Is(err, core.ErrUnavailable):

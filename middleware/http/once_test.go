@@ -150,7 +150,7 @@ func TestAResponseOverTheLimit(t *testing.T) {
 				t.Errorf("the handler ran %d times", calls.Load())
 			}
 			if !tt.stored {
-				again.Problem(t, 409, "RESPONSE_NOT_STORED")
+				again.Problem(t, 409, "RESULT_NOT_KEPT")
 			} else if again.Body != long || !replayed(again) {
 				t.Errorf("repeat = %+v, want the response", again)
 			}
@@ -213,7 +213,7 @@ func TestStreamsPass(t *testing.T) {
 		}
 	}
 	before := calls.Load()
-	s.Do("GET", "/hijack/once", "").Problem(t, 409, "RESPONSE_NOT_STORED")
+	s.Do("GET", "/hijack/once", "").Problem(t, 409, "RESULT_NOT_KEPT")
 	if calls.Load() != before {
 		t.Error("a request that took over the connection ran again")
 	}

@@ -43,6 +43,7 @@ var groupText = groupSource("acquire", "release", "complete", "renew")
 // globals of that name.
 func groupSource(names ...string) string {
 	var b strings.Builder
+	b.WriteString(source("memory"))
 	b.WriteString(source("group"))
 	b.WriteString(shared())
 	b.WriteString("local ops = {}\n")

@@ -16,9 +16,9 @@ func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.
 	return s.acquire(ctx, req, true)
 }
 
-// Complete implements [core.Ledger]. If the server has no memory left for the
-// record, nothing is stored, the lease stays, and the error matches
-// ErrOutOfMemory.
+// Complete implements [core.Ledger]. A server that has reached maxmemory stores the
+// record without its result, as a repeat must not do the work again; the error then
+// matches core.ErrResultNotKept.
 func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
 	if err := errors.Join(check(g.Owner, g.Claims, g.TTL), checkOnce(g.Claims)); err != nil {
 		return err
@@ -30,44 +30,51 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 		return err
 	}
 	defer s.leave()
-	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token, encode(g.Owner, rec), retention.Milliseconds())
+	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token,
+		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
 	if !s.await(ctx, nil, r.alone()) {
 		return &core.UnavailableError{Op: "complete", Err: silence(ctx)}
 	}
-	return r.verdict("complete", g.Claims, g)
+	err := r.verdict("complete", g.Claims, g)
+	if err == nil && r.value == any(int64(2)) {
+		return fmt.Errorf("%w: %w", ErrOutOfMemory, &core.ResultNotKeptError{Key: g.Claims[0].Key})
+	}
+	return err
 }
 
-// encode writes a record as "owner:n+m:", m bytes of trace, n of fingerprint, and
-// the result. The owner is in front for the script to compare; the rest may be
-// any bytes, so they are counted, not delimited. Without a trace there is no
-// "+m", as there was none in earlier versions.
-func encode(owner string, rec core.Record) string {
-	var b strings.Builder
-	b.Grow(len(owner) + len(rec.Trace) + len(rec.Fingerprint) + len(rec.Result) + len(":64+256:"))
-	b.WriteString(owner)
-	b.WriteByte(':')
-	b.WriteString(strconv.Itoa(len(rec.Fingerprint)))
+// A record is "owner:n+m:" or "owner:n+m!:", m bytes of trace, n of fingerprint, and
+// the result; with "!" that was not kept. The owner is in front for the script to
+// compare; the rest may be any bytes, so they are counted, not delimited. Without a
+// trace there is no "+m".
+
+// head writes the beginning of a record, up to the colon in front of the bytes.
+func head(owner string, rec core.Record) string {
+	b := append(make([]byte, 0, len(owner)+len(":64+256!")), owner...)
+	b = strconv.AppendInt(append(b, ':'), int64(len(rec.Fingerprint)), 10)
 	if rec.Trace != "" {
-		b.WriteByte('+')
-		b.WriteString(strconv.Itoa(len(rec.Trace)))
+		b = strconv.AppendInt(append(b, '+'), int64(len(rec.Trace)), 10)
 	}
-	b.WriteByte(':')
-	b.WriteString(rec.Trace)
-	b.Write(rec.Fingerprint)
-	b.Write(rec.Result)
-	return b.String()
+	if rec.ResultNotKept {
+		b = append(b, '!')
+	}
+	return string(b)
 }
+
+// about is what a record has besides the result.
+func about(rec core.Record) string { return rec.Trace + string(rec.Fingerprint) }
 
 // header is what stands in front of a record: whose it is, and how long the
 // header itself, the trace and the fingerprint are.
 type header struct {
 	owner                      string
 	length, trace, fingerprint int
+	notKept                    bool
 }
 
 func parseHeader(stored string) (header, bool) {
 	owner, rest, _ := strings.Cut(stored, ":")
 	lengths, body, ok := strings.Cut(rest, ":")
+	lengths, notKept := strings.CutSuffix(lengths, "!")
 	first, second, both := strings.Cut(lengths, "+")
 	if !both {
 		second = "0"
@@ -75,7 +82,7 @@ func parseHeader(stored string) (header, bool) {
 	n, err := strconv.Atoi(first)
 	m, err2 := strconv.Atoi(second)
 	ok = ok && err == nil && err2 == nil && n >= 0 && m >= 0
-	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n}, ok
+	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n, notKept: notKept}, ok
 }
 
 func decode(stored string) (*core.Record, error) {
@@ -90,6 +97,6 @@ func decode(stored string) (*core.Record, error) {
 	}
 	trace, body := body[:h.trace], body[h.trace:]
 	return &core.Record{
-		Fingerprint: []byte(body[:h.fingerprint]), Result: []byte(body[h.fingerprint:]), Trace: trace,
+		Fingerprint: []byte(body[:h.fingerprint]), Result: []byte(body[h.fingerprint:]), ResultNotKept: h.notKept, Trace: trace,
 	}, nil
 }

@@ -24,7 +24,7 @@ var (
 // script is one that begins with what the scripts share, but for the plain case
 // of those that have one.
 func script(name string) *redis.Script {
-	return redis.NewScript(plain(name) + shared() + source(name))
+	return redis.NewScript(plain(name) + source("memory") + shared() + source(name))
 }
 
 // plain is the short way for the case of a script that runs most.

@@ -10,7 +10,8 @@
 --       7 ms that the place in line is kept without a sign of life
 --       8 claim time in ms: what the waiter gets until it confirms or renews
 --       9 inbox of the waiter's process; "": it has none, and polls
---      10 "1": a record will do as well as the lock (of the only claim)
+--      10 "1": a record will do as well as the lock (of the only claim); "2": so it
+--         will, and the server lacks memory, though nothing would be refused now
 --      11 notes
 --      12 ms that the request has waited
 --      13 which claim it waited for at last, counted from 1; "0": none
@@ -23,7 +24,7 @@
 
 begin(KEYS, ARGV)
 
-local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] == '1', ARGV[11]
+local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] ~= '0', ARGV[11]
 local waited, before, number = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
 
 -- Nothing is written before it is clear that nothing speaks against it.
@@ -50,6 +51,11 @@ if once then
       desert(c, me)
     end
     return { 'done', done }
+  end
+  -- Before the work, not after it. A lock that was passed on to me would need no
+  -- memory; the record of what I do under it will.
+  if not refused and (ARGV[10] == '2' or lacks_memory(c.holders)) then
+    error('OOM no memory left to record an execution', 0)
   end
 end
 

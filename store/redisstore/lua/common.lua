@@ -23,6 +23,10 @@
 -- with the command that does, and one that must not begins with one that needs
 -- none: DEL, ZREM, PEXPIRE.
 
+-- In a group commit others may have written before a request's script begins, and
+-- then nothing is refused. Where that matters, a script is told what lacks_memory
+-- said before the first write.
+
 -- Functions of a request's KEYS and ARGV are told them by begin, because a group
 -- commit carries out many requests in one call.
 local me, single, counter_ttl, claims

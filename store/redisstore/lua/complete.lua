@@ -1,9 +1,17 @@
 -- Complete: the record and the release in one step.
 --
+-- Where the server has no memory left, the record is stored without the result. It
+-- must be on record that the work was done, as a repeat would do it again; and a
+-- mark takes about what the lock did, which goes.
+--
 -- ARGV  5 token; "0": any
---       6 the record, which begins with the owner and a colon
---       7 retention in ms
--- Reply 1: it is on record, now or since an earlier attempt; else as Release.
+--       6 the record up to the mark for a result that was not kept: "owner:n+m"
+--       7 its trace and fingerprint
+--       8 the result
+--       9 retention in ms
+--      10 "1": the server lacks memory, though nothing would be refused now
+-- Reply 1: it is on record, now or since an earlier attempt; 2: so it is, without
+-- the result; else as Release.
 
 begin(KEYS, ARGV)
 
@@ -27,17 +35,21 @@ local function announce(c)
 end
 
 local c, token = claims[1], ARGV[5]
+local record = ARGV[6] .. ':' .. ARGV[7] .. ARGV[8]
+local mark = ARGV[8] ~= '' and ARGV[6] .. '!:' .. ARGV[7] or record
+
 look(c)
 local mode, has = held(c, me)
 if mode and (token == '0' or has == token) then
-  -- The record first: if there is no memory for it, the lock must stay.
-  redis.call('SET', c.record, ARGV[6], 'PX', ARGV[7])
-  leave(c, me)
+  local small = ARGV[10] == '1' or lacks_memory(c.holders)
+  leave(c, me) -- first: nothing is refused after it
+  redis.call('SET', c.record, small and mark or record, 'PX', ARGV[9])
   pcall(admit, c)
   pcall(announce, c)
-  return 1
+  return small and mark ~= record and 2 or 1
 end
-if owns(redis.call('GET', c.record), me) then
-  return 1
+local done = redis.call('GET', c.record)
+if owns(done, me) then
+  return mark ~= record and done == mark and 2 or 1
 end
 return robbed(c, 1, me, token)

@@ -30,7 +30,8 @@
 --
 -- What a script says about memory holds here for the requests up to the first
 -- that writes: later ones may take a few hundred bytes more than the server is
--- allowed to use, which is better than to refuse what comes behind a renewal.
+-- allowed to use, which is better than to refuse what comes behind a renewal. Not
+-- so Begin, which an effect follows, and results, which are large: they are told.
 
 local function split(text)
   local all, n = {}, 0
@@ -90,6 +91,8 @@ local function give(lock, owner, ttl, notes, token, since)
   local set = redis.pcall('SET', lock, value, 'NX', 'PX', ttl)
   return set and set.ok
 end
+
+local short = not plain and lacks_memory(KEYS[1] .. ':h')
 
 -- Where callers are few most groups are of one, and on a Cluster all are. If that is
 -- plain it is done here, without lists of one.

@@ -2,7 +2,7 @@
 -- for, or that is the owner's already. Everything else goes on below. Ahead of the
 -- rest, because making the functions there takes longer than the commands here.
 -- ARGV as of Acquire.
-if ARGV[4] == 'x' and (ARGV[10] ~= '1' or redis.call('EXISTS', KEYS[8]) == 0) then
+if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS', KEYS[8]) == 0) then
   local value = redis.call('GET', KEYS[1])
   if not value then
     if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
@@ -18,7 +18,7 @@ if ARGV[4] == 'x' and (ARGV[10] ~= '1' or redis.call('EXISTS', KEYS[8]) == 0) th
       end
       return { 'granted', token }
     end
-  elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
+  elseif ARGV[10] == '0' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
     redis.call('PEXPIRE', KEYS[1], ARGV[5])
     return { 'granted', string.match(value, '^[^:]*', #ARGV[1] + 2), redis.call('EXISTS', KEYS[2], KEYS[3]) }
   end
