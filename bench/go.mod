@@ -3,6 +3,7 @@ module github.com/keyturn/keyturn/bench
 go 1.25.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/hibiken/asynq v0.26.0

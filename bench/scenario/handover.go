@@ -33,7 +33,7 @@ func handover(ctx context.Context, env *Env, system string) (_ []stats.Sample, e
 	if _, err := hear(holder); err != nil {
 		return nil, err
 	}
-	took := new(stats.Histogram)
+	took := stats.NewHistogram()
 	for range env.Size.Handovers {
 		if err := waiter.Send(orderLock); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (e *Env) roundTrip(ctx context.Context) (_ []stats.Sample, err error) {
 		return nil, err
 	}
 	defer closing(&err, b.conn)
-	took := new(stats.Histogram)
+	took := stats.NewHistogram()
 	for range e.Size.Handovers {
 		time.Sleep(3*time.Millisecond + rand.N(15*time.Millisecond))
 		began := time.Now()

@@ -72,7 +72,7 @@ func (e *Env) loadFleet(ctx context.Context, system, key string, children, calle
 	if err != nil {
 		return sum, 0, err
 	}
-	sum.Took = new(stats.Histogram)
+	sum.Took = stats.NewHistogram()
 	for _, r := range reports {
 		sum.Done += r.Done
 		sum.Took.Merge(r.Took)

@@ -47,7 +47,7 @@ func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) 
 	reports := make([]report, l.callers)
 	for i := range reports {
 		all.Go(func() {
-			took := new(stats.Histogram)
+			took := stats.NewHistogram()
 			reports[i].Took = took
 			for {
 				d, err := do(ctx, i)
@@ -69,7 +69,7 @@ func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) 
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errOver) {
 		return report{}, err
 	}
-	sum := report{Took: new(stats.Histogram)}
+	sum := report{Took: stats.NewHistogram()}
 	for _, r := range reports {
 		sum.Done += r.Done
 		sum.Took.Merge(r.Took)

@@ -4,98 +4,53 @@ package stats
 
 import (
 	"encoding/json"
-	"math/bits"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-const (
-	// subBits: each power of two is cut into 2^subBits steps, so that a quantile
-	// is off by 1/64 at most, half a step.
-	subBits = 5
-	steps   = 1 << subBits
-	slots   = (64 - subBits) * steps
-)
+// longest is the longest duration that is told from longer ones: no run lasts so long.
+const longest = time.Hour
 
-// Histogram counts durations. Recording allocates nothing and takes the same
-// time whatever was recorded, so that it does not disturb what it measures; a
-// slice of all durations would. The zero value is empty. It is for one goroutine
-// at a time: give each its own, and [Histogram.Merge] them.
+// Histogram counts durations from 0 to an hour; a longer one counts as an hour.
+// Recording allocates nothing and takes the same time whatever was recorded, so that
+// it does not disturb what it measures. Make one with [NewHistogram]. It is for one
+// goroutine at a time: give each its own, and [Histogram.Merge] them.
 type Histogram struct {
-	counts [slots]uint64
-	total  uint64
+	hdr *hdrhistogram.Histogram
 }
 
-// Record counts d; what is below zero counts as zero.
+// NewHistogram makes an empty histogram, whose quantiles are off by 1 % at most.
+func NewHistogram() *Histogram {
+	return &Histogram{hdrhistogram.New(1, int64(longest), 2)}
+}
+
+// Record counts d. A duration below zero counts as zero.
 func (h *Histogram) Record(d time.Duration) {
-	h.counts[slotOf(uint64(max(d, 0)))]++
-	h.total++
+	_ = h.hdr.RecordValue(int64(min(max(d, 0), longest))) // it is in range
 }
 
 // Merge adds what other has counted.
-func (h *Histogram) Merge(other *Histogram) {
-	for i, n := range other.counts {
-		h.counts[i] += n
-	}
-	h.total += other.total
-}
+func (h *Histogram) Merge(other *Histogram) { h.hdr.Merge(other.hdr) }
 
 // Count returns how many durations were recorded.
-func (h *Histogram) Count() uint64 { return h.total }
+func (h *Histogram) Count() int64 { return h.hdr.TotalCount() }
 
 // Quantile returns the duration that the share q of all does not exceed; q from
 // 0 to 1. It is 0 when nothing was recorded.
 func (h *Histogram) Quantile(q float64) time.Duration {
-	if h.total == 0 {
-		return 0
-	}
-	rank := uint64(q * float64(h.total-1))
-	var seen uint64
-	for i, n := range h.counts {
-		if seen += n; seen > rank {
-			return time.Duration(middle(i))
-		}
-	}
-	return 0 // not reached: the counts add up to total
+	return time.Duration(h.hdr.ValueAtQuantile(100 * q))
 }
 
-// slotOf: values below 2*steps have a slot each, larger ones share one with
-// those that agree in the first subBits+1 bits.
-func slotOf(v uint64) int {
-	shift := max(bits.Len64(v)-subBits-1, 0)
-	return shift*steps + int(v>>shift)
-}
-
-// middle is the value in the middle of a slot.
-func middle(slot int) uint64 {
-	shift := max(slot/steps-1, 0)
-	low := uint64(slot-shift*steps) << shift
-	return low + (uint64(1)<<shift)/2
-}
-
-// MarshalJSON writes the slots that are not empty, for another process.
-func (h *Histogram) MarshalJSON() ([]byte, error) {
-	filled := make(map[int]uint64)
-	for i, n := range h.counts {
-		if n > 0 {
-			filled[i] = n
-		}
-	}
-	return json.Marshal(filled)
-}
+// MarshalJSON writes what was counted, for another process.
+func (h *Histogram) MarshalJSON() ([]byte, error) { return json.Marshal(h.hdr.Export()) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (h *Histogram) UnmarshalJSON(text []byte) error {
-	var filled map[int]uint64
-	if err := json.Unmarshal(text, &filled); err != nil {
+	var counted hdrhistogram.Snapshot
+	if err := json.Unmarshal(text, &counted); err != nil {
 		return err
 	}
-	*h = Histogram{}
-	for i, n := range filled {
-		if i < 0 || i >= slots {
-			continue // no slot of ours
-		}
-		h.counts[i] = n
-		h.total += n
-	}
+	h.hdr = hdrhistogram.Import(&counted)
 	return nil
 }

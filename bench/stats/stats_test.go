@@ -11,7 +11,7 @@ import (
 )
 
 func TestHistogramQuantilesAreClose(t *testing.T) {
-	var h Histogram
+	h := NewHistogram()
 	const n = 100_000
 	for i := range n {
 		h.Record(time.Duration(i) * time.Microsecond)
@@ -28,7 +28,7 @@ func TestHistogramQuantilesAreClose(t *testing.T) {
 }
 
 func TestHistogramTakesEveryDuration(t *testing.T) {
-	var h Histogram
+	h := NewHistogram()
 	if h.Quantile(0.5) != 0 {
 		t.Error("an empty one has a median")
 	}
@@ -38,43 +38,28 @@ func TestHistogramTakesEveryDuration(t *testing.T) {
 	if got := h.Quantile(0); got != 0 {
 		t.Errorf("the least is %v", got)
 	}
-	if got := h.Quantile(1); float64(got) < 0.98*math.MaxInt64 {
+	if got := h.Quantile(1); float64(got) < 0.98*float64(longest) {
 		t.Errorf("the most is %v", got)
 	}
 }
 
-func TestHistogramSlotsFollowEachOther(t *testing.T) {
-	for v := range uint64(100_000) {
-		a, b := slotOf(v), slotOf(v+1)
-		if b != a && b != a+1 {
-			t.Fatalf("%d is in slot %d, and %d in %d", v, a, v+1, b)
-		}
-		if slotOf(middle(a)) != a {
-			t.Fatalf("slot %d has its middle %d in slot %d", a, middle(a), slotOf(middle(a)))
-		}
-	}
-}
-
 func TestHistogramMergesWhatAnotherProcessSent(t *testing.T) {
-	var here, there, back Histogram
+	here, there, back := NewHistogram(), NewHistogram(), NewHistogram()
 	here.Record(time.Millisecond)
 	there.Record(time.Second)
 	there.Record(time.Second)
-	text, err := json.Marshal(&there)
+	text, err := json.Marshal(there)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(text, &back); err != nil {
+	if err := json.Unmarshal(text, back); err != nil {
 		t.Fatal(err)
 	}
-	here.Merge(&back)
+	here.Merge(back)
 	if here.Count() != 3 || here.Quantile(0.5) != there.Quantile(0.5) {
 		t.Errorf("%d values, median %v", here.Count(), here.Quantile(0.5))
 	}
-	if json.Unmarshal([]byte(`{"-1": 5, "1000000": 5, "1": 1}`), &back) != nil || back.Count() != 1 {
-		t.Errorf("took %d values from slots that don't exist", back.Count()-1)
-	}
-	if json.Unmarshal([]byte(`[1]`), &back) == nil {
+	if json.Unmarshal([]byte(`[1]`), back) == nil {
 		t.Error("took an array")
 	}
 }
