@@ -46,7 +46,7 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			f := &n.carried[i]
 			// The store compares its own part of the token. The other is taken as it
 			// is said: no lease that is carried is handed on, so nobody else has it.
-			g := Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, passed: f.token & mostHandoffs}
+			g := Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, Borrowed: true, passed: f.token & mostHandoffs}
 			for j, c := range wanted {
 				if held, ok := f.claimOn(c, hashes[j]); ok {
 					g.Claims = append(g.Claims, held)

@@ -92,7 +92,9 @@ func (l *Lease) describe() (f foreign, ok bool) {
 
 // share says what there is to carry, and that another process renews the lease,
 // too, from now on. Of one that has ended there is nothing: it may have been handed
-// on, and the store would take the next holder's for it.
+// on, and the store would take the next holder's for it. Of the TTLs that the store
+// may have been told it takes the shortest: a longer one than is on record would be
+// refused (N7).
 func (w *watchdog) share(l *Lease) (g Grant, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +102,11 @@ func (w *watchdog) share(l *Lease) (g Grant, ok bool) {
 		return Grant{}, false
 	}
 	l.deadline.shared = true
-	return w.currentLocked(l), true
+	g = w.currentLocked(l)
+	if d := &l.deadline; d.least > 0 {
+		g.TTL = min(g.TTL, d.least)
+	}
+	return g, true
 }
 
 // isShared reports whether the TTL has to stay as it is.
@@ -130,14 +136,17 @@ func (f foreign) String() string {
 
 // WithCarried takes in what [CarryLeases] said in another process. An acquisition
 // in the context returned that asks for a key of such a lease has the store
-// verify it first. If the lease is in force with that owner, token and mode, then
-// the key is borrowed: it is had at once, as by re-entrance ([Engine.Acquire]).
-// Otherwise the acquisition is a stranger's, and waits in line. So a forged text
-// or an old one gets nobody in, and neither does one with a stronger mode. If the
-// store does not answer the error is that of an acquisition.
+// verify it first. If the lease is in force with that owner, token and mode, and
+// its TTL is not below the one in the text, then the key is borrowed: it is had at
+// once, as by re-entrance ([Engine.Acquire]). Otherwise the acquisition is a
+// stranger's, and waits in line. So a forged text or an old one gets nobody in, and
+// neither does one with a stronger mode or a longer TTL. If the store does not
+// answer the error is that of an acquisition.
 //
 // A borrowed lease is renewed here too: the key stays held while this work runs,
-// though the caller's process may be paused, or gone. It is never released here.
+// though the caller's process may be paused, or gone. These renewals never shorten
+// the holder's lease, and never extend it beyond the TTL that the holder chose,
+// whatever the text says. The lease is never released here.
 // When its holder has released it, or lost it, the next renewal finds out and ends
 // its context, with a cause that matches ErrLeaseLost ([LossOuter]). Until then,
 // for at most a third of the TTL, this side works on without the lock: so the
@@ -184,10 +193,10 @@ func parseForeign(s string) (foreign, bool) {
 		return foreign{}, false // a store takes 0 for "not known", and compares nothing
 	}
 	ms, err := strconv.ParseInt(fields[2], 10, 64)
-	if err != nil || ms <= 0 {
+	if err != nil || ms < MinTTL.Milliseconds() || ms > MaxTTL.Milliseconds() {
 		return foreign{}, false
 	}
-	f.ttl = min(max(time.Duration(min(ms, MaxTTL.Milliseconds()))*time.Millisecond, MinTTL), MaxTTL)
+	f.ttl = time.Duration(ms) * time.Millisecond
 	return f, isOwner(f.owner) && areClaims(f.claims)
 }
 

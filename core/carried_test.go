@@ -473,12 +473,13 @@ func TestMalformedIsIgnored(t *testing.T) {
 	good := core.CarryLeases(l.Context())
 	owner, token, claim := l.Owner(), fmt.Sprint(l.Token()), "e"+core.HashKey("k")
 	base := context.Background()
-	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";999999999999999999;" + claim} {
+	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";10;" + claim, owner + ";" + token + ";86400000;" + claim} {
 		if core.WithCarried(base, s) == base {
 			t.Errorf("%q is ignored", s)
 		}
 	}
 	for _, s := range []string{
+		owner + ";" + token + ";9;" + claim, owner + ";" + token + ";86400001;" + claim,
 		"", ",", ";;;", "x", good + ",", good + ";", good + "\x00",
 		strings.Repeat(good+",", 8) + good,
 		strings.Repeat("a", 9<<10), good + strings.Repeat(claim, 500),
@@ -550,6 +551,51 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 			mustRelease(t, l)
 		}
 	})
+}
+
+// Nobody knows which TTL the store has while an Extend is under way, or unanswered. A
+// lease that is carried then can be borrowed all the same, and is kept by both sides.
+func TestCarriedDuringAnExtend(t *testing.T) {
+	const before = 9 * time.Second
+	for _, ttl := range []time.Duration{time.Second, time.Hour} {
+		for _, answered := range []bool{true, false} {
+			t.Run(fmt.Sprint(ttl, answered), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					spy := newSpy()
+					caller, callee := newEngine(t, spy), newEngine(t, spy.Peer())
+					l := mustAcquire(t, caller, "k", core.WithTTL(before))
+					var text string
+					spy.onRenew = func(ctx context.Context, g core.Grant) error {
+						text = core.CarryLeases(l.Context())
+						if err := errors.Join(spy.Store.Renew(ctx, []core.Grant{g})...); err != nil || answered {
+							return err
+						}
+						return errDown
+					}
+					if err := l.Extend(bg, ttl); (err == nil) != answered {
+						t.Fatal(err)
+					}
+					spy.change(func() { spy.onRenew = nil })
+					borrowed, err := callee.TryAcquire(core.WithCarried(bg, text), "k")
+					if err != nil || borrowed.TTL() != min(ttl, before) {
+						t.Fatalf("%v, %v", borrowed, err)
+					}
+					time.Sleep(time.Minute)
+					if err := errors.Join(l.Err(), borrowed.Err()); err != nil {
+						t.Error(err)
+					}
+					said := core.Grant{Owner: l.Owner(), Token: l.Token() >> core.TokenBits, Claims: l.Claims(), Borrowed: true}
+					for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
+						if err := spy.Store.Renew(bg, []core.Grant{said})[0]; (err == nil) != (said.TTL == before) {
+							t.Errorf("borrowed for %v: %v", said.TTL, err)
+						}
+					}
+					mustRelease(t, borrowed)
+					mustRelease(t, l)
+				})
+			})
+		}
+	}
 }
 
 // Many chains of calls through three processes at once, each under the lease of

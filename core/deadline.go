@@ -15,7 +15,7 @@ type deadline struct {
 	next      time.Time           // place in the heap: the first of the above that matters
 	index     int                 // in the heap; -1: out of it
 	shared    bool                // another process renews it, too, with this TTL
-	varied    bool                // another TTL was asked for: the store may have it now, or later
+	least     time.Duration       // the shortest TTL that Extend asked for: the store may have it now, or later; 0: none
 	renewing  bool                // a renewal, or what stands for one, is under way
 	answered  chan struct{}       // closed when it no longer is; nil: nobody waits
 	failed    bool                // the last renewal: the next one keeps its distance

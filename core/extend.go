@@ -37,7 +37,15 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if ttl != 0 && l.engine.watchdog.isShared(l.base()) {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
 	}
-	return l.base().change(ctx, "extend", ttl.Truncate(time.Millisecond), func(d *deadline) { d.varied = d.varied || ttl != 0 })
+	ttl = ttl.Truncate(time.Millisecond)
+	return l.base().change(ctx, "extend", ttl, func(d *deadline) { d.ask(ttl) })
+}
+
+// ask notes that the store is about to be asked for that TTL. 0 stands for the present one.
+func (d *deadline) ask(ttl time.Duration) {
+	if ttl != 0 && (d.least == 0 || ttl < d.least) {
+		d.least = ttl
+	}
 }
 
 // change asks the store for another term, after alter, in place of the watchdog's

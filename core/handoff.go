@@ -169,7 +169,7 @@ type heritage struct {
 // the store. Needs the watchdog's mutex.
 func (l *Lease) heritage() heritage {
 	d := &l.deadline
-	if d.shared || d.varied || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
+	if d.shared || d.least > 0 || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
 		return heritage{}
 	}
 	g := l.grant

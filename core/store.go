@@ -81,6 +81,10 @@ type Store interface {
 	//  N5. A grant with another token, or with a claim in another mode, than was
 	//      granted is not this owner's. One with a part of the claims is.
 	//  N6. A set of which one claim is lost is lost.
+	//  N7. A borrower's renewal (Grant.Borrowed) never brings the lease's end
+	//      nearer, and never moves it further than the grant's TTL from now. A TTL
+	//      above the one that the owner asked for last, with Acquire or Renew, is
+	//      not this lease's: it counts as lost (N2).
 	Renew(ctx context.Context, grants []Grant) []error
 
 	// Release ends the lease and lets the first waiter in.
@@ -156,6 +160,9 @@ type Grant struct {
 	// often the lease may go from hand to hand within its process before they get
 	// their turn.
 	Contended bool
+	// Borrowed says that the grant is what another process told of its lease
+	// ([WithCarried]): the TTL is only a claim, which N7 has the store check.
+	Borrowed bool
 
 	passed uint64 // how often it was handed on
 	line   *line  // where it may be, if it is the one that the line's streak has; nil: nowhere

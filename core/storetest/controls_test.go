@@ -96,6 +96,22 @@ var controls = []struct {
 	{"releases do nothing", []string{"R1 a release frees the key", "R1 a release lets the next waiter in"}},
 	{"a release leaves the line to the clock", []string{"R1 a release lets the next waiter in", "A6 waiters are served in order of arrival"}},
 	{"a release never fails", []string{"R2 a lost lease is reported", "R2 a release touches no other owner's lease"}},
+	{"borrowers shorten leases", []string{
+		"N7 a borrower's renewal ends no lease sooner", "N7 a borrower's renewal ends no shared lease sooner",
+		"N7 a borrower's renewal ends no permit sooner",
+	}},
+	{"borrowers choose the TTL", []string{
+		"N7 a borrower's TTL is the owner's at most", "N7 a borrower's TTL is the owner's at most, shared",
+		"N7 a borrower's TTL is the owner's at most, of a permit", "N7 a lease that was waited for can be borrowed",
+		"N7 a set can be borrowed, in part too",
+	}},
+	{"borrowers renew nothing", []string{
+		"N7 a borrower's renewal keeps the lease", "N7 a borrower's renewal keeps a shared lease",
+	}},
+	{"the first TTL is the owner's last", []string{
+		"N7 the owner's last TTL is what counts", "N7 the owner's last TTL is what counts, shared",
+	}},
+	{"a downgrade keeps the first TTL", []string{"N7 a downgraded lease can be borrowed"}},
 	{"a release nobody answered poisons the lease", []string{"R3 a release without an answer can be repeated"}},
 	{"a release wakes all", []string{"R4 a release wakes one waiter"}},
 	{"a release serves two", []string{"R4 a release wakes one waiter"}},

@@ -108,6 +108,9 @@ func (b *backend) again(p *process, e *state, h *holding, req core.Request, c co
 	}
 	if !first || !b.has("a second request extends nothing") {
 		h.expires = time.Now().Add(b.term(req.TTL, !first))
+		if !b.has("a downgrade keeps the first TTL") {
+			h.ttl = req.TTL
+		}
 	}
 	if h.claim.Mode != c.Mode && !b.has("a downgrade changes nothing") {
 		h.claim, e.phase = c, c.Mode
@@ -207,7 +210,8 @@ func (b *backend) renew(g core.Grant) error {
 		case h == nil,
 			b.has("a part of a set is nobody's") && h.of != len(g.Claims),
 			h.token != g.Token && !b.has("renewals ignore the token"),
-			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"):
+			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
+			g.Borrowed && g.TTL > h.ttl && !b.has("borrowers choose the TTL"):
 			lost = b.lost(e, g)
 		default:
 			found = append(found, h)
@@ -217,7 +221,16 @@ func (b *backend) renew(g core.Grant) error {
 		return lost
 	}
 	for _, h := range found {
-		h.expires = now.Add(g.TTL)
+		expires := now.Add(g.TTL)
+		switch {
+		case !g.Borrowed && b.has("the first TTL is the owner's last"):
+			h.expires = expires
+		case !g.Borrowed:
+			h.expires, h.ttl = expires, g.TTL
+		case b.has("borrowers renew nothing"):
+		case expires.After(h.expires), b.has("borrowers shorten leases"):
+			h.expires = expires
+		}
 		if b.has("a renewal is a new lease") {
 			h.since = now
 		}

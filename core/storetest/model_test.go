@@ -50,8 +50,9 @@ type holding struct {
 	claim              core.Claim
 	token              uint64
 	since, expires     time.Time
-	of                 int  // claims of the request
-	whole              bool // not the part of a set that still waits for the rest
+	ttl                time.Duration // that the owner asked for last
+	of                 int           // claims of the request
+	whole              bool          // not the part of a set that still waits for the rest
 }
 
 type ticket struct {
@@ -201,7 +202,7 @@ func (b *backend) enter(p *process, e *state, req core.Request, c core.Claim, wa
 	now := time.Now()
 	e.holders = append(e.holders, &holding{
 		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e),
-		since: now, expires: now.Add(b.term(req.TTL, waited)), of: len(req.Claims), whole: len(req.Claims) == 1,
+		since: now, expires: now.Add(b.term(req.TTL, waited)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
 	})
 }
 

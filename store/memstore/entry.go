@@ -25,7 +25,8 @@ type holder struct {
 	owner, rule, trace string
 	token              uint64
 	since, expires     time.Time
-	partial            bool // of a set that waits for the rest of its claims
+	ttl                time.Duration // that its owner asked for last: what a borrower may renew it for
+	partial            bool          // of a set that waits for the rest of its claims
 }
 
 // few is how many holders an entry has without an index.
@@ -79,13 +80,21 @@ func (e *entry) stamp(owner string, token uint64, now time.Time) {
 	}
 }
 
-// extend gives h another term. The line's timer is late for a shorter one than
-// before, else early, which does no harm: most renewals have nobody waiting.
-func (e *entry) extend(h *holder, expires, now time.Time) {
-	h.expires = expires
-	if expires.Before(e.soonest) {
-		e.soonest = expires
+// extend gives h another term, which its owner asked for. The line's timer is late
+// for a shorter one than before, else early, which does no harm: most renewals have
+// nobody waiting.
+func (e *entry) extend(h *holder, ttl time.Duration, now time.Time) {
+	h.ttl, h.expires = ttl, now.Add(ttl)
+	if h.expires.Before(e.soonest) {
+		e.soonest = h.expires
 		e.wind(now)
+	}
+}
+
+// lend gives h another term, which a borrower asked for. The owner may have more.
+func (e *entry) lend(h *holder, ttl time.Duration, now time.Time) {
+	if expires := now.Add(ttl); expires.After(h.expires) {
+		h.expires = expires
 	}
 }
 

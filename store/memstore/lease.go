@@ -20,10 +20,11 @@ func (s *shard) find(g core.Grant, key string, now time.Time) (*entry, *holder) 
 	return e, h
 }
 
-// current is find for one who must know what it has.
+// current is find for one who must know what it has. A borrower's TTL is a part of
+// that.
 func (s *shard) current(g core.Grant, c core.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
-	if h == nil || g.Token == 0 || e.mode != c.Mode {
+	if h == nil || g.Token == 0 || e.mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
 		return nil, nil, s.lost(g, c.Key, now)
 	}
 	return e, h, nil
@@ -32,10 +33,15 @@ func (s *shard) current(g core.Grant, c core.Claim, now time.Time) (*entry, *hol
 // renew extends g's lease on c.
 func (s *shard) renew(g core.Grant, c core.Claim, now time.Time) error {
 	e, h, err := s.current(g, c, now)
-	if err == nil {
-		e.extend(h, now.Add(g.TTL), now)
+	switch {
+	case err != nil:
+		return err
+	case g.Borrowed:
+		e.lend(h, g.TTL, now)
+	default:
+		e.extend(h, g.TTL, now)
 	}
-	return err
+	return nil
 }
 
 // release ends g's lease on key.

@@ -144,7 +144,7 @@ func (s *shard) admit(w *waiter, now time.Time) {
 	s.remove(w)
 	if e.has(w) {
 		h := e.find(w.req.Owner)
-		e.extend(h, now.Add(w.req.TTL), now)
+		e.extend(h, w.req.TTL, now)
 		w.done <- answer{grant: granted(w.req, h.token, now, e.isAwaited())}
 		return
 	}

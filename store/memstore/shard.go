@@ -116,7 +116,7 @@ func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now
 	h := s.idleHolders.take()
 	*h = holder{
 		owner: req.Owner, rule: req.Rule, trace: req.Trace, token: token,
-		since: now, expires: now.Add(req.TTL), partial: len(req.Claims) > 1,
+		since: now, expires: now.Add(req.TTL), ttl: req.TTL, partial: len(req.Claims) > 1,
 	}
 	e.add(h, c.Mode)
 	return h
@@ -128,7 +128,7 @@ func granted(req core.Request, token uint64, now time.Time, contended bool) core
 
 // keep gives the owner of h, who asked for c, another term and the mode of c.
 func (s *shard) keep(e *entry, h *holder, c core.Claim, ttl time.Duration, now time.Time) {
-	e.extend(h, now.Add(ttl), now)
+	e.extend(h, ttl, now)
 	if e.isDowngrade(c) {
 		e.mode = core.ModeShared
 		s.admitReaders(e, now)

@@ -73,7 +73,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 // asks begins one. What most need is in it, and takes no allocations of its own.
 func (s *Store) asks(req core.Request, once bool) *asking {
 	a := askings.Get().(*asking)
-	a.s, a.req, a.once, a.notes, a.began = s, req, once, notes(req.Rule, req.Trace), time.Now()
+	a.s, a.req, a.once, a.notes, a.began = s, req, once, notes(req.TTL, req.Rule, req.Trace), time.Now()
 	if s.keys.together(req.Claims) {
 		a.alone.group[0] = req.Claims
 		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 )
@@ -19,12 +20,12 @@ type value struct {
 // tokenDigits is how long a token is at least: it is never below the clock.
 const tokenDigits = len("1763683200000000")
 
-// parseValue reads "owner:token:since:notes". Whatever does not look like that
+// parseValue reads "owner:token:since:ttl:rule|trace". Whatever does not look like that
 // is a foreign client's, and its owner as it stands.
 func parseValue(s string) value {
 	fields := strings.Split(s, ":")
 	foreign := value{owner: s}
-	if len(fields) != 4 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
+	if len(fields) != 5 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
 		return foreign
 	}
 	v := value{owner: fields[0]}
@@ -38,20 +39,28 @@ func parseValue(s string) value {
 	if v.since, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
 		return foreign
 	}
-	v.rule, v.trace = parseNotes(fields[3])
+	if _, err = strconv.ParseInt(fields[3], 10, 64); err != nil {
+		return foreign
+	}
+	v.rule, v.trace = parseNotes(fields[3] + ":" + fields[4])
 	return v
 }
 
-// notes writes what a request says of itself: escaped, so that no colon, space or
-// bar of theirs is taken for one of ours.
-func notes(rule, trace string) string {
+// notes writes what a request says of itself, "ttl:rule|trace". The scripts hand it
+// on from the request to the line and to the lease; renew.lua reads the TTL. Rule
+// and trace are escaped, so that no colon, space or bar of theirs is taken for one
+// of ours.
+func notes(ttl time.Duration, rule, trace string) string {
+	b := append(strconv.AppendInt(make([]byte, 0, 24), ttl.Milliseconds(), 10), ':')
 	if rule == "" && trace == "" {
-		return ""
+		return string(b)
 	}
-	return url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
+	return string(b) + url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
 }
 
+// parseNotes reads what is for people in them.
 func parseNotes(s string) (rule, trace string) {
+	_, s, _ = strings.Cut(s, ":")
 	rule, trace, _ = strings.Cut(s, "|")
 	return unescape(rule), unescape(trace)
 }

@@ -1,7 +1,8 @@
 -- What the scripts share. It is put in front of each of them but renew.lua.
 --
 -- KEYS  for each claim, in key order, nine:
---       1 the lock: "owner:token:since:notes", a marker, or a foreign value
+--       1 the lock: "owner:token:since:notes", a marker, or a foreign value. Notes
+--         are "ttl:rule|trace", with the TTL in ms that the owner asked for last
 --       2 the line: list of the owners that wait for it exclusively or for a
 --         permit, in order of arrival
 --       3 the readers: list of the owners that wait for it shared

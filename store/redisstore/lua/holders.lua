@@ -140,7 +140,7 @@ end
 
 -- downgrade turns w's exclusive lease into a shared one, with the same token.
 local function downgrade(c, w, ms)
-  local lease = string.sub(c.value, #w.owner + 2)
+  local lease = string.gsub(string.sub(c.value, #w.owner + 2), '^(%d+:%d+:)%d+', '%1' .. ms)
   redis.call('SET', c.lock, marker.s, 'PX', ms)
   redis.call('DEL', c.holders, c.about)
   redis.call('ZADD', c.holders, digits(now + ms), w.owner)

@@ -8,11 +8,12 @@
 --       2 TTL in ms
 --       3 token
 --       4 the claims' modes, a letter each
+--       5 "1": for a borrower, whose TTL is only what it was told
 -- Reply 1: renewed; else {index of a claim that was lost}, with the reason if it
 -- was taken by force.
 
-local owner, ttl, token = ARGV[1], ARGV[2], ARGV[3]
-local now
+local owner, ttl, token, modes, borrowed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
+local claims, now = {}, nil
 
 -- begins compares whole fields of "owner:token:..." or "token:...".
 local function begins(value, with)
@@ -23,46 +24,75 @@ local function begins(value, with)
   return behind == ':' or behind == ''
 end
 
--- held reports whether the claim at KEYS[i + 1] is the owner's.
-local function held(i, mode)
-  local value = redis.call('GET', KEYS[i + 1])
-  if mode == 'x' then
+-- held reports whether claim c is the owner's, and notes how.
+local function held(c)
+  local value = redis.call('GET', c.lock)
+  if c.mode == 'x' then
+    c.lease = value and string.sub(value, #owner + 2)
     return begins(value, owner .. ':' .. token)
   end
-  if value ~= (mode == 's' and ':shared' or ':permit') then
+  if value ~= (c.mode == 's' and ':shared' or ':permit') then
     return false
   end
   if not now then
     local time = redis.call('TIME')
     now = time[1] * 1000 + math.floor(time[2] / 1000)
   end
-  local ends = redis.call('ZSCORE', KEYS[i + 2], owner)
-  return ends and tonumber(ends) > now and begins(redis.call('HGET', KEYS[i + 3], owner), token)
+  c.ends, c.lease = tonumber(redis.call('ZSCORE', c.holders, owner) or 0), redis.call('HGET', c.about, owner)
+  return c.ends > now and begins(c.lease, token)
 end
 
-local modes = ARGV[4]
+-- lent reports whether the owner has asked for as long a TTL as the borrower was
+-- told. A longer one would keep the key for longer than the owner ever wanted.
+local function lent(c)
+  return not borrowed or tonumber(c.asked or 0) >= tonumber(ttl)
+end
+
 for n = 1, #modes do
-  local i = 4 * (n - 1)
-  if not held(i, string.sub(modes, n, n)) then
-    local taken, reason = string.match(redis.call('HGET', KEYS[i + 4], owner) or '', '^(%d*):(.*)$')
+  local i = 4 * n - 3
+  local c = { mode = string.sub(modes, n, n), lock = KEYS[i], holders = KEYS[i + 1], about = KEYS[i + 2] }
+  local mine = held(c)
+  if mine then
+    c.head, c.asked, c.tail = string.match(c.lease, '^(%d+:%d+:)(%d+)(:.*)$')
+  end
+  if not mine or not lent(c) then
+    local taken, reason = string.match(redis.call('HGET', KEYS[i + 3], owner) or '', '^(%d*):(.*)$')
     if taken == token then
       return { n - 1, reason }
     end
     return { n - 1 }
   end
+  claims[n] = c
 end
 
-for n = 1, #modes do
-  local i = 4 * (n - 1)
-  if string.sub(modes, n, n) == 'x' then
-    redis.call('PEXPIRE', KEYS[i + 1], ttl)
-  else
-    -- Raised, never lowered: others may have more. And before ZADD, which needs
-    -- memory unless something has been written.
-    for k = i + 1, i + 3 do
-      redis.call('PEXPIRE', KEYS[k], math.max(redis.call('PTTL', KEYS[k]), tonumber(ttl)))
+-- raise has key last for the TTL at least: others may have more.
+local function raise(key)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(ttl)))
+end
+
+-- The owner's word sets the end, a borrower's only raises it. PEXPIRE comes first,
+-- as the others need memory unless something has been written.
+for _, c in ipairs(claims) do
+  local changed = not borrowed and c.asked and c.asked ~= ttl
+  if c.mode ~= 'x' then
+    raise(c.lock)
+    raise(c.holders)
+    raise(c.about)
+    local ends = now + ttl
+    if borrowed then
+      ends = math.max(ends, c.ends)
     end
-    redis.call('ZADD', KEYS[i + 2], 'XX', string.format('%.0f', now + ttl), owner)
+    redis.call('ZADD', c.holders, 'XX', string.format('%.0f', ends), owner)
+    if changed then
+      redis.call('HSET', c.about, owner, c.head .. ttl .. c.tail)
+    end
+  elseif borrowed then
+    raise(c.lock)
+  else
+    redis.call('PEXPIRE', c.lock, ttl)
+    if changed then
+      redis.call('SET', c.lock, owner .. ':' .. c.head .. ttl .. c.tail, 'PX', ttl)
+    end
   end
 end
 return 1
