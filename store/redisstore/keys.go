@@ -37,9 +37,17 @@ func topologyOf(client redis.UniversalClient) topology {
 	}
 }
 
-// dayMillis is how long a counter of a single lock outlives its last grant. The
-// clock takes over then: a day later it is far ahead of every count.
-const dayMillis = int64(24 * time.Hour / time.Millisecond)
+// counterTTL is for how long a counter of a single lock outlives its last token, which
+// is a time in µs: it expires when the server's clock is an hour beyond. From then on
+// the clock alone makes the tokens, and makes greater ones.
+//
+// While the counter is there a clock may be set back by any amount: the counter then
+// stays for as much longer. What the hour covers is a clock that is behind the one
+// that saw the counter expire: of the same server, set back after that, or of another
+// one that has the slot now, after a failover or a migration. NTP steps, virtual
+// machines that wake up and clocks that drift apart are off by minutes at most. A clock
+// that is wrong by a time zone is not covered; neither was it by a day.
+const counterTTL = time.Hour
 
 // keyspace names what the store keeps in Redis.
 type keyspace struct {
@@ -152,13 +160,13 @@ func (ks keyspace) groupSize() int {
 	return scriptClaims
 }
 
-// counterTTL is in milliseconds; 0 means for ever, which only the one counter
+// counterTTL is the constant in milliseconds; 0 means for ever, which only the one counter
 // of a single server may be.
 func (ks keyspace) counterTTL() int64 {
 	if ks.where == single {
 		return 0
 	}
-	return dayMillis
+	return counterTTL.Milliseconds()
 }
 
 // inbox names a channel that no other store has.

@@ -14,7 +14,7 @@
 --       9 the counter: the last token given
 -- ARGV  1 the owner who asks
 --       2 "1": one server, so that PUBLISH sees all its subscribers
---       3 ms that the counter lives; "0": for ever
+--       3 ms that the counter outlives its token, which is a time in µs; "0": for ever
 --       4 the claims' modes: "x" exclusive, "s" shared, "p5" one of 5 permits
 --
 -- No shebang: a script that has one is refused as a whole when the server is

@@ -19,7 +19,7 @@
 --       owner's, "owner:" or "owner:token:"
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
 --       claim waited before number inbox", see acquire.lua
---       3 ms that the counter lives; "0": for ever, on an only server
+--       3 ms that the counter outlives its token; "0": for ever, on an only server
 --       then others: its script's name in ops, the number of its KEYS, that of its
 --       ARGV, and those
 -- Reply {token, index, reply, index, reply ...}: the token of the first of begins
@@ -44,7 +44,6 @@ end
 
 local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 3
 local only = ARGV[3] == '0' -- one server, so that PUBLISH sees all its subscribers
-local lasting = only and {} or { 'PX', ARGV[3] } -- how long the counter is
 
 -- written is a number above a million as text: digits of common.lua does the same
 -- for all, and takes twice as long.
@@ -68,19 +67,27 @@ local function its(value, mine)
   return type(value) == 'string' and string.sub(value, 1, #mine) == mine
 end
 
+-- lasting says how long the counter lives when it is at token: see remember in
+-- holders.lua.
+local function lasting(token)
+  if not only then
+    return 'PXAT', written(math.floor(token / 1000) + ARGV[3])
+  end
+end
+
 -- tokens takes n from the counter, and returns the first and the time in ms; nothing
 -- without memory: the long way tells what that means for each.
 local function tokens(n)
   local time = redis.call('TIME')
   local first = time[1] * 1000000 + time[2]
-  local last = redis.pcall('SET', KEYS[1], written(first + n - 1), 'GET', unpack(lasting))
+  local last = redis.pcall('SET', KEYS[1], written(first + n - 1), 'GET', lasting(first + n - 1))
   if type(last) == 'table' then
     return nil
   end
   last = tonumber(last or 0) or 0
   if last >= first then -- the clock was set back
     first = last + 1
-    redis.call('SET', KEYS[1], written(last + n), unpack(lasting))
+    redis.call('SET', KEYS[1], written(last + n), lasting(last + n))
   end
   return first, written(time[1] * 1000 + math.floor(time[2] / 1000))
 end

@@ -66,11 +66,13 @@ local function fresh(c)
   return digits(math.max(last + 1, time[1] * 1000000 + time[2]))
 end
 
+-- remember has the counter live until the clock is beyond the token, also where the
+-- clock was set back behind it, by any amount: see counterTTL in keys.go.
 local function remember(c, token)
   if counter_ttl == '0' then
     redis.call('SET', c.counter, token)
   else
-    redis.call('SET', c.counter, token, 'PX', counter_ttl)
+    redis.call('SET', c.counter, token, 'PXAT', digits(math.floor(token / 1000) + counter_ttl))
   end
 end
 

@@ -8,13 +8,14 @@ if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS
     if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
       local time = redis.call('TIME')
       local last = tonumber(redis.call('GET', KEYS[9])) or 0
-      local token = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))
+      local count = math.max(last + 1, time[1] * 1000000 + time[2])
+      local token = string.format('%.0f', count)
       local since = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
       redis.call('SET', KEYS[1], table.concat({ ARGV[1], token, since, ARGV[11] }, ':'), 'PX', ARGV[5])
       if ARGV[3] == '0' then
         redis.call('SET', KEYS[9], token)
       else
-        redis.call('SET', KEYS[9], token, 'PX', ARGV[3])
+        redis.call('SET', KEYS[9], token, 'PXAT', string.format('%.0f', math.floor(count / 1000) + ARGV[3]))
       end
       return { 'granted', token }
     end
