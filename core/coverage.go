@@ -20,6 +20,8 @@ type RuleInfo struct {
 	Permits int
 	// Hierarchy: the levels above the key are claimed too; see [WithHierarchy].
 	Hierarchy bool
+	// RunUnlocked: in an outage it runs without its lock; see [WithRunUnlocked].
+	RunUnlocked bool
 }
 
 // String returns "once msg:{id}" or "serialize user:{id}", in which an unusual

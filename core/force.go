@@ -6,16 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 )
-
-// Routine begins the reason of a program that takes keys by force as a matter of
-// course, not because something is wrong: the engine then logs at level debug what
-// it logs at warn else, and so does that of the holder, which sees the reason with
-// its loss. Take it for leases alone that are made to be taken.
-const Routine = "routine: "
 
 // ForceRelease takes key from all who hold it, foreign clients too, and returns
 // who they were; none is no error. The first waiter gets the key at once.
@@ -27,8 +20,7 @@ const Routine = "routine: "
 //
 // The reason says who does it and why, in 1 to [MaxNoteBytes] bytes without
 // control characters, else the error is an [*OptionError]. It goes to the holders,
-// to observers and into the log ([WithLogger], at level warn but for [Routine]), and so
-// do the owners.
+// to observers and into the log ([WithLogger], at level warn), and so do the owners.
 //
 // It is bounded as [Engine.Inspect] is, with the same errors. One that matches
 // ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
@@ -45,7 +37,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]Holder
 	}
 	fence(holders)
 	if len(holders) > 0 {
-		e.log.write(ctx, forceLevel(reason), "keyturn: lease taken away by force", "key", key, "reason", reason,
+		e.log.write(ctx, slog.LevelWarn, "keyturn: lease taken away by force", "key", key, "reason", reason,
 			"count", len(holders), "holders", owners(holders))
 		e.forced(ctx, key, reason, holders)
 	}
@@ -53,7 +45,8 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]Holder
 }
 
 // Forget drops the record that [Engine.Once] keeps for key, so that the next call
-// runs again, and reports whether there was one. An execution under way is not
+// runs again, and the version that [Engine.Raise] keeps for it, so that any comes
+// through; it reports whether there was either. An execution under way is not
 // touched, nor is a lease. Reason, bounds and errors are as in
 // [Engine.ForceRelease].
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
@@ -66,7 +59,7 @@ func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 		return false, err
 	}
 	if was {
-		e.log.write(ctx, forceLevel(reason), "keyturn: record dropped by force", "key", key, "reason", reason)
+		e.log.write(ctx, slog.LevelWarn, "keyturn: record dropped by force", "key", key, "reason", reason)
 		e.forced(ctx, key, reason, nil)
 	}
 	return was, nil
@@ -87,18 +80,10 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 		return err
 	}
 	if err != nil {
-		e.log.write(ctx, forceLevel(reason), "keyturn: perhaps taken away by force", "op", op, "key", key, "reason", reason, "error", err)
+		e.log.write(ctx, slog.LevelWarn, "keyturn: perhaps taken away by force", "op", op, "key", key, "reason", reason, "error", err)
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return err
-}
-
-// forceLevel is how much what is done for a reason is an operator's business.
-func forceLevel(reason string) slog.Level {
-	if strings.HasPrefix(reason, Routine) {
-		return slog.LevelDebug
-	}
-	return slog.LevelWarn
 }
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holder) {

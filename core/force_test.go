@@ -65,14 +65,6 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		_, err := eng.ForceRelease(context.Background(), "k", "it hangs")
 		return err
 	}
-	routine := func(eng *core.Engine) error {
-		_, err := eng.ForceRelease(context.Background(), "k", core.Routine+"it hangs")
-		return err
-	}
-	tricky := func(eng *core.Engine) error {
-		_, err := eng.ForceRelease(context.Background(), "k", "no routine: it hangs")
-		return err
-	}
 	forget := func(eng *core.Engine) error {
 		_, err := eng.Forget(context.Background(), "k", "it hangs")
 		return err
@@ -85,17 +77,14 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		told    string
 		logged  []string
 	}{
-		"held":                              {holders: many[:2], do: force, told: "k it hangs 2", logged: []string{"level=WARN", "key=k", `reason="it hangs"`, "count=2", `holders="[owner0 owner1]"`}},
-		"held by many":                      {holders: many, do: force, told: "k it hangs 100", logged: []string{"count=100", "owner15]"}},
-		"free":                              {do: force},
-		"on record":                         {record: true, do: forget, told: "k it hangs 0", logged: []string{"level=WARN", "key=k", `reason="it hangs"`}},
-		"not on record":                     {do: forget},
-		"unanswered":                        {err: errDown, do: force, logged: []string{"level=WARN", "perhaps", "key=k", "op=force", "connection refused"}},
-		"forget unanswered":                 {err: errDown, do: forget, logged: []string{"level=WARN", "perhaps", "op=forget"}},
-		"refused":                           {err: errors.New("no"), do: force},
-		"as a matter of course":             {holders: many[:2], do: routine, told: "k routine: it hangs 2", logged: []string{"level=DEBUG", `reason="routine: it hangs"`}},
-		"as a matter of course, unanswered": {err: errDown, do: routine, logged: []string{"level=DEBUG", "perhaps"}},
-		"whoever says routine elsewhere":    {holders: many[:2], do: tricky, told: "k no routine: it hangs 2", logged: []string{"level=WARN"}},
+		"held":              {holders: many[:2], do: force, told: "k it hangs 2", logged: []string{"level=WARN", "key=k", `reason="it hangs"`, "count=2", `holders="[owner0 owner1]"`}},
+		"held by many":      {holders: many, do: force, told: "k it hangs 100", logged: []string{"count=100", "owner15]"}},
+		"free":              {do: force},
+		"on record":         {record: true, do: forget, told: "k it hangs 0", logged: []string{"level=WARN", "key=k", `reason="it hangs"`}},
+		"not on record":     {do: forget},
+		"unanswered":        {err: errDown, do: force, logged: []string{"level=WARN", "perhaps", "key=k", "op=force", "connection refused"}},
+		"forget unanswered": {err: errDown, do: forget, logged: []string{"level=WARN", "perhaps", "op=forget"}},
+		"refused":           {err: errors.New("no"), do: force},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -42,9 +42,11 @@ type Inspector interface {
 	//  I9. A set of which one key is forced is lost as N6 says.
 	ForceRelease(ctx context.Context, key, reason string) ([]Holder, error)
 
-	// Forget drops the record on key and reports whether there was one.
+	// Forget drops the record on key, and the version that Raise keeps for it, and
+	// reports whether there was either.
 	//
-	//  I10. The next Begin is granted. A lease on key is not touched.
+	//  I10. The next Begin is granted, and the next Raise is the first. A lease on key
+	//      is not touched.
 	Forget(ctx context.Context, key string) (bool, error)
 }
 

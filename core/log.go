@@ -18,8 +18,7 @@ import (
 //   - at level warn, that the store is out and the circuit open ([WithCircuit]); at
 //     level info, that it answers again, after how long, and how many were refused.
 //   - at level warn, that a lease or a record was taken away by force
-//     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been; at level
-//     debug where that is [Routine], and there also that the lease was lost.
+//     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been.
 //
 // nil, and the default: slog.Default() at that moment.
 func WithLogger(log *slog.Logger) EngineOption {
@@ -62,12 +61,9 @@ func (l *logger) lost(lease *Lease, err error) {
 	if !errors.As(err, &lost) || lost.Reason == LossOuter {
 		return
 	}
-	level, unsaid := forceLevel(lost.Detail), 0
-	if level == slog.LevelWarn {
-		var ok bool
-		if unsaid, ok = l.countLoss(); !ok {
-			return
-		}
+	unsaid, ok := l.countLoss()
+	if !ok {
+		return
 	}
 	args := []any{
 		"reason", string(lost.Reason), "owner", lease.Owner(), "token", lease.Token(),
@@ -82,7 +78,7 @@ func (l *logger) lost(lease *Lease, err error) {
 	if unsaid > 0 {
 		args = append(args, "unsaid", unsaid)
 	}
-	l.write(lease.ctx, level, "keyturn: lease lost", args...)
+	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
 }
 
 // countLoss says whether a loss may have a line, and how many had none since the

@@ -85,9 +85,6 @@ func TestLossesAreLogged(t *testing.T) {
 			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", "it hangs") },
 			want: `reason=forced owner=\S+ token=\d+ held=10s detail="it hangs"`,
 		},
-		"forced as a matter of course": { // debug, which this log leaves out
-			lose: func(e *core.Engine, _ *spy, _ *core.Lease) { _, _ = e.ForceRelease(ctx, "k", core.Routine+"a test") },
-		},
 		"found out in the release": {
 			lose: func(_ *core.Engine, s *spy, l *core.Lease) {
 				s.onRelease = func(context.Context, core.Grant) error { return core.ErrLeaseLost }
@@ -151,31 +148,6 @@ func TestManyLossesAreFewLines(t *testing.T) {
 		if len(got) != 2 || !strings.Contains(got[0], " unsaid=990 ") || strings.Contains(got[1], "unsaid") {
 			t.Errorf("after a while: %q", got)
 		}
-	})
-}
-
-// What is taken as a matter of course is for who debugs, and keeps no real loss
-// from its line.
-func TestRoutineLossesTakeNobodysLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := newLines()
-		log.Handler = slog.NewTextHandler(&log.buf, &slog.HandlerOptions{Level: slog.LevelDebug})
-		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)))
-		lose := func(reason string) {
-			l := mustAcquire(t, eng, "k")
-			if _, err := eng.ForceRelease(context.Background(), "k", reason); err != nil {
-				t.Fatal(err)
-			}
-			_ = l.Release(context.Background())
-		}
-		var want []string
-		for range 20 {
-			lose(core.Routine + "a test")
-			want = append(want, `level=DEBUG msg="keyturn: lease taken away by force" .*`, `level=DEBUG msg="keyturn: lease lost" reason=forced .*`)
-		}
-		lose("it hangs")
-		want = append(want, `level=WARN msg="keyturn: lease taken away by force" .*`, `level=WARN msg="keyturn: lease lost" reason=forced .*`)
-		log.wantLines(t, want...)
 	})
 }
 

@@ -37,6 +37,10 @@ func (s *yes) Complete(context.Context, core.Grant, core.Record, time.Duration) 
 	return nil
 }
 
+func (s *yes) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
+	return version, nil
+}
+
 func (s *yes) Renew(_ context.Context, grants []core.Grant) []error {
 	errs := make([]error, len(grants))
 	for i, g := range grants {

@@ -56,7 +56,7 @@ type Observer interface {
 	Unlocked(ctx context.Context, a Acquisition, err error)
 	// Forced: somebody took a key from its holders, or dropped its record.
 	Forced(ctx context.Context, r Removal)
-	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete",
+	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete", "raise",
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
 	StoreCalled(store, op string, took time.Duration, err error)

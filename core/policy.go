@@ -57,7 +57,7 @@ func (p Policy) Claims(keys ...string) []Claim {
 // Info describes a rule with this policy, for reports.
 func (p Policy) Info(once bool, key string) RuleInfo {
 	s := p.settings()
-	return RuleInfo{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy}
+	return RuleInfo{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy, RunUnlocked: s.runUnlocked}
 }
 
 // settings are those that the policy says something about, its errors being

@@ -198,7 +198,7 @@ type Named interface {
 }
 
 // Ledger is implemented by stores that remember finished executions, for
-// [Engine.Once].
+// [Engine.Once], and versions, for [Engine.Raise].
 type Ledger interface {
 	// Begin is Acquire, unless the key's execution has finished.
 	//
@@ -221,6 +221,21 @@ type Ledger interface {
 	//      ErrResultNotKept, and so does a repetition's. After any other error
 	//      nothing is stored.
 	Complete(ctx context.Context, grant Grant, rec Record, retention time.Duration) error
+
+	// Raise keeps the greatest version that key was given, and returns it.
+	//
+	//  L9. It returns the greatest of version and of all that were given before,
+	//      by whatever process. That is one atomic step: what one call has returned
+	//      no later one falls behind.
+	//  L10. Versions are compared as numbers, up to the greatest uint64. Version 0 is
+	//      only a question, and leaves nothing behind.
+	//  L11. It is kept for the retention after the last Raise, but for questions, on
+	//      the backend's clock.
+	//  L12. Leases and records of key neither change it nor are changed by it. It
+	//      takes no lease, and waits for none.
+	//  L13. A10 and A11 hold. After an error it may have been done, and repeating is
+	//      safe.
+	Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error)
 }
 
 // Record is what a store remembers of a finished execution.

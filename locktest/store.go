@@ -183,6 +183,15 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 	})
 }
 
+// Raise implements [core.Ledger].
+func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
+	err = s.exchange(ctx, "raise", func() (err error) {
+		newest, err = s.mem.Raise(ctx, key, version, retention)
+		return err
+	})
+	return newest, err
+}
+
 // Close implements [core.Store].
 func (s *Store) Close() error { return s.mem.Close() }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -68,7 +69,8 @@ func actAsProcess() {
 	must(err)
 	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: addr}), redisstore.WithWaiterLease(time.Second))
 	must(err)
-	eng, err := core.New(store, core.WithTTL(leaseTTL), core.WithMaxWait(time.Second))
+	eng, err := core.New(store, core.WithTTL(leaseTTL), core.WithMaxWait(time.Second),
+		core.WithLogger(slog.New(slog.DiscardHandler))) // most of what is lost is taken by force, as the program wants it
 	must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -190,7 +192,7 @@ func (w worker) extend(ctx context.Context, nr int, lease *core.Lease) {
 func (w worker) force(ctx context.Context) {
 	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
 	nr := w.rec.Force(key)
-	holders, err := w.eng.ForceRelease(ctx, key, core.Routine+"a test")
+	holders, err := w.eng.ForceRelease(ctx, key, "a test")
 	e := proof.Event{Nr: nr, What: proof.Forced, At: w.rec.Clock()}
 	if err != nil {
 		e.What = proof.Unsure

@@ -68,7 +68,7 @@
 //	keyturn.owner           string    hold                                                     the value stored for the lease, if allowed
 //	keyturn.holder          string    acquire                                                  the same of whoever was in the way last, if allowed and known
 //	keyturn.ttl             double    hold, extended                                           seconds the store keeps the lease after a renewal
-//	keyturn.loss_reason     string    hold                                                     expired, taken, max_hold, suspended, closed, forced, routine, outer
+//	keyturn.loss_reason     string    hold                                                     expired, taken, max_hold, suspended, closed, forced, outer
 //	keyturn.holders         int       forced                                                   whose leases were taken away
 //	keyturn.late            double    renewed_late                                             seconds a renewal was sent after it was due
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed

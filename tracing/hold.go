@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -119,12 +118,7 @@ func (o *Observer) lost(ctx context.Context, holding *running, err error) {
 // whatever a store made up.
 func lossReason(loss *core.LeaseLostError) string {
 	switch loss.Reason {
-	case core.LossForced:
-		if strings.HasPrefix(loss.Detail, core.Routine) {
-			return "routine"
-		}
-		return string(loss.Reason)
-	case core.LossExpired, core.LossTaken, core.LossSuspended, core.LossClosed:
+	case core.LossExpired, core.LossTaken, core.LossForced, core.LossSuspended, core.LossClosed:
 		return string(loss.Reason)
 	case core.LossMaxHold:
 		return "max_hold"

@@ -30,8 +30,7 @@ const (
 )
 
 // OperationKey is on the metrics of the store's operations, and of those by force:
-// acquire, renew, downgrade, release, complete, inspect, list, force, forget; routine is
-// what was done by force for a reason that begins with [core.Routine].
+// acquire, renew, downgrade, release, complete, raise, inspect, list, force, forget.
 const OperationKey = attribute.Key("keyturn.operation")
 
 // Values of [OutcomeKey] on the metric of renewals, besides OutcomeLost and

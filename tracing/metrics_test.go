@@ -221,8 +221,8 @@ func TestLossReasonsAreBounded(t *testing.T) {
 	want := map[loss]string{
 		{core.LossExpired, ""}: "expired", {core.LossTaken, ""}: "taken", {core.LossMaxHold, ""}: "max_hold",
 		{core.LossSuspended, ""}: "suspended", {core.LossClosed, ""}: "closed", {core.LossOuter, ""}: "outer",
-		{core.LossForced, "user 42 hangs"}: "forced", {core.LossForced, core.Routine + "user 42"}: "routine",
-		{"what user:status:42 did", ""}: "_OTHER",
+		{core.LossForced, "user 42 hangs"}: "forced",
+		{"what user:status:42 did", ""}:    "_OTHER",
 	}
 	for loss, label := range want {
 		synctest.Test(t, func(t *testing.T) {

@@ -136,7 +136,6 @@ var plays = map[string]func(*scene){
 		s.want(err, nil)
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
 		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: "a person asked"}) // outside of any span
-		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: core.Routine + "a person", Holders: []core.Holder{{Rule: "a"}}})
 	},
 	"held": func(s *scene) {
 		defer s.occupy(key)()

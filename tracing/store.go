@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -48,9 +47,6 @@ func (o *Observer) Forced(ctx context.Context, r core.Removal) {
 	op, rule := "forget", ""
 	if len(r.Holders) > 0 {
 		op, rule = "force", r.Holders[0].Rule
-	}
-	if strings.HasPrefix(r.Reason, core.Routine) {
-		op = "routine"
 	}
 	store := o.storeName(r.Store)
 	o.metrics.add(ctx, o.metrics.forced, labels{store: store, operation: op})

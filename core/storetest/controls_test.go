@@ -247,6 +247,21 @@ var controls = []struct {
 	{"records keep the caller's memory", []string{"L7 records come back byte for byte"}},
 	{"records give out their memory", []string{"L7 records come back byte for byte"}},
 	{"what was not kept is empty", []string{"L7 a record says that its result was not kept"}},
+
+	{"the last version counts", []string{"L9 the greatest version so far is returned", "L9 versions never fall behind what was returned"}},
+	{"one version for all keys", []string{"L9 the greatest version so far is returned"}},
+	{"versions are read, then written", []string{"L9 versions never fall behind what was returned"}},
+	{"versions are compared as text", []string{"L10 versions are numbers of 64 bits"}},
+	{"versions are floating point", []string{"L10 versions are numbers of 64 bits"}},
+	{"versions are signed", []string{"L10 versions are numbers of 64 bits"}},
+	{"a question is a version", []string{"L10 version 0 only asks"}},
+	{"versions never end", []string{"L11 a version lasts its retention"}},
+	{"versions last as the first said", []string{"L11 a version lasts its retention"}},
+	{"a version leaves the lease free", []string{"L12 leases and records keep out of it"}},
+	{"a version is a record", []string{"L12 leases and records keep out of it"}},
+	{"Close changes nothing for versions", []string{"L13 versions after Close"}},
+	{"an outage of versions is the context's error", []string{"L13 versions in an outage"}},
+	{"versions are not forgotten", []string{"I10 a version that is forgotten is raised anew"}},
 }
 
 // TestModel is the negative control: what is right passes.

@@ -15,6 +15,7 @@ var forceChecks = []check{
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
 	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
 	{name: "I10 a record that is forgotten makes room for the next", run: forget, ledger: true},
+	{name: "I10 a version that is forgotten is raised anew", run: forgetVersion, ledger: true},
 	{name: "I10 a lease is not touched", run: forgetKeepsLease, ledger: true},
 }
 

@@ -152,8 +152,12 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string) (had []c
 func (p *process) Forget(ctx context.Context, key string) (had bool, err error) {
 	err = p.call(ctx, func() {
 		_, had = p.record(key)
+		had = had || p.version(key) > 0
 		if !p.has("nothing is forgotten") {
 			delete(p.records, key)
+		}
+		if !p.has("versions are not forgotten") {
+			delete(p.versions, key)
 		}
 		if p.has("what is forgotten is released") {
 			e := p.at(key)

@@ -28,10 +28,11 @@ type backend struct {
 	defect string
 	silent atomic.Bool
 
-	mu      sync.Mutex
-	keys    map[string]*state
-	records map[string]finished
-	last    uint64
+	mu       sync.Mutex
+	keys     map[string]*state
+	records  map[string]finished
+	versions map[string]known
+	last     uint64
 }
 
 // state is that of a key.
@@ -78,7 +79,7 @@ func newBackend(defect string) *backend {
 func (b *backend) lose() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keys, b.records, b.last = make(map[string]*state), make(map[string]finished), 0
+	b.keys, b.records, b.versions, b.last = make(map[string]*state), make(map[string]finished), make(map[string]known), 0
 }
 
 func (b *backend) has(defect string) bool { return b.defect == defect }

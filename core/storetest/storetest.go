@@ -163,7 +163,7 @@ func checks() []check {
 		c.shows, c.begin = true, c.ledger
 		all = append(all, c)
 	}
-	for _, c := range ledgerChecks {
+	for _, c := range slices.Concat(ledgerChecks, versionChecks) {
 		c.ledger, c.begin = true, true
 		all = append(all, c)
 	}

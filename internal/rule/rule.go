@@ -235,6 +235,12 @@ func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Conte
 	return out, err, own
 }
 
+// Raise tells the store of a version of key, as [core.Engine.Raise], under the
+// rule's policy.
+func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest uint64, err error) {
+	return r.engine.Raise(ctx, key, version, r.alone...)
+}
+
 // failed marks fn's own error on its way through the engine.
 type failed struct{ error }
 

@@ -51,15 +51,6 @@ func (r *returns) add(ctx context.Context) int {
 	return int(n)
 }
 
-// count is what add has come to for the task.
-func (r *returns) count(ctx context.Context) int {
-	place, hash := r.place(ctx)
-	if place == nil {
-		return 0
-	}
-	return int(counted(place, hash))
-}
-
 func counted(place *atomic.Uint64, hash uint64) uint64 {
 	if v := place.Load(); v&^returnMask == hash {
 		return v & returnMask

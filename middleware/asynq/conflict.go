@@ -38,21 +38,6 @@ const (
 	// handler: it uses up a retry, comes again when asynq's own delay is over, and
 	// is archived after the last. The error is a [ConflictError].
 	Fail
-	// KeepLatest: while one task of the key runs, only the newest of the others
-	// waits, on its worker and for as long as its own deadline allows; those that it
-	// supersedes are dropped as if they were done, logged and counted as with Skip.
-	// For work that brings something up to date, such as an index: what comes
-	// later makes earlier requests pointless. The newest is the one that came to a
-	// worker last; one that comes again after a failure, or an outage that this
-	// process remembers, counts as older than any that waits. At most two workers per
-	// key are busy, but for the second that a superseded task may take to notice.
-	// Within the milliseconds in which one task ends its work, a newer one may find
-	// the key free and run before an older one that just began to wait: where that
-	// matters, the work compares versions.
-	//
-	// Not for Once, nor for several keys at once. It needs a store that can be
-	// inspected ([core.Inspector]): the newer task takes the older one's place.
-	KeepLatest
 )
 
 // String returns the policy's name in lower case.
@@ -66,8 +51,6 @@ func (c Conflict) String() string {
 		return "skip"
 	case Fail:
 		return "fail"
-	case KeepLatest:
-		return "keep latest"
 	}
 	return fmt.Sprintf("Conflict(%d)", int(c))
 }
@@ -125,12 +108,12 @@ func (w work) skip(ctx context.Context, refused error) {
 		"type", w.task.Type(), "id", id, "queue", queue, "reason", refused)
 }
 
-// Skipped says how many tasks each rule with [Skip] or [KeepLatest] has dropped in this process
-// so far, by pattern: for a metric, and for tests.
+// Skipped says how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has
+// dropped in this process so far, by pattern: for a metric, and for tests.
 func (l *Locks) Skipped() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, r := range l.rules {
-		if r.conflict == Skip || r.conflict == KeepLatest {
+		if r.conflict == Skip || r.versionOf != nil {
 			counts[r.Name] = r.skipped.Load()
 		}
 	}

@@ -65,14 +65,13 @@
 // and [asynq.RevokeTask] are its own decisions.) Archived ([RejectedError]) is
 // what asynq does with what is not worth retrying: the task waits there for a
 // person. No task is dropped, unless its rule says Skip or
-// KeepLatest.
+// [Rule.KeepLatestBy].
 //
 // [Rule.OnConflict] changes the first two lines of the table, and no other:
 //
 //	Reschedule   as above
 //	Wait         stays on its worker until its own deadline, which costs a retry
 //	Skip         succeeds, the handler is not called; logged and counted
-//	KeepLatest   waits on its worker; an older one that waits is skipped
 //	Fail         fails, which costs a retry; archived after the last
 //
 // That no retry is used up, and when a task comes again, is up to the server:
@@ -82,6 +81,13 @@
 // more; no task is lost, and a warning is logged once. A middleware outside of
 // this one should wrap errors with %w. A server's ErrorHandler is told of
 // reschedulings too, and may want to skip them with errors.As.
+//
+// # The newest task
+//
+// Where a later task makes earlier ones of its key pointless, as a change of a
+// document does the indexing of its earlier states, [Rule.KeepLatestBy] names a
+// version in the task. An older one is then dropped as soon as a newer one has
+// come to any worker, and never runs after it.
 //
 // # The last attempt
 //

@@ -86,9 +86,12 @@ func (e *RejectedError) Unwrap() []error { return []error{asynq.SkipRetry, e.Err
 // whatever it matches: it may be about a lock that is none of ours.
 func (w work) answer(ctx context.Context, refused, own error) error {
 	var lost *core.LeaseLostError
-	switch {
+	switch newer := (*superseded)(nil); {
 	case refused == nil:
 		return own
+	case errors.As(refused, &newer):
+		w.skip(ctx, newer)
+		return nil
 	case isContext(refused) && ctx.Err() != nil:
 		return refused
 	case errors.Is(refused, core.ErrTooManyWaiters), errors.Is(refused, core.ErrHeld):

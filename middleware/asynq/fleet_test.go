@@ -81,7 +81,8 @@ func fleetConfig() asynq.Config {
 func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Handler, error) {
 	locks, err := lockasynq.New(eng,
 		lockasynq.Serialize("count", "counter:{payload.counter}"),
-		lockasynq.Once("message", "msg:{payload.counter}"))
+		lockasynq.Once("message", "msg:{payload.counter}"),
+		newestDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -97,11 +98,18 @@ func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Ha
 		dieAt(diesWorking, dies)
 		return nil
 	})
-	return handler(func(ctx context.Context, task *asynq.Task) error {
-		err := locks.Middleware(counting).ProcessTask(ctx, task)
-		dieAt(diesDone, dies)
-		return err
-	}), nil
+	mux := asynq.NewServeMux()
+	mux.Use(func(next asynq.Handler) asynq.Handler {
+		return handler(func(ctx context.Context, task *asynq.Task) error {
+			err := next.ProcessTask(ctx, task)
+			dieAt(diesDone, dies)
+			return err
+		})
+	}, locks.Middleware)
+	mux.Handle("count", counting)
+	mux.Handle("message", counting)
+	mux.Handle("index", indexing(client))
+	return mux, nil
 }
 
 // dieAt is kill -9 from within.
@@ -115,8 +123,30 @@ func dieAt(here, dies string) {
 	select {}
 }
 
-// startWorker starts a worker process; what it returns waits for its end.
-func startWorker(t *testing.T, q *queue, dies string) (ended func()) {
+// workerProcess is one that was started by a test.
+type workerProcess struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	gone chan struct{}
+}
+
+// ended waits for its end.
+func (w workerProcess) ended() {
+	w.t.Helper()
+	receive(w.t, "the worker to die", w.gone)
+}
+
+// kill is kill -9 from outside.
+func (w workerProcess) kill() {
+	w.t.Helper()
+	if err := w.cmd.Process.Kill(); err != nil {
+		w.t.Error(err)
+	}
+	w.ended()
+}
+
+// startWorker starts a worker process.
+func startWorker(t *testing.T, q *queue, dies string) workerProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+q.redis.Addr(), envDies+"="+dies)
@@ -138,10 +168,7 @@ func startWorker(t *testing.T, q *queue, dies string) (ended func()) {
 		_ = stdin.Close()
 		<-gone
 	})
-	return func() {
-		t.Helper()
-		receive(t, "the worker to die", gone)
-	}
+	return workerProcess{t: t, cmd: cmd, gone: gone}
 }
 
 // serveHere makes this process a worker too.
@@ -189,9 +216,9 @@ func TestWorkerKilled(t *testing.T) {
 		t.Run(dies, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
-			ended := startWorker(t, q, dies)
+			worker := startWorker(t, q, dies)
 			id := q.enqueue("message", `{"counter":1}`)
-			ended()
+			worker.ended()
 			q.expireLease(id)
 			client := serveHere(t, q) // looks for such tasks when it starts
 			q.become(id, asynq.TaskStateCompleted)

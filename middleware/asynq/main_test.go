@@ -2,6 +2,7 @@ package lockasynq_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -229,5 +230,8 @@ func (w *watcher) HoldEnd(_ context.Context, l *core.Lease, err error) {
 		w.holds <- err
 	}
 }
+
+// decode reads a task's payload.
+func decode(task *asynq.Task, into any) error { return json.Unmarshal(task.Payload(), into) }
 
 func handler(fn func(context.Context, *asynq.Task) error) asynq.Handler { return asynq.HandlerFunc(fn) }

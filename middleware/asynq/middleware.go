@@ -95,16 +95,12 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 
 // process derives the task's keys and runs next under them.
 func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler) error {
-	keys, err := r.Keys(newRequest(ctx, task))
-	if err != nil {
+	w := work{checked: r, task: task, handler: next, setup: &l.setup}
+	if err := w.read(newRequest(ctx, task)); err != nil {
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
-	retried, _ := asynq.GetRetryCount(ctx)
-	w := work{
-		checked: r, task: task, keys: keys, handler: next, setup: &l.setup, came: time.Now(),
-		older: retried > 0 || l.again.count(ctx) > 0,
-	}
-	if last := lastAttempt(ctx); last || r.conflict == Wait || r.conflict == KeepLatest {
+	var err error
+	if last := lastAttempt(ctx); last || r.conflict == Wait {
 		err = w.insist(ctx, last)
 	} else {
 		err = w.try(ctx)

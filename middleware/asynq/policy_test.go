@@ -249,7 +249,7 @@ func TestSkippedTasksAreLogged(t *testing.T) {
 
 func TestUnknownPolicy(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []lockasynq.Conflict{-1, lockasynq.KeepLatest + 1} {
+	for _, policy := range []lockasynq.Conflict{-1, lockasynq.Fail + 1} {
 		_, err := lockasynq.New(engine(t, nil), lockasynq.Serialize("t", "k").OnConflict(policy))
 		if !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), policy.String()) {
 			t.Errorf("New() error = %v, want one about %v", err, policy)

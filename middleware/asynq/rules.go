@@ -1,12 +1,16 @@
 package lockasynq
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync/atomic"
+
+	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
@@ -25,13 +29,20 @@ type Rule struct {
 	conflict Conflict
 	payload  reflect.Type // what payloads are made of; nil: unknown
 	opts     []core.CallOption
+
+	versioned   bool // KeepLatestBy or KeepLatestFunc
+	version     string
+	versionFunc func(*asynq.Task) (uint64, error)
 }
+
+type checkedRule = rule.Rule[*request]
 
 // checked is a rule that is ready for tasks.
 type checked struct {
-	*rule.Rule[*request]
-	conflict Conflict
-	skipped  atomic.Uint64
+	*checkedRule
+	conflict  Conflict
+	versionOf func(*request) (uint64, error) // nil: tasks have none
+	skipped   atomic.Uint64
 }
 
 // Serialize runs tasks one at a time per key. The pattern is one as in
@@ -118,15 +129,13 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
 		r.template = "-" // the error about a missing template would only confuse
 	}
-	switch {
-	case r.conflict < Reschedule || r.conflict > KeepLatest:
+	if r.conflict < Reschedule || r.conflict > Fail {
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
-			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip, Fail or KeepLatest"}))
-	case r.conflict == KeepLatest && (r.once || strings.Contains(r.template, "[*]")):
-		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
-			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "a rule of Serialize's with one key"}))
-	case r.conflict == KeepLatest && eng != nil:
-		errs = append(errs, eng.SupportsInspection())
+			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"}))
+	}
+	version, err := r.compileVersion()
+	if err != nil {
+		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
 	}
 	compiled, err := rule.Compile(eng, rule.Spec[*request]{
 		Name:     r.pattern,
@@ -136,5 +145,48 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		// First, so that whatever the rule says about waiting counts.
 		Options: append([]core.CallOption{r.conflict.defaultWait()}, r.opts...),
 	}, r.bind)
-	return &checked{Rule: compiled, conflict: r.conflict}, errors.Join(append(errs, err)...)
+	if err == nil && r.remembers() {
+		err = r.canRemember(compiled)
+	}
+	return &checked{checkedRule: compiled, conflict: r.conflict, versionOf: version}, errors.Join(append(errs, err)...)
+}
+
+// remembers says that the rule needs the store to keep a number per key.
+func (r Rule) remembers() bool { return r.versioned }
+
+// canRemember refuses what such a rule can't keep its word with.
+func (r Rule) canRemember(c *checkedRule) error {
+	info := c.Info()
+	want := ""
+	switch {
+	case r.once:
+		want = "a rule of Serialize's"
+	case strings.Contains(r.template, "[*]"):
+		want = "a rule with one key"
+	case info.Mode != core.ModeExclusive:
+		want = "a rule that takes its key exclusively"
+	case info.RunUnlocked:
+		want = "a rule without core.WithRunUnlocked"
+	case r.conflict == Skip:
+		want = "a rule without OnConflict(Skip)"
+	}
+	errs := []error{c.Engine().SupportsVersions(), core.ValidateKey(remembered("", r.pattern, "k"))}
+	if want != "" {
+		errs = append(errs, &core.OptionError{Option: "KeepLatestBy", Value: r.version, Want: want})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("rule for %q: %w", r.pattern, err)
+	}
+	return nil
+}
+
+// remembered names what the store keeps for a rule and a key, apart from those of
+// other rules. No template renders a "%" that is not followed by two digits.
+func remembered(what, pattern, key string) string {
+	name := "%" + what + ":" + keytmpl.Escape(pattern) + ":" + key
+	if len(name) <= core.MaxKeyBytes {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "%" + what + ":" + hex.EncodeToString(sum[:])
 }

@@ -18,8 +18,15 @@ type work struct {
 	keys    rule.Keys
 	handler asynq.Handler
 	setup   *setup
-	came    time.Time // to this worker
-	older   bool      // it came to a worker before, and others may have come since
+	version uint64 // where its rule has versions
+}
+
+// read takes from the task what the rule needs to know of it.
+func (w *work) read(req *request) (err error) {
+	if w.keys, err = w.Keys(req); err == nil && w.versionOf != nil {
+		w.version, err = w.versionOf(req)
+	}
+	return err
 }
 
 // try waits for the keys as long as the rule says, but no longer than the task
@@ -43,8 +50,7 @@ func (w work) try(ctx context.Context) error {
 	return w.answer(ctx, refused, own)
 }
 
-// insist is for the task's last attempt, for [Wait] and for [KeepLatest]. Whatever would be
-// rescheduled is done here instead: it waits, and tries again, until the handler
+// insist is for the task's last attempt and for [Wait]. Whatever would be rescheduled is done here instead: it waits, and tries again, until the handler
 // has run or the task's own time is over. When the server shuts down meanwhile,
 // asynq puts the task back into its queue. With attempts left, an outage is not
 // waited out: the end of the task's time would cost it one.
@@ -62,7 +68,6 @@ func (w work) insist(ctx context.Context, last bool) error {
 		case <-ctx.Done():
 			return ctx.Err() // asynq has turned to it already
 		case <-time.After(again.delay()):
-			w.older = true
 		}
 	}
 }
@@ -73,8 +78,6 @@ func (w work) attempt(ctx context.Context) error {
 	switch w.conflict {
 	case Skip, Fail:
 		return w.try(ctx)
-	case KeepLatest:
-		return w.latest(ctx)
 	}
 	refused, own := w.run(ctx, func(ctx context.Context) error {
 		return w.handler.ProcessTask(ctx, w.task)
@@ -82,11 +85,28 @@ func (w work) attempt(ctx context.Context) error {
 	return w.answer(ctx, refused, own)
 }
 
-// run calls fn under the keys. Refused is the engine's word and own is fn's, as
-// in [rule.Rule.Serialize].
+// run calls fn under the keys, unless there is a reason not to that only the
+// store knows. Refused is the engine's word or such a reason, and own is fn's, as in
+// [rule.Rule.Serialize].
 func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
 	if w.Once {
 		return w.runOnce(ctx, fn, opts...)
 	}
-	return w.Serialize(ctx, w.keys, fn, opts...)
+	if err := w.announce(ctx); err != nil {
+		return err, nil
+	}
+	var kept error // from running
+	refused, own = w.Serialize(ctx, w.keys, func(ctx context.Context) error {
+		if kept = w.announce(ctx); kept != nil {
+			return nil
+		}
+		return fn(ctx)
+	}, opts...)
+	if kept != nil {
+		return kept, nil
+	}
+	return refused, own
 }
+
+// remembered names what the store keeps for the task's rule and key.
+func (w work) remembered(what string) string { return remembered(what, w.Name, w.keys.First) }

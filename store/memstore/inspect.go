@@ -86,9 +86,11 @@ func (s *Store) Forget(_ context.Context, key string) (bool, error) {
 	shard := s.mem.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	r, ok := shard.records[key]
+	now := time.Now()
+	had := shard.records[key].inForce(now) || shard.versions[key].at(now) > 0
 	delete(shard.records, key)
-	return ok && r.inForce(time.Now()), nil
+	delete(shard.versions, key)
+	return had, nil
 }
 
 // keys returns those in use that begin with prefix and come after the one given,

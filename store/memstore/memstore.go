@@ -158,6 +158,14 @@ func (s *Store) Complete(_ context.Context, g core.Grant, rec core.Record, reten
 	return s.mem.complete(g, clone(rec), retention)
 }
 
+// Raise implements [core.Ledger].
+func (s *Store) Raise(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	if s.isClosed() {
+		return 0, core.ErrClosed
+	}
+	return s.mem.raise(key, version, retention), nil
+}
+
 // Close implements [core.Store]: waiters get ErrClosed.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })

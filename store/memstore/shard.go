@@ -11,12 +11,13 @@ import (
 // shard stands for the server: what it does under its mutex is atomic. Its
 // methods are called with the mutex held, but for those that say otherwise.
 type shard struct {
-	mem     *memory
-	mu      sync.Mutex
-	entries map[string]*entry
-	records map[string]record
-	forced  notes // of leases that were taken away
-	sweepAt int   // number of entries and records that calls for a sweep
+	mem      *memory
+	mu       sync.Mutex
+	entries  map[string]*entry
+	records  map[string]record
+	versions map[string]version
+	forced   notes // of leases that were taken away
+	sweepAt  int   // number of entries, records and versions that calls for a sweep
 
 	idleEntries spare[entry]
 	idleHolders spare[holder]
@@ -35,6 +36,7 @@ func (s *shard) init(m *memory) {
 	s.mem = m
 	s.entries = make(map[string]*entry)
 	s.records = make(map[string]record)
+	s.versions = make(map[string]version)
 	s.sweepAt = sweepFloor
 }
 
@@ -172,7 +174,7 @@ func (s *shard) reap(e *entry, now time.Time) {
 // last sweep, so that its cost per new key stays constant. A key that is waited
 // for is left to its timer.
 func (s *shard) sweep(now time.Time) {
-	if len(s.entries)+len(s.records) < s.sweepAt {
+	if s.size() < s.sweepAt {
 		return
 	}
 	for _, e := range s.entries {
@@ -185,6 +187,13 @@ func (s *shard) sweep(now time.Time) {
 			delete(s.records, key)
 		}
 	}
+	for key, v := range s.versions {
+		if v.at(now) == 0 {
+			delete(s.versions, key)
+		}
+	}
 	s.forced.sweep(now)
-	s.sweepAt = max(sweepFloor, 2*(len(s.entries)+len(s.records)))
+	s.sweepAt = max(sweepFloor, 2*s.size())
 }
+
+func (s *shard) size() int { return len(s.entries) + len(s.records) + len(s.versions) }

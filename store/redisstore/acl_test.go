@@ -57,6 +57,9 @@ func useEverything(t *testing.T, server *redistest.Server, a, b *redisstore.Stor
 	if _, rec, err := a.Begin(within(t, time.Second), request("late", "k", time.Minute)); err != nil || rec == nil {
 		t.Errorf("Begin: %v, %v", rec, err)
 	}
+	if newest, err := b.Raise(within(t, time.Second), "k", 5, time.Minute); err != nil || newest != 5 {
+		t.Errorf("Raise: %d, %v", newest, err)
+	}
 	useModes(t, a, b)
 	for _, what := range refusals(t, server) {
 		// The client introduces itself, and the store looks for a setting: both

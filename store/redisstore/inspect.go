@@ -80,6 +80,7 @@ func (s *Store) about(ctx context.Context, op, key string, script *redis.Script,
 	}
 	defer s.leave()
 	r := s.request(new(request), script, "", []core.Claim{core.Exclusive(key)}, args...)
+	r.keys = append(r.keys, s.keys.version(key))
 	if !s.await(ctx, nil, r.alone()) {
 		return nil, &core.UnavailableError{Op: op, Err: silence(ctx)}
 	}

@@ -19,6 +19,7 @@ var (
 	forceScript    = script("force")
 	dropScript     = script("drop")
 	renewScript    = redis.NewScript(source("renew"))
+	raiseScript    = redis.NewScript(source("raise"))
 )
 
 // script is one that begins with what the scripts share, but for the plain case

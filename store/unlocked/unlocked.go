@@ -133,7 +133,8 @@ func (s *grantAll) Capabilities() core.Capabilities {
 	return core.Capabilities{}
 }
 
-// ledger stands in for a store that remembers executions, and remembers none.
+// ledger stands in for a store that remembers executions and versions, and
+// remembers none.
 type ledger struct{ *grantAll }
 
 func (s ledger) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
@@ -143,6 +144,11 @@ func (s ledger) Begin(ctx context.Context, req core.Request) (core.Grant, *core.
 
 func (s ledger) Complete(ctx context.Context, g core.Grant, _ core.Record, _ time.Duration) error {
 	return s.Release(ctx, g)
+}
+
+// Raise finds every version the newest.
+func (ledger) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
+	return version, nil
 }
 
 // inspector stands in for a store that shows what it keeps, and keeps nothing.

@@ -1,5 +1,6 @@
--- Forget: drops the record. Reply: how many there were.
+-- Forget: drops the record, and the version, which is the last of KEYS. Reply: how
+-- many there were.
 
 begin(KEYS, ARGV)
 
-return redis.call('DEL', claims[1].record)
+return redis.call('DEL', claims[1].record, KEYS[#KEYS])

@@ -1,0 +1,78 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Raise tells the store of a version of key, and returns the greatest that it was
+// ever told of, by whatever process. If that is greater than version, something
+// newer is on its way, or was done already:
+//
+//	newest, err := eng.Raise(ctx, "index:42", v) // as soon as v is known
+//	...
+//	err = eng.Do(ctx, "index:42", func(ctx context.Context) error {
+//		if newest, err := eng.Raise(ctx, "index:42", v); err != nil || newest > v {
+//			return err
+//		}
+//		return index(ctx) // no older version runs after this one
+//	})
+//
+// The second look, under the lease, is the one that decides: what is skipped there
+// is older than something that was announced, and what runs is followed by nothing
+// older. Who announces a version should be sure to come back for it until it is
+// done, since older ones give way to it from then on.
+//
+// A version is any number that grows: a counter, or a time. Of equal ones each is
+// the newest. Version 0 only asks: it returns 0 where the store knows of none.
+//
+// The store remembers the version for [WithRetention] after the last call, 24 h by
+// default. Leases and records of key do not touch it; [Engine.Forget] drops it, as
+// does a store that loses its data.
+//
+// It is bounded as [Engine.TryAcquire] is. Errors: one that matches ErrUnavailable
+// (the store may have been told or not; a repeat is safe), ErrInvalidKey,
+// ErrInvalidOption, ErrClosed, errors.ErrUnsupported ([Engine.SupportsVersions],
+// before any I/O); ctx's own when ctx ended first.
+func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
+	s, err := e.settle(opts)
+	if err == nil {
+		err = ValidateKey(key)
+	}
+	if err == nil {
+		err = e.SupportsVersions()
+	}
+	if err == nil {
+		err = e.life.enter()
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer e.life.leave()
+	began, claims := time.Now(), []Claim{Exclusive(key)}
+	if own := ctx.Err(); own != nil { // no request for somebody who has gone
+		return 0, e.refusal(ctx, claims, &s, own, 0)
+	}
+	s.failFast = true
+	t := e.newTurn(ctx, began, &s)
+	defer t.bound.cancel()
+	_, _, _, err = e.circuit.ask(t.ctx, began, Request{}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
+		asked := time.Now()
+		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
+		e.storeCalled("raise", asked, err)
+		return Grant{}, nil, err
+	})
+	if err != nil {
+		return 0, e.refusal(ctx, claims, &s, err, time.Since(began))
+	}
+	return newest, nil
+}
+
+// SupportsVersions reports whether the engine's store can remember versions, for
+// [Engine.Raise]. The error matches errors.ErrUnsupported. For checks at start.
+func (e *Engine) SupportsVersions() error {
+	if e.ledger == nil {
+		return &UnsupportedError{Feature: "versions of keys"}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// wantVersion tells the store of a version.
+func wantVersion(t *testing.T, eng *core.Engine, version, want uint64, opts ...core.CallOption) {
+	t.Helper()
+	newest, err := eng.Raise(context.Background(), "k", version, opts...)
+	if err != nil || newest != want {
+		t.Errorf("Raise(%d) = %d, %v; want %d", version, newest, err, want)
+	}
+}
+
+func TestRaiseKeepsTheGreatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		eng, other := newEngine(t, mem), newEngine(t, mem.Peer(), core.WithRetention(time.Minute))
+		wantVersion(t, eng, 0, 0)
+		wantVersion(t, eng, 5, 5)
+		wantVersion(t, other, 3, 5, core.WithRetention(time.Hour))
+		time.Sleep(59 * time.Minute)
+		wantVersion(t, other, 3, 5)
+		time.Sleep(time.Minute)
+		wantVersion(t, eng, 0, 0)
+		lease, err := eng.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantVersion(t, other, 7, 7) // no lease is in its way
+		if err := lease.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if was, err := eng.Forget(context.Background(), "k", "a test"); !was || err != nil {
+			t.Errorf("Forget: %v, %v", was, err)
+		}
+		wantVersion(t, other, 1, 1)
+	})
+}
+
+func TestRaiseRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		store := locktest.NewStore(memstore.New())
+		eng := newEngine(t, store, core.WithLogger(discard), core.WithCircuit(0))
+		try := func(ctx context.Context, key string, took time.Duration, opts []core.CallOption, want ...error) {
+			t.Helper()
+			began := time.Now()
+			_, err := eng.Raise(ctx, key, 1, opts...)
+			wantOnly(t, err, want...)
+			if d := time.Since(began); d != took {
+				t.Errorf("took %v, want %v", d, took)
+			}
+		}
+		try(ctx, "a{b", 0, nil, core.ErrInvalidKey)
+		try(ctx, "k", 0, []core.CallOption{core.WithRetention(0)}, core.ErrInvalidOption)
+		try(gone, "k", 0, nil, context.Canceled)
+		store.Refuse()
+		try(ctx, "k", 0, nil, core.ErrUnavailable)
+		store.Heal()
+		store.Hang()
+		try(ctx, "k", 5*time.Second, nil, core.ErrUnavailable)
+		try(ctx, "k", time.Second, []core.CallOption{core.WithMaxWait(time.Second)}, core.ErrUnavailable)
+		hangsUp, cancel := context.WithCancel(ctx)
+		time.AfterFunc(time.Second, cancel)
+		try(hangsUp, "k", time.Second, nil, context.Canceled)
+		time.AfterFunc(time.Second, func() { go shut(t, eng) })
+		try(ctx, "k", time.Second, nil, core.ErrClosed)
+		try(ctx, "k", 0, nil, core.ErrClosed)
+	})
+}
+
+// An outage is not waited out by each of those who ask, and one of them finds its
+// end.
+func TestRaiseHeedsTheCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := locktest.NewStore(memstore.New())
+		eng := newEngine(t, store, core.WithLogger(discard))
+		store.Hang()
+		if _, err := eng.Raise(context.Background(), "k", 1); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("in an outage: %v", err)
+		}
+		began := time.Now()
+		for range 3 {
+			if _, err := eng.Raise(context.Background(), "k", 1); !errors.Is(err, core.ErrCircuitOpen) {
+				t.Errorf("in a long outage: %v", err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("refusals took %v", took)
+		}
+		store.Heal()
+		time.Sleep(3 * time.Second)
+		wantVersion(t, eng, 1, 1)
+		lease, err := eng.TryAcquire(context.Background(), "k")
+		if err != nil {
+			t.Fatalf("the circuit is still open: %v", err)
+		}
+		_ = lease.Release(context.Background())
+	})
+}
+
+func TestRaiseIsUnsupported(t *testing.T) {
+	eng := newEngine(t, plain{Store: memstore.New()})
+	wantOnly(t, eng.SupportsVersions(), errors.ErrUnsupported)
+	_, err := eng.Raise(context.Background(), "k", 1)
+	wantOnly(t, err, errors.ErrUnsupported)
+	if err := newEngine(t, memstore.New()).SupportsVersions(); err != nil {
+		t.Error(err)
+	}
+}
+
+// told notes what it is told of the store.
+type told struct {
+	core.NopObserver
+	ops []string
+}
+
+func (o *told) StoreCalled(_, op string, _ time.Duration, _ error) { o.ops = append(o.ops, op) }
+
+func TestRaiseIsObserved(t *testing.T) {
+	seen := &told{}
+	wantVersion(t, newEngine(t, memstore.New(), core.WithObserver(seen)), 1, 1)
+	if len(seen.ops) != 1 || seen.ops[0] != "raise" {
+		t.Errorf("observed %q", seen.ops)
+	}
+}

@@ -1,0 +1,138 @@
+package lockasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// ErrInvalidVersion is why a task is archived whose rule keeps the latest
+// ([Rule.KeepLatestBy]) and whose version is neither a number nor a time.
+var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole number from 0 to 2^64-1, or a time as in RFC 3339 since 1970")
+
+// KeepLatestBy returns the rule with versions: a task is dropped, as if it were
+// done, if a newer one of the same key has come to a worker. For work that brings
+// something up to date, such as an index, where what comes later makes earlier
+// requests pointless:
+//
+//	lockasynq.Serialize("index", "index:{payload.id}").KeepLatestBy("{payload.version}")
+//
+// The template is one placeholder, and its value the task's version: a whole number
+// up to 2^64-1, or a time as in RFC 3339, which counts in nanoseconds since 1970. A
+// task with anything else is archived ([ErrInvalidVersion]). Tasks of one version
+// all run, one after the other. Versions are the rule's own: another rule that
+// takes the same key has others.
+//
+// It holds whatever the order in which tasks come to the workers of a fleet, and
+// also when workers are killed:
+//
+//   - No task runs after one with a greater version of its key has begun to.
+//   - A task is dropped only for a task with a greater version, which asynq keeps
+//     until it is done. If that one fails for good and is archived, or somebody
+//     deletes it, what was dropped for it stays undone: run it again from the
+//     archive, or enqueue a newer one.
+//
+// A task that waits for its key learns that there is a newer one when it gets the
+// key, or when its wait is over and it comes again. Those that are dropped are
+// logged and counted ([Locks.Skipped]).
+//
+// The store remembers the greatest version of a key for as long as
+// core.WithRetention says after the last task that asked, a day by default: longer
+// than a task lies in the queue, retries and their delays included, or an old one
+// may run after all. So it may after the store has lost its data. A version that
+// was much too great by mistake keeps all others out; [core.Engine.Forget] with the
+// name from docs/operations.md drops it.
+//
+// The rule takes one key, exclusively, and can't be one of Once's. It does not go
+// together with [Skip], which would drop a newer task for an older one that runs,
+// nor with core.WithRunUnlocked.
+func (r Rule) KeepLatestBy(template string) Rule {
+	r.version = template
+	r.versioned = true
+	return r
+}
+
+// KeepLatestFunc is [Rule.KeepLatestBy] with a version computed from the task. An
+// error archives the task. The function is called from many goroutines.
+func (r Rule) KeepLatestFunc(version func(*asynq.Task) (uint64, error)) Rule {
+	r.versionFunc = version
+	r.versioned = true
+	return r
+}
+
+// compileVersion makes a function of what the rule says about versions; nil: it
+// has none.
+func (r Rule) compileVersion() (func(*request) (uint64, error), error) {
+	switch {
+	case !r.versioned:
+		return nil, nil
+	case r.versionFunc != nil:
+		return func(req *request) (uint64, error) { return r.versionFunc(req.task) }, nil
+	case r.version == "":
+		return nil, &core.OptionError{Option: "KeepLatestBy", Value: r.version, Want: "one placeholder, such as {payload.version}, or a function"}
+	}
+	tmpl, err := keytmpl.Parse(r.version)
+	if err != nil {
+		return nil, err
+	}
+	all := tmpl.Placeholders()
+	if len(all) != 1 || all[0].String() != r.version || all[0].Multiple() || strings.Contains(r.version, "|") {
+		return nil, &core.OptionError{Option: "KeepLatestBy", Value: r.version, Want: "one placeholder and nothing else, such as {payload.version}"}
+	}
+	source, err := r.bind(all[0])
+	if err != nil {
+		return nil, fmt.Errorf("version %s: %w", r.version, err)
+	}
+	return func(req *request) (uint64, error) {
+		text, err := source.One(req)
+		if err == nil && text == "" {
+			err = keytmpl.ErrMissingValue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("version %s: %w", r.version, err)
+		}
+		return parseVersion(text)
+	}, nil
+}
+
+func parseVersion(text string) (uint64, error) {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil || at.Before(time.Unix(0, 0)) || at.After(time.Unix(0, math.MaxInt64)) {
+		return 0, fmt.Errorf("%w: %.40q", ErrInvalidVersion, text)
+	}
+	return uint64(at.UnixNano()), nil
+}
+
+// superseded is why a task is dropped.
+type superseded struct{ version, newest uint64 }
+
+func (e *superseded) Error() string {
+	return fmt.Sprintf("version %d is older than %d", e.version, e.newest)
+}
+
+// announce tells the fleet of the task's version, and is an error if there is a
+// newer one. The first time is before the task waits for its key, so that older
+// ones give way to it, and it to a newer one at once. The second is under the key,
+// where nothing else runs: it is the one that counts.
+func (w work) announce(ctx context.Context) error {
+	if w.versionOf == nil {
+		return nil
+	}
+	newest, err := w.Raise(ctx, w.remembered("newest"), w.version)
+	if err == nil && newest > w.version {
+		err = &superseded{w.version, newest}
+	}
+	return err
+}

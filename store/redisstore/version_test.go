@@ -1,0 +1,71 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// What operations.md says of the key of a version.
+func TestVersionInRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	if newest, err := s.Raise(within(t, time.Second), "user:1", math.MaxUint64, time.Hour); err != nil || newest != math.MaxUint64 {
+		t.Fatalf("%d, %v", newest, err)
+	}
+	cli(t, server, "18446744073709551615", "GET", "{lock:user:1}:v")
+	if left := server.Client().PTTL(context.Background(), "{lock:user:1}:v").Val(); left <= 59*time.Minute || left > time.Hour {
+		t.Errorf("it is kept for %v", left)
+	}
+	cli(t, server, "{lock:user:1}:v", "KEYS", "*")
+	if had, err := s.Forget(within(t, time.Second), "user:1"); !had || err != nil {
+		t.Errorf("Forget: %v, %v", had, err)
+	}
+	cli(t, server, "", "KEYS", "*")
+}
+
+// What keeps a version from being kept is told, and never taken for success.
+func TestVersionIsNotKept(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client())
+	for name, tt := range map[string]struct {
+		prepare func()
+		store   *redisstore.Store
+		want    error
+	}{
+		"something else": {func() { cli(t, server, "1", "LPUSH", "{lock:k}:v", "x") }, s, redisstore.ErrWrongType},
+		"no number":      {func() { cli(t, server, "OK", "SET", "{lock:k}:v", "abcdefghijklmnopqrstuvwxyz") }, s, redisstore.ErrCorrupt},
+		"no replicas":    {func() {}, open(t, server.Client(), redisstore.WithReplicas(1, 10*time.Millisecond)), redisstore.ErrNoReplicas},
+	} {
+		if err := server.Client().FlushAll(context.Background()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		tt.prepare()
+		if _, err := tt.store.Raise(within(t, 5*time.Second), "k", 5, time.Hour); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	for _, retention := range []time.Duration{0, -time.Second, time.Microsecond} {
+		if _, err := s.Raise(within(t, time.Second), "k", 5, retention); !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("kept for %v: %v", retention, err)
+		}
+	}
+	if _, err := s.Raise(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, core.ErrInvalidKey) {
+		t.Errorf("a key with a brace: %v", err)
+	}
+	set(t, server, "maxmemory", "1mb") // the server alone takes more
+	if _, err := s.Raise(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("out of memory: %v", err)
+	}
+	if _, err := s.Raise(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {
+		t.Errorf("a question needs no memory: %v", err)
+	}
+}
