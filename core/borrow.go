@@ -99,11 +99,11 @@ const borrowedDepth = 2
 
 // verify returns those that the store knows.
 func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
-	if err := e.circuit.refuses(); err != nil {
-		return nil, err
-	}
 	grants := make([]Grant, len(all))
 	for i := range all {
+		if err := e.circuits.refuses(all[i].grant.Claims); err != nil {
+			return nil, err
+		}
 		grants[i] = all[i].grant
 	}
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
@@ -116,7 +116,7 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 		if i < len(errs) {
 			err = errs[i]
 		}
-		e.circuit.overheard(err)
+		e.circuits.overheard(s.grant.Claims, err)
 		switch {
 		case err == nil:
 			s.grant.Since = sent

@@ -27,6 +27,7 @@ import (
 type circuit struct {
 	silence time.Duration // 0: never opens
 	log     *logger
+	part    string // of the store, where it has several ([Partitioned])
 
 	refusing atomic.Bool // open is set: most look no further
 	mu       sync.Mutex
@@ -57,16 +58,17 @@ const probeTime = 2 * time.Second
 // its failure to say anything about the store.
 const fairTime = 100 * time.Millisecond
 
-// ask sends one request, unless the circuit is open, and learns from its end. That
-// the store keeps it waiting is for the request's OnHeld to tell ([circuit.heard]).
-func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, ask ask) (grant Grant, rec *Record, answered time.Time, err error) {
+// ask sends one request, unless the circuit is open, and learns from its end, if that
+// concerns it; nil: it does. That the store keeps it waiting is for the request's
+// OnHeld to tell ([circuit.heard]).
+func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, concerns func(error) bool, ask ask) (grant Grant, rec *Record, answered time.Time, err error) {
 	probe, err := c.admit()
 	if err != nil {
 		return Grant{}, nil, time.Now(), err
 	}
 	defer func() {
 		answered = time.Now()
-		c.learn(ctx, asked, answered, probe, err)
+		c.learn(ctx, asked, answered, err, concerns == nil || concerns(err), probe)
 	}()
 	bounded := ctx
 	if probe != 0 {
@@ -133,10 +135,12 @@ func (c *circuit) admit() (probe int, err error) {
 	return c.probing, nil
 }
 
-// learn takes in what came of a request: a grant, a record and a holder are
-// answers; an outage is none, unless the caller had left no time for one.
-func (c *circuit) learn(ctx context.Context, asked, answered time.Time, probe int, err error) {
+// learn takes in what came of a request, and the end of a probe: a grant, a record
+// and a holder are answers; an outage is none, unless the caller had left no time for
+// one. What does not concern this circuit says nothing.
+func (c *circuit) learn(ctx context.Context, asked, answered time.Time, err error, concerned bool, probe int) {
 	switch {
+	case !concerned:
 	case err == nil, errors.Is(err, ErrHeld):
 		c.heard(ctx, answered)
 	case !errors.Is(err, ErrUnavailable), errors.Is(ctx.Err(), context.Canceled):
@@ -170,16 +174,13 @@ func (c *circuit) heard(ctx context.Context, now time.Time) {
 	}
 	c.mu.Unlock()
 	if wasOpen {
-		c.log.write(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
+		c.write(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
 			"after", out.Round(time.Millisecond), "refused", refused)
 	}
 }
 
-// overheard notes what came of a request that asked for no lease.
-func (c *circuit) overheard(err error) {
-	if err != nil && !errors.Is(err, ErrLeaseLost) {
-		return // a failure says nothing: whoever acquires will see for itself
-	}
+// overheard notes the answer to a request that asked for no lease.
+func (c *circuit) overheard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
@@ -190,8 +191,16 @@ func (c *circuit) overheard(err error) {
 // failed notes that a request found the store out.
 func (c *circuit) failed(ctx context.Context, asked time.Time, probe int, err error) {
 	if c.opens(asked, probe, err) {
-		c.log.write(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
+		c.write(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
 	}
+}
+
+// write logs, with the part of the store that it is about.
+func (c *circuit) write(ctx context.Context, level slog.Level, message string, args ...any) {
+	if c.part != "" {
+		args = append(args, "part", c.part)
+	}
+	c.log.write(ctx, level, message, args...)
 }
 
 // opens takes the failure in, and says whether the circuit opens for it.

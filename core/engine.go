@@ -25,7 +25,7 @@ type Engine struct {
 	releaseTimeout time.Duration
 	owners         ownerSource
 	lines          *lines
-	circuit        circuit
+	circuits       circuits
 	watchdog       *watchdog
 	holds          holds
 	decorated      decorated
@@ -63,10 +63,9 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
-		circuit:        circuit{silence: cfg.circuit},
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
-	e.circuit.log = &e.log
+	e.circuits.open(store, cfg.circuit, &e.log)
 	if n, ok := store.(Named); ok {
 		e.name = n.Name()
 	}

@@ -231,6 +231,7 @@ func (e *DeadlockError) Is(target error) bool { return target == ErrWouldDeadloc
 // can't serve. It matches [ErrUnavailable].
 type UnavailableError struct {
 	Op  string // "acquire", "release", ...
+	Key string // whose request failed, of several; empty: not known, or it makes no difference
 	Err error
 }
 

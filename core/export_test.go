@@ -84,3 +84,10 @@ func (e *Engine) NextLook() time.Time {
 	defer e.watchdog.mu.Unlock()
 	return e.watchdog.look
 }
+
+// CircuitsOf is how many circuits an engine has besides the one for all.
+func CircuitsOf(e *Engine) int {
+	e.circuits.mu.Lock()
+	defer e.circuits.mu.Unlock()
+	return len(e.circuits.parts)
+}

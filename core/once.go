@@ -138,7 +138,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *Record) error 
 				rec.dropResult()
 				err = nil
 			}
-			e.circuit.overheard(err)
+			e.circuits.overheard(lease.grant.Claims, err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded {

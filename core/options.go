@@ -279,6 +279,9 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // grow from 0.1 s to 2 s, and any answer to one ends the refusals. Renewals and
 // releases are always sent. 0: never. Default [DefaultCircuit].
 //
+// Where a store consists of parts that fail by themselves, as a Redis Cluster does
+// ([Partitioned]), each part counts alone: only acquisitions of its keys are refused.
+//
 // Only a store that is out has that effect: no held key, however long it is
 // held, and no caller who hangs up. To [WithRunUnlocked] it is an outage like
 // any other.

@@ -69,7 +69,7 @@ func (e *Engine) storeRelease(ctx context.Context, grant Grant) error {
 		asked = time.Now()
 	}
 	err := e.store.Release(ctx, grant)
-	e.circuit.overheard(err)
+	e.circuits.overheard(grant.Claims, err)
 	e.storeCalled("release", asked, err)
 	return err
 }

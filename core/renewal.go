@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/bits"
-	"slices"
 	"time"
 )
 
@@ -16,33 +15,42 @@ type renewal struct {
 	grant   Grant
 	term    time.Duration // in force; a third of it is what the store may take
 	convert bool          // the store may have the claims in other modes
+	part    string        // of the store: what it depends on
 }
 
 // renewalOf is the renewal of l that leaves now. Needs mu.
 func (w *watchdog) renewalOf(l *Lease, now time.Time) renewal {
 	d := &l.deadline
-	return renewal{lease: l, grant: w.currentLocked(l), term: d.worth(now), convert: d.unsettled}
+	g := w.currentLocked(l)
+	return renewal{lease: l, grant: g, term: d.worth(now), convert: d.unsettled, part: w.parts(g.Claims)}
 }
 
 // batches parts what is due by the length of the term, so that in each the
 // longest is less than twice the shortest. A batch has as long as its shortest
 // term allows: leases of 30 s together with those of 10 ms would have 3 ms, and
-// a store that takes longer would cost them, too. What is no plain renewal goes
-// by itself.
+// a store that takes longer would cost them, too. It also parts it by the parts of
+// the store that are needed: one that does not answer would else keep the others'
+// answers until the batch is given up. What is no plain renewal goes by itself.
 func batches(due []renewal) [][]renewal {
-	if len(due) == 0 {
-		return nil
+	type kind struct {
+		part   string
+		length int
 	}
-	byLength := make([][]renewal, 64)
+	var all [][]renewal
+	at := make(map[kind]int) // in all
 	for _, r := range due {
-		if r.convert {
-			byLength = append(byLength, []renewal{r})
-			continue
+		k := kind{r.part, bits.Len64(uint64(r.term))}
+		i, ok := at[k]
+		if !ok || r.convert {
+			i = len(all)
+			all = append(all, nil)
 		}
-		n := bits.Len64(uint64(r.term))
-		byLength[n] = append(byLength[n], r)
+		if !r.convert {
+			at[k] = i
+		}
+		all[i] = append(all[i], r)
 	}
-	return slices.DeleteFunc(byLength, func(b []renewal) bool { return len(b) == 0 })
+	return all
 }
 
 // renew asks the store for one batch. Each lease goes by its own answer.
@@ -88,8 +96,8 @@ func (w *watchdog) send(ctx context.Context, due []renewal) []error {
 	if w.observer != nil {
 		w.observer.StoreCalled(w.storeName, op, time.Since(asked), errors.Join(errs...))
 	}
-	for _, err := range errs {
-		w.answered(err)
+	for i, err := range errs {
+		w.answered(due[i].grant.Claims, err)
 	}
 	return errs
 }

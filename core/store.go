@@ -197,6 +197,16 @@ type Named interface {
 	Name() string
 }
 
+// Partitioned is implemented by stores whose keys are kept in several places that
+// fail each by itself, such as the masters of a Cluster. An outage of one is then
+// none of the others: the engine refuses only the keys of a part that is out
+// ([WithCircuit]). An *UnavailableError for several claims has to have its Key.
+type Partitioned interface {
+	// Partition names the place where key is at present; "" if there is only one, or
+	// it is not known. It does no I/O. Keys in the same place have the same name.
+	Partition(key string) string
+}
+
 // Ledger is implemented by stores that remember finished executions, for
 // [Engine.Once], and versions, for [Engine.Raise].
 type Ledger interface {

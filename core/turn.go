@@ -77,7 +77,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 		}
 		return grant, rec, err
 	}
-	if err := e.circuit.refuses(); err != nil {
+	if err := e.circuits.refuses(t.req.Claims); err != nil {
 		return Grant{}, nil, err // now, not behind the one who tries the store
 	}
 	given, waited, err := e.lines.enter(t)
@@ -115,7 +115,7 @@ func (t *turn) take(ask ask) (Grant, *Record, error) {
 // told is the request's OnHeld.
 func (t *turn) told(held HeldError) {
 	t.waits++
-	t.engine.circuit.heard(t.ctx, time.Now())
+	t.engine.circuits.told(t.ctx, t.req.Claims, held)
 	held = t.engine.lines.told(t.places, held)
 	t.blocked(held, held.Ahead)
 }
@@ -149,7 +149,7 @@ func (t *turn) abandon() {
 
 func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	t.req.Owner = t.engine.owners.next() // who is handed a lease needs none
-	grant, rec, answered, err := t.engine.circuit.ask(t.ctx, t.asked, t.req, ask)
+	grant, rec, answered, err := t.engine.circuits.ask(t.ctx, t.asked, t.req, ask)
 	t.answer = answered
 	t.attempts = t.waits
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {

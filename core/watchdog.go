@@ -21,7 +21,8 @@ type watchdog struct {
 	store     Store
 	storeName string
 	observer  Observer
-	answered  func(error) // told what came of each renewal
+	answered  func([]Claim, error) // told what came of each renewal
+	parts     func([]Claim) string // of the store, that claims depend on
 	clock     clock
 
 	mu      sync.Mutex
@@ -48,7 +49,8 @@ func newWatchdog(e *Engine) *watchdog {
 		store:     e.store,
 		storeName: e.name,
 		observer:  e.observer,
-		answered:  e.circuit.overheard,
+		answered:  e.circuits.overheard,
+		parts:     e.circuits.names,
 		clock:     newClock(),
 		wake:      make(chan struct{}, 1),
 		stop:      make(chan struct{}),

@@ -5,6 +5,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,26 +22,19 @@ const (
 
 // StartCluster runs a Cluster of so many masters, without replicas, until the
 // test and its subtests end. The slots are shared out evenly, in the order of
-// the servers. It fails the test as [Start] does.
-func StartCluster(t testing.TB, masters int) []*Server {
+// the servers. The arguments are added to the command line of each server. It
+// fails the test as [Start] does.
+func StartCluster(t testing.TB, masters int, args ...string) []*Server {
 	t.Helper()
 	nodes := make([]*Server, masters)
 	buses := make([]int, masters)
 	for i := range nodes {
-		// Else it is 10000 above the node's port, which may be beyond the last.
-		bus, err := freePort()
-		if err != nil {
-			t.Fatalf("redistest: no free port: %v", err)
-		}
-		buses[i] = bus
-		nodes[i] = Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus))
+		nodes[i], buses[i] = startNode(t, args)
 	}
 	for i, node := range nodes {
 		do := func(args ...any) {
 			t.Helper()
-			if err := node.Client().Do(context.Background(), args...).Err(); err != nil {
-				t.Fatalf("redistest: %v: %v", args, err)
-			}
+			command(t, node, args...)
 		}
 		do("cluster", "addslotsrange", i*slots/masters, (i+1)*slots/masters-1)
 		// Else all have the same, and settle it by themselves, later.
@@ -55,6 +49,65 @@ func StartCluster(t testing.TB, masters int) []*Server {
 		}
 	}
 	return nodes
+}
+
+// AddReplicas gives each master of a Cluster a replica, in the order of the masters,
+// and returns the replicas once they have its data and all nodes know of them. The
+// arguments are added to the command line of each server.
+func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
+	t.Helper()
+	replicas := make([]*Server, len(masters))
+	for i, master := range masters {
+		node, bus := startNode(t, args)
+		replicas[i] = node
+		id := command(t, master, "cluster", "myid")
+		command(t, master, "cluster", "meet", "127.0.0.1", node.port, bus)
+		// It takes a moment until it knows whose replica it is to be.
+		if !within(joinTimeout, func() bool {
+			return node.Client().Do(context.Background(), "cluster", "replicate", id).Err() == nil
+		}) {
+			t.Fatalf("redistest: no replica of %s after %v", master.Addr(), joinTimeout)
+		}
+	}
+	if !within(joinTimeout, func() bool { return replicated(t, masters, replicas) }) {
+		t.Fatalf("redistest: no Cluster with replicas after %v", joinTimeout)
+	}
+	return replicas
+}
+
+// replicated says whether all nodes know of the replicas, and those have the data.
+func replicated(t testing.TB, masters, replicas []*Server) bool {
+	t.Helper()
+	for _, node := range append(slices.Clone(masters), replicas...) {
+		if strings.Count(command(t, node, "cluster", "slots"), "127.0.0.1") != 2*len(masters) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(replicas, func(node *Server) bool {
+		return !strings.Contains(command(t, node, "info", "replication"), "master_link_status:up")
+	})
+}
+
+// startNode runs a server that may become part of a Cluster. Nodes talk to each other
+// on the port bus.
+func startNode(t testing.TB, args []string) (node *Server, bus int) {
+	t.Helper()
+	// Else it is 10000 above the node's port, which may be beyond the last.
+	bus, err := freePort()
+	if err != nil {
+		t.Fatalf("redistest: no free port: %v", err)
+	}
+	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)}, args...)...), bus
+}
+
+// command runs one command on a node, and returns what it says.
+func command(t testing.TB, node *Server, args ...any) string {
+	t.Helper()
+	said, err := node.Client().Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("redistest: %v: %v", args, err)
+	}
+	return fmt.Sprint(said)
 }
 
 // awaitCluster waits until a node knows all others and serves.

@@ -145,13 +145,21 @@ func (s *Sentinel) do(t testing.TB, node *Server, args ...any) {
 // await asks until it is so. A failover takes some seconds, more on a busy machine.
 func (s *Sentinel) await(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(joinTimeout); !so(); time.Sleep(20 * time.Millisecond) {
+	if within(joinTimeout, so) {
+		return
+	}
+	said := ""
+	if s.Sentinel != nil {
+		said = s.Sentinel.proc.log.text()
+	}
+	t.Fatalf("redistest: no %s after %v\n%s", what, joinTimeout, said)
+}
+
+func within(d time.Duration, so func() bool) bool {
+	for end := time.Now().Add(d); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			said := ""
-			if s.Sentinel != nil {
-				said = s.Sentinel.proc.log.text()
-			}
-			t.Fatalf("redistest: no %s after %v\n%s", what, joinTimeout, said)
+			return false
 		}
 	}
+	return true
 }

@@ -21,12 +21,15 @@ type direct struct {
 	cluster *redis.ClusterClient // or nil
 	known   atomic.Bool          // the cluster has answered: to look for a server is no I/O
 	servers sync.Map             // of a cluster: from its *redis.Client to *server
+	slots   slots
 }
 
 // server is one that requests may be sent to directly.
 type server struct {
 	client *redis.Client // the caller's, with a short timeout
-	well   atomic.Bool   // the last request was answered
+	addr   string
+	well   atomic.Bool // the last request was answered
+	ill    atomic.Bool // it was not
 	fuses  sync.Pool
 }
 
@@ -35,15 +38,16 @@ func newServer(c *redis.Client) *server {
 	if d := c.Options().ReadTimeout; d > 0 {
 		patience = min(patience, d)
 	}
-	return &server{client: c.WithTimeout(patience), fuses: sync.Pool{New: func() any { return new(fuse) }}}
+	return &server{client: c.WithTimeout(patience), addr: c.Options().Addr, fuses: sync.Pool{New: func() any { return new(fuse) }}}
 }
 
-func (d *direct) open(client redis.UniversalClient) {
-	switch c := client.(type) {
+func (d *direct) open(s *Store) {
+	switch c := s.client.(type) {
 	case *redis.Client:
 		d.only = newServer(c)
 	case *redis.ClusterClient:
 		d.cluster = c
+		d.slots.cluster, d.slots.run, d.slots.ctx = c, s.tasks.Go, s.ctx
 	}
 }
 
@@ -56,6 +60,29 @@ func (d *direct) of(name string) *server {
 	if err != nil {
 		return nil
 	}
+	return d.server(c)
+}
+
+// heir returns a replica of the master that has name, as far as the client knows, if
+// that master fails to answer. Should the replica have been promoted, it does what it
+// is asked. Until then it says that the slot is the other's: unless the client has
+// told it that reading will do, when it would answer from data that lags behind.
+func (d *direct) heir(name string, master *server) *server {
+	if d.cluster == nil || !master.ill.Load() || d.cluster.Options().ReadOnly {
+		return nil
+	}
+	c, err := d.cluster.SlaveForKey(context.Background(), name)
+	if err != nil {
+		return nil
+	}
+	if n := d.server(c); n != master && !n.ill.Load() {
+		return n
+	}
+	return nil
+}
+
+// server is what is kept about a node of a cluster.
+func (d *direct) server(c *redis.Client) *server {
 	n, ok := d.servers.Load(c)
 	if !ok {
 		// Those that have left the cluster stay: they are few, and their
@@ -74,11 +101,15 @@ func (d *direct) heard(name string, err error) {
 	if n := d.of(name); n != nil {
 		n.heard(well)
 	}
+	d.slots.heard(err)
 }
 
 func (n *server) heard(well bool) {
 	if n.well.Load() != well {
 		n.well.Store(well)
+	}
+	if n.ill.Load() == well {
+		n.ill.Store(!well)
 	}
 }
 
@@ -101,9 +132,15 @@ const directBound = 2 * directPatience
 
 // sendDirectly reports whether r has a reply, or an error of the server's.
 func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
-	n := s.direct.of(r.name(s.keys))
-	if n == nil || !n.well.Load() || r.replicas > 0 || ctx.Err() != nil {
+	name := r.name(s.keys)
+	n := s.direct.of(name)
+	if n == nil || r.replicas > 0 || ctx.Err() != nil {
 		return false
+	}
+	if !n.well.Load() {
+		if n = s.direct.heir(name, n); n == nil {
+			return false
+		}
 	}
 	if s.keys.where == single {
 		if !r.fits() || !s.departures.alone() {
@@ -128,5 +165,6 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 	}
 	well := answered(err)
 	n.heard(well)
+	s.direct.slots.heard(err)
 	return well
 }

@@ -48,7 +48,7 @@ func failure(op, key string, err error) error {
 	case says(err, "OOM"):
 		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
 	}
-	return &core.UnavailableError{Op: op, Err: err}
+	return &core.UnavailableError{Op: op, Key: key, Err: err}
 }
 
 // says looks for an error code where servers put it: in front or, up to Redis

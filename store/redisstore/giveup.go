@@ -40,7 +40,7 @@ const grace = 500 * time.Millisecond
 // shows in whether it answers now: the last time it did may be a while ago.
 func (a *asking) ended(ctx context.Context) error {
 	if a.told.IsZero() {
-		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Err: silence(ctx)})
+		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
 	}
 	if err := a.giveBack(ctx, a.soFar()); err != nil {
 		return a.s.closedOr(err)
@@ -71,7 +71,7 @@ func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
 		}
 	}
 	if !a.s.await(ctx, tidying(again), requests(parts)) {
-		return &core.UnavailableError{Op: "acquire", Err: silence(ctx)}
+		return &core.UnavailableError{Op: "acquire", Key: claims[0].Key, Err: silence(ctx)}
 	}
 	if err := trouble(); err != nil {
 		a.s.tasks.Go(again)

@@ -33,7 +33,7 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token,
 		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
 	if !s.await(ctx, nil, r.alone()) {
-		return &core.UnavailableError{Op: "complete", Err: silence(ctx)}
+		return &core.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
 	}
 	err := r.verdict("complete", g.Claims, g)
 	if err == nil && r.value == any(int64(2)) {

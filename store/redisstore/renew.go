@@ -59,7 +59,7 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 	}
 	answered := s.await(ctx, nil, reqs)
 	for _, r := range batch {
-		var err error = &core.UnavailableError{Op: "renew", Err: silence(ctx)}
+		var err error = &core.UnavailableError{Op: "renew", Key: r.claims[0].Key, Err: silence(ctx)}
 		if answered {
 			err = r.verdict("renew", r.claims, r.grant)
 		}

@@ -38,15 +38,28 @@ type Store struct {
 }
 
 var (
-	_ core.Store     = (*Store)(nil)
-	_ core.Capable   = (*Store)(nil)
-	_ core.Named     = (*Store)(nil)
-	_ core.Ledger    = (*Store)(nil)
-	_ core.Inspector = (*Store)(nil)
+	_ core.Store       = (*Store)(nil)
+	_ core.Capable     = (*Store)(nil)
+	_ core.Named       = (*Store)(nil)
+	_ core.Partitioned = (*Store)(nil)
+	_ core.Ledger      = (*Store)(nil)
+	_ core.Inspector   = (*Store)(nil)
 )
 
 // Name implements [core.Named]: "redis", also of a Valkey.
 func (*Store) Name() string { return "redis" }
+
+// Partition implements [core.Partitioned]: the address of the master that has the
+// key's slot, on a Cluster that has answered before.
+func (s *Store) Partition(key string) string {
+	if s.direct.cluster == nil {
+		return ""
+	}
+	if n := s.direct.of(s.keys.prefix + key); n != nil {
+		return n.addr
+	}
+	return ""
+}
 
 // Capabilities implements [core.Capable].
 func (*Store) Capabilities() core.Capabilities {
@@ -92,7 +105,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = newInbox(s)
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
-	s.direct.open(client)
+	s.direct.open(s)
 	s.tasks.Go(s.checkEviction)
 	return s, nil
 }
