@@ -56,7 +56,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	s.failFast = true
 	t := e.newTurn(ctx, began, &s)
 	defer t.bound.cancel()
-	_, _, _, err = e.circuit.ask(t.ctx, began, Request{}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
+	_, _, _, err = e.circuits.ask(t.ctx, began, Request{Claims: claims}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
 		asked := time.Now()
 		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)
