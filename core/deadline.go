@@ -10,6 +10,7 @@ type deadline struct {
 	unsettled bool          // the store has not said yet that it knows these modes
 	at        time.Time     // lost when not renewed by then
 	drift     time.Duration // the clock's, at the moment at counts from
+	heard     time.Time     // when the store last said that the lease is in force
 	renewAt   time.Time
 	holdUntil time.Time           // zero: no max hold
 	next      time.Time           // place in the heap: the first of the above that matters
@@ -46,7 +47,7 @@ const firstRenewal = 10 * time.Millisecond
 
 // begin counts a grant's first term, of which much may be over.
 func (d *deadline) begin(g Grant, c *clock) {
-	d.ttl, d.claims = g.TTL, g.Claims
+	d.ttl, d.claims, d.heard = g.TTL, g.Claims, g.heard
 	d.extend(g.term(), g.Since, c)
 	if g.Term > 0 {
 		now := time.Now()

@@ -6,7 +6,8 @@ import (
 )
 
 // Hand-off: a lease that is released while others of this process wait for the
-// key goes to the first of them without a word to the store. The store knows one
+// key goes to the first of them without a word to the store, if it has said lately
+// that the lease is in force; otherwise it is asked. The store knows one
 // grant with one token; the low bits of the lease's token count the hands. So a
 // hot key costs its process a fraction of the round trips, and the tokens of the
 // key still never go back. (Lock cohorting: D. Dice, V. Marathe and
@@ -24,6 +25,12 @@ const (
 	// for a streak's end; also, how long a caller waits for a hand-off before it
 	// gets into the store's queue.
 	streakTime = 100 * time.Millisecond
+	// sureTime is for how long after its last word the store is believed to have the
+	// lease still. It may have lost it (DEL, FLUSHALL, a failover), and granted the
+	// key to another process: the heir would work beside that one, and under a
+	// smaller token than one which was given before. Sections of a millisecond or
+	// less ask once in many hands, and longer ones do not notice a round trip.
+	sureTime = 10 * time.Millisecond
 )
 
 // streak is the time for which the key of a line goes from hand to hand. The
@@ -92,19 +99,47 @@ func (ls *lines) expire(l *line, owner string) {
 	}
 }
 
-// pass gives g, which its holder is done with, to the first in line, and reports
-// whether it could.
-func (ls *lines) pass(g Grant) bool {
+// handOn gives g, which its holder is done with, to the first in line, and reports
+// whether it could. If the store's last word about g is too old it is asked first: by
+// a renewal, since an heir has use for one.
+func (e *Engine) handOn(in *within, g Grant) bool {
+	passed, ask := e.lines.pass(g, false)
+	if !ask {
+		return passed
+	}
+	ctx, cancel := context.WithTimeout(in.context(), streakTime) // then it is over, and the release takes its turn
+	defer cancel()
+	sent := time.Now()
+	err := errNoAnswer
+	if errs := e.store.Renew(ctx, []Grant{g}); len(errs) == 1 {
+		err = errs[0]
+	}
+	e.circuits.overheard(g.Claims, err)
+	e.storeCalled("renew", sent, err)
+	if err != nil {
+		return false // if it is lost, the release says so
+	}
+	g.Since, g.Term, g.heard = sent, 0, time.Now()
+	passed, _ = e.lines.pass(g, true)
+	return passed
+}
+
+// pass gives g to the first in line, and reports whether it could; ask says that it
+// could if the store confirmed that it still has g. Sure says that it did just now.
+func (ls *lines) pass(g Grant, sure bool) (passed, ask bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := g.line
 	if l == nil || !l.streak.has(g) || l.streak.open || l.next == nil {
-		return false
+		return false, false
 	}
 	t := l.next
 	now := time.Now()
-	if !t.inherits(g.TTL) || now.After(l.streak.until) || now.Sub(g.Since) > g.heritable() {
-		return false
+	switch {
+	case !t.inherits(g.TTL), now.After(l.streak.until), now.Sub(g.Since) > g.heritable():
+		return false, false
+	case !sure && now.Sub(g.heard) > sureTime:
+		return false, true
 	}
 	g.passed++
 	t.given.grant, t.given.from = g, l.streak.trace
@@ -115,7 +150,7 @@ func (ls *lines) pass(g Grant) bool {
 	ls.remove(t)
 	t.wake()
 	l.step() // the last one's successor may get into the store's queue now
-	return true
+	return true, false
 }
 
 // heritable is for how long after Since the lease may go to the next holder, who is to
@@ -177,13 +212,14 @@ func (l *Lease) heritage() heritage {
 	if g.Term = 0; d.term < g.TTL {
 		g.Term = d.term // not renewed yet
 	}
+	g.heard = d.heard
 	return heritage{g, true}
 }
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,
 // or else the store.
 func (e *Engine) giveBackGrant(ctx context.Context, g Grant) {
-	if e.lines.pass(g) {
+	if passed, _ := e.lines.pass(g, false); passed {
 		return
 	}
 	e.undo(ctx, g)

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -257,34 +258,97 @@ func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
 	})
 }
 
-// Each holder's time is its own, and the term is the grant's: it is renewed a
-// third of the TTL after the store gave it, whoever has it then.
+// Each holder's time is its own, and the term goes on: it is renewed a third of the TTL
+// after the store's last word, whoever has it then. That is the grant, or the answer
+// to a holder of more than a moment who asked before it handed the lease on.
 func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
+	for hold, asks := range map[time.Duration]int{9 * time.Millisecond: 0, 90 * time.Millisecond: 1} {
+		t.Run(hold.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const ttl = 3 * time.Second
+				spy := newSpy()
+				eng := newEngine(t, spy)
+				last := time.Now()
+				first := mustAcquire(t, eng, "k", core.WithTTL(ttl))
+				deadline := first.Deadline()
+				time.Sleep(hold)
+				got := make(chan *core.Lease)
+				go func() { got <- mustAcquire(t, eng, "k", core.WithTTL(ttl)) }()
+				synctest.Wait()
+				if asks > 0 {
+					last, deadline = time.Now(), deadline.Add(hold)
+				}
+				mustRelease(t, first)
+				l := <-got
+				if !l.HandedOff() || spy.renewals() != asks {
+					t.Fatalf("handed off: %t; the store was asked %d times", l.HandedOff(), spy.renewals())
+				}
+				if !l.Deadline().Equal(deadline) {
+					t.Errorf("the deadline is %v, want %v", l.Deadline(), deadline)
+				}
+				time.Sleep(time.Until(last.Add(time.Second + time.Millisecond)))
+				synctest.Wait()
+				if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
+					t.Errorf("not renewed after a third of the TTL: %v left", left)
+				}
+				time.Sleep(10 * time.Second)
+				mustRelease(t, l)
+			})
+		})
+	}
+}
+
+// How often a streak asks the store goes with its time and not with its hands.
+func TestHandOffAsksNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		began := time.Now()
-		first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
-		time.Sleep(90 * time.Millisecond)
-		got := make(chan *core.Lease)
-		go func() { got <- mustAcquire(t, eng, "k", core.WithTTL(3*time.Second)) }()
-		synctest.Wait()
+		c := &crowd{t: t}
+		first := mustAcquire(t, eng, "k")
+		for i := range 90 {
+			c.join(eng, fmt.Sprint(i), time.Millisecond)
+		}
 		mustRelease(t, first)
-		l := <-got
-		if !l.HandedOff() {
-			t.Fatal("not handed off")
+		c.all.Wait()
+		if asked := spy.renewals(); asked < 7 || asked > 9 {
+			t.Errorf("asked %d times in 90 ms", asked)
 		}
-		if !l.Deadline().Equal(first.Deadline()) {
-			t.Errorf("the deadline is %v, was %v", l.Deadline(), first.Deadline())
+		if last := c.leases[89]; !last.HandedOff() || last.Owner() != first.Owner() {
+			t.Errorf("the grant did not serve all: %+v", last)
 		}
-		time.Sleep(time.Until(began.Add(time.Second + time.Millisecond)))
-		synctest.Wait()
-		if left := time.Until(l.Deadline()); left < 2900*time.Millisecond {
-			t.Errorf("not renewed after a third of the TTL: %v left", left)
-		}
-		time.Sleep(10 * time.Second)
-		mustRelease(t, l)
 	})
+}
+
+// A store that says the lease is gone, or nothing, or that hangs, leaves the release
+// to say what became of it. Who is next asks for itself.
+func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
+	for name, tt := range map[string]struct {
+		renew   func(*spy) error
+		release error
+	}{
+		"lost":    {func(s *spy) error { s.Store.ForceRelease(bg, "k", "test"); return nil }, core.ErrLeaseLost},
+		"refused": {func(*spy) error { return errDown }, nil},
+		"hangs":   {func(*spy) error { time.Sleep(time.Second); return errDown }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy)
+				first := mustAcquire(t, eng, "k")
+				time.Sleep(20 * time.Millisecond)
+				c := &crowd{t: t}
+				c.join(eng, "next", 0)
+				spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return tt.renew(spy) } })
+				if err := first.Release(bg); tt.release == nil && err != nil || tt.release != nil && !errors.Is(err, tt.release) {
+					t.Error(err)
+				}
+				c.all.Wait()
+				if next := c.leases[0]; next.HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
+					t.Errorf("handed off: %t, token %d after %d", next.HandedOff(), next.Token(), first.Token())
+				}
+			})
+		})
+	}
 }
 
 // An heir who has gone passes the lease on; one who goes at that very moment, too.

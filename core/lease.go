@@ -56,8 +56,9 @@ func (s *settings) terms() terms {
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Token is the fencing token: greater than that of every earlier lease of the
-// same keys. A resource that refuses smaller tokens than it has seen is safe
-// from holders that were paused past their lease.
+// same keys. (docs/guarantees.md has the two exceptions, after a loss of data.) A
+// resource that refuses smaller tokens than it has seen is safe from holders that
+// were paused past their lease.
 func (l *Lease) Token() uint64 { return l.grant.fencing() }
 
 // HandedOff says whether the lease came from another one of this process, at its

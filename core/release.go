@@ -119,7 +119,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 			return err
 		}
 		l.cancel(ErrReleased)
-		if op == opRelease && left.any && l.engine.lines.pass(left.grant) {
+		if op == opRelease && left.any && l.engine.handOn(in, left.grant) {
 			l.release.handedOn = true
 			return l.conclude(nil)
 		}

@@ -124,7 +124,7 @@ func (w *watchdog) take(r renewal, sent, answered time.Time, err error) (late ti
 		if !d.shared { // or it was carried while an Extend was under way
 			d.ttl = r.grant.TTL
 		}
-		d.unsettled = false // by r, if it was: nothing else is under way
+		d.unsettled, d.heard = false, sent // by r, if it was: nothing else is under way
 		d.extend(min(d.ttl, r.grant.TTL), sent, &w.clock)
 	} else {
 		d.doubt(r.grant.TTL, sent, &w.clock)

@@ -164,8 +164,9 @@ type Grant struct {
 	// ([WithCarried]): the TTL is only a claim, which N7 has the store check.
 	Borrowed bool
 
-	passed uint64 // how often it was handed on
-	line   *line  // where it may be, if it is the one that the line's streak has; nil: nowhere
+	passed uint64    // how often it was handed on
+	heard  time.Time // when the store's last word about it came
+	line   *line     // where it may be, if it is the one that the line's streak has; nil: nowhere
 }
 
 // term is how long the backend keeps the lease unless it is renewed.

@@ -166,6 +166,7 @@ func (t *turn) askStore(ask ask) (Grant, *Record, error) {
 	if grant.Since.IsZero() {
 		grant.Since = t.asked
 	}
+	grant.heard = answered
 	if err != nil {
 		err = unlessHurried(t.ctx, t.asked, err)
 	}
