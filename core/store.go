@@ -25,7 +25,9 @@ type Store interface {
 	//      it gives the same token and a full TTL.
 	//  A5. Without req.Wait a held key is refused at once with a *HeldError.
 	//  A6. With req.Wait it waits until granted or ctx ends. Waiters are served
-	//      in order of arrival, also across processes; nobody overtakes them.
+	//      in order of arrival, also across processes; nobody overtakes them. A
+	//      store may let a waiter be overtaken for a bounded time if the backend
+	//      can't tell that waiter of its turn.
 	//  A7. A waiter that died or gave up does not hold up those behind it.
 	//  A8. When ctx ends a wait, the error is a *HeldError if the backend was
 	//      answering, and matches ErrUnavailable if it was silent.

@@ -24,7 +24,7 @@ type asking struct {
 	once   bool           // a record will do as well
 	notes  string
 
-	seat   seat
+	seat   *seat
 	number uint64    // of the last question; 0: no message is an answer to it
 	last   request   // that question
 	queued bool      // the server may have put it in line
@@ -34,6 +34,11 @@ type asking struct {
 	began  time.Time // when it asked first
 	told   time.Time // when the server last said that the key is held
 	held   core.HeldError
+
+	inbox     string        // that the last question named
+	holder    value         // as the server last said
+	sameSince time.Time     // when it first said that
+	every     time.Duration // between the looks of a waiter that is not told; 0: it is
 
 	alone struct { // groups and stuck, of one script
 		group [1][]core.Claim
@@ -100,15 +105,14 @@ func (a *asking) end() {
 
 // run asks until the answer is final.
 //
-// The first question of a process that has no inbox yet is put without getting
-// in line: whoever is in line and can't be reached is passed over.
+// The first question of a process that does not know yet whether it can have an inbox
+// is put without getting in line: whoever is there without one is passed over at first.
 func (a *asking) run(ctx context.Context) (answer, error) {
-	inbox := a.s.inbox.address()
-	getInLine := a.req.Wait && inbox != ""
+	getInLine := a.req.Wait && a.s.inbox.known()
 	if getInLine {
-		a.seat = a.s.inbox.sit(a.req.Owner)
+		a.sit()
 	}
-	ans, err := a.askAll(ctx, getInLine, inbox)
+	ans, err := a.askAll(ctx, getInLine)
 	switch {
 	case err != nil:
 		return answer{}, err
@@ -122,31 +126,32 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.s.ctx, cancel)()
+	a.s.inbox.connect(ctx, a.s.cfg.poll())
 	if !getInLine {
-		a.seat = a.s.inbox.sit(a.req.Owner)
-		a.s.inbox.connect(ctx, a.s.cfg.poll())
-		inbox = a.s.inbox.address()
-		if ans, err = a.askAll(ctx, true, inbox); err != nil || !ans.held {
+		a.sit()
+		if ans, err = a.askAll(ctx, true); err != nil || !ans.held {
 			return ans, err
 		}
 	}
-	return a.wait(ctx, ans, inbox)
+	return a.wait(ctx, ans)
 }
 
+// sit has messages delivered to this request until its end.
+func (a *asking) sit() { a.seat = a.s.inbox.sit(a.req.Owner, a.req.Claims[0].Key) }
+
 // wait sleeps and asks, in turn, until the answer is final, or comes by itself.
-func (a *asking) wait(ctx context.Context, ans answer, inbox string) (answer, error) {
+func (a *asking) wait(ctx context.Context, ans answer) (answer, error) {
 	for {
 		a.tell()
-		m, awake := a.sleep(ctx, a.nap(ans, inbox))
+		m, awake := a.sleep(ctx, ans)
 		if !awake {
 			return answer{}, a.ended(ctx)
 		}
 		if ans, ok := a.passed(m); ok {
 			return ans, nil
 		}
-		inbox = a.s.inbox.address()
 		var err error
-		if ans, err = a.askAll(ctx, true, inbox); err != nil || !ans.held {
+		if ans, err = a.askAll(ctx, true); err != nil || !ans.held {
 			return ans, err
 		}
 	}
@@ -174,10 +179,13 @@ func (a *asking) tell() {
 // and until that of the one ahead may, should it get the lock right now. Without an
 // inbox, a lock that was passed to us must be found before it runs out again; and
 // what a set has already, it has to keep.
-func (a *asking) nap(ans answer, inbox string) time.Duration {
+func (a *asking) nap(ans answer) time.Duration {
 	d := a.s.cfg.poll()
-	if inbox == "" {
+	if a.inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
+	}
+	if a.every > 0 {
+		d = min(d, unevenly(a.every))
 	}
 	if len(a.req.Claims) > 1 {
 		d = min(d, max(a.req.TTL/3, time.Millisecond))
@@ -193,11 +201,17 @@ func (a *asking) nap(ans answer, inbox string) time.Duration {
 }
 
 // sleep reports false when ctx has ended.
-func (a *asking) sleep(ctx context.Context, d time.Duration) (m message, awake bool) {
-	timer := time.NewTimer(d)
+func (a *asking) sleep(ctx context.Context, ans answer) (m message, awake bool) {
+	a.every = 0
+	if d := a.pace(); d > 0 {
+		var looks int64
+		looks, a.every = a.s.pacer.enter(d)
+		defer a.s.pacer.leave(looks)
+	}
+	timer := time.NewTimer(a.nap(ans))
 	defer timer.Stop()
 	select {
-	case m = <-a.seat:
+	case m = <-a.seat.messages:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -206,16 +220,15 @@ func (a *asking) sleep(ctx context.Context, d time.Duration) (m message, awake b
 
 // ask puts the question about one group once. After an error nothing is left
 // behind, or soon will be.
-func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox string) (answer, error) {
-	select {
-	case <-a.seat: // this is the look it calls for
-	default:
+func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, error) {
+	if a.seat != nil {
+		a.seat.clear() // this is the look it calls for
 	}
-	a.number = 0
-	if getInLine && inbox != "" && a.counted() {
+	a.number, a.inbox = 0, a.s.inbox.address()
+	if getInLine && a.inbox != "" && a.counted() {
 		a.number = a.s.questions.Add(1)
 	}
-	a.question(group, getInLine, inbox)
+	a.question(group, getInLine)
 	a.queued = a.queued || getInLine || group > 0
 	a.asked = max(a.asked, group+1)
 	r := &a.last
@@ -238,23 +251,36 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool, inbox strin
 }
 
 // question makes the last question the one about a group.
-func (a *asking) question(group int, getInLine bool, inbox string) {
-	cfg, claims, waited := &a.s.cfg, a.groups[group], time.Since(a.began)
+func (a *asking) question(group int, getInLine bool) {
+	cfg, claims, waited, notes := &a.s.cfg, a.groups[group], time.Since(a.began), a.remarks()
 	if cfg.replicas == 0 && !a.once && isPlain(claims) {
 		a.last = request{script: acquireScript, brief: brief{
-			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: a.notes,
-			wait: waiting{getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, inbox},
+			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: notes,
+			wait: waiting{getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, a.inbox},
 		}}
 		return
 	}
 	a.last = request{}
 	a.s.request(&a.last, acquireScript, a.req.Owner, claims,
-		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), inbox, a.once,
-		a.notes, waited.Milliseconds(), a.stuck[group], a.number)
+		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), a.inbox, a.once,
+		notes, waited.Milliseconds(), a.stuck[group], a.number)
 	a.last.replicas = cfg.replicas
 }
 
-// claim is how long the lock is kept for this request once it is its turn.
+// remarks are what goes with the lease.
+func (a *asking) remarks() string {
+	if a.inbox == "" && a.s.inbox.known() {
+		return quietly(a.notes)
+	}
+	return a.notes
+}
+
+// claim is how long the lock is kept for this request once it is its turn. Without an
+// inbox the request finds that out when it looks.
 func (a *asking) claim() time.Duration {
-	return min(a.s.cfg.claimTime(), a.req.TTL).Truncate(time.Millisecond)
+	d := a.s.cfg.claimTime()
+	if a.inbox == "" {
+		d = min(d, max(shortClaim, 2*a.every))
+	}
+	return min(d, a.req.TTL).Truncate(time.Millisecond)
 }

@@ -41,9 +41,17 @@
 // asking once more, which a waiter does whenever it is not sure. A waiter that died
 // unseen costs the others half the waiter lease at most.
 //
-// Messages get lost; holders and foreign clients go without one. So a waiter
+// Messages get lost, and holders die without one. So a waiter
 // also looks when the holder's time runs out, when its subscription is made
 // anew, and every third of the waiter lease, which is what keeps its place.
+//
+// Foreign clients send no messages, and a process may be unable to send or to get
+// them: its user has no channels, or its connection is dead. While a foreign client
+// has the lock, the head of the queue looks every 1 to 4 ms; where a process without
+// messages is concerned, every 20 ms. Both slow down when the lock stays where it is.
+// A process sends itself a message per second while anybody waits, and makes its
+// subscription anew when that does not arrive. docs/operations.md, Messages, says
+// what this costs.
 //
 // Shared requests wait in a queue of their own, because they are let in
 // together: when an exclusive lease ends, or the last permit. The end of the last

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -15,38 +14,39 @@ import (
 // opened by the first who has to wait.
 //
 // Messages may be lost. So whoever waits looks for itself now and then, and at
-// once when the subscription has been made again.
+// once when the subscription has been made again. A subscription that is dead without
+// saying so is found out by a message of this process to itself (see [inbox.listen]).
+// While there is none the waiters have no address, look often, and are passed over at
+// first (see pace.go, and spared in line.lua).
 type inbox struct {
-	store   *Store
-	channel string
-	silence time.Duration // after so long without a word the server is asked for one
+	store *Store
 
-	mu    sync.Mutex
-	seats map[string]seat // by owner
-	up    bool            // subscribed, as far as known
-	open  bool            // the listener runs
-	tried chan struct{}   // closed when it has subscribed, or failed to, once
-	sub   *redis.PubSub   // the listener's
+	mu      sync.Mutex
+	channel string           // of the subscription; "": none, as far as known
+	trouble error            // why there is none; nil: there is, or nobody has tried
+	report  func(error)      // is told when trouble comes and goes; may be nil
+	seats   map[string]*seat // by owner
+	open    bool             // the listener runs
+	tried   chan struct{}    // closed when it has subscribed, or failed to, once
+	once    sync.Once        // closes tried
+	sub     *redis.PubSub    // the listener's
 }
 
 // seat is where a waiter sits: what is sent last is a grant, or a reason to look.
-type seat chan message
+type seat struct {
+	messages chan message
+	key      string // one of those that it waits for
+}
 
 func newInbox(s *Store) *inbox {
-	return &inbox{
-		store:   s,
-		channel: s.keys.inbox(),
-		silence: 2 * s.cfg.waiterLease,
-		seats:   make(map[string]seat),
-		tried:   make(chan struct{}),
-	}
+	return &inbox{store: s, seats: make(map[string]*seat), tried: make(chan struct{})}
 }
 
 // sit has owner's messages delivered until rise.
-func (b *inbox) sit(owner string) seat {
+func (b *inbox) sit(owner, key string) *seat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st := make(seat, 1)
+	st := &seat{messages: make(chan message, 1), key: key}
 	b.seats[owner] = st
 	return st
 }
@@ -58,23 +58,45 @@ func (b *inbox) rise(owner string) {
 }
 
 // tell leaves m for who sits there, in place of what was left before: that was for an
-// earlier question, or the look that m calls for as well. Needs mu.
-func (st seat) tell(m message) {
+// earlier question, or the look that m calls for as well. Needs the inbox's mu.
+func (st *seat) tell(m message) {
+	st.clear()
+	st.messages <- m
+}
+
+func (st *seat) clear() {
 	select {
-	case <-st:
+	case <-st.messages:
 	default:
 	}
-	st <- m
+}
+
+// awaited is the key of somebody who waits, "" if nobody does.
+func (b *inbox) awaited() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, st := range b.seats {
+		return st.key // another one each time, as good as
+	}
+	return ""
 }
 
 // address is the channel to reach this process by, or "" while there is none.
 func (b *inbox) address() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.up {
-		return ""
-	}
 	return b.channel
+}
+
+// known says that it is known whether this process can be told: there is an address, or
+// a reason why there is none.
+func (b *inbox) known() bool {
+	if b.store.keys.where == ring {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.channel != "" || b.trouble != nil
 }
 
 // connect starts the listener, if need be, and waits until it has subscribed or
@@ -98,79 +120,6 @@ func (b *inbox) connect(ctx context.Context, most time.Duration) {
 	}
 }
 
-// refusedPause is between attempts to subscribe when the server answers, but
-// with a refusal: permissions are not given from one second to the next.
-const refusedPause = 30 * time.Second
-
-// listen keeps a subscription until ctx ends.
-func (b *inbox) listen(ctx context.Context) {
-	var once sync.Once
-	tried := func() { once.Do(func() { close(b.tried) }) }
-	pause, warned := firstPause, false
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := b.subscribed(ctx, tried)
-		b.lost()
-		tried()
-		most := b.store.cfg.poll()
-		if time.Since(began) > most { // that one had worked
-			pause, warned = firstPause, false
-		}
-		if !warned && ctx.Err() == nil {
-			warned = true
-			b.store.cfg.log.Warn("keyturn: no subscription: waiters poll until it is there", "channel", b.channel, "error", err)
-		}
-		var refusal redis.Error
-		if errors.As(err, &refusal) {
-			most = refusedPause
-		}
-		sleep(ctx, pause)
-		pause = min(2*pause, most)
-	}
-}
-
-// subscribed subscribes and delivers until the connection breaks.
-func (b *inbox) subscribed(ctx context.Context, confirmed func()) error {
-	sub := b.store.client.Subscribe(ctx, b.channel)
-	if !b.keep(sub) {
-		return sub.Close()
-	}
-	defer sub.Close() // an error would be that it is closed
-	asked := false
-	for {
-		msg, err := sub.ReceiveTimeout(ctx, b.silence)
-		var late net.Error
-		switch {
-		case errors.As(err, &late) && late.Timeout() && !asked:
-			// Half-open, or nothing to say? A connection that is dead would never
-			// tell.
-			asked = true
-			if err := sub.Ping(ctx); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
-			return err
-		}
-		asked = false
-		switch msg := msg.(type) {
-		case *redis.Subscription:
-			b.found()
-			confirmed()
-		case *redis.Message:
-			b.deliver(msg.Payload)
-		}
-	}
-}
-
-// keep remembers the subscription for close, unless that has been called.
-func (b *inbox) keep(sub *redis.PubSub) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sub = sub
-	return b.store.ctx.Err() == nil
-}
-
 // close ends the subscription, which ends a listener that sits in a read. The
 // store's context has ended before.
 func (b *inbox) close() {
@@ -182,21 +131,60 @@ func (b *inbox) close() {
 	}
 }
 
-// found notes that messages arrive from now on. Some may have been missed
-// before, so everybody looks.
-func (b *inbox) found() {
+// keep remembers the subscription for close, unless that has been called.
+func (b *inbox) keep(sub *redis.PubSub) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.up = true
-	for _, st := range b.seats {
-		st.tell(message{})
+	b.sub = sub
+	return b.store.ctx.Err() == nil
+}
+
+// found notes that messages to channel arrive from now on.
+func (b *inbox) found(channel string) { b.becomes(channel, nil) }
+
+// lost notes that none arrive any more, and why.
+func (b *inbox) lost(trouble error) { b.becomes("", trouble) }
+
+// becomes has everybody look: some messages may have been missed, and what others know
+// of how to reach the waiters is not true any more. The operator hears of it when
+// trouble comes, and when it goes.
+func (b *inbox) becomes(channel string, trouble error) {
+	if b.store.ctx.Err() != nil {
+		return
+	}
+	b.mu.Lock()
+	before, report := b.trouble, b.report
+	if b.channel != channel {
+		for _, st := range b.seats {
+			st.tell(message{})
+		}
+	}
+	b.channel, b.trouble = channel, trouble
+	b.mu.Unlock()
+	b.once.Do(func() { close(b.tried) })
+	if (before == nil) == (trouble == nil) {
+		return
+	}
+	if trouble == nil {
+		b.store.cfg.log.Info("keyturn: messages arrive again")
+	} else {
+		b.store.cfg.log.Error("keyturn: no messages arrive: this process looks for its turns, which is slower, also for the others",
+			"error", trouble, "advice", advice(trouble))
+	}
+	if report != nil {
+		report(trouble)
 	}
 }
 
-func (b *inbox) lost() {
+// watch has f told of the trouble there is, and of each change.
+func (b *inbox) watch(f func(error)) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.up = false
+	b.report = f
+	trouble := b.trouble
+	b.mu.Unlock()
+	if trouble != nil {
+		f(trouble)
+	}
 }
 
 // deliver wakes the one waiter whose turn it is. One that has left meanwhile
@@ -208,4 +196,13 @@ func (b *inbox) deliver(text string) {
 	if st, ok := b.seats[owner]; ok {
 		st.tell(m)
 	}
+}
+
+// advice is what the operator may do.
+func advice(trouble error) string {
+	var refusal redis.Error
+	if errors.As(trouble, &refusal) {
+		return "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+	}
+	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"
 }

@@ -45,7 +45,7 @@ func TestPassed(t *testing.T) {
 	} {
 		a := &asking{
 			s: &Store{cfg: defaultConfig()}, req: core.Request{Owner: "o", Claims: one, TTL: time.Minute},
-			number: 7, last: request{wire: wire{sent: 1, first: now.Add(-time.Second), last: now}},
+			number: 7, inbox: "inbox", last: request{wire: wire{sent: 1, first: now.Add(-time.Second), last: now}},
 		}
 		c.change(a)
 		ans, ok := a.passed(c.m)

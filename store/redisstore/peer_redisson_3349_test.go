@@ -17,7 +17,8 @@ func TestNobodyWaitingCostsNoMessage(t *testing.T) {
 	for i := range 10 {
 		release(t, s, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
 	}
-	if c := server.Commands(t); c["publish"] != 0 || c["subscribe"] != 0 {
+	// One message at the start is to find out whether it may send any.
+	if c := server.Commands(t); c["publish"] > 1 || c["subscribe"] != 0 {
 		t.Errorf("%d messages and %d subscriptions although nobody ever waited", c["publish"], c["subscribe"])
 	}
 	// And however many wait for however many keys, one connection is enough.

@@ -39,7 +39,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	client.Set(ctx, s.keys.counter(), count, 0)
 	ask := func(owner string, wait bool, claims ...core.Claim) *request {
 		a := s.asks(core.Request{Owner: owner, Claims: claims, TTL: time.Minute, Rule: "rule", Trace: "trace"}, false)
-		a.question(0, wait, "")
+		a.question(0, wait)
 		return &a.last
 	}
 	free := func(owner, key string) *request {
@@ -99,7 +99,8 @@ func TestReleaseTwiceInOneGroup(t *testing.T) {
 	ask := func(owner, key, inbox string) *request {
 		a := s.asks(core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive(key)}, TTL: time.Minute}, false)
 		a.number = 7
-		a.question(0, inbox != "", inbox)
+		a.inbox = inbox
+		a.question(0, inbox != "")
 		return &a.last
 	}
 	free := func(owner, key string) *request {

@@ -68,6 +68,9 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	holder, room := parseValue(text(reply[0])), millis(reply[1])
 	a.told = time.Now()
 	a.stuck[group] = claim
+	if a.holder != holder {
+		a.holder, a.sameSince = holder, a.told
+	}
 	a.held = core.HeldError{
 		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[4])),
 	}

@@ -14,11 +14,11 @@ import (
 // by claim: what is granted is kept while a later one is waited for, and each
 // round extends it. Nothing is held behind the claim that is waited for, so that
 // all sets take their claims in one order and none waits for another in a circle.
-func (a *asking) askAll(ctx context.Context, getInLine bool, inbox string) (answer, error) {
+func (a *asking) askAll(ctx context.Context, getInLine bool) (answer, error) {
 	for {
 		var tokens []uint64
 		for i := range a.groups {
-			ans, err := a.ask(ctx, i, getInLine, inbox)
+			ans, err := a.ask(ctx, i, getInLine)
 			if err != nil || ans.record != nil {
 				return ans, err
 			}
@@ -71,7 +71,7 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	}
 	parts := make([]part, len(a.groups))
 	for i, claims := range a.groups {
-		r := a.s.request(new(request), sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.notes)
+		r := a.s.request(new(request), sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.remarks())
 		r.replicas = a.s.cfg.replicas
 		parts[i] = part{r, claims}
 	}

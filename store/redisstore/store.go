@@ -26,6 +26,7 @@ type Store struct {
 	departures departures
 	direct     direct
 	questions  atomic.Uint64 // put by those in line, so far
+	pacer      pacer
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc
@@ -107,6 +108,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
 	s.direct.open(s)
 	s.tasks.Go(s.checkEviction)
+	s.tasks.Go(s.inbox.probe)
 	return s, nil
 }
 

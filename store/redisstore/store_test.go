@@ -300,7 +300,7 @@ func TestSubscriptionWarning(t *testing.T) {
 	s := open(t, as(t, server, aclKeys, aclCommands), out.option())
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
-	eventually(t, time.Second, "the warning", func() bool { return strings.Contains(out.String(), "no subscription") })
+	eventually(t, time.Second, "the warning", func() bool { return strings.Contains(out.String(), "no messages arrive") })
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d lines: %s", n, out.String())
 	}

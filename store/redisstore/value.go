@@ -15,7 +15,21 @@ type value struct {
 	token       uint64 // 0: it is foreign
 	since       int64  // ms of the server's clock; 0: not known
 	rule, trace string
+	quiet       bool // its process has no inbox, and perhaps can't send messages either
 }
+
+// quietMark stands before the rule in the notes of a process without inbox: others do
+// not rely on being told when its lease ends. No escaped rule begins with it.
+const quietMark = "!"
+
+// quietly puts the mark into notes.
+func quietly(notes string) string {
+	ttl, rest, _ := strings.Cut(notes, ":")
+	return ttl + ":" + quietMark + rest
+}
+
+// foreign says that it is the value of a client that is not keyturn.
+func (v value) foreign() bool { return v.token == 0 && v.owner != "" && v.owner[0] != ':' }
 
 // tokenDigits is how long a token is at least: it is never below the clock.
 const tokenDigits = len("1763683200000000")
@@ -42,6 +56,7 @@ func parseValue(s string) value {
 	if _, err = strconv.ParseInt(fields[3], 10, 64); err != nil {
 		return foreign
 	}
+	v.quiet = strings.HasPrefix(fields[4], quietMark)
 	v.rule, v.trace = parseNotes(fields[3] + ":" + fields[4])
 	return v
 }
@@ -61,7 +76,7 @@ func notes(ttl time.Duration, rule, trace string) string {
 // parseNotes reads what is for people in them.
 func parseNotes(s string) (rule, trace string) {
 	_, s, _ = strings.Cut(s, ":")
-	rule, trace, _ = strings.Cut(s, "|")
+	rule, trace, _ = strings.Cut(strings.TrimPrefix(s, quietMark), "|")
 	return unescape(rule), unescape(trace)
 }
 

@@ -55,7 +55,7 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 		if n := calls(t, server) - before; n != 1 {
 			t.Errorf("a release took %d requests, want 1", n)
 		}
-		if n := server.Commands(t)["publish"] - messages; n != 1 {
+		if n := server.Commands(t)["publish"] - messages; n < 1 || n > 2 { // one may be somebody's to itself
 			t.Errorf("a release sent %d messages, want 1", n)
 		}
 	}
@@ -150,14 +150,14 @@ func TestHalfOpenSubscription(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	network := redistest.NewProxy(t, server.Addr())
-	s := open(t, throughProxy(server, network), redisstore.WithWaiterLease(150*time.Millisecond))
+	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
 	if n := subscribers(t, server); n != 1 {
 		t.Fatalf("%d subscriptions, want 1", n)
 	}
 	network.Blackhole()
-	eventually(t, 3*time.Second, "the dead connection is given up", func() bool { return subscribers(t, server) == 0 })
+	eventually(t, 5*time.Second, "the dead connection is given up", func() bool { return subscribers(t, server) == 0 })
 	network.Heal()
-	eventually(t, 5*time.Second, "there is a new one", func() bool { return subscribers(t, server) == 1 })
+	eventually(t, 15*time.Second, "there is a new one", func() bool { return subscribers(t, server) == 1 })
 }

@@ -9,7 +9,7 @@
 --       6 "1": wait in line
 --       7 ms that the place in line is kept without a sign of life
 --       8 claim time in ms: what the waiter gets until it confirms or renews
---       9 inbox of the waiter's process; "": it has none, and polls
+--       9 inbox of the waiter's process; "": it has none, and looks often
 --      10 "1": a record will do as well as the lock (of the only claim); "2": so it
 --         will, and the server lacks memory, though nothing would be refused now
 --      11 notes
@@ -65,7 +65,7 @@ if not wait then
 end
 if not stuck then
   for i, c in ipairs(claims) do
-    local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl }
+    local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl, inbox = inbox }
     if not c.mine then
       c.token = admit(c, asker)
     elseif c.mine == c.mode then

@@ -4,17 +4,18 @@
 -- until when it counts as alive, and for how many ms a lease is kept for it until
 -- it comes to confirm or to renew it; the inbox of its process is where to tell it
 -- so. arrived puts the waiters of both queues in one order. number is that of the
--- question that made the entry; "0": a message is no grant to who asked it.
+-- question that made the entry; "0": a message is no grant to who asked it. Without
+-- an inbox it looks for itself, well within its claim time.
 
 -- waiter reads the entry of a waiting owner; nothing when it has not renewed its
 -- wait in time.
 local function waiter(c, owner)
-  local expires, claim, mode, permits, number, notes, inbox =
-    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ %d+ (%d+) (%S*) (.*)$')
+  local expires, claim, mode, permits, arrived, number, notes, inbox =
+    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ (%d+) (%d+) (%S*) (.*)$')
   if expires and tonumber(expires) > now then
     return {
-      owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), number = number, notes = notes,
-      inbox = inbox,
+      owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), arrived = tonumber(arrived),
+      number = number, notes = notes, inbox = inbox,
     }
   end
 end
@@ -64,6 +65,14 @@ local function told(inbox, message)
   return not single or listeners ~= 0
 end
 
+-- spared says that w, who has no inbox, is passed over by those who have one: until it
+-- has waited for as long as the lock would be kept for it, idle, until it looks. So it
+-- leaves them at least the time that it costs them. Among themselves, those without
+-- inbox keep to the order of arrival.
+local function spared(w, asker)
+  return w.inbox == '' and not (asker and asker.inbox == '') and now - w.arrived / 1000 < w.claim
+end
+
 -- pass gives w, who waits, a lease for as long as it takes to come and confirm it,
 -- or to renew it, and reports whether it could be told. The message is "owner number
 -- token": what the waiter needs to know to do without asking. It is sent after the
@@ -72,6 +81,7 @@ end
 local function pass(c, w)
   local ended = c.ended
   if told(w.inbox, w.owner .. ' ' .. w.number .. ' ' .. enter(c, w, w.claim)) then
+    c.quiet = w.inbox == ''
     return true
   end
   leave(c, w.owner)
@@ -84,7 +94,8 @@ end
 -- first of those that have to wait on. Who is alive but can't be told keeps its
 -- place, and is passed over: it may only be reconnecting. A permit that came after
 -- a reader leaves the phase to end: else the reader would wait for as long as
--- permits are asked for.
+-- permits are asked for. A holder without inbox may not be able to tell the next one
+-- when it is done: that one is told now, to look for itself.
 local function serve(c, list, asker)
   local i = 0
   while true do
@@ -100,12 +111,14 @@ local function serve(c, list, asker)
       if mine then
         asker.token = enter(c, w, w.ms)
         forget(c, owner, list)
+      elseif spared(w, asker) then
+        i = i + 1
       elseif pass(c, w) then
         forget(c, owner, list)
       else
         i = i + 1
       end
-    elseif c.phase == 'x' or mine or told(w.inbox, '') then
+    elseif c.phase == 'x' and not c.quiet or mine or told(w.inbox, c.quiet and owner or '') then
       return owner
     else
       i = i + 1

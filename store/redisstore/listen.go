@@ -1,0 +1,204 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// stillness is after how long without a message this process sends itself one, while
+	// anybody waits. (A process that waits sends one per second, if it hears nothing.)
+	stillness = time.Second
+	// echo is how long that one may take to come back.
+	echo = 400 * time.Millisecond
+	// echoes is how often it may fail to: a process that stood still for a while finds
+	// its time over before it has read what is there.
+	echoes = 2
+	// confirmation is what the server has to confirm a subscription.
+	confirmation = 2 * time.Second
+	// beatTimeout bounds the sending of a message to ourselves.
+	beatTimeout = 2 * time.Second
+	// refusedPause is between attempts to subscribe when the server answers, but
+	// with a refusal: permissions are not given from one second to the next.
+	refusedPause = 30 * time.Second
+)
+
+// What may be wrong with a subscription, besides errors of the client's.
+var (
+	errUnheard     = errors.New("messages are sent, and do not come to the subscription: its connection is dead, or at another server")
+	errUnconfirmed = fmt.Errorf("the subscription was not confirmed within %v", confirmation)
+)
+
+// beat is a message of this process to itself.
+const beat = "beat"
+
+// listen keeps a subscription until ctx ends.
+//
+// Each is to a channel of its own, because it is the channel that decides to which
+// node of a Cluster the subscription goes: when one is gone the next attempt may go
+// to another.
+func (b *inbox) listen(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := b.subscribed(ctx)
+		b.lost(err)
+		most := b.store.cfg.poll()
+		if time.Since(began) > most { // that one had worked
+			pause = firstPause
+		}
+		if refused(err) {
+			most = refusedPause
+		}
+		sleep(ctx, pause)
+		pause = min(2*pause, most)
+	}
+}
+
+// subscribed subscribes and delivers until the connection breaks, or turns out to be
+// dead.
+func (b *inbox) subscribed(ctx context.Context) error {
+	channel := b.store.keys.inbox()
+	// Who may not send can't find out whether messages arrive either.
+	if _, err := b.publish(ctx, channel, ""); err != nil {
+		return err
+	}
+	sub := b.store.client.Subscribe(ctx, channel)
+	if !b.keep(sub) {
+		return sub.Close()
+	}
+	defer sub.Close() // an error would be that it is closed
+	p := pulse{inbox: b, channel: channel}
+	wait := confirmation
+	for {
+		msg, err := sub.ReceiveTimeout(ctx, wait)
+		var late net.Error
+		switch {
+		case errors.As(err, &late) && late.Timeout():
+			if wait, err = p.quiet(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		p.heard()
+		wait = stillness
+		switch msg := msg.(type) {
+		case *redis.Subscription:
+			p.confirmed = true
+			b.found(channel)
+		case *redis.Message:
+			b.deliver(msg.Payload)
+		}
+	}
+}
+
+// probe finds out at the start whether this process may send messages: one that may not
+// must say so with its leases, even if it never waits.
+func (b *inbox) probe() {
+	if b.store.keys.where == ring {
+		return
+	}
+	if _, err := b.publish(b.store.ctx, b.store.keys.inbox(), ""); refused(err) {
+		b.lost(err)
+	}
+}
+
+// publish sends a message to channel, from the server that has key if there are
+// several: that is the way that a message about key takes. It returns how many hear it
+// there.
+func (b *inbox) publish(ctx context.Context, channel, key string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	c := b.store.client
+	if cluster, ok := c.(*redis.ClusterClient); ok && key != "" {
+		master, err := cluster.MasterForKey(ctx, b.store.keys.prefix+key)
+		if err != nil {
+			return 0, err
+		}
+		c = master
+	}
+	return c.Publish(ctx, channel, beat).Result()
+}
+
+// pulse finds out whether messages arrive. It is the listener's.
+type pulse struct {
+	inbox     *inbox
+	channel   string
+	confirmed bool
+
+	sent   chan outcome // of a beat that is under way; nil: none is
+	missed int          // beats that were sent and not heard
+}
+
+// outcome is what became of the sending of a beat.
+type outcome struct {
+	receivers int64
+	err       error
+}
+
+// heard notes that something came: messages arrive.
+func (p *pulse) heard() { p.sent, p.missed = nil, 0 }
+
+// quiet says for how long to listen on after some time without a word; the error says
+// that there is no point.
+func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
+	if !p.confirmed {
+		return 0, errUnconfirmed
+	}
+	if p.sent != nil {
+		select {
+		case o := <-p.sent:
+			p.sent = nil
+			if err := p.judge(o); err != nil {
+				return 0, err
+			}
+		default:
+			return echo, nil // the server that it goes to does not answer: no fault of the subscription's
+		}
+	}
+	key := p.inbox.awaited()
+	if key == "" {
+		p.missed = 0
+		return stillness, nil
+	}
+	p.beat(ctx, key)
+	return echo, nil
+}
+
+// judge says what a beat that was not heard tells of the subscription. One that could
+// not be sent tells nothing, unless it was refused.
+func (p *pulse) judge(o outcome) error {
+	switch {
+	case refused(o.err):
+		return o.err
+	case o.err != nil:
+		return nil
+	}
+	p.missed++
+	if p.missed >= echoes || o.receivers == 0 && p.inbox.store.keys.where == single {
+		return errUnheard
+	}
+	return nil
+}
+
+func (p *pulse) beat(ctx context.Context, key string) {
+	sent := make(chan outcome, 1)
+	p.sent = sent
+	p.inbox.store.tasks.Go(func() {
+		n, err := p.inbox.publish(ctx, p.channel, key)
+		sent <- outcome{n, err}
+	})
+}
+
+// refused says that the server has answered, and that asking again would not help.
+func refused(err error) bool {
+	var refusal redis.Error
+	return errors.As(err, &refusal) && !passing(err)
+}

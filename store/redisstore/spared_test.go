@@ -1,0 +1,77 @@
+package redisstore_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// arrivedAt has owner's place in line for "k" count from another time.
+func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Time) {
+	t.Helper()
+	ctx, admin := context.Background(), server.Client()
+	entry := strings.Split(admin.HGet(ctx, "{lock:k}:w", owner).Val(), " ")
+	if len(entry) < 9 {
+		t.Fatalf("%s is not in line: %q", owner, entry)
+	}
+	entry[5] = strconv.FormatInt(at.UnixMicro(), 10)
+	if err := admin.HSet(ctx, "{lock:k}:w", owner, strings.Join(entry, " ")).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWaiterWithoutInboxIsPassedOverAtFirst by those who can be told, who keep their
+// order; and takes the lock when nobody else wants it.
+func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
+	g := lock(t, a, "holder", "k", time.Minute)
+	last := enqueue(t, deaf, "deaf", "k", time.Minute)
+	arrivedAt(t, server, "deaf", time.Now().Add(time.Hour)) // at first, for as long as this takes
+	first, second := enqueue(t, a, "first", "k", time.Minute), enqueue(t, b, "second", "k", time.Minute)
+	release(t, a, g)
+	release(t, a, first.granted(time.Second))
+	release(t, b, second.granted(time.Second))
+	last.granted(time.Second)
+}
+
+// TestWaiterWithoutInboxHasItsTurn when it has waited for a while, before those who came
+// later; and when it is done they have theirs, though it can't tell them.
+func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client(), noPolling), open(t, server.Client(), noPolling)
+	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
+	g := lock(t, a, "holder", "k", time.Minute)
+	first := enqueue(t, deaf, "deaf", "k", time.Minute)
+	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
+	arrivedAt(t, server, "deaf", time.Now().Add(-time.Hour))
+	release(t, a, g)
+	release(t, deaf, first.granted(time.Second))
+	release(t, a, second.granted(time.Second))
+	third.granted(time.Second)
+}
+
+// TestWaiterWithoutInboxThatDoesNotCome: the lock is kept for it for a moment, not for
+// the half waiter lease that others have.
+func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a := open(t, server.Client(), noPolling)
+	ctx, admin := context.Background(), server.Client()
+	g := lock(t, a, "holder", "k", time.Minute)
+	admin.RPush(ctx, "{lock:k}:q", "gone")
+	admin.HSet(ctx, "{lock:k}:w", "gone", "8000000000000 150 x 0 1 1 0  ") // expires claim mode permits since arrived number notes inbox
+	w := enqueue(t, a, "w", "k", time.Minute)
+	release(t, a, g)
+	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
+		t.Fatalf("passed to %q", v)
+	}
+	w.granted(time.Second)
+}
