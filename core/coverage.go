@@ -22,16 +22,24 @@ type RuleInfo struct {
 	Hierarchy bool
 	// RunUnlocked: in an outage it runs without its lock; see [WithRunUnlocked].
 	RunUnlocked bool
+	// Problem says why the rule can't work on its target, so that it refuses each
+	// request: "{path.uid}: the route has no such parameter". "": no problem is known.
+	Problem string
 }
 
 // String returns "once msg:{id}" or "serialize user:{id}", in which an unusual
 // mode has its name: "serialize shared group:{id}", "serialize permit of 5
-// pool:{id}", "serialize hierarchy group:{id}/member:{user_id}".
+// pool:{id}", "serialize hierarchy group:{id}/member:{user_id}". A problem
+// follows in brackets.
 func (r RuleInfo) String() string {
+	s := "serialize " + r.mode() + r.Key
 	if r.Once {
-		return "once " + r.Key
+		s = "once " + r.Key
 	}
-	return "serialize " + r.mode() + r.Key
+	if r.Problem != "" {
+		s += " (" + r.Problem + ")"
+	}
+	return s
 }
 
 // mode is what there is to say of the mode, with a space behind it.
@@ -71,8 +79,8 @@ func (c Coverage) String() string {
 	return c.Target + ": " + strings.Join(rules, ", ")
 }
 
-// Uncovered returns the targets without a rule, but for those that may do
-// without. A test that wants none fails when somebody adds a method and forgets
+// Uncovered returns the targets without a rule, except those that may do
+// without, and the targets with a rule that can't work there. A test that wants none fails when somebody adds a method and forgets
 // its rule:
 //
 //	if left := core.Uncovered(locks.Coverage(server), "/grpc.health.v1.Health/Check"); len(left) > 0 {
@@ -81,7 +89,8 @@ func (c Coverage) String() string {
 func Uncovered(all []Coverage, except ...string) []string {
 	var left []string
 	for _, c := range all {
-		if len(c.Rules) == 0 && !slices.Contains(except, c.Target) {
+		broken := slices.ContainsFunc(c.Rules, func(r RuleInfo) bool { return r.Problem != "" })
+		if broken || len(c.Rules) == 0 && !slices.Contains(except, c.Target) {
 			left = append(left, c.Target)
 		}
 	}
@@ -89,7 +98,8 @@ func Uncovered(all []Coverage, except ...string) []string {
 }
 
 // LogCoverage writes one line per target, at start: with its rules at level
-// info, without any at level warn. nil: slog.Default().
+// info, without any at level warn, with one that can't work at level error. nil:
+// slog.Default().
 func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage) {
 	if log == nil {
 		log = slog.Default()
@@ -100,6 +110,10 @@ func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage) {
 			continue
 		}
 		for _, r := range c.Rules {
+			if r.Problem != "" {
+				log.ErrorContext(ctx, "keyturn: the rule refuses every request", "target", c.Target, "once", r.Once, "key", r.Key, "problem", r.Problem)
+				continue
+			}
 			log.InfoContext(ctx, "keyturn: guarded", "target", c.Target, "once", r.Once, "key", r.Key, "mode", r.Mode.String(), "permits", r.Permits, "hierarchy", r.Hierarchy)
 		}
 	}

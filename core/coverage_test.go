@@ -17,8 +17,9 @@ func TestCoverage(t *testing.T) {
 		{Target: "/im.Messages/Send", Rules: []core.RuleInfo{{Key: "func"}, {Once: true, Key: "msg:{id}"}}},
 		{Target: "/im.Groups/List"},
 		{Target: "/health/Check"},
+		{Target: "PUT /users/:id", Rules: []core.RuleInfo{{Key: "user:{path.uid}", Problem: "no such parameter"}}},
 	}
-	if got, want := core.Uncovered(all, "/health/Check"), []string{"/im.Groups/List"}; !slices.Equal(got, want) {
+	if got, want := core.Uncovered(all, "/health/Check", "PUT /users/:id"), []string{"/im.Groups/List", "PUT /users/:id"}; !slices.Equal(got, want) {
 		t.Errorf("uncovered %q, want %q", got, want)
 	}
 	var texts []string
@@ -30,6 +31,7 @@ func TestCoverage(t *testing.T) {
 		"/im.Messages/Send: serialize func, once msg:{id}",
 		"/im.Groups/List: none",
 		"/health/Check: none",
+		"PUT /users/:id: serialize user:{path.uid} (no such parameter)",
 	}
 	if !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)
@@ -42,6 +44,7 @@ func TestCoverage(t *testing.T) {
 		`level=INFO msg="keyturn: guarded" target=/im.Groups/Join once=false key=group:{group_id}`,
 		`level=INFO msg="keyturn: guarded" target=/im.Messages/Send once=true key=msg:{id}`,
 		`level=WARN msg="keyturn: runs without a lock" target=/im.Groups/List`,
+		`level=ERROR msg="keyturn: the rule refuses every request" target="PUT /users/:id" once=false key=user:{path.uid} problem="no such parameter"`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("%q is missing in\n%s", want, log)

@@ -12,12 +12,23 @@ import (
 // source is what a placeholder's value comes from.
 type source = rule.Source[*request]
 
-// bind gives a placeholder its meaning. What a route, a query or a body has
-// can't be known before there is a request; all else is checked here.
-func bind(p keytmpl.Placeholder) (source, error) {
+// binder gives the placeholders of one template their meaning. What a query or a
+// body has can't be known before there is a request, and what a route has is
+// known to whoever adds it; all else is checked here.
+type binder struct {
+	usesBody bool
+	params   []string // of the route
+}
+
+func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
+	switch p.Path[0].Name {
+	case "body", "form":
+		b.usesBody = true
+	}
 	switch p.Path[0].Name {
 	case "path":
 		name, err := plainName(p)
+		b.params = append(b.params, name)
 		return source{One: func(r *request) (string, error) { return r.pathValue(name) }}, err
 	case "query":
 		return values(p, func(r *request, name string) ([]string, error) { return r.queryValues()[name], nil })

@@ -51,12 +51,19 @@ func (w *Work) work() *Work { return w }
 
 // read begins with the request.
 func (w *Work) read(x Exchange, bodyLimit int64) *request {
-	w.request = request{Exchange: x, limit: bodyLimit}
+	w.request.Exchange, w.request.limit = x, bodyLimit
 	return &w.request
 }
 
-// hold begins with the response.
-func (w *Work) hold(to http.ResponseWriter, limit int, copies bool) *heldResponse {
-	w.response.hold(to, limit, copies)
+// hold begins with the response; record is how many bytes the record of it may
+// have, less than 0 if there is to be none.
+func (w *Work) hold(x Exchange, to http.ResponseWriter, record int) *heldResponse {
+	w.response.hold(x, to, record)
 	return &w.response
+}
+
+// end leaves nothing behind, whatever became of the exchange.
+func (w *Work) end() {
+	w.response.end()
+	w.request.end()
 }

@@ -1,37 +1,48 @@
 package httprule
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 )
 
-// heldResponse keeps a handler's response back until it is known whether it may
-// be sent: a handler that answered 200 may have lost its lease, and nothing
-// that was sent can be taken back. It keeps up to limit bytes. What is larger,
-// or is flushed, or takes over the connection, is sent as it comes.
+// maxHeld is how much of a response is kept back, in memory and in a temporary
+// file. A larger one is sent as it comes.
+const maxHeld = 64 << 20
+
+// heldResponse keeps a handler's response back until the lock is released.
+// Before that it is not known whether it may be sent: a handler that answered
+// 200 may have lost its lease, and nothing that was sent can be taken back. And a
+// client that reads slowly would keep the lock for as long as it likes.
+//
+// What is larger than maxHeld, or is flushed, or takes over the connection, is
+// sent as it comes; see stream.go.
 type heldResponse struct {
 	http.ResponseWriter             // where it is sent
+	x                   Exchange    // whose response it is
 	before              http.Header // what outer middleware had set
-	limit               int
-	copies              bool // keeps on keeping what is sent, for a record
 
-	status   int       // 0: nothing written
-	body     []byte    // what was written, while whole
-	room     [128]byte // for that, as far as it goes: most answers of APIs are short
-	whole    bool
+	status int       // 0: nothing written
+	body   spool     // all that was written, while kept
+	room   [128]byte // the beginning of body: most answers of APIs are short
+	record int       // how many bytes the record of it may have; less than 0: none is made
+	kept   bool
+
 	sent     bool // what was written is on its way, and what follows goes along
+	released bool // the lock
 	hijacked bool
 	ended    bool
+	bound    stallBound
 }
 
 // hold begins, once.
-func (h *heldResponse) hold(w http.ResponseWriter, limit int, copies bool) {
-	h.ResponseWriter, h.limit, h.copies, h.whole = w, limit, copies, true
-	h.body = h.room[:0]
+func (h *heldResponse) hold(x Exchange, w http.ResponseWriter, record int) {
+	h.x, h.ResponseWriter, h.record, h.kept = x, w, record, true
+	h.body = spool{memory: h.room[:0], room: max(inMemory, record)}
 	if header := w.Header(); len(header) > 0 {
 		h.before = header.Clone()
 	}
@@ -40,16 +51,23 @@ func (h *heldResponse) hold(w http.ResponseWriter, limit int, copies bool) {
 // end undoes what was not sent: what comes then is another response, such as
 // that of whoever recovers from a panic. A second call does nothing.
 func (h *heldResponse) end() {
-	if h.ended {
+	if h.ended || h.ResponseWriter == nil {
 		return
 	}
 	h.ended = true
+	h.drop()
 	if h.sent {
 		return
 	}
 	header := h.Header()
 	clear(header)
 	maps.Copy(header, h.before)
+}
+
+// drop keeps no more of the body.
+func (h *heldResponse) drop() {
+	h.kept = false
+	h.body.discard()
 }
 
 // send sends what is kept. A response that was not begun stays for the server
@@ -62,12 +80,46 @@ func (h *heldResponse) send() error {
 	if h.status == 0 {
 		return nil
 	}
-	h.ResponseWriter.WriteHeader(h.status)
-	if len(h.body) == 0 {
-		return nil
+	h.sendHeader()
+	if err := h.forward(h.body.memory); err != nil || h.body.file == nil {
+		return err
 	}
-	_, err := h.ResponseWriter.Write(h.body)
-	return err
+	piece := pieces.Get().(*[pieceSize]byte)
+	defer pieces.Put(piece)
+	rest := &spoolReader{spool: &h.body, next: int64(len(h.body.memory))}
+	for {
+		n, err := rest.Read(piece[:])
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = h.forward(piece[:n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// sendHeader sends the header, without the trailers: the handler may have
+// written those already, and net/http takes what is there now for the header.
+func (h *heldResponse) sendHeader() {
+	header := h.Header()
+	var trailers http.Header
+	for _, names := range header["Trailer"] {
+		for name := range strings.SplitSeq(names, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if values, ok := header[name]; ok && name != "Trailer" {
+				if trailers == nil {
+					trailers = make(http.Header)
+				}
+				trailers[name] = values
+				delete(header, name)
+			}
+		}
+	}
+	h.ResponseWriter.WriteHeader(h.status)
+	maps.Copy(header, trailers)
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -98,46 +150,50 @@ func (h *heldResponse) begin(status int) {
 // Write implements http.ResponseWriter.
 func (h *heldResponse) Write(p []byte) (int, error) {
 	h.begin(http.StatusOK)
-	if h.whole && len(h.body)+len(p) > h.limit {
+	if h.kept {
+		h.keep(p)
+	}
+	if !h.sent && !h.kept { // it can't be held back any longer
 		if err := h.send(); err != nil {
+			h.body.discard()
 			return 0, err
 		}
-		h.whole, h.body = false, nil
-	}
-	if h.whole && (h.copies || !h.sent) {
-		h.body = append(h.body, p...)
 	}
 	if !h.sent {
 		return len(p), nil
 	}
-	return h.ResponseWriter.Write(p)
+	if !h.kept {
+		h.body.discard()
+	}
+	if err := h.forward(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
-// FlushError is what http.ResponseController calls to flush.
-func (h *heldResponse) FlushError() error {
-	h.begin(http.StatusOK)
-	if err := h.send(); err != nil {
-		return err
+// keep adds p to what is kept, or gives keeping up. Of what was sent as much is
+// kept as a record can have.
+func (h *heldResponse) keep(p []byte) {
+	size := h.body.size + int64(len(p))
+	if h.sent {
+		h.kept = size <= int64(h.record) && h.body.write(p) == nil
+		return
 	}
-	return http.NewResponseController(h.ResponseWriter).Flush()
+	if h.kept = size <= maxHeld; !h.kept {
+		return
+	}
+	if err := h.body.write(p); err != nil {
+		h.kept = false
+		h.sayUnkept(err)
+	}
 }
 
-// Flush implements http.Flusher.
-func (h *heldResponse) Flush() { _ = h.FlushError() }
-
-// Hijack implements http.Hijacker.
-func (h *heldResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if h.status != 0 {
-		if err := h.send(); err != nil {
-			return nil, nil, err
-		}
+// sayUnkept tells the log that a response goes out with the lock held: that it
+// is only slower with a slow client than it should be is no reason to fail it.
+func (h *heldResponse) sayUnkept(err error) {
+	level := slog.LevelError
+	if errors.Is(err, ErrSpoolFull) {
+		level = slog.LevelWarn
 	}
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	if err == nil {
-		h.sent, h.hijacked = true, true
-	}
-	return conn, rw, err
+	slog.Log(h.x.Request().Context(), level, "keyturn: a response is sent while its lock is held, as it can't be kept back", "route", h.x.Route(), "err", err)
 }
-
-// Unwrap lets http.ResponseController set deadlines and the like.
-func (h *heldResponse) Unwrap() http.ResponseWriter { return h.ResponseWriter }

@@ -81,8 +81,11 @@ func (i Idempotent) key(r *request) (string, error) {
 	if route == "" {
 		route = r.Request().URL.EscapedPath()
 	}
-	sum := digest([]byte(r.Request().Method), []byte(mount(r.Request())), []byte(route), []byte(caller), []byte(value))
-	return "idempotency:" + hex.EncodeToString(sum), nil
+	sum := newDigest()
+	for _, part := range []string{r.Request().Method, mount(r.Request()), route, caller, value} {
+		sum.addString(part)
+	}
+	return "idempotency:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // mount is what was cut off in front of the path, as http.StripPrefix does: a

@@ -57,8 +57,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	if err != nil {
 		return x.Refuse(err)
 	}
-	h := work.hold(w, max(r.memory.limit, heldBytes), r.memory.limit > 0)
-	defer h.end() // for a panic; else it is done below
+	h := work.hold(x, w, r.memory.limit)
 	var failed error
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {
 		// Only the response tells whether an error is an outcome, such as 404, or
@@ -96,10 +95,10 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	if !h.hijacked && !m.storable(status) {
 		return nil, errNotStored
 	}
-	if !h.whole || h.hijacked || m.limit == 0 {
+	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 {
 		return nil, core.SkipResult
 	}
-	return encode(status, pick(h.Header(), m.headers), h.body), nil
+	return encode(status, pick(h.Header(), m.headers), h.body.memory), nil
 }
 
 // replay gives the response that is on record.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -18,9 +19,11 @@ import (
 // request is what a key is derived from. It belongs to one goroutine.
 type request struct {
 	Exchange
-	limit int64       // of the body
-	body  *replayBody // nil until it is asked for
-	kept  replayBody  // the same, in place
+	limit int64         // of the body
+	body  *spooledBody  // nil until it is asked for, or if there is none
+	start int64         // where in body this rule found it
+	of    *http.Request // that has own for its body; nil: none
+	own   spooledBody
 
 	document *jsonpath.Document // of the body, once decoded
 	query    url.Values         // once decoded
@@ -28,17 +31,65 @@ type request struct {
 }
 
 // keepBody has everything that is read of the body from now on kept for the
-// handler.
+// handler. A rule inside of another one goes on with what that one has kept.
 func (r *request) keepBody() {
-	if r.body == nil {
-		r.body = r.kept.of(r.Request(), r.limit)
+	req := r.Request()
+	if r.body != nil || req.Body == nil || req.Body == http.NoBody {
+		return
 	}
+	if outer, ok := req.Body.(*spooledBody); ok {
+		if start, complete := outer.keepAgain(); complete {
+			r.body, r.start = outer, start
+			return
+		}
+	}
+	r.own.begin(req.Body, r.limit)
+	r.body, r.of = &r.own, req
+	req.Body = r.body
+}
+
+// fill reads the whole body, so that nobody waits for the client later.
+func (r *request) fill() error {
+	if length := r.Request().ContentLength; length > r.limit {
+		return &http.MaxBytesError{Limit: r.limit} // not a byte of it
+	}
+	r.keepBody()
+	if r.body == nil {
+		return nil
+	}
+	if err := r.body.fill(); err != nil {
+		if isSpoolError(err) {
+			return err
+		}
+		return &BodyError{err}
+	}
+	if r.length() > r.limit { // it was another rule's, with another limit
+		return &http.MaxBytesError{Limit: r.limit}
+	}
+	return nil
+}
+
+// length is that of the body, once it is filled.
+func (r *request) length() int64 {
+	if r.body == nil {
+		return 0
+	}
+	return r.body.kept.size - r.start
 }
 
 // rewind hands the body to the handler as if nobody had read it.
 func (r *request) rewind() {
 	if r.body != nil {
-		r.body.rewind()
+		r.body.rewind(r.start)
+	}
+}
+
+// end frees what was kept of the body.
+func (r *request) end() {
+	if r.of != nil {
+		r.own.discard()
+		r.of.Body = r.own.source
+		r.of = nil
 	}
 }
 
@@ -51,23 +102,27 @@ type BodyError struct{ error }
 
 func (e *BodyError) Unwrap() error { return e.error }
 
-// content returns the whole body.
+// content returns the whole body. What it returns is valid until end.
 func (r *request) content() ([]byte, error) {
-	if length := r.Request().ContentLength; length > r.limit {
-		return nil, &http.MaxBytesError{Limit: r.limit} // not a byte of it
+	if err := r.needBody(); err != nil || r.body == nil {
+		return nil, err
 	}
-	r.keepBody()
-	if r.body == nil {
-		return nil, nil
+	data, err := r.body.kept.bytes()
+	if err != nil {
+		return nil, err
 	}
-	data, err := r.body.all()
-	switch {
-	case err != nil:
-		return nil, &BodyError{err}
-	case len(data) == 0 && r.Request().ContentLength > 0:
-		return nil, ErrBodyGone
+	return data[r.start:], nil
+}
+
+// needBody is fill for a rule that can't do without the body.
+func (r *request) needBody() error {
+	if err := r.fill(); err != nil {
+		return err
 	}
-	return data, nil
+	if r.body != nil && r.length() == 0 && r.Request().ContentLength > 0 {
+		return ErrBodyGone
+	}
+	return nil
 }
 
 // json returns the body as a JSON document.
@@ -158,25 +213,63 @@ func (r *request) keyBy(key func(Exchange) string) (string, error) {
 // body. The host is no part of it: two gateways may deliver the same request.
 func (r *request) fingerprint() ([]byte, error) {
 	req := r.Request()
-	body, err := r.content()
-	if errors.Is(err, ErrBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil {
+	sum := newDigest()
+	sum.addString(req.Method)
+	sum.addString(req.URL.EscapedPath())
+	sum.addString(req.URL.RawQuery)
+	err := r.needBody()
+	switch {
+	case errors.Is(err, ErrBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil:
 		// An earlier middleware decoded the form, such as one that looks for a
 		// CSRF token. Nothing else was in the body.
-		body, err = []byte(req.PostForm.Encode()), nil
-	}
-	if err != nil {
+		sum.addString(req.PostForm.Encode())
+	case err != nil:
 		return nil, err
+	default:
+		if err := r.addBody(sum); err != nil {
+			return nil, err
+		}
 	}
-	return digest([]byte(req.Method), []byte(req.URL.EscapedPath()), []byte(req.URL.RawQuery), body), nil
+	return sum.Sum(nil), nil
 }
 
-// digest is one of several texts. Their lengths keep them from running into
-// each other.
-func digest(texts ...[]byte) []byte {
-	sum := sha256.New()
-	for _, text := range texts {
-		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
-		sum.Write(text)
+// addBody adds the body as one text. It is not brought into memory for that.
+func (r *request) addBody(sum *digest) error {
+	switch {
+	case r.body == nil:
+		sum.add(nil)
+	case r.body.kept.file == nil:
+		sum.add(r.body.kept.memory[r.start:])
+	default:
+		sum.begin(r.length())
+		_, err := io.Copy(sum, &spoolReader{spool: &r.body.kept, next: r.start})
+		return err
 	}
-	return sum.Sum(nil)
+	return nil
+}
+
+// digest is one of several texts. Their lengths keep them from running into each
+// other.
+type digest struct {
+	hash.Hash
+	length [8]byte
+	text   []byte // that was a string
+}
+
+func newDigest() *digest { return &digest{Hash: sha256.New()} }
+
+// begin begins a text of so many bytes.
+func (d *digest) begin(length int64) {
+	binary.BigEndian.PutUint64(d.length[:], uint64(length))
+	d.Write(d.length[:])
+}
+
+func (d *digest) add(text []byte) {
+	d.begin(int64(len(text)))
+	d.Write(text)
+}
+
+func (d *digest) addString(text string) {
+	d.text = append(d.text[:0], text...)
+	d.add(d.text)
 }

@@ -4,33 +4,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// DefaultBodyLimit is how many bytes of a body are read where nothing else is
-// said.
-const DefaultBodyLimit = 1 << 20
+// How many bytes a body may have, where nothing else is said: one that has to be
+// decoded in memory, or that a record is compared by, and any other.
+const (
+	DefaultBodyLimit  = 1 << 20
+	DefaultSpoolLimit = 10 << 20
+)
 
 // Settings is what the author of any rule says.
 type Settings struct {
-	Package   string // in whose words errors speak: "lockhttp"
-	Engine    *core.Engine
-	Template  string
-	Key       func(Exchange) string // instead of a template
-	Options   []core.CallOption
-	BodyLimit int64 // 0: DefaultBodyLimit
+	Package    string // in whose words errors speak: "lockhttp"
+	Engine     *core.Engine
+	Template   string
+	Key        func(Exchange) string // instead of a template
+	Options    []core.CallOption
+	BodyLimit  int64 // 0: one of the defaults
+	StreamBody bool  // the handler reads it from the client
 }
 
 // Rule is a checked rule, ready for requests. It is safe for concurrent use.
 type Rule struct {
-	rule      *rule.Rule[*request]
-	info      core.RuleInfo
-	bodyLimit int64
-	memory    *memory                  // nil: one at a time, and nothing is remembered
-	applies   func(*http.Request) bool // nil: to all
-	methods   []string                 // what it applies to; nil: all
+	rule       *rule.Rule[*request]
+	info       core.RuleInfo
+	params     []string // of the route, that the template has
+	bodyLimit  int64
+	streamBody bool
+	memory     *memory                  // nil: one at a time, and nothing is remembered
+	applies    func(*http.Request) bool // nil: to all
+	methods    []string                 // what it applies to; nil: all
+	looked     atomic.Bool              // at the server; see timeouts.go
 }
 
 // Serialize checks a rule for requests that run one at a time per key. The
@@ -60,19 +68,27 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 
 // bind checks what all rules have in common; errs is what is known to be wrong.
 func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
-	r := &Rule{bodyLimit: s.BodyLimit}
+	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody}
 	if s.BodyLimit < 0 {
 		errs = append(errs, &core.OptionError{Option: "BodyLimit", Value: s.BodyLimit, Want: "0 or more"})
-	}
-	if s.BodyLimit == 0 {
-		r.bodyLimit = DefaultBodyLimit
 	}
 	var err error
 	if m != nil {
 		r.memory, err = m.check()
 		errs = append(errs, err)
 	}
-	r.rule, err = rule.Compile(s.Engine, spec, bind)
+	binder := binder{usesBody: m != nil}
+	r.rule, err = rule.Compile(s.Engine, spec, binder.bind)
+	r.params = binder.params
+	if s.StreamBody && binder.usesBody {
+		errs = append(errs, &core.OptionError{Option: "StreamBody", Value: true, Want: "false where the key comes from the body, as that is read before"})
+	}
+	if s.BodyLimit == 0 {
+		r.bodyLimit = DefaultSpoolLimit
+		if binder.usesBody {
+			r.bodyLimit = DefaultBodyLimit
+		}
+	}
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Package, err)
 	}
@@ -90,6 +106,8 @@ func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.ap
 // Serve runs the exchange's handler under the rule, or answers in its place on
 // w, which is what the exchange answers on as well.
 func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
+	r.lookAt(x)
+	defer x.work().end() // also after a panic
 	if r.memory != nil {
 		return r.once(w, x)
 	}

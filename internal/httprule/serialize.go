@@ -3,24 +3,22 @@ package httprule
 import (
 	"context"
 	"net/http"
-
-	"github.com/keyturn/keyturn/core"
 )
-
-// heldBytes is how much of a response is kept back until the lock is released.
-const heldBytes = core.DefaultResultLimit
 
 // serialize runs the handler while it holds what the request names.
 func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
+	if err == nil && !r.streamBody {
+		// From here on it is only this server that takes time.
+		err = req.fill()
+	}
 	req.rewind()
 	if err != nil {
 		return x.Refuse(err)
 	}
-	h := work.hold(w, heldBytes, false)
-	defer h.end() // for a panic; else it is done below
+	h := work.hold(x, w, -1)
 	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
 		return x.Handle(ctx, h, false)
 	})
@@ -28,11 +26,15 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 }
 
 // finish sends the handler's response or, if the engine refused, answers that
-// in its place.
+// in its place. The lock is not held any more.
 func finish(x Exchange, h *heldResponse, refused, own error) error {
+	h.released = true
 	if refused == nil {
 		err := h.send()
 		h.end()
+		if err != nil && isSpoolError(err) { // what was kept can't be read back
+			return cutShort(x, h, err)
+		}
 		if own != nil {
 			return own // as it is: frameworks look at its type
 		}
@@ -42,7 +44,12 @@ func finish(x Exchange, h *heldResponse, refused, own error) error {
 	if !h.sent {
 		return x.Refuse(refused)
 	}
-	err := x.TooLate(refused)
+	return cutShort(x, h, refused)
+}
+
+// cutShort ends a response that was sent in part, and is not going to be whole.
+func cutShort(x Exchange, h *heldResponse, why error) error {
+	err := x.TooLate(why)
 	if !h.hijacked { // else the connection is the handler's
 		breakOff(h.ResponseWriter)
 	}

@@ -9,9 +9,13 @@ import (
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
-// DefaultBodyLimit is how many bytes of a request's body are read, unless a
-// config says otherwise, when the key or the fingerprint comes from it.
+// DefaultBodyLimit is how many bytes a request's body may have, unless a config
+// says otherwise, when the key or the fingerprint comes from it.
 const DefaultBodyLimit = lockhttp.DefaultBodyLimit
+
+// DefaultSpoolLimit is how many bytes any other body may have, unless a config
+// says otherwise.
+const DefaultSpoolLimit = lockhttp.DefaultSpoolLimit
 
 // ReplayedHeader is set to "true" on a response that comes from the record of
 // an earlier request.
@@ -43,10 +47,20 @@ type SerializeConfig struct {
 	// It is not asked when the response has been sent in part, as there is
 	// nothing left to answer: the connection ends.
 	ErrorHandler ErrorHandler
-	// BodyLimit is how many bytes of the body may be read for the key; more is
-	// answered with 413. 0: [DefaultBodyLimit]. Bodies that the key does not
-	// come from are neither read nor limited.
+	// BodyLimit is how many bytes the request's body may have; more is answered
+	// with 413. The body is read before the key is asked for: up to 64 KiB of it
+	// into memory, the rest into a temporary file. A {body} and what a {body.x} or a
+	// {form.x} is decoded from is in memory as well, while the key is made. 0:
+	// [DefaultBodyLimit] where the template has one of these, else
+	// [DefaultSpoolLimit].
 	BodyLimit int64
+	// StreamBody leaves the body for the handler to read from the client, with
+	// any length: for uploads that are too large to be kept, and for handlers that
+	// answer before they have read it all. A client that sends slowly keeps the
+	// key then, until http.Server's ReadTimeout, or a read deadline that the handler
+	// sets. What a key function reads is limited by BodyLimit. It is an error if
+	// the template needs the body.
+	StreamBody bool
 }
 
 // SerializeWithConfig is [Locks.Serialize] with all its settings. It panics
@@ -58,13 +72,16 @@ func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 // ToMiddleware checks the config, all of it, and makes the middleware. The
 // error joins all that is wrong.
 func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
-	r, err := httprule.Serialize(settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit))
+	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
+	s.StreamBody = config.StreamBody
+	r, err := httprule.Serialize(s)
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
 
 // OnceConfig is what there is to say about requests that are processed once.
-// Its first fields are those of [SerializeConfig]. Once reads the whole body,
-// for the fingerprint, so BodyLimit is that of the route.
+// Its first fields are those of [SerializeConfig]. Once needs the whole body, for
+// the fingerprint, so it is not left to the handler, and BodyLimit is
+// [DefaultBodyLimit] where it is 0.
 type OnceConfig struct {
 	Engine   *core.Engine
 	Template string

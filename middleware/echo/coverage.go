@@ -3,11 +3,13 @@ package lockecho
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule"
 )
 
 // wrapCode is the code of all our middleware.
@@ -54,8 +56,8 @@ type Watcher struct {
 }
 
 type route struct {
-	target, method string
-	rules          []*guard
+	target, method, path string
+	rules                []*guard
 }
 
 // Watch has e tell of each route that is added from now on, also those of its
@@ -66,6 +68,9 @@ type route struct {
 //	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}"))
 //	e.GET("/users/:id", getUser)
 //	core.LogCoverage(ctx, logger, cov.Coverage())
+//	if err := cov.Check(); err != nil {
+//		log.Fatal(err)
+//	}
 //
 // Our rules are told from other middleware, and from rules inside of it, which
 // count as none. What stands in front of all routes is seen if [Watcher.Use]
@@ -109,7 +114,7 @@ func (w *Watcher) add(host string, r echo.Route, middleware []echo.MiddlewareFun
 	if r.Method == echo.RouteNotFound {
 		return // what a group with middleware adds by itself
 	}
-	added := route{target: r.Method + " " + host + r.Path, method: r.Method, rules: rulesOf(middleware)}
+	added := route{target: r.Method + " " + host + r.Path, method: r.Method, path: r.Path, rules: rulesOf(middleware)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.routes {
@@ -123,7 +128,8 @@ func (w *Watcher) add(host string, r echo.Route, middleware []echo.MiddlewareFun
 
 // Coverage lists the routes, in the order in which they were added, with the
 // rules of each, such as "PUT /users/:id/status". The name of a host stands in
-// front of the path. A rule with a Skipper is listed like any other.
+// front of the path. A rule with a Skipper is listed like any other. A rule that
+// [Watcher.Check] complains of has its Problem set.
 func (w *Watcher) Coverage() []core.Coverage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,10 +139,39 @@ func (w *Watcher) Coverage() []core.Coverage {
 		for _, rules := range [][]*guard{w.global, r.rules} {
 			for _, g := range rules {
 				if info, covers := g.rule.Covers(r.method); covers {
+					if g.always {
+						info.Problem = g.rule.Problem(paramsOf(r.path))
+					}
 					all[i].Rules = append(all[i].Rules, info)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// Check returns an error for each rule whose template wants a {path.name} that
+// its route does not have: it would answer every request with 500. The error names
+// the route, the rule and the placeholder, and joins all of them. Call it when all
+// routes are added.
+//
+// It knows nothing of a middleware that calls SetParamNames. A rule with a Skipper
+// is left out: it may skip those requests.
+func (w *Watcher) Check() error { return httprule.Check("lockecho", w.Coverage()) }
+
+// paramsOf returns the names of a path's parameters: what Echo's router makes of
+// it.
+func paramsOf(path string) []string {
+	var names []string
+	for i := 0; i < len(path); i++ {
+		switch {
+		case path[i] == '*':
+			names = append(names, "*")
+		case path[i] == ':' && (i == 0 || path[i-1] != '\\'):
+			name, _, _ := strings.Cut(path[i+1:], "/")
+			names = append(names, name)
+			i += len(name)
+		}
+	}
+	return names
 }

@@ -2,6 +2,7 @@ package lockecho_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -82,6 +83,53 @@ func TestCoverage(t *testing.T) {
 	s.Do("POST", "/messages", `{"id":1}`).Problem(t, 400, "KEY_INVALID") // by what Use added
 	if a := s.Do("PUT", "/users/1", ""); a.Status != 200 {
 		t.Errorf("answer = %+v", a)
+	}
+}
+
+// TestCheck finds the templates that a route can't fill, and no others.
+func TestCheck(t *testing.T) {
+	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	some := lockecho.SerializeWithConfig(lockecho.SerializeConfig{
+		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "user:{path.uid}",
+		Skipper: func(c echo.Context) bool { return c.Param("uid") == "" },
+	})
+	e := echo.New()
+	cov := lockecho.Watch(e)
+	e.PUT("/users/:id", ok, locks.Serialize("user:{path.id}"))
+	e.POST(`/users/:id/posts\:publish/:post-id`, ok, locks.Serialize("user:{path.id}:{path.post-id}"), some)
+	e.Group("/groups/:group", locks.Serialize("group:{path.group}")).PUT("/members/:id", ok)
+	e.GET("/files/*", ok, locks.SerializeBy(func(echo.Context) string { return "k" }))
+	if err := cov.Check(); err != nil {
+		t.Errorf("routes that are well: %v", err)
+	}
+
+	e.DELETE("/users/:id", ok, locks.Serialize("user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"))
+	e.POST(`/posts\:publish`, ok, locks.Serialize("post:{path.publish}"))
+	e.DELETE("/users", ok, locks.Serialize("a:{query.a}"), locks.Once("b:{path.b}"))
+	want := `lockecho: route "DELETE /users/:id": rule "user:{path.uid}:{path.id}:{path.tenant}:{path.uid}": {path.uid}, {path.tenant}: the route has no such parameter, it has id
+lockecho: route "POST /posts\\:publish": rule "post:{path.publish}": {path.publish}: the route has no such parameter, it has none
+lockecho: route "DELETE /users": rule "b:{path.b}": {path.b}: the route has no such parameter, it has none`
+	if err := cov.Check(); err == nil || err.Error() != want {
+		t.Errorf("Check() =\n%v, want\n%s", err, want)
+	}
+	if left := core.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users"}) {
+		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
+	}
+
+	// What is checked is what the router does.
+	s := ruletest.Serve(t, e, false)
+	e.Logger.SetOutput(s.Log)
+	s.Do("DELETE", "/users/1", "").Problem(t, 500, "INTERNAL")
+	if a := s.Do("POST", "/users/1/posts:publish/2", ""); a.Status != 200 {
+		t.Errorf("answer = %+v", a)
+	}
+	e = echo.New()
+	cov = lockecho.Watch(e)
+	e.GET("/users/:uid", ok)
+	e.GET("/users", ok)
+	cov.Use(locks.Serialize("user:{path.uid}"))
+	if err := cov.Check(); err == nil || !strings.Contains(err.Error(), `"GET /users"`) || strings.Contains(err.Error(), ":uid\"") {
+		t.Errorf("a rule in front of all routes: %v", err)
 	}
 }
 

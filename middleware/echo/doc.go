@@ -22,9 +22,8 @@
 // {body.members[*].id}. The engine's store has to be able to do that.
 //
 // Values that are missing or empty, that stand in the request twice where one
-// is meant, or that make too long a key are the caller's error: 400. The body
-// is read only if a placeholder needs it (Once always does), up to a limit, and
-// the handler reads it again from its beginning.
+// is meant, or that make too long a key are the caller's error: 400. A body
+// that the rule has read is read again by the handler, from its beginning.
 //
 // # What the handler sees
 //
@@ -35,12 +34,41 @@
 // Timeout lets a request go while the handler still runs, and inside of this
 // middleware the lock would go with it.
 //
-// The response is kept back, up to 64 KiB, until the lock is released: then it
-// is known that the lease was good to the end. If it was not, the client gets
-// 409 and not the handler's response, even if that was a success. What is
-// larger, or flushed, is sent as it comes; after a loss such a response is
-// broken off, so that no client takes a part for the whole. (One that was
-// already sent to the last byte of its Content-Length can't be broken any more.)
+// The response is kept back until the lock is released: then it is known that the
+// lease was good to the end. If it was not, the client gets 409 and not the
+// handler's response, even if that was a success. What is sent as it comes is
+// broken off after a loss, so that no client takes a part for the whole. (One that
+// was already sent to the last byte of its Content-Length can't be broken any
+// more.) A handler that takes over the connection has it.
+//
+// # Slow clients
+//
+// A client's speed does not keep a key. The request's body is read to its end
+// before the key is asked for, and the response is sent after the lock was
+// released. Of both, 64 KiB are kept in memory and the rest in a temporary file,
+// in the directory that TMPDIR names. The files of a process together have at most
+// 1 GiB; where files can be unlinked while they are open, they have no name.
+//
+//	body over the limit (BodyLimit)       413, before the key is asked for
+//	body that breaks off                  400, the same
+//	body later than ReadTimeout           408, the same
+//	no room for the temporary file        503, the same; and in the log
+//	response over 64 MiB, or no room      sent as it comes, with the key; see below
+//
+// A response that the handler flushes, a stream of events (text/event-stream) and
+// a connection that it takes over can't wait. They are sent while the lock is
+// held, so there a client keeps the key by not reading. It is broken off when it
+// takes longer than 30 seconds for 32 KiB, unless the server has a WriteTimeout or
+// the handler sets a write deadline. A client that takes a little more often than
+// that holds the key to the end of the response; core.WithMaxHold ends it.
+//
+// A body that has to be read as it comes, because it is too large or because the
+// handler answers in between, as over HTTP/2, is left alone with StreamBody, and
+// then its client keeps the key by not sending.
+//
+// Slow clients still keep connections and files. Set ReadTimeout and WriteTimeout
+// of the Echo's Server: where a rule meets a server that has neither, slog.Default()
+// is told, once per process.
 //
 // # Once
 //
@@ -88,7 +116,9 @@
 //
 // [Watch] lists every route with its rules: for a log at start
 // (core.LogCoverage), and for a test that fails when somebody adds a route and
-// forgets its rule (core.Uncovered). A handler that must not run unlocked,
+// forgets its rule (core.Uncovered). [Watcher.Check] finds a {path.name} that the
+// route does not have; such a rule refuses every request, so it counts as none and
+// is logged as an error. A handler that must not run unlocked,
 // whatever is around it, can ask core.AssertHeld.
 //
 // # What a conflict answers
@@ -101,6 +131,7 @@
 //	Once: same key, other content         422  FINGERPRINT_MISMATCH
 //	key missing or invalid                400  KEY_INVALID
 //	body over the limit, or not JSON      413  BODY_TOO_LARGE, 415 MEDIA_TYPE
+//	body not in time, no room for it      408  BODY_TIMEOUT, 503 SPOOL_UNAVAILABLE
 //	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING
 //	Once: record uncertain                503  OUTCOME_UNKNOWN
 //	lease lost while running              409  LEASE_LOST, or the connection ends

@@ -21,6 +21,8 @@ const (
 	ReasonResultNotKept       = lockhttp.ReasonResultNotKept
 	ReasonKeyInvalid          = lockhttp.ReasonKeyInvalid
 	ReasonBodyTooLarge        = lockhttp.ReasonBodyTooLarge
+	ReasonBodyTimeout         = lockhttp.ReasonBodyTimeout
+	ReasonSpoolUnavailable    = lockhttp.ReasonSpoolUnavailable
 	ReasonMediaType           = lockhttp.ReasonMediaType
 	ReasonStoreUnavailable    = lockhttp.ReasonStoreUnavailable
 	ReasonStopping            = lockhttp.ReasonStopping
@@ -57,7 +59,7 @@ func DefaultErrorHandler(c echo.Context, err error) error {
 	if p.Reason == ReasonCanceled || p.Reason == ReasonDeadlineExceeded {
 		return echo.NewHTTPError(p.Status, p.Detail).SetInternal(err)
 	}
-	if p.Status == http.StatusInternalServerError {
+	if p.Status == http.StatusInternalServerError || p.Reason == ReasonSpoolUnavailable {
 		c.Logger().Error(err) // the client is not told, so somebody has to be
 	}
 	p.Write(c.Response())

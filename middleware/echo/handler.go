@@ -19,6 +19,7 @@ import (
 type guard struct {
 	rule   *httprule.Rule
 	skip   middleware.Skipper
+	always bool // it skips none
 	refuse ErrorHandler
 }
 
@@ -27,13 +28,14 @@ func middlewareOf(r *httprule.Rule, err error, skip middleware.Skipper, refuse E
 	if err != nil {
 		return nil, err
 	}
-	if skip == nil {
+	always := skip == nil
+	if always {
 		skip = middleware.DefaultSkipper
 	}
 	if refuse == nil {
 		refuse = DefaultErrorHandler
 	}
-	return (&guard{rule: r, skip: skip, refuse: refuse}).wrap, nil
+	return (&guard{rule: r, skip: skip, always: always, refuse: refuse}).wrap, nil
 }
 
 func (g *guard) wrap(next echo.HandlerFunc) echo.HandlerFunc {

@@ -215,7 +215,7 @@ func onceTemplate(s string) func(*lockecho.Locks) echo.MiddlewareFunc {
 	return func(l *lockecho.Locks) echo.MiddlewareFunc { return l.Once(s) }
 }
 
-// TestBodyLimit: where the key comes from the body, and nowhere else.
+// TestBodyLimit is for all bodies, but those that the handler reads as they come.
 func TestBodyLimit(t *testing.T) {
 	length := func(c echo.Context) error {
 		n, err := io.Copy(io.Discard, c.Request().Body)
@@ -237,13 +237,16 @@ func TestBodyLimit(t *testing.T) {
 		return "k"
 	}
 	s := newSite(t)
+	streamed := byPart
+	streamed.StreamBody = true
+	s.POST("/streamed/:id", length, lockecho.SerializeWithConfig(streamed))
 	s.POST("/part/:id", length, lockecho.SerializeWithConfig(byPart))
 	s.POST("/hash/:id", length, lockecho.SerializeWithConfig(byHash))
 	s.POST("/path/:id", length, lockecho.SerializeWithConfig(byPath))
 	s.POST("/func/:id", length, lockecho.SerializeWithConfig(byFunc))
 	s.POST("/once/:id", length, lockecho.OnceWithConfig(lockecho.OnceConfig{Engine: config.Engine, Template: "once:{path.id}", BodyLimit: 10}))
 	s.POST("/two/:id", length, lockecho.New(config.Engine).Serialize("two:{body|hash}"), lockecho.SerializeWithConfig(byHash))
-	for path, limited := range map[string]bool{"/hash/1": true, "/func/1": true, "/once/1": true, "/two/1": true, "/path/1": false, "/part/1": false} {
+	for path, limited := range map[string]bool{"/hash/1": true, "/func/1": true, "/once/1": true, "/two/1": true, "/path/1": true, "/part/1": true, "/streamed/1": false} {
 		for _, size := range []int{10, 11, 1000} {
 			for _, chunked := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, %d bytes, chunked %v", path, size, chunked), func(t *testing.T) {

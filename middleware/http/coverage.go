@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule"
 )
 
 // wrapCode is the code of all our middleware.
@@ -47,6 +48,9 @@ type Mux interface {
 //	routes.Handle("PUT /users/{id}/status", setStatus, locks.Serialize("user:status:{path.id}"))
 //	routes.Handle("GET /users/{id}", getUser)
 //	core.LogCoverage(ctx, logger, routes.Coverage())
+//	if err := routes.Check(); err != nil {
+//		log.Fatal(err)
+//	}
 type Routes struct {
 	mux Mux
 	mu  sync.Mutex
@@ -59,7 +63,8 @@ func Watch(mux Mux) *Routes { return &Routes{mux: mux} }
 
 // Handle adds a route whose handler is h inside of middleware, the first one
 // outermost. Our rules are told from other middleware, and from rules inside of
-// it, which count as none.
+// it, which count as none. Whether the pattern has what each rule's template
+// wants is in [Routes.Check] and [Routes.Coverage].
 func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.Handler) http.Handler) {
 	method, _, found := strings.Cut(pattern, " ")
 	if !found {
@@ -68,6 +73,7 @@ func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.
 	target := core.Coverage{Target: pattern}
 	for _, m := range middleware {
 		if info, ok := RuleOf(m, method); ok {
+			info.Problem = r.problem(pattern, ruleOf(m))
 			target.Rules = append(target.Rules, info)
 		}
 	}
@@ -80,13 +86,49 @@ func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.
 	r.all = append(r.all, target)
 }
 
+// problem says what of a rule's template the pattern does not have. Only of
+// http.ServeMux it is known that a route has no other parameters than its
+// pattern: a router of another make may be mounted in one that has more.
+func (r *Routes) problem(pattern string, g *guard) string {
+	if _, known := r.mux.(*http.ServeMux); !known || !g.always {
+		return ""
+	}
+	return g.rule.Problem(wildcards(pattern))
+}
+
+// wildcards returns the names in a pattern of http.ServeMux.
+func wildcards(pattern string) []string {
+	var names []string
+	for {
+		_, rest, found := strings.Cut(pattern, "{")
+		if !found {
+			return names
+		}
+		name, after, _ := strings.Cut(rest, "}")
+		if name = strings.TrimSuffix(name, "..."); name != "$" {
+			names = append(names, name)
+		}
+		pattern = after
+	}
+}
+
 // HandleFunc is Handle for a function.
 func (r *Routes) HandleFunc(pattern string, h http.HandlerFunc, middleware ...func(http.Handler) http.Handler) {
 	r.Handle(pattern, h, middleware...)
 }
 
+// Check returns an error for each rule whose template wants a {path.name} that
+// its route does not have: it would answer every request with 500. The error names
+// the route, the rule and the placeholder, and joins all of them. Call it when all
+// routes are added.
+//
+// It knows the patterns of http.ServeMux only, and nothing of a middleware that
+// calls Request.SetPathValue. A rule with a Skipper is left out: it may skip those
+// requests.
+func (r *Routes) Check() error { return httprule.Check("lockhttp", r.Coverage()) }
+
 // Coverage lists the routes, in the order in which they were added, with the
-// rules of each.
+// rules of each. A rule that [Routes.Check] complains of has its Problem set.
 func (r *Routes) Coverage() []core.Coverage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

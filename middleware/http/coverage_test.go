@@ -60,6 +60,48 @@ func TestCoverage(t *testing.T) {
 	s.Do("POST", "/messages", "").Problem(t, 400, "KEY_INVALID")
 }
 
+// TestCheck finds the templates that a route can't fill, and no others.
+func TestCheck(t *testing.T) {
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	some, err := lockhttp.SerializeConfig{
+		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "user:{path.uid}",
+		Skipper: func(r *http.Request) bool { return r.PathValue("uid") == "" },
+	}.ToMiddleware()
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := lockhttp.Watch(http.NewServeMux())
+	routes.HandleFunc("PUT /users/{id}", ok, locks.Serialize("user:{path.id}"))
+	routes.HandleFunc("PUT /files/{dir}/{path...}", ok, locks.Once("file:{path.dir}:{path.path}"))
+	routes.HandleFunc("POST /users/{$}", ok, locks.SerializeBy(func(*http.Request) string { return "k" }), some)
+	if err := routes.Check(); err != nil {
+		t.Errorf("routes that are well: %v", err)
+	}
+
+	routes.HandleFunc("DELETE /users/{id}", ok, requestID, locks.Serialize("user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"))
+	routes.HandleFunc("DELETE /users", ok, locks.Serialize("a:{query.a}"), locks.Serialize("b:{path.b}"))
+	want := `lockhttp: route "DELETE /users/{id}": rule "user:{path.uid}:{path.id}:{path.tenant}:{path.uid}": {path.uid}, {path.tenant}: the route has no such parameter, it has id
+lockhttp: route "DELETE /users": rule "b:{path.b}": {path.b}: the route has no such parameter, it has none`
+	if err := routes.Check(); err == nil || err.Error() != want {
+		t.Errorf("Check() =\n%v, want\n%s", err, want)
+	}
+	if left := core.Uncovered(routes.Coverage(), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "DELETE /users"}) {
+		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
+	}
+}
+
+// TestCheckOfAnotherRouter complains of nothing: it may be mounted where there are
+// more parameters.
+func TestCheckOfAnotherRouter(t *testing.T) {
+	routes := lockhttp.Watch(otherMux{http.NewServeMux()})
+	routes.HandleFunc("PUT /status", ok, lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}"))
+	if err := routes.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+type otherMux struct{ *http.ServeMux }
+
 func TestRuleOf(t *testing.T) {
 	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
 	if info, ok := lockhttp.RuleOf(locks.Serialize("a"), "GET"); !ok || info != (core.RuleInfo{Key: "a"}) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -34,8 +35,13 @@ const (
 	ReasonResultNotKept = "RESULT_NOT_KEPT"
 	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
 	ReasonKeyInvalid = "KEY_INVALID"
-	// ReasonBodyTooLarge: the body, which the key comes from, is over the limit.
+	// ReasonBodyTooLarge: the body is over the limit.
 	ReasonBodyTooLarge = "BODY_TOO_LARGE"
+	// ReasonBodyTimeout: the body did not come in the time that the server allows.
+	ReasonBodyTimeout = "BODY_TIMEOUT"
+	// ReasonSpoolUnavailable: the server has no room for the body, which is read
+	// before the request takes its turn.
+	ReasonSpoolUnavailable = "SPOOL_UNAVAILABLE"
 	// ReasonMediaType: the key comes from a JSON body, and this is another.
 	ReasonMediaType = "MEDIA_TYPE"
 	// ReasonStoreUnavailable: the store of the locks could not answer.
@@ -117,6 +123,7 @@ func requestProblem(err error) (Problem, bool) {
 	var (
 		tooLarge *http.MaxBytesError
 		unread   *httprule.BodyError
+		spool    *httprule.SpoolError
 		route    *httprule.RouteError
 		header   *httprule.HeaderError
 		value    *keytmpl.ValueError
@@ -125,8 +132,12 @@ func requestProblem(err error) (Problem, bool) {
 	switch {
 	case errors.As(err, &route), errors.Is(err, httprule.ErrBodyGone):
 		return Problem{}, false // the server's fault
+	case errors.As(err, &spool):
+		return problem(http.StatusServiceUnavailable, ReasonSpoolUnavailable, "There is no room for the body.", defaultRetryAfter), true
 	case errors.As(err, &tooLarge):
 		return problem(http.StatusRequestEntityTooLarge, ReasonBodyTooLarge, "The body is too large.", 0), true
+	case errors.As(err, &unread) && errors.Is(err, os.ErrDeadlineExceeded):
+		return problem(http.StatusRequestTimeout, ReasonBodyTimeout, "The body did not come in time.", 0), true
 	case errors.As(err, &unread):
 		return invalid("The body can't be read."), true
 	case errors.Is(err, httprule.ErrNotJSON):
@@ -178,7 +189,7 @@ type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 // own fault goes to slog.Default(), as the client is not told.
 func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
 	p := ProblemOf(err)
-	if p.Status == http.StatusInternalServerError {
+	if p.Status == http.StatusInternalServerError || p.Reason == ReasonSpoolUnavailable {
 		slog.ErrorContext(r.Context(), "keyturn: refused a request", "err", err)
 	}
 	p.Write(w)

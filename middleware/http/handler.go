@@ -13,6 +13,7 @@ import (
 type guard struct {
 	rule   *httprule.Rule
 	skip   func(*http.Request) bool
+	always bool // it skips none
 	refuse ErrorHandler
 }
 
@@ -22,13 +23,14 @@ func middleware(r *httprule.Rule, err error, skip func(*http.Request) bool, refu
 	if err != nil {
 		return nil, err
 	}
-	if skip == nil {
+	always := skip == nil
+	if always {
 		skip = func(*http.Request) bool { return false }
 	}
 	if refuse == nil {
 		refuse = DefaultErrorHandler
 	}
-	return (&guard{rule: r, skip: skip, refuse: refuse}).wrap, nil
+	return (&guard{rule: r, skip: skip, always: always, refuse: refuse}).wrap, nil
 }
 
 func (g *guard) wrap(next http.Handler) http.Handler { return &handler{guard: g, next: next} }

@@ -143,6 +143,7 @@ func TestALostLeaseBreaksWhatWasSent(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}
+	t.Setenv("TMPDIR", t.TempDir()+"/missing") // or the large one would be kept back
 	large := func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, strings.Repeat("x", 100<<10))
 		<-r.Context().Done()

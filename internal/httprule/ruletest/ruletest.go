@@ -29,6 +29,7 @@ type Store struct {
 	acquire  error // what Acquire and Begin say instead
 	complete error // what Complete says instead
 	waiting  int   // requests that are being answered
+	requests int   // all there were
 }
 
 // NewStore returns one that works.
@@ -61,6 +62,14 @@ func (s *Store) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting += n
+	s.requests += max(n, 0)
+}
+
+// Requests is how many requests for a lock there were.
+func (s *Store) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
 }
 
 // Asked is how many requests for a lock are waiting in the store.
@@ -114,13 +123,17 @@ type Site struct {
 	t testing.TB
 }
 
-// Serve starts a server for h, with TLS if it is to speak HTTP/2.
-func Serve(t testing.TB, h http.Handler, http2 bool) *Site {
+// Serve starts a server for h, with TLS if it is to speak HTTP/2. Each of with
+// changes the server before it starts.
+func Serve(t testing.TB, h http.Handler, http2 bool, with ...func(*http.Server)) *Site {
 	t.Helper()
 	s := &Site{Server: httptest.NewUnstartedServer(h), Log: new(Buffer), t: t}
 	// Some finish a stream on a connection that was closed under them, and
 	// net/http remarks on that.
 	s.Config.ErrorLog = log.New(s.Log, "", 0)
+	for _, change := range with {
+		change(s.Config)
+	}
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
 	} else {

@@ -1,0 +1,106 @@
+package httprule
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+// MaxSpooled is how many bytes all temporary files of a process have at most.
+// Otherwise slow clients with large bodies could fill the disk of everybody.
+const MaxSpooled = 1 << 30
+
+// ErrSpoolFull: the temporary files of this process have MaxSpooled bytes.
+var ErrSpoolFull = errors.New("too much is kept in temporary files already")
+
+// SpoolError: a body that is too large for memory could not be written to a
+// temporary file, or a body or a response could not be read back. It is not the
+// request's fault.
+type SpoolError struct{ Err error }
+
+func (e *SpoolError) Error() string { return "keyturn: temporary file: " + e.Err.Error() }
+
+// Unwrap returns the file system's error, or ErrSpoolFull.
+func (e *SpoolError) Unwrap() error { return e.Err }
+
+func isSpoolError(err error) bool {
+	var e *SpoolError
+	return errors.As(err, &e)
+}
+
+// disk is a directory for temporary files with a bound on what all of them
+// have. It is safe for concurrent use.
+type disk struct {
+	dir   string // "": that of os.TempDir, at the time of the request
+	limit int64
+	used  atomic.Int64
+}
+
+// tempDir is the process's.
+var tempDir = &disk{limit: MaxSpooled}
+
+// create makes a file without a name, so that nothing is left of it whatever
+// becomes of the process. Where an open file can't lose its name, as on Windows,
+// it is removed at the end.
+func (d *disk) create() (*tempFile, error) {
+	file, err := os.CreateTemp(d.dir, "keyturn-*.tmp")
+	if err != nil {
+		return nil, &SpoolError{err}
+	}
+	f := &tempFile{file: file, disk: d}
+	f.named = os.Remove(file.Name()) != nil
+	return f, nil
+}
+
+// tempFile is written once from its beginning to its end, and read after that.
+type tempFile struct {
+	file  *os.File
+	disk  *disk
+	size  int64
+	named bool
+}
+
+// add writes all of p behind what is there, or counts nothing of it.
+func (f *tempFile) add(p []byte) error {
+	n := int64(len(p))
+	if f.disk.used.Add(n) > f.disk.limit {
+		f.disk.used.Add(-n)
+		return &SpoolError{ErrSpoolFull}
+	}
+	if _, err := f.file.WriteAt(p, f.size); err != nil {
+		f.disk.used.Add(-n)
+		return &SpoolError{err}
+	}
+	f.size += n
+	return nil
+}
+
+// read fills p from offset off on. There is something at off.
+func (f *tempFile) read(p []byte, off int64) (int, error) {
+	p = p[:min(int64(len(p)), f.size-off)]
+	n, err := f.file.ReadAt(p, off)
+	if n == len(p) {
+		return n, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // somebody truncated it
+	}
+	return n, &SpoolError{fmt.Errorf("at byte %d of %d: %w", off, f.size, err)}
+}
+
+// discard ends the file.
+func (f *tempFile) discard() {
+	_ = f.file.Close()
+	if f.named {
+		_ = os.Remove(f.file.Name())
+	}
+	f.disk.used.Add(-f.size)
+}
+
+const pieceSize = 32 << 10
+
+// pieces are what files are filled with.
+var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}

@@ -1,0 +1,138 @@
+package ruletest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Route is a route "POST /{id}" with a rule, for tests that lockhttp and lockecho
+// share.
+type Route struct {
+	Engine     *core.Engine
+	Once       bool
+	Template   string // "": "k:{path.id}"
+	Options    []core.CallOption
+	BodyLimit  int64
+	StreamBody bool
+	Handler    http.HandlerFunc
+
+	HTTP2  bool
+	Server func(*http.Server) // changes it before it starts; nil: nothing
+}
+
+// Face is a middleware's way to make a Route.
+type Face func(testing.TB, Route) *Site
+
+// Client is a client that speaks HTTP/1.1 as slowly as it likes.
+type Client struct {
+	net.Conn
+	t       testing.TB
+	answers *bufio.Reader
+}
+
+// Dial connects to the server. What it does not read soon fills the buffers.
+func (s *Site) Dial(t testing.TB) *Client {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // of the test's patience
+	t.Cleanup(func() { conn.Close() })
+	return &Client{conn, t, bufio.NewReader(conn)}
+}
+
+// Say sends text, in which a line ends as in HTTP.
+func (c *Client) Say(format string, args ...any) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.Conn, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\r\n")); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Drip sends a byte every 100 ms until stop is closed or the connection is, and
+// tells how many were sent.
+func (c *Client) Drip(b byte, stop <-chan struct{}) <-chan int {
+	sent := make(chan int, 1)
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			if _, err := c.Write([]byte{b}); err != nil {
+				sent <- n
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-stop:
+				sent <- n + 1
+				return
+			}
+		}
+	}()
+	return sent
+}
+
+// Answer reads a response to its end, quickly.
+func (c *Client) Answer() Answer {
+	c.t.Helper()
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 20)
+	res, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err}
+}
+
+// Spools watches the temporary files of the process.
+type Spools struct {
+	t   testing.TB
+	dir string
+}
+
+// WatchSpools gives the test a directory for temporary files, and sees at its
+// end that none is left, by name or by descriptor.
+func WatchSpools(t *testing.T) *Spools {
+	t.Helper()
+	s := &Spools{t, t.TempDir()}
+	t.Setenv("TMPDIR", s.dir)
+	t.Cleanup(func() { Until(t, "the temporary files to go", func() bool { return s.Count() == 0 }) })
+	return s
+}
+
+// Count is how many there are. Those without a name are seen on Linux only.
+func (s *Spools) Count() int {
+	s.t.Helper()
+	names, err := os.ReadDir(s.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n := len(names)
+	if runtime.GOOS != "linux" {
+		return n
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, fd := range open {
+		if target, err := os.Readlink(fd); err == nil && strings.HasPrefix(target, s.dir+"/") {
+			n++
+		}
+	}
+	return n
+}

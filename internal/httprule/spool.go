@@ -1,0 +1,130 @@
+package httprule
+
+import (
+	"io"
+	"slices"
+)
+
+// inMemory is how many bytes of a body, and as many of a response, are kept in
+// memory. The rest goes to a temporary file.
+const inMemory = 64 << 10
+
+// spool keeps bytes: the first ones in memory, the rest in a temporary file.
+// The zero value is empty and ready. It belongs to one goroutine, and its owner
+// calls discard.
+type spool struct {
+	memory []byte
+	room   int       // what memory may grow to; 0: inMemory
+	file   *tempFile // what comes after that; nil: nothing
+	size   int64     // of both
+	dir    *disk     // nil: tempDir
+}
+
+// write adds all of p, or nothing and a *SpoolError.
+func (s *spool) write(p []byte) error {
+	first := p[:min(len(p), s.free())]
+	if rest := p[len(first):]; len(rest) > 0 {
+		if err := s.toFile(rest); err != nil {
+			return err
+		}
+	}
+	s.memory = append(s.memory, first...)
+	s.size += int64(len(p))
+	return nil
+}
+
+// free is how many bytes fit into memory.
+func (s *spool) free() int {
+	if s.room == 0 {
+		s.room = inMemory
+	}
+	return max(0, s.room-len(s.memory))
+}
+
+// toFile adds rest behind what the file has. Memory is full, or about to be.
+func (s *spool) toFile(rest []byte) error {
+	if s.file == nil {
+		dir := s.dir
+		if dir == nil {
+			dir = tempDir
+		}
+		var err error
+		if s.file, err = dir.create(); err != nil {
+			return err
+		}
+	}
+	return s.file.add(rest)
+}
+
+// readFrom adds what one call of r's Read gives, at most limit bytes of it.
+// What comes slowly takes no more memory than has come, so memory grows as it
+// fills, whatever length was announced.
+func (s *spool) readFrom(r io.Reader, limit int64) (n int, failed, end error) {
+	if free := s.free(); free > 0 {
+		if len(s.memory) == cap(s.memory) {
+			s.memory = slices.Grow(s.memory, min(free, max(len(s.memory), 512)))
+		}
+		have := len(s.memory)
+		into := s.memory[have:min(cap(s.memory), have+free)]
+		n, end = r.Read(into[:min(int64(len(into)), limit)])
+		s.memory = s.memory[:have+n]
+		s.size += int64(n)
+		return n, nil, end
+	}
+	piece := pieces.Get().(*[pieceSize]byte)
+	defer pieces.Put(piece)
+	n, end = r.Read(piece[:min(pieceSize, limit)])
+	if n > 0 {
+		failed = s.write(piece[:n])
+	}
+	return n, failed, end
+}
+
+// readAt fills p from offset off on, as far as there is something: 0 at the end.
+func (s *spool) readAt(p []byte, off int64) (int, error) {
+	switch {
+	case off >= s.size:
+		return 0, nil
+	case off < int64(len(s.memory)):
+		return copy(p, s.memory[off:]), nil
+	}
+	return s.file.read(p, off-int64(len(s.memory)))
+}
+
+// bytes returns all of it, which the spool may own.
+func (s *spool) bytes() ([]byte, error) {
+	if s.file == nil {
+		return s.memory, nil
+	}
+	all := make([]byte, s.size)
+	n := copy(all, s.memory)
+	_, err := io.ReadFull(&spoolReader{spool: s, next: int64(n)}, all[n:])
+	return all, err
+}
+
+// reader reads all of it from the beginning.
+func (s *spool) reader() io.Reader { return &spoolReader{spool: s} }
+
+// discard frees memory and file. What is written later begins anew.
+func (s *spool) discard() {
+	if s.file != nil {
+		s.file.discard()
+	}
+	*s = spool{room: s.room, dir: s.dir}
+}
+
+// spoolReader is a place in a spool.
+type spoolReader struct {
+	spool *spool
+	next  int64
+}
+
+// Read implements io.Reader.
+func (r *spoolReader) Read(p []byte) (int, error) {
+	n, err := r.spool.readAt(p, r.next)
+	r.next += int64(n)
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}

@@ -1,0 +1,143 @@
+package httprule_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+// serve has h behind a rule, whose key is "k".
+func serve(t *testing.T, h http.HandlerFunc, http2 bool, with ...func(*http.Server)) (s *ruletest.Site, held func() bool) {
+	t.Helper()
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	s = ruletest.Serve(t, lockhttp.New(eng).Serialize("k")(h), http2, with...)
+	return s, func() bool { return ruletest.IsHeld(t, eng, "k") }
+}
+
+// TestAStreamNobodyReads ends, and so does its hold of the key.
+func TestAStreamNobodyReads(t *testing.T) {
+	httprule.SetStall(t, 200*time.Millisecond)
+	for _, http2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("HTTP/2 %v", http2), func(t *testing.T) {
+			failed := make(chan error, 1)
+			s, held := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				err := http.NewResponseController(w).Flush()
+				for range 1000 {
+					if err == nil {
+						_, err = w.Write(make([]byte, 1<<20))
+					}
+				}
+				failed <- err
+			}, http2)
+			res, err := s.Client().Do(s.NewRequest("GET", "/", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if err := ruletest.Receive(t, "the handler", failed); err == nil {
+				t.Error("1000 MiB were sent to a client that reads nothing")
+			}
+			ruletest.Until(t, "the release", func() bool { return !held() })
+			if _, err := io.Copy(io.Discard, res.Body); err == nil {
+				t.Error("the response came to a clean end, want it broken")
+			}
+		})
+	}
+}
+
+// TestAStreamWithPauses is not taken for one that nobody reads; and whoever says
+// how long a client may take is not contradicted.
+func TestAStreamWithPauses(t *testing.T) {
+	httprule.SetStall(t, 50*time.Millisecond)
+	const pause = 150 * time.Millisecond
+	piece := strings.Repeat("x", 16<<20) // more than the buffers on the way have
+	events := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 3 {
+			fmt.Fprint(w, "data: x\n\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(pause)
+		}
+	}
+	deadline := func(w http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, piece)
+	}
+	flushed := func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, piece)
+	}
+	patient := func(s *http.Server) { s.WriteTimeout = time.Minute }
+	for _, http2 := range []bool{false, true} {
+		for _, tt := range []struct {
+			name   string
+			h      http.HandlerFunc
+			size   int
+			server func(*http.Server)
+		}{
+			{"the server pauses", events, 3 * len("data: x\n\n"), func(*http.Server) {}},
+			{"the client does, and the handler allows it", deadline, len(piece), func(*http.Server) {}},
+			{"the client does, and the server allows it", flushed, len(piece), patient},
+		} {
+			t.Run(fmt.Sprintf("HTTP/2 %v, %s", http2, tt.name), func(t *testing.T) {
+				s, _ := serve(t, tt.h, http2, tt.server)
+				res, err := s.Client().Do(s.NewRequest("GET", "/", ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				time.Sleep(pause)
+				if n, err := io.Copy(io.Discard, res.Body); n != int64(tt.size) || err != nil {
+					t.Errorf("%d bytes, %v; want %d", n, err, tt.size)
+				}
+			})
+		}
+	}
+}
+
+// TestServersWithoutTimeouts are warned about, once.
+func TestServersWithoutTimeouts(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	ok := func(http.ResponseWriter, *http.Request) {}
+	for _, tt := range []struct {
+		name   string
+		server func(*http.Server)
+		warns  bool
+	}{
+		{"reads in time", func(s *http.Server) { s.ReadTimeout = time.Minute }, false},
+		{"writes in time", func(s *http.Server) { s.WriteTimeout = time.Minute }, false},
+		{"reads the header in time", func(s *http.Server) { s.ReadHeaderTimeout = time.Minute }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			httprule.ForgetWarning()
+			log.Reset()
+			for range 2 {
+				s, _ := serve(t, ok, false, tt.server)
+				s.Do("GET", "/", "")
+				s.Do("GET", "/", "")
+				s.Close() // so that its log has been written
+			}
+			if n := strings.Count(log.String(), "without timeouts"); tt.warns != (n == 1) || n > 1 {
+				t.Errorf("%d warnings: %s", n, &log)
+			}
+			if tt.warns && !strings.Contains(log.String(), "rule=k") {
+				t.Errorf("log = %q, want the rule", &log)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package httprule
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+)
+
+// serverOf returns the server that a request came to, or nil.
+func serverOf(req *http.Request) *http.Server {
+	srv, _ := req.Context().Value(http.ServerContextKey).(*http.Server)
+	return srv
+}
+
+// warned: the log was told of a server without timeouts.
+var warned atomic.Bool
+
+// lookAt warns, once per process, of a server on which slow clients have as long
+// as they like: they keep no lock that way, but connections, and temporary files.
+func (r *Rule) lookAt(x Exchange) {
+	if r.looked.Load() {
+		return
+	}
+	r.looked.Store(true)
+	srv := serverOf(x.Request())
+	if srv == nil || srv.ReadTimeout > 0 || srv.WriteTimeout > 0 || warned.Swap(true) {
+		return
+	}
+	slog.WarnContext(x.Request().Context(),
+		"keyturn: a route with a rule is on a server without timeouts: set http.Server's ReadTimeout and WriteTimeout, as slow clients keep connections and temporary files",
+		"rule", r.rule.Name, "route", x.Route(), "server", srv.Addr)
+}
