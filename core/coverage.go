@@ -20,6 +20,8 @@ type RuleInfo struct {
 	Permits int
 	// Hierarchy: the levels above the key are claimed too; see [WithHierarchy].
 	Hierarchy bool
+	// Skips is why its work may be dropped as if it were done; "": it never is.
+	Skips SkipReason
 	// RunUnlocked: in an outage it runs without its lock; see [WithRunUnlocked].
 	RunUnlocked bool
 	// Problem says why the rule can't work on its target, so that it refuses each

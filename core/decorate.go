@@ -99,7 +99,12 @@ func decorate(eng *Engine, name string, key, fn, once bool, opts []CallOption) (
 	if err := errors.Join(errs...); err != nil {
 		return Policy{}, err
 	}
-	return policy, eng.decorated.add(Coverage{Target: name, Rules: []RuleInfo{policy.Info(once, "func")}})
+	info := policy.Info(once, "func")
+	if err := eng.decorated.add(Coverage{Target: name, Rules: []RuleInfo{info}}); err != nil {
+		return Policy{}, err
+	}
+	eng.Declare(policy, info, "a/b")
+	return policy, nil
 }
 
 func codecError(key string, err error) error {

@@ -56,6 +56,11 @@ type Observer interface {
 	Unlocked(ctx context.Context, a Acquisition, err error)
 	// Forced: somebody took a key from its holders, or dropped its record.
 	Forced(ctx context.Context, r Removal)
+	// Declared: there is a rule ([Engine.Declare]), and calls under it may follow. It
+	// may come more than once.
+	Declared(d Declaration)
+	// Skipped: work was dropped, as if it were done, because its rule says so.
+	Skipped(ctx context.Context, s Skip)
 	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete", "raise",
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
@@ -121,6 +126,12 @@ func (NopObserver) Extended(*Lease, error) {}
 
 // Forced does nothing.
 func (NopObserver) Forced(context.Context, Removal) {}
+
+// Declared does nothing.
+func (NopObserver) Declared(Declaration) {}
+
+// Skipped does nothing.
+func (NopObserver) Skipped(context.Context, Skip) {}
 
 // StoreCalled does nothing.
 func (NopObserver) StoreCalled(string, string, time.Duration, error) {}

@@ -90,6 +90,18 @@ func (os observers) Forced(ctx context.Context, r Removal) {
 	}
 }
 
+func (os observers) Declared(d Declaration) {
+	for _, o := range os {
+		o.Declared(d)
+	}
+}
+
+func (os observers) Skipped(ctx context.Context, s Skip) {
+	for _, o := range os {
+		o.Skipped(ctx, s)
+	}
+}
+
 func (os observers) StoreCalled(store, op string, took time.Duration, err error) {
 	for _, o := range os {
 		o.StoreCalled(store, op, took, err)

@@ -74,6 +74,18 @@ func (o numbered) Blocked(_ context.Context, _ core.Acquisition, held core.HeldE
 
 func (o numbered) Extended(*core.Lease, error) { o.log.note("extended" + o.n) }
 
+func (o numbered) Declared(d core.Declaration) {
+	var claims []string
+	for _, c := range d.Claims {
+		claims = append(claims, c.Mode.String()+" "+c.Key)
+	}
+	o.log.note(fmt.Sprintf("declared%s %s, %s on %s: %s", o.n, d.Rule, d.Info, d.Store, claims))
+}
+
+func (o numbered) Skipped(_ context.Context, s core.Skip) {
+	o.log.note(fmt.Sprintf("skipped%s %s on %s: %s", o.n, s.Rule, s.Store, s.Reason))
+}
+
 func (o numbered) Forced(context.Context, core.Removal) { o.log.note("forced" + o.n) }
 
 func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }

@@ -25,13 +25,14 @@ type meter struct {
 	scope   string
 	kinds   map[string]instrument
 	numbers map[string]map[string][]float64 // by instrument, then by attributes
+	begun   map[string]int                  // how often a counter's series was begun, by instrument
 }
 
 // instrument is what the meter was told of one.
 type instrument struct{ kind, unit, about string }
 
 func newMeter() *meter {
-	return &meter{kinds: make(map[string]instrument), numbers: make(map[string]map[string][]float64)}
+	return &meter{kinds: make(map[string]instrument), numbers: make(map[string]map[string][]float64), begun: make(map[string]int)}
 }
 
 func (m *meter) Meter(scope string, _ ...metric.MeterOption) metric.Meter {
@@ -106,6 +107,12 @@ func (h histogram) Record(_ context.Context, x float64, opts ...metric.RecordOpt
 }
 
 func (c counter) Add(_ context.Context, x int64, opts ...metric.AddOption) {
+	if x == 0 { // a series that begins: those are not in the texts
+		c.m.mu.Lock()
+		defer c.m.mu.Unlock()
+		c.m.begun[c.name]++
+		return
+	}
 	c.m.measure(c.name, float64(x), metric.NewAddConfig(opts).Attributes())
 }
 

@@ -24,6 +24,7 @@ const (
 	MetricRenewals   = "keyturn.renewals"                 // answers to renewals
 	MetricRenewalLag = "keyturn.renewal.lag"              // from due to sent
 	MetricDuplicates = "keyturn.duplicates"               // executions that were on record
+	MetricSkipped    = "keyturn.skipped"                  // work that was dropped, as allowed
 	MetricUnlocked   = "keyturn.unlocked"                 // runs without the lock, as allowed
 	MetricForced     = "keyturn.forced"                   // leases and records that somebody took away
 	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
@@ -51,9 +52,17 @@ type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
 	waiting, held                                             metric.Int64UpDownCounter
 	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
-	handoffs                                                  metric.Int64Counter
+	handoffs, skipped                                         metric.Int64Counter
 
 	series series
+	begun  begun
+}
+
+func newMetrics(attributes []attribute.KeyValue) metrics {
+	return metrics{
+		series: newSeries(attributes),
+		begun:  begun{declared: make(map[labels]core.RuleInfo), places: make(map[labels]bool)},
+	}
 }
 
 func (m *metrics) create(meter metric.Meter) error {
@@ -83,6 +92,7 @@ func (m *metrics) create(meter metric.Meter) error {
 	counter(&m.renewals, MetricRenewals, "{renewal}", "Renewals of leases, by what the store answered.")
 	histogram(&m.renewalLag, MetricRenewalLag, shortTimes, "Time by which a renewal was sent after it was due.")
 	counter(&m.duplicates, MetricDuplicates, "{execution}", "Executions that were not repeated, because they were on record.")
+	counter(&m.skipped, MetricSkipped, "{run}", "Runs that were dropped as if they were done, as the rule says.")
 	counter(&m.unlocked, MetricUnlocked, "{run}", "Runs without a lock in an outage of the store, as the rule allows.")
 	counter(&m.forced, MetricForced, "{key}", "Keys of which an operator took the lease or the record away.")
 	histogram(&m.store, MetricStore, longTimes, "Time that the store took for an operation.")
@@ -100,23 +110,45 @@ func (m *metrics) countsHolds(ctx context.Context) bool {
 	return m.hold.Enabled(ctx) || m.held.Enabled(ctx) || m.losses.Enabled(ctx)
 }
 
+// of is how what has the labels is measured. What comes first for a rule begins
+// its other series.
+func (m *metrics) of(l labels) *measured {
+	known, fresh := m.series.of(l)
+	if fresh && l.isPlace() {
+		m.begin(l)
+	}
+	return known
+}
+
 // add and record leave an instrument alone that nobody collects.
 func (m *metrics) add(ctx context.Context, c metric.Int64Counter, l labels) {
 	if c.Enabled(ctx) {
-		c.Add(ctx, 1, m.series.of(l).add...)
+		c.Add(ctx, 1, m.of(l).add...)
+	}
+}
+
+// zero has a series be there before there is anything to count.
+func (m *metrics) zero(c metric.Int64Counter, l labels) {
+	if ctx := context.Background(); c.Enabled(ctx) {
+		c.Add(ctx, 0, m.of(l).add...)
 	}
 }
 
 func (m *metrics) change(ctx context.Context, c metric.Int64UpDownCounter, by int64, l labels) {
 	if c.Enabled(ctx) {
-		c.Add(ctx, by, m.series.of(l).add...)
+		c.Add(ctx, by, m.of(l).add...)
 	}
 }
 
 func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds float64, l labels) {
 	if h.Enabled(ctx) {
-		h.Record(ctx, seconds, m.series.of(l).record...)
+		h.Record(ctx, seconds, m.of(l).record...)
 	}
+}
+
+// renewalVerdicts are what a renewal may come to.
+var renewalVerdicts = []verdict{
+	{outcome: OutcomeRenewed}, {OutcomeLost, ErrorLeaseLost}, {OutcomeFailed, ErrorUnavailable}, {OutcomeFailed, ErrorOther},
 }
 
 // renewed counts a renewal.

@@ -61,7 +61,7 @@ func New(opts ...Option) (*Observer, error) {
 		starts:      starts{attributes: cfg.attributes, known: make(map[place][]trace.SpanStartOption)},
 		keys:        cfg.keys,
 		owners:      cfg.owners,
-		metrics:     metrics{series: newSeries(cfg.attributes)},
+		metrics:     newMetrics(cfg.attributes),
 		storeGiven:  slices.ContainsFunc(cfg.attributes, func(kv attribute.KeyValue) bool { return kv.Key == StoreKey }),
 	}
 	o.idle.watching = cfg.tracers == nil

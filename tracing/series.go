@@ -35,7 +35,8 @@ func newSeries(attributes []attribute.KeyValue) series {
 	return series{attributes: attributes, rules: make(map[string]bool), byLabels: make(map[labels]*measured)}
 }
 
-func (s *series) of(l labels) *measured {
+// of also says whether these labels are new.
+func (s *series) of(l labels) (m *measured, fresh bool) {
 	s.mu.RLock()
 	if l.rule != "" && !s.rules[l.rule] && len(s.rules) >= mostRules {
 		l.rule = RuleOther
@@ -43,7 +44,7 @@ func (s *series) of(l labels) *measured {
 	known := s.byLabels[l]
 	s.mu.RUnlock()
 	if known != nil {
-		return known
+		return known, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,12 +56,17 @@ func (s *series) of(l labels) *measured {
 		l.rule = RuleOther
 	}
 	if known := s.byLabels[l]; known != nil {
-		return known
+		return known, false
 	}
 	option := metric.WithAttributeSet(attribute.NewSet(append(slices.Clone(s.attributes), l.list()...)...))
-	m := &measured{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
+	m = &measured{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
 	s.byLabels[l] = m
-	return m
+	return m, true
+}
+
+// isPlace says that nothing but the rule, its mode and its store tell it apart.
+func (l labels) isPlace() bool {
+	return l.mode != "" && l == labels{rule: l.rule, mode: l.mode, store: l.store}
 }
 
 // list leaves out what does not apply.

@@ -137,6 +137,13 @@ var plays = map[string]func(*scene){
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
 		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
+	"skipped": func(s *scene) {
+		index, err := core.NewPolicy(core.WithRule("index"))
+		s.want(err, nil)
+		for _, why := range []core.SkipReason{core.SkipSuperseded, core.SkipHeld, "what user:status:42 did"} {
+			s.eng.Skipped(s.ctx, index, why)
+		}
+	},
 	"held": func(s *scene) {
 		defer s.occupy(key)()
 		_, err := s.eng.TryAcquire(s.ctx, key)

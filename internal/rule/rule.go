@@ -28,6 +28,8 @@ type Spec[R any] struct {
 	Key      func(R) (string, error)
 	// Once: process once, instead of one at a time.
 	Once bool
+	// Skips is why requests may be dropped, "" if they never are.
+	Skips core.SkipReason
 	// Options are the rule's policy. They also say in which mode the key is
 	// wanted: core.WithShared, core.WithPermits, core.WithHierarchy.
 	Options []core.CallOption
@@ -82,10 +84,12 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 		errs = append(errs, err)
 	}
 	r.info = r.policy.Info(spec.Once, key)
+	r.info.Skips = spec.Skips
 	r.alone = []core.CallOption{r.policy}
 	if err := errors.Join(append(errs, r.possible(like))...); err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
 	}
+	eng.Declare(r.policy, r.info, like...)
 	return r, nil
 }
 
@@ -239,6 +243,11 @@ func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Conte
 // rule's policy.
 func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest uint64, err error) {
 	return r.engine.Raise(ctx, key, version, r.alone...)
+}
+
+// Skipped tells observers that a request was dropped.
+func (r *Rule[R]) Skipped(ctx context.Context, why core.SkipReason) {
+	r.engine.Skipped(ctx, r.policy, why)
 }
 
 // failed marks fn's own error on its way through the engine.

@@ -90,7 +90,7 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 func (w work) conflicted(ctx context.Context, refused error) error {
 	switch {
 	case w.conflict == Skip && errors.Is(refused, core.ErrHeld):
-		w.skip(ctx, refused)
+		w.skip(ctx, core.SkipHeld, refused)
 		return nil
 	case w.conflict == Fail:
 		return &ConflictError{Pattern: w.Name, Err: refused}
@@ -100,8 +100,9 @@ func (w work) conflicted(ctx context.Context, refused error) error {
 
 // skip makes sure that work which is not done leaves a trace: to asynq the task
 // is like any other that succeeded.
-func (w work) skip(ctx context.Context, refused error) {
+func (w work) skip(ctx context.Context, why core.SkipReason, refused error) {
 	w.skipped.Add(1)
+	w.Skipped(ctx, why)
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	slog.InfoContext(ctx, "lockasynq: task skipped", "rule", w.Name,
@@ -109,11 +110,11 @@ func (w work) skip(ctx context.Context, refused error) {
 }
 
 // Skipped says how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has
-// dropped in this process so far, by pattern: for a metric, and for tests.
+// dropped in this process so far, by pattern. Observers are told of each as well.
 func (l *Locks) Skipped() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, r := range l.rules {
-		if r.conflict == Skip || r.versionOf != nil {
+		if r.Info().Skips != "" {
 			counts[r.Name] = r.skipped.Load()
 		}
 	}

@@ -90,7 +90,7 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 	case refused == nil:
 		return own
 	case errors.As(refused, &newer):
-		w.skip(ctx, newer)
+		w.skip(ctx, core.SkipSuperseded, newer)
 		return nil
 	case isContext(refused) && ctx.Err() != nil:
 		return refused

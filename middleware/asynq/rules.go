@@ -142,6 +142,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Template: r.template,
 		Key:      r.key,
 		Once:     r.once,
+		Skips:    r.skips(),
 		// First, so that whatever the rule says about waiting counts.
 		Options: append([]core.CallOption{r.conflict.defaultWait()}, r.opts...),
 	}, r.bind)
@@ -149,6 +150,17 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		err = r.canRemember(compiled)
 	}
 	return &checked{checkedRule: compiled, conflict: r.conflict, versionOf: version}, errors.Join(append(errs, err)...)
+}
+
+// skips is why tasks may be dropped.
+func (r Rule) skips() core.SkipReason {
+	switch {
+	case r.versioned:
+		return core.SkipSuperseded
+	case r.conflict == Skip:
+		return core.SkipHeld
+	}
+	return ""
 }
 
 // remembers says that the rule needs the store to keep a number per key.

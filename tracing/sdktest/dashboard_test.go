@@ -61,6 +61,9 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil }, rule)
 		want(t, err, nil)
 	}
+	policy, err := core.NewPolicy(rule)
+	want(t, err, nil)
+	eng.Skipped(ctx, policy, core.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store()}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)

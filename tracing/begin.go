@@ -1,0 +1,95 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// A counter's series that is born at its first loss is born at 1, and what has
+// always been 1 has not increased: a dashboard never shows the first loss of each
+// process. So the series of a rule begin at 0: when the rule is declared or, where
+// nobody declares it or nobody measures yet, when something is measured of it.
+
+// begun is which rules' series have begun, and what is known of the rules.
+type begun struct {
+	mu       sync.Mutex
+	declared map[labels]core.RuleInfo
+	places   map[labels]bool
+}
+
+// lossReasons are the values of [LossReasonKey] that a series begins for.
+var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", ErrorOther}
+
+// Declared begins the series of a rule's counters.
+func (o *Observer) Declared(d core.Declaration) {
+	if len(d.Claims) == 0 {
+		return
+	}
+	at := labels{rule: d.Rule, mode: modeOf(d.Claims), store: o.storeName(d.Store)}
+	m := &o.metrics
+	m.begun.mu.Lock()
+	if len(m.begun.declared) < mostRules {
+		m.begun.declared[at] = d.Info
+	}
+	delete(m.begun.places, at) // there may be more to begin than there was
+	m.begun.mu.Unlock()
+	if m.countsHolds(context.Background()) {
+		m.begin(at)
+	}
+}
+
+// begin begins the series of a rule in a mode, unless they have.
+func (m *metrics) begin(at labels) {
+	m.begun.mu.Lock()
+	info, done := m.begun.declared[at], m.begun.places[at] || len(m.begun.places) >= mostRules
+	if !done {
+		m.begun.places[at] = true
+	}
+	m.begun.mu.Unlock()
+	if done {
+		return
+	}
+	m.zero(m.conflicts, at)
+	if at.mode == core.ModeExclusive.String() && !info.Once {
+		m.zero(m.handoffs, at)
+	}
+	for _, reason := range lossReasons {
+		lost := at
+		lost.reason = reason
+		m.zero(m.losses, lost)
+	}
+	if info.RunUnlocked {
+		unlocked := at
+		unlocked.errorType = ErrorUnavailable
+		m.zero(m.unlocked, unlocked)
+	}
+	rule := labels{rule: at.rule, store: at.store} // whatever the mode
+	for _, v := range renewalVerdicts {
+		m.zero(m.renewals, v.on(rule))
+	}
+	if info.Once {
+		m.zero(m.duplicates, rule)
+	}
+	if info.Skips != "" {
+		m.zero(m.skipped, skipped(rule, info.Skips))
+	}
+	for _, op := range []string{"force", "forget"} {
+		m.zero(m.forced, labels{store: at.store, operation: op})
+	}
+}
+
+// Skipped counts it.
+func (o *Observer) Skipped(ctx context.Context, s core.Skip) {
+	o.metrics.add(ctx, o.metrics.skipped, skipped(labels{rule: s.Rule, store: o.storeName(s.Store)}, s.Reason))
+}
+
+// skipped adds the reason, one of a short list.
+func skipped(l labels, why core.SkipReason) labels {
+	l.outcome = ErrorOther
+	if why == core.SkipHeld || why == core.SkipSuperseded {
+		l.outcome = string(why)
+	}
+	return l
+}

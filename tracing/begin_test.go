@@ -1,0 +1,55 @@
+package tracing_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// A rule that is declared while nobody measures begins as soon as something is
+// measured of it, with all that its declaration said; and each series begins once.
+func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
+		s.want(err, nil)
+		info := policy.Info(true, "func")
+		info.Skips = core.SkipHeld
+		s.meter.off = func(string) bool { return true }
+		s.eng.Declare(policy, info, "k")
+		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
+		if len(s.meter.begun) > 0 {
+			t.Errorf("begun while nobody measures: %v", s.meter.begun)
+		}
+		s.meter.off = nil
+		for range 3 {
+			s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
+		}
+		want := map[string]int{
+			tracing.MetricConflicts: 1, tracing.MetricLosses: 8, tracing.MetricRenewals: 4, tracing.MetricDuplicates: 1,
+			tracing.MetricSkipped: 1, tracing.MetricUnlocked: 1, tracing.MetricForced: 2,
+		}
+		for name, n := range want {
+			if s.meter.begun[name] != n {
+				t.Errorf("%s: %d series were begun, want %d", name, s.meter.begun[name], n)
+			}
+		}
+		if len(s.meter.begun) != len(want) {
+			t.Errorf("begun: %v", s.meter.begun)
+		}
+		s.finish()
+	})
+}
+
+// A declaration without claims is of nothing.
+func TestDeclarationOfNothing(t *testing.T) {
+	s := newScene(t)
+	s.obs.Declared(core.Declaration{Rule: "x"})
+	s.want(s.eng.Close(context.Background()), nil)
+	if len(s.meter.begun) > 0 {
+		t.Errorf("begun: %v", s.meter.begun)
+	}
+}

@@ -1,0 +1,193 @@
+package sdktest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+	"github.com/prometheus/client_golang/prometheus"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/keyturn/keyturn/core"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/store/memstore"
+	"github.com/keyturn/keyturn/tracing"
+)
+
+// scrape is what Prometheus gets: the counters' series, with their values.
+func scrape(t *testing.T, registry *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	want(t, err, nil)
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			if m.GetCounter() != nil {
+				values[fmt.Sprintf("%s %s", f.GetName(), strings.Join(labels, " "))] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// scraped is an observer whose measurements Prometheus gets.
+func scraped(t *testing.T) (*observed, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	want(t, err, nil)
+	obs, err := tracing.New(tracing.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	want(t, err, nil)
+	return &observed{obs: obs}, registry
+}
+
+// begins checks that series are there, at zero.
+func begins(t *testing.T, values map[string]float64, series ...string) {
+	t.Helper()
+	for _, s := range series {
+		if v, ok := values[s]; !ok || v != 0 {
+			t.Errorf("%s is at %v (there: %t), want 0", s, v, ok)
+		}
+	}
+	if t.Failed() {
+		t.Logf("there are:\n%s", strings.Join(slices.Sorted(maps.Keys(values)), "\n"))
+	}
+}
+
+var losses = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer"}
+
+// TestCountersBeginAtZero: the first collection has each rule, of each middleware,
+// before anything has happened. increase() then shows the first loss.
+func TestCountersBeginAtZero(t *testing.T) {
+	o, registry := scraped(t)
+	eng := o.engine(t, memstore.New())
+	_, err := lockasynq.New(eng,
+		lockasynq.Serialize("index", "index:{payload.id}").KeepLatestBy("{payload.version}"),
+		lockasynq.Serialize("cache:", "cache:{payload.id}").OnConflict(lockasynq.Skip),
+		lockasynq.Once("message", "msg:{payload.id}"),
+		lockasynq.Serialize("read", "doc:{payload.id}", core.WithShared(), core.WithRunUnlocked()),
+	)
+	want(t, err, nil)
+	lockhttp.New(eng).Serialize("user:{path.id}")
+	_, err = core.SerializeFunc(eng, "deliver", func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil })
+	want(t, err, nil)
+	first := scrape(t, registry)
+	for rule, mode := range map[string]string{
+		"index": "exclusive", "cache:": "exclusive", "message": "exclusive", "read": "shared", "user:{path.id}": "exclusive", "deliver": "exclusive",
+	} {
+		for _, reason := range losses {
+			begins(t, first, fmt.Sprintf("keyturn_losses_total %s %s %s memory", reason, mode, rule))
+		}
+		begins(t, first,
+			fmt.Sprintf("keyturn_conflicts_total %s %s memory", mode, rule),
+			fmt.Sprintf("keyturn_renewals_total renewed %s memory", rule),
+			fmt.Sprintf("keyturn_renewals_total unavailable failed %s memory", rule),
+			fmt.Sprintf("keyturn_renewals_total lease_lost lost %s memory", rule))
+	}
+	begins(t, first,
+		"keyturn_duplicates_total message memory",
+		"keyturn_skipped_total superseded index memory", "keyturn_skipped_total held cache: memory",
+		"keyturn_unlocked_total unavailable shared read memory",
+		"keyturn_forced_total force memory", "keyturn_forced_total forget memory")
+	if len(first) > 120 {
+		t.Errorf("%d series for six rules", len(first))
+	}
+
+	ctx := context.Background()
+	deliver := core.WithRule("deliver")
+	lease, err := eng.Acquire(ctx, "k", deliver)
+	want(t, err, nil)
+	_, err = eng.ForceRelease(ctx, "k", "for a test")
+	want(t, err, nil)
+	want(t, lease.Release(ctx), core.ErrLeaseLost)
+	second := scrape(t, registry)
+	for _, series := range []string{"keyturn_losses_total forced exclusive deliver memory", "keyturn_forced_total force memory"} {
+		if second[series] != 1 {
+			t.Errorf("%s is at %v, want 1", series, second[series])
+		}
+	}
+	// What happened is counted where it began, and nowhere else.
+	for series := range second {
+		if _, ok := first[series]; !ok {
+			t.Errorf("%s was not there before", series)
+		}
+	}
+}
+
+// TestUndeclaredRulesBeginWithTheirFirstLease, which comes before its loss.
+func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
+	o, registry := scraped(t)
+	eng := o.engine(t, memstore.New())
+	if n := len(scrape(t, registry)); n > 0 {
+		t.Errorf("%d series of nothing", n)
+	}
+	for _, rule := range []string{"by hand", ""} {
+		lease, err := eng.Acquire(context.Background(), "k", core.WithRule(rule))
+		want(t, err, nil)
+		for _, reason := range losses {
+			begins(t, scrape(t, registry), strings.Join(strings.Fields(fmt.Sprintf("keyturn_losses_total %s exclusive %s memory", reason, rule)), " "))
+		}
+		want(t, lease.Release(context.Background()), nil)
+	}
+	policy, err := core.NewPolicy(core.WithRule("declared"))
+	want(t, err, nil)
+	eng.Declare(policy, policy.Info(true, "func"), "k")
+	begins(t, scrape(t, registry), "keyturn_losses_total taken exclusive declared memory", "keyturn_duplicates_total declared memory")
+}
+
+// TestRulesThatAreTooManyShareASeries, as those do that are measured.
+func TestRulesThatAreTooManyShareASeries(t *testing.T) {
+	o, registry := scraped(t)
+	eng := o.engine(t, memstore.New())
+	rules := func(from, to int) {
+		for i := from; i < to; i++ {
+			policy, err := core.NewPolicy(core.WithRule(fmt.Sprint("user ", i)))
+			want(t, err, nil)
+			eng.Declare(policy, policy.Info(false, "func"), "k")
+			want(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy), nil)
+		}
+	}
+	rules(0, 1100)
+	many := len(scrape(t, registry))
+	rules(1100, 1500)
+	if n := len(scrape(t, registry)); n != many {
+		t.Errorf("%d series of 1100 rules, %d of 1500", many, n)
+	}
+}
+
+// TestSkippedTasksAreCounted by the middleware that skips them.
+func TestSkippedTasksAreCounted(t *testing.T) {
+	o, registry := scraped(t)
+	eng := o.engine(t, memstore.New())
+	locks, err := lockasynq.New(eng,
+		lockasynq.Serialize("index", "index:{payload.id}").KeepLatestBy("{payload.version}"),
+		lockasynq.Serialize("cache", "index:{payload.id}").OnConflict(lockasynq.Skip))
+	want(t, err, nil)
+	var h asynq.Handler
+	h = locks.Middleware(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		if task.Type() == "cache" {
+			t.Error("ran while another had the key")
+			return nil
+		}
+		return h.ProcessTask(context.Background(), asynq.NewTask("cache", task.Payload()))
+	}))
+	for _, version := range []int{2, 1, 3, 1} {
+		want(t, h.ProcessTask(context.Background(), asynq.NewTask("index", fmt.Appendf(nil, `{"id":1,"version":%d}`, version))), nil)
+	}
+	values := scrape(t, registry)
+	for _, series := range []string{"keyturn_skipped_total superseded index memory", "keyturn_skipped_total held cache memory"} {
+		if values[series] != 2 {
+			t.Errorf("%s is at %v, want 2", series, values[series])
+		}
+	}
+}
