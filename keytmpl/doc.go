@@ -6,6 +6,7 @@
 //	group:{group.id}:{metadata.x-tenant}
 //	group:{members[*].id}
 //	import:{body|hash}
+//	order:{payload.id|int}
 //
 // The package knows this syntax and nothing else. What path, metadata or body
 // mean is the business of the middleware that uses the template: it checks
@@ -16,7 +17,7 @@
 // # Syntax
 //
 //	template    = [ text ] { placeholder text } [ placeholder ]
-//	placeholder = "{" segment { "." segment } [ "|hash" ] "}"
+//	placeholder = "{" segment { "." segment } { "|" name } "}"
 //	segment     = name [ "[*]" ]
 //	name        = one or more of A-Z a-z 0-9 _ -
 //
@@ -48,6 +49,29 @@
 // The slash separates levels for core.WithHierarchy, as in
 // group:{group_id}/member:{user_id}: it is always escaped, so that no value adds
 // a level. Whoever is user "1/x" then has the key group:7/member:1%2Fx.
+//
+// # Different spellings, one key
+//
+// Values are compared as text. So 5, 5.0 and 5e0 are three keys, "Ann" and "ann" are
+// two, and so is "é" as one character or as an e with an accent behind it. Where the
+// same thing may come in several spellings, name what makes one of them. A
+// placeholder may have several filters, which apply from left to right:
+//
+//   - |int writes an integer in decimal digits. It reads what JSON or strconv.Atoi
+//     take for a number, with a fraction or an exponent if the value is integral all
+//     the same, and goes by the text, so that nothing is rounded above 2^53: 5.0, 50e-1
+//     and +05 become 5, and -0 becomes 0. Anything else is [ErrNotInteger], and so is a
+//     number of more than 80 digits.
+//   - |lower maps every letter to lower case as strings.ToLower does: one by one, the
+//     same for all languages. It is no case folding: "ß" and "SS" stay different.
+//   - |nfc, in the middlewares' templates, puts text into Unicode's normal form C. Use
+//     |nfc|lower for names that people type.
+//   - |hash, always the last one, makes the SHA-256 digest; see below.
+//
+// |lower and |nfc refuse bytes that are not UTF-8 ([ErrNotText]). A program that uses
+// this package itself can add filters of its own ([Filter]).
+//
+// Different values then make different keys as far as the filters keep them apart.
 //
 // All this is about one template. user:{id} in one service and user:{path.id} in
 // another make the same keys, which is the point; {id} and {name} alone do so by

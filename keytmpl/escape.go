@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Why two value tuples never render the same key.
+// Why two value tuples never render the same key. A value here is what the filters
+// have made of it.
 //
 // Read a rendered key as a row of tokens, a token being one character or an
 // escape %XX. No text contains a percent sign, so this reading is the only one,

@@ -2,6 +2,7 @@ package keytmpl
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,12 +14,14 @@ const (
 	hashFilter = "hash"
 )
 
-// Parse compiles a template. Its errors are of type *SyntaxError.
+// Parse compiles a template. Its errors are of type *SyntaxError. More are filters
+// that the template may use besides lower and int; of two with one name the first
+// counts.
 //
 // Besides the syntax it checks what no value could mend: a template whose
 // shortest possible key is longer than MaxKeyBytes.
-func Parse(src string) (*Template, error) {
-	p := parser{src: src}
+func Parse(src string, more ...*Filter) (*Template, error) {
+	p := parser{src: src, filters: slices.Concat(filters, more)}
 	if src == "" {
 		return nil, p.fail(0, "nothing", "text or a {placeholder}")
 	}
@@ -30,8 +33,8 @@ func Parse(src string) (*Template, error) {
 
 // MustParse is Parse for templates that are part of the program, such as package
 // variables: it panics where Parse returns an error.
-func MustParse(src string) *Template {
-	t, err := Parse(src)
+func MustParse(src string, more ...*Filter) *Template {
+	t, err := Parse(src, more...)
 	if err != nil {
 		panic(err)
 	}
@@ -42,9 +45,10 @@ var atMostKeyBytes = fmt.Sprintf("at most %d, the length of a key", MaxKeyBytes)
 
 // parser walks once over src, pos being the next byte to look at.
 type parser struct {
-	src  string
-	pos  int
-	each bool // a [*] has been seen
+	src     string
+	filters []*Filter
+	pos     int
+	each    bool // a [*] has been seen
 }
 
 func (p *parser) template() (*Template, error) {
@@ -76,7 +80,7 @@ func (p *parser) template() (*Template, error) {
 // hole reads a placeholder and the text behind it, which only the last
 // placeholder can do without.
 func (p *parser) hole() (hole, error) {
-	ph, err := p.placeholder()
+	ph, used, err := p.placeholder()
 	if err != nil {
 		return hole{}, err
 	}
@@ -88,7 +92,7 @@ func (p *parser) hole() (hole, error) {
 		return hole{}, p.fail(p.pos, "a placeholder right behind "+ph.String(),
 			`text between them, such as ":" (without it "1","23" and "12","3" would be the same key)`)
 	}
-	return hole{Placeholder: ph, each: ph.Multiple(), tail: tail}, nil
+	return hole{Placeholder: ph, each: ph.Multiple(), tail: tail, filters: used}, nil
 }
 
 // text reads literal text up to the next opening brace or the end.
@@ -119,41 +123,75 @@ func (p *parser) text() (string, error) {
 	return p.src[start:], nil
 }
 
-func (p *parser) placeholder() (Placeholder, error) {
+// placeholder also returns its filters.
+func (p *parser) placeholder() (Placeholder, []*Filter, error) {
 	ph := Placeholder{Pos: p.pos}
 	p.skip("{")
 	for {
 		s, err := p.segment()
 		if err != nil {
-			return ph, err
+			return ph, nil, err
 		}
 		ph.Path = append(ph.Path, s)
 		if !p.skip(".") {
 			break
 		}
 	}
-	want := "a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'"
+	want := "a letter, a digit, '_', '-', '.', '[*]', '|' or '}'"
 	if ph.Path[len(ph.Path)-1].Each {
-		want = "'.', '|hash' or '}'"
+		want = "'.', '|' or '}'"
 	}
-	if p.skip("|") {
-		if !p.skip(hashFilter) {
-			return ph, p.unexpected("hash, the only filter")
+	var used []*Filter
+	for !ph.Hash && p.skip("|") {
+		f, err := p.filter()
+		if err != nil {
+			return ph, nil, err
 		}
-		ph.Hash, want = true, "'}'"
+		if f == nil {
+			ph.Hash, want = true, "'}'" // nothing is to be said about a digest
+			continue
+		}
+		used, ph.Filters = append(used, f), append(ph.Filters, f.Name)
+		want = "'|' or '}'"
 	}
 	if !p.skip("}") {
-		return ph, p.unexpected(want)
+		return ph, nil, p.unexpected(want)
 	}
-	return ph, nil
+	return ph, used, nil
 }
 
-func (p *parser) segment() (Segment, error) {
+// filter reads a filter's name; nil stands for hash.
+func (p *parser) filter() (*Filter, error) {
+	start := p.pos
+	name := p.name()
+	if name == hashFilter {
+		return nil, nil
+	}
+	names := []string{hashFilter}
+	for _, f := range p.filters {
+		if f.Name == name {
+			return f, nil
+		}
+		names = append(names, f.Name)
+	}
+	want := "one of the filters " + strings.Join(names, ", ")
+	if name == "" {
+		return nil, p.unexpected(want)
+	}
+	return nil, p.fail(start, strconv.Quote(name), want)
+}
+
+// name reads letters, digits, '_' and '-'.
+func (p *parser) name() string {
 	start := p.pos
 	for p.pos < len(p.src) && isNameByte(p.src[p.pos]) {
 		p.pos++
 	}
-	s := Segment{Name: p.src[start:p.pos]}
+	return p.src[start:p.pos]
+}
+
+func (p *parser) segment() (Segment, error) {
+	s := Segment{Name: p.name()}
 	if s.Name == "" {
 		return s, p.unexpected("a name of letters, digits, '_' and '-'")
 	}

@@ -30,6 +30,10 @@ func TestParseReadsPlaceholders(t *testing.T) {
 		{"{members[*].id}", []P{{Path: []S{{Name: "members", Each: true}, {Name: "id"}}}}, true},
 		{"é:{a.ids[*]|hash}", []P{{Path: []S{{Name: "a"}, {Name: "ids", Each: true}}, Hash: true, Pos: 3}}, true},
 		{"{body|hash}.", []P{{Path: []S{{Name: "body"}}, Hash: true}}, false},
+		{"{a|int}:{b|lower|hash}", []P{
+			{Path: []S{{Name: "a"}}, Filters: []string{"int"}},
+			{Path: []S{{Name: "b"}}, Filters: []string{"lower"}, Hash: true, Pos: 8},
+		}, false},
 		{"{hash}:{0}", []P{{Path: []S{{Name: "hash"}}}, {Path: []S{{Name: "0"}}, Pos: 7}}, false},
 		{"{id} {id}", []P{{Path: []S{{Name: "id"}}}, {Path: []S{{Name: "id"}}, Pos: 5}}, false},
 		{"[*]|hash.{a}", []P{{Path: []S{{Name: "a"}}, Pos: 9}}, false},
@@ -68,7 +72,7 @@ func checkSource(t *testing.T, tmpl *keytmpl.Template, src string) {
 
 func TestParseRefuses(t *testing.T) {
 	const name = "a name of letters, digits, '_' and '-'"
-	const goOn = "a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'"
+	const goOn = "a letter, a digit, '_', '-', '.', '[*]', '|' or '}'"
 	tests := []struct {
 		what, src   string
 		pos         int
@@ -90,14 +94,17 @@ func TestParseRefuses(t *testing.T) {
 		{"letter beyond ASCII", "{nam\u00e9}", 4, "'\u00e9'", goOn},
 		{"invalid UTF-8 in a name", "{a\xff}", 2, "the byte 0xFF", goOn},
 		{"index", "{a[0].id}", 2, "'['", "'[*]'"},
-		{"brackets twice", "{a[*][*]}", 5, "'['", "'.', '|hash' or '}'"},
-		{"name after brackets", "{a[*]b}", 5, "'b'", "'.', '|hash' or '}'"},
+		{"brackets twice", "{a[*][*]}", 5, "'['", "'.', '|' or '}'"},
+		{"name after brackets", "{a[*]b}", 5, "'b'", "'.', '|' or '}'"},
 		{"only brackets", "{[*]}", 1, "'['", name},
 		{"second list in the path", "{a[*].b[*]}", 7, "a second [*]", "every pair of elements"},
 		{"second list", "{a[*]}:{b.c[*]}", 11, "a second [*]", "every pair of elements"},
-		{"unknown filter", "{a|sha1}", 3, "'s'", "hash, the only filter"},
-		{"no filter", "{a|}", 3, "'}'", "hash, the only filter"},
-		{"filter begins like hash", "{a|hashed}", 7, "'e'", "'}'"},
+		{"unknown filter", "{a|sha1}", 3, `"sha1"`, "one of the filters hash, lower, int"},
+		{"no filter", "{a|}", 3, "'}'", "one of the filters"},
+		{"filter begins like hash", "{a|hashed}", 3, `"hashed"`, "one of the filters"},
+		{"filter behind hash", "{a|hash|lower}", 7, "'|'", "'}'"},
+		{"no brace behind a filter", "{a|lower.b}", 8, "'.'", "'|' or '}'"},
+		{"a filter of somebody else's", "{a|nfc}", 3, `"nfc"`, "hash, lower, int"},
 		{"filter twice", "{a|hash|hash}", 7, "'|'", "'}'"},
 		{"path after the filter", "{a|hash.b}", 7, "'.'", "'}'"},
 		{"adjacent", "x:{a}{b}", 5, "a placeholder right behind {a}", `text between them, such as ":"`},
@@ -143,7 +150,7 @@ func TestParseAcceptsUpToTheLimit(t *testing.T) {
 func TestSyntaxErrorMessage(t *testing.T) {
 	_, err := keytmpl.Parse("user:{user id}")
 	const want = `keytmpl: template "user:{user id}": found ' ' at byte 10, ` +
-		`want a letter, a digit, '_', '-', '.', '[*]', '|hash' or '}'`
+		`want a letter, a digit, '_', '-', '.', '[*]', '|' or '}'`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -7,9 +7,10 @@ import (
 
 // Placeholder is one {placeholder} of a template: a path to a value.
 type Placeholder struct {
-	Path []Segment // never empty
-	Hash bool      // |hash: the key gets the digest of the value
-	Pos  int       // byte offset of the opening brace in the template
+	Path    []Segment // never empty
+	Filters []string  // names of the filters that the value goes through, in order
+	Hash    bool      // |hash, behind the filters: the key gets the digest of the value
+	Pos     int       // byte offset of the opening brace in the template
 }
 
 // Segment is one step of a path.
@@ -30,6 +31,9 @@ func (p Placeholder) String() string {
 		if s.Each {
 			b.WriteString(eachMark)
 		}
+	}
+	for _, name := range p.Filters {
+		b.WriteString("|" + name)
 	}
 	if p.Hash {
 		b.WriteString("|" + hashFilter)

@@ -15,8 +15,9 @@ const digestBytes = 2 * sha256.Size // in hex
 // error.
 //
 // Errors are of type *ValueError and match ErrMissingValue if a value is empty,
-// ErrTooLong if the key would be longer than MaxKeyBytes, ErrManyValues if the
-// template contains [*], and otherwise whatever error value returned.
+// ErrTooLong if the key would be longer than MaxKeyBytes, ErrNotInteger or
+// ErrNotText if a filter refused a value, ErrManyValues if the template contains
+// [*], and otherwise whatever error value or a filter returned.
 func (t *Template) Key(value func(i int) (string, error)) (string, error) {
 	if t.multiple {
 		i := slices.IndexFunc(t.holes, func(h hole) bool { return h.each })
@@ -109,7 +110,10 @@ func checkCount(n int, each bool) error {
 
 // part turns the value of placeholder i into what stands in the key for it.
 func (t *Template) part(i, element int, v string) (string, error) {
+	v, err := t.filtered(i, element, v)
 	switch {
+	case err != nil:
+		return "", err
 	case v == "":
 		return "", t.fail(i, element, ErrMissingValue, "")
 	case t.holes[i].Hash:
@@ -122,6 +126,28 @@ func (t *Template) part(i, element int, v string) (string, error) {
 	default:
 		return t.holes[i].escapes.escape(v), nil
 	}
+}
+
+// filterable is how long a value may be that filters are to make a part of a key of:
+// composed text can be a third of its length decomposed. There is no bound for a
+// digest.
+const filterable = 4 * MaxKeyBytes
+
+func (t *Template) filtered(i, element int, v string) (string, error) {
+	h := &t.holes[i]
+	if len(h.filters) > 0 && len(v) > filterable && !h.Hash {
+		return "", t.tooLong(i, element, len(v))
+	}
+	var err error
+	for _, f := range h.filters {
+		if v == "" {
+			break
+		}
+		if v, err = f.Apply(v); err != nil {
+			return "", t.fail(i, element, err, "")
+		}
+	}
+	return v, nil
 }
 
 // join puts parts and texts together.

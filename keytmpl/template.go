@@ -25,7 +25,8 @@ type hole struct {
 	each bool
 	tail string
 
-	escapes *escapeSet // what its value can't have as it is
+	filters []*Filter  // what is made of its value first
+	escapes *escapeSet // what that can't have as it is
 }
 
 // String returns the template as it was given to Parse.
@@ -38,7 +39,7 @@ func (t *Template) Placeholders() []Placeholder {
 	list := make([]Placeholder, len(t.holes))
 	for i, h := range t.holes {
 		list[i] = h.Placeholder
-		list[i].Path = slices.Clone(h.Path)
+		list[i].Path, list[i].Filters = slices.Clone(h.Path), slices.Clone(h.Placeholder.Filters)
 	}
 	return list
 }

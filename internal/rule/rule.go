@@ -132,7 +132,7 @@ func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 
 // fromTemplate also returns keys like those that the template makes.
 func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) (Keys, error), []string, error) {
-	tmpl, err := keytmpl.Parse(spec.Template)
+	tmpl, err := keytmpl.Parse(spec.Template, nfc)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,9 +148,9 @@ func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R]
 	}
 	like, _ := tmpl.Keys(func(i int) ([]string, error) {
 		if tmpl.Placeholders()[i].Multiple() {
-			return []string{"a", "b"}, nil
+			return []string{"1", "2"}, nil
 		}
-		return []string{"a"}, nil
+		return []string{"1"}, nil // which no filter refuses
 	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, like, err

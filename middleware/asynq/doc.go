@@ -36,6 +36,13 @@
 //	{header.x}              a task header; case counts, and x may contain dots
 //	{type} {queue} {id}     of the task
 //
+// A value is the text as it came: 5, 5.0 and "5e0" are three keys, "Ann" and "ann"
+// two, and so is "é" typed as one character or as two. Filters make one of them, in
+// order and before a digest: {payload.id|int}, {payload.name|nfc|lower}, {payload.name|nfc|hash}; see
+// keytmpl. Use them where clients or gateways may write the same value in different
+// ways. Once compares content byte by byte all the same: such a repeat is refused,
+// unless core.WithoutFingerprint is among the options.
+//
 // [SerializeFor] and [OnceFor] know the payload's Go type, so that New refuses a
 // template that asks it for what it has not.
 //

@@ -71,6 +71,32 @@ func TestOnceTakesARecordWithoutResult(t *testing.T) {
 	}
 }
 
+// A message in another spelling is the same message where its rule says so: without
+// |int each of these had an effect of its own.
+func TestOnceOfOneNumberInSeveralSpellings(t *testing.T) {
+	t.Parallel()
+	spellings := []string{`5`, `5.0`, `5e0`, `50e-1`, `"5"`, `"+5"`}
+	for template, want := range map[string]int32{"msg:{payload.id}": int32(len(spellings) - 1), "msg:{payload.id|int}": 1} {
+		q := newQueue(t)
+		l := locks(t, engine(t, nil), lockasynq.Once("im:message", template, core.WithoutFingerprint()))
+		var runs atomic.Int32
+		q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error {
+			runs.Add(1)
+			return nil
+		})))
+		var ids []string
+		for _, id := range spellings {
+			ids = append(ids, q.enqueue("im:message", `{"id":`+id+`}`))
+		}
+		for _, id := range ids {
+			q.become(id, asynq.TaskStateCompleted)
+		}
+		if n := runs.Load(); n != want {
+			t.Errorf("%s: %d effects, want %d", template, n, want)
+		}
+	}
+}
+
 // A failed execution leaves no record: the retry runs.
 func TestOnceRemembersNoFailure(t *testing.T) {
 	t.Parallel()

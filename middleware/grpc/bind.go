@@ -37,7 +37,7 @@ func (b *binder) bind(p keytmpl.Placeholder) (rule.Source[request], error) {
 		return rule.Source[request]{}, fmt.Errorf(
 			"is a field of %s as well as incoming metadata: say which with a key function", b.method.Input().FullName())
 	}
-	return fromMetadata(p), nil
+	return fromMetadata(p)
 }
 
 const metadataSource = "metadata"
@@ -48,20 +48,24 @@ func isMetadata(p keytmpl.Placeholder) bool {
 
 // fromMetadata reads the one value of a name. Names may contain dots, which a
 // template takes for the steps of a path.
-func fromMetadata(p keytmpl.Placeholder) rule.Source[request] {
+func fromMetadata(p keytmpl.Placeholder) (rule.Source[request], error) {
 	steps := make([]string, len(p.Path)-1)
 	for i, s := range p.Path[1:] {
 		steps[i] = s.Name
 	}
 	name := strings.ToLower(strings.Join(steps, "."))
-	inHex := strings.HasSuffix(name, "-bin") && !p.Hash // bytes, as in renderer
+	binary := strings.HasSuffix(name, "-bin") // bytes, as in renderer
+	if binary && len(p.Filters) > 0 {
+		return rule.Source[request]{}, errors.New("is bytes, which have one spelling: of the filters only |hash is for them")
+	}
+	inHex := binary && !p.Hash
 	return rule.Source[request]{One: func(r request) (string, error) {
 		value, err := onlyValue(r.ctx, name)
 		if inHex {
 			value = hexText(value)
 		}
 		return value, err
-	}}
+	}}, nil
 }
 
 // onlyValue refuses to choose among several values: a proxy and the service
@@ -86,7 +90,7 @@ func (b *binder) field(p keytmpl.Placeholder) (rule.Source[request], error) {
 	if each >= 0 {
 		return b.list(p, each)
 	}
-	text, err := scalarAt(b.method.Input(), p.Path, p.Hash)
+	text, err := scalarAt(b.method.Input(), p.Path, p)
 	if err != nil {
 		return rule.Source[request]{}, err
 	}
@@ -99,7 +103,7 @@ func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], er
 	if err != nil {
 		return rule.Source[request]{}, err
 	}
-	text, err := elementText(fd, p.Path[each+1:], p.Hash)
+	text, err := elementText(fd, p.Path[each+1:], p)
 	if err != nil {
 		return rule.Source[request]{}, err
 	}
@@ -120,13 +124,13 @@ func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], er
 
 // elementText makes text of a list's element: of itself, or of what the rest of
 // the path finds in it.
-func elementText(fd protoreflect.FieldDescriptor, rest []keytmpl.Segment, hash bool) (func(protoreflect.Value) string, error) {
+func elementText(fd protoreflect.FieldDescriptor, rest []keytmpl.Segment, p keytmpl.Placeholder) (func(protoreflect.Value) string, error) {
 	if len(rest) == 0 {
-		return renderer(fd, hash)
+		return renderer(fd, p)
 	}
 	if fd.Message() == nil {
 		return nil, noMessage(fd)
 	}
-	text, err := scalarAt(fd.Message(), rest, hash)
+	text, err := scalarAt(fd.Message(), rest, p)
 	return func(v protoreflect.Value) string { return text(v.Message()) }, err
 }

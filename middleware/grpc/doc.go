@@ -43,6 +43,12 @@
 //	enum      its number: names can be changed, and have aliases
 //	bool      true or false
 //
+// Text is taken as it came: "Ann" and "ann" are two keys, and so is "é" typed as one
+// character or as two. Filters make one of them, in order and before a digest:
+// {user_name|nfc|lower}, {metadata.x-id|int}; see keytmpl. Once compares content byte by
+// byte all the same: a repeat in another spelling is refused, unless
+// core.WithoutFingerprint is among the options.
+//
 // With |hash it is the SHA-256 of the string, or of the bytes themselves. A
 // float, a message and a map make no key; a key function does ([SerializeBy],
 // [OnceBy]).

@@ -184,7 +184,7 @@ func badRequest(err error) *invalidKey {
 // from 0; and members, where it is about the whole list.
 func fieldName(e *keytmpl.ValueError) string {
 	p := e.Placeholder
-	p.Hash = false
+	p.Filters, p.Hash = nil, false
 	name := strings.Trim(p.String(), "{}")
 	list, rest, ok := strings.Cut(name, "[*]")
 	if ok && e.Element >= 0 {

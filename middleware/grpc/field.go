@@ -3,6 +3,7 @@ package lockgrpc
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -10,14 +11,14 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// scalarAt finds the scalar field at the end of path. What it returns gives the
+// scalarAt finds the scalar field at the end of path, a part of p's. What it returns gives the
 // field's text in a message, "" if it is missing.
-func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, hash bool) (func(protoreflect.Message) string, error) {
+func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmpl.Placeholder) (func(protoreflect.Message) string, error) {
 	parents, fd, err := follow(m, path)
 	if err != nil {
 		return nil, err
 	}
-	render, err := renderer(fd, hash)
+	render, err := renderer(fd, p)
 	if err != nil {
 		return nil, err
 	}
@@ -109,17 +110,24 @@ func descend(msg protoreflect.Message, parents []protoreflect.FieldDescriptor) p
 // renderer says how a scalar becomes text. Two builds of a service have to
 // agree on it, and clients in other languages should be able to: so bytes are
 // hex and not what some decoder makes of them, and an enum is its number, which
-// stays when its name is changed. A digest is one of the bytes themselves.
-func renderer(fd protoreflect.FieldDescriptor, hash bool) (func(protoreflect.Value) string, error) {
+// stays when its name is changed. A digest is one of the bytes themselves. What p's
+// filters can make nothing of is an error.
+func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(protoreflect.Value) string, error) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
 		return func(v protoreflect.Value) string { return v.String() }, nil
 	case protoreflect.BytesKind:
-		if hash {
+		if len(p.Filters) > 0 {
+			return nil, fmt.Errorf("%s is bytes, which have one spelling: of the filters only |hash is for them", fd.FullName())
+		}
+		if p.Hash {
 			return func(v protoreflect.Value) string { return string(v.Bytes()) }, nil
 		}
 		return func(v protoreflect.Value) string { return hexText(v.Bytes()) }, nil
 	case protoreflect.BoolKind:
+		if slices.Contains(p.Filters, "int") {
+			return nil, fmt.Errorf("%s is a bool and no number, which |int is for", fd.FullName())
+		}
 		return func(v protoreflect.Value) string { return strconv.FormatBool(v.Bool()) }, nil
 	case protoreflect.EnumKind:
 		return func(v protoreflect.Value) string { return strconv.Itoa(int(v.Enum())) }, nil

@@ -23,6 +23,13 @@
 // [*] makes a key of each value, all taken together: {query.id[*]},
 // {body.members[*].id}. The engine's store has to be able to do that.
 //
+// A value is the text as it came: 5, 5.0 and "5e0" are three keys, "Ann" and "ann"
+// two, and so is "é" typed as one character or as two. Filters make one of them, in
+// order and before a digest: {body.id|int}, {body.name|nfc|lower}, {body.name|nfc|hash}; see
+// keytmpl. Use them where clients or gateways may write the same value in different
+// ways. Once compares content byte by byte all the same: such a repeat is refused,
+// unless core.WithoutFingerprint is among the options.
+//
 // Values that are missing or empty, that stand in the request twice where one
 // is meant, or that make too long a key are the caller's error: 400. A body
 // that the rule has read is read again by the handler, from its beginning.

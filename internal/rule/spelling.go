@@ -1,0 +1,19 @@
+package rule
+
+import (
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// nfc is the filter |nfc of all middlewares: text in Unicode's normal form C (UAX 15),
+// in which "é" is one character whoever typed it. In here because keytmpl gets by with
+// the standard library.
+var nfc = &keytmpl.Filter{Name: "nfc", Apply: func(value string) (string, error) {
+	if !utf8.ValidString(value) {
+		return "", keytmpl.ErrNotText
+	}
+	return norm.NFC.String(value), nil
+}}
