@@ -26,7 +26,11 @@ func plainly(store Store) ask {
 // acquire checks what can be checked without I/O, obtains a grant and makes it
 // a lease. Of lease, record and error exactly one is given. The claims are the
 // engine's own: the caller of a public method may use its slice again.
-func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (*Lease, *Record, error) {
+//
+// Thousands of callers may wait in line at a time, each on a stack that doubles when
+// it is full. So what is done before and after the wait is in functions that have
+// returned by then, or are not called yet.
+func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (lease *Lease, rec *Record, err error) {
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, err
 	}
@@ -34,24 +38,51 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)
-	if len(cov.rest) > 0 { // a nested lease is no new one: Close waits for the outer one's work
-		if err := e.life.enter(); err != nil {
-			return nil, nil, err
+	if !cov.left() {
+		lease, err = e.acquireNested(ctx, claims, cov, s)
+		return lease, nil, err
+	}
+	if err := e.life.enter(); err != nil {
+		return nil, nil, err
+	}
+	t := &turn{engine: e, parent: ctx, cov: cov}
+	t.req.Claims = claims
+	returned := false
+	defer func() {
+		if !returned {
+			err = ErrPanicked
 		}
-		defer e.life.leave()
+		if err = t.end(lease, s, err); err != nil {
+			rec = nil
+		}
+	}()
+	if err = t.begin(s); err == nil {
+		err = e.lines.enter(t)
 	}
-	if e.observer == nil {
-		lease, rec, _, err := e.obtain(ctx, ctx, claims, cov, s, ask)
-		return lease, rec, err
+	if err == nil {
+		lease, rec, err = t.finish(s, ask)
 	}
-	a := e.acquisition(claims, s)
-	asking := e.observer.AcquireStart(ctx, a)
-	var lease *Lease
-	var rec *Record
-	err := ErrPanicked // unless obtain returns
-	defer func() { e.acquireEnd(asking, a, lease, err) }()
-	lease, rec, a.Attempts, err = e.obtain(asking, ctx, claims, cov, s, ask)
+	returned = true
 	return lease, rec, err
+}
+
+// acquireNested is acquire where ctx holds all of it. That is no new lease, so
+// Close does not wait for it but for the outer one's work.
+func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, s *settings) (lease *Lease, err error) {
+	asking := ctx
+	if e.observer != nil {
+		a := e.acquisition(claims, s)
+		asking = e.observer.AcquireStart(ctx, a)
+		err = ErrPanicked
+		defer func() { e.acquireEnd(asking, a, lease, err) }()
+	}
+	if own := asking.Err(); own != nil { // no lease for somebody who has gone
+		return nil, e.refusal(asking, claims, s, own, 0)
+	}
+	if cov.refused != nil {
+		return nil, cov.refused
+	}
+	return e.nested(ctx, cov, nil, s), nil
 }
 
 // acquisition is what observers are told that was asked for.
@@ -72,72 +103,9 @@ func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, er
 	told = true
 }
 
-// obtain gets what the context does not hold yet. The two contexts differ by what
-// an observer put into the first; the lease's context descends from the second.
-// Attempts is how often the store was asked.
-func (e *Engine) obtain(ctx, parent context.Context, claims []Claim, cov cover, s *settings, ask ask) (_ *Lease, _ *Record, attempts int, _ error) {
-	began := time.Now()
-	if own := ctx.Err(); own != nil { // no request for somebody who has gone
-		return nil, nil, 0, e.refusal(ctx, claims, s, own, 0)
-	}
-	switch {
-	case cov.refused != nil:
-		return nil, nil, 0, cov.refused
-	case len(cov.rest) == 0:
-		return e.nested(parent, cov, nil, s), nil, 0, nil
-	}
-	t := e.newTurn(ctx, began, s)
-	defer t.bound.cancel()
-	lease, rec, err := e.obtainRest(t, parent, cov, s, ask)
-	if err != nil {
-		return nil, nil, t.attempts, e.refusal(ctx, claims, s, err, time.Since(began))
-	}
-	return lease, rec, t.attempts, nil
-}
-
-// obtainRest borrows what it can, waits in line for the others, asks the store
-// and makes the grant a lease.
-func (e *Engine) obtainRest(t *turn, parent context.Context, cov cover, s *settings, ask ask) (lease *Lease, rec *Record, err error) {
-	outer := parent
-	var grant Grant
-	defer func() {
-		if lease != nil {
-			return
-		}
-		if grant.Owner != "" { // also after an observer's panic
-			e.giveBackGrant(outer, grant)
-		}
-		err = e.giveUp(outer, cov, err)
-	}()
-	if parent, err = e.borrow(t.ctx, parent, &cov, s); err != nil {
-		return nil, nil, err
-	}
-	if len(cov.rest) == 0 {
-		return e.nested(parent, cov, nil, s), nil, nil
-	}
-	if len(cov.owned) > 0 { // nobody waits on for what is lost
-		c, cancel := context.WithCancel(t.ctx)
-		defer cancel()
-		defer context.AfterFunc(parent, cancel)()
-		t.ctx = c
-	}
-	t.claim(cov.rest, s)
-	grant, rec, err = t.take(ask)
-	if err != nil || rec != nil {
-		return nil, rec, err
-	}
-	if lease, err = e.lease(parent, grant, t.answer, s, nil); err != nil {
-		return nil, nil, err
-	}
-	if len(cov.by) > 0 {
-		lease = e.nested(lease.ctx, cov, lease, s)
-	}
-	return lease, nil, nil
-}
-
 // giveUp stops renewing what was borrowed for an acquisition that came to
 // nothing. That it did may be due to the loss of one of those.
-func (e *Engine) giveUp(ctx context.Context, cov cover, err error) error {
+func (e *Engine) giveUp(ctx context.Context, cov *cover, err error) error {
 	for _, l := range cov.owned {
 		if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
 			err = lost
@@ -206,11 +174,11 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 
 // lease makes a grant, that came just now, a lease, unless that was too late. The
 // zero time stands for one that nobody has looked at the clock for.
-func (e *Engine) lease(ctx context.Context, grant Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant *Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
-	l := &Lease{engine: e, grant: grant, terms: s.terms(), borrowed: borrowed}
+	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed}
 	if borrowed != nil {
 		l.depth, l.deadline.shared = borrowedDepth, true
 	}

@@ -81,7 +81,7 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 			continue
 		}
 		if l := borrowed[i]; l == nil && !s.once && held.Mode.covers(c) {
-			if borrowed[i], err = e.lease(parent, lenders[i].grant, time.Time{}, s, lenders[i].said); err != nil {
+			if borrowed[i], err = e.lease(parent, &lenders[i].grant, time.Time{}, s, lenders[i].said); err != nil {
 				return parent, err
 			}
 			cov.owned = append(cov.owned, borrowed[i])

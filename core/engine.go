@@ -116,7 +116,7 @@ func (e *Engine) SupportsOnce(opts ...CallOption) error {
 	if err != nil {
 		return err
 	}
-	return e.canOnce(&s)
+	return e.canOnce(s)
 }
 
 func (e *Engine) canOnce(s *settings) error {
@@ -160,8 +160,9 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 	if err != nil {
 		return nil, err
 	}
-	s.failFast = true
-	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), &s)
+	atOnce := *s
+	atOnce.failFast = true
+	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce)
 }
 
 // AcquireAll claims a set, all or none. The claims are taken in key order,
@@ -191,7 +192,7 @@ func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOpti
 	if err != nil {
 		return nil, err
 	}
-	return e.acquirePlain(ctx, s.shape(claims), &s)
+	return e.acquirePlain(ctx, s.shape(claims), s)
 }
 
 // Do runs fn while holding key. fn's context is the lease's: it carries the
@@ -224,9 +225,9 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 		return errNoFunction
 	}
 	claims = s.shape(claims)
-	lease, err := e.acquirePlain(ctx, claims, &s)
+	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {
-		if e.runsUnlocked(ctx, claims, &s, err) {
+		if e.runsUnlocked(ctx, claims, s, err) {
 			return fn(ctx)
 		}
 		return err
@@ -253,10 +254,12 @@ func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, 
 	return true
 }
 
-// settle applies a call's options to the engine's defaults.
-func (e *Engine) settle(opts []CallOption) (settings, error) {
+// settle applies a call's options to the engine's defaults. What it returns is
+// shared by all calls with the same policy, and not to be changed: a copy on the
+// stack of each waiting caller would cost more than the rest of its frame.
+func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	if len(opts) == 0 {
-		return e.defaults, nil
+		return &e.defaults, nil
 	}
 	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.settled != nil {
 		return p.settle(e)
@@ -264,7 +267,7 @@ func (e *Engine) settle(opts []CallOption) (settings, error) {
 	s := new(settings) // what options are given is on the heap
 	*s = e.defaults
 	err := Policy{opts: opts}.apply(s)
-	return *s, err
+	return s, err
 }
 
 // ResultLimit returns how many bytes of a result are kept in a call of

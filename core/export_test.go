@@ -91,3 +91,10 @@ func CircuitsOf(e *Engine) int {
 	defer e.circuits.mu.Unlock()
 	return len(e.circuits.parts)
 }
+
+// Waiting is how many callers wait in line, without those that ask the store.
+func Waiting(e *Engine) int {
+	e.lines.mu.Lock()
+	defer e.lines.mu.Unlock()
+	return e.lines.waiting
+}

@@ -57,7 +57,7 @@ func (s *settings) heir(claims []Claim) bool {
 // begin starts a streak with the grant that t just got. Needs mu.
 func (ls *lines) begin(t *ticket) {
 	l, g := t.line, t.given.grant
-	if g.Owner == "" {
+	if g.line == nil {
 		return
 	}
 	n := mostHandoffs

@@ -120,43 +120,33 @@ func newLines(most, mostTotal int) *lines {
 
 // enter waits until the caller may ask the store, for all claims; it then owes a
 // leave. The lines are entered in key order, so that two sets can't wait for each
-// other. Instead it may be given the record that a twin in this process made or
-// was given, with once; or, as an heir, the grant of a holder. The error is a
-// *TooManyWaitersError or, when ctx ended first, a *HeldError or one that matches
-// ErrUnavailable.
-func (ls *lines) enter(by *turn) (got given, waited bool, err error) {
-	p := by.places
-	for i, t := range p {
+// other. Instead it may be given, in its ticket, the record that a twin in this
+// process made or was given, with once; or, as an heir, the grant of a holder. The
+// error is a *TooManyWaitersError or, when ctx ended first, a *HeldError or one that
+// matches ErrUnavailable. Who does not wait has no places.
+func (ls *lines) enter(by *turn) error {
+	for i, t := range by.places {
 		if err := ls.join(by, i); err != nil {
-			ls.leave(p[:i], errSilent, time.Time{})
-			return given{}, waited, err
+			ls.leave(by.places[:i], errSilent, time.Time{})
+			return err
 		}
 		if t.turn == nil {
 			continue
 		}
-		waited = true
-		var inTheWay HeldError
-		if by.engine.observer != nil {
-			inTheWay = ls.inTheWay(t)
-			by.blocked(inTheWay, t.ahead)
-		}
+		by.waited = true
+		trace := by.stands(t)
+		var err error
 		if !by.await(t) {
-			err = ls.obstacle(t)
-			ls.leave(p[:i+1], errSilent, time.Time{})
+			err = by.quit(i)
 		}
-		switch { // where both came, what was given is worth more than an error
-		case t.given.rec != nil:
-			return given{rec: t.given.rec.clone()}, waited, nil
-		case t.given.grant.Owner != "":
-			if t.given.from != inTheWay.Trace && t.given.from != "" { // it came to the key later
-				by.blocked(HeldError{Key: t.claim.Key, Holder: t.given.grant.Owner, Trace: t.given.from, Local: true}, 0)
-			}
-			return t.given, waited, nil
-		case err != nil:
-			return given{}, waited, err
+		if by.accepts(t, trace) { // where both came, this is worth more than the error
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return given{}, waited, nil
+	return nil
 }
 
 // join has the caller take the last place in the line for claim i. Whoever then has

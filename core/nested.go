@@ -81,12 +81,14 @@ func (l *Lease) leave(ctx context.Context) error {
 
 // cover is how far a context holds what is asked for in it.
 type cover struct {
+	wanted  []Claim
 	top     *chain
 	rest    []Claim  // that it does not hold, in key order
 	claims  []Claim  // that it does,
 	by      []*Lease // each by which lease
 	owned   []*Lease // obtained for this acquisition, by now
 	depth   int      // of what is nested in them
+	unwatch func()   // ends the watch over the owned; nil: there is none
 	refused error    // it would wait for itself
 }
 
@@ -94,13 +96,17 @@ type cover struct {
 // permits one is as good as another, whatever the number that each was one of.
 func (m Mode) covers(c Claim) bool { return m == ModeExclusive || m == c.Mode }
 
-// covered looks up what ctx holds by leases of this engine.
-func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) cover {
+// left says whether anything is to be obtained.
+func (cov *cover) left() bool { return cov == nil || len(cov.rest) > 0 }
+
+// covered looks up what ctx holds by leases of this engine; nil: it has no lease,
+// neither its own nor a carried one.
+func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) *cover {
 	top := chainOf(ctx)
 	if top == nil {
-		return cover{rest: claims}
+		return nil
 	}
-	cov := cover{top: top}
+	cov := &cover{wanted: claims, top: top}
 	for _, c := range claims {
 		if held, by, depth := e.heldIn(top, c); by != nil {
 			cov.take(c, held, by, depth+1, s)
@@ -124,7 +130,7 @@ func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 
 // nested makes a lease of what ctx holds. Rest is the lease on what it did not
 // hold, if there was anything.
-func (e *Engine) nested(ctx context.Context, cov cover, rest *Lease, s *settings) *Lease {
+func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *settings) *Lease {
 	n := &nest{owned: cov.owned}
 	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: int32(cov.depth)}
 	if rest != nil {

@@ -51,21 +51,21 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := e.canOnce(&s); err != nil {
+	if err := e.canOnce(s); err != nil {
 		return Outcome{}, err
 	}
 	if fn == nil {
 		return Outcome{}, errNoFunction
 	}
 	if e.observer == nil {
-		return e.once(ctx, key, fn, &s)
+		return e.once(ctx, key, fn, s)
 	}
 	x := Execution{Key: key, Rule: s.rule, Store: e.name}
 	ctx = e.observer.OnceStart(ctx, x)
 	var out Outcome
 	err = ErrPanicked // unless fn returns
 	defer func() { e.observer.OnceEnd(ctx, x, out, err) }()
-	out, err = e.once(ctx, key, fn, &s)
+	out, err = e.once(ctx, key, fn, s)
 	return out, err
 }
 
@@ -76,8 +76,10 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 // Once itself never returns it.
 var SkipResult = errors.New("keyturn: skip the result")
 
-func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
-	s.once = true
+func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), shared *settings) (Outcome, error) {
+	own := *shared
+	own.once = true
+	s := &own
 	claims := []Claim{Exclusive(key)}
 	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
 	switch {

@@ -24,14 +24,14 @@ type settled struct {
 }
 
 // settle is apply on top of e's defaults, for a policy that NewPolicy made.
-func (p Policy) settle(e *Engine) (settings, error) {
+func (p Policy) settle(e *Engine) (*settings, error) {
 	last := p.settled.Load()
 	if last == nil || last.engine != e {
 		last = &settled{engine: e, settings: e.defaults}
 		last.err = p.apply(&last.settings)
 		p.settled.Store(last)
 	}
-	return last.settings, last.err
+	return &last.settings, last.err
 }
 
 // NewPolicy checks opts, all of them, and bundles them. The error joins every

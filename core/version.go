@@ -49,21 +49,23 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 		return 0, err
 	}
 	defer e.life.leave()
+	atOnce := *s
+	atOnce.failFast = true
 	began, claims := time.Now(), []Claim{Exclusive(key)}
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
-		return 0, e.refusal(ctx, claims, &s, own, 0)
+		return 0, e.refusal(ctx, claims, &atOnce, own, 0)
 	}
-	s.failFast = true
-	t := e.newTurn(ctx, began, &s)
-	defer t.bound.cancel()
-	_, _, _, err = e.circuits.ask(t.ctx, began, Request{Claims: claims}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
+	bounded := &bound{}
+	e.bind(bounded, ctx, &atOnce)
+	defer bounded.cancel()
+	_, _, _, err = e.circuits.ask(bounded, began, Request{Claims: claims}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
 		asked := time.Now()
 		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)
 		return Grant{}, nil, err
 	})
 	if err != nil {
-		return 0, e.refusal(ctx, claims, &s, err, time.Since(began))
+		return 0, e.refusal(ctx, claims, &atOnce, err, time.Since(began))
 	}
 	return newest, nil
 }

@@ -207,16 +207,22 @@ func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Cont
 		own = fn(ctx)
 		return nil
 	}
-	if len(keys.more) == 0 {
-		refused = r.engine.Do(ctx, keys.First, work, r.with(opts)...)
-		return refused, own
+	if len(opts) == 0 && len(keys.more) == 0 {
+		refused = r.engine.Do(ctx, keys.First, work, r.alone...)
+	} else {
+		refused = r.do(ctx, keys, work, opts)
 	}
+	return refused, own
+}
+
+// do is Serialize for several keys, or with options. It is apart from it because
+// what it needs would be on the stack of everybody who waits.
+func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) error, opts []core.CallOption) error {
 	claims := make([]core.Claim, 0, 1+len(keys.more))
 	for _, key := range keys.All() {
 		claims = append(claims, core.Exclusive(key))
 	}
-	refused = r.engine.DoAll(ctx, claims, work, r.with(opts)...)
-	return refused, own
+	return r.engine.DoAll(ctx, claims, work, r.with(opts)...)
 }
 
 // RunOnce runs fn once per key. Refused is as for Serialize, with what Once
