@@ -231,11 +231,11 @@ func (e *Engine) keep(l *Lease, now time.Time) error {
 }
 
 // undo gives back a grant that nobody wants any more, without having the
-// caller wait for it. Close waits.
-func (e *Engine) undo(ctx context.Context, grant Grant) {
-	e.life.tidying.Go(func() {
-		ctx := e.detached(ctx)
-		defer ctx.cancel()
-		_ = e.storeRelease(ctx, grant) // else it runs out with its TTL
-	})
+// caller wait for it. Close waits. It is a debt from the beginning, so that whoever
+// asks for the key next waits for it.
+func (e *Engine) undo(ctx context.Context, grant Grant, rule string) {
+	if d := e.debts.add(grant, rule); d != nil {
+		ctx := context.WithoutCancel(ctx)
+		e.life.tidying.Go(func() { e.debts.try(ctx, d) })
+	}
 }

@@ -25,9 +25,10 @@ import (
 // the callers of all others. It does not close it: a server that is out of
 // memory renews and releases, and does not grant.
 type circuit struct {
-	silence time.Duration // 0: never opens
-	log     *logger
-	part    string // of the store, where it has several ([Partitioned])
+	silence  time.Duration // 0: never opens
+	log      *logger
+	part     string // of the store, where it has several ([Partitioned])
+	listener func() // is told of each answer, to whatever request
 
 	refusing atomic.Bool // open is set: most look no further
 	mu       sync.Mutex
@@ -177,14 +178,26 @@ func (c *circuit) heard(ctx context.Context, now time.Time) {
 		c.write(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
 			"after", out.Round(time.Millisecond), "refused", refused)
 	}
+	c.listener()
 }
 
 // overheard notes the answer to a request that asked for no lease.
 func (c *circuit) overheard() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.open == nil {
 		c.answered, c.failedAt = time.Now(), time.Time{}
+	}
+	c.mu.Unlock()
+	c.listener()
+}
+
+// maybeBack has the next caller try the store, which has just answered a release that
+// it did not answer before.
+func (c *circuit) maybeBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open != nil {
+		c.probeAt = time.Now()
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 // ([Partitioned]), so that a part that is out refuses the callers of its own keys
 // and of no others. A store that is one server has one.
 type circuits struct {
-	silence time.Duration
-	log     *logger
-	part    func(key string) string // nil: there is one part
-	all     circuit                 // of a store with one part, or of an unknown one
+	silence  time.Duration
+	log      *logger
+	listener func()                  // is told of each answer
+	part     func(key string) string // nil: there is one part
+	all      circuit                 // of a store with one part, or of an unknown one
 
 	mu    sync.Mutex
 	parts map[string]*circuit
@@ -26,9 +27,9 @@ type circuits struct {
 // server that has gone is of no use.
 const mostCircuits = 64
 
-func (cs *circuits) open(store Store, silence time.Duration, log *logger) {
-	cs.silence, cs.log = silence, log
-	cs.all = circuit{silence: silence, log: log}
+func (cs *circuits) open(store Store, silence time.Duration, log *logger, listener func()) {
+	cs.silence, cs.log, cs.listener = silence, log, listener
+	cs.all = circuit{silence: silence, log: log, listener: listener}
 	if p, ok := store.(Partitioned); ok {
 		cs.part, cs.parts = p.Partition, make(map[string]*circuit)
 	}
@@ -59,7 +60,7 @@ func (cs *circuits) of(key string) *circuit {
 	if len(cs.parts) >= mostCircuits {
 		return &cs.all
 	}
-	c = &circuit{silence: cs.silence, log: cs.log, part: name}
+	c = &circuit{silence: cs.silence, log: cs.log, part: name, listener: cs.listener}
 	cs.parts[name] = c
 	return c
 }
@@ -158,5 +159,12 @@ func (cs *circuits) overheard(claims []Claim, err error) {
 		for _, c := range cs.ofAll(claims) {
 			c.overheard()
 		}
+	}
+}
+
+// maybeBack is [circuit.maybeBack], for claims.
+func (cs *circuits) maybeBack(claims []Claim) {
+	for _, c := range cs.ofAll(claims) {
+		c.maybeBack()
 	}
 }

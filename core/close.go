@@ -114,12 +114,14 @@ func (e *Engine) forget(l *Lease) {
 // holders may still nest, as their work would fail in the middle otherwise),
 // waits for the holders as long as ctx allows, takes the remaining leases away
 // (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
+// sends the releases that the store has not answered once more ([Lease.Release]),
 // ends the engine's goroutines and closes the store. Giving leases back to a
 // store that does not answer takes it [WithReleaseTimeout] longer than ctx, and
 // what the store's own Close waits for comes on top of that.
 //
 // The error says, with ctx's, how many holders had to be cut off, joined with
-// the store's. A second Close waits for the first, as long as its own ctx
+// one that matches ErrOutcomeUnknown if there are leases whose release the store has
+// not answered even so, and with the store's. A second Close waits for the first, as long as its own ctx
 // allows, and returns its answer.
 func (e *Engine) Close(ctx context.Context) error {
 	lc := &e.life
@@ -136,18 +138,22 @@ func (e *Engine) Close(ctx context.Context) error {
 	lc.end()
 	e.lines.close()
 
+	// Nothing is bounded by ctx alone: it may have ended.
+	bounded := e.detached(ctx)
+	defer bounded.cancel()
 	var cut error
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		if n := e.revokeAll(ctx); n > 0 {
+		if n := e.revokeAll(bounded); n > 0 {
 			cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
 		}
 		<-idle // acquisitions under way end at once: their contexts have
 	}
 	e.watchdog.close()
 	lc.tidying.Wait()
-	lc.err = errors.Join(cut, e.store.Close())
+	owed := e.debts.close(bounded)
+	lc.err = errors.Join(cut, owed, e.store.Close())
 	close(lc.done)
 	return lc.err
 }
@@ -168,7 +174,7 @@ func (lc *lifecycle) await(ctx context.Context) error {
 }
 
 // revokeAll takes away what is still held and says how many leases that were.
-func (e *Engine) revokeAll(ctx context.Context) int {
+func (e *Engine) revokeAll(bounded *bound) int {
 	e.life.mu.Lock()
 	left := e.life.held.all()
 	e.life.mu.Unlock()
@@ -177,8 +183,6 @@ func (e *Engine) revokeAll(ctx context.Context) int {
 	}
 	// The store is told once nobody counts on a lease any more. Several at a
 	// time and within one bound: it may not answer.
-	bounded := e.detached(ctx)
-	defer bounded.cancel()
 	var workers sync.WaitGroup
 	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {

@@ -99,6 +99,7 @@ func TestDoDoesNotFailForAnUnansweredRelease(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
 	spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+	defer spy.mend()
 	ran := false
 	if err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }); err != nil || !ran {
 		t.Errorf("ran %v, error %v: the work was done while the key was held", ran, err)
@@ -127,6 +128,7 @@ func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
 				if took := time.Since(began); took != 2*time.Second {
 					t.Errorf("took %v", took)
 				}
+				spy.mend()
 			})
 		})
 	}

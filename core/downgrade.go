@@ -75,6 +75,6 @@ func (w *watchdog) convert(ctx context.Context, r renewal) error {
 	undo.Token = got.Token // 0: whatever became of an unanswered one
 	bounded := l.engine.detached(ctx)
 	defer bounded.cancel()
-	_ = l.engine.storeRelease(bounded, undo)
+	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)
 	return err
 }

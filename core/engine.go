@@ -27,6 +27,7 @@ type Engine struct {
 	lines          *lines
 	circuits       circuits
 	watchdog       *watchdog
+	debts          debts
 	holds          holds
 	decorated      decorated
 	life           lifecycle
@@ -65,11 +66,12 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
-	e.circuits.open(store, cfg.circuit, &e.log)
+	e.circuits.open(store, cfg.circuit, &e.log, e.debts.heard)
 	if n, ok := store.(Named); ok {
 		e.name = n.Name()
 	}
 	e.watchdog = newWatchdog(e)
+	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)
 	e.ledger, _ = store.(Ledger)
@@ -202,7 +204,7 @@ func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOpti
 // fn's error is returned as it is. If the lease was lost while fn ran, the
 // error matches ErrLeaseLost, whatever fn returned, and fn's error too. A
 // release that went unanswered is not an error here: the work was done while
-// the key was held, and the key frees itself after the TTL.
+// the key was held. The engine logs it and sends it again; see [Lease.Release].
 func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) error, opts ...CallOption) error {
 	return e.doSet(ctx, []Claim{Exclusive(key)}, fn, opts)
 }

@@ -32,7 +32,8 @@ var (
 	// ErrReleased is the cause of a lease's context after a release.
 	ErrReleased = errors.New("keyturn: lease released")
 	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
-	// may not have been carried out. Repeating it is safe.
+	// may not have been carried out. Repeating it is safe. A release is repeated by the
+	// engine itself.
 	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
 	// ErrUnavailable: the store could not answer. See [UnavailableError].
 	ErrUnavailable = errors.New("keyturn: store unavailable")

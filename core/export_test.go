@@ -98,3 +98,6 @@ func Waiting(e *Engine) int {
 	defer e.lines.mu.Unlock()
 	return e.lines.waiting
 }
+
+// MostDebts is how many unanswered releases an engine keeps.
+const MostDebts = mostDebts

@@ -218,10 +218,10 @@ func (l *Lease) heritage() heritage {
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,
 // or else the store.
-func (e *Engine) giveBackGrant(ctx context.Context, g Grant) {
+func (e *Engine) giveBackGrant(ctx context.Context, g Grant, rule string) {
 	if passed, _ := e.lines.pass(g, false); passed {
 		return
 	}
-	e.undo(ctx, g)
+	e.undo(ctx, g, rule)
 	e.lines.over(g)
 }

@@ -128,6 +128,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("took %v", took)
 		}
+		spy.mend()
 	})
 }
 
@@ -147,6 +148,7 @@ func TestReleasesTogetherAreBounded(t *testing.T) {
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("took %v", took)
 		}
+		spy.mend()
 	})
 }
 
@@ -185,7 +187,7 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 			}
 			err := l.Release(context.Background())
 			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
-			spy.onRelease = nil
+			spy.mend()
 			mustRelease(t, l)
 			mustRelease(t, l)
 			next, err := eng.TryAcquire(context.Background(), "k")

@@ -17,6 +17,11 @@ import (
 //     then says how many there were without one.
 //   - at level warn, that the store is out and the circuit open ([WithCircuit]); at
 //     level info, that it answers again, after how long, and how many were refused.
+//   - at level warn, that the store did not answer a release, so that the key may stay
+//     locked: the key, its rule, owner and token, whether the engine sends it again, and
+//     within what time the lease runs out otherwise. As many lines as of lost leases.
+//     When none is left that is unanswered, what became of all of them: at level info if
+//     the store has answered each, else at level warn.
 //   - at level warn, that a lease or a record was taken away by force
 //     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been.
 //
@@ -32,17 +37,23 @@ func WithLogger(log *slog.Logger) EngineOption {
 type logger struct {
 	to *slog.Logger // nil: the default one of the moment
 
-	mu     sync.Mutex
-	since  time.Time // the first loss of the last few
-	losses int       // since then
+	mu       sync.Mutex
+	losses   ration
+	releases ration // those that the store did not answer
+}
+
+// ration bounds how many lines there are of a kind.
+type ration struct {
+	since  time.Time // the first of the last few
+	n      int       // since then
 	unsaid int       // of those, also from before
 }
 
 // An outage may lose every lease of a process at once, and the watchdog writes
 // the lines itself: they must not keep it from the leases that are left.
 const (
-	lossLines = 10
-	lossTime  = 10 * time.Second
+	rationLines = 10
+	rationTime  = 10 * time.Second
 )
 
 // write writes one line.
@@ -61,7 +72,7 @@ func (l *logger) lost(lease *Lease, err error) {
 	if !errors.As(err, &lost) || lost.Reason == LossOuter {
 		return
 	}
-	unsaid, ok := l.countLoss()
+	unsaid, ok := l.count(&l.losses)
 	if !ok {
 		return
 	}
@@ -81,19 +92,52 @@ func (l *logger) lost(lease *Lease, err error) {
 	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
 }
 
-// countLoss says whether a loss may have a line, and how many had none since the
-// last one.
-func (l *logger) countLoss() (unsaid int, ok bool) {
+// count says whether one more of r's kind may have a line, and how many had none
+// since the last one.
+func (l *logger) count(r *ration) (unsaid int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.since) >= lossTime {
-		l.since, l.losses = now, 0
+	if now := time.Now(); now.Sub(r.since) >= rationTime {
+		r.since, r.n = now, 0
 	}
-	if l.losses >= lossLines {
-		l.unsaid++
+	if r.n >= rationLines {
+		r.unsaid++
 		return 0, false
 	}
-	l.losses++
-	unsaid, l.unsaid = l.unsaid, 0
+	r.n++
+	unsaid, r.unsaid = r.unsaid, 0
 	return unsaid, true
+}
+
+// owed says that the store did not answer the release of d.
+func (l *logger) owed(ctx context.Context, d *debt, err error) {
+	unsaid, ok := l.count(&l.releases)
+	if !ok {
+		return
+	}
+	g := &d.grant
+	args := []any{"key", g.Claims[0].Key}
+	if len(g.Claims) > 1 {
+		args = append(args, "claims", len(g.Claims))
+	}
+	if d.rule != "" {
+		args = append(args, "rule", d.rule)
+	}
+	args = append(args, "owner", g.Owner, "token", g.fencing(), "error", err,
+		"again", d.kept, "within", time.Until(d.until).Round(time.Millisecond))
+	if unsaid > 0 {
+		args = append(args, "unsaid", unsaid)
+	}
+	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", args...)
+}
+
+// settled sums up what became of the releases that the store had not answered, now
+// that none of them is owed any more.
+func (l *logger) settled(ends debtEnds, took time.Duration) {
+	level := slog.LevelInfo
+	if ends.expired+ends.dropped+ends.closed > 0 {
+		level = slog.LevelWarn
+	}
+	l.write(context.Background(), level, "keyturn: no unanswered release is left", "answered", ends.paid,
+		"expired", ends.expired, "dropped", ends.dropped, "closed", ends.closed, "after", took.Round(time.Millisecond))
 }

@@ -325,7 +325,7 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 		set = within()
 		spy.onRelease = func(context.Context, core.Grant) error { return errDown }
 		wantOnly(t, set.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		spy.onRelease = nil
+		spy.mend()
 		mustRelease(t, set)
 		isFree(t, eng, "b")
 		mustRelease(t, outer)

@@ -47,6 +47,11 @@ type Observer interface {
 	// matches ErrLeaseLost on a loss (as soon as it is noticed, which may be
 	// before the holder knows), or what kept the release from being certain.
 	HoldEnd(ctx context.Context, lease *Lease, err error)
+	// Owed: the store did not answer the release of a lease, so that its key may
+	// stay locked (DebtOwed, or DebtDropped where the engine does not send it again); and
+	// once more for each DebtOwed what became of it. HoldEnd is told the first, too,
+	// where there was a hold. The context is that of the release, or the background.
+	Owed(ctx context.Context, d Debt)
 	// OnceStart and OnceEnd frame a call of Engine.Once. OnceEnd follows also
 	// when the function panics (ErrPanicked).
 	OnceStart(ctx context.Context, x Execution) context.Context
@@ -106,6 +111,28 @@ type Removal struct {
 	Holders []Holder
 }
 
+// Debt is a release that the store has not answered, which the engine therefore
+// owes it, and sends again.
+type Debt struct {
+	Claims []Claim // not to be changed
+	Owner  string
+	Rule   string // from WithRule
+	Store  string // as in Acquisition
+	State  DebtState
+}
+
+// DebtState is what became of a [Debt].
+type DebtState string
+
+// The states of a debt. Owed is followed by one of those after it, but for Dropped.
+const (
+	DebtOwed    DebtState = "owed"    // the engine goes on sending it
+	DebtPaid    DebtState = "paid"    // the store has answered
+	DebtExpired DebtState = "expired" // the lease ran out before the store answered
+	DebtClosed  DebtState = "closed"  // the engine was closed before
+	DebtDropped DebtState = "dropped" // not kept: there were 10 000 already, or the engine had closed
+)
+
 // NopObserver does nothing. Embed it in an observer.
 type NopObserver struct{}
 
@@ -141,6 +168,9 @@ func (NopObserver) Renewed(*Lease, time.Duration, error) {}
 
 // HoldEnd does nothing.
 func (NopObserver) HoldEnd(context.Context, *Lease, error) {}
+
+// Owed does nothing.
+func (NopObserver) Owed(context.Context, Debt) {}
 
 // OnceStart returns ctx.
 func (NopObserver) OnceStart(ctx context.Context, _ Execution) context.Context { return ctx }

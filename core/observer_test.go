@@ -269,6 +269,7 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 				}
 				return tc.said
 			}
+			defer spy.mend()
 			_ = l.Release(context.Background())
 			if len(ends) != 1 || !errors.Is(ends[0], tc.want) {
 				t.Errorf("HoldEnd was told %v, want %v", ends, tc.want)

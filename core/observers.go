@@ -53,6 +53,12 @@ func (os observers) HoldEnd(ctx context.Context, lease *Lease, err error) {
 	}
 }
 
+func (os observers) Owed(ctx context.Context, d Debt) {
+	for _, o := range os {
+		o.Owed(ctx, d)
+	}
+}
+
 func (os observers) OnceStart(ctx context.Context, x Execution) context.Context {
 	for _, o := range os {
 		ctx = o.OnceStart(ctx, x)

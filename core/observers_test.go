@@ -88,6 +88,8 @@ func (o numbered) Skipped(_ context.Context, s core.Skip) {
 
 func (o numbered) Forced(context.Context, core.Removal) { o.log.note("forced" + o.n) }
 
+func (o numbered) Owed(_ context.Context, d core.Debt) { o.log.note(string(d.State) + o.n) }
+
 func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
 
 // Trace: the first one does not know.

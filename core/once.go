@@ -151,7 +151,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *Record) error 
 			}
 			select {
 			case <-ctx.Done():
-				e.undo(ctx, lease.current()) // a key without a record need not stay locked
+				e.undo(ctx, lease.current(), lease.terms.rule) // a key without a record need not stay locked
 				return err
 			case <-time.After(pause):
 			}

@@ -392,6 +392,7 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
+			defer spy.mend()
 			spy.onRelease = func(ctx context.Context, g core.Grant) error {
 				if tc.answered {
 					return nil

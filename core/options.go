@@ -296,7 +296,8 @@ func WithCircuit(silence time.Duration) EngineOption {
 }
 
 // WithReleaseTimeout bounds how long a release may take when the store does
-// not answer. Default [DefaultReleaseTimeout].
+// not answer, and how long [Engine.Close] tries to send those that the store has not
+// answered. Default [DefaultReleaseTimeout].
 func WithReleaseTimeout(d time.Duration) EngineOption {
 	return engineOption(func(c *engineConfig) error {
 		if d <= 0 {

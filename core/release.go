@@ -13,8 +13,11 @@ import (
 //
 // The error matches ErrLeaseLost when the lease had ended before, so that
 // somebody else may have held the key meanwhile; or ErrOutcomeUnknown when the
-// store did not answer: the key is then free after the TTL at the latest, and
-// Release may be called again.
+// store did not answer, which may show at once, as where a connection is refused. The
+// engine then sends the release again, until the store answers or the lease has run
+// out there, after its TTL. It logs that ([WithLogger]) and tells the observer
+// ([Observer.Owed]). The caller need not do anything; it may call Release again, to
+// learn whether the store answers by now.
 //
 // That of a nested lease only counts: the key is free when the outermost one is
 // released, which must not happen before. The store is not told of it either
@@ -58,12 +61,23 @@ func (l *Lease) giveBack(in *within) error {
 		if l.borrowed != nil {
 			return nil
 		}
-		return l.engine.storeRelease(ctx, l.current())
+		return l.engine.storeRelease(ctx, l.current(), l.terms.rule)
 	})
 }
 
-// storeRelease has the store release.
-func (e *Engine) storeRelease(ctx context.Context, grant Grant) error {
+// storeRelease has the store release. What it does not answer the engine owes it.
+func (e *Engine) storeRelease(ctx context.Context, grant Grant, rule string) error {
+	err := e.askRelease(ctx, grant)
+	if answers(err) {
+		e.debts.strike(grant)
+	} else if d := e.debts.add(grant, rule); d != nil {
+		e.debts.failed(ctx, d, err)
+	}
+	return err
+}
+
+// askRelease asks the store once.
+func (e *Engine) askRelease(ctx context.Context, grant Grant) error {
 	var asked time.Time
 	if e.observer != nil { // nobody else asks how long it took
 		asked = time.Now()
@@ -148,7 +162,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
 	if errors.As(err, &lost) && l.borrowed == nil && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
-		_ = l.engine.storeRelease(ctx, l.current())
+		_ = l.engine.storeRelease(ctx, l.current(), l.terms.rule)
 	}
 }
 

@@ -120,7 +120,7 @@ func (t *turn) end(lease *Lease, s *settings, err error) error {
 	}
 	if lease == nil {
 		if g := t.ticket.given.grant; g.Owner != "" {
-			e.giveBackGrant(t.bound.values, g)
+			e.giveBackGrant(t.bound.values, g, s.rule)
 		}
 		if t.cov != nil {
 			err = e.giveUp(t.bound.values, t.cov, err)
@@ -272,6 +272,9 @@ func (t *turn) accepts(p *ticket, told string) bool {
 // askStore asks, and notes in the ticket's given what it is granted.
 func (t *turn) askStore(ask ask) error {
 	t.req.Owner = t.engine.owners.next() // who is handed a lease needs none
+	if t.engine.debts.n.Load() > 0 {
+		ask = t.afterDebts(ask)
+	}
 	grant, rec, answered, err := t.engine.circuits.ask(t.ctx, t.asked, t.req, ask)
 	t.answer = answered
 	t.attempts = t.waits
@@ -288,4 +291,20 @@ func (t *turn) askStore(ask ask) error {
 		err = unlessHurried(t.ctx, t.asked, err)
 	}
 	return err
+}
+
+// errOwed: the store may hold the key for this process, which has released it.
+var errOwed = errors.New("an earlier release of the key is still unanswered")
+
+// afterDebts is ask once the engine owes the store no release of the claims. Who does
+// not wait must not be told that the key is held, when it is so by nobody. Who waits
+// gets in line, and is let in by the release when the store answers it.
+func (t *turn) afterDebts(ask ask) ask {
+	return func(ctx context.Context, req Request) (Grant, *Record, error) {
+		if !t.engine.debts.settle(ctx, req.Claims) && !req.Wait {
+			return Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
+		}
+		t.asked = time.Now() // the lease counts from the request for it
+		return ask(ctx, req)
+	}
 }

@@ -69,6 +69,9 @@ func (m *metrics) begin(at labels) {
 	for _, v := range renewalVerdicts {
 		m.zero(m.renewals, v.on(rule))
 	}
+	for _, end := range debtEnds {
+		m.zero(m.unanswered, ended(rule, end))
+	}
 	if info.Once {
 		m.zero(m.duplicates, rule)
 	}

@@ -30,7 +30,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		}
 		want := map[string]int{
 			tracing.MetricConflicts: 1, tracing.MetricLosses: 8, tracing.MetricRenewals: 4, tracing.MetricDuplicates: 1,
-			tracing.MetricSkipped: 1, tracing.MetricUnlocked: 1, tracing.MetricForced: 2,
+			tracing.MetricSkipped: 1, tracing.MetricUnanswered: 4, tracing.MetricUnlocked: 1, tracing.MetricForced: 2,
 		}
 		for name, n := range want {
 			if s.meter.begun[name] != n {

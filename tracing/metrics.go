@@ -27,6 +27,8 @@ const (
 	MetricSkipped    = "keyturn.skipped"                  // work that was dropped, as allowed
 	MetricUnlocked   = "keyturn.unlocked"                 // runs without the lock, as allowed
 	MetricForced     = "keyturn.forced"                   // leases and records that somebody took away
+	MetricOwed       = "keyturn.releases.owed"            // that the store has not answered, now
+	MetricUnanswered = "keyturn.releases.unanswered"      // what became of those
 	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
 )
 
@@ -52,7 +54,8 @@ type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
 	waiting, held                                             metric.Int64UpDownCounter
 	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
-	handoffs, skipped                                         metric.Int64Counter
+	handoffs, skipped, unanswered                             metric.Int64Counter
+	owed                                                      metric.Int64UpDownCounter
 
 	series series
 	begun  begun
@@ -95,6 +98,8 @@ func (m *metrics) create(meter metric.Meter) error {
 	counter(&m.skipped, MetricSkipped, "{run}", "Runs that were dropped as if they were done, as the rule says.")
 	counter(&m.unlocked, MetricUnlocked, "{run}", "Runs without a lock in an outage of the store, as the rule allows.")
 	counter(&m.forced, MetricForced, "{key}", "Keys of which an operator took the lease or the record away.")
+	gauge(&m.owed, MetricOwed, "{lease}", "Leases that nobody holds and the store may keep, as it has not answered their release.")
+	counter(&m.unanswered, MetricUnanswered, "{lease}", "Leases whose release the store did not answer at first, by what became of them.")
 	histogram(&m.store, MetricStore, longTimes, "Time that the store took for an operation.")
 	return errors.Join(errs...)
 }

@@ -249,6 +249,9 @@ var plays = map[string]func(*scene){
 		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
 		s.store.mute.Store(false)
 		s.want(lease.Release(s.ctx), nil)
+		for _, state := range []core.DebtState{core.DebtOwed, core.DebtExpired, core.DebtOwed, core.DebtClosed, core.DebtDropped} {
+			s.obs.Owed(context.Background(), core.Debt{Rule: "a", Store: "memory", State: state})
+		}
 	},
 	"panic": func(s *scene) {
 		s.panics(func() {

@@ -41,6 +41,27 @@ func storeError(op string, err error) string {
 	return refused(err).errorType
 }
 
+// debtEnds is what may become of a release that the store has not answered.
+var debtEnds = []core.DebtState{core.DebtPaid, core.DebtExpired, core.DebtClosed, core.DebtDropped}
+
+func ended(l labels, how core.DebtState) labels {
+	l.outcome = string(how)
+	return l
+}
+
+// Owed counts the releases that the store has not answered, and what becomes of them.
+func (o *Observer) Owed(ctx context.Context, d core.Debt) {
+	l := labels{rule: d.Rule, store: o.storeName(d.Store)}
+	switch d.State {
+	case core.DebtOwed:
+		o.metrics.change(ctx, o.metrics.owed, 1, l)
+		return
+	case core.DebtPaid, core.DebtExpired, core.DebtClosed:
+		o.metrics.change(ctx, o.metrics.owed, -1, l)
+	}
+	o.metrics.add(ctx, o.metrics.unanswered, ended(l, d.State))
+}
+
 // Forced counts it, and adds an event to the span in which somebody did it. The
 // reason may have names in it, and is left to the logs.
 func (o *Observer) Forced(ctx context.Context, r core.Removal) {

@@ -25,8 +25,12 @@ const (
 // errPortTaken says that a server could not listen on the port it was given.
 var errPortTaken = errors.New("port is taken")
 
+// KeepData are arguments of [Start] for a server that keeps its data over a
+// [Server.Restart]: each write is on disk before it is answered.
+var KeepData = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
 // Server is a running Redis or Valkey server that only this test uses. It
-// listens on the loopback interface and writes nothing to disk.
+// listens on the loopback interface and, without [KeepData], writes nothing to disk.
 //
 // Its methods are meant for one goroutine at a time.
 type Server struct {
@@ -98,7 +102,8 @@ func (s *Server) Kill() {
 }
 
 // Restart kills the server, if it is up, and runs a new one on the same port.
-// The data is gone, and so is everything that clients had set up.
+// The data is gone, unless the server keeps it ([KeepData]), and so is everything that
+// clients had set up.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()

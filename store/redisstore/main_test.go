@@ -17,8 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	actAsProcess()
 	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	actAsProcess()
 	goleak.VerifyTestMain(m)
 }
 

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +28,7 @@ const (
 	envAddr = "KEYTURN_TEST_ADDR"
 	envKey  = "KEYTURN_TEST_KEY" // several with commas between; "shared a"
 	envTTL  = "KEYTURN_TEST_TTL"
+	envStop = "KEYTURN_TEST_STOP" // not empty: releases and closes the engine at SIGTERM
 )
 
 // actAsProcess does the work of a started process, if this is one: it takes the
@@ -43,7 +47,7 @@ func actAsProcess() {
 	if err != nil {
 		panic(err)
 	}
-	eng, err := core.New(announcing{store})
+	eng, err := core.New(announcing{store}, core.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)
 	}
@@ -60,8 +64,24 @@ func actAsProcess() {
 		panic(err)
 	}
 	fmt.Println("granted", lease.Token())
+	if os.Getenv(envStop) != "" {
+		stopOnSignal(eng, lease)
+	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	fmt.Println("released", lease.Release(context.Background()))
+	os.Exit(0)
+}
+
+// stopOnSignal does what a service does that is told to stop: its handlers return,
+// and it closes the engine.
+func stopOnSignal(eng *core.Engine, lease *core.Lease) {
+	stop, done := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer done()
+	<-stop.Done()
+	fmt.Println("released", lease.Release(context.Background()))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fmt.Println("closed", eng.Close(ctx))
 	os.Exit(0)
 }
 
@@ -87,10 +107,11 @@ type process struct {
 	done  chan struct{}
 }
 
-func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration) *process {
+func startProcess(t testing.TB, server *redistest.Server, key string, ttl time.Duration, env ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envAddr+"="+server.Addr(), envKey+"="+key, envTTL+"="+ttl.String())
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -81,7 +81,7 @@ func TestSeriesDoNotGrowWithTheKeys(t *testing.T) {
 		}
 		total += n
 	}
-	if total == 0 || total > 60 {
+	if total == 0 || total > 80 {
 		t.Errorf("%d series", total)
 	}
 	if n := o.conflicts(t); n != keys+1 {

@@ -1,0 +1,295 @@
+package core
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// debts are the releases that the engine owes its store: of leases whose holders
+// are done, and whose release the store has not answered. Without them the key
+// would stay locked for the rest of the TTL, although nobody holds it.
+//
+// A debt is sent again until the store answers, whatever it says: a release is by
+// owner and token, so it never touches a successor's lease. That happens
+//
+//   - at once, when a caller of this process asks for the key ([debts.settle]);
+//   - as soon as the store has answered any other request ([debts.heard]);
+//   - otherwise after a pause, of 0.3 s at most ([debts.run]).
+//
+// It is given up when the lease has run out by itself.
+type debts struct {
+	engine   *Engine
+	patience time.Duration // for one try
+
+	n       atomic.Int64 // how many there are; all that most calls have to look at
+	news    chan struct{}
+	ctx     context.Context // of the goroutine's tries
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	all     map[debtID]*debt
+	byKey   map[string][]*debt
+	queue   list.List // of *debt, those first that wait longest for a try
+	started bool      // the goroutine runs
+	closed  bool      // it is not started again
+	since   time.Time // when the first of those was owed
+	ends    debtEnds  // of those since then
+}
+
+// mostDebts bounds how many there are, and so their memory, at some 5 MB. What is
+// owed beyond that runs out with its TTL.
+const mostDebts = 10_000
+
+// debtID tells debts apart. The token belongs to it because a downgrade may have
+// brought back a lease under another one ([watchdog.convert]).
+type debtID struct {
+	owner string
+	token uint64
+}
+
+// debt is one release.
+type debt struct {
+	grant Grant
+	rule  string
+	until time.Time     // when the lease has run out at the store
+	kept  bool          // there was room
+	at    *list.Element // in the queue; nil: not kept, or settled
+	busy  chan struct{} // closed when the try under way is over; nil: none is
+	told  bool          // an operator knows that it is owed
+}
+
+// debtEnds counts what became of debts that were told.
+type debtEnds struct{ paid, expired, dropped, closed int }
+
+func (e *debtEnds) count(how DebtState) {
+	switch how {
+	case DebtPaid:
+		e.paid++
+	case DebtExpired:
+		e.expired++
+	case DebtDropped:
+		e.dropped++
+	case DebtClosed:
+		e.closed++
+	}
+}
+
+func (ds *debts) init(e *Engine) {
+	ds.engine = e
+	ds.patience = min(e.releaseTimeout, probeTime)
+	ds.news = make(chan struct{}, 1)
+	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
+	ds.ctx, ds.cancel = context.WithCancel(context.Background())
+}
+
+// answers says whether err, of a release, is the store's word about the lease.
+func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost) }
+
+// add enters a release, with its first try under way: the caller owes an end or a
+// failed. Where the release is in the books already there is nothing to add, and
+// the debt is nil.
+func (ds *debts) add(g Grant, rule string) *debt {
+	g.line = nil // which would be kept for as long
+	// By then it has run out: no renewal was sent after this moment.
+	d := &debt{grant: g, rule: rule, until: time.Now().Add(g.TTL), busy: make(chan struct{})}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.all[d.id()] != nil {
+		return nil
+	}
+	if ds.closed || len(ds.all) >= mostDebts {
+		return d
+	}
+	if len(ds.all) == 0 {
+		ds.since, ds.ends = time.Now(), debtEnds{}
+	}
+	ds.all[d.id()] = d
+	for _, c := range g.Claims {
+		ds.byKey[c.Key] = append(ds.byKey[c.Key], d)
+	}
+	d.kept, d.at = true, ds.queue.PushBack(d)
+	ds.n.Add(1)
+	return d
+}
+
+func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
+
+// strike takes g's release out of the books, which the store has answered.
+func (ds *debts) strike(g Grant) {
+	if ds.n.Load() == 0 {
+		return
+	}
+	ds.mu.Lock()
+	d := ds.all[debtID{g.Owner, g.Token}]
+	ds.mu.Unlock()
+	if d != nil {
+		ds.end(d, DebtPaid)
+	}
+}
+
+// settle pays what is owed for the keys of claims, for a caller who is about to ask
+// the store for them. It reports whether nothing is owed any more: otherwise the store
+// may say that the caller's own process holds the key.
+func (ds *debts) settle(ctx context.Context, claims []Claim) bool {
+	ds.mu.Lock()
+	var owed []*debt
+	for _, c := range claims {
+		owed = append(owed, ds.byKey[c.Key]...)
+	}
+	ds.mu.Unlock()
+	return ds.payAll(ctx, owed) == len(owed)
+}
+
+// mostTries is how many releases are under way at a time. Those of one server
+// leave together there, so the round trips do not add up.
+const mostTries = 64
+
+// payAll tries the debts, several at a time, and returns how many the store
+// answered. Each worker stops at the first that it does not answer.
+func (ds *debts) payAll(ctx context.Context, owed []*debt) int {
+	var paid atomic.Int64
+	var workers sync.WaitGroup
+	for part := range slices.Chunk(owed, max(len(owed)-1, 0)/mostTries+1) {
+		workers.Go(func() {
+			for _, d := range part {
+				if !ds.pay(ctx, d) {
+					return
+				}
+				paid.Add(1)
+			}
+		})
+	}
+	workers.Wait()
+	return int(paid.Load())
+}
+
+// pay tries one debt, after the try that may be under way, and reports whether it
+// is settled.
+func (ds *debts) pay(ctx context.Context, d *debt) bool {
+	for {
+		ds.mu.Lock()
+		busy, over := d.busy, d.at == nil
+		if busy == nil && !over {
+			d.busy = make(chan struct{})
+		}
+		ds.mu.Unlock()
+		switch {
+		case over:
+			return true
+		case busy == nil:
+			return ds.try(ctx, d)
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// try sends d, whose busy is the caller's.
+func (ds *debts) try(ctx context.Context, d *debt) bool {
+	bounded, cancel := context.WithTimeout(ctx, ds.patience)
+	defer cancel()
+	err := ds.engine.askRelease(bounded, d.grant)
+	if !answers(err) {
+		ds.failed(ctx, d, err)
+		return false
+	}
+	ds.engine.circuits.maybeBack(d.grant.Claims)
+	ds.end(d, DebtPaid)
+	return true
+}
+
+// failed ends a try that the store did not answer. An operator is told of the first
+// one.
+func (ds *debts) failed(ctx context.Context, d *debt, err error) {
+	ds.mu.Lock()
+	first := !d.told && (d.at != nil || !d.kept)
+	d.told = true
+	if first && !d.kept {
+		ds.ends.count(DebtDropped)
+	}
+	ds.mu.Unlock()
+	if first {
+		ds.tell(ctx, d, err)
+	}
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	d.free()
+	if d.at != nil && !ds.started && !ds.closed {
+		ds.started = true
+		ds.running.Go(ds.run)
+	}
+}
+
+// free lets those go on who wait for the try. Needs mu.
+func (d *debt) free() {
+	if d.busy != nil {
+		close(d.busy)
+		d.busy = nil
+	}
+}
+
+// end takes d out of the books.
+func (ds *debts) end(d *debt, how DebtState) {
+	ds.mu.Lock()
+	d.free()
+	told := d.told && d.at != nil
+	if told {
+		ds.ends.count(how)
+	}
+	if d.at != nil {
+		ds.removeLocked(d)
+	}
+	ends, took := ds.ends, time.Since(ds.since)
+	last := len(ds.all) == 0 && ends != debtEnds{}
+	if last {
+		ds.ends = debtEnds{}
+	}
+	ds.mu.Unlock()
+	if told {
+		ds.observe(context.Background(), d, how)
+	}
+	if last {
+		ds.engine.log.settled(ends, took)
+	}
+}
+
+func (ds *debts) removeLocked(d *debt) {
+	ds.queue.Remove(d.at)
+	d.at = nil
+	delete(ds.all, d.id())
+	for _, c := range d.grant.Claims {
+		same := ds.byKey[c.Key]
+		if i := slices.Index(same, d); i >= 0 {
+			same = slices.Delete(same, i, i+1)
+		}
+		if ds.byKey[c.Key] = same; len(same) == 0 {
+			delete(ds.byKey, c.Key)
+		}
+	}
+	ds.n.Add(-1)
+}
+
+// tell has operators know that the store did not answer d.
+func (ds *debts) tell(ctx context.Context, d *debt, err error) {
+	state := DebtOwed
+	if !d.kept {
+		state = DebtDropped
+	}
+	ds.engine.log.owed(ctx, d, err)
+	ds.observe(ctx, d, state)
+}
+
+func (ds *debts) observe(ctx context.Context, d *debt, state DebtState) {
+	if e := ds.engine; e.observer != nil {
+		e.observer.Owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.name, State: state})
+	}
+}

@@ -1,0 +1,504 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// books is an observer that counts what is owed, by state.
+type books struct {
+	core.NopObserver
+	mu    sync.Mutex
+	seen  map[core.DebtState]int
+	rules map[string]int
+}
+
+func newBooks() *books {
+	return &books{seen: make(map[core.DebtState]int), rules: make(map[string]int)}
+}
+
+func (b *books) Owed(_ context.Context, d core.Debt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen[d.State]++
+	b.rules[d.Rule]++
+}
+
+// wants fails unless exactly these were seen.
+func (b *books) wants(t *testing.T, want map[core.DebtState]int) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if fmt.Sprint(b.seen) != fmt.Sprint(want) {
+		t.Errorf("observed %v, want %v", b.seen, want)
+	}
+}
+
+// failing is an engine over a store that fails on command, and another process's
+// over the same memory.
+type failing struct {
+	*core.Engine
+	store *locktest.Store
+	mem   *memstore.Store
+	books *books
+	log   *lines
+}
+
+func newFailing(t *testing.T, opts ...core.EngineOption) *failing {
+	f := &failing{mem: memstore.New(), books: newBooks(), log: newLines()}
+	f.store = locktest.NewStore(f.mem)
+	f.Engine = newEngine(t, f.store, append(opts, core.WithObserver(f.books), core.WithLogger(slog.New(f.log)))...)
+	return f
+}
+
+// held says whether the store counts key as held.
+func (f *failing) held(t *testing.T, key string) bool {
+	t.Helper()
+	info, err := f.mem.Inspect(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(info.Holders) > 0
+}
+
+// longestRest is the longest pause between two tries of what is owed.
+const longestRest = 300 * time.Millisecond
+
+// Whatever ended without an answer of the store is sent again when that is back:
+// no key stays locked that nobody holds.
+func TestUnansweredReleasesAreSentAgain(t *testing.T) {
+	ctx := context.Background()
+	fails := func(context.Context) ([]byte, error) { return nil, errHandler }
+	works := func(context.Context) ([]byte, error) { return []byte("r"), nil }
+	refused := func(f *failing, fn func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			f.store.Refuse()
+			return fn(ctx)
+		}
+	}
+	for name, end := range map[string]func(*testing.T, *failing){
+		"Release": func(t *testing.T, f *failing) {
+			l := mustAcquire(t, f.Engine, "k")
+			f.store.Refuse()
+			wantOnly(t, l.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		},
+		"Release of a shared lease": func(t *testing.T, f *failing) {
+			l := mustAcquire(t, f.Engine, "k", core.WithShared())
+			f.store.Refuse()
+			wantOnly(t, l.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		},
+		"Release of a set": func(t *testing.T, f *failing) {
+			l, err := f.AcquireAll(ctx, []core.Claim{core.Permit("j", 2), core.Exclusive("k")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.store.Refuse()
+			wantOnly(t, l.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		},
+		"Release of the last one to whom it was handed on": func(t *testing.T, f *failing) {
+			l := mustAcquire(t, f.Engine, "k")
+			next := make(chan *core.Lease, 1)
+			go func() { next <- mustAcquire(t, f.Engine, "k") }()
+			synctest.Wait()
+			f.store.Refuse()
+			mustRelease(t, l)
+			heir := <-next
+			if !heir.HandedOff() {
+				t.Error("not handed on: this tests nothing")
+			}
+			wantOnly(t, heir.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		},
+		"Do": func(t *testing.T, f *failing) {
+			err := f.Do(ctx, "k", func(context.Context) error { f.store.Refuse(); return errHandler })
+			if !errors.Is(err, errHandler) || errors.Is(err, core.ErrOutcomeUnknown) {
+				t.Errorf("Do: %v", err)
+			}
+		},
+		"DoAll": func(t *testing.T, f *failing) {
+			if err := f.DoAll(ctx, []core.Claim{core.Exclusive("j"), core.Shared("k")}, func(context.Context) error { f.store.Refuse(); return nil }); err != nil {
+				t.Errorf("DoAll: %v", err)
+			}
+		},
+		"a function that panics": func(t *testing.T, f *failing) {
+			defer func() { _ = recover() }()
+			_ = f.Do(ctx, "k", func(context.Context) error { f.store.Refuse(); panic("handler") })
+		},
+		"Once, failing": func(t *testing.T, f *failing) {
+			if _, err := f.Once(ctx, "k", refused(f, fails)); !errors.Is(err, errHandler) {
+				t.Errorf("Once: %v", err)
+			}
+		},
+		"Once without a record": func(t *testing.T, f *failing) {
+			_, err := f.Once(ctx, "k", refused(f, works))
+			wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
+		},
+		"max hold": func(t *testing.T, f *failing) {
+			l := mustAcquire(t, f.Engine, "k", core.WithMaxHold(time.Second))
+			<-l.Context().Done()
+			f.store.Refuse()
+			wantOnly(t, l.Release(ctx), core.ErrLeaseLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFailing(t)
+				end(t, f)
+				time.Sleep(3 * time.Second)
+				f.store.Heal()
+				time.Sleep(longestRest)
+				synctest.Wait()
+				for _, key := range []string{"j", "k"} {
+					if f.held(t, key) {
+						t.Errorf("%s is still locked %v after the outage", key, longestRest)
+					}
+				}
+			})
+		})
+	}
+}
+
+// granting calls then when the store has granted something.
+type granting struct {
+	*locktest.Store
+	then func()
+}
+
+func (g granting) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+	grant, err := g.Store.Acquire(ctx, req)
+	if err == nil {
+		g.then()
+	}
+	return grant, err
+}
+
+// Nor does a grant stay that came when its caller had gone.
+func TestUnansweredUndoIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		mem := memstore.New()
+		store := locktest.NewStore(mem)
+		eng := newEngine(t, granting{store, func() { cancel(); store.Refuse() }}, core.WithLogger(slog.New(newLines())))
+		_, err := eng.Acquire(ctx, "k")
+		wantOnly(t, err, context.Canceled)
+		time.Sleep(3 * time.Second)
+		store.Heal()
+		time.Sleep(longestRest)
+		if info, err := mem.Inspect(context.Background(), "k"); err != nil || len(info.Holders) > 0 {
+			t.Errorf("holders %v, %v", info.Holders, err)
+		}
+	})
+}
+
+// A caller of the same process need not wait until the engine tries again.
+func TestSameProcessSettlesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t)
+		leases := []*core.Lease{
+			mustAcquire(t, f.Engine, "alone"), mustAcquire(t, f.Engine, "shared", core.WithShared()), mustAcquire(t, f.Engine, "once"),
+		}
+		set, err := f.AcquireAll(context.Background(), exclusive("a", "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.store.Refuse()
+		for _, l := range append(leases, set) {
+			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		}
+		time.Sleep(time.Second)
+		f.store.Heal()
+		began := time.Now()
+		for _, key := range []string{"alone", "shared", "b"} {
+			l, err := f.TryAcquire(context.Background(), key)
+			if err != nil {
+				t.Fatalf("%s: %v", key, err)
+			}
+			mustRelease(t, l)
+		}
+		runs := 0
+		if _, err := f.Once(context.Background(), "once", counted("r", &runs), core.WithFailFast()); err != nil || runs != 1 {
+			t.Errorf("Once: %v, ran %d times", err, runs)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// While a release is owed the key is held by nobody: who does not wait hears of an
+// outage, never of a holder; who waits is let in when the store answers.
+func TestOwnDebtIsNoHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy() // that does not answer releases
+		eng := newEngine(t, spy)
+		l := mustAcquire(t, eng, "k")
+		spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return errDown } })
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		got := make(chan *core.Lease, 1)
+		go func() { got <- mustAcquire(t, eng, "k") }()
+		time.Sleep(time.Second)
+		spy.mend()
+		time.Sleep(longestRest)
+		select {
+		case l := <-got:
+			mustRelease(t, l)
+		default:
+			t.Fatal("the waiter was not let in")
+		}
+	})
+}
+
+// An answer to any request says that the store is back. But one sick server among
+// healthy ones is not asked without a pause.
+func TestAnyAnswerHasDebtsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		l := mustAcquire(t, eng, "sick")
+		spy.change(func() {
+			spy.onRelease = func(_ context.Context, g core.Grant) error {
+				if g.Claims[0].Key == "sick" {
+					return errDown
+				}
+				return nil
+			}
+		})
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		time.Sleep(time.Second) // the pauses are as long as they get
+		spy.change(func() { spy.released = nil })
+		for range 1000 { // one second
+			mustRelease(t, mustAcquire(t, eng, "well"))
+			time.Sleep(time.Millisecond)
+		}
+		tries := 0
+		spy.mu.Lock()
+		for _, g := range spy.released {
+			if g.Claims[0].Key == "sick" {
+				tries++
+			}
+		}
+		spy.mu.Unlock()
+		if tries < 20 || tries > 60 {
+			t.Errorf("tried %d times in a second in which the store answered others", tries)
+		}
+		spy.mend()
+	})
+}
+
+// What is beyond the bound is not kept, and said so. What is kept is not sent one
+// after the other.
+func TestDebtsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const beyond = 7
+		f := newFailing(t)
+		leases := make([]*core.Lease, core.MostDebts+beyond)
+		for i := range leases {
+			leases[i] = mustAcquire(t, f.Engine, fmt.Sprint("k", i))
+		}
+		f.store.Refuse()
+		for _, l := range leases {
+			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		}
+		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: core.MostDebts, core.DebtDropped: beyond})
+		f.store.Heal()
+		f.store.Delay(5 * time.Millisecond)
+		time.Sleep(longestRest + 2*time.Second) // 50 s, one after the other
+		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: core.MostDebts, core.DebtDropped: beyond, core.DebtPaid: core.MostDebts})
+		still := 0
+		for i := range leases {
+			if f.held(t, fmt.Sprint("k", i)) {
+				still++
+			}
+		}
+		if still != beyond {
+			t.Errorf("%d keys are locked, want %d", still, beyond)
+		}
+		time.Sleep(core.DefaultTTL)
+		if f.held(t, fmt.Sprint("k", len(leases)-1)) {
+			t.Error("what was not kept did not run out")
+		}
+	})
+}
+
+// What happens to a release that fails stands in the log, with key and rule; ten
+// lines in ten seconds, and one that sums up.
+func TestUnansweredReleasesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t)
+		ctx := context.WithValue(context.Background(), asker{}, "the handler")
+		acquire := func(key string) *core.Lease { return mustAcquire(t, f.Engine, key, core.WithRule("deliver")) }
+		first, set := acquire("k"), (*core.Lease)(nil)
+		set, err := f.AcquireAll(ctx, exclusive("a", "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var others []*core.Lease
+		for i := range 20 {
+			others = append(others, acquire(fmt.Sprint("k", i)))
+		}
+		f.store.Refuse()
+		for range 3 { // a repeat is no other debt
+			wantOnly(t, first.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		}
+		_ = set.Release(ctx)
+		for _, l := range others {
+			_ = l.Release(ctx)
+		}
+		time.Sleep(2 * time.Second)
+		f.store.Heal()
+		time.Sleep(longestRest)
+		const unanswered = `level=WARN msg="keyturn: release unanswered, key may stay locked" `
+		const rest = `owner=\S+ token=\d+ error=".* refuses" again=true within=30s asker="the handler"`
+		want := []string{unanswered + `key=k rule=deliver ` + rest, unanswered + `key=a claims=2 ` + rest}
+		for i := range 8 {
+			want = append(want, unanswered+fmt.Sprintf("key=k%d rule=deliver ", i)+rest)
+		}
+		want = append(want, `level=INFO msg="keyturn: no unanswered release is left" answered=22 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)
+		f.log.wantLines(t, want...)
+		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 22, core.DebtPaid: 22})
+		mustRelease(t, first) // the first one arrived
+	})
+}
+
+// A lease that has run out is not owed any more, and said to have.
+func TestDebtsRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t, core.WithTTL(10*time.Second))
+		for _, key := range []string{"a", "b"} {
+			l := mustAcquire(t, f.Engine, key)
+			f.store.Hang()
+			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+			f.store.Heal()
+			f.store.Refuse()
+			time.Sleep(time.Second)
+			if key == "a" {
+				f.store.Heal()
+				time.Sleep(longestRest)
+			}
+		}
+		time.Sleep(12 * time.Second)
+		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 2, core.DebtPaid: 1, core.DebtExpired: 1})
+		if got := f.log.written(); len(got) != 4 {
+			t.Errorf("logged %q", got)
+		}
+		f.store.Heal()
+	})
+}
+
+// An answer that was lost: a successor has the key by now, and keeps it.
+func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t)
+		other := newEngine(t, locktest.NewStore(f.mem.Peer()))
+		l := mustAcquire(t, f.Engine, "k")
+		f.store.LoseAnswers()
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		next := mustAcquire(t, other, "k")
+		f.store.Heal()
+		time.Sleep(longestRest)
+		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 1, core.DebtPaid: 1})
+		if err := next.Extend(context.Background(), time.Minute); err != nil {
+			t.Errorf("the successor: %v", err)
+		}
+		mustRelease(t, next)
+	})
+}
+
+// Close gives back what is owed, if the store answers in time, and says what is left
+// otherwise.
+func TestCloseSettles(t *testing.T) {
+	for name, tc := range map[string]struct {
+		back time.Duration
+		want core.DebtState
+	}{
+		"the store comes back": {2 * time.Second, core.DebtPaid},
+		"it does not":          {0, core.DebtClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, books := memstore.New(), newBooks()
+				store := locktest.NewStore(mem)
+				eng, err := core.New(store, core.WithObserver(books), core.WithLogger(slog.New(newLines())))
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, held := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "held")
+				store.Refuse()
+				wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+				if tc.back > 0 {
+					time.AfterFunc(tc.back, store.Heal)
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				began := time.Now()
+				err = eng.Close(ctx)
+				if took := time.Since(began); took > time.Second+core.DefaultReleaseTimeout {
+					t.Errorf("took %v", took)
+				}
+				if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held
+					t.Errorf("Close: %v", err)
+				}
+				if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == core.DebtClosed) {
+					t.Errorf("Close: %v", err)
+				}
+				books.wants(t, map[core.DebtState]int{core.DebtOwed: 2, tc.want: 2})
+				// A holder that is late has nothing more to say to the store.
+				wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
+				_ = l.Release(context.Background())
+			})
+		})
+	}
+}
+
+// A lease that is borrowed is another process's to release.
+func TestNoDebtForBorrowedLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t)
+		owner := newEngine(t, locktest.NewStore(f.mem.Peer()))
+		holder := mustAcquire(t, owner, "k")
+		ctx := core.WithCarried(context.Background(), core.CarryLeases(holder.Context()))
+		l, err := f.Acquire(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.store.Refuse()
+		mustRelease(t, l)
+		f.store.Heal()
+		time.Sleep(time.Second)
+		f.books.wants(t, map[core.DebtState]int{})
+		mustRelease(t, holder)
+	})
+}
+
+// A release that is answered after all tells that the outage is over: the next caller
+// is not refused for the rest of the circuit's pause.
+func TestDebtEndsTheCircuitsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFailing(t)
+		l := mustAcquire(t, f.Engine, "k")
+		f.store.Refuse()
+		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
+		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
+			_, err := f.TryAcquire(context.Background(), "other")
+			if !errors.Is(err, core.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		_, err := f.TryAcquire(context.Background(), "other")
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		f.store.Heal()
+		time.Sleep(longestRest)
+		mustRelease(t, mustAcquire(t, f.Engine, "other"))
+	})
+}
