@@ -103,6 +103,21 @@
 // open and bring messages for many keys. A message's turn ends when the handler
 // asks for the next one; stream.Context() is then each message's own.
 //
+// # Slow clients
+//
+// The client of a unary method keeps no key by being slow: its request has come
+// before the interceptor runs, and the response is sent after the lock was
+// released. The first message of a stream is received before the key is asked for,
+// too.
+//
+// A stream under [Serialize] is different: a client that sends nothing more, or
+// reads nothing, keeps the key until the call ends. gRPC has no deadline for one
+// message, so core.WithMaxHold bounds it, 10 minutes by default, and the call's own
+// deadline. After the max hold the key frees itself within the TTL, though the
+// handler may still be stuck in Send. Give streams of strangers a short max hold,
+// or use [SerializeMessages]: there no key is held while the handler waits for a
+// message, only while it works on one and sends because of it.
+//
 // # Once
 //
 // The first call that succeeds puts its response on record; repeats get the

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,9 @@ type Spools struct {
 func WatchSpools(t *testing.T) *Spools {
 	t.Helper()
 	s := &Spools{t, t.TempDir()}
+	// A file that nobody closes would be closed by the garbage collector.
+	before := debug.SetGCPercent(-1)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("TMPDIR", s.dir)
 	t.Cleanup(func() { Until(t, "the temporary files to go", func() bool { return s.Count() == 0 }) })
 	return s
