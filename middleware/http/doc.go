@@ -94,9 +94,11 @@
 // handler answers in between, as over HTTP/2, is left alone with StreamBody, and
 // then its client keeps the key by not sending.
 //
-// Slow clients still keep connections and files. Set ReadTimeout and WriteTimeout
-// of the http.Server: where a rule meets a server that has neither, slog.Default()
-// is told, once per process.
+// Slow clients still keep connections and files: set ReadTimeout and WriteTimeout of
+// the http.Server. WriteTimeout counts from the request's header, so it has to be
+// longer than the body, the wait for the lock, the handler and the response take
+// together. Where a rule meets a server that has neither, slog.Default() is told,
+// once per process.
 //
 // # Once
 //

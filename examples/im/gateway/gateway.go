@@ -25,6 +25,9 @@ import (
 func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
+	// Otherwise slow clients keep their connections for as long as they like. The
+	// time to write begins with the request, so it has the wait for the lock in it.
+	e.Server.ReadTimeout, e.Server.WriteTimeout = 10*time.Second, time.Minute
 	e.Use(otelecho.Middleware("gateway"), answers)
 
 	if n.Locks == nil {
