@@ -74,6 +74,8 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 // instance, or is too large to be worth it. The execution is on record, and repeats
 // get ErrResultNotKept. Only this very value means that, not an error that wraps it.
 // Once itself never returns it.
+//
+//lint:ignore ST1012 it tells of no failure, as fs.SkipDir does not
 var SkipResult = errors.New("keyturn: skip the result")
 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), shared *settings) (Outcome, error) {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,5 +105,49 @@ func TestReplicasOnRedis(t *testing.T) {
 	redis.Kill()
 	if err := watching(); status.Code(err) != codes.Unavailable || reason(t, err) != lockgrpc.ReasonStoreUnavailable {
 		t.Errorf("without Redis: %v", err)
+	}
+}
+
+// A Redis that is full: what has been carried out stays so, however often it is
+// delivered, and what has not is refused before its handler runs.
+func TestEffectsOnARedisWithoutMemory(t *testing.T) {
+	redis := redistest.Start(t)
+	var effects atomic.Int32
+	limit := func(maxmemory string) {
+		if out, err := redis.CLI("CONFIG", "SET", "maxmemory", maxmemory); out != "OK" {
+			t.Errorf("%s, %v", out, err)
+		}
+	}
+	s := &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+		effects.Add(1)
+		limit("1mb") // the server alone takes more
+		return &testpb.SetStatusResponse{Text: strings.Repeat("x", 10_000)}, nil
+	}}
+	replica := func() client {
+		store, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return serve(t, s, locks(t, engine(t, store, core.WithCircuit(0)), lockgrpc.Once(setStatus, byMessage)))
+	}
+	replicas := []client{replica(), replica()}
+	resp, err := replicas[0].SetStatus(bounded(t), message("a", 1))
+	if err != nil || len(resp.GetText()) != 10_000 {
+		t.Errorf("the first caller got %d bytes, %v", len(resp.GetText()), err)
+	}
+	for _, c := range replicas {
+		if _, err := c.SetStatus(bounded(t), message("a", 1)); status.Code(err) != codes.AlreadyExists || reason(t, err) != lockgrpc.ReasonResultNotKept {
+			t.Errorf("a repeat: %v", err)
+		}
+		if _, err := c.SetStatus(bounded(t), message("b", 1)); status.Code(err) != codes.Unavailable || reason(t, err) != lockgrpc.ReasonStoreUnavailable {
+			t.Errorf("another message: %v", err)
+		}
+	}
+	if n := effects.Load(); n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+	limit("0")
+	if _, err := replicas[1].SetStatus(bounded(t), message("b", 1)); err != nil || effects.Load() != 2 {
+		t.Errorf("with memory again: %v, %d effects", err, effects.Load())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,4 +216,56 @@ func TestOnceWithoutMemory(t *testing.T) {
 			t.Errorf("effects: %v", effects)
 		}
 	})
+}
+
+// TestInventedKeysFillAServer: a client that sends a new id each time fills it with
+// results. Then it is refused, and every effect that it had is on record.
+func TestInventedKeysFillAServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	set(t, server, "maxmemory", strconv.Itoa(used(t, server)+8<<20))
+	s := open(t, server.Client())
+	h := lock(t, s, "holder", "held", time.Minute)
+	eng, err := core.New(s, core.WithCircuit(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	const clients, most = 16, 100
+	var effects [clients][most]bool
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			for i := range most {
+				_, err := eng.Once(within(t, 30*time.Second), fmt.Sprintf("msg:%d:%d", client, i), func(context.Context) ([]byte, error) {
+					effects[client][i] = true
+					return make([]byte, 64<<10), nil
+				})
+				if err != nil && !errors.Is(err, redisstore.ErrOutOfMemory) {
+					t.Errorf("client %d, message %d: %v", client, i, err)
+				}
+				if effect := effects[client][i]; effect != (err == nil) {
+					t.Errorf("client %d, message %d: an effect: %v, and %v", client, i, effect, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	had, recorded := 0, 0
+	admin := server.Client()
+	for client := range effects {
+		for i, effect := range effects[client] {
+			if effect {
+				had++
+				recorded += int(admin.Exists(context.Background(), fmt.Sprintf("{lock:msg:%d:%d}:r", client, i)).Val())
+			}
+		}
+	}
+	if had == 0 || had == clients*most {
+		t.Fatalf("%d effects: this tests nothing", had)
+	}
+	if recorded != had {
+		t.Errorf("%d effects, %d on record", had, recorded)
+	}
+	release(t, s, h)
 }
