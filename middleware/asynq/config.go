@@ -28,7 +28,8 @@ func IsFailure(next func(error) bool) func(error) bool {
 // RetryDelay is for [asynq.Config.RetryDelayFunc]: it has a task that comes
 // with a [RescheduleError] come again after the error's RetryAfter, at least a
 // second and at most ten; twice as long each further time that the task is
-// rescheduled in a row, up to a minute; and up to half of that more, by chance.
+// rescheduled in a row, up to a minute; and up to half of that more, by chance. A
+// rule with [Rule.RescheduleEvery] says itself when.
 // All other errors are next's; nil means [asynq.DefaultRetryDelayFunc].
 //
 // Each process counts for itself how often it has rescheduled a task in a row,

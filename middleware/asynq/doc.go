@@ -113,7 +113,8 @@
 // every five seconds, unless Config.DelayedTaskCheckInterval says otherwise, and
 // it comes behind those which arrived meanwhile. When it is to come again follows
 // from how long the key's holders keep it ([RetryDelay]), and grows while the same
-// task comes in vain. Where many tasks share a key,
+// task comes in vain, unless the rule has a delay of its own
+// ([Rule.RescheduleEvery]). Where many tasks share a key,
 // give them a queue and a server with a concurrency of their own.
 //
 // The key is held until the handler has returned. Asynq lets go of a task whose
@@ -150,7 +151,7 @@
 // and asynq delivers again what a dead worker had. Once does, and alone it lets
 // each of the hundred through the queue, to a look at its record. With both
 //
-//	id, err := locks.TaskID(task)
+//	id, err := locks.TaskID(ctx, task)
 //	...
 //	_, err = client.Enqueue(task, id) // IsDuplicate(err): it is queued already
 //
@@ -159,6 +160,15 @@
 // asynq.Retention: an id that is to come through again needs it deleted. Unlike
 // that, an asynq.Unique is over at its TTL, whatever became of the task; give it
 // more than all retries take.
+//
+// # Unique until started
+//
+// A task that says no more than that something has changed can speak for later
+// changes while it waits, and not when it runs: its handler may have read the old
+// state by then. With [Rule.UniqueUntilStarted] a rule's TaskID is another one from
+// the moment on at which the handler is about to be called, so a change that comes
+// during a run is followed by another run, and one that comes before is a duplicate.
+// The change has to be there before TaskID is called.
 //
 // # Tasks that the enqueuer waits for
 //

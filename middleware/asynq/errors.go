@@ -26,6 +26,7 @@ type RescheduleError struct {
 	Pattern    string        // the rule's
 	RetryAfter time.Duration // when to come again; 0 when nothing is known
 	Times      int           // how often in a row, as far as this process knows: 1 for the first; 0: unknown
+	Fixed      bool          // RetryAfter is the rule's own ([Rule.RescheduleEvery]), each time
 	Err        error
 
 	setup *setup // of the Locks that made it
@@ -54,10 +55,13 @@ const (
 	maxGrown = time.Minute
 )
 
-// delay is RetryAfter within bounds, twice as long for each time that the task
+// delay is RetryAfter as it is where that is the rule's, or else within bounds, twice as long for each time that the task
 // came before, and up to half of it more, so that tasks which were refused
 // together do not come back together.
 func (e *RescheduleError) delay() time.Duration {
+	if e.Fixed {
+		return e.RetryAfter
+	}
 	d := min(max(e.RetryAfter, minDelay), maxDelay)
 	for n := 1; n < e.Times && d < maxGrown; n++ {
 		d = min(2*d, maxGrown)
@@ -94,7 +98,7 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 		return nil
 	case isContext(refused) && ctx.Err() != nil:
 		return refused
-	case errors.Is(refused, core.ErrTooManyWaiters), errors.Is(refused, core.ErrHeld):
+	case contended(refused):
 		return w.conflicted(ctx, refused)
 	case errors.Is(refused, core.ErrClosed), // first: it may come with a lost lease
 		errors.Is(refused, core.ErrUnavailable),
@@ -109,7 +113,11 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 }
 
 func (w work) reschedule(after time.Duration, err error) error {
-	return &RescheduleError{Pattern: w.Name, RetryAfter: after, Err: err, setup: w.setup}
+	fixed := w.every > 0 && contended(err)
+	if fixed {
+		after = w.every
+	}
+	return &RescheduleError{Pattern: w.Name, RetryAfter: after, Fixed: fixed, Err: err, setup: w.setup}
 }
 
 // retryAfter is what the engine knows about when the key will be free.

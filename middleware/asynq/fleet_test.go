@@ -82,7 +82,7 @@ func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Ha
 	locks, err := lockasynq.New(eng,
 		lockasynq.Serialize("count", "counter:{payload.counter}"),
 		lockasynq.Once("message", "msg:{payload.counter}"),
-		newestDocument)
+		newestDocument, uniqueDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +109,7 @@ func fleetHandler(eng *core.Engine, client *redis.Client, dies string) (asynq.Ha
 	mux.Handle("count", counting)
 	mux.Handle("message", counting)
 	mux.Handle("index", indexing(client))
+	mux.Handle("sync", syncing(client))
 	return mux, nil
 }
 

@@ -95,13 +95,13 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 
 // process derives the task's keys and runs next under them.
 func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler) error {
-	w := work{checked: r, task: task, handler: next, setup: &l.setup}
+	w := work{checked: r, task: task, handler: next, setup: &l.setup, last: lastAttempt(ctx)}
 	if err := w.read(newRequest(ctx, task)); err != nil {
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
 	var err error
-	if last := lastAttempt(ctx); last || r.conflict == Wait {
-		err = w.insist(ctx, last)
+	if w.last || r.conflict == Wait {
+		err = w.insist(ctx)
 	} else {
 		err = w.try(ctx)
 	}

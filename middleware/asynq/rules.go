@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -33,6 +34,9 @@ type Rule struct {
 	versioned   bool // KeepLatestBy or KeepLatestFunc
 	version     string
 	versionFunc func(*asynq.Task) (uint64, error)
+
+	untilStarted bool
+	every        *time.Duration // between two tries; nil: grows
 }
 
 type checkedRule = rule.Rule[*request]
@@ -40,9 +44,11 @@ type checkedRule = rule.Rule[*request]
 // checked is a rule that is ready for tasks.
 type checked struct {
 	*checkedRule
-	conflict  Conflict
-	versionOf func(*request) (uint64, error) // nil: tasks have none
-	skipped   atomic.Uint64
+	conflict     Conflict
+	versionOf    func(*request) (uint64, error) // nil: tasks have none
+	untilStarted bool
+	every        time.Duration // 0: grows
+	skipped      atomic.Uint64
 }
 
 // Serialize runs tasks one at a time per key. The pattern is one as in
@@ -133,6 +139,9 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
 			&core.OptionError{Option: "OnConflict", Value: r.conflict, Want: "Reschedule, Wait, Skip or Fail"}))
 	}
+	if err := r.checkDelay(); err != nil {
+		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
+	}
 	version, err := r.compileVersion()
 	if err != nil {
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern, err))
@@ -149,7 +158,11 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	if err == nil && r.remembers() {
 		err = r.canRemember(compiled)
 	}
-	return &checked{checkedRule: compiled, conflict: r.conflict, versionOf: version}, errors.Join(append(errs, err)...)
+	c := &checked{checkedRule: compiled, conflict: r.conflict, versionOf: version, untilStarted: r.untilStarted}
+	if r.every != nil {
+		c.every = *r.every
+	}
+	return c, errors.Join(append(errs, err)...)
 }
 
 // skips is why tasks may be dropped.
@@ -164,7 +177,7 @@ func (r Rule) skips() core.SkipReason {
 }
 
 // remembers says that the rule needs the store to keep a number per key.
-func (r Rule) remembers() bool { return r.versioned }
+func (r Rule) remembers() bool { return r.versioned || r.untilStarted }
 
 // canRemember refuses what such a rule can't keep its word with.
 func (r Rule) canRemember(c *checkedRule) error {
@@ -181,10 +194,16 @@ func (r Rule) canRemember(c *checkedRule) error {
 		want = "a rule without core.WithRunUnlocked"
 	case r.conflict == Skip:
 		want = "a rule without OnConflict(Skip)"
+	case r.versioned && r.untilStarted: // the newest would be refused for an older one
+		want = "a rule without KeepLatestBy"
+	}
+	option := "KeepLatestBy"
+	if r.untilStarted {
+		option = "UniqueUntilStarted"
 	}
 	errs := []error{c.Engine().SupportsVersions(), core.ValidateKey(remembered("", r.pattern, "k"))}
 	if want != "" {
-		errs = append(errs, &core.OptionError{Option: "KeepLatestBy", Value: r.version, Want: want})
+		errs = append(errs, &core.OptionError{Option: option, Value: r.pattern, Want: want})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("rule for %q: %w", r.pattern, err)

@@ -30,7 +30,7 @@ func TestUniqueWhileQueuedAndOnceWhenProcessed(t *testing.T) {
 	l := locks(t, engine(t, nil), lockasynq.Once("im:message", "msg:{payload.id}", core.WithoutFingerprint()))
 	enqueue := func(task *asynq.Task, opts ...asynq.Option) error {
 		t.Helper()
-		id, err := l.TaskID(task)
+		id, err := l.TaskID(context.Background(), task)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestTaskIDIsTakenUntilTheTaskIsGone(t *testing.T) {
 			l := locks(t, engine(t, nil), lockasynq.Once("im:", "msg:{payload.id}"))
 			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { return tt.err })), noForwarding)
 			task := message("8f2c", 1)
-			option, err := l.TaskID(task)
+			option, err := l.TaskID(context.Background(), task)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestTaskIDRefuses(t *testing.T) {
 		{name: "a key with the id", task: asynq.NewTask("by:id", nil), is: keytmpl.ErrMissingValue},
 		{name: "a key with the queue", task: asynq.NewTask("by:queue", nil), is: keytmpl.ErrMissingValue},
 	} {
-		option, err := l.TaskID(tt.task)
+		option, err := l.TaskID(context.Background(), tt.task)
 		if err == nil || option != nil || !strings.Contains(err.Error(), tt.says) || tt.is != nil && !errors.Is(err, tt.is) {
 			t.Errorf("%s: TaskID() = %v, %v; want an error that matches %v and has %q", tt.name, option, err, tt.is, tt.says)
 		}
@@ -171,7 +171,7 @@ func ExampleLocks_TaskID() {
 		lockasynq.Once("im:message", "msg:{payload.id}", core.WithRetention(24*time.Hour)),
 	)
 	task := asynq.NewTask("im:message", []byte(`{"id":"8f2c","text":"hello"}`))
-	id, err := locks.TaskID(task)
+	id, err := locks.TaskID(context.Background(), task)
 	if err != nil {
 		log.Fatal(err) // the message has no id
 	}

@@ -2,7 +2,6 @@ package lockasynq
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -18,6 +17,7 @@ type work struct {
 	keys    rule.Keys
 	handler asynq.Handler
 	setup   *setup
+	last    bool   // attempt
 	version uint64 // where its rule has versions
 }
 
@@ -54,14 +54,14 @@ func (w work) try(ctx context.Context) error {
 // has run or the task's own time is over. When the server shuts down meanwhile,
 // asynq puts the task back into its queue. With attempts left, an outage is not
 // waited out: the end of the task's time would cost it one.
-func (w work) insist(ctx context.Context, last bool) error {
+func (w work) insist(ctx context.Context) error {
 	for {
 		err := w.attempt(ctx)
 		again, ok := err.(*RescheduleError)
 		if !ok || again.setup != w.setup { // the handler's own, from rules further in
 			return err
 		}
-		if !last && !errors.Is(err, core.ErrHeld) && !errors.Is(err, core.ErrTooManyWaiters) {
+		if !w.last && !contended(err) {
 			return err
 		}
 		select {
@@ -92,12 +92,12 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 	if w.Once {
 		return w.runOnce(ctx, fn, opts...)
 	}
-	if err := w.announce(ctx); err != nil {
+	if err := w.comes(ctx); err != nil {
 		return err, nil
 	}
 	var kept error // from running
 	refused, own = w.Serialize(ctx, w.keys, func(ctx context.Context) error {
-		if kept = w.announce(ctx); kept != nil {
+		if kept = w.begins(ctx); kept != nil {
 			return nil
 		}
 		return fn(ctx)
@@ -108,5 +108,19 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 	return refused, own
 }
 
-// remembered names what the store keeps for the task's rule and key.
-func (w work) remembered(what string) string { return remembered(what, w.Name, w.keys.First) }
+// comes is what is to be done before the task waits for its key. One on its last
+// attempt does not wait for another: it runs, or asynq archives it.
+func (w work) comes(ctx context.Context) error {
+	if err := w.announce(ctx); err != nil || !w.last {
+		return err
+	}
+	return w.started(ctx)
+}
+
+// begins is what is to be done when it has the key.
+func (w work) begins(ctx context.Context) error {
+	if err := w.announce(ctx); err != nil {
+		return err
+	}
+	return w.started(ctx)
+}

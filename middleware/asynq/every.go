@@ -1,0 +1,42 @@
+package lockasynq
+
+import (
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// mostEvery is the longest delay that a rule can have.
+const mostEvery = 24 * time.Hour
+
+// RescheduleEvery returns the rule with a delay of its own: a task that did not get
+// its key comes again after d, each time, instead of after a time that follows from
+// how long the key is held and grows. For keys whose holders take a known time, or
+// work that must not be put off for long.
+//
+// From a second to a day, in whole seconds, as asynq counts them; the task comes
+// when the server's forwarder looks next, every five seconds by default. An outage
+// of the store is not a held key: there the delay still grows. The rule has to be
+// one that reschedules ([Reschedule], the default).
+func (r Rule) RescheduleEvery(d time.Duration) Rule {
+	r.every = &d
+	return r
+}
+
+func (r Rule) checkDelay() error {
+	switch {
+	case r.every == nil:
+		return nil
+	case *r.every < time.Second, *r.every > mostEvery, *r.every%time.Second != 0:
+		return &core.OptionError{Option: "RescheduleEvery", Value: *r.every, Want: "1s to 24h, in whole seconds"}
+	case r.conflict != Reschedule:
+		return &core.OptionError{Option: "RescheduleEvery", Value: *r.every, Want: "a rule with OnConflict(Reschedule)"}
+	}
+	return nil
+}
+
+// contended says that nothing but others' work is in the way.
+func contended(err error) bool {
+	return errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrTooManyWaiters)
+}

@@ -1,0 +1,80 @@
+package lockasynq
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// UniqueUntilStarted returns the rule with tasks that say no more than that
+// something has changed, so that one which waits speaks for all changes until its
+// handler is called:
+//
+//	lockasynq.Serialize("index", "index:{payload.id}").UniqueUntilStarted()
+//	...
+//	save(doc) // first the change, then the task
+//	id, err := locks.TaskID(ctx, task)
+//	...
+//	if _, err := client.Enqueue(task, id); err != nil && !lockasynq.IsDuplicate(err) {
+//
+// While a task of the key waits, also for a retry of its first start, another one
+// is a duplicate: asynq refuses it ([IsDuplicate]). As soon as the handler is about
+// to be called, under the key, the next one is taken, and runs after it. So a
+// change that was there before TaskID was called is seen by a run that begins after
+// that, and a hundred changes in a row are a few runs. The key has to name all that
+// the handler needs, as the payloads of duplicates are dropped.
+//
+// Producers need the rule, too, and an engine over the same store: it remembers how
+// many tasks of a key have started, for core.WithRetention after the last start.
+// After that, and where two producers are the first ever for a key at the same time,
+// one task more may be queued. After a failover to a replica that lags a change may
+// be taken for a duplicate of the task that runs. A task that asynq archives before
+// it ever called the handler, because its asynq.Deadline was over, stays in the way
+// until it is deleted or run; so it is with asynq.TaskID in general.
+//
+// The rule takes one key, exclusively, and can be neither one of Once's nor one of
+// [Rule.KeepLatestBy]. It does not go together with [Skip], which would drop the
+// task that speaks for a change during a run, nor with core.WithRunUnlocked.
+func (r Rule) UniqueUntilStarted() Rule {
+	r.untilStarted = true
+	return r
+}
+
+// waits names where the store keeps the number of the task of key that waits.
+func (c *checked) waits(key string) string { return remembered("waits", c.Name, key) }
+
+// waitingID is the id of the task of key that waits, or would be the next to. Each
+// number is that of one task, which raises it when it starts: whoever reads it
+// before that has its change seen by that task, and whoever reads it after that
+// gets the next number.
+//
+// Where nothing is remembered it begins with the time, so that the id is none of an
+// earlier task's, which may still lie in asynq's archive. Milliseconds, so that most
+// of those who come at once begin with the same; the store remembers a number for
+// at least as long, so none is given again after it was forgotten.
+func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
+	n, err := c.Raise(ctx, c.waits(key), 0)
+	if err == nil && n == 0 {
+		n, err = c.Raise(ctx, c.waits(key), uint64(time.Now().Truncate(time.Millisecond).UnixMicro()))
+	}
+	return c.Name + "/" + key + "/" + strconv.FormatUint(n, 10), err
+}
+
+// started notes that the task waits no longer, so that the next one is none of its
+// duplicates. A task that was enqueued without [Locks.TaskID] has none.
+func (w work) started(ctx context.Context) error {
+	if !w.untilStarted {
+		return nil
+	}
+	id, _ := asynq.GetTaskID(ctx)
+	number, ours := strings.CutPrefix(id, w.Name+"/"+w.keys.First+"/")
+	n, err := strconv.ParseUint(number, 10, 64)
+	if !ours || err != nil {
+		return nil
+	}
+	_, err = w.Raise(ctx, w.waits(w.keys.First), n+1)
+	return err
+}

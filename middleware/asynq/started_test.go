@@ -1,0 +1,244 @@
+package lockasynq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/locktest"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// uniqueDocument is the rule of the history below: workers in processes of their own.
+var uniqueDocument = lockasynq.Serialize("sync", "sync:{payload.doc}").UniqueUntilStarted()
+
+// syncing brings a copy of a document up to date.
+func syncing(client *redis.Client) asynq.Handler {
+	return handler(func(ctx context.Context, task *asynq.Task) error {
+		var doc struct{ Doc string }
+		if err := decode(task, &doc); err != nil {
+			return err
+		}
+		now, err := client.Get(ctx, "doc:"+doc.Doc).Result()
+		if err != nil {
+			return err
+		}
+		client.Incr(ctx, "runs")
+		time.Sleep(5 * time.Millisecond) // changes that come now are not in it
+		return client.Set(ctx, "copy:"+doc.Doc, now, 0).Err()
+	})
+}
+
+// offer enqueues a task with its rule's id, and says whether asynq took it.
+func (q *queue) offer(l *lockasynq.Locks, task *asynq.Task, opts ...asynq.Option) bool {
+	q.t.Helper()
+	id, err := l.TaskID(context.Background(), task)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	_, err = q.client.Enqueue(task, append(opts, id)...)
+	if err != nil && !lockasynq.IsDuplicate(err) {
+		q.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// TestNoChangeIsLostWhenWorkersAreKilled: five documents change again and again, and
+// each change offers a task, while one worker after the other is killed. In the end
+// every copy has the last change.
+func TestNoChangeIsLostWhenWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	const docs, changes, kills = 5, 90, 3
+	q := newQueue(t)
+	workers := []workerProcess{startWorker(t, q, ""), startWorker(t, q, "")}
+	client := q.redis.Client()
+	eng, err := fleetEngine(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	l := locks(t, eng, uniqueDocument)
+	ctx, taken := context.Background(), 0
+	for i := range changes {
+		for doc := range docs {
+			if err := client.Set(ctx, fmt.Sprint("doc:d", doc), i, 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if q.offer(l, asynq.NewTask("sync", fmt.Appendf(nil, `{"doc":"d%d"}`, doc)), asynq.Retention(time.Hour)) {
+				taken++
+			}
+		}
+		if i%(changes/kills) == changes/kills-1 {
+			nr := i % len(workers)
+			workers[nr].kill()
+			q.expireLeases()
+			workers[nr] = startWorker(t, q, "") // looks for what the dead had
+		}
+	}
+	for _, w := range workers {
+		w.kill()
+	}
+	q.expireLeases()
+	startWorker(t, q, "")
+	await(t, "the queue to be empty", q.drained)
+	for doc := range docs {
+		if got := client.Get(ctx, fmt.Sprint("copy:d", doc)).Val(); got != fmt.Sprint(changes-1) {
+			t.Errorf("the copy of d%d has change %s, want the last, %d", doc, got, changes-1)
+		}
+	}
+	t.Logf("%d changes: %d tasks were taken, %s runs", docs*changes, taken, client.Get(ctx, "runs").Val())
+	if taken >= docs*changes/2 {
+		t.Errorf("%d of %d tasks were taken: hardly any was a duplicate", taken, docs*changes)
+	}
+}
+
+// What waits makes others duplicates, what runs does not, also when it comes again.
+func TestUniqueUntilStarted(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	eng := engine(t, nil)
+	l := locks(t, eng, lockasynq.Serialize("t", "k:{payload.id}").UniqueUntilStarted())
+	offer := func(id, payload int, want bool) {
+		t.Helper()
+		task := asynq.NewTask("t", fmt.Appendf(nil, `{"id":%d,"payload":%d}`, id, payload))
+		if took := q.offer(l, task, asynq.Retention(time.Hour)); took != want {
+			t.Errorf("key %d, payload %d: taken %t, want %t", id, payload, took, want)
+		}
+	}
+	offer(1, 1, true)
+	offer(1, 2, false)
+	offer(2, 1, true)
+	running, goOn := make(chan string), make(chan error)
+	q.serve(l.Middleware(handler(func(_ context.Context, task *asynq.Task) error {
+		running <- string(task.Payload())
+		return <-goOn
+	})), func(cfg *asynq.Config) { cfg.Concurrency = 1 })
+	runs := func(want string) {
+		t.Helper()
+		if got := receive(t, "a run", running); got != want {
+			t.Errorf("%s runs, want %s", got, want)
+		}
+	}
+	runs(`{"id":1,"payload":1}`)
+	offer(1, 3, true)
+	offer(1, 4, false)
+	offer(2, 2, false) // still waits
+	goOn <- errors.New("again")
+	runs(`{"id":2,"payload":1}`)
+	goOn <- nil
+	runs(`{"id":1,"payload":3}`)
+	offer(1, 5, true)
+	goOn <- nil
+	for range 2 { // the one that failed, and the last
+		receive(t, "a run", running)
+		goOn <- nil
+	}
+	await(t, "the queue to be empty", q.drained)
+	offer(1, 6, true) // though all before are kept
+	runs(`{"id":1,"payload":6}`)
+	goOn <- nil
+}
+
+// A task that was refused its key has not started; one on its last attempt has, as
+// asynq archives it if it does not get the key.
+func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		retries int
+		second  bool
+	}{"rescheduled": {5, false}, "on the last attempt": {0, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := newQueue(t)
+			w := newWatcher()
+			eng := engine(t, nil, core.WithObserver(w))
+			l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()).RescheduleEvery(time.Second).UniqueUntilStarted())
+			lease := hold(t, eng, "k")
+			ran := make(chan struct{}, 10)
+			q.serve(l.Middleware(handler(func(context.Context, *asynq.Task) error { ran <- struct{}{}; return nil })))
+			task := asynq.NewTask("t", nil)
+			if !q.offer(l, task, asynq.MaxRetry(tt.retries)) {
+				t.Error("the first was not taken")
+			}
+			receive(t, "the task to ask for its key", w.asks)
+			if took := q.offer(l, task, asynq.MaxRetry(5)); took != tt.second {
+				t.Errorf("the second was taken: %t, want %t", took, tt.second)
+			}
+			_ = lease.Release(context.Background())
+			receive(t, "a run", ran)
+			await(t, "the queue to be empty", q.drained)
+		})
+	}
+}
+
+// While the store is out nothing starts, as the next change would be lost, and
+// producers are told.
+func TestUniqueUntilStartedInAnOutage(t *testing.T) {
+	t.Parallel()
+	store := locktest.NewStore(memstore.New())
+	l := locks(t, engine(t, store), lockasynq.Serialize("t", "k").UniqueUntilStarted())
+	store.Refuse()
+	if _, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("TaskID: %v", err)
+	}
+	var again *lockasynq.RescheduleError
+	if err := nothingRuns(t, l).ProcessTask(metadata(t, asynq.TaskID("t/k/5")), asynq.NewTask("t", nil)); !errors.As(err, &again) {
+		t.Errorf("error = %v, want it rescheduled", err)
+	}
+}
+
+// A task that was enqueued with an id of its own, or none, is no reason to fail, nor
+// to start another's.
+func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
+	t.Parallel()
+	eng := engine(t, nil)
+	l := locks(t, eng, lockasynq.Serialize("t", "k").UniqueUntilStarted())
+	ran := 0
+	h := l.Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
+	first, err := l.TaskID(context.Background(), asynq.NewTask("t", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"other", "t/k/", "t/k/x", "t/k/5/7", "t/other/99999999999999999"}
+	for _, id := range ids {
+		if err := h.ProcessTask(metadata(t, asynq.TaskID(id)), asynq.NewTask("t", nil)); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if err := h.ProcessTask(context.Background(), asynq.NewTask("t", nil)); err != nil {
+		t.Error(err)
+	}
+	if again, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); err != nil || again.String() != first.String() || ran != len(ids)+1 {
+		t.Errorf("%v and %v, %v; %d ran", first, again, err, ran)
+	}
+}
+
+func TestUniqueUntilStartedIsCheckedAtStart(t *testing.T) {
+	t.Parallel()
+	eng := engine(t, nil)
+	for name, r := range map[string]lockasynq.Rule{
+		"Serialize":       lockasynq.Once("t", "k"),
+		"one key":         lockasynq.Serialize("t", "k:{payload.ids[*]}"),
+		"exclusively":     lockasynq.Serialize("t", "k", core.WithShared()),
+		"WithRunUnlocked": lockasynq.Serialize("t", "k", core.WithRunUnlocked()),
+		"Skip":            lockasynq.Serialize("t", "k").OnConflict(lockasynq.Skip),
+		"KeepLatestBy":    lockasynq.Serialize("t", "k").KeepLatestBy("{payload.version}"),
+	} {
+		_, err := lockasynq.New(eng, r.UniqueUntilStarted())
+		if !errors.Is(err, core.ErrInvalidOption) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "UniqueUntilStarted") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := lockasynq.New(engine(t, struct{ core.Store }{memstore.New()}), lockasynq.Serialize("t", "k").UniqueUntilStarted())
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a store that remembers nothing: %v", err)
+	}
+}
