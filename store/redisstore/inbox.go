@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -71,12 +72,19 @@ func (st *seat) clear() {
 	}
 }
 
-// awaited is the key of somebody who waits, "" if nobody does.
+// awaited is the key of somebody who waits, another one each time; "" if nobody does.
 func (b *inbox) awaited() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.seats) == 0 {
+		return ""
+	}
+	n := rand.N(len(b.seats))
 	for _, st := range b.seats {
-		return st.key // another one each time, as good as
+		if n == 0 {
+			return st.key
+		}
+		n--
 	}
 	return ""
 }

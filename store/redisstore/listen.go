@@ -22,7 +22,7 @@ const (
 	// confirmation is what the server has to confirm a subscription.
 	confirmation = 2 * time.Second
 	// beatTimeout bounds the sending of a message to ourselves.
-	beatTimeout = 2 * time.Second
+	beatTimeout = time.Second
 	// refusedPause is between attempts to subscribe when the server answers, but
 	// with a refusal: permissions are not given from one second to the next.
 	refusedPause = 30 * time.Second
@@ -64,8 +64,9 @@ func (b *inbox) listen(ctx context.Context) {
 // dead.
 func (b *inbox) subscribed(ctx context.Context) error {
 	channel := b.store.keys.inbox()
-	// Who may not send can't find out whether messages arrive either.
-	if _, err := b.publish(ctx, channel, ""); err != nil {
+	// Who may not send can't find out whether messages arrive either. And a server that
+	// does not answer this would keep a subscription waiting for longer.
+	if _, err := b.publish(ctx, channel, channel); err != nil {
 		return err
 	}
 	sub := b.store.client.Subscribe(ctx, channel)
@@ -105,24 +106,28 @@ func (b *inbox) probe() {
 	if b.store.keys.where == ring {
 		return
 	}
-	if _, err := b.publish(b.store.ctx, b.store.keys.inbox(), ""); refused(err) {
+	channel := b.store.keys.inbox()
+	if _, err := b.publish(b.store.ctx, channel, channel); refused(err) {
 		b.lost(err)
 	}
 }
 
-// publish sends a message to channel, from the server that has key if there are
-// several: that is the way that a message about key takes. It returns how many hear it
-// there.
-func (b *inbox) publish(ctx context.Context, channel, key string) (int64, error) {
+// publish sends a message to channel, from the server that has name if there are
+// several, and returns how many hear it there. For a lock's name that is the way that
+// messages about that lock take.
+func (b *inbox) publish(ctx context.Context, channel, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	c := b.store.client
-	if cluster, ok := c.(*redis.ClusterClient); ok && key != "" {
-		master, err := cluster.MasterForKey(ctx, b.store.keys.prefix+key)
+	if cluster, ok := c.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, name)
 		if err != nil {
 			return 0, err
 		}
 		c = master
+	}
+	if one, ok := c.(*redis.Client); ok {
+		c = one.WithTimeout(beatTimeout)
 	}
 	return c.Publish(ctx, channel, beat).Result()
 }
@@ -133,8 +138,9 @@ type pulse struct {
 	channel   string
 	confirmed bool
 
-	sent   chan outcome // of a beat that is under way; nil: none is
-	missed int          // beats that were sent and not heard
+	sent     chan outcome // of the beats
+	underWay int          // beats that no outcome is known of
+	missed   int          // beats that were sent and not heard
 }
 
 // outcome is what became of the sending of a beat.
@@ -143,8 +149,13 @@ type outcome struct {
 	err       error
 }
 
-// heard notes that something came: messages arrive.
-func (p *pulse) heard() { p.sent, p.missed = nil, 0 }
+// mostBeats is how many may be under way in a Cluster, where the next one may take
+// another way. Where there is one server, it is one.
+const mostBeats = 3
+
+// heard notes that something came: messages arrive, and what was not heard before does
+// not matter.
+func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan outcome, mostBeats), 0, 0 }
 
 // quiet says for how long to listen on after some time without a word; the error says
 // that there is no point.
@@ -152,15 +163,10 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 	if !p.confirmed {
 		return 0, errUnconfirmed
 	}
-	if p.sent != nil {
-		select {
-		case o := <-p.sent:
-			p.sent = nil
-			if err := p.judge(o); err != nil {
-				return 0, err
-			}
-		default:
-			return echo, nil // the server that it goes to does not answer: no fault of the subscription's
+	for len(p.sent) > 0 {
+		p.underWay--
+		if err := p.judge(<-p.sent); err != nil {
+			return 0, err
 		}
 	}
 	key := p.inbox.awaited()
@@ -168,7 +174,10 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 		p.missed = 0
 		return stillness, nil
 	}
-	p.beat(ctx, key)
+	// A server that does not answer is no fault of the subscription's.
+	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.store.keys.where == cluster {
+		p.beat(ctx, key)
+	}
 	return echo, nil
 }
 
@@ -189,10 +198,10 @@ func (p *pulse) judge(o outcome) error {
 }
 
 func (p *pulse) beat(ctx context.Context, key string) {
-	sent := make(chan outcome, 1)
-	p.sent = sent
+	sent := p.sent
+	p.underWay++
 	p.inbox.store.tasks.Go(func() {
-		n, err := p.inbox.publish(ctx, p.channel, key)
+		n, err := p.inbox.publish(ctx, p.channel, p.inbox.store.keys.prefix+key)
 		sent <- outcome{n, err}
 	})
 }
