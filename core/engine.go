@@ -70,6 +70,9 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 	if n, ok := store.(Named); ok {
 		e.name = n.Name()
 	}
+	if i, ok := store.(Impairable); ok && observer != nil {
+		i.OnImpaired(func(reason error) { observer.StoreImpaired(e.name, reason) })
+	}
 	e.watchdog = newWatchdog(e)
 	e.debts.init(e)
 	e.life.init()

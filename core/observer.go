@@ -70,6 +70,9 @@ type Observer interface {
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
 	StoreCalled(store, op string, took time.Duration, err error)
+	// StoreImpaired: the store of that name works, but less well than it should, for
+	// the reason err ([Impairable]); nil: it works well again.
+	StoreImpaired(store string, err error)
 }
 
 // Tracer is implemented by observers that can say in which trace a request is,
@@ -159,6 +162,9 @@ func (NopObserver) Declared(Declaration) {}
 
 // Skipped does nothing.
 func (NopObserver) Skipped(context.Context, Skip) {}
+
+// StoreImpaired does nothing.
+func (NopObserver) StoreImpaired(string, error) {}
 
 // StoreCalled does nothing.
 func (NopObserver) StoreCalled(string, string, time.Duration, error) {}

@@ -108,6 +108,12 @@ func (os observers) Skipped(ctx context.Context, s Skip) {
 	}
 }
 
+func (os observers) StoreImpaired(store string, err error) {
+	for _, o := range os {
+		o.StoreImpaired(store, err)
+	}
+}
+
 func (os observers) StoreCalled(store, op string, took time.Duration, err error) {
 	for _, o := range os {
 		o.StoreCalled(store, op, took, err)

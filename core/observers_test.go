@@ -90,6 +90,8 @@ func (o numbered) Forced(context.Context, core.Removal) { o.log.note("forced" + 
 
 func (o numbered) Owed(_ context.Context, d core.Debt) { o.log.note(string(d.State) + o.n) }
 
+func (o numbered) StoreImpaired(string, error) { o.log.note("impaired" + o.n) }
+
 func (o numbered) StoreCalled(_, op string, _ time.Duration, _ error) { o.log.note(op + o.n) }
 
 // Trace: the first one does not know.

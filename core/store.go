@@ -200,6 +200,16 @@ type Named interface {
 	Name() string
 }
 
+// Impairable is implemented by stores that find out while they work that they do it
+// less well than they should: slower, say, because a connection is missing. It is no
+// outage, and keeps nobody from asking. Observers are told ([Observer.StoreImpaired]).
+type Impairable interface {
+	// OnImpaired has f called with the reason when that begins, also if it has begun
+	// before, and with nil when it ends; never from two goroutines at once. The
+	// engine calls it once, when it is made.
+	OnImpaired(f func(reason error))
+}
+
 // Partitioned is implemented by stores whose keys are kept in several places that
 // fail each by itself, such as the masters of a Cluster. An outage of one is then
 // none of the others: the engine refuses only the keys of a part that is out

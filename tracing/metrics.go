@@ -30,6 +30,7 @@ const (
 	MetricOwed       = "keyturn.releases.owed"            // that the store has not answered, now
 	MetricUnanswered = "keyturn.releases.unanswered"      // what became of those
 	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
+	MetricImpaired   = "keyturn.store.impaired"           // stores that work less well than they should
 )
 
 // OperationKey is on the metrics of the store's operations, and of those by force:
@@ -52,7 +53,7 @@ var (
 // question Enabled before work that costs something.
 type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
-	waiting, held                                             metric.Int64UpDownCounter
+	waiting, held, impaired                                   metric.Int64UpDownCounter
 	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
 	handoffs, skipped, unanswered                             metric.Int64Counter
 	owed                                                      metric.Int64UpDownCounter
@@ -101,6 +102,7 @@ func (m *metrics) create(meter metric.Meter) error {
 	gauge(&m.owed, MetricOwed, "{lease}", "Leases that nobody holds and the store may keep, as it has not answered their release.")
 	counter(&m.unanswered, MetricUnanswered, "{lease}", "Leases whose release the store did not answer at first, by what became of them.")
 	histogram(&m.store, MetricStore, longTimes, "Time that the store took for an operation.")
+	gauge(&m.impaired, MetricImpaired, "{store}", "Stores that work, but less well than they should.")
 	return errors.Join(errs...)
 }
 

@@ -137,6 +137,10 @@ var plays = map[string]func(*scene){
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
 		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
+	"impaired": func(s *scene) {
+		s.obs.StoreImpaired("memory", errors.New("of user 42"))
+		s.obs.StoreImpaired("memory", nil)
+	},
 	"skipped": func(s *scene) {
 		index, err := core.NewPolicy(core.WithRule("index"))
 		s.want(err, nil)

@@ -17,6 +17,15 @@ func (o *Observer) StoreCalled(store, op string, took time.Duration, err error) 
 	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{store: o.storeName(store), operation: op, errorType: storeError(op, err)})
 }
 
+// StoreImpaired counts the stores of this process that are impaired now. Why is in the log.
+func (o *Observer) StoreImpaired(store string, err error) {
+	by := int64(1)
+	if err == nil {
+		by = -1
+	}
+	o.metrics.change(context.Background(), o.metrics.impaired, by, labels{store: o.storeName(store)})
+}
+
 // storeName is what an engine says of its store, unless [WithAttributes] says it
 // for all.
 func (o *Observer) storeName(name string) string {

@@ -25,12 +25,14 @@ type inbox struct {
 	mu      sync.Mutex
 	channel string           // of the subscription; "": none, as far as known
 	trouble error            // why there is none; nil: there is, or nobody has tried
-	report  func(error)      // is told when trouble comes and goes; may be nil
 	seats   map[string]*seat // by owner
 	open    bool             // the listener runs
 	tried   chan struct{}    // closed when it has subscribed, or failed to, once
 	once    sync.Once        // closes tried
 	sub     *redis.PubSub    // the listener's
+
+	telling sync.Mutex  // held before mu by who changes trouble, so that changes are told in order
+	report  func(error) // is told when trouble comes and goes; nil: nobody is
 }
 
 // seat is where a waiter sits: what is sent last is a grant, or a reason to look.
@@ -160,8 +162,10 @@ func (b *inbox) becomes(channel string, trouble error) {
 	if b.store.ctx.Err() != nil {
 		return
 	}
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.mu.Lock()
-	before, report := b.trouble, b.report
+	before := b.trouble
 	if b.channel != channel {
 		for _, st := range b.seats {
 			st.tell(message{})
@@ -179,19 +183,18 @@ func (b *inbox) becomes(channel string, trouble error) {
 		b.store.cfg.log.Error("keyturn: no messages arrive: this process looks for its turns, which is slower, also for the others",
 			"error", trouble, "advice", advice(trouble))
 	}
-	if report != nil {
-		report(trouble)
+	if b.report != nil {
+		b.report(trouble)
 	}
 }
 
 // watch has f told of the trouble there is, and of each change.
 func (b *inbox) watch(f func(error)) {
-	b.mu.Lock()
+	b.telling.Lock()
+	defer b.telling.Unlock()
 	b.report = f
-	trouble := b.trouble
-	b.mu.Unlock()
-	if trouble != nil {
-		f(trouble)
+	if b.trouble != nil {
+		f(b.trouble)
 	}
 }
 
@@ -206,11 +209,13 @@ func (b *inbox) deliver(text string) {
 	}
 }
 
+const adviceMessages = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+
 // advice is what the operator may do.
 func advice(trouble error) string {
 	var refusal redis.Error
 	if errors.As(trouble, &refusal) {
-		return "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+		return adviceMessages
 	}
 	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"
 }

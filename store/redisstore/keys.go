@@ -171,7 +171,11 @@ func (ks keyspace) counterTTL() int64 {
 
 // inbox names a channel that no other store has.
 func (ks keyspace) inbox() string {
+	return ks.prefix + "inbox:" + randomID()
+}
+
+func randomID() string {
 	var id [16]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	return ks.prefix + "inbox:" + hex.EncodeToString(id[:])
+	return hex.EncodeToString(id[:])
 }

@@ -45,6 +45,7 @@ var (
 	_ core.Partitioned = (*Store)(nil)
 	_ core.Ledger      = (*Store)(nil)
 	_ core.Inspector   = (*Store)(nil)
+	_ core.Impairable  = (*Store)(nil)
 )
 
 // Name implements [core.Named]: "redis", also of a Valkey.
@@ -66,6 +67,10 @@ func (s *Store) Partition(key string) string {
 func (*Store) Capabilities() core.Capabilities {
 	return core.Capabilities{Shared: true, Permits: true, Sets: true}
 }
+
+// OnImpaired implements [core.Impairable]: f is told when messages do not arrive any
+// more, and when they arrive again. [Store.Check] says more.
+func (s *Store) OnImpaired(f func(reason error)) { s.inbox.watch(f) }
 
 const (
 	// tidyTimeout bounds the tidying up after a request that nobody waits for.

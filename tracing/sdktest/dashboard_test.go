@@ -68,6 +68,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store()}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)
 	obs.Owed(ctx, core.Debt{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store(), State: core.DebtOwed})
+	obs.StoreImpaired("memory", down)
 
 	families, err := registry.Gather()
 	want(t, err, nil)

@@ -1,0 +1,114 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// checkTimeout bounds a check of its own, should its caller have more time.
+const checkTimeout = 5 * time.Second
+
+// checks are what [Store.Check] looks at.
+var checks = []struct {
+	about  string
+	advice string
+	look   func(*Store, context.Context) error
+}{
+	{"locks", "see the permissions in docs/operations.md", (*Store).checkLocks},
+	{"messages", adviceMessages, (*Store).checkMessages},
+	{"maxmemory-policy", "set it to noeviction", (*Store).checkPolicy},
+}
+
+// CheckError is something that [Store.Check] has found.
+type CheckError struct {
+	About  string // "locks", "messages" or "maxmemory-policy"
+	Advice string // what to do
+	Err    error  // what is wrong
+}
+
+// Error implements error.
+func (e *CheckError) Error() string {
+	return fmt.Sprintf("redisstore: check of %s: %v (%s)", e.About, e.Err, e.Advice)
+}
+
+// Unwrap returns Err.
+func (e *CheckError) Unwrap() error { return e.Err }
+
+// Check finds out whether the server and its user are as the store needs them: it takes
+// and releases a lock on a key of its own, sends itself a message, and looks whether the
+// server may evict locks. It is for a program's start, or a command for operators; each of
+// its parts takes 5 s at most. The error joins a [*CheckError] for each thing that is
+// wrong. Settings that the user may not read count as right, and so do messages on a Ring,
+// which has none.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var errs []error
+	for _, c := range checks {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+		if err := c.look(s, ctx); err != nil {
+			errs = append(errs, &CheckError{About: c.about, Advice: c.advice, Err: s.closedOr(err)})
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+// checkLocks takes a lock and releases it.
+func (s *Store) checkLocks(ctx context.Context) error {
+	owner := "check/" + randomID()
+	req := core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive("keyturn:" + owner)}, TTL: checkTimeout}
+	g, _, err := s.acquire(ctx, req, false)
+	if err != nil {
+		return err
+	}
+	return s.Release(ctx, g)
+}
+
+// checkMessages subscribes to a channel of its own and waits for a message to it.
+func (s *Store) checkMessages(ctx context.Context) error {
+	if s.keys.where == ring {
+		return nil
+	}
+	channel := s.keys.inbox()
+	if _, err := s.inbox.publish(ctx, channel, channel); err != nil {
+		return err
+	}
+	sub := s.client.Subscribe(ctx, channel)
+	defer sub.Close() // an error would be that it is closed
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	for {
+		msg, err := sub.Receive(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", errUnheard, context.Cause(ctx))
+		case err != nil:
+			return err
+		}
+		switch msg.(type) {
+		case *redis.Subscription:
+			if _, err := s.inbox.publish(ctx, channel, channel); err != nil {
+				return err
+			}
+		case *redis.Message:
+			return nil
+		}
+	}
+}
+
+// checkPolicy looks for what [Store.checkEviction] warns about.
+func (s *Store) checkPolicy(ctx context.Context) error {
+	policy := s.evictionPolicy(ctx)
+	if policy == "" || policy == "noeviction" {
+		return nil
+	}
+	return fmt.Errorf("is %q, so that locks may be evicted while they are held", policy)
+}

@@ -1,0 +1,139 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// found lists what a check is about that went wrong.
+func found(t testing.TB, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var about []string
+	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var c *redisstore.CheckError
+		if !errors.As(err, &c) || c.Advice == "" {
+			t.Fatalf("not of a check: %v", err)
+		}
+		about = append(about, c.About)
+	}
+	return about
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy string
+		acl    []string
+		want   []string
+	}{
+		"well":              {"noeviction", []string{aclKeys, aclChannels, aclCommands, aclMessages, "+info"}, nil},
+		"no settings":       {"noeviction", []string{aclKeys, aclChannels, aclCommands, aclMessages}, nil},
+		"evicts":            {"allkeys-lru", []string{aclKeys, aclChannels, aclCommands, aclMessages, "+info"}, []string{"maxmemory-policy"}},
+		"no channels":       {"noeviction", []string{aclKeys, aclCommands, aclMessages, "+info"}, []string{"messages"}},
+		"may not publish":   {"noeviction", []string{aclKeys, aclChannels, aclCommands, "+subscribe", "+info"}, []string{"messages"}},
+		"may not subscribe": {"noeviction", []string{aclKeys, aclChannels, aclCommands, "+publish", "+info"}, []string{"messages"}},
+		"no keys":           {"noeviction", []string{aclChannels, aclCommands, aclMessages, "+info"}, []string{"locks"}},
+		"nothing":           {"volatile-lru", []string{"+info"}, []string{"locks", "messages", "maxmemory-policy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--maxmemory-policy", c.policy)
+			s := open(t, as(t, server, c.acl...))
+			err := s.Check(within(t, 30*time.Second))
+			if got := found(t, err); !slices.Equal(got, c.want) {
+				t.Errorf("found %q, want %q: %v", got, c.want, err)
+			}
+			if n := server.Client().DBSize(context.Background()).Val(); n > 1 { // the counter
+				t.Errorf("%d keys are left", n)
+			}
+		})
+	}
+}
+
+// TestCheckOfADeadServer says so, and does not take for ever; nor does one of a store
+// that is closed.
+func TestCheckOfADeadServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, server.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
+	server.Kill()
+	err := s.Check(within(t, 30*time.Second))
+	if !errors.Is(err, core.ErrUnavailable) || !slices.Contains(found(t, err), "locks") {
+		t.Errorf("want the store to be unavailable, got %v", err)
+	}
+	_ = s.Close()
+	if err := s.Check(within(t, time.Second)); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("want ErrClosed, got %v", err)
+	}
+}
+
+// TestImpaired: the engine is told when messages do not arrive, with the reason, and
+// when they arrive again.
+func TestImpaired(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	network := redistest.NewProxy(t, server.Addr())
+	told := make(chan error, 16)
+	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
+	s.OnImpaired(func(reason error) { told <- reason })
+	next := func() error {
+		t.Helper()
+		select {
+		case reason := <-told:
+			return reason
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing was told")
+			return nil
+		}
+	}
+	lock(t, s, "holder", "k", time.Minute)
+	enqueue(t, s, "w", "k", time.Minute)
+	network.Blackhole()
+	if reason := next(); reason == nil {
+		t.Error("told that all is well")
+	}
+	late := make(chan error, 1)
+	s.OnImpaired(func(reason error) {
+		select {
+		case late <- reason:
+		default:
+		}
+		told <- reason
+	})
+	if reason := <-late; reason == nil {
+		t.Error("who comes late is not told")
+	}
+	network.Heal()
+	for next() != nil {
+	}
+}
+
+// TestImpairedFromTheStart: a user without channels is found out before anybody waits.
+func TestImpairedFromTheStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := open(t, as(t, server, aclKeys, aclCommands))
+	told := make(chan error, 1)
+	s.OnImpaired(func(reason error) { told <- reason })
+	select {
+	case reason := <-told:
+		var refusal redis.Error
+		if !errors.As(reason, &refusal) {
+			t.Errorf("told %v", reason)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was told")
+	}
+}
