@@ -177,7 +177,7 @@ func WithRunUnlocked() Option {
 }
 
 // WithRetention sets how long a finished execution is remembered by
-// [Engine.Once]. At least a millisecond. Default [DefaultRetention].
+// [Engine.Once], and a version by [Engine.Raise]. At least a millisecond. Default [DefaultRetention].
 func WithRetention(d time.Duration) Option {
 	return option(func(s *settings) error {
 		if d < time.Millisecond {
