@@ -17,7 +17,8 @@ type Inspector interface {
 	//      each with what its request said of itself. A foreign client's lock is a
 	//      holder, too.
 	//  I3. Waiters are those who have not given up or died, in order of arrival.
-	//  I4. The record is the one in force, if any.
+	//  I4. The record is the one in force, if any, and says whether its result was
+	//      kept.
 	Inspect(ctx context.Context, key string) (LockInfo, error)
 
 	// List shows the keys that begin with prefix, one page at a time: the first
@@ -90,8 +91,9 @@ type Waiter struct {
 
 // RecordInfo describes a record, but for its content.
 type RecordInfo struct {
-	Owner string // whose execution it was
-	Size  int    // bytes of the result
-	Trace string
-	Left  time.Duration // how long it is in force
+	Owner         string // whose execution it was
+	Size          int    // bytes of the result
+	ResultNotKept bool   // as in [Record]
+	Trace         string
+	Left          time.Duration // how long it is in force
 }

@@ -44,6 +44,7 @@ const (
 	LateKey       = attribute.Key("keyturn.late")
 	HoldersKey    = attribute.Key("keyturn.holders")
 	UnlockedKey   = attribute.Key("keyturn.ran_unlocked")
+	NotKeptKey    = attribute.Key("keyturn.not_kept")
 	ErrorTypeKey  = attribute.Key("error.type") // OpenTelemetry's own
 )
 

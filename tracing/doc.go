@@ -72,6 +72,7 @@
 //	keyturn.holders         int       forced                                                   whose leases were taken away
 //	keyturn.late            double    renewed_late                                             seconds a renewal was sent after it was due
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
+//	keyturn.not_kept        bool      once                                                     true: on record without its result
 //	keyturn.store           string    acquire, hold, once, unlocked, forced                    redis, memory: what the store says that it is
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below
 //

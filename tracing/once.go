@@ -28,6 +28,9 @@ func (o *Observer) OnceEnd(ctx context.Context, x core.Execution, out core.Outco
 		if to, ok := o.link(out.Trace, LinkExecutedBy); ok {
 			span.AddLink(to)
 		}
+		if out.ResultNotKept {
+			span.SetAttributes(NotKeptKey.Bool(true))
+		}
 		executed(ctx, x.Key, span.ran.Load(), out, err).end(span)
 	}
 }

@@ -315,6 +315,12 @@ var plays = map[string]func(*scene){
 		_, err = s.eng.Once(s.ctx, "", s.result(0))
 		s.want(err, core.ErrInvalidKey)
 	},
+	"once_not_kept": func(s *scene) {
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
+		s.want(err, nil)
+		_, err = s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrResultNotKept)
+	},
 	"once_lost": func(s *scene) {
 		_, err := s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))
 		s.want(err, core.ErrLeaseLost)

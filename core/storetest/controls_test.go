@@ -208,6 +208,7 @@ var controls = []struct {
 	{"dead waiters stay", []string{"I3 a waiter whose process died is not shown"}},
 	{"traces of records are lost", []string{"I4 the record in force"}},
 	{"records never end", []string{"I4 the record in force"}},
+	{"what was not kept is empty", []string{"I4 that a result was not kept"}},
 	{"a page skips one", []string{"I5 a listing has all keys with the prefix"}},
 	{"a listing has one page", []string{"I5 a listing has all keys with the prefix"}},
 	{"free keys are listed", []string{"I5 a listing has all keys with the prefix"}},

@@ -19,6 +19,7 @@ var inspectChecks = []check{
 	{name: "I3 waiters of every mode in order of arrival", run: inspectWaitersOfModes, can: sharesToo},
 	{name: "I3 a waiter whose process died is not shown", run: inspectDead, needs: toCut},
 	{name: "I4 the record in force", run: inspectRecord, ledger: true},
+	{name: "I4 that a result was not kept", run: inspectRecordWithoutResult, ledger: true},
 	{name: "I5 a listing has all keys with the prefix", run: listAll},
 	{name: "I5 a prefix is not a pattern", run: listPrefix},
 	{name: "I5 a listing has waiters and records, and ends while keys come and go", run: listBusy, ledger: true},

@@ -37,6 +37,18 @@ func inspectRecord(s *scene) {
 	s.isFree(b, key)
 }
 
+// inspectRecordWithoutResult: an operator sees why its repeats are refused.
+func inspectRecordWithoutResult(s *scene) {
+	a, b := s.open(), s.open()
+	for _, notKept := range []bool{false, true} {
+		key := s.key()
+		s.complete(s.lock(a, key, long), core.Record{Fingerprint: []byte("digest"), ResultNotKept: notKept}, long)
+		if got := s.inspect(b, key).Record; got == nil || got.Size != 0 || got.ResultNotKept != notKept {
+			s.Errorf("a record whose result was not kept, %v, is shown as %+v", notKept, got)
+		}
+	}
+}
+
 // list goes through all pages and returns how often each key came.
 func (s *scene) list(st core.Store, prefix string, limit int) map[string]int {
 	s.Helper()

@@ -43,7 +43,10 @@ func (b *backend) inspect(key string) core.LockInfo {
 		slices.SortFunc(info.Waiters, func(x, y core.Waiter) int { return -strings.Compare(x.Owner, y.Owner) })
 	}
 	if r, ok := b.record(key); ok {
-		info.Record = &core.RecordInfo{Owner: r.owner, Size: len(r.Result), Trace: r.Trace, Left: r.expires.Sub(now)}
+		info.Record = &core.RecordInfo{
+			Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept && !b.has("what was not kept is empty"),
+			Trace: r.Trace, Left: r.expires.Sub(now),
+		}
 	}
 	return info
 }

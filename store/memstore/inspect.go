@@ -125,7 +125,7 @@ func (s *shard) inspect(key string) core.LockInfo {
 		info.Mode, info.Holders, info.Waiters = e.mode, e.show(now), e.showWaiting(now)
 	}
 	if r, ok := s.records[key]; ok && r.inForce(now) {
-		info.Record = &core.RecordInfo{Owner: r.owner, Size: len(r.Result), Trace: r.Trace, Left: r.expires.Sub(now)}
+		info.Record = &core.RecordInfo{Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.expires.Sub(now)}
 	}
 	return info
 }

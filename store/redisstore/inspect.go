@@ -208,6 +208,7 @@ func parseRecord(head string, size int, left time.Duration) *core.RecordInfo {
 	}
 	body := head[h.length:]
 	return &core.RecordInfo{
-		Owner: h.owner, Size: max(size-h.length-h.trace-h.fingerprint, 0), Trace: body[:min(h.trace, len(body))], Left: left,
+		Owner: h.owner, Size: max(size-h.length-h.trace-h.fingerprint, 0), ResultNotKept: h.notKept,
+		Trace: body[:min(h.trace, len(body))], Left: left,
 	}
 }
