@@ -12,5 +12,5 @@ func SetStall(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { stallAfter = before })
 }
 
-// ForgetWarning has the process warn again.
-func ForgetWarning() { warned.Store(false) }
+// ForgetWarning has the process warn again, of anything.
+func ForgetWarning() { warned.Store(false); unkeptSaid.Store(0) }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // maxHeld is how much of a response is kept back, in memory and in a temporary
@@ -188,9 +190,17 @@ func (h *heldResponse) keep(p []byte) {
 	}
 }
 
-// sayUnkept tells the log that a response goes out with the lock held: that it
-// is only slower with a slow client than it should be is no reason to fail it.
+// unkeptSaid is when the log was told last, in nanoseconds since 1970.
+var unkeptSaid atomic.Int64
+
+// sayUnkept tells the log, once a minute at most, that a response goes out with
+// the lock held. The handler has done its work, so the response does not fail for
+// it.
 func (h *heldResponse) sayUnkept(err error) {
+	last, now := unkeptSaid.Load(), time.Now().UnixNano()
+	if now-last < int64(time.Minute) && now >= last || !unkeptSaid.CompareAndSwap(last, now) {
+		return
+	}
 	level := slog.LevelError
 	if errors.Is(err, ErrSpoolFull) {
 		level = slog.LevelWarn

@@ -41,6 +41,7 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "an option out of range", make: serialize("a", core.WithTTL(0)), want: []string{"WithTTL"}, is: core.ErrInvalidOption},
 		{name: "a nil option", make: serialize("a", nil), want: []string{"not nil"}, is: core.ErrInvalidOption},
 		{name: "a store that takes one claim at a time", make: lockecho.SerializeConfig{Engine: plain, Template: "m:{body.m[*].id}"}.ToMiddleware, want: []string{"several claims"}, is: errors.ErrUnsupported},
+		{name: "a body for the handler that the key comes from", make: lockecho.SerializeConfig{Engine: eng, Template: "{body.id}", StreamBody: true}.ToMiddleware, want: []string{"StreamBody(true)"}, is: core.ErrInvalidOption},
 		{name: "a store without records", make: lockecho.OnceConfig{Engine: plain, Template: "a"}.ToMiddleware, want: []string{"records"}, is: errors.ErrUnsupported},
 		{name: "Once for several keys", make: lockecho.OnceConfig{Engine: eng, Template: "m:{query.id[*]}"}.ToMiddleware, want: []string{"Once has one"}},
 		{name: "a negative body limit", make: lockecho.SerializeConfig{Engine: eng, Template: "a", BodyLimit: -1}.ToMiddleware, want: []string{"BodyLimit(-1)"}, is: core.ErrInvalidOption},

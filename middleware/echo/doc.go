@@ -66,8 +66,9 @@
 // a connection that it takes over can't wait. They are sent while the lock is
 // held, so there a client keeps the key by not reading. It is broken off when it
 // takes longer than 30 seconds for 32 KiB, unless the server has a WriteTimeout or
-// the handler sets a write deadline. A client that takes a little more often than
-// that holds the key to the end of the response; core.WithMaxHold ends it.
+// the handler sets a write deadline (one that was set before the rule is taken
+// away). A client that is just fast enough holds the key to the end of the
+// response; core.WithMaxHold ends it.
 //
 // A body that has to be read as it comes, because it is too large or because the
 // handler answers in between, as over HTTP/2, is left alone with StreamBody, and

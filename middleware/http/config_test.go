@@ -33,6 +33,7 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "unknown sources, every one", config: lockhttp.SerializeConfig{Engine: eng, Template: "{cookie.a}:{session.b}"}, want: []string{"{cookie.a}", "{session.b}", "no such source"}},
 		{name: "elements of a path value", config: lockhttp.SerializeConfig{Engine: eng, Template: "{path.id[*]}"}, want: []string{"path has no elements"}},
 		{name: "a store that takes one claim at a time", config: lockhttp.SerializeConfig{Engine: plain, Template: "m:{body.m[*].id}"}, want: []string{"several claims"}, is: errors.ErrUnsupported},
+		{name: "a body for the handler that the key comes from", config: lockhttp.SerializeConfig{Engine: eng, Template: "{form.id}", StreamBody: true}, want: []string{"StreamBody(true)"}, is: core.ErrInvalidOption},
 		{name: "a store without records", config: lockhttp.OnceConfig{Engine: plain, Template: "a"}, want: []string{"records"}, is: errors.ErrUnsupported},
 		{name: "nobody says who calls", config: lockhttp.IdempotencyConfig{Engine: eng}, want: []string{"who calls"}},
 		{
