@@ -18,7 +18,7 @@ func (a *asking) tidy() {
 // before: a downgrade that went unanswered is repeated by whoever holds the lease.
 func (a *asking) undo(claims []core.Claim) {
 	if !a.req.Held {
-		a.s.undo(a.req.Owner, claims)
+		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // of a lease, of a place in line
 	}
 }
 

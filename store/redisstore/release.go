@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -135,23 +135,39 @@ func isTaken(err error) bool {
 }
 
 // undo takes owner out of the lines for claims, and what it has of them from it,
-// now that nobody wants it any more. The network that was in the way a moment
-// ago may need one more; after some seconds, or when the store closes, it is left
-// to run out by itself.
-func (s *Store) undo(owner string, claims []core.Claim) {
-	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
-	defer cancel()
-	left := requests(s.releases(owner, claims, 0))
+// now that nobody wants it any more. The network that was in the way may be so for a
+// while: undo goes on until the server has answered, until what there is has run out by
+// itself, after life, or until the store closes.
+//
+// The engine keeps what it owes for as long, but could not do this: only the store
+// knows that the request was sent, and when it is back. A release that overtook it would
+// find nothing.
+func (s *Store) undo(owner string, claims []core.Claim, life time.Duration) {
+	over := time.Now().Add(life)
+	left := s.releases(owner, claims, 0)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		if !s.await(ctx, nil, left) {
-			return
-		}
-		left = slices.DeleteFunc(left, func(r *request) bool {
-			var answer redis.Error
-			return r.err == nil || errors.As(r.err, &answer)
-		})
-		if len(left) == 0 || !sleep(s.ctx, pause) {
+		left = s.tryRelease(owner, left)
+		if len(left) == 0 || time.Now().After(over) || !sleep(s.ctx, pause) {
 			return
 		}
 	}
+}
+
+// tryRelease sends what is to be released, and returns what the server did not answer
+// within a while.
+func (s *Store) tryRelease(owner string, parts []part) []part {
+	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
+	defer cancel()
+	home := s.await(ctx, nil, requests(parts))
+	var left []part
+	for _, p := range parts {
+		var answer redis.Error
+		switch {
+		case !home: // it is still under way, so others go in its place
+			left = append(left, s.releases(owner, p.claims, 0)...)
+		case p.err != nil && !errors.As(p.err, &answer):
+			left = append(left, p)
+		}
+	}
+	return left
 }

@@ -73,7 +73,7 @@ func (*Store) Capabilities() core.Capabilities {
 func (s *Store) OnImpaired(f func(reason error)) { s.inbox.watch(f) }
 
 const (
-	// tidyTimeout bounds the tidying up after a request that nobody waits for.
+	// tidyTimeout bounds one try to tidy up after a request that nobody waits for.
 	tidyTimeout = 5 * time.Second
 	// closeTimeout bounds Close, should the server not answer.
 	closeTimeout = 5 * time.Second
