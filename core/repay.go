@@ -4,8 +4,85 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// settle pays what is owed for the keys of claims, for a caller who is about to ask
+// the store for them. It reports whether nothing is owed any more: otherwise the store
+// may say that the caller's own process holds the key.
+func (ds *debts) settle(ctx context.Context, claims []Claim) bool {
+	ds.mu.Lock()
+	var owed []*debt
+	for _, c := range claims {
+		owed = append(owed, ds.byKey[c.Key]...)
+	}
+	ds.mu.Unlock()
+	return ds.payAll(ctx, owed) == len(owed)
+}
+
+// mostTries is how many releases are under way at a time. Those of one server
+// leave together there, so the round trips do not add up.
+const mostTries = 64
+
+// payAll tries the debts, several at a time, and returns how many the store
+// answered. Each worker stops at the first that it does not answer.
+func (ds *debts) payAll(ctx context.Context, owed []*debt) int {
+	var paid atomic.Int64
+	var workers sync.WaitGroup
+	for part := range slices.Chunk(owed, max(len(owed)-1, 0)/mostTries+1) {
+		workers.Go(func() {
+			for _, d := range part {
+				if !ds.pay(ctx, d) {
+					return
+				}
+				paid.Add(1)
+			}
+		})
+	}
+	workers.Wait()
+	return int(paid.Load())
+}
+
+// pay tries one debt, after the try that may be under way, and reports whether it
+// is settled.
+func (ds *debts) pay(ctx context.Context, d *debt) bool {
+	for {
+		ds.mu.Lock()
+		busy, over := d.busy, d.at == nil
+		if busy == nil && !over {
+			d.busy = make(chan struct{})
+		}
+		ds.mu.Unlock()
+		switch {
+		case over:
+			return true
+		case busy == nil:
+			return ds.try(ctx, d)
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// try sends d, whose busy is the caller's.
+func (ds *debts) try(ctx context.Context, d *debt) bool {
+	bounded, cancel := context.WithTimeout(ctx, ds.patience)
+	defer cancel()
+	err := ds.engine.askRelease(bounded, d.grant)
+	if !answers(err) {
+		ds.failed(ctx, d, err)
+		return false
+	}
+	ds.engine.circuits.maybeBack(d.grant.Claims)
+	ds.end(d, DebtPaid)
+	return true
+}
 
 // Between two rounds of tries there is a pause, with jitter: the processes of a
 // fleet must not all come at once to a server that has just come back. It is short
