@@ -119,6 +119,8 @@ type HeldError struct {
 	Holder string
 	// RetryAfter is when asking again makes sense; 0 when nothing is known.
 	RetryAfter time.Duration
+	// HeldFor is how long the holder has had the key, at least; 0 when not known.
+	HeldFor time.Duration
 	// Trace is the holder's, as its [Tracer] wrote it; "" when not known.
 	Trace string
 	// Ahead is how many wait in front, at the store; 0 also when not known.

@@ -72,7 +72,7 @@ func (ls *lines) begin(t *ticket) {
 		from = time.Now() // Since is when it asked, which may be long ago
 	}
 	l.streak = streak{owner: g.Owner, trace: t.trace, left: n, until: from.Add(min(streakTime, g.term()/3))}
-	l.held = HeldError{Key: t.claim.Key, Holder: g.Owner, Trace: t.trace}
+	l.held, l.heldSince = HeldError{Key: t.claim.Key, Holder: g.Owner, Trace: t.trace}, from
 }
 
 // waits says whether who is next in line waits for a hand-off, and has somebody
@@ -146,7 +146,7 @@ func (ls *lines) pass(g Grant, sure bool) (passed, ask bool) {
 	l.streak.passed = g.passed
 	l.streak.left--
 	l.streak.open = l.streak.left == 0
-	l.streak.trace, l.held.Trace = t.trace, t.trace
+	l.streak.trace, l.held.Trace, l.heldSince = t.trace, t.trace, now
 	ls.remove(t)
 	t.wake()
 	l.step() // the last one's successor may get into the store's queue now
@@ -188,7 +188,7 @@ func (ls *lines) over(g Grant) {
 	if l.streak.timer != nil {
 		l.streak.timer.Stop()
 	}
-	l.streak, l.held = streak{}, HeldError{}
+	l.streak, l.held, l.heldSince = streak{}, HeldError{}, time.Time{}
 	l.step()
 	ls.tidy(g.Claims[0].Key, l)
 }

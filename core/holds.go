@@ -110,8 +110,13 @@ func (h *holds) add(rule string, claims []Claim, d time.Duration, released bool)
 }
 
 // retryAfter combines the estimate for key, or for the rule or all if nothing is
-// known of it, with what the store knows of the holder.
-func (h *holds) retryAfter(rule, key string, remaining time.Duration) time.Duration {
+// known of it, with what is known of the holder: for how long it has had the key,
+// and what is left of its lease. 0: not known.
+//
+// A holder that has taken longer than the average is no average one: the longer it
+// has taken, the longer it is expected to take still. As much again is right where
+// holds have a long tail, which is where this happens.
+func (h *holds) retryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	estimate := h.engine.d
@@ -126,12 +131,12 @@ func (h *holds) retryAfter(rule, key string, remaining time.Duration) time.Durat
 			estimate = p.d
 		}
 	}
-	switch {
-	case estimate == 0:
+	if estimate == 0 { // no lease has ended yet
 		return max(remaining, 0)
-	case remaining <= 0: // the store can't say
-		return estimate
-	default:
-		return min(estimate, remaining)
 	}
+	estimate = max(estimate, heldFor)
+	if remaining <= 0 { // the store can't say
+		return estimate
+	}
+	return min(estimate, remaining)
 }

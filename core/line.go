@@ -45,6 +45,7 @@ type line struct {
 	silent     time.Time // since when that is so, of one at least; zero: it is not
 	answered   time.Time // when the store last answered
 	held       HeldError // who was in the way then
+	heldSince  time.Time // since when, about; zero: not known
 	outage     error     // set while the last answer was that the store is out
 }
 

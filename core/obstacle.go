@@ -41,7 +41,15 @@ func (ls *lines) inTheWay(t *ticket) HeldError {
 }
 
 func (l *line) inTheWay(key string) HeldError {
-	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, Trace: l.held.Trace, Local: true}
+	return HeldError{Key: key, Holder: l.held.Holder, RetryAfter: l.held.RetryAfter, HeldFor: l.heldFor(), Trace: l.held.Trace, Local: true}
+}
+
+// heldFor is how long whoever is in the way has been there.
+func (l *line) heldFor() time.Duration {
+	if l.heldSince.IsZero() {
+		return 0
+	}
+	return time.Since(l.heldSince)
 }
 
 // told notes that the store keeps the caller waiting, and for whom, and returns
@@ -63,12 +71,12 @@ func (ls *lines) told(p places, held HeldError) HeldError {
 	return held
 }
 
-// inHand is held with the trace of who has the key now, where that is another one
-// of this process than the store was told of: the lease went from hand to hand
-// since. Needs mu.
+// inHand is held with the trace of who has the key now, and since when, where that
+// is another one of this process than the store was told of: the lease went from
+// hand to hand since. Needs mu.
 func (ls *lines) inHand(held HeldError) HeldError {
 	if l := ls.byKey[held.Key]; l != nil && l.streak.owner != "" && l.streak.owner == held.Holder {
-		held.Trace = l.streak.trace
+		held.Trace, held.HeldFor = l.streak.trace, l.heldFor()
 	}
 	return held
 }
@@ -99,6 +107,10 @@ func (t *ticket) heard(held HeldError, at *ticket, now time.Time) {
 	l := t.line
 	t.hangUp()
 	l.answered, l.held, l.outage, l.silent = now, held, nil, time.Time{}
+	l.heldSince = time.Time{}
+	if held.HeldFor > 0 {
+		l.heldSince = now.Add(-held.HeldFor)
+	}
 	if l.unanswered > 0 {
 		l.silent = l.answered
 	}

@@ -38,6 +38,8 @@ type Store interface {
 	//  A11. After Close the error matches ErrClosed.
 	//  A12. Should req.OnHeld panic, that goes on to the caller, and nobody waits
 	//      any more: the request gives up its place, and what it has got, at once.
+	//  A13. A *HeldError's HeldFor counts from the grant, by the backend's clock,
+	//      whatever was renewed since; or it is 0.
 	//
 	// What a store does with claims that are not exclusive, where it lists them
 	// in its Capabilities:
@@ -229,7 +231,7 @@ type Ledger interface {
 	//      is then zero. Lookup and claim are one atomic step.
 	//  L2. A waiting Begin returns the record as soon as the key is released
 	//      with one.
-	//  L3. Otherwise A1 to A12 hold.
+	//  L3. Otherwise A1 to A13 hold.
 	Begin(ctx context.Context, req Request) (Grant, *Record, error)
 
 	// Complete stores rec and releases the lease in one atomic step.

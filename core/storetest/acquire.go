@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ var acquireChecks = []check{
 	{name: "A10 an outage is unavailable within the bound, never held", run: outage, needs: toSilence},
 	{name: "A11 closed after Close", run: closedAfterClose},
 	{name: "A12 a panic of OnHeld leaves nobody waiting", run: leavesOnPanic},
+	{name: "A13 a refusal counts from the grant", run: countsFromGrant},
 }
 
 // idempotent asks twice under one name, as clients do that retry after a lost
@@ -93,6 +95,57 @@ func idempotentAtOnce(s *scene) {
 		s.Fatalf("Release: %v", err)
 	}
 	s.lock(b, req.Claims[0].Key, long)
+}
+
+// countsFromGrant renews the lease in between, and looks at a refusal and at a wait.
+func countsFromGrant(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	asked := time.Now()
+	h := s.lock(a, key, long)
+	granted := time.Now()
+	time.Sleep(s.TTL)
+	s.mustRenew(h)
+	time.Sleep(s.TTL)
+	look := func(what string, said core.HeldError, from, until time.Time) {
+		// A millisecond is what a clock may count in, on either end.
+		least, most := from.Sub(granted)-2*time.Millisecond, until.Sub(asked)+2*time.Millisecond
+		if said.HeldFor != 0 && (said.HeldFor < least || said.HeldFor > most) {
+			s.Errorf("%s: held for %v, want %v to %v", what, said.HeldFor, least, most)
+		}
+	}
+	called := time.Now()
+	_, err := s.acquire(s.ctx, b, s.request(key, long))
+	s.isHeld(err, key)
+	var held *core.HeldError
+	errors.As(err, &held)
+	look("a refusal", *held, called, time.Now())
+
+	req := s.request(key, long)
+	req.Wait = true
+	told := make(chan core.HeldError, 1)
+	req.OnHeld = func(held core.HeldError) {
+		select {
+		case told <- held:
+		default:
+		}
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	called = time.Now()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = b.Acquire(ctx, req)
+	}()
+	select {
+	case held := <-told:
+		look("a wait", held, called, time.Now())
+	case <-over:
+		s.Errorf("a wait behind a holder ended, and was never told of it")
+	}
+	cancel()
+	<-over
 }
 
 // refusedAtOnce looks at the error too: it is what callers are told by, and when

@@ -146,6 +146,10 @@ func (b *backend) refuse(p *process, e *state, req core.Request, c core.Claim) r
 		left := max(0, h.expires.Sub(now))
 		if i == 0 || left > longest {
 			longest, r.held.Holder, r.held.Trace = left, h.owner, h.trace
+			r.held.HeldFor = now.Sub(h.since)
+			if b.has("refusals count from the renewal") {
+				r.held.HeldFor = max(0, h.ttl-left)
+			}
 		}
 		if i == 0 || left < shortest {
 			shortest = left

@@ -144,5 +144,5 @@ func (e *entry) held(now time.Time) *core.HeldError {
 	if e.mode == core.ModePermit {
 		free = first.expires // a place is free when one has gone
 	}
-	return &core.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, RetryAfter: max(0, free.Sub(now))}
+	return &core.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
 }

@@ -190,7 +190,8 @@ func TestHeldError(t *testing.T) {
 		_, ended := s.Acquire(ctx, req)
 		for retry, err := range map[time.Duration]error{6 * time.Second: refused, 5 * time.Second: ended} {
 			var held *core.HeldError
-			if !errors.As(err, &held) || *held != (core.HeldError{Key: "k", Holder: holder.Owner, RetryAfter: retry}) {
+			want := core.HeldError{Key: "k", Holder: holder.Owner, RetryAfter: retry, HeldFor: 10*time.Second - retry}
+			if !errors.As(err, &held) || *held != want {
 				t.Errorf("got %#v, want holder %q and retry after %v", err, holder.Owner, retry)
 			}
 		}

@@ -47,6 +47,9 @@ func (a *asking) ended(ctx context.Context) error {
 	}
 	held := a.held
 	held.RetryAfter = max(held.RetryAfter-time.Since(a.told), 0)
+	if held.HeldFor > 0 {
+		held.HeldFor += time.Since(a.told)
+	}
 	return a.s.closedOr(&held)
 }
 

@@ -32,7 +32,7 @@ func (a *asking) read(r *request, group int) (answer, error) {
 	case kind == "done":
 		rec, err := decode(text(reply[1]))
 		return answer{record: rec}, err
-	case kind == "held" && len(reply) == 7 && number(reply[1]) < int64(len(claims)):
+	case kind == "held" && len(reply) == 8 && number(reply[1]) < int64(len(claims)):
 		i := number(reply[1])
 		return a.heldBy(claims[i].Key, group, int(i)+1, reply[2:]), nil
 	case kind == "own" && len(reply) == 3 && number(reply[1]) < int64(len(claims)):
@@ -63,7 +63,7 @@ func millis(field any) time.Duration { return time.Duration(number(field)) * tim
 
 // heldBy takes in who is in the way: the holder's value, ms until there may be
 // room, ms until the first holder may be gone, the claim time of the one ahead,
-// and how many are.
+// how many are, and the server's time.
 func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	holder, room := parseValue(text(reply[0])), millis(reply[1])
 	a.told = time.Now()
@@ -73,6 +73,10 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	}
 	a.held = core.HeldError{
 		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[4])),
+		HeldFor: holder.heldFor(number(reply[5])),
+	}
+	if a.held.HeldFor == 0 { // a foreign client's does not say; but it has been there for that long
+		a.held.HeldFor = a.told.Sub(a.sameSince)
 	}
 	return answer{held: true, ttl: millis(reply[2]), ahead: millis(reply[3])}
 }

@@ -28,6 +28,14 @@ func quietly(notes string) string {
 	return ttl + ":" + quietMark + rest
 }
 
+// heldFor is how long the lease has lasted, at a time of the server's; 0: not known.
+func (v value) heldFor(now int64) time.Duration {
+	if v.since == 0 {
+		return 0
+	}
+	return time.Duration(max(now-v.since, 0)) * time.Millisecond
+}
+
 // foreign says that it is the value of a client that is not keyturn.
 func (v value) foreign() bool { return v.token == 0 && v.owner != "" && v.owner[0] != ':' }
 

@@ -20,7 +20,7 @@
 -- that claim in another mode, or
 -- {"held", index, holder, ms until there may be room, ms until the first of the
 -- holders may be gone, claim time of the one ahead in line or -1, how many are
--- ahead}. Indices count from 0.
+-- ahead, the time in ms}. Indices count from 0.
 
 begin(KEYS, ARGV)
 
@@ -171,4 +171,4 @@ elseif c.phase == 's' then
 elseif wait then
   place = 0
 end
-return { 'held', stuck - 1, holder or '', room, first, ahead, place }
+return { 'held', stuck - 1, holder or '', room, first, ahead, place, now }
