@@ -2,11 +2,8 @@ package httprule
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -246,30 +243,4 @@ func (r *request) addBody(sum *digest) error {
 		return err
 	}
 	return nil
-}
-
-// digest is one of several texts. Their lengths keep them from running into each
-// other.
-type digest struct {
-	hash.Hash
-	length [8]byte
-	text   []byte // that was a string
-}
-
-func newDigest() *digest { return &digest{Hash: sha256.New()} }
-
-// begin begins a text of so many bytes.
-func (d *digest) begin(length int64) {
-	binary.BigEndian.PutUint64(d.length[:], uint64(length))
-	d.Write(d.length[:])
-}
-
-func (d *digest) add(text []byte) {
-	d.begin(int64(len(text)))
-	d.Write(text)
-}
-
-func (d *digest) addString(text string) {
-	d.text = append(d.text[:0], text...)
-	d.add(d.text)
 }
