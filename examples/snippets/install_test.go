@@ -1,0 +1,89 @@
+//go:build unix
+
+package snippets
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const program = `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	eng, err := newEngine(redis.NewClient(&redis.Options{Addr: "localhost:6379"}))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(eng.Close(context.Background()))
+}
+`
+
+// TestInstall does what README.md says about a module that is to use keyturn before
+// there is a release: the commands, as they stand there, and the first snippet.
+func TestInstall(t *testing.T) {
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(read(t, "../../README.md"), "<!-- run by examples/snippets/install_test.go -->\n```sh\n")
+	commands, _, ended := strings.Cut(after, "```\n")
+	if !found || !ended {
+		t.Fatal("README.md says nothing about it")
+	}
+
+	app := filepath.Join(t.TempDir(), "app")
+	if err := os.Mkdir(app, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(repository, filepath.Join(app, "../keyturn")); err != nil {
+		t.Fatal(err)
+	}
+	_, engine, _ := strings.Cut(read(t, "engine.go"), "\npackage snippets\n")
+	write(t, filepath.Join(app, "engine.go"), "package main\n"+engine)
+	write(t, filepath.Join(app, "main.go"), program)
+	script := "set -e\ngo mod init example.com/app\n" + commands + "go vet ./...\ngo run .\n"
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = app
+	// Most modules are those that this one was built with; no network for those.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOSUMDB=off",
+		"GOPROXY=file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "<nil>\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(value))
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
