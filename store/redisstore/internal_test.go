@@ -106,6 +106,10 @@ func FuzzNotes(f *testing.F) {
 		if v.rule != rule || v.trace != trace || v.owner != "o" {
 			t.Errorf("%q and %q became %+v", rule, trace, v)
 		}
+		quiet := parseValue("o:1763683200000001:1:" + quietly(stored))
+		if v.quiet || !quiet.quiet || quiet.rule != rule || quiet.trace != trace {
+			t.Errorf("marked, %q and %q became %+v", rule, trace, quiet)
+		}
 	})
 }
 

@@ -15,11 +15,15 @@ func TestIdleWaiterIsQuiet(t *testing.T) {
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
 	const watch = 4500 * time.Millisecond
-	before := calls(t, server)
+	before, messages := calls(t, server), server.Commands(t)["publish"]
 	time.Sleep(watch)
 	n := calls(t, server) - before
 	if n > 3 {
 		t.Errorf("an idle waiter sent %d requests in %v", n, watch)
+	}
+	// Its process sends itself one message per second.
+	if n := server.Commands(t)["publish"] - messages; n > 5 {
+		t.Errorf("the process of an idle waiter sent %d messages in %v", n, watch)
 	}
 	if n < 1 {
 		t.Errorf("an idle waiter gave no sign of life in %v, and counts as dead after 6 s", watch)

@@ -50,10 +50,21 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, deaf, "deaf", "k", time.Minute)
+	// Who comes right behind one without inbox looks often. This one does not: there was
+	// somebody else in between.
+	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
+	between.cancel()
+	between.refused(time.Second)
 	arrivedAt(t, server, "deaf", time.Now().Add(-time.Hour))
+	before, _ := question(t, server, "second")
 	release(t, a, g)
-	release(t, deaf, first.granted(time.Second))
+	g = first.granted(time.Second)
+	eventually(t, 2*time.Second, "the next one looks, again and again", func() bool {
+		now, _ := question(t, server, "second")
+		return now > before+5
+	})
+	release(t, deaf, g)
 	release(t, a, second.granted(time.Second))
 	third.granted(time.Second)
 }
