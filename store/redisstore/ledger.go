@@ -32,6 +32,7 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 	defer s.leave()
 	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token,
 		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
+	r.replicas = s.cfg.replicas
 	if !s.await(ctx, nil, r.alone()) {
 		return &core.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
 	}

@@ -110,6 +110,9 @@ func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
 	}
 	switch answer := r.value.(type) {
 	case int64:
+		if err := r.confirmed(); err != nil {
+			return failure(op, claims[0].Key, err)
+		}
 		return nil
 	case []any:
 		if len(answer) == 0 {

@@ -37,6 +37,7 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 		}
 		for _, claims := range s.keys.groups(g.Claims) {
 			r := newRequest(new(request), renewScript, s.keys.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed)
+			r.replicas = s.cfg.replicas
 			renewals = append(renewals, renewal{request: r, claims: claims, grant: g, to: &errs[i]})
 		}
 	}

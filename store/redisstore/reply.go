@@ -82,8 +82,8 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 }
 
 func (a *asking) granted(r *request, token uint64, contended bool) (answer, error) {
-	if r.acks < int64(r.replicas) {
-		return answer{}, fmt.Errorf("%w: %d of %d have the grant", ErrNoReplicas, r.acks, r.replicas)
+	if err := r.confirmed(); err != nil {
+		return answer{}, err
 	}
 	// Every attempt gives a full TTL, so the one that was answered counts; the
 	// moment of its writing is before the server's.

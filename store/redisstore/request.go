@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -56,6 +57,15 @@ func (r *request) call(ctx context.Context, c redis.Scripter) *redis.Cmd {
 		return r.script.Eval(ctx, c, r.keys, r.args...)
 	}
 	return r.script.EvalSha(ctx, c, r.keys, r.args...)
+}
+
+// confirmed is nil if as many replicas have the request's write as it waits for. Else
+// it may be forgotten in a failover.
+func (r *request) confirmed() error {
+	if r.acks < int64(r.replicas) {
+		return fmt.Errorf("%w: %d of %d have it", ErrNoReplicas, r.acks, r.replicas)
+	}
+	return nil
 }
 
 // wire goes along as the last argument, which no script reads, and is told by

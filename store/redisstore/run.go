@@ -99,10 +99,13 @@ type tidying func()
 
 func (f tidying) tidy() { f() }
 
-// sendOnce sends each request for itself, in one round trip.
+// sendOnce sends each request for itself, in one round trip. Behind them goes one
+// WAIT, if any of them waits for replicas: it is for all that was written on the same
+// connection.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
-	cmds, waits, parcels := make([]*redis.Cmd, len(reqs)), make([]*redis.Cmd, len(reqs)), make([]*parcel, len(reqs))
+	cmds, parcels := make([]*redis.Cmd, len(reqs)), make([]*parcel, len(reqs))
+	replicas := 0
 	for i, r := range reqs {
 		if r.isPlain() {
 			parcels[i] = s.keys.pack(r.alone())
@@ -110,9 +113,11 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 			continue
 		}
 		cmds[i] = r.call(ctx, pipe)
-		if r.replicas > 0 {
-			waits[i] = pipe.Do(ctx, "wait", r.replicas, s.cfg.replicaWait.Milliseconds())
-		}
+		replicas = max(replicas, r.replicas)
+	}
+	var acks *redis.Cmd
+	if replicas > 0 {
+		acks = pipe.Do(ctx, "wait", replicas, s.cfg.replicaWait.Milliseconds())
 	}
 	_, err := pipe.Exec(ctx)
 	for i, r := range reqs {
@@ -123,8 +128,8 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 			// when it gives up getting a connection.
 			r.err = err
 		}
-		if w := waits[i]; w != nil && r.err == nil {
-			r.acks, r.err = w.Int64()
+		if r.replicas > 0 && r.err == nil {
+			r.acks, r.err = acks.Int64()
 		}
 		s.direct.heard(r.name(s.keys), r.err)
 		r.value = value

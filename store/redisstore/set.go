@@ -83,9 +83,6 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	var worst error
 	for _, p := range parts {
 		err := p.verdict("acquire", p.claims, grant)
-		if err == nil && p.acks < int64(p.replicas) {
-			err = failure("acquire", p.claims[0].Key, ErrNoReplicas)
-		}
 		// The lease counts from the first part's.
 		if grant.Since.IsZero() || p.wire.last.Before(grant.Since) {
 			grant.Since = p.wire.last

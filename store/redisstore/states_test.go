@@ -111,18 +111,7 @@ func TestWithReplicas(t *testing.T) {
 	refusal(t, s, redisstore.ErrNoReplicas)
 	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
 
-	host, port, err := net.SplitHostPort(server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica := redistest.Start(t, "--replicaof", host, port)
-	eventually(t, 10*time.Second, "the replica follows", func() bool {
-		// Not by WAIT: it counts a replica that is there but gets nothing yet.
-		admin.Set(ctx, "written", "while it follows", 0)
-		return replica.Client().Exists(ctx, "written").Val() == 1 &&
-			strings.Contains(admin.Info(ctx, "replication").Val(), "state=online") && admin.Del(ctx, "written").Val() == 1
-	})
-	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
+	replica := follow(t, server)
 	g := lock(t, s, "o", "k", time.Minute)
 	if replica.Client().Exists(ctx, "lock:k").Val() != 1 {
 		t.Error("the replica does not have the grant")
@@ -227,4 +216,72 @@ func TestNoAuth(t *testing.T) {
 	if !errors.As(err, &cause) {
 		t.Errorf("what the server said is not to be seen in %v", err)
 	}
+}
+
+// TestRenewalsWaitForReplicas: a lease that the replicas do not have would be forgotten
+// in a failover, so its renewal is not one. Many of them wait once.
+func TestRenewalsWaitForReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := follow(t, master)
+	s := open(t, master.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))
+	var grants []core.Grant
+	for i := range 50 {
+		grants = append(grants, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+	}
+	if err := renew(t, s, grants[0]); err != nil { // the server has the script then
+		t.Fatal(err)
+	}
+	was := master.Commands(t)["wait"]
+	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
+		if err != nil {
+			t.Errorf("Renew of %d: %v", i, err)
+		}
+	}
+	if n := master.Commands(t)["wait"] - was; n != 1 {
+		t.Errorf("%d renewals waited %d times", len(grants), n)
+	}
+	stranger := grants[1]
+	stranger.Owner = "stranger"
+	master.Client().Set(t.Context(), "lock:k2", "somebody", 0)
+
+	replica.Pause()
+	errs := s.Renew(within(t, 5*time.Second), []core.Grant{grants[0], stranger, grants[2]})
+	if err := errs[0]; !errors.Is(err, redisstore.ErrNoReplicas) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrLeaseLost) {
+		t.Errorf("Renew: want ErrNoReplicas, got %v", err)
+	}
+	for i, err := range errs[1:] {
+		if !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("Renew of what is not its own, %d: want ErrLeaseLost, got %v", i, err)
+		}
+	}
+	rec := core.Record{Result: []byte("r")}
+	if err := s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute); !errors.Is(err, redisstore.ErrNoReplicas) {
+		t.Errorf("Complete: want ErrNoReplicas, got %v", err)
+	}
+	replica.Resume()
+	eventually(t, 10*time.Second, "the replica confirms again", func() bool { return renew(t, s, grants[0]) == nil })
+	if err := s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute); err != nil {
+		t.Errorf("Complete, repeated: %v", err)
+	}
+	release(t, s, grants[0]) // waits for nobody
+}
+
+// follow runs a replica of master, and returns it once it has what is written there.
+func follow(t testing.TB, master *redistest.Server) *redistest.Server {
+	t.Helper()
+	ctx := context.Background()
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, admin := redistest.Start(t, "--replicaof", host, port), master.Client()
+	eventually(t, 10*time.Second, "the replica follows", func() bool {
+		// Not by WAIT: it counts a replica that is there but gets nothing yet.
+		admin.Set(ctx, "written", "while it follows", 0)
+		return replica.Client().Exists(ctx, "written").Val() == 1 &&
+			strings.Contains(admin.Info(ctx, "replication").Val(), "state=online") && admin.Del(ctx, "written").Val() == 1
+	})
+	eventually(t, 10*time.Second, "it follows", func() bool { return replica.Client().Exists(ctx, "written").Val() == 0 })
+	return replica
 }

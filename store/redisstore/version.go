@@ -33,8 +33,8 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 		return 0, &core.UnavailableError{Op: "raise", Err: silence(ctx)}
 	}
 	err := r.err
-	if err == nil && r.acks < int64(r.replicas) {
-		err = fmt.Errorf("%w: %d of %d have the version", ErrNoReplicas, r.acks, r.replicas)
+	if err == nil {
+		err = r.confirmed()
 	}
 	if err != nil {
 		return 0, failure("raise", key, err)
