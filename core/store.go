@@ -222,6 +222,16 @@ type Partitioned interface {
 	Partition(key string) string
 }
 
+// Identified is implemented by stores that can tell when another server has taken the
+// place of the one that granted the leases, or the same one has started anew: it may
+// not know all of them. The engine asks once a second while it has leases, and renews
+// them at once when the name has changed.
+type Identified interface {
+	// Identity names the server that answers at present; "" if that can't be told. It
+	// returns when ctx ends.
+	Identity(ctx context.Context) (string, error)
+}
+
 // Ledger is implemented by stores that remember finished executions, for
 // [Engine.Once], and versions, for [Engine.Raise].
 type Ledger interface {

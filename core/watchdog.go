@@ -25,15 +25,16 @@ type watchdog struct {
 	parts     func([]Claim) string // of the store, that claims depend on
 	clock     clock
 
-	mu      sync.Mutex
-	heap    leaseHeap
-	drift   time.Duration // the clock's, when last looked at
-	started bool
-	look    time.Time     // when it looks next; zero: now
-	busy    bool          // there were leases since the last look
-	wake    chan struct{} // something is due before that
-	stop    chan struct{}
-	running sync.WaitGroup
+	mu       sync.Mutex
+	heap     leaseHeap
+	drift    time.Duration // the clock's, when last looked at
+	identity identity
+	started  bool
+	look     time.Time     // when it looks next; zero: now
+	busy     bool          // there were leases since the last look
+	wake     chan struct{} // something is due before that
+	stop     chan struct{}
+	running  sync.WaitGroup
 }
 
 // heartbeat is how often the watchdog looks at the clocks while it has leases:
@@ -45,7 +46,7 @@ const heartbeat = time.Second
 const suspendNoticed = 100 * time.Millisecond
 
 func newWatchdog(e *Engine) *watchdog {
-	return &watchdog{
+	w := &watchdog{
 		store:     e.store,
 		storeName: e.name,
 		observer:  e.observer,
@@ -55,6 +56,11 @@ func newWatchdog(e *Engine) *watchdog {
 		wake:      make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 	}
+	w.identity.log = &e.log
+	if s, ok := e.store.(Identified); ok {
+		w.identity.ask = s.Identity
+	}
+	return w
 }
 
 // begin counts the first term of a lease that is not in the heap yet, for those who
@@ -181,7 +187,10 @@ func (w *watchdog) run() {
 		case <-w.wake:
 		case <-timer.C:
 		}
-		due, lost, next := w.collect()
+		due, lost, next, identify := w.collect()
+		if identify {
+			w.running.Go(func() { w.recognize(ctx) })
+		}
 		for _, l := range lost {
 			l.end(w.check(l))
 		}
@@ -193,8 +202,8 @@ func (w *watchdog) run() {
 }
 
 // collect takes from the heap what is due for renewal and what is lost, and
-// says when to look again.
-func (w *watchdog) collect() (due []renewal, lost []*Lease, next time.Time) {
+// says when to look again, and whether to ask who the server is.
+func (w *watchdog) collect() (due []renewal, lost []*Lease, next time.Time, identify bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -237,7 +246,7 @@ func (w *watchdog) collect() (due []renewal, lost []*Lease, next time.Time) {
 	}
 	w.busy = false
 	w.look = now.Add(sleep)
-	return due, lost, w.look
+	return due, lost, w.look, w.identity.due(now, len(w.heap))
 }
 
 // drop takes a lease out of the heap for good.

@@ -14,20 +14,22 @@ import (
 // checkTimeout bounds a check of its own, should its caller have more time.
 const checkTimeout = 5 * time.Second
 
-// checks are what [Store.Check] looks at.
-var checks = []struct {
+// checkItem is one thing that may be wrong with a server or its user.
+type checkItem struct {
 	about  string
 	advice string
 	look   func(*Store, context.Context) error
-}{
+}
+
+// checks are what [Store.Check] looks at.
+var checks = append([]checkItem{
 	{"locks", "see the permissions in docs/operations.md", (*Store).checkLocks},
 	{"messages", adviceMessages, (*Store).checkMessages},
-	{"maxmemory-policy", "set it to noeviction", (*Store).checkPolicy},
-}
+}, settings...)
 
 // CheckError is something that [Store.Check] has found.
 type CheckError struct {
-	About  string // "locks", "messages" or "maxmemory-policy"
+	About  string // "locks", "messages", or the name of a server's setting
 	Advice string // what to do
 	Err    error  // what is wrong
 }
@@ -42,7 +44,7 @@ func (e *CheckError) Unwrap() error { return e.Err }
 
 // Check finds out whether the server and its user are as the store needs them: it takes
 // and releases a lock on a key of its own, sends itself a message, and looks whether the
-// server may evict locks. It is for a program's start, or a command for operators; each of
+// server may evict locks, or go on with them beside a master that Sentinel promotes. It is for a program's start, or a command for operators; each of
 // its parts takes 5 s at most. The error joins a [*CheckError] for each thing that is
 // wrong. Settings that the user may not read count as right, and so do messages on a Ring,
 // which has none.
@@ -102,13 +104,4 @@ func (s *Store) checkMessages(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// checkPolicy looks for what [Store.checkEviction] warns about.
-func (s *Store) checkPolicy(ctx context.Context) error {
-	policy := s.evictionPolicy(ctx)
-	if policy == "" || policy == "noeviction" {
-		return nil
-	}
-	return fmt.Errorf("is %q, so that locks may be evicted while they are held", policy)
 }

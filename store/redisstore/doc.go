@@ -92,9 +92,13 @@
 //
 // A server that forgets, because it was restarted without its data or because a
 // replica without the last writes took over: the key may be granted to another
-// while its holder still works. The holder is told at its next renewal, at most
-// a third of the TTL later. No lock on a single Redis is safe from that; what
-// must be safe compares tokens. See [WithReplicas] for making it less likely.
+// while its holder still works. The holder is told about a second after its client
+// reaches the new server, or the old one that has started anew: the store asks for
+// the run ID once a second while there are leases, and all are renewed when that
+// changes. On a Cluster, or where INFO is not permitted, it is told at its next
+// renewal, at most a third of the TTL later. What must be safe compares tokens.
+// [WithReplicas] has grants and renewals wait for replicas; a master that is cut off
+// from those keeps no lease in force beyond its TTL.
 //
 // Memory that runs out: acquiring fails with ErrOutOfMemory, renewing and
 // releasing go on. A server that evicts keys to make room may evict locks; a

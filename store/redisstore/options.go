@@ -82,11 +82,14 @@ func WithWaiterLease(d time.Duration) Option {
 	}
 }
 
-// WithReplicas has every grant wait until n replicas have it, at most for
-// timeout; if they don't, the grant is undone and the error is ErrNoReplicas.
-// This makes it less likely, not impossible, that a failover forgets a lease:
-// Redis may still promote a replica that was not among the n. Not on a Cluster
-// or Ring. The timeout must be shorter than the client's ReadTimeout.
+// WithReplicas has every grant, renewal and record wait until n replicas have it, at
+// most for timeout; if they don't, the error is ErrNoReplicas. A grant is then undone.
+// A renewal is tried again, and the lease ends at its deadline if that does not help;
+// so a master that is cut off from its replicas keeps no lease in force beyond its TTL.
+// With n as many as there are replicas a failover forgets no lease. With fewer, Redis
+// may promote a replica that was not among the n, and so many replicas may be cut off
+// together with the old master. All processes need the same n. Not on a Cluster or
+// Ring. The timeout must be shorter than the client's ReadTimeout.
 // Default: no waiting.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) error {
@@ -101,8 +104,8 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	}
 }
 
-// WithLogger sets where warnings go: an eviction policy that may throw leases
-// away, a subscription that can't be had. Default slog.Default().
+// WithLogger sets where warnings go: settings of the server that may cost leases
+// (docs/operations.md), a subscription that can't be had. Default slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		if l == nil {

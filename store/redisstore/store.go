@@ -26,6 +26,7 @@ type Store struct {
 	departures departures
 	direct     direct
 	questions  atomic.Uint64 // put by those in line, so far
+	who        who
 	pacer      pacer
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
@@ -43,6 +44,7 @@ var (
 	_ core.Capable     = (*Store)(nil)
 	_ core.Named       = (*Store)(nil)
 	_ core.Partitioned = (*Store)(nil)
+	_ core.Identified  = (*Store)(nil)
 	_ core.Ledger      = (*Store)(nil)
 	_ core.Inspector   = (*Store)(nil)
 	_ core.Impairable  = (*Store)(nil)
@@ -112,7 +114,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s.inbox = newInbox(s)
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
 	s.direct.open(s)
-	s.tasks.Go(s.checkEviction)
+	s.tasks.Go(s.warn)
 	s.tasks.Go(s.inbox.probe)
 	return s, nil
 }

@@ -1,0 +1,51 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// who is the question which server answers.
+type who struct {
+	asking atomic.Bool // one is under way, perhaps on a connection that hangs
+	barred atomic.Bool // the server does not tell us
+}
+
+var errAsking = errors.New("redisstore: no answer yet to the last question")
+
+// Identity implements [core.Identified]: the run ID of the one server, or of the master
+// behind Sentinel; "" on a Cluster or Ring, and where INFO is not permitted.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	if s.keys.where != single || s.who.barred.Load() {
+		return "", nil
+	}
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	if !s.who.asking.CompareAndSwap(false, true) {
+		return "", errAsking
+	}
+	type answer struct {
+		id  string
+		err error
+	}
+	said := make(chan answer, 1)
+	s.tasks.Go(func() { // go-redis does not leave a connection that hangs
+		defer s.who.asking.Store(false)
+		id, err := s.info(context.WithoutCancel(ctx), "server", "run_id")
+		if redis.HasErrorPrefix(err, "NOPERM ") || redis.HasErrorPrefix(err, "ERR ") {
+			s.who.barred.Store(true)
+		}
+		said <- answer{id, err}
+	})
+	select {
+	case a := <-said:
+		return a.id, a.err
+	case <-ctx.Done():
+		return "", silence(ctx)
+	}
+}

@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// settings are what a store looks at in the server's configuration: when it starts, with
+// a warning, and in [Store.Check]. Each is nil if all is well, or if the user may not look.
+var settings = []checkItem{
+	{"maxmemory-policy", "set it to noeviction", (*Store).checkPolicy},
+	{"min-replicas-to-write", "set it and min-replicas-max-lag, or use WithReplicas", (*Store).checkPartition},
+}
+
+// settingError is a setting under which locks may not hold what is promised of them. The
+// application may know that it never matters.
+type settingError struct {
+	name, value string
+	effect      string
+}
+
+func (e *settingError) Error() string { return fmt.Sprintf("is %q, so that %s", e.value, e.effect) }
+
+// warn looks at the settings once.
+func (s *Store) warn() {
+	for _, item := range settings {
+		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+		var bad *settingError
+		if errors.As(item.look(s, ctx), &bad) {
+			s.cfg.log.Warn("keyturn: a setting of this Redis may cost locks: "+bad.effect+": "+item.advice, bad.name, bad.value)
+		}
+		cancel()
+	}
+}
+
+// checkPolicy: a lease that is evicted to make room is granted to the next one while its
+// holder works.
+func (s *Store) checkPolicy(ctx context.Context) error {
+	const name = "maxmemory-policy"
+	policy, err := s.info(ctx, "memory", "maxmemory_policy")
+	if err != nil || policy == "" {
+		policy = s.setting(ctx, name)
+	}
+	if policy == "" || policy == "noeviction" {
+		return nil
+	}
+	return &settingError{name, policy, "locks may be evicted while they are held"}
+}
+
+// checkPartition: where Sentinel may put another master beside one that is only cut off,
+// that one must stop by itself, or each side's clients hold the same locks for as long as
+// that lasts. With WithReplicas its grants and renewals stop.
+func (s *Store) checkPartition(ctx context.Context) error {
+	const name = "min-replicas-to-write"
+	client, ok := s.client.(*redis.Client)
+	if !ok || client.Options().Addr != failoverAddr || s.cfg.replicas > 0 {
+		return nil
+	}
+	if role, _ := s.info(ctx, "replication", "role"); role == "master" {
+		if good, _ := s.info(ctx, "replication", "min_slaves_good_slaves"); good != "" {
+			return nil // a master counts them only where it has to
+		}
+	} else if s.setting(ctx, name) != "0" {
+		return nil
+	}
+	return &settingError{name, "0", "a master that is cut off goes on granting and renewing beside the one that Sentinel promotes"}
+}
+
+// failoverAddr is what go-redis calls the server of a client that asks Sentinels.
+const failoverAddr = "FailoverClient"
+
+// info returns a field of a section of INFO, "" if there is none.
+func (s *Store) info(ctx context.Context, section, field string) (string, error) {
+	said, err := s.client.Info(ctx, section).Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(said) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", nil
+}
+
+// setting is "" if the server does not say: managed services often forbid CONFIG,
+// but not INFO.
+func (s *Store) setting(ctx context.Context, name string) string {
+	settings, err := s.client.ConfigGet(ctx, name).Result()
+	if err != nil {
+		return ""
+	}
+	return settings[name]
+}
