@@ -69,14 +69,12 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	return out, err
 }
 
-// SkipResult is returned by a function of [Engine.Once], as its error, to say that
+// ErrSkipResult is returned by a function of [Engine.Once], as its error, to say that
 // it succeeded and that its result is not to be kept: because it was streamed, for
 // instance, or is too large to be worth it. The execution is on record, and repeats
 // get ErrResultNotKept. Only this very value means that, not an error that wraps it.
 // Once itself never returns it.
-//
-//lint:ignore ST1012 it tells of no failure, as fs.SkipDir does not
-var SkipResult = errors.New("keyturn: skip the result")
+var ErrSkipResult = errors.New("keyturn: skip the result")
 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), shared *settings) (Outcome, error) {
 	own := *shared
@@ -87,7 +85,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	switch {
 	case err != nil && e.runsUnlocked(ctx, claims, s, err):
 		result, err := fn(ctx)
-		if err == SkipResult {
+		if err == ErrSkipResult {
 			err = nil
 		}
 		return Outcome{Result: result}, err
@@ -98,11 +96,11 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	}
 	var result []byte
 	lease.run(ctx, func(ctx context.Context) { result, err = fn(ctx) })
-	if err != nil && err != SkipResult {
+	if err != nil && err != ErrSkipResult {
 		return Outcome{}, lease.done(ctx, err)
 	}
 	done := Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)}
-	if err == SkipResult || len(result) > s.resultLimit {
+	if err == ErrSkipResult || len(result) > s.resultLimit {
 		done.dropResult()
 	}
 	err = e.complete(ctx, lease, &done)

@@ -177,8 +177,8 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 		"over the limit":  {size: core.DefaultResultLimit + 1},
 		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
 		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
-		"not to be kept":  {size: 10, result: core.SkipResult},
-		"nothing to keep": {size: 0, result: core.SkipResult},
+		"not to be kept":  {size: 10, result: core.ErrSkipResult},
+		"nothing to keep": {size: 0, result: core.ErrSkipResult},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shared := memstore.New()
@@ -226,11 +226,11 @@ func TestOnceComparesContentWithoutAResult(t *testing.T) {
 	}
 }
 
-// A wrapped SkipResult is an error like any other: it may come from another
+// A wrapped ErrSkipResult is an error like any other: it may come from another
 // execution inside of the function.
 func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
 	eng := newEngine(t, memstore.New())
-	wrapped := fmt.Errorf("inner: %w", core.SkipResult)
+	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
 	for range 2 {
 		out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, wrapped })
 		if err != wrapped || out.Duplicate {
@@ -270,7 +270,7 @@ func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
 
 func TestOnceUnlockedSkipsAResult(t *testing.T) {
 	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(context.Background(), "k", func(context.Context) ([]byte, error) {
-		return []byte("result"), core.SkipResult
+		return []byte("result"), core.ErrSkipResult
 	}, core.WithRunUnlocked())
 	if err != nil || string(out.Result) != "result" {
 		t.Errorf("%+v, %v", out, err)

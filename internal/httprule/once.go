@@ -82,7 +82,7 @@ func (r *Rule) identify(req *request) (key string, content []byte, err error) {
 	return keys.First, content, err
 }
 
-// record is what to remember of h, or errNotStored; with core.SkipResult it is no
+// record is what to remember of h, or errNotStored; with core.ErrSkipResult it is no
 // more than that h was processed, as there is no whole response.
 func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	status := h.status
@@ -96,7 +96,7 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 		return nil, errNotStored
 	}
 	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 {
-		return nil, core.SkipResult
+		return nil, core.ErrSkipResult
 	}
 	return encode(status, pick(h.Header(), m.headers), h.body.memory), nil
 }

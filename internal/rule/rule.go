@@ -226,16 +226,16 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 }
 
 // RunOnce runs fn once per key. Refused is as for Serialize, with what Once
-// adds to it. With core.SkipResult fn says that it succeeded.
+// adds to it. With core.ErrSkipResult fn says that it succeeded.
 func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
 	out, err := r.engine.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
 		var result []byte
 		switch result, own = fn(ctx); own {
 		case nil:
 			return result, nil
-		case core.SkipResult:
+		case core.ErrSkipResult:
 			own = nil
-			return result, core.SkipResult
+			return result, core.ErrSkipResult
 		}
 		return nil, &failed{own} // abandons the claim
 	}, r.with(opts)...)

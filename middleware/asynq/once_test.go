@@ -56,7 +56,7 @@ func TestOnceTakesARecordWithoutResult(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	eng := engine(t, nil)
-	_, err := eng.Once(context.Background(), "msg:1", func(context.Context) ([]byte, error) { return nil, core.SkipResult })
+	_, err := eng.Once(context.Background(), "msg:1", func(context.Context) ([]byte, error) { return nil, core.ErrSkipResult })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption
 }
 
 // refused has the client say at once that its connection is refused.
-func refused(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }
+func refused(o *redis.Options) { o.MaxRetries = -1 }
 
 // freeSoon waits until another process gets the key, and says how long that took.
 func freeSoon(t testing.TB, eng *core.Engine, key string) time.Duration {
