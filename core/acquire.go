@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
-type ask func(context.Context, Request) (Grant, *Record, error)
+type ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
 
 func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s *settings) (*Lease, error) {
 	l, _, err := e.acquire(ctx, claims, s, e.askPlain)
@@ -16,8 +18,8 @@ func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s *settings) 
 }
 
 // plainly asks for a lease and no record.
-func plainly(store Store) ask {
-	return func(ctx context.Context, req Request) (Grant, *Record, error) {
+func plainly(store driver.Store) ask {
+	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		g, err := store.Acquire(ctx, req)
 		return g, nil, err
 	}
@@ -30,7 +32,7 @@ func plainly(store Store) ask {
 // Thousands of callers may wait in line at a time, each on a stack that doubles when
 // it is full. So what is done before and after the wait is in functions that have
 // returned by then, or are not called yet.
-func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (lease *Lease, rec *Record, err error) {
+func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (lease *Lease, rec *driver.Record, err error) {
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, err
 	}
@@ -156,7 +158,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 		told := e.lines.holder(*held) // the error is the store's, or shared by a line
 		told.RetryAfter = e.holds.retryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
 		if !s.failFast {
-			told.timedOut, told.Waited = true, waited
+			told.TimedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
@@ -174,7 +176,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 
 // lease makes a grant, that came just now, a lease, unless that was too late. The
 // zero time stands for one that nobody has looked at the clock for.
-func (e *Engine) lease(ctx context.Context, grant *Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant *heldGrant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
@@ -233,7 +235,7 @@ func (e *Engine) keep(l *Lease, now time.Time) error {
 // undo gives back a grant that nobody wants any more, without having the
 // caller wait for it. Close waits. It is a debt from the beginning, so that whoever
 // asks for the key next waits for it.
-func (e *Engine) undo(ctx context.Context, grant Grant, rule string) {
+func (e *Engine) undo(ctx context.Context, grant heldGrant, rule string) {
 	if d := e.debts.add(grant, rule); d != nil {
 		ctx := context.WithoutCancel(ctx)
 		e.life.tidying.Go(func() { e.debts.try(ctx, d) })

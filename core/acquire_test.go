@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -302,7 +303,7 @@ func TestOutageIsToldToTheWholeLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+				spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 					if silent {
 						<-ctx.Done()
 					} else {
@@ -330,7 +331,7 @@ func TestContentionAfterAnOutageIsContention(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithMaxWait(time.Minute))
 		holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour), core.WithFailFast()) // nobody waits for a hand-off then
-		spy.onAcquire = func(context.Context, core.Request) error { time.Sleep(time.Second); return errDown }
+		spy.onAcquire = func(context.Context, driver.Request) error { time.Sleep(time.Second); return errDown }
 		var all sync.WaitGroup
 		all.Go(func() {
 			_, err := eng.Acquire(context.Background(), "k")
@@ -355,7 +356,7 @@ func TestContentionAfterAnOutageIsContention(t *testing.T) {
 func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 			<-ctx.Done()
 			return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 		}
@@ -369,7 +370,7 @@ func TestDeadlineDuringAnOutageSaysOutage(t *testing.T) {
 		_, err = eng.Acquire(ctx, "k")
 		wantOnly(t, err, context.Canceled)
 		// A store that hands the engine's own bound back says nothing of a holder.
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return ctx.Err() }
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return ctx.Err() }
 		_, err = eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 	})
@@ -405,7 +406,7 @@ type lateStore struct {
 	by time.Duration
 }
 
-func (s *lateStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *lateStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.spy.Acquire(ctx, req)
 	time.Sleep(s.by)
 	return g, err
@@ -531,14 +532,14 @@ func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(time.Second)
 		mustRelease(t, l)
-		spy.onAcquire = func(context.Context, core.Request) error { return &core.HeldError{Key: "k"} }
+		spy.onAcquire = func(context.Context, driver.Request) error { return &core.HeldError{Key: "k"} }
 		_, err := eng.TryAcquire(context.Background(), "k")
 		var held *core.HeldError
 		if !errors.As(err, &held) || held.RetryAfter != time.Second {
 			t.Errorf("%+v", held)
 		}
 		var full *core.TooManyWaitersError
-		spy.onAcquire = func(context.Context, core.Request) error {
+		spy.onAcquire = func(context.Context, driver.Request) error {
 			_, err := eng.Acquire(context.Background(), "k")
 			if !errors.As(err, &full) || full.RetryAfter != time.Second {
 				t.Errorf("%+v", full)
@@ -553,7 +554,7 @@ func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 			<-ctx.Done()
 			return errDown
 		}
@@ -578,7 +579,7 @@ func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 func TestStoreErrorsComeThrough(t *testing.T) {
 	odd := errors.New("wrong type")
 	spy := newSpy()
-	spy.onAcquire = func(context.Context, core.Request) error { return odd }
+	spy.onAcquire = func(context.Context, driver.Request) error { return odd }
 	_, err := newEngine(t, spy).Acquire(context.Background(), "k")
 	if !errors.Is(err, odd) {
 		t.Errorf("error %v", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -46,7 +47,7 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 		spy := newSpy()
 		spy.Store = mem
 		var crashed atomic.Bool
-		spy.onRenew = func(context.Context, core.Grant) error {
+		spy.onRenew = func(context.Context, driver.Grant) error {
 			if crashed.Load() {
 				return errDown
 			}
@@ -156,7 +157,7 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
 		holdMany(t, eng, 100, time.Millisecond)
-		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		for range 5 {
 			err := eng.Do(context.Background(), "k", func(ctx context.Context) error { <-ctx.Done(); return nil })
 			wantOnly(t, err, core.ErrLeaseLost)

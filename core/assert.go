@@ -37,10 +37,10 @@ func AssertHeld(ctx context.Context, key string) error {
 // Leases in other modes count as none; the [*NotHeldError] then says which there is.
 // After [Lease.Downgrade] an exclusive lease is a shared one here, too.
 func AssertClaim(ctx context.Context, c Claim) error {
-	return assert(ctx, c.Key, func(held Claim) bool { return held.Mode.covers(c) })
+	return assert(ctx, c.Key, func(held Claim) bool { return covers(held.Mode, c) })
 }
 
-func assert(ctx context.Context, key string, covers func(Claim) bool) error {
+func assert(ctx context.Context, key string, enough func(Claim) bool) error {
 	var ended error
 	var other *Claim
 	for c := chainOf(ctx); c != nil; c = c.next {
@@ -54,9 +54,9 @@ func assert(ctx context.Context, key string, covers func(Claim) bool) error {
 			}
 			err := c.lease.Err()
 			switch {
-			case covers(held) && err == nil:
+			case enough(held) && err == nil:
 				return nil
-			case covers(held):
+			case enough(held):
 				ended = err
 			case err == nil && other == nil:
 				other = &held

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -79,7 +80,7 @@ func TestAttempts(t *testing.T) {
 		}, want: 2},
 		"told to wait three times, and no more": {do: func(t *testing.T, eng, other *core.Engine, s *spy) error {
 			defer mustRelease(t, mustAcquire(t, other, "k"))
-			s.onAcquire = func(_ context.Context, req core.Request) error {
+			s.onAcquire = func(_ context.Context, req driver.Request) error {
 				req.OnHeld(core.HeldError{Key: "k"})
 				req.OnHeld(core.HeldError{Key: "k"})
 				return nil
@@ -87,7 +88,7 @@ func TestAttempts(t *testing.T) {
 			return eng.Do(ctx, "k", nothing, core.WithMaxWait(time.Second))
 		}, want: 3, err: core.ErrWaitTimeout},
 		"out": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
-			s.onAcquire = func(context.Context, core.Request) error { return errDown }
+			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
 			return eng.Do(ctx, "k", nothing)
 		}, want: 1, err: core.ErrUnavailable},
 		"a wait that ends in line": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
@@ -116,7 +117,7 @@ func TestAttempts(t *testing.T) {
 			return err
 		}, want: 1},
 		"out, and run unlocked": {do: func(_ *testing.T, eng, _ *core.Engine, s *spy) error {
-			s.onAcquire = func(context.Context, core.Request) error { return errDown }
+			s.onAcquire = func(context.Context, driver.Request) error { return errDown }
 			return eng.Do(ctx, "k", nothing, core.WithRunUnlocked())
 		}, want: 1},
 		"handed off": {do: func(t *testing.T, eng, _ *core.Engine, _ *spy) error {
@@ -145,7 +146,7 @@ func TestAttempts(t *testing.T) {
 }
 
 // nameless is a store that says nothing of itself.
-type nameless struct{ core.Store }
+type nameless struct{ driver.Store }
 
 func TestStoreWithoutAName(t *testing.T) {
 	eng := newEngine(t, nameless{memstore.New()})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // claimOn is how the lease is said to have c's key. Of permits it does not matter
@@ -30,7 +32,7 @@ func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
 // the grant that it would be.
 type suspect struct {
 	said  *foreign
-	grant Grant
+	grant heldGrant
 }
 
 func suspects(top *chain, wanted []Claim) []suspect {
@@ -46,7 +48,10 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			f := &n.carried[i]
 			// The store compares its own part of the token. The other is taken as it
 			// is said: no lease that is carried is handed on, so nobody else has it.
-			g := Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, Borrowed: true, passed: f.token & mostHandoffs}
+			g := heldGrant{
+				Grant:  driver.Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, Borrowed: true},
+				passed: f.token & mostHandoffs,
+			}
 			for j, c := range wanted {
 				if held, ok := f.claimOn(c, hashes[j]); ok {
 					g.Claims = append(g.Claims, held)
@@ -80,7 +85,7 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 			cov.rest = append(cov.rest, c)
 			continue
 		}
-		if l := borrowed[i]; l == nil && !s.once && held.Mode.covers(c) {
+		if l := borrowed[i]; l == nil && !s.once && covers(held.Mode, c) {
 			if borrowed[i], err = e.lease(parent, &lenders[i].grant, time.Time{}, s, lenders[i].said); err != nil {
 				return parent, err
 			}
@@ -99,12 +104,12 @@ const borrowedDepth = 2
 
 // verify returns those that the store knows.
 func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
-	grants := make([]Grant, len(all))
+	grants := make([]driver.Grant, len(all))
 	for i := range all {
 		if err := e.circuits.refuses(all[i].grant.Claims); err != nil {
 			return nil, err
 		}
-		grants[i] = all[i].grant
+		grants[i] = all[i].grant.Grant
 	}
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -136,10 +141,10 @@ func findLender(all []suspect, c Claim) (at int, held Claim) {
 	at = -1
 	for i, s := range all {
 		for _, claim := range s.grant.Claims {
-			if claim.Key == c.Key && (at < 0 || claim.Mode.covers(c)) {
+			if claim.Key == c.Key && (at < 0 || covers(claim.Mode, c)) {
 				at, held = i, claim
 			}
-			if at == i && held.Mode.covers(c) {
+			if at == i && covers(held.Mode, c) {
 				return at, held
 			}
 		}

@@ -95,11 +95,11 @@ func (l *Lease) describe() (f foreign, ok bool) {
 // on, and the store would take the next holder's for it. Of the TTLs that the store
 // may have been told it takes the shortest: a longer one than is on record would be
 // refused (N7).
-func (w *watchdog) share(l *Lease) (g Grant, ok bool) {
+func (w *watchdog) share(l *Lease) (g heldGrant, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l.deadline.ended != nil {
-		return Grant{}, false
+		return heldGrant{}, false
 	}
 	l.deadline.shared = true
 	g = w.currentLocked(l)

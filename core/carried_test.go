@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // caller and callee are two processes on one store; here is a lease of the
@@ -91,7 +92,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
 				mustRelease(t, two.outer)
 				owner := core.NewOwner()
-				g, err := two.spy.Store.Acquire(context.Background(), core.Request{Owner: owner, Claims: exclusive("k"), TTL: time.Second})
+				g, err := two.spy.Store.Acquire(context.Background(), driver.Request{Owner: owner, Claims: exclusive("k"), TTL: time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -234,7 +235,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		caller := newSpy()
-		caller.onRenew = func(context.Context, core.Grant) error { return errDown }
+		caller.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		one, callee, third := newEngine(t, caller), newEngine(t, caller.Peer()), newEngine(t, caller.Peer())
 		outer := mustAcquire(t, one, "k", core.WithTTL(time.Second))
 		ctx := core.WithCarried(context.Background(), core.CarryLeases(outer.Context()))
@@ -288,10 +289,10 @@ func TestBorrowedIsNotReleasedHere(t *testing.T) {
 func TestVerifyingInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"))
-		two.spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		two.spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		_, err := two.callee.Acquire(two.ctx, "k")
 		wantOnly(t, err, core.ErrUnavailable)
-		two.spy.onRenew = func(context.Context, core.Grant) error { return errors.New("something else") }
+		two.spy.onRenew = func(context.Context, driver.Grant) error { return errors.New("something else") }
 		_, err = two.callee.Acquire(two.ctx, "k")
 		wantOnly(t, err, core.ErrUnavailable)
 		ran := false
@@ -300,7 +301,7 @@ func TestVerifyingInAnOutage(t *testing.T) {
 			t.Errorf("ran %v, %v", ran, err)
 		}
 
-		two.spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() } // it hangs
+		two.spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() } // it hangs
 		began := time.Now()
 		_, err = two.callee.Acquire(two.ctx, "k")
 		wantOnly(t, err, core.ErrUnavailable)
@@ -363,7 +364,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 func TestBorrowedAndAPanic(t *testing.T) {
 	two := callerHolds(t, exclusive("a"))
 	defer mustRelease(t, two.outer)
-	two.spy.onAcquire = func(context.Context, core.Request) error { panic("store") }
+	two.spy.onAcquire = func(context.Context, driver.Request) error { panic("store") }
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -540,7 +541,7 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 			store := &yes{}
 			eng := newEngine(t, store)
 			l := mustAcquire(t, eng, "k", core.WithTTL(9*time.Second))
-			store.renew = func(core.Grant) error { _ = core.CarryLeases(l.Context()); return nil }
+			store.renew = func(driver.Grant) error { _ = core.CarryLeases(l.Context()); return nil }
 			if err := l.Extend(ctx, ttl); err != nil {
 				t.Fatal(err)
 			}
@@ -565,9 +566,9 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					caller, callee := newEngine(t, spy), newEngine(t, spy.Peer())
 					l := mustAcquire(t, caller, "k", core.WithTTL(before))
 					var text string
-					spy.onRenew = func(ctx context.Context, g core.Grant) error {
+					spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 						text = core.CarryLeases(l.Context())
-						if err := errors.Join(spy.Store.Renew(ctx, []core.Grant{g})...); err != nil || answered {
+						if err := errors.Join(spy.Store.Renew(ctx, []driver.Grant{g})...); err != nil || answered {
 							return err
 						}
 						return errDown
@@ -584,9 +585,9 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					if err := errors.Join(l.Err(), borrowed.Err()); err != nil {
 						t.Error(err)
 					}
-					said := core.Grant{Owner: l.Owner(), Token: l.Token() >> core.TokenBits, Claims: l.Claims(), Borrowed: true}
+					said := driver.Grant{Owner: l.Owner(), Token: l.Token() >> core.TokenBits, Claims: l.Claims(), Borrowed: true}
 					for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
-						if err := spy.Store.Renew(bg, []core.Grant{said})[0]; (err == nil) != (said.TTL == before) {
+						if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {
 							t.Errorf("borrowed for %v: %v", said.TTL, err)
 						}
 					}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // circuit refuses acquisitions at once while the store is known to be out, so
@@ -27,7 +29,7 @@ import (
 type circuit struct {
 	silence  time.Duration // 0: never opens
 	log      *logger
-	part     string // of the store, where it has several ([Partitioned])
+	part     string // of the store, where it has several ([driver.Partitioned])
 	listener func() // is told of each answer, to whatever request
 
 	refusing atomic.Bool // open is set: most look no further
@@ -62,10 +64,10 @@ const fairTime = 100 * time.Millisecond
 // ask sends one request, unless the circuit is open, and learns from its end, if that
 // concerns it; nil: it does. That the store keeps it waiting is for the request's
 // OnHeld to tell ([circuit.heard]).
-func (c *circuit) ask(ctx context.Context, asked time.Time, req Request, concerns func(error) bool, ask ask) (grant Grant, rec *Record, answered time.Time, err error) {
+func (c *circuit) ask(ctx context.Context, asked time.Time, req driver.Request, concerns func(error) bool, ask ask) (grant driver.Grant, rec *driver.Record, answered time.Time, err error) {
 	probe, err := c.admit()
 	if err != nil {
-		return Grant{}, nil, time.Now(), err
+		return driver.Grant{}, nil, time.Now(), err
 	}
 	defer func() {
 		answered = time.Now()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // outage breaks a spy in one of the ways in which stores break, until mended.
@@ -27,7 +28,7 @@ func (o *outage) mend()   { o.set(func(context.Context) error { return nil }) }
 func (o *outage) set(what func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.onAcquire = func(ctx context.Context, _ core.Request) error {
+	o.onAcquire = func(ctx context.Context, _ driver.Request) error {
 		o.mu.Lock()
 		o.asked++
 		o.mu.Unlock()
@@ -380,7 +381,7 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 		eng := newEngine(t, o)
 		trip(t, eng, o)
 		o.mu.Lock()
-		o.onAcquire = func(_ context.Context, req core.Request) error {
+		o.onAcquire = func(_ context.Context, req driver.Request) error {
 			req.OnHeld(core.HeldError{Key: "held"})
 			time.Sleep(10 * time.Second)
 			return errDown

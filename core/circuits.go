@@ -7,10 +7,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // circuits are those of one store: one for each of its parts that fail by themselves
-// ([Partitioned]), so that a part that is out refuses the callers of its own keys
+// ([driver.Partitioned]), so that a part that is out refuses the callers of its own keys
 // and of no others. A store that is one server has one.
 type circuits struct {
 	silence  time.Duration
@@ -27,10 +29,10 @@ type circuits struct {
 // server that has gone is of no use.
 const mostCircuits = 64
 
-func (cs *circuits) open(store Store, silence time.Duration, log *logger, listener func()) {
+func (cs *circuits) open(store driver.Store, silence time.Duration, log *logger, listener func()) {
 	cs.silence, cs.log, cs.listener = silence, log, listener
 	cs.all = circuit{silence: silence, log: log, listener: listener}
-	if p, ok := store.(Partitioned); ok {
+	if p, ok := store.(driver.Partitioned); ok {
 		cs.part, cs.parts = p.Partition, make(map[string]*circuit)
 	}
 }
@@ -108,13 +110,13 @@ func (cs *circuits) refuses(claims []Claim) error {
 // ask is [circuit.ask] of all that the request's claims need. A set that is spread
 // over several asks within each of them, so any may refuse it, and each learns what
 // concerns it.
-func (cs *circuits) ask(ctx context.Context, asked time.Time, req Request, ask ask) (Grant, *Record, time.Time, error) {
+func (cs *circuits) ask(ctx context.Context, asked time.Time, req driver.Request, ask ask) (driver.Grant, *driver.Record, time.Time, error) {
 	if cs.part == nil || len(req.Claims) == 1 {
 		return cs.of(req.Claims[0].Key).ask(ctx, asked, req, nil, ask)
 	}
 	for _, c := range cs.ofAll(req.Claims) {
 		within := ask
-		ask = func(ctx context.Context, req Request) (Grant, *Record, error) {
+		ask = func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 			grant, rec, _, err := c.ask(ctx, asked, req, func(err error) bool { return cs.concerns(c, err) }, within)
 			return grant, rec, err
 		}

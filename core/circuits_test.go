@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // shards is a store of several servers: what stands in front of a key's colon names
@@ -24,7 +25,7 @@ type shards struct {
 
 func newShards() *shards {
 	s := &shards{spy: newSpy(), names: make(map[string]string), down: make(map[string]bool), asked: make(map[string]int)}
-	s.onAcquire = func(_ context.Context, req core.Request) error {
+	s.onAcquire = func(_ context.Context, req driver.Request) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, c := range req.Claims {
@@ -72,10 +73,10 @@ func (s *shards) count(at string) int {
 
 // Renew is of servers that are asked at the same time: one that is down keeps the
 // answers of the others.
-func (s *shards) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s *shards) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := s.spy.Renew(ctx, grants)
 	s.mu.Lock()
-	silent := slices.ContainsFunc(grants, func(g core.Grant) bool {
+	silent := slices.ContainsFunc(grants, func(g driver.Grant) bool {
 		return slices.ContainsFunc(g.Claims, func(c core.Claim) bool { return s.down[s.locate(c.Key)] })
 	})
 	s.mu.Unlock()

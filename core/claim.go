@@ -5,71 +5,40 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
-
-// Mode says how a claim shares its key with others.
-type Mode uint8
-
-const (
-	// ModeExclusive admits one lease at a time. It is the zero value.
-	ModeExclusive Mode = iota
-	// ModeShared admits any number of shared leases together, and no exclusive one.
-	ModeShared
-	// ModePermit admits at most N leases at a time.
-	ModePermit
-)
-
-// String returns "exclusive", "shared" or "permit".
-func (m Mode) String() string {
-	switch m {
-	case ModeExclusive:
-		return "exclusive"
-	case ModeShared:
-		return "shared"
-	case ModePermit:
-		return "permit"
-	default:
-		return "unknown mode"
-	}
-}
 
 // Claim is a key with the mode in which it is wanted. Make one with
 // [Exclusive], [Shared] or [Permit], or several with [Under].
-type Claim struct {
-	Key  string
-	Mode Mode
-	flaw flaw // what was wrong when it was made, for Validate to say
-	// Permits is the number of leases admitted at a time; ModePermit only.
-	Permits int
-}
+type Claim = driver.Claim
 
 // Exclusive claims key for one lease alone.
-func Exclusive(key string) Claim { return Claim{Key: key} }
+func Exclusive(key string) Claim { return driver.Exclusive(key) }
 
 // Shared claims key together with other shared leases.
-func Shared(key string) Claim { return Claim{Key: key, Mode: ModeShared} }
+func Shared(key string) Claim { return driver.Shared(key) }
 
-// Permit claims one of n permits of key.
-func Permit(key string, n int) Claim { return Claim{Key: key, Mode: ModePermit, Permits: n} }
+// Permit claims one of n permits of key: at most n leases are in force at a time.
+func Permit(key string, n int) Claim { return driver.Permit(key, n) }
 
-// Validate reports a key, mode or number of permits that can't be: a
-// [*KeyError], or an error that matches [ErrInvalidClaim].
-func (c Claim) Validate() error {
-	if err := ValidateKey(c.Key); err != nil {
-		return err
-	}
-	switch {
-	case c.flaw != flawless:
-		return &ClaimError{Key: c.Key, Reason: c.flaw.String()}
-	case c.Mode > ModePermit:
-		return &ClaimError{Key: c.Key, Reason: "has an unknown mode"}
-	case c.Mode == ModePermit && c.Permits < 1:
-		return &ClaimError{Key: c.Key, Reason: "asks for less than one permit"}
-	case c.Mode != ModePermit && c.Permits != 0:
-		return &ClaimError{Key: c.Key, Reason: "has permits but is not a permit claim"}
-	}
-	return nil
-}
+// Mode says how a claim shares its key with others.
+type Mode = driver.Mode
+
+// The modes of a claim.
+const (
+	ModeExclusive = driver.ModeExclusive
+	ModeShared    = driver.ModeShared
+	ModePermit    = driver.ModePermit
+)
+
+// MaxKeyBytes is the longest key that keyturn accepts.
+const MaxKeyBytes = driver.MaxKeyBytes
+
+// ValidateKey reports whether key may name a lock: valid UTF-8, 1 to
+// [MaxKeyBytes] bytes, no control characters and no braces. The error is a
+// [*KeyError], which matches [ErrInvalidKey].
+func ValidateKey(key string) error { return driver.ValidateKey(key) }
 
 // MaxClaims is how many claims a set may have. A lock server carries out one
 // request at a time, so a set of a million keys would stop everybody's locks for

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-func open(t *testing.T, store core.Store, opts ...core.EngineOption) *core.Engine {
+func open(t *testing.T, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
 	if err != nil {
@@ -57,7 +58,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		if spy.closed != 1 {
 			t.Errorf("store closed %d times", spy.closed)
 		}
-		spy.onAcquire = func(context.Context, core.Request) error { t.Error("a closed store was asked"); return nil }
+		spy.onAcquire = func(context.Context, driver.Request) error { t.Error("a closed store was asked"); return nil }
 		wantOnly(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }), core.ErrClosed)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -136,8 +137,8 @@ func TestCloseDuringAnOutage(t *testing.T) {
 		for i := range 1000 {
 			leases = append(leases, mustAcquire(t, eng, strconv.Itoa(i)))
 		}
-		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		var asking sync.WaitGroup
 		asking.Go(func() {
 			_, err := eng.Acquire(context.Background(), "new")
@@ -191,7 +192,7 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		renewing := false
-		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 			renewing = true
 			<-ctx.Done()
 			time.Sleep(100 * time.Millisecond)

@@ -46,7 +46,7 @@ func (d *deadline) extend(term time.Duration, sent time.Time, c *clock) {
 const firstRenewal = 10 * time.Millisecond
 
 // begin counts a grant's first term, of which much may be over.
-func (d *deadline) begin(g Grant, c *clock) {
+func (d *deadline) begin(g heldGrant, c *clock) {
 	d.ttl, d.claims, d.heard = g.TTL, g.Claims, g.heard
 	d.extend(g.term(), g.Since, c)
 	if g.Term > 0 {

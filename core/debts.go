@@ -55,7 +55,7 @@ type debtID struct {
 
 // debt is one release.
 type debt struct {
-	grant Grant
+	grant heldGrant
 	rule  string
 	until time.Time     // when the lease has run out at the store
 	kept  bool          // there was room
@@ -94,7 +94,7 @@ func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost)
 // add enters a release, with its first try under way: the caller owes an end or a
 // failed. Where the release is in the books already there is nothing to add, and
 // the debt is nil.
-func (ds *debts) add(g Grant, rule string) *debt {
+func (ds *debts) add(g heldGrant, rule string) *debt {
 	g.line = nil // which would be kept for as long
 	// By then it has run out: no renewal was sent after this moment.
 	d := &debt{grant: g, rule: rule, until: time.Now().Add(g.TTL), busy: make(chan struct{})}
@@ -121,7 +121,7 @@ func (ds *debts) add(g Grant, rule string) *debt {
 func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
 
 // strike takes g's release out of the books, which the store has answered.
-func (ds *debts) strike(g Grant) {
+func (ds *debts) strike(g heldGrant) {
 	if ds.n.Load() == 0 {
 		return
 	}

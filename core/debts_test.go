@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -173,7 +174,7 @@ type granting struct {
 	then func()
 }
 
-func (g granting) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (g granting) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	grant, err := g.Store.Acquire(ctx, req)
 	if err == nil {
 		g.then()
@@ -241,7 +242,7 @@ func TestOwnDebtIsNoHolder(t *testing.T) {
 		spy := newSpy() // that does not answer releases
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k")
-		spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return errDown } })
+		spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		_, err := eng.TryAcquire(context.Background(), "k")
 		wantOnly(t, err, core.ErrUnavailable)
@@ -267,7 +268,7 @@ func TestAnyAnswerHasDebtsSent(t *testing.T) {
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "sick")
 		spy.change(func() {
-			spy.onRelease = func(_ context.Context, g core.Grant) error {
+			spy.onRelease = func(_ context.Context, g driver.Grant) error {
 				if g.Claims[0].Key == "sick" {
 					return errDown
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -89,7 +90,7 @@ func TestSerializedFunctionsErrors(t *testing.T) {
 				defer mustRelease(t, mustAcquire(t, eng, "user:ann"))
 			}
 			if tc.down != nil {
-				spy.onAcquire = func(context.Context, core.Request) error { return tc.down }
+				spy.onAcquire = func(context.Context, driver.Request) error { return tc.down }
 			}
 			got, err := run(context.Background(), job{User: tc.user})
 			if (got == 7) != tc.ran || ran != tc.ran {
@@ -266,7 +267,7 @@ func TestDecoratorsCheckAtTheStart(t *testing.T) {
 			}
 		})
 	}
-	plain := newEngine(t, struct{ core.Store }{memstore.New()})
+	plain := newEngine(t, struct{ driver.Store }{memstore.New()})
 	if _, err := core.OnceFunc(plain, "once", byUser, fn); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store without records: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -98,7 +99,7 @@ func TestDoReportsALossWhateverTheHandlerSays(t *testing.T) {
 func TestDoDoesNotFailForAnUnansweredRelease(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
-	spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+	spy.onRelease = func(context.Context, driver.Grant) error { return errDown }
 	defer spy.mend()
 	ran := false
 	if err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }); err != nil || !ran {
@@ -120,7 +121,7 @@ func TestUnansweredReleaseIsWaitedForOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown }
+				spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
 				spy.onRecord = spy.onRelease
 				eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
 				began := time.Now()
@@ -161,7 +162,7 @@ func TestRunUnlocked(t *testing.T) {
 				defer mustRelease(t, mustAcquire(t, eng, "k"))
 			}
 			if tc.down != nil {
-				spy.onAcquire = func(context.Context, core.Request) error { return tc.down }
+				spy.onAcquire = func(context.Context, driver.Request) error { return tc.down }
 			}
 			ctx := tc.ctx
 			if ctx == nil {
@@ -195,8 +196,8 @@ type beginDown struct {
 	down error
 }
 
-func (s *beginDown) Begin(context.Context, core.Request) (core.Grant, *core.Record, error) {
-	return core.Grant{}, nil, s.down
+func (s *beginDown) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+	return driver.Grant{}, nil, s.down
 }
 
 func (s *beginDown) Close() error { return nil }
@@ -216,7 +217,7 @@ func TestDoAllNeedsNoSetForOneClaim(t *testing.T) {
 func TestDeadlineInAnOutageDoesNotRunUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		eng := newEngine(t, spy)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -244,8 +245,8 @@ func TestLateGrantDoesNotRunUnlocked(t *testing.T) {
 // A deadline that leaves a store less than a tenth of a second makes no outage
 // of one that is slow, however the store words it; a refusal does, at any time.
 func TestHurryDoesNotRunUnlocked(t *testing.T) {
-	slow := func(answer error) func(context.Context, core.Request) error {
-		return func(ctx context.Context, _ core.Request) error {
+	slow := func(answer error) func(context.Context, driver.Request) error {
+		return func(ctx context.Context, _ driver.Request) error {
 			<-ctx.Done()
 			if answer == nil {
 				return ctx.Err()
@@ -254,7 +255,7 @@ func TestHurryDoesNotRunUnlocked(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		store func(context.Context, core.Request) error
+		store func(context.Context, driver.Request) error
 		opts  []core.CallOption
 		runs  bool
 	}{
@@ -263,7 +264,7 @@ func TestHurryDoesNotRunUnlocked(t *testing.T) {
 		"slow and terse":      {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}},
 		"time enough":         {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},
 		"time enough, terse":  {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},
-		"refused in no time":  {store: func(context.Context, core.Request) error { return errDown }, opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}, runs: true},
+		"refused in no time":  {store: func(context.Context, driver.Request) error { return errDown }, opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}, runs: true},
 		"fail-fast, for long": {store: slow(errDown), opts: []core.CallOption{core.WithFailFast()}, runs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +290,7 @@ func TestHurryDoesNotRunUnlocked(t *testing.T) {
 func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		eng := newEngine(t, spy)
 		var all sync.WaitGroup
 		for _, wait := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond, 90 * time.Millisecond, 140 * time.Millisecond} {

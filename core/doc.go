@@ -9,7 +9,7 @@
 //
 // # Who does what
 //
-// A [Store] grants leases where all processes see them. An [Engine] does the
+// A [driver.Store] grants leases where all processes see them. An [Engine] does the
 // rest for one process: it lines up the goroutines that want the same key, so
 // that a store sees one waiter per key and process, or a few where they share it
 // ([WithShared], [WithPermits]); renews what is held, for all

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 func isDone(l *core.Lease) bool {
@@ -39,7 +40,7 @@ func TestDone(t *testing.T) {
 		"max hold": {opts: []core.CallOption{core.WithMaxHold(time.Minute)}, end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }},
 		"in force": {end: func(*testing.T, *spy, *core.Lease) { time.Sleep(time.Minute) }, open: true},
 		"a release unanswered": {end: func(t *testing.T, spy *spy, l *core.Lease) {
-			spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return errDown } })
+			spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
 			_ = l.Release(bg)
 			spy.change(func() { spy.onRelease = nil })
 		}},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Downgrade turns every exclusive claim of the lease into a shared one, without a
@@ -57,7 +59,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 // a release meanwhile. One that came of it would be nobody's.
 func (w *watchdog) convert(ctx context.Context, r renewal) error {
 	l := r.lease
-	got, err := w.store.Acquire(ctx, Request{
+	got, err := w.store.Acquire(ctx, driver.Request{
 		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL, Held: true,
 		Rule: l.terms.rule, Trace: l.engine.trace(l.ctx),
 	})

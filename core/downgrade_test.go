@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -117,16 +118,16 @@ func TestDowngradeEndsReentrance(t *testing.T) {
 type downgrades struct {
 	*spy
 	asked  []time.Time
-	before func(ctx context.Context, req core.Request) error // nil: let it through
-	after  func(ctx context.Context) error                   // nil: let the answer through
+	before func(ctx context.Context, req driver.Request) error // nil: let it through
+	after  func(ctx context.Context) error                     // nil: let the answer through
 }
 
-func (d *downgrades) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (d *downgrades) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if req.Claims[0].Mode != core.ModeShared {
 		return d.spy.Acquire(ctx, req)
 	}
 	if !req.Held {
-		return core.Grant{}, errors.New("the store may take from the owner what it had")
+		return driver.Grant{}, errors.New("the store may take from the owner what it had")
 	}
 	d.mu.Lock()
 	d.asked = append(d.asked, time.Now())
@@ -134,13 +135,13 @@ func (d *downgrades) Acquire(ctx context.Context, req core.Request) (core.Grant,
 	d.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, req); err != nil {
-			return core.Grant{}, err
+			return driver.Grant{}, err
 		}
 	}
 	g, err := d.spy.Acquire(ctx, req)
 	if err == nil && after != nil {
 		if err = after(ctx); err != nil {
-			return core.Grant{}, err
+			return driver.Grant{}, err
 		}
 	}
 	return g, err
@@ -152,10 +153,10 @@ func (d *downgrades) mend() { d.change(func() { d.before, d.after = nil, nil }) 
 // kept, by repeating it, and nobody is told of a loss that is none.
 func TestUnansweredDowngrade(t *testing.T) {
 	for name, breaks := range map[string]func(*downgrades){
-		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, core.Request) error { return errDown } },
+		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, driver.Request) error { return errDown } },
 		"lost on the way back": func(d *downgrades) { d.after = func(context.Context) error { return errDown } },
 		"the store hangs": func(d *downgrades) {
-			d.before = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+			d.before = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 		},
 		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
 	} {
@@ -203,7 +204,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 func TestDowngradeInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &downgrades{spy: newSpy()}
-		d.before = func(context.Context, core.Request) error { return errDown }
+		d.before = func(context.Context, driver.Request) error { return errDown }
 		l := mustAcquire(t, newEngine(t, d), "k")
 		_ = l.Downgrade(bg)
 		time.Sleep(core.DefaultTTL)
@@ -256,11 +257,11 @@ func TestReleaseOvertakesADowngrade(t *testing.T) {
 		breaks func(*downgrades)
 	}{
 		"carried out late": {func(d *downgrades) {
-			d.before = func(context.Context, core.Request) error { time.Sleep(time.Second); return nil }
+			d.before = func(context.Context, driver.Request) error { time.Sleep(time.Second); return nil }
 		}},
 		"answered late": {func(d *downgrades) { d.after = func(context.Context) error { time.Sleep(time.Second); return nil } }},
 		"late and unheard of": {func(d *downgrades) {
-			d.before = func(context.Context, core.Request) error { time.Sleep(time.Second); return nil }
+			d.before = func(context.Context, driver.Request) error { time.Sleep(time.Second); return nil }
 			d.after = func(context.Context) error { return errDown }
 		}},
 	} {
@@ -293,8 +294,8 @@ func TestDowngradeOvertakesARelease(t *testing.T) {
 		eng, other := newEngine(t, d), newEngine(t, d.Peer())
 		l := mustAcquire(t, eng, "k")
 		d.change(func() {
-			d.before = func(context.Context, core.Request) error { time.Sleep(100 * time.Millisecond); return nil }
-			d.onRelease = func(context.Context, core.Grant) error {
+			d.before = func(context.Context, driver.Request) error { time.Sleep(100 * time.Millisecond); return nil }
+			d.onRelease = func(context.Context, driver.Grant) error {
 				d.change(func() { d.onRelease = nil })
 				time.Sleep(200 * time.Millisecond)
 				return nil
@@ -315,7 +316,7 @@ func TestExtendSettlesADowngrade(t *testing.T) {
 		d := &downgrades{spy: newSpy()}
 		eng, other := newEngine(t, d), newEngine(t, d.Peer())
 		l := mustAcquire(t, eng, "k", core.WithMaxHold(0))
-		d.change(func() { d.before = func(context.Context, core.Request) error { return errDown } })
+		d.change(func() { d.before = func(context.Context, driver.Request) error { return errDown } })
 		_ = l.Downgrade(bg)
 		d.mend()
 		if err := l.Extend(bg, time.Hour); err != nil || l.TTL() != time.Hour || left(l) != term(time.Hour) {
@@ -340,7 +341,7 @@ func TestUnansweredDowngradeAmongOthers(t *testing.T) {
 		eng := newEngine(t, d)
 		l := mustAcquire(t, eng, "k")
 		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
-		d.change(func() { d.before = func(context.Context, core.Request) error { return errDown } })
+		d.change(func() { d.before = func(context.Context, driver.Request) error { return errDown } })
 		time.Sleep(7 * time.Second)
 		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
 		d.mend()

@@ -7,17 +7,19 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Engine grants leases over a store. One engine per store and process is
 // enough; it is safe for concurrent use. Make one with [New].
 type Engine struct {
-	store    Store
+	store    driver.Store
 	askPlain ask
-	ledger   Ledger    // nil: no Once
-	inspect  Inspector // nil: no look into the store
+	ledger   driver.Ledger    // nil: no Once
+	inspect  driver.Inspector // nil: no look into the store
 	log      logger
-	can      Capabilities
+	can      driver.Capabilities
 	observer Observer // nil: nobody
 	name     string   // the store's
 	defaults settings
@@ -37,7 +39,7 @@ type Engine struct {
 // closes it. New does no I/O, so it works while the store is down.
 //
 // The error joins every [*OptionError].
-func New(store Store, opts ...EngineOption) (*Engine, error) {
+func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	cfg := defaultConfig()
 	var errs []error
 	if isNil(store) {
@@ -67,19 +69,19 @@ func New(store Store, opts ...EngineOption) (*Engine, error) {
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
 	e.circuits.open(store, cfg.circuit, &e.log, e.debts.heard)
-	if n, ok := store.(Named); ok {
+	if n, ok := store.(driver.Named); ok {
 		e.name = n.Name()
 	}
-	if i, ok := store.(Impairable); ok && observer != nil {
+	if i, ok := store.(driver.Impairable); ok && observer != nil {
 		i.OnImpaired(func(reason error) { observer.StoreImpaired(e.name, reason) })
 	}
 	e.watchdog = newWatchdog(e)
 	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)
-	e.ledger, _ = store.(Ledger)
-	e.inspect, _ = store.(Inspector)
-	if c, ok := store.(Capable); ok {
+	e.ledger, _ = store.(driver.Ledger)
+	e.inspect, _ = store.(driver.Inspector)
+	if c, ok := store.(driver.Capable); ok {
 		e.can = c.Capabilities()
 	}
 	return e, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 var bg = context.Background()
@@ -85,7 +86,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 	t.Run("over by the clock", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
-			spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return errDown } })
+			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 			l := mustAcquire(t, newEngine(t, spy), "k")
 			time.Sleep(core.DefaultTTL)
 			spy.change(func() { spy.onRenew = nil })
@@ -129,7 +130,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 // An extension that went unanswered may be in force or not: the shorter term
 // counts, and the TTL that the store is known to have had goes on.
 func TestUnansweredExtension(t *testing.T) {
-	hang := func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+	hang := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 	bounded := func(d time.Duration) func() (context.Context, context.CancelFunc) {
 		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
 	}
@@ -140,7 +141,7 @@ func TestUnansweredExtension(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		ctx   func() (context.Context, context.CancelFunc)
-		store func(context.Context, core.Grant) error
+		store func(context.Context, driver.Grant) error
 		ttl   time.Duration
 		want  []error
 		took  time.Duration
@@ -148,8 +149,8 @@ func TestUnansweredExtension(t *testing.T) {
 	}{
 		"longer":         {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(30*time.Second) - 5*time.Second},
 		"shorter":        {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
-		"refused":        {store: func(context.Context, core.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
-		"another error":  {store: func(context.Context, core.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
+		"refused":        {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
+		"another error":  {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
 		"hangs up":       {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(30*time.Second) - time.Second},
 		"own deadline":   {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
 		"gone before it": {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(30 * time.Second)},
@@ -195,7 +196,7 @@ func TestExtendWaitsForARenewalUnderWay(t *testing.T) {
 		var mu sync.Mutex
 		inside := 0
 		spy.mu.Lock()
-		spy.onRenew = func(ctx context.Context, g core.Grant) error {
+		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 			mu.Lock()
 			inside++
 			if inside > 1 {
@@ -235,7 +236,7 @@ func TestExtendAndReleaseAtOnce(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k")
-		spy.change(func() { spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown } })
+		spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
 		var all sync.WaitGroup
 		ended := make(chan time.Time, 3)
 		for range 3 { // one at the store, two that wait for it
@@ -265,7 +266,7 @@ func TestExtendSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
 		l := mustAcquire(t, newEngine(t, spy, core.WithObserver(seen)), "k")
-		spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { panic("store") } })
+		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { panic("store") } })
 		func() {
 			defer func() { _ = recover() }()
 			_ = l.Extend(bg, 0)
@@ -289,7 +290,7 @@ func TestObserverIsToldOfExtensions(t *testing.T) {
 		eng := newEngine(t, spy, core.WithObserver(seen), core.WithObserver(core.NopObserver{}))
 		l := mustAcquire(t, eng, "k")
 		_ = l.Extend(bg, time.Minute)
-		spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return errDown } })
+		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 		_ = l.Extend(bg, time.Minute)
 		spy.change(func() { spy.onRenew = nil })
 		breakLock(t, spy, l)
@@ -334,7 +335,7 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
 				l := mustAcquire(t, newEngine(t, spy), "k")
-				spy.change(func() { spy.onRenew = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return errDown } })
+				spy.change(func() { spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown } })
 				time.Sleep(11 * time.Second)
 				ctx := bg
 				if tc.own > 0 {

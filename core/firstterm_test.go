@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 const firstTerm = 3 * time.Second
@@ -19,7 +20,7 @@ type brief struct {
 	then func() // after each grant
 }
 
-func (s brief) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s brief) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	ttl := req.TTL
 	if !req.Held {
 		req.TTL = firstTerm - s.age
@@ -113,7 +114,7 @@ func TestFirstTermEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := brief{spy: newSpy(), age: time.Second}
 		tries := 0
-		store.onRenew = func(context.Context, core.Grant) error { tries++; return errDown }
+		store.onRenew = func(context.Context, driver.Grant) error { tries++; return errDown }
 		eng := newEngine(t, store, core.WithTTL(30*time.Second))
 		began := time.Now()
 		l := mustAcquire(t, eng, "k")
@@ -133,7 +134,7 @@ func TestFirstRenewalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := brief{spy: newSpy(), age: 2 * time.Second}
 		tries := 0
-		store.onRenew = func(ctx context.Context, _ core.Grant) error {
+		store.onRenew = func(ctx context.Context, _ driver.Grant) error {
 			if tries++; tries > 1 {
 				return nil
 			}
@@ -225,8 +226,8 @@ func TestChangesInTheFirstTerm(t *testing.T) {
 			store := brief{spy: newSpy()}
 			eng := newEngine(t, store, core.WithTTL(30*time.Second))
 			l := mustAcquire(t, eng, "k")
-			store.onRenew = func(context.Context, core.Grant) error { return errDown }
-			store.onAcquire = func(context.Context, core.Request) error { return errDown }
+			store.onRenew = func(context.Context, driver.Grant) error { return errDown }
+			store.onAcquire = func(context.Context, driver.Request) error { return errDown }
 			before := l.Deadline()
 			wantOnly(t, change(l), core.ErrOutcomeUnknown, core.ErrUnavailable)
 			if !l.Deadline().Equal(before) {

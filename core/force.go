@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // ForceRelease takes key from all who hold it, foreign clients too, and returns
@@ -18,7 +20,7 @@ import (
 // work on the key at once. Only what compares fencing tokens is safe from that.
 // A holder learns the reason with its loss: a [*LeaseLostError] with LossForced.
 //
-// The reason says who does it and why, in 1 to [MaxNoteBytes] bytes without
+// The reason says who does it and why, in 1 to [driver.MaxNoteBytes] bytes without
 // control characters, else the error is an [*OptionError]. It goes to the holders,
 // to observers and into the log ([WithLogger], at level warn), and so do the owners.
 //
@@ -93,8 +95,8 @@ func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holde
 }
 
 func validateReason(reason string) error {
-	bad := reason == "" || len(reason) > MaxNoteBytes || !utf8.ValidString(reason)
-	for _, r := range reason[:min(len(reason), MaxNoteBytes)] {
+	bad := reason == "" || len(reason) > driver.MaxNoteBytes || !utf8.ValidString(reason)
+	for _, r := range reason[:min(len(reason), driver.MaxNoteBytes)] {
 		bad = bad || unicode.IsControl(r)
 	}
 	if !bad {

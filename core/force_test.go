@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -22,11 +23,11 @@ func TestForceNeedsAReason(t *testing.T) {
 	eng := newEngine(t, answering(func(context.Context) error { t.Error("the store was asked"); return nil }))
 	for name, reason := range map[string]string{
 		"none":              "",
-		"too long":          strings.Repeat("x", core.MaxNoteBytes+1),
+		"too long":          strings.Repeat("x", driver.MaxNoteBytes+1),
 		"a megabyte":        strings.Repeat("é", 1<<19),
 		"a line break":      "stuck\nholder",
 		"no UTF-8":          "stuck \xff",
-		"a control, at end": strings.Repeat("x", core.MaxNoteBytes-1) + "\x7f",
+		"a control, at end": strings.Repeat("x", driver.MaxNoteBytes-1) + "\x7f",
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := eng.ForceRelease(context.Background(), "k", reason)
@@ -39,7 +40,7 @@ func TestForceNeedsAReason(t *testing.T) {
 		})
 	}
 	_, err := newEngine(t, answering(func(context.Context) error { return nil })).
-		ForceRelease(context.Background(), "k", strings.Repeat("x", core.MaxNoteBytes))
+		ForceRelease(context.Background(), "k", strings.Repeat("x", driver.MaxNoteBytes))
 	if err != nil {
 		t.Error(err)
 	}
@@ -143,8 +144,8 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				spy, ends := newSpy(), &endings{}
 				eng := newEngine(t, spy, core.WithObserver(ends))
 				l := mustAcquire(t, eng, "k")
-				spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return said } })
-				spy.change(func() { spy.onRelease = func(context.Context, core.Grant) error { return said } })
+				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
+				spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return said } })
 				if renewed {
 					time.Sleep(core.DefaultTTL / 2)
 					check(t, context.Cause(l.Context()), l)
@@ -173,13 +174,13 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 		eng := newEngine(t, spy)
 		for _, said := range []error{core.ErrLeaseLost, &core.LeaseLostError{}} {
 			l := mustAcquire(t, eng, "k")
-			spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return said } })
+			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
 			time.Sleep(core.DefaultTTL / 2)
 			if reason(l) != core.LossTaken {
 				t.Errorf("%v: %v", said, l.Err())
 			}
 			_ = l.Release(context.Background())
-			if err := spy.Store.Release(context.Background(), core.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token() >> core.TokenBits}); err != nil {
+			if err := spy.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token() >> core.TokenBits}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Hand-off: a lease that is released while others of this process wait for the
@@ -44,9 +46,6 @@ type streak struct {
 	open   bool        // who is next asks the store: it is over after this one
 	timer  *time.Timer // opens it while somebody waits; nil: nobody did
 }
-
-// fencing is the token of the lease that g makes.
-func (g Grant) fencing() uint64 { return g.Token<<TokenBits | g.passed }
 
 // heir says whether the grant of a request may be handed on, and to whom: from
 // one plain exclusive lease on a key to the next.
@@ -102,7 +101,7 @@ func (ls *lines) expire(l *line, owner string) {
 // handOn gives g, which its holder is done with, to the first in line, and reports
 // whether it could. If the store's last word about g is too old it is asked first: by
 // a renewal, since an heir has use for one.
-func (e *Engine) handOn(in *within, g Grant) bool {
+func (e *Engine) handOn(in *within, g heldGrant) bool {
 	passed, ask := e.lines.pass(g, false)
 	if !ask {
 		return passed
@@ -111,7 +110,7 @@ func (e *Engine) handOn(in *within, g Grant) bool {
 	defer cancel()
 	sent := time.Now()
 	err := errNoAnswer
-	if errs := e.store.Renew(ctx, []Grant{g}); len(errs) == 1 {
+	if errs := e.store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
 		err = errs[0]
 	}
 	e.circuits.overheard(g.Claims, err)
@@ -126,7 +125,7 @@ func (e *Engine) handOn(in *within, g Grant) bool {
 
 // pass gives g to the first in line, and reports whether it could; ask says that it
 // could if the store confirmed that it still has g. Sure says that it did just now.
-func (ls *lines) pass(g Grant, sure bool) (passed, ask bool) {
+func (ls *lines) pass(g heldGrant, sure bool) (passed, ask bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := g.line
@@ -153,29 +152,19 @@ func (ls *lines) pass(g Grant, sure bool) (passed, ask bool) {
 	return true, false
 }
 
-// heritable is for how long after Since the lease may go to the next holder, who is to
-// have half of the term for his renewal. Of a first term a quarter will do: much of
-// it may have been over when the grant came, and who gets it renews it soon.
-func (g Grant) heritable() time.Duration {
-	if g.Term > 0 {
-		return g.term() - g.term()/4
-	}
-	return g.TTL / 2
-}
-
 // inherits says whether a lease with that TTL will do, which an heir can't choose:
 // one about as long as it asked for.
 func (t *ticket) inherits(ttl time.Duration) bool {
 	return t.heir < 2*ttl && ttl < 2*t.heir
 }
 
-func (s *streak) has(g Grant) bool {
+func (s *streak) has(g heldGrant) bool {
 	return s.owner != "" && s.owner == g.Owner && s.passed == g.passed
 }
 
 // over ends the streak that g is the present hand of, now that its lease has
 // ended. Who is next asks the store.
-func (ls *lines) over(g Grant) {
+func (ls *lines) over(g heldGrant) {
 	l := g.line
 	if l == nil {
 		return
@@ -195,7 +184,7 @@ func (ls *lines) over(g Grant) {
 
 // heritage is a grant as the next holder may have it, if there may be one.
 type heritage struct {
-	grant Grant
+	grant heldGrant
 	any   bool
 }
 
@@ -218,7 +207,7 @@ func (l *Lease) heritage() heritage {
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,
 // or else the store.
-func (e *Engine) giveBackGrant(ctx context.Context, g Grant, rule string) {
+func (e *Engine) giveBackGrant(ctx context.Context, g heldGrant, rule string) {
 	if passed, _ := e.lines.pass(g, false); passed {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -50,7 +51,7 @@ func TestHandOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		asked := 0
-		spy.onAcquire = func(context.Context, core.Request) error { asked++; return nil }
+		spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
 		eng := newEngine(t, spy)
 		c := &crowd{t: t}
 		first := mustAcquire(t, eng, "k")
@@ -101,7 +102,7 @@ func TestNotHandedOff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
 			var released atomic.Int32
-			spy.onRelease = func(context.Context, core.Grant) error { released.Add(1); return nil }
+			spy.onRelease = func(context.Context, driver.Grant) error { released.Add(1); return nil }
 			eng := newEngine(t, spy)
 			first := mustAcquire(t, eng, "k")
 			var all sync.WaitGroup
@@ -239,7 +240,7 @@ func TestLostLeaseIsNotHandedOff(t *testing.T) {
 func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onRenew = func(context.Context, core.Grant) error { time.Sleep(20 * time.Millisecond); return nil }
+		spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(20 * time.Millisecond); return nil }
 		eng, other := newEngine(t, spy), newEngine(t, spy.Peer())
 		first := mustAcquire(t, eng, "k")
 		c := &crowd{t: t}
@@ -338,7 +339,7 @@ func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 				c := &crowd{t: t}
 				c.join(eng, "next", 0)
-				spy.change(func() { spy.onRenew = func(context.Context, core.Grant) error { return tt.renew(spy) } })
+				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return tt.renew(spy) } })
 				if err := first.Release(bg); tt.release == nil && err != nil || tt.release != nil && !errors.Is(err, tt.release) {
 					t.Error(err)
 				}

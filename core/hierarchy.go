@@ -28,33 +28,16 @@ func Under(path ...string) []Claim {
 	return levels(Exclusive(strings.Join(path, "/")))
 }
 
-// flaw is what makes a claim one that can't be.
-type flaw uint8
-
-const (
-	flawless flaw = iota
-	tooDeep
-	emptyLevel
-)
-
-// String completes "claim x ...".
-func (f flaw) String() string {
-	if f == tooDeep {
-		return "has more than 8 levels"
-	}
-	return "has an empty level"
-}
-
 // levels returns leaf after a shared claim on each level above it.
 func levels(leaf Claim) []Claim {
 	switch n := strings.Count(leaf.Key, "/"); {
 	case n == 0:
 		return []Claim{leaf}
 	case n >= MaxLevels:
-		leaf.flaw = tooDeep
+		leaf.Flaw = "has more than 8 levels"
 		return []Claim{leaf}
 	case strings.Contains("/"+leaf.Key+"/", "//"):
-		leaf.flaw = emptyLevel
+		leaf.Flaw = "has an empty level"
 		return []Claim{leaf}
 	}
 	var claims []Claim
@@ -77,7 +60,7 @@ func merge(claims []Claim) []Claim {
 		case !found:
 			at[c.Key] = len(merged)
 			merged = append(merged, c)
-		case merged[i] != c && c.flaw == flawless:
+		case merged[i] != c && c.Flaw == "":
 			merged[i] = Exclusive(c.Key)
 		}
 	}

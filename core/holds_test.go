@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -96,7 +97,7 @@ func TestRetryAfterWithoutKnowingSinceWhen(t *testing.T) {
 		time.Sleep(time.Second)
 		mustRelease(t, l)
 		spy.change(func() {
-			spy.onAcquire = func(_ context.Context, req core.Request) error { return &core.HeldError{Key: req.Claims[0].Key} }
+			spy.onAcquire = func(_ context.Context, req driver.Request) error { return &core.HeldError{Key: req.Claims[0].Key} }
 		})
 		_, err := eng.TryAcquire(context.Background(), "k")
 		var held *core.HeldError

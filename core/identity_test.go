@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // server is a store that has a name, and counts how often it was asked for it.
@@ -31,7 +32,7 @@ func (s *server) now(name string, err error) {
 }
 
 // renewals are the batches so far.
-func (s *server) renewals() [][]core.Grant {
+func (s *server) renewals() [][]driver.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.batches)
@@ -73,7 +74,7 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 			t.Fatalf("%d renewals in %d s", n, 6)
 		}
 		s.change(func() {
-			s.onRenew = func(_ context.Context, g core.Grant) error {
+			s.onRenew = func(_ context.Context, g driver.Grant) error {
 				if g.Claims[0].Key == "forgotten" {
 					return &core.LeaseLostError{Key: "forgotten", Reason: core.LossTaken}
 				}

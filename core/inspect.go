@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // SupportsInspection reports whether the engine's store can show and break what
@@ -44,7 +46,7 @@ func (e *Engine) Inspect(ctx context.Context, key string) (LockInfo, error) {
 // fence makes the tokens of grants those of leases.
 func fence(holders []Holder) {
 	for i, h := range holders {
-		holders[i].Token = Grant{Token: h.Token}.fencing()
+		holders[i].Token = heldGrant{Grant: driver.Grant{Token: h.Token}}.fencing()
 	}
 }
 

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // panel is a store whose Inspector says what a test wants.
 type panel struct {
-	core.Store
+	driver.Store
 	inspect func(ctx context.Context, key string) (core.LockInfo, error)
 	list    func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error)
 	force   func(ctx context.Context, key, reason string) ([]core.Holder, error)

@@ -15,7 +15,7 @@ import (
 // is a count on the outer one: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
-	grant    Grant // as it was given; see current
+	grant    heldGrant // as it was given; see current
 	terms    terms
 	granted  time.Time
 	deadline deadline // guarded by the watchdog's mutex
@@ -80,7 +80,7 @@ func (l *Lease) Claims() []Claim {
 }
 
 // current is the grant with what has changed since.
-func (l *Lease) current() Grant { return l.engine.watchdog.current(l) }
+func (l *Lease) current() heldGrant { return l.engine.watchdog.current(l) }
 
 // Key returns the first claim's key, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
@@ -88,7 +88,7 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 // Rule is the name given with [WithRule].
 func (l *Lease) Rule() string { return l.terms.rule }
 
-// Store is the name of the store that granted it ([Named]); "" if it has none.
+// Store is the name of the store that granted it ([driver.Named]); "" if it has none.
 func (l *Lease) Store() string { return l.engine.name }
 
 // TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what

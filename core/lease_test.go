@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -47,7 +48,7 @@ func TestReleaseEndsTheContextFirst(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
 	l := mustAcquire(t, eng, "k")
-	spy.onRelease = func(context.Context, core.Grant) error {
+	spy.onRelease = func(context.Context, driver.Grant) error {
 		if context.Cause(l.Context()) != core.ErrReleased {
 			t.Error("the next one is let in while this one's work may go on")
 		}
@@ -66,7 +67,7 @@ func TestReleaseAfterMaxHoldEndsTheContextFirst(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithMaxHold(time.Second))
 		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
-		spy.onRelease = func(context.Context, core.Grant) error {
+		spy.onRelease = func(context.Context, driver.Grant) error {
 			if l.Context().Err() == nil {
 				t.Error("the next one is let in while this one's context is alive")
 			}
@@ -104,7 +105,7 @@ func TestReleaseIsIdempotent(t *testing.T) {
 // behind for its TTL. (open-match#1578, blnk#355)
 func TestReleaseGoesOnWhenTheCallerIsGone(t *testing.T) {
 	spy := newSpy()
-	spy.onRelease = func(ctx context.Context, _ core.Grant) error { return ctx.Err() }
+	spy.onRelease = func(ctx context.Context, _ driver.Grant) error { return ctx.Err() }
 	eng := newEngine(t, spy)
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := eng.Acquire(ctx, "k")
@@ -122,7 +123,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
 		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
 		wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown)
 		if took := time.Since(began); took != 2*time.Second {
@@ -138,7 +139,7 @@ func TestReleasesTogetherAreBounded(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
 		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(ctx context.Context, _ core.Grant) error { <-ctx.Done(); return ctx.Err() }
+		spy.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown) })
@@ -158,7 +159,7 @@ func TestReleaseBehindOneThatHangs(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithReleaseTimeout(2*time.Second))
 		l := mustAcquire(t, eng, "k")
-		spy.onRelease = func(context.Context, core.Grant) error { time.Sleep(20 * time.Second); return nil }
+		spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(20 * time.Second); return nil }
 		var first sync.WaitGroup
 		first.Go(func() { mustRelease(t, l) })
 		synctest.Wait()
@@ -179,7 +180,7 @@ func TestUnknownReleaseMayBeRepeated(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
 			l := mustAcquire(t, eng, "k")
-			spy.onRelease = func(ctx context.Context, g core.Grant) error {
+			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if reached {
 					_ = spy.Store.Release(ctx, g)
 				}
@@ -219,7 +220,7 @@ func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
 func TestReleaseOfAnExpiredLeaseAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
@@ -233,7 +234,7 @@ func TestReleaseOfAnExpiredLeaseAsksNobody(t *testing.T) {
 // breakLock takes the key from its holder, behind the engine's back.
 func breakLock(t *testing.T, s *spy, l *core.Lease) {
 	t.Helper()
-	if err := s.Store.Release(context.Background(), core.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token() >> core.TokenBits}); err != nil {
+	if err := s.Store.Release(context.Background(), driver.Grant{Owner: l.Owner(), Claims: l.Claims(), Token: l.Token() >> core.TokenBits}); err != nil {
 		t.Fatal(err)
 	}
 }

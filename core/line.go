@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // lines holds one line of callers per key of this process. Who comes first asks
@@ -107,8 +109,8 @@ func (q *queue) remove(t *ticket) {
 
 // given is what a caller may get from another one of this process.
 type given struct {
-	rec   *Record
-	grant Grant
+	rec   *driver.Record
+	grant heldGrant
 	from  string // the trace of who had the grant before
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -119,7 +120,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 				spy := newSpy()
 				eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(0))
 				holder := mustAcquire(t, eng, "k")
-				spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+				spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 					c := ctx.Value(who{}).(caller)
 					select {
 					case <-time.After(roundTrip):
@@ -208,7 +209,7 @@ func TestLineDoesNotNameAnOldHolder(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		spy.onAcquire = func(context.Context, core.Request) error { time.Sleep(time.Minute); return nil } // the second waiter's
+		spy.onAcquire = func(context.Context, driver.Request) error { time.Sleep(time.Minute); return nil } // the second waiter's
 		mustRelease(t, old)
 		mustRelease(t, <-granted)
 		time.Sleep(time.Minute)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // lines is a log that says who asked: the value of asker in a line's context.
@@ -77,7 +78,7 @@ func TestLossesAreLogged(t *testing.T) {
 		},
 		"expired": {
 			lose: func(_ *core.Engine, s *spy, _ *core.Lease) {
-				s.change(func() { s.onRenew = func(context.Context, core.Grant) error { return errDown } })
+				s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 			},
 			want: `reason=expired owner=\S+ token=\d+ held=29\.698s`,
 		},
@@ -87,7 +88,7 @@ func TestLossesAreLogged(t *testing.T) {
 		},
 		"found out in the release": {
 			lose: func(_ *core.Engine, s *spy, l *core.Lease) {
-				s.onRelease = func(context.Context, core.Grant) error { return core.ErrLeaseLost }
+				s.onRelease = func(context.Context, driver.Grant) error { return core.ErrLeaseLost }
 				_ = l.Release(ctx)
 			},
 			want: `reason=taken owner=\S+ token=\d+ held=0s`,

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -23,15 +24,15 @@ type spy struct {
 	*memstore.Store
 
 	mu        sync.Mutex
-	onAcquire func(context.Context, core.Request) error
-	onRenew   func(context.Context, core.Grant) error
-	onRelease func(context.Context, core.Grant) error
-	onRecord  func(context.Context, core.Grant) error
-	waiting   map[string]int // requests at the store per key, now
-	mostAtOne int            // the most there ever were for one key
-	batches   [][]core.Grant // of renewals
+	onAcquire func(context.Context, driver.Request) error
+	onRenew   func(context.Context, driver.Grant) error
+	onRelease func(context.Context, driver.Grant) error
+	onRecord  func(context.Context, driver.Grant) error
+	waiting   map[string]int   // requests at the store per key, now
+	mostAtOne int              // the most there ever were for one key
+	batches   [][]driver.Grant // of renewals
 	renewedAt []time.Time
-	released  []core.Grant
+	released  []driver.Grant
 	closed    int
 }
 
@@ -47,7 +48,7 @@ func (s *spy) change(how func()) {
 // mend has the store answer releases again, so that the engine owes it none.
 func (s *spy) mend() { s.change(func() { s.onRelease, s.onRecord = nil, nil }) }
 
-func (s *spy) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *spy) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	key := req.Claims[0].Key
 	s.mu.Lock()
 	s.waiting[key]++
@@ -61,13 +62,13 @@ func (s *spy) Acquire(ctx context.Context, req core.Request) (core.Grant, error)
 	}()
 	if hook != nil {
 		if err := hook(ctx, req); err != nil {
-			return core.Grant{}, err
+			return driver.Grant{}, err
 		}
 	}
 	return s.Store.Acquire(ctx, req)
 }
 
-func (s *spy) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s *spy) Renew(ctx context.Context, grants []driver.Grant) []error {
 	s.mu.Lock()
 	s.batches = append(s.batches, grants)
 	s.renewedAt = append(s.renewedAt, time.Now())
@@ -80,12 +81,12 @@ func (s *spy) Renew(ctx context.Context, grants []core.Grant) []error {
 				continue
 			}
 		}
-		errs[i] = s.Store.Renew(ctx, []core.Grant{g})[0]
+		errs[i] = s.Store.Renew(ctx, []driver.Grant{g})[0]
 	}
 	return errs
 }
 
-func (s *spy) Release(ctx context.Context, g core.Grant) error {
+func (s *spy) Release(ctx context.Context, g driver.Grant) error {
 	s.mu.Lock()
 	s.released = append(s.released, g)
 	hook := s.onRelease
@@ -98,7 +99,7 @@ func (s *spy) Release(ctx context.Context, g core.Grant) error {
 	return s.Store.Release(ctx, g)
 }
 
-func (s *spy) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (s *spy) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	s.mu.Lock()
 	hook := s.onRecord
 	s.mu.Unlock()
@@ -124,7 +125,7 @@ func (s *spy) renewals() int {
 }
 
 // newEngine makes an engine that is closed, gracefully, before the test ends.
-func newEngine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
 	if err != nil {

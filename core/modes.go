@@ -6,7 +6,7 @@ package core
 // and rules, and for claims of a set that are exclusive; a claim of another mode
 // keeps that. Of WithShared and [WithPermits] the later counts.
 //
-// The store has to be able to ([Capabilities]). [Engine.Once] refuses it with an
+// The store has to be able to ([driver.Capabilities]). [Engine.Once] refuses it with an
 // error that matches ErrInvalidOption, as what is carried out once is so in one
 // place.
 func WithShared() CallOption {

@@ -9,29 +9,30 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // grantAll is a store that grants whatever it is asked for, and remembers it.
 type grantAll struct {
-	core.Store
+	driver.Store
 	mu    sync.Mutex
 	asked [][]core.Claim
 }
 
-func (s *grantAll) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+func (s *grantAll) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
-func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, req.Claims)
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(len(s.asked))}, nil
+	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(len(s.asked))}, nil
 }
 
-func (s *grantAll) Release(context.Context, core.Grant) error { return nil }
-func (s *grantAll) Close() error                              { return nil }
+func (s *grantAll) Release(context.Context, driver.Grant) error { return nil }
+func (s *grantAll) Close() error                                { return nil }
 
 func TestUnder(t *testing.T) {
 	want := []core.Claim{core.Shared("group:7"), core.Shared("group:7/member:42"), core.Exclusive("group:7/member:42/role")}
@@ -193,7 +194,7 @@ func TestModesOutOfPlace(t *testing.T) {
 }
 
 // plainStore hides what its store can do.
-type plainStore struct{ core.Store }
+type plainStore struct{ driver.Store }
 
 func TestRuleInfoTellsTheMode(t *testing.T) {
 	eng := newEngine(t, &grantAll{Store: memstore.New()})

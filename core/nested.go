@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // nest is the part of a lease that has no grant of its own but leans on others.
@@ -94,7 +96,7 @@ type cover struct {
 
 // covers says whether who holds a key in mode m has all that c asks for. Of
 // permits one is as good as another, whatever the number that each was one of.
-func (m Mode) covers(c Claim) bool { return m == ModeExclusive || m == c.Mode }
+func covers(m Mode, c Claim) bool { return m == ModeExclusive || m == c.Mode }
 
 // left says whether anything is to be obtained.
 func (cov *cover) left() bool { return cov == nil || len(cov.rest) > 0 }
@@ -119,7 +121,7 @@ func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) *cove
 
 // take leaves c to by, which has it in the mode of held.
 func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
-	if s.once || !held.Mode.covers(c) {
+	if s.once || !covers(held.Mode, c) {
 		cov.refused = &DeadlockError{Key: c.Key, Held: held, Wanted: c, Once: s.once}
 		return
 	}
@@ -138,7 +140,10 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 	} else {
 		n.of = cov.by[0]
 	}
-	l.grant = Grant{Owner: n.of.Owner(), Token: n.of.grant.Token, passed: n.of.grant.passed, Claims: cov.rest}
+	l.grant = heldGrant{
+		Grant:  driver.Grant{Owner: n.of.Owner(), Token: n.of.grant.Token, Claims: cov.rest},
+		passed: n.of.grant.passed,
+	}
 	for i, by := range cov.by {
 		if !slices.Contains(n.on, by) {
 			n.on = append(n.on, by)
@@ -161,10 +166,10 @@ func (e *Engine) heldIn(top *chain, c Claim) (held Claim, by *Lease, depth int) 
 		}
 		for _, p := range n.lease.parts() {
 			claim, has := p.claimOn(c.Key)
-			if !has || n.lease.Err() != nil || by != nil && !claim.Mode.covers(c) {
+			if !has || n.lease.Err() != nil || by != nil && !covers(claim.Mode, c) {
 				continue
 			}
-			if held, by, depth = claim, p, n.lease.Depth(); held.Mode.covers(c) {
+			if held, by, depth = claim, p, n.lease.Depth(); covers(held.Mode, c) {
 				return held, by, depth
 			}
 		}

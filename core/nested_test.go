@@ -10,29 +10,30 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // yes grants whatever it is asked for, in any mode, and counts: for what the
 // engine decides without a store.
 type yes struct {
 	asked, renewed, released atomic.Int64
-	renew                    func(core.Grant) error
+	renew                    func(driver.Grant) error
 }
 
-func (s *yes) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+func (s *yes) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
-func (s *yes) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(s.asked.Add(1))}, nil
+func (s *yes) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
+	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: uint64(s.asked.Add(1))}, nil
 }
 
-func (s *yes) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *yes) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	g, err := s.Acquire(ctx, req)
 	return g, nil, err
 }
 
-func (s *yes) Complete(context.Context, core.Grant, core.Record, time.Duration) error {
+func (s *yes) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
 	s.released.Add(1)
 	return nil
 }
@@ -41,7 +42,7 @@ func (s *yes) Raise(_ context.Context, _ string, version uint64, _ time.Duration
 	return version, nil
 }
 
-func (s *yes) Renew(_ context.Context, grants []core.Grant) []error {
+func (s *yes) Renew(_ context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
 	for i, g := range grants {
 		s.renewed.Add(1)
@@ -52,7 +53,7 @@ func (s *yes) Renew(_ context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-func (s *yes) Release(context.Context, core.Grant) error {
+func (s *yes) Release(context.Context, driver.Grant) error {
 	s.released.Add(1)
 	return nil
 }
@@ -63,7 +64,7 @@ func TestNestedLeaseCounts(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
 	asked := 0
-	spy.onAcquire = func(context.Context, core.Request) error { asked++; return nil }
+	spy.onAcquire = func(context.Context, driver.Request) error { asked++; return nil }
 	outer := mustAcquire(t, eng, "k")
 	lease := outer
 	for depth := 2; depth <= 4; depth++ {
@@ -131,7 +132,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 		err := eng.Do(outer.Context(), "k", func(ctx context.Context) error {
 			ran = true
 			breakLock(t, spy, outer)
-			thief := core.Request{Owner: "thief", Claims: exclusive("k"), TTL: time.Hour}
+			thief := driver.Request{Owner: "thief", Claims: exclusive("k"), TTL: time.Hour}
 			if _, err := spy.Store.Acquire(context.Background(), thief); err != nil {
 				t.Fatal(err)
 			}
@@ -323,7 +324,7 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 		wantOnly(t, set.Err(), core.ErrLeaseLost)
 
 		set = within()
-		spy.onRelease = func(context.Context, core.Grant) error { return errDown }
+		spy.onRelease = func(context.Context, driver.Grant) error { return errDown }
 		wantOnly(t, set.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		spy.mend()
 		mustRelease(t, set)
@@ -335,7 +336,7 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 // capable says that its store does sets, for sets whose rest is one key.
 type capable struct{ *spy }
 
-func (capable) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+func (capable) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
 
 func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 	spy := newSpy()

@@ -66,19 +66,19 @@ type Observer interface {
 	Declared(d Declaration)
 	// Skipped: work was dropped, as if it were done, because its rule says so.
 	Skipped(ctx context.Context, s Skip)
-	// StoreCalled: the store of that name ([Named]) answered op ("acquire", "renew", "release", "complete", "raise",
+	// StoreCalled: the store of that name ([driver.Named]) answered op ("acquire", "renew", "release", "complete", "raise",
 	// "downgrade", "inspect", "list", "force" or "forget") after so long. What an
 	// acquisition waited for a holder is in it.
 	StoreCalled(store, op string, took time.Duration, err error)
 	// StoreImpaired: the store of that name works, but less well than it should, for
-	// the reason err ([Impairable]); nil: it works well again.
+	// the reason err ([driver.Impairable]); nil: it works well again.
 	StoreImpaired(store string, err error)
 }
 
 // Tracer is implemented by observers that can say in which trace a request is,
 // for those who are kept waiting by it, in other processes too. What Trace
 // returns is stored with the lease and comes back in [HeldError] and
-// [Record]: short, printable text, such as a traceparent of W3C Trace Context.
+// [driver.Record]: short, printable text, such as a traceparent of W3C Trace Context.
 type Tracer interface {
 	Trace(ctx context.Context) string
 }
@@ -88,7 +88,7 @@ type Acquisition struct {
 	Claims []Claim // not to be changed
 	Rule   string  // from WithRule
 	Wait   bool    // false: refused at once when held
-	Store  string  // what the engine's store says that it is ([Named]); "" if it does not
+	Store  string  // what the engine's store says that it is ([driver.Named]); "" if it does not
 
 	// Attempts is known to AcquireEnd alone: how often the store was asked. 0 where
 	// there was no need to, or no way: a nested lease, one that was handed on in this

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -123,7 +124,7 @@ func TestObserverSeesTheWholeLife(t *testing.T) {
 		for range 2 {
 			_, _ = eng.Once(context.Background(), "o", func(context.Context) ([]byte, error) { return nil, nil })
 		}
-		spy.onAcquire = func(context.Context, core.Request) error { return errDown }
+		spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
 		_, _ = eng.Acquire(context.Background(), "d")
 		want := []string{
 			"acquire k", "hold k", "acquired ok",
@@ -171,7 +172,7 @@ func TestObserverSeesTheEndOfWhatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := &recorder{}
 			spy := newSpy()
-			spy.onAcquire = func(context.Context, core.Request) error { panic("store") } // Once asks Begin
+			spy.onAcquire = func(context.Context, driver.Request) error { panic("store") } // Once asks Begin
 			eng := newEngine(t, spy, core.WithObserver(seen))
 			ended := make(chan struct{})
 			go func() {
@@ -263,7 +264,7 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 				end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
 			}))
 			l := mustAcquire(t, eng, "k")
-			spy.onRelease = func(context.Context, core.Grant) error {
+			spy.onRelease = func(context.Context, driver.Grant) error {
 				if !errors.Is(l.Err(), core.ErrReleased) {
 					t.Errorf("Err during the release: %v", l.Err())
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -117,7 +118,7 @@ func TestSeveralObservers(t *testing.T) {
 		}, core.WithTTL(10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		spy.onAcquire = func(context.Context, core.Request) error { return errDown }
+		spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
 		if err := eng.Do(context.Background(), "k", func(context.Context) error { return nil }, core.WithRunUnlocked()); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Outcome is what came of a call of [Engine.Once].
@@ -99,9 +101,9 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil && err != ErrSkipResult {
 		return Outcome{}, lease.done(ctx, err)
 	}
-	done := Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)}
+	done := driver.Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)}
 	if err == ErrSkipResult || len(result) > s.resultLimit {
-		done.dropResult()
+		dropResult(&done)
 	}
 	err = e.complete(ctx, lease, &done)
 	return Outcome{Result: result, ResultNotKept: err == nil && done.ResultNotKept}, err
@@ -109,11 +111,11 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 
 // dropResult makes a mark of the record: the effect is on record whatever becomes
 // of its result, as a repeat would have the effect again.
-func (r *Record) dropResult() { r.Result, r.ResultNotKept = nil, true }
+func dropResult(r *driver.Record) { r.Result, r.ResultNotKept = nil, true }
 
 // replay answers from the record. An unknown fingerprint on either side is not
 // compared: the record may be older than the rule that fingerprints.
-func replay(key string, rec *Record, s *settings) (Outcome, error) {
+func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, &FingerprintError{Key: key}
 	}
@@ -126,7 +128,7 @@ func replay(key string, rec *Record, s *settings) (Outcome, error) {
 // complete records the result and releases the lease. It tries again for as
 // long as the lease is good and a release may take: a lost record means that fn
 // runs twice. Where the store had no room for rec's result, rec loses it.
-func (e *Engine) complete(ctx context.Context, lease *Lease, rec *Record) error {
+func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record) error {
 	bounded := e.detached(ctx)
 	defer bounded.cancel()
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
@@ -135,9 +137,9 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *Record) error 
 	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.ledger.Complete(ctx, lease.current(), *rec, lease.terms.retention)
+			err := e.ledger.Complete(ctx, lease.current().Grant, *rec, lease.terms.retention)
 			if errors.Is(err, ErrResultNotKept) {
-				rec.dropResult()
+				dropResult(rec)
 				err = nil
 			}
 			e.circuits.overheard(lease.grant.Claims, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -242,7 +243,7 @@ func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
 // full is a store that has room for marks only (L8).
 type full struct{ *memstore.Store }
 
-func (f full) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (f full) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	rec.Result, rec.ResultNotKept = nil, true
 	if err := f.Store.Complete(ctx, g, rec, retention); err != nil {
 		return err
@@ -305,7 +306,7 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
 		start := time.Now()
-		spy.onRecord = func(context.Context, core.Grant) error {
+		spy.onRecord = func(context.Context, driver.Grant) error {
 			if time.Since(start) < time.Second {
 				return errDown
 			}
@@ -318,7 +319,7 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 		if out, err := eng.Once(context.Background(), "k", counted("r", &runs)); err != nil || !out.Duplicate {
 			t.Errorf("%+v, %v", out, err)
 		}
-		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 		began := time.Now()
 		out, err := eng.Once(context.Background(), "other", counted("r", &runs))
 		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)
@@ -377,7 +378,7 @@ func TestOnceNeedsALedger(t *testing.T) {
 }
 
 // plain is a store without a ledger.
-type plain struct{ core.Store }
+type plain struct{ driver.Store }
 
 // Once must not claim success for what is not on record.
 func TestOnceWhoseFunctionReleases(t *testing.T) {
@@ -393,7 +394,7 @@ func TestOnceWhoseFunctionReleases(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy)
 			defer spy.mend()
-			spy.onRelease = func(ctx context.Context, g core.Grant) error {
+			spy.onRelease = func(ctx context.Context, g driver.Grant) error {
 				if tc.answered {
 					return nil
 				}
@@ -426,7 +427,7 @@ func TestOnceDoesNotRecordBeyondTheLease(t *testing.T) {
 		const ttl = time.Second
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithTTL(ttl))
-		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 		runs := 0
 		began := time.Now()
 		_, err := eng.Once(context.Background(), "k", counted("r", &runs))
@@ -442,7 +443,7 @@ func TestOnceFreesTheKeyWithoutARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		spy.onRecord = func(context.Context, core.Grant) error { return errDown }
+		spy.onRecord = func(context.Context, driver.Grant) error { return errDown }
 		runs := 0
 		_, err := eng.Once(context.Background(), "k", counted("r", &runs))
 		wantOnly(t, err, core.ErrOutcomeUnknown, core.ErrUnavailable)

@@ -280,7 +280,7 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // releases are always sent. 0: never. Default [DefaultCircuit].
 //
 // Where a store consists of parts that fail by themselves, as a Redis Cluster does
-// ([Partitioned]), each part counts alone: only acquisitions of its keys are refused.
+// ([driver.Partitioned]), each part counts alone: only acquisitions of its keys are refused.
 //
 // Only a store that is out has that effect: no held key, however long it is
 // held, and no caller who hangs up. To [WithRunUnlocked] it is an outage like

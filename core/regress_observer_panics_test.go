@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // rude panics where it is told to.
@@ -157,7 +158,7 @@ func TestFailFastIsBoundedByItself(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				spy.onAcquire = func(ctx context.Context, _ core.Request) error { <-ctx.Done(); return errDown }
+				spy.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
 				eng := newEngine(t, spy)
 				began := time.Now()
 				_, err := eng.TryAcquire(context.Background(), "k", tc.opts...)

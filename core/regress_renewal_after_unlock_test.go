@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // redisson#7272, redisson#2714: renewal went on after the unlock. Here the lease
@@ -24,8 +25,8 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var ends []error
 					spy := newSpy()
-					spy.onRenew = func(context.Context, core.Grant) error { time.Sleep(100 * time.Millisecond); return said }
-					spy.onRelease = func(context.Context, core.Grant) error { time.Sleep(release); return nil }
+					spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
+					spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
 					eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithObserver(onHold{
 						start: func(*core.Lease) {},
 						end:   func(_ *core.Lease, err error) { ends = append(ends, err) },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // rueidis#602, rueidis#372: a waiter asked again and again while it waited for
@@ -17,7 +18,7 @@ func TestWaitersDoNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		var asked atomic.Int64
-		spy.onAcquire = func(context.Context, core.Request) error { asked.Add(1); return nil }
+		spy.onAcquire = func(context.Context, driver.Request) error { asked.Add(1); return nil }
 		eng := newEngine(t, spy, core.WithMaxHold(0), core.WithMaxWait(0))
 		holder := mustAcquire(t, eng, "k")
 		granted := make(chan *core.Lease)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Release ends the lease, its context first, and lets the next one in. It is
@@ -66,8 +68,8 @@ func (l *Lease) giveBack(in *within) error {
 }
 
 // storeRelease has the store release. What it does not answer the engine owes it.
-func (e *Engine) storeRelease(ctx context.Context, grant Grant, rule string) error {
-	err := e.askRelease(ctx, grant)
+func (e *Engine) storeRelease(ctx context.Context, grant heldGrant, rule string) error {
+	err := e.askRelease(ctx, grant.Grant)
 	if answers(err) {
 		e.debts.strike(grant)
 	} else if d := e.debts.add(grant, rule); d != nil {
@@ -77,7 +79,7 @@ func (e *Engine) storeRelease(ctx context.Context, grant Grant, rule string) err
 }
 
 // askRelease asks the store once.
-func (e *Engine) askRelease(ctx context.Context, grant Grant) error {
+func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
 	var asked time.Time
 	if e.observer != nil { // nobody else asks how long it took
 		asked = time.Now()
@@ -185,4 +187,4 @@ func (e *outcomeUnknownError) Error() string {
 
 func (e *outcomeUnknownError) Is(target error) bool { return target == ErrOutcomeUnknown }
 
-func (e *outcomeUnknownError) Unwrap() error { return hideContext(e.err) }
+func (e *outcomeUnknownError) Unwrap() error { return (&UnavailableError{Err: e.err}).Unwrap() }

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"math/bits"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // renewal is what the store is asked for one lease, and the grant as it was when
 // that was decided.
 type renewal struct {
 	lease   *Lease
-	grant   Grant
+	grant   heldGrant
 	term    time.Duration // in force; a third of it is what the store may take
 	convert bool          // the store may have the claims in other modes
 	part    string        // of the store: what it depends on
@@ -81,9 +83,9 @@ func (w *watchdog) send(ctx context.Context, due []renewal) []error {
 		op = "downgrade"
 		errs[0] = w.convert(ctx, due[0])
 	} else {
-		grants := make([]Grant, len(due))
+		grants := make([]driver.Grant, len(due))
 		for i, r := range due {
-			grants[i] = r.grant
+			grants[i] = r.grant.Grant
 		}
 		said := w.store.Renew(ctx, grants)
 		for i := range errs {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // setStore grants sets, in this process and without expiry: enough of a store
@@ -26,9 +27,9 @@ func newSetStore() *setStore {
 	return &setStore{held: map[string]string{}, freed: make(chan struct{})}
 }
 
-func (s *setStore) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+func (s *setStore) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
 
-func (s *setStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *setStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, req.Claims)
 	s.mu.Unlock()
@@ -37,7 +38,7 @@ func (s *setStore) Acquire(ctx context.Context, req core.Request) (core.Grant, e
 		freed, by := s.freed, s.inTheWay(req)
 		s.mu.Unlock()
 		if by == nil {
-			return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: 1}, nil
+			return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: 1}, nil
 		}
 		if !told && req.OnHeld != nil {
 			req.OnHeld(*by)
@@ -46,13 +47,13 @@ func (s *setStore) Acquire(ctx context.Context, req core.Request) (core.Grant, e
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return core.Grant{}, by
+			return driver.Grant{}, by
 		}
 	}
 }
 
 // inTheWay takes all keys of req unless somebody has one of them.
-func (s *setStore) inTheWay(req core.Request) *core.HeldError {
+func (s *setStore) inTheWay(req driver.Request) *core.HeldError {
 	for _, c := range req.Claims {
 		if by := s.held[c.Key]; by != "" {
 			return &core.HeldError{Key: c.Key, Holder: by}
@@ -64,11 +65,11 @@ func (s *setStore) inTheWay(req core.Request) *core.HeldError {
 	return nil
 }
 
-func (s *setStore) Renew(_ context.Context, grants []core.Grant) []error {
+func (s *setStore) Renew(_ context.Context, grants []driver.Grant) []error {
 	return make([]error, len(grants))
 }
 
-func (s *setStore) Release(_ context.Context, g core.Grant) error {
+func (s *setStore) Release(_ context.Context, g driver.Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range g.Claims {

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // taking makes each request take a round trip, so that it shows which ones go
 // together.
-func taking(d time.Duration) func(context.Context, core.Request) error {
-	return func(context.Context, core.Request) error { time.Sleep(d); return nil }
+func taking(d time.Duration) func(context.Context, driver.Request) error {
+	return func(context.Context, driver.Request) error { time.Sleep(d); return nil }
 }
 
 func (s *spy) atStore(key string) int {
@@ -286,7 +287,7 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithCircuit(0))
 		var asked, unanswered atomic.Int32
-		spy.onAcquire = func(ctx context.Context, _ core.Request) error {
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 			if asked.Add(1) == 3 {
 				<-ctx.Done()
 				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}

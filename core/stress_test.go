@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -42,17 +43,17 @@ func (s *chaos) trip(ctx context.Context, do func() error) error {
 	return err
 }
 
-func (s *chaos) Acquire(ctx context.Context, req core.Request) (g core.Grant, err error) {
+func (s *chaos) Acquire(ctx context.Context, req driver.Request) (g driver.Grant, err error) {
 	err = s.trip(ctx, func() error { g, err = s.Store.Acquire(ctx, req); return err })
 	return g, err
 }
 
-func (s *chaos) Begin(ctx context.Context, req core.Request) (g core.Grant, rec *core.Record, err error) {
+func (s *chaos) Begin(ctx context.Context, req driver.Request) (g driver.Grant, rec *driver.Record, err error) {
 	err = s.trip(ctx, func() error { g, rec, err = s.Store.Begin(ctx, req); return err })
 	return g, rec, err
 }
 
-func (s *chaos) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s *chaos) Renew(ctx context.Context, grants []driver.Grant) []error {
 	var errs []error
 	err := s.trip(ctx, func() error { errs = s.Store.Renew(ctx, grants); return nil })
 	if err != nil {
@@ -61,11 +62,11 @@ func (s *chaos) Renew(ctx context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-func (s *chaos) Release(ctx context.Context, g core.Grant) error {
+func (s *chaos) Release(ctx context.Context, g driver.Grant) error {
 	return s.trip(ctx, func() error { return s.Store.Release(ctx, g) })
 }
 
-func (s *chaos) Complete(ctx context.Context, g core.Grant, rec core.Record, keep time.Duration) error {
+func (s *chaos) Complete(ctx context.Context, g driver.Grant, rec driver.Record, keep time.Duration) error {
 	return s.trip(ctx, func() error { return s.Store.Complete(ctx, g, rec, keep) })
 }
 

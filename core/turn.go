@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // turn is an acquisition on its way through the lines to the store. What it needs on
@@ -20,7 +22,7 @@ type turn struct {
 	began   time.Time
 	asked   time.Time
 	answer  time.Time // when the store's last one came; zero: it was not asked
-	req     Request
+	req     driver.Request
 	waited  bool // in line
 	handsOn bool // its grant may go to the next in line, and it may get another's
 
@@ -88,7 +90,7 @@ func (t *turn) borrow(s *settings) (err error) {
 
 // finish does all that comes after the wait: it asks the store, unless the turn was
 // given what another one of this process has, and makes the grant a lease.
-func (t *turn) finish(s *settings, ask ask) (lease *Lease, rec *Record, err error) {
+func (t *turn) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record, err error) {
 	e, cov, given := t.engine, t.cov, &t.ticket.given
 	switch {
 	case !cov.left():
@@ -149,7 +151,7 @@ func (t *turn) wanted() []Claim {
 func (t *turn) request(s *settings) {
 	e, claims := t.engine, t.req.Claims
 	t.handsOn = s.heir(claims)
-	t.req = Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
+	t.req = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
 	if !t.req.Wait {
 		return
 	}
@@ -260,7 +262,7 @@ func (t *turn) accepts(p *ticket, told string) bool {
 	given := &p.given
 	switch {
 	case given.rec != nil:
-		given.rec = given.rec.clone()
+		given.rec = cloneRecord(given.rec)
 	case given.grant.Owner == "":
 		return false
 	case given.from != told && given.from != "":
@@ -284,8 +286,7 @@ func (t *turn) askStore(ask ask) error {
 	if grant.Since.IsZero() {
 		grant.Since = t.asked
 	}
-	grant.heard = answered
-	t.ticket.given.grant, t.ticket.given.rec = grant, rec
+	t.ticket.given.grant, t.ticket.given.rec = heldGrant{Grant: grant, heard: answered}, rec
 	t.engine.storeCalled("acquire", t.asked, err)
 	if err != nil {
 		err = unlessHurried(t.ctx, t.asked, err)
@@ -300,9 +301,9 @@ var errOwed = errors.New("an earlier release of the key is still unanswered")
 // not wait must not be told that the key is held, when it is so by nobody. Who waits
 // gets in line, and is let in by the release when the store answers it.
 func (t *turn) afterDebts(ask ask) ask {
-	return func(ctx context.Context, req Request) (Grant, *Record, error) {
+	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		if !t.engine.debts.settle(ctx, req.Claims) && !req.Wait {
-			return Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
+			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
 		}
 		t.asked = time.Now() // the lease counts from the request for it
 		return ask(ctx, req)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -24,13 +25,13 @@ type ledgerSpy struct {
 
 const ledgerTrip = 10 * time.Millisecond
 
-func (s *ledgerSpy) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *ledgerSpy) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	s.begins.Add(1)
 	time.Sleep(ledgerTrip)
 	return s.Store.Begin(ctx, req)
 }
 
-func (s *ledgerSpy) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (s *ledgerSpy) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	time.Sleep(ledgerTrip)
 	if s.fails.Load() {
 		return errDown
@@ -242,7 +243,7 @@ func TestTwinsDoNotGetAForgottenRecord(t *testing.T) {
 // forgetful takes its time with an answer.
 type forgetful struct{ *ledgerSpy }
 
-func (s *forgetful) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *forgetful) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	g, rec, err := s.ledgerSpy.Begin(ctx, req)
 	time.Sleep(time.Second)
 	return g, rec, err

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Raise tells the store of a version of key, and returns the greatest that it was
@@ -58,11 +60,11 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	bounded := &bound{}
 	e.bind(bounded, ctx, &atOnce)
 	defer bounded.cancel()
-	_, _, _, err = e.circuits.ask(bounded, began, Request{Claims: claims}, func(ctx context.Context, _ Request) (Grant, *Record, error) {
+	_, _, _, err = e.circuits.ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
 		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)
-		return Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	})
 	if err != nil {
 		return 0, e.refusal(ctx, claims, &atOnce, err, time.Since(began))

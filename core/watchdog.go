@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // watchdog renews the leases of one engine and declares the lost ones lost. It
@@ -18,7 +20,7 @@ import (
 // the same batch: a little early costs nothing, and batches stay few however
 // the leases' beginnings are spread.
 type watchdog struct {
-	store     Store
+	store     driver.Store
 	storeName string
 	observer  Observer
 	answered  func([]Claim, error) // told what came of each renewal
@@ -57,7 +59,7 @@ func newWatchdog(e *Engine) *watchdog {
 		stop:      make(chan struct{}),
 	}
 	w.identity.log = &e.log
-	if s, ok := e.store.(Identified); ok {
+	if s, ok := e.store.(driver.Identified); ok {
 		w.identity.ask = s.Identity
 	}
 	return w
@@ -157,13 +159,13 @@ func (w *watchdog) deadlineOf(l *Lease) time.Time {
 }
 
 // current is the grant with what has changed since it was given.
-func (w *watchdog) current(l *Lease) Grant {
+func (w *watchdog) current(l *Lease) heldGrant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.currentLocked(l)
 }
 
-func (w *watchdog) currentLocked(l *Lease) Grant {
+func (w *watchdog) currentLocked(l *Lease) heldGrant {
 	g := l.grant
 	g.TTL, g.Claims = l.deadline.ttl, l.deadline.claims
 	return g

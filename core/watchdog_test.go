@@ -13,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // start is when a bubble's clock begins; offsets are counted from it.
@@ -92,7 +93,7 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-		spy.onRenew = func(_ context.Context, g core.Grant) error {
+		spy.onRenew = func(_ context.Context, g driver.Grant) error {
 			switch g.Claims[0].Key {
 			case "taken":
 				return &core.LeaseLostError{Key: "taken", Reason: core.LossTaken}
@@ -128,7 +129,7 @@ func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy)
-		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 			select {
 			case <-time.After(5 * time.Millisecond):
 				return nil
@@ -178,7 +179,7 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
 		start := time.Now()
-		spy.onRenew = func(context.Context, core.Grant) error {
+		spy.onRenew = func(context.Context, driver.Grant) error {
 			if time.Since(start) < 25*time.Second {
 				return errDown
 			}
@@ -202,7 +203,7 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 func TestRetriesStayBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		spy.onRenew = func(context.Context, core.Grant) error { return errDown }
+		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithObserver(slow{}))
 		var leases []*core.Lease
 		for i := range 100 {
@@ -228,7 +229,7 @@ func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		start := time.Now()
-		spy.onRenew = func(context.Context, core.Grant) error {
+		spy.onRenew = func(context.Context, driver.Grant) error {
 			if time.Since(start) < 100*time.Millisecond {
 				return errDown
 			}
@@ -255,7 +256,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 				const ttl = 10 * time.Second
 				spy := newSpy()
 				eng := newEngine(t, spy, core.WithTTL(ttl))
-				spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+				spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 					if hang {
 						<-ctx.Done()
 					}
@@ -287,7 +288,7 @@ func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		eng := newEngine(t, spy, core.WithMaxHold(0))
-		spy.onRenew = func(ctx context.Context, g core.Grant) error {
+		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 			if g.Claims[0].Key == "hangs" {
 				<-ctx.Done()
 				return errDown
@@ -326,7 +327,7 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 // mute never answers a renewal.
 type mute struct{ *spy }
 
-func (mute) Renew(context.Context, []core.Grant) []error { return nil }
+func (mute) Renew(context.Context, []driver.Grant) []error { return nil }
 
 func TestMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -438,7 +439,7 @@ func TestLateSuccessDoesNotRevive(t *testing.T) {
 // lateRenewal renews at once and says so late.
 type lateRenewal struct{ *spy }
 
-func (s lateRenewal) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s lateRenewal) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := s.spy.Renew(ctx, grants)
 	time.Sleep(10 * time.Second)
 	return errs
@@ -460,7 +461,7 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
 			eng := newEngine(t, spy, core.WithTTL(30*time.Second))
-			spy.onRenew = func(context.Context, core.Grant) error {
+			spy.onRenew = func(context.Context, driver.Grant) error {
 				time.Sleep(time.Millisecond)
 				eng.JumpWall(time.Minute)
 				return nil
@@ -496,7 +497,7 @@ type afterAcquire struct {
 	then func()
 }
 
-func (s *afterAcquire) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *afterAcquire) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.spy.Acquire(ctx, req)
 	time.Sleep(time.Millisecond)
 	s.then()
@@ -520,7 +521,7 @@ func TestFailedRenewalKeepsItsDistance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		tries := 0
-		spy.onRenew = func(_ context.Context, g core.Grant) error {
+		spy.onRenew = func(_ context.Context, g driver.Grant) error {
 			if g.Claims[0].Key == "failing" {
 				tries++
 				return errDown
@@ -544,7 +545,7 @@ func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		var bounds []time.Duration
-		spy.onRenew = func(ctx context.Context, _ core.Grant) error {
+		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
 			end, _ := ctx.Deadline()
 			bounds = append(bounds, time.Until(end))
 			return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/locktest"
 )
 
@@ -54,7 +55,7 @@ func TestPresenceWhileTheStoreIsOut(t *testing.T) {
 		kit := locktest.New(t)
 		presence := &Presence{kit.Engine, func(string, string) { t.Error("ran without its lock") }}
 		kit.Store.Hang()
-		if err := presence.Set(t.Context(), "42", "online"); !errors.Is(err, core.ErrUnavailable) {
+		if err := presence.Set(t.Context(), "42", "online"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -3,11 +3,11 @@ package locktest
 import (
 	"context"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Inspect implements [core.Inspector].
-func (s *Store) Inspect(ctx context.Context, key string) (info core.LockInfo, err error) {
+// Inspect implements [driver.Inspector].
+func (s *Store) Inspect(ctx context.Context, key string) (info driver.LockInfo, err error) {
 	err = s.exchange(ctx, "inspect", func() (err error) {
 		info, err = s.mem.Inspect(ctx, key)
 		return err
@@ -15,8 +15,8 @@ func (s *Store) Inspect(ctx context.Context, key string) (info core.LockInfo, er
 	return info, err
 }
 
-// List implements [core.Inspector].
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+// List implements [driver.Inspector].
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
 	err = s.exchange(ctx, "list", func() (err error) {
 		page, next, err = s.mem.List(ctx, prefix, cursor, limit)
 		return err
@@ -24,9 +24,9 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 	return page, next, err
 }
 
-// ForceRelease implements [core.Inspector]. Unlike [Store.Lose] it takes the key
+// ForceRelease implements [driver.Inspector]. Unlike [Store.Lose] it takes the key
 // from other engines' leases, too, and holders learn the reason.
-func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []core.Holder, err error) {
+func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []driver.Holder, err error) {
 	err = s.exchange(ctx, "force", func() (err error) {
 		had, err = s.mem.ForceRelease(ctx, key, reason)
 		return err
@@ -34,7 +34,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []cor
 	return had, err
 }
 
-// Forget implements [core.Inspector].
+// Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (had bool, err error) {
 	err = s.exchange(ctx, "forget", func() (err error) {
 		had, err = s.mem.Forget(ctx, key)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/locktest"
 )
 
@@ -40,7 +41,7 @@ func TestKitIsClosedWithItsTest(t *testing.T) {
 		kit.Store.Hang()                                           // a fault left on is no reason to hang
 		j.end()
 		wantNone(t, j)
-		if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrClosed) {
+		if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("open still: %v", err)
 		}
 	})
@@ -69,11 +70,11 @@ func TestPeersShareLocksAndNotFaults(t *testing.T) {
 		west := locktest.New(t)
 		east := west.Peer(t)
 		l := acquire(t, west.Engine, "k")
-		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
+		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, driver.ErrHeld) {
 			t.Errorf("another process got it as well: %v", err)
 		}
 		east.Store.Refuse()
-		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+		if _, err := east.Engine.TryAcquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("east: %v", err)
 		}
 		release(t, l)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Recorder is a core.Observer that remembers what was held and what ran without
@@ -24,7 +25,7 @@ type Recorder struct {
 
 // Hold is one lease, from its grant to its end.
 type Hold struct {
-	Claims []core.Claim
+	Claims []driver.Claim
 	Rule   string // from core.WithRule
 	Token  uint64
 	Begin  time.Time

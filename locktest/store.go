@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -36,10 +36,10 @@ const (
 type request struct{ cut context.CancelCauseFunc }
 
 var (
-	_ core.Store     = (*Store)(nil)
-	_ core.Capable   = (*Store)(nil)
-	_ core.Ledger    = (*Store)(nil)
-	_ core.Inspector = (*Store)(nil)
+	_ driver.Store     = (*Store)(nil)
+	_ driver.Capable   = (*Store)(nil)
+	_ driver.Ledger    = (*Store)(nil)
+	_ driver.Inspector = (*Store)(nil)
 )
 
 var (
@@ -96,7 +96,7 @@ func (s *Store) Lose(key string) bool {
 	info, err := s.mem.Inspect(ctx, key)
 	lost := false
 	for _, h := range info.Holders {
-		g := core.Grant{Owner: h.Owner, Claims: []core.Claim{{Key: key}}, Token: h.Token}
+		g := driver.Grant{Owner: h.Owner, Claims: []driver.Claim{{Key: key}}, Token: h.Token}
 		if s.isGranted(h.Owner) && s.mem.Release(ctx, g) == nil {
 			lost = true
 		}
@@ -112,29 +112,29 @@ func (s *Store) set(f fault) {
 	s.changed = make(chan struct{})
 }
 
-// Name implements [core.Named]: "memory".
+// Name implements [driver.Named]: "memory".
 func (s *Store) Name() string { return s.mem.Name() }
 
-// Capabilities implements [core.Capable]: all.
-func (s *Store) Capabilities() core.Capabilities { return s.mem.Capabilities() }
+// Capabilities implements [driver.Capable]: all.
+func (s *Store) Capabilities() driver.Capabilities { return s.mem.Capabilities() }
 
-// Acquire implements [core.Store].
-func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
-	g, _, err := s.ask(ctx, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+// Acquire implements [driver.Store].
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	g, _, err := s.ask(ctx, req, func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		g, err := s.mem.Acquire(ctx, req)
 		return g, nil, err
 	})
 	return g, err
 }
 
-// Begin implements [core.Ledger].
-func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+// Begin implements [driver.Ledger].
+func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	return s.ask(ctx, req, s.mem.Begin)
 }
 
-func (s *Store) ask(ctx context.Context, req core.Request, ask func(context.Context, core.Request) (core.Grant, *core.Record, error)) (core.Grant, *core.Record, error) {
+func (s *Store) ask(ctx context.Context, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) (driver.Grant, *driver.Record, error) {
 	if err := s.there(ctx, "acquire"); err != nil {
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	}
 	waiting, done := s.wait(ctx)
 	g, rec, err := ask(waiting, req)
@@ -143,16 +143,16 @@ func (s *Store) ask(ctx context.Context, req core.Request, ask func(context.Cont
 		s.keep(g.Owner)
 	}
 	if context.Cause(waiting) == errRefused { // though it may be healed by now
-		return core.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: errRefused}
+		return driver.Grant{}, nil, &driver.UnavailableError{Op: "acquire", Err: errRefused}
 	}
 	if err := s.back(ctx, "acquire"); err != nil {
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	}
 	return g, rec, err
 }
 
-// Renew implements [core.Store].
-func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
+// Renew implements [driver.Store].
+func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	var errs []error
 	err := s.exchange(ctx, "renew", func() error {
 		errs = s.mem.Renew(ctx, grants)
@@ -167,23 +167,23 @@ func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-// Release implements [core.Store].
-func (s *Store) Release(ctx context.Context, g core.Grant) error {
+// Release implements [driver.Store].
+func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	return s.exchange(ctx, "release", func() error {
 		defer s.drop(g.Owner)
 		return s.mem.Release(ctx, g)
 	})
 }
 
-// Complete implements [core.Ledger].
-func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+// Complete implements [driver.Ledger].
+func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	return s.exchange(ctx, "complete", func() error {
 		defer s.drop(g.Owner)
 		return s.mem.Complete(ctx, g, rec, retention)
 	})
 }
 
-// Raise implements [core.Ledger].
+// Raise implements [driver.Ledger].
 func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (newest uint64, err error) {
 	err = s.exchange(ctx, "raise", func() (err error) {
 		newest, err = s.mem.Raise(ctx, key, version, retention)
@@ -192,7 +192,7 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	return newest, err
 }
 
-// Close implements [core.Store].
+// Close implements [driver.Store].
 func (s *Store) Close() error { return s.mem.Close() }
 
 func (s *Store) keep(owner string) {
@@ -253,7 +253,7 @@ func (s *Store) there(ctx context.Context, op string) error {
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():
-			return &core.UnavailableError{Op: op, Err: errHung}
+			return &driver.UnavailableError{Op: op, Err: errHung}
 		}
 	}
 	_, err := s.pass(ctx, op)
@@ -264,7 +264,7 @@ func (s *Store) there(ctx context.Context, op string) error {
 func (s *Store) back(ctx context.Context, op string) error {
 	f, err := s.pass(ctx, op)
 	if f == losingAnswers {
-		return &core.UnavailableError{Op: op, Err: errAnswer}
+		return &driver.UnavailableError{Op: op, Err: errAnswer}
 	}
 	return err
 }
@@ -277,12 +277,12 @@ func (s *Store) pass(ctx context.Context, op string) (fault, error) {
 		s.mu.Unlock()
 		switch f {
 		case refusing:
-			return f, &core.UnavailableError{Op: op, Err: errRefused}
+			return f, &driver.UnavailableError{Op: op, Err: errRefused}
 		case hanging:
 			select {
 			case <-changed:
 			case <-ctx.Done():
-				return f, &core.UnavailableError{Op: op, Err: errHung}
+				return f, &driver.UnavailableError{Op: op, Err: errHung}
 			}
 		default:
 			return f, nil

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -32,13 +33,13 @@ func TestOutages(t *testing.T) {
 				l := acquire(t, kit.Engine, "held")
 				tc.fail(kit.Store)
 				began := time.Now()
-				if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+				if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
 					t.Errorf("Acquire: %v", err)
 				}
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("Acquire took %v", took)
 				}
-				if _, err := kit.Engine.Once(ctx, "o", nothing); !errors.Is(err, core.ErrUnavailable) {
+				if _, err := kit.Engine.Once(ctx, "o", nothing); !errors.Is(err, driver.ErrUnavailable) {
 					t.Errorf("Once: %v", err)
 				}
 				if err := l.Release(ctx); !errors.Is(err, core.ErrOutcomeUnknown) {
@@ -70,7 +71,7 @@ func TestRenewalsFailInAnOutage(t *testing.T) {
 		}
 		kit.Store.Hang()
 		<-l.Context().Done()
-		var lost *core.LeaseLostError
+		var lost *driver.LeaseLostError
 		if !errors.As(l.Err(), &lost) || lost.Reason != core.LossExpired {
 			t.Errorf("a long one: %v", l.Err())
 		}
@@ -99,7 +100,7 @@ func TestWaitersLearnOfAnOutage(t *testing.T) {
 		began := time.Now()
 		waiting.Go(func() {
 			_, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(time.Minute))
-			if !errors.Is(err, core.ErrUnavailable) || time.Since(began) != time.Second {
+			if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) != time.Second {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		})
@@ -117,7 +118,7 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 		l := acquire(t, kit.Engine, "k")
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+			if _, err := kit.Engine.Acquire(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -151,7 +152,7 @@ func TestDelay(t *testing.T) {
 		if took := time.Since(began); took != 400*time.Millisecond {
 			t.Errorf("acquire and release took %v", took)
 		}
-		if _, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond)); !errors.Is(err, core.ErrUnavailable) {
+		if _, err := kit.Engine.Acquire(ctx, "k", core.WithMaxWait(100*time.Millisecond)); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("slower than the wait: %v", err)
 		}
 	})
@@ -169,8 +170,8 @@ func TestLose(t *testing.T) {
 		}
 		next := acquire(t, kit.Engine, "k")
 		<-l.Context().Done()
-		var lost *core.LeaseLostError
-		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != core.LossTaken {
+		var lost *driver.LeaseLostError
+		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != driver.LossTaken {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		_ = l.Release(ctx) // leaves the next one's alone
@@ -195,7 +196,7 @@ func TestLoseShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kit := locktest.New(t)
 		peer := kit.Peer(t)
-		acquire := func(k *locktest.Kit, claims ...core.Claim) *core.Lease {
+		acquire := func(k *locktest.Kit, claims ...driver.Claim) *core.Lease {
 			t.Helper()
 			l, err := k.Engine.AcquireAll(ctx, claims)
 			if err != nil {
@@ -204,16 +205,16 @@ func TestLoseShared(t *testing.T) {
 			return l
 		}
 		mine := []*core.Lease{
-			acquire(kit, core.Shared("k")),
-			acquire(kit, core.Exclusive("a"), core.Shared("k")),
+			acquire(kit, driver.Shared("k")),
+			acquire(kit, driver.Exclusive("a"), driver.Shared("k")),
 		}
-		theirs := acquire(peer, core.Shared("k"), core.Permit("p", 2))
+		theirs := acquire(peer, driver.Shared("k"), driver.Permit("p", 2))
 		if !kit.Store.Lose("k") || kit.Store.Lose("k") {
 			t.Error("it was held, once")
 		}
 		for _, l := range mine {
 			<-l.Context().Done()
-			if !errors.Is(l.Release(ctx), core.ErrLeaseLost) {
+			if !errors.Is(l.Release(ctx), driver.ErrLeaseLost) {
 				t.Error("not lost")
 			}
 		}
@@ -244,7 +245,7 @@ func TestInspection(t *testing.T) {
 			t.Errorf("%d keys; %v, %v", keys, had, err)
 		}
 		kit.Store.Refuse()
-		if _, err := kit.Engine.Inspect(ctx, "k"); !errors.Is(err, core.ErrUnavailable) {
+		if _, err := kit.Engine.Inspect(ctx, "k"); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
 		kit.Store.Heal()
@@ -252,8 +253,8 @@ func TestInspection(t *testing.T) {
 			t.Errorf("%v, %v", had, err)
 		}
 		<-l.Context().Done()
-		var lost *core.LeaseLostError
-		if !errors.As(l.Err(), &lost) || lost.Reason != core.LossForced || lost.Detail != "stuck" {
+		var lost *driver.LeaseLostError
+		if !errors.As(l.Err(), &lost) || lost.Reason != driver.LossForced || lost.Detail != "stuck" {
 			t.Errorf("cause %v", l.Err())
 		}
 		_ = l.Release(ctx)
@@ -272,11 +273,11 @@ func TestContract(t *testing.T) {
 			}
 		}
 	}
-	one := func(do func(*locktest.Store)) func(testing.TB, core.Store) {
-		return func(_ testing.TB, s core.Store) { do(s.(*locktest.Store)) }
+	one := func(do func(*locktest.Store)) func(testing.TB, driver.Store) {
+		return func(_ testing.TB, s driver.Store) { do(s.(*locktest.Store)) }
 	}
-	storetest.Run(t, storetest.Harness{
-		New: func(t testing.TB) core.Store {
+	drivertest.Run(t, drivertest.Harness{
+		New: func(t testing.TB) driver.Store {
 			s := locktest.NewStore(mem.Peer())
 			stores = append(stores, s)
 			t.Cleanup(func() { stores = nil })

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // acquisition is what becomes of one owner's request.
 type acquisition struct {
 	owner  string
-	store  core.Store
+	store  driver.Store
 	once   bool
-	claims []core.Claim // in their present modes
+	claims []driver.Claim // in their present modes
 	cancel context.CancelFunc
 	told   chan struct{} // closed when the store says that it has to wait
 	done   chan struct{} // closed when said is set
@@ -37,8 +38,8 @@ func (r *run) ask(s Step) *acquisition {
 		told: make(chan struct{}), done: make(chan struct{}),
 	}
 	var once sync.Once
-	req := core.Request{Owner: a.owner, Claims: a.claims, TTL: s.TTL, Wait: s.Wait}
-	req.OnHeld = func(core.HeldError) { once.Do(func() { close(a.told) }) }
+	req := driver.Request{Owner: a.owner, Claims: a.claims, TTL: s.TTL, Wait: s.Wait}
+	req.OnHeld = func(driver.HeldError) { once.Do(func() { close(a.told) }) }
 	r.asked = append(r.asked, a)
 	go func() {
 		defer close(a.done)
@@ -51,9 +52,9 @@ func (r *run) ask(s Step) *acquisition {
 	return a
 }
 
-func (a *acquisition) send(ctx context.Context, req core.Request) answer {
+func (a *acquisition) send(ctx context.Context, req driver.Request) answer {
 	if a.once {
-		return answerOf(a.store.(core.Ledger).Begin(ctx, req))
+		return answerOf(a.store.(driver.Ledger).Begin(ctx, req))
 	}
 	grant, err := a.store.Acquire(ctx, req)
 	return answerOf(grant, nil, err)
@@ -72,7 +73,7 @@ func (a *acquisition) look() {
 // answer is what a store said.
 type answer struct {
 	kind  Kind
-	grant core.Grant
+	grant driver.Grant
 	had   string // as in [Answer]
 	key   string
 	why   string // a loss: what a forced release said
@@ -93,11 +94,11 @@ func (a answer) String() string {
 const failed Kind = "failed"
 
 // answerOf sorts what a store returned.
-func answerOf(grant core.Grant, rec *core.Record, err error) answer {
+func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
 	a := answer{kind: Granted, grant: grant, err: err}
-	var held *core.HeldError
-	var own *core.DeadlockError
-	var lost *core.LeaseLostError
+	var held *driver.HeldError
+	var own *driver.DeadlockError
+	var lost *driver.LeaseLostError
 	switch {
 	case errors.As(err, &held):
 		a.kind, a.key = Refused, held.Key
@@ -105,7 +106,7 @@ func answerOf(grant core.Grant, rec *core.Record, err error) answer {
 		a.kind, a.key = Deadlock, own.Key
 	case errors.As(err, &lost):
 		a.kind = Lost
-		if lost.Reason == core.LossForced {
+		if lost.Reason == driver.LossForced {
 			a.why = lost.Detail
 		}
 	case err != nil:
@@ -118,7 +119,7 @@ func answerOf(grant core.Grant, rec *core.Record, err error) answer {
 
 // ended is answerOf where there is nothing to be granted.
 func ended(err error) answer {
-	a := answerOf(core.Grant{}, nil, err)
+	a := answerOf(driver.Grant{}, nil, err)
 	if err == nil {
 		a.kind = Fine
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Kind is what an answer says.
@@ -14,11 +14,11 @@ type Kind string
 const (
 	Waits    Kind = "waits"
 	Granted  Kind = "granted"
-	Refused  Kind = "refused"  // a *core.HeldError
+	Refused  Kind = "refused"  // a *driver.HeldError
 	Recorded Kind = "recorded" // a record instead of the lease
-	Deadlock Kind = "deadlock" // a *core.DeadlockError
+	Deadlock Kind = "deadlock" // a *driver.DeadlockError
 	Fine     Kind = "fine"     // nil
-	Lost     Kind = "lost"     // a *core.LeaseLostError
+	Lost     Kind = "lost"     // a *driver.LeaseLostError
 )
 
 // Answer is what a store says.
@@ -81,7 +81,7 @@ func distinct(all []*Model) []*Model {
 
 // Ask is an Acquire of an owner who has asked for nothing before; with once it is
 // a Begin.
-func (m *Model) Ask(owner string, claims []core.Claim, ttl time.Duration, wait, once bool) {
+func (m *Model) Ask(owner string, claims []driver.Claim, ttl time.Duration, wait, once bool) {
 	r := &request{claims: claims, ttl: ttl, once: once}
 	m.requests[owner] = r
 	if once && m.recorded(claims[0].Key) {
@@ -130,17 +130,17 @@ func (m *Model) grant(owner string, r *request) {
 // whole reports whether owner was granted something and still has all of it.
 func (m *Model) whole(owner string) bool {
 	r := m.requests[owner]
-	return r != nil && r.answer.Kind == Granted && !slices.ContainsFunc(r.claims, func(c core.Claim) bool {
+	return r != nil && r.answer.Kind == Granted && !slices.ContainsFunc(r.claims, func(c driver.Claim) bool {
 		return m.at(c.Key).lease(owner) == nil
 	})
 }
 
 // Again is what the owner gets who asks once more while it has all that it asked
 // for: the same token and a full TTL (A4), or a downgrade (M5).
-func (m *Model) Again(owner string, claims []core.Claim, ttl time.Duration) {
+func (m *Model) Again(owner string, claims []driver.Claim, ttl time.Duration) {
 	r := m.requests[owner]
 	for i, c := range claims {
-		if have := r.claims[i].Mode; c.Mode != have && (have != core.ModeExclusive || c.Mode != core.ModeShared) {
+		if have := r.claims[i].Mode; c.Mode != have && (have != driver.ModeExclusive || c.Mode != driver.ModeShared) {
 			m.say(Answer{Kind: Deadlock, Key: c.Key})
 			return
 		}
@@ -153,7 +153,7 @@ func (m *Model) Again(owner string, claims []core.Claim, ttl time.Duration) {
 			continue
 		}
 		k.phase = c.Mode
-		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != core.ModeShared }))
+		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != driver.ModeShared }))
 	}
 	r.claims = claims
 }

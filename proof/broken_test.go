@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -13,11 +13,11 @@ import (
 // forgetful releases whoever's lease there is.
 type forgetful struct{ *memstore.Store }
 
-func (s forgetful) Release(ctx context.Context, g core.Grant) error {
+func (s forgetful) Release(ctx context.Context, g driver.Grant) error {
 	err := s.Store.Release(ctx, g)
 	info, _ := s.Inspect(ctx, g.Claims[0].Key)
-	if errors.Is(err, core.ErrLeaseLost) && len(info.Holders) > 0 {
-		return s.Store.Release(ctx, core.Grant{Owner: info.Holders[0].Owner, Claims: g.Claims, TTL: g.TTL})
+	if errors.Is(err, driver.ErrLeaseLost) && len(info.Holders) > 0 {
+		return s.Store.Release(ctx, driver.Grant{Owner: info.Holders[0].Owner, Claims: g.Claims, TTL: g.TTL})
 	}
 	return err
 }
@@ -27,19 +27,19 @@ type restarting struct{ *memstore.Store }
 
 func few(token uint64) uint64 { return token%1000 + 1 }
 
-func (s restarting) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s restarting) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.Store.Acquire(ctx, req)
 	g.Token = few(g.Token)
 	return g, err
 }
 
 // Release does not compare tokens, as nobody could.
-func (s restarting) Release(ctx context.Context, g core.Grant) error {
+func (s restarting) Release(ctx context.Context, g driver.Grant) error {
 	g.Token = 0
 	return s.Store.Release(ctx, g)
 }
 
-func (s restarting) Inspect(ctx context.Context, key string) (core.LockInfo, error) {
+func (s restarting) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
 	info, err := s.Store.Inspect(ctx, key)
 	for i := range info.Holders {
 		info.Holders[i].Token = few(info.Holders[i].Token)
@@ -50,11 +50,11 @@ func (s restarting) Inspect(ctx context.Context, key string) (core.LockInfo, err
 // overtaking lets readers in beside readers, though a writer waits.
 type overtaking struct{ *memstore.Store }
 
-func (s overtaking) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s overtaking) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.Store.Acquire(ctx, req)
 	info, _ := s.Inspect(ctx, req.Claims[0].Key)
-	if errors.Is(err, core.ErrHeld) && req.Claims[0].Mode == core.ModeShared && info.Mode == core.ModeShared {
-		return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: info.Holders[len(info.Holders)-1].Token + 1}, nil
+	if errors.Is(err, driver.ErrHeld) && req.Claims[0].Mode == driver.ModeShared && info.Mode == driver.ModeShared {
+		return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: info.Holders[len(info.Holders)-1].Token + 1}, nil
 	}
 	return g, err
 }
@@ -62,9 +62,9 @@ func (s overtaking) Acquire(ctx context.Context, req core.Request) (core.Grant, 
 // leaving keeps what a refused set had got.
 type leaving struct{ *memstore.Store }
 
-func (s leaving) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s leaving) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.Store.Acquire(ctx, req)
-	if errors.Is(err, core.ErrHeld) && len(req.Claims) > 1 && !req.Wait {
+	if errors.Is(err, driver.ErrHeld) && len(req.Claims) > 1 && !req.Wait {
 		part := req
 		part.Claims = req.Claims[:1]
 		_, _ = s.Store.Acquire(ctx, part)

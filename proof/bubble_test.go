@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -24,25 +25,25 @@ type slow struct{ *memstore.Store }
 
 func latency() { time.Sleep(rand.N(time.Millisecond)) }
 
-func (s slow) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s slow) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	latency()
 	defer latency()
 	return s.Store.Acquire(ctx, req)
 }
 
-func (s slow) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s slow) Renew(ctx context.Context, grants []driver.Grant) []error {
 	latency()
 	defer latency()
 	return s.Store.Renew(ctx, grants)
 }
 
-func (s slow) Release(ctx context.Context, g core.Grant) error {
+func (s slow) Release(ctx context.Context, g driver.Grant) error {
 	latency()
 	defer latency()
 	return s.Store.Release(ctx, g)
 }
 
-func (s slow) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+func (s slow) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
 	latency()
 	defer latency()
 	return s.Store.ForceRelease(ctx, key, reason)
@@ -51,7 +52,7 @@ func (s slow) ForceRelease(ctx context.Context, key, reason string) ([]core.Hold
 // freeing frees what is downgraded.
 type freeing struct{ slow }
 
-func (s freeing) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s freeing) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, err := s.slow.Acquire(ctx, req)
 	if req.Held && err == nil {
 		_ = s.slow.Release(ctx, g)
@@ -62,7 +63,7 @@ func (s freeing) Acquire(ctx context.Context, req core.Request) (core.Grant, err
 // brief gives a moment only to whoever asks for another term than the usual one.
 type brief struct{ slow }
 
-func (s brief) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s brief) Renew(ctx context.Context, grants []driver.Grant) []error {
 	for i := range grants {
 		if grants[i].TTL != leaseTTL {
 			grants[i].TTL = leaseTTL / 8
@@ -74,11 +75,11 @@ func (s brief) Renew(ctx context.Context, grants []core.Grant) []error {
 // stubborn has a renewal bring back what was taken away, if there is room.
 type stubborn struct{ slow }
 
-func (s stubborn) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s stubborn) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := s.slow.Renew(ctx, grants)
 	for i, g := range grants {
-		if errors.Is(errs[i], core.ErrLeaseLost) {
-			_, errs[i] = s.slow.Acquire(ctx, core.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL})
+		if errors.Is(errs[i], driver.ErrLeaseLost) {
+			_, errs[i] = s.slow.Acquire(ctx, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL})
 		}
 	}
 	return errs
@@ -87,14 +88,14 @@ func (s stubborn) Renew(ctx context.Context, grants []core.Grant) []error {
 // polite takes nothing away, and says that it did.
 type polite struct{ slow }
 
-func (s polite) ForceRelease(ctx context.Context, key, _ string) ([]core.Holder, error) {
+func (s polite) ForceRelease(ctx context.Context, key, _ string) ([]driver.Holder, error) {
 	info, err := s.Inspect(ctx, key)
 	return info.Holders, err
 }
 
 // processesInMemory has processes work on a memstore, or on what wrap makes of it,
 // for so long of a bubble's time.
-func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) core.Store) []proof.Section {
+func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) []proof.Section {
 	var buf bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		mono := func(at time.Time) int64 { return at.UnixNano() }
@@ -141,14 +142,14 @@ func (s *shared) Write(p []byte) (int, error) {
 func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		wrap func(slow) core.Store
+		wrap func(slow) driver.Store
 		says []string // none: it is right
 	}{
-		{"nothing", func(s slow) core.Store { return s }, nil},
-		{"what is downgraded is free", func(s slow) core.Store { return freeing{s} }, []string{"together"}},
-		{"what is extended is not", func(s slow) core.Store { return brief{s} }, []string{"together"}},
-		{"a renewal brings back what was taken", func(s slow) core.Store { return stubborn{s} }, []string{"taken away"}},
-		{"what is taken stays", func(s slow) core.Store { return polite{s} }, []string{"taken away"}},
+		{"nothing", func(s slow) driver.Store { return s }, nil},
+		{"what is downgraded is free", func(s slow) driver.Store { return freeing{s} }, []string{"together"}},
+		{"what is extended is not", func(s slow) driver.Store { return brief{s} }, []string{"together"}},
+		{"a renewal brings back what was taken", func(s slow) driver.Store { return stubborn{s} }, []string{"taken away"}},
+		{"what is taken stays", func(s slow) driver.Store { return polite{s} }, []string{"taken away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			says(t, proof.Check(processesInMemory(t, time.Minute, test.wrap)), test.says)

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Check says what is wrong with a history: sections that overlap and may not,
@@ -23,14 +23,14 @@ func Check(sections []Section) error {
 	errs := []error{lost(sections)}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		errs = append(errs, overlaps(key, byKey[key]), order(key, byKey[key]))
-		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != core.ModeExclusive || s.Shared < Never }) {
+		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != driver.ModeExclusive || s.Shared < Never }) {
 			errs = append(errs, linear(key, byKey[key]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func mode(s Section, key string) core.Mode {
+func mode(s Section, key string) driver.Mode {
 	c, _ := s.on(key)
 	return c.Mode
 }
@@ -39,7 +39,7 @@ func mode(s Section, key string) core.Mode {
 // has tokens in the order in which it was held (A3).
 func overlaps(key string, sections []Section) error {
 	var held []Section
-	var highest [core.ModePermit + 1]uint64 // token, by mode
+	var highest [driver.ModePermit + 1]uint64 // token, by mode
 	for _, s := range split(sections) {
 		if s.Given >= s.End {
 			continue // nobody acted on it, or we can't tell
@@ -53,13 +53,13 @@ func overlaps(key string, sections []Section) error {
 			}
 		}
 		for m, token := range highest {
-			if excludes(core.Mode(m), c.Mode) && s.Token < token {
+			if excludes(driver.Mode(m), c.Mode) && s.Token < token {
 				return fmt.Errorf("%s: %s comes after token %d", key, s, token)
 			}
 		}
 		highest[c.Mode] = max(highest[c.Mode], s.Token)
 		held = append(held, s)
-		if c.Mode == core.ModePermit && len(held) > c.Permits {
+		if c.Mode == driver.ModePermit && len(held) > c.Permits {
 			return fmt.Errorf("%s was held by %d together, one of them for %d permits: %s", key, len(held), c.Permits, s)
 		}
 	}
@@ -67,7 +67,7 @@ func overlaps(key string, sections []Section) error {
 }
 
 // excludes: leases of these modes can't be in force together.
-func excludes(a, b core.Mode) bool { return a != b || a == core.ModeExclusive }
+func excludes(a, b driver.Mode) bool { return a != b || a == driver.ModeExclusive }
 
 func (s Section) String() string {
 	return fmt.Sprintf("acquisition %d of process %d (token %d, from %d to %d)", s.Nr, s.Process, s.Token, s.Given, s.End)

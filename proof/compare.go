@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // look sees what the stores show, all keys by one of them, and which of the
 // waiting have an answer.
-func (r *run) look() (map[string]core.LockInfo, error) {
+func (r *run) look() (map[string]driver.LockInfo, error) {
 	for _, a := range r.asked {
 		a.look()
 	}
-	seen := map[string]core.LockInfo{}
+	seen := map[string]driver.LockInfo{}
 	for i, key := range r.Keys {
-		info, err := r.Stores[i%len(r.Stores)].(core.Inspector).Inspect(r.ctx, key)
+		info, err := r.Stores[i%len(r.Stores)].(driver.Inspector).Inspect(r.ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("inspect %s: %w", key, err)
 		}
@@ -29,7 +29,7 @@ func (r *run) look() (map[string]core.LockInfo, error) {
 }
 
 // compare says how the stores differ from m, or nil.
-func (r *run) compare(m *Model, said taken, seen map[string]core.LockInfo) error {
+func (r *run) compare(m *Model, said taken, seen map[string]driver.LockInfo) error {
 	for i, a := range said.answers {
 		if err := differ(a, m.answers[i]); err != nil {
 			return fmt.Errorf("the answer: %w", err)
@@ -80,7 +80,7 @@ func (r *run) tokenOf(owner string) uint64 {
 }
 
 // compareKey compares what is shown of a key (I1 to I4).
-func (r *run) compareKey(m *Model, key string, info core.LockInfo) error {
+func (r *run) compareKey(m *Model, key string, info driver.LockInfo) error {
 	k := m.at(key)
 	var want, is []string
 	for _, l := range k.holders {
@@ -98,7 +98,7 @@ func (r *run) compareKey(m *Model, key string, info core.LockInfo) error {
 	if !slices.Equal(is, want) {
 		return fmt.Errorf("the store shows the holders %v, the model %v", is, want)
 	}
-	if !slices.IsSortedFunc(info.Holders, func(a, b core.Holder) int { return cmp.Compare(a.Token, b.Token) }) {
+	if !slices.IsSortedFunc(info.Holders, func(a, b driver.Holder) int { return cmp.Compare(a.Token, b.Token) }) {
 		return fmt.Errorf("the holders are not in order of their tokens: %+v", info.Holders)
 	}
 	if len(is) > 0 && info.Mode != k.phase {
@@ -117,7 +117,7 @@ func (r *run) compareKey(m *Model, key string, info core.LockInfo) error {
 	return r.compareRecord(m, key, info.Record)
 }
 
-func (r *run) compareRecord(m *Model, key string, info *core.RecordInfo) error {
+func (r *run) compareRecord(m *Model, key string, info *driver.RecordInfo) error {
 	want, is := "none", "none"
 	if m.recorded(key) {
 		want = fmt.Sprintf("of %s, %d bytes", r.name(m.records[key].owner), m.records[key].size)
@@ -151,9 +151,9 @@ func (r *run) rising(m *Model) error {
 		for _, c := range a.claims {
 			floor := highest[c.Key]
 			switch {
-			case c.Mode == core.ModeShared:
+			case c.Mode == driver.ModeShared:
 				floor = others[c.Key]
-			case c.Mode == core.ModePermit && len(a.claims) > 1 && r.Apart:
+			case c.Mode == driver.ModePermit && len(a.claims) > 1 && r.Apart:
 				// Its token is that of the claim that came last, from when it was let in
 				// there: permits that were let in behind it may be granted before.
 				floor = 0

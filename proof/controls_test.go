@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -23,12 +23,12 @@ const enough = 500
 func TestProgramsFindWhatIsBroken(t *testing.T) {
 	for _, broken := range []struct {
 		name string
-		wrap func(*memstore.Store) core.Store
+		wrap func(*memstore.Store) driver.Store
 	}{
-		{"a release forgets to compare the owner", func(s *memstore.Store) core.Store { return forgetful{s} }},
-		{"tokens restart", func(s *memstore.Store) core.Store { return restarting{s} }},
-		{"readers overtake a writer", func(s *memstore.Store) core.Store { return overtaking{s} }},
-		{"a refused set leaves a claim behind", func(s *memstore.Store) core.Store { return leaving{s} }},
+		{"a release forgets to compare the owner", func(s *memstore.Store) driver.Store { return forgetful{s} }},
+		{"tokens restart", func(s *memstore.Store) driver.Store { return restarting{s} }},
+		{"readers overtake a writer", func(s *memstore.Store) driver.Store { return overtaking{s} }},
+		{"a refused set leaves a claim behind", func(s *memstore.Store) driver.Store { return leaving{s} }},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
 			for seed := range enough {
@@ -44,19 +44,19 @@ func TestProgramsFindWhatIsBroken(t *testing.T) {
 
 // late plays what goes wrong without owners and tokens: a holder is held up past
 // its TTL, wakes, and releases what is another's by now, while others come.
-func late(t *testing.T, wrap func(*memstore.Store) core.Store) []proof.Section {
+func late(t *testing.T, wrap func(*memstore.Store) driver.Store) []proof.Section {
 	var buf bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		store := wrap(memstore.New())
 		mono := func(at time.Time) int64 { return at.UnixNano() }
 		rec := proof.NewRecorder(1, &buf, func() int64 { return mono(time.Now()) }, mono)
-		claims := []core.Claim{core.Exclusive("k")}
+		claims := []driver.Claim{driver.Exclusive("k")}
 		// take returns what ends the lease, which is granted or not.
 		take := func(owner string, ttl time.Duration) func() {
 			nr := rec.Ask(claims)
 			called := time.Now()
 			time.Sleep(time.Millisecond)
-			g, err := store.Acquire(context.Background(), core.Request{Owner: owner, Claims: claims, TTL: ttl})
+			g, err := store.Acquire(context.Background(), driver.Request{Owner: owner, Claims: claims, TTL: ttl})
 			if err != nil {
 				return func() {}
 			}
@@ -95,18 +95,18 @@ func late(t *testing.T, wrap func(*memstore.Store) core.Store) []proof.Section {
 func TestHistoriesOfBrokenStoresAreRejected(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		wrap func(*memstore.Store) core.Store
+		wrap func(*memstore.Store) driver.Store
 		says []string // none: it is right
 	}{
 		{"nothing", whole, nil},
 		{
 			"a release forgets to compare the owner",
-			func(s *memstore.Store) core.Store { return forgetful{s} },
+			func(s *memstore.Store) driver.Store { return forgetful{s} },
 			[]string{"together", "exclusive lock"},
 		},
 		{
 			"tokens restart",
-			func(s *memstore.Store) core.Store { return restarting{s} },
+			func(s *memstore.Store) driver.Store { return restarting{s} },
 			[]string{"one token", "exclusive lock"},
 		},
 	} {
@@ -132,7 +132,7 @@ func says(t *testing.T, err error, all []string) {
 // TestSectionsTakenByForce: what is not known for sure counts against nobody.
 func TestSectionsTakenByForce(t *testing.T) {
 	const second = int64(time.Second)
-	claims := []core.Claim{core.Exclusive("k")}
+	claims := []driver.Claim{driver.Exclusive("k")}
 	// held makes an acquisition of process 1, with its number for an owner.
 	held := func(nr int, given, returning int64) []proof.Event {
 		owner := string(rune('0' + nr))
@@ -174,15 +174,15 @@ func TestSectionsTakenByForce(t *testing.T) {
 
 // TestCheck has the histories that the stores at hand can't be made to leave.
 func TestCheck(t *testing.T) {
-	section := func(claim core.Claim, token uint64, asked, given, end int64) proof.Section {
+	section := func(claim driver.Claim, token uint64, asked, given, end int64) proof.Section {
 		return proof.Section{
-			Claims: []core.Claim{claim}, Token: token, Asked: asked, Given: given, End: end,
+			Claims: []driver.Claim{claim}, Token: token, Asked: asked, Given: given, End: end,
 			Returning: end, Answered: end + 1, Outcome: proof.Returned,
 			Shared: proof.Never, Taken: proof.Never, Told: proof.Never, Until: end, TTL: 10,
 		}
 	}
-	x, r, p := core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)
-	unanswered := proof.Section{Claims: []core.Claim{x}, Asked: 5, Given: proof.Never, Returning: proof.Never, Answered: proof.Never}
+	x, r, p := driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)
+	unanswered := proof.Section{Claims: []driver.Claim{x}, Asked: 5, Given: proof.Never, Returning: proof.Never, Answered: proof.Never}
 	killed := section(x, 1, 0, 1, 9)
 	killed.Returning, killed.Answered, killed.Outcome = proof.Never, proof.Never, ""
 	sharedFrom := func(at int64, s proof.Section) proof.Section {

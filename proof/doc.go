@@ -1,5 +1,5 @@
 // Package proof checks the stores, and the engine on top of them, against what
-// [core.Store], [core.Ledger] and [core.Inspector] promise, by means that do not
+// [driver.Store], [driver.Ledger] and [driver.Inspector] promise, by means that do not
 // depend on somebody having thought of the case.
 //
 // # Programs
@@ -21,7 +21,7 @@
 // themselves so seldom that a message that was not sent is missed.
 //
 // Not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters,
-// the notes (the suite in core/storetest looks at these); and the tokens but for
+// the notes (the suite in core/drivertest looks at these); and the tokens but for
 // their order. Not tried: stores that are closed or cut off, owners who ask for
 // something else while they hold or wait for something, and a forced release of
 // what a set has that waits for the rest.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Flaw is what is wrong with a grant that an owner brings.
@@ -21,7 +21,7 @@ const (
 )
 
 // mine is owner's lease for c, if the one who asks may have it.
-func (m *Model) mine(owner string, c core.Claim, flaw Flaw) *lease {
+func (m *Model) mine(owner string, c driver.Claim, flaw Flaw) *lease {
 	l := m.at(c.Key).lease(owner)
 	if flaw == WrongToken || l == nil || l.partial {
 		return nil
@@ -31,7 +31,7 @@ func (m *Model) mine(owner string, c core.Claim, flaw Flaw) *lease {
 
 // lost says that owner has claims no more, and why: that of any of them will do.
 // Who brings a wrong token never had the lease, so nobody took it away.
-func (m *Model) lost(owner string, claims []core.Claim, flaw Flaw) Answer {
+func (m *Model) lost(owner string, claims []driver.Claim, flaw Flaw) Answer {
 	a := Answer{Kind: Lost}
 	for _, c := range claims {
 		if m.mine(owner, c, Sound) == nil && (flaw == Sound || flaw == NoToken) {
@@ -43,11 +43,11 @@ func (m *Model) lost(owner string, claims []core.Claim, flaw Flaw) Answer {
 
 // Renew gives all claims a full TTL (N1 to N6): all or none, unless they are
 // apart.
-func (m *Model) Renew(owner string, claims []core.Claim, flaw Flaw, ttl time.Duration) {
+func (m *Model) Renew(owner string, claims []driver.Claim, flaw Flaw, ttl time.Duration) {
 	if flaw == NoToken {
 		flaw = WrongToken // who renews knows what it has (N5)
 	}
-	mine := slices.DeleteFunc(slices.Clone(claims), func(c core.Claim) bool {
+	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
 		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
 	})
 	if len(mine) == len(claims) || m.Apart {
@@ -63,8 +63,8 @@ func (m *Model) Renew(owner string, claims []core.Claim, flaw Flaw, ttl time.Dur
 }
 
 // Release frees those of claims that are owner's (R1, R2, R5).
-func (m *Model) Release(owner string, claims []core.Claim, flaw Flaw) {
-	if slices.ContainsFunc(claims, func(c core.Claim) bool { return m.mine(owner, c, flaw) == nil }) {
+func (m *Model) Release(owner string, claims []driver.Claim, flaw Flaw) {
+	if slices.ContainsFunc(claims, func(c driver.Claim) bool { return m.mine(owner, c, flaw) == nil }) {
 		m.say(m.lost(owner, claims, flaw))
 	} else {
 		m.say(Answer{Kind: Fine})
@@ -78,7 +78,7 @@ func (m *Model) Release(owner string, claims []core.Claim, flaw Flaw) {
 
 // Complete keeps a record and releases, in one step (L4 to L6). Those who wait to
 // execute the same need not wait any more (L2).
-func (m *Model) Complete(owner string, claim core.Claim, flaw Flaw, size int, retention time.Duration) {
+func (m *Model) Complete(owner string, claim driver.Claim, flaw Flaw, size int, retention time.Duration) {
 	key := claim.Key
 	switch {
 	case m.mine(owner, claim, flaw) != nil:
@@ -87,7 +87,7 @@ func (m *Model) Complete(owner string, claim core.Claim, flaw Flaw, size int, re
 		m.say(Answer{Kind: Fine}) // L5
 		return
 	default:
-		m.say(m.lost(owner, []core.Claim{claim}, flaw))
+		m.say(m.lost(owner, []driver.Claim{claim}, flaw))
 		return
 	}
 	m.records[key] = record{owner: owner, size: size, ends: m.now + retention}
@@ -171,9 +171,9 @@ func (m *Model) reap() []*Model {
 			k := n.at(key)
 			before := len(k.holders)
 			k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return !l.partial && l.ends <= n.now })
-			if n.Blurred && before > len(k.holders) && len(k.holders) == 0 && len(k.queue) > 0 && k.phase == core.ModeShared {
+			if n.Blurred && before > len(k.holders) && len(k.holders) == 0 && len(k.queue) > 0 && k.phase == driver.ModeShared {
 				blurred := n.clone()
-				blurred.at(key).phase = core.ModeExclusive
+				blurred.at(key).phase = driver.ModeExclusive
 				blurred.admit(key)
 				after = append(after, blurred)
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // force is a ForceRelease as the history tells it.
@@ -84,5 +84,5 @@ func lost(sections []Section) error {
 // mayBeHandedOn: its release may have been a hand-off, which the store does not
 // hear of.
 func (s Section) mayBeHandedOn() bool {
-	return len(s.Claims) == 1 && s.Claims[0].Mode == core.ModeExclusive && s.Shared == Never
+	return len(s.Claims) == 1 && s.Claims[0].Mode == driver.ModeExclusive && s.Shared == Never
 }

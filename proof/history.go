@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // What says what happened to an acquisition.
@@ -43,12 +43,12 @@ type Event struct {
 	Process, Nr int // together they name the acquisition, or what is done by force
 	What        What
 	At          int64
-	Claims      []core.Claim  `json:",omitempty"` // Asked, Forcing
-	Owner       string        `json:",omitempty"`
-	Owners      []string      `json:",omitempty"` // who had it
-	Token       uint64        `json:",omitempty"`
-	Until       int64         `json:",omitempty"` // the holder's own deadline
-	TTL         time.Duration `json:",omitempty"`
+	Claims      []driver.Claim `json:",omitempty"` // Asked, Forcing
+	Owner       string         `json:",omitempty"`
+	Owners      []string       `json:",omitempty"` // who had it
+	Token       uint64         `json:",omitempty"`
+	Until       int64          `json:",omitempty"` // the holder's own deadline
+	TTL         time.Duration  `json:",omitempty"`
 }
 
 // Recorder writes the events of one process. It is safe for concurrent use.
@@ -71,12 +71,12 @@ func NewRecorder(process int, w io.Writer, clock func() int64, mono func(time.Ti
 }
 
 // Ask notes that claims are asked for, and returns the acquisition's number.
-func (r *Recorder) Ask(claims []core.Claim) int { return r.begin(Asked, claims) }
+func (r *Recorder) Ask(claims []driver.Claim) int { return r.begin(Asked, claims) }
 
 // Force notes that key begins to be taken by force, and returns a number for it.
-func (r *Recorder) Force(key string) int { return r.begin(Forcing, []core.Claim{{Key: key}}) }
+func (r *Recorder) Force(key string) int { return r.begin(Forcing, []driver.Claim{{Key: key}}) }
 
-func (r *Recorder) begin(what What, claims []core.Claim) int {
+func (r *Recorder) begin(what What, claims []driver.Claim) int {
 	r.mu.Lock()
 	r.nr++
 	nr := r.nr

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof"
 )
@@ -124,7 +125,7 @@ func TestProcessesThatAreKilledAndPaused(t *testing.T) {
 		events = append(events, p.events(t)...)
 	}
 	sections := proof.Sections(events, died)
-	granted, handed, lost, shared, told := map[core.Mode]int{}, 0, 0, 0, 0
+	granted, handed, lost, shared, told := map[driver.Mode]int{}, 0, 0, 0, 0
 	for _, s := range sections {
 		if s.Given < proof.Never {
 			granted[s.Claims[0].Mode]++

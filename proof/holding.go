@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // The steps of those who were granted something, whether or not they still have it.
 
 // with is a grant that has a flaw.
-func with(g core.Grant, flaw Flaw) core.Grant {
+func with(g driver.Grant, flaw Flaw) driver.Grant {
 	switch flaw {
 	case WrongToken:
 		g.Token++
@@ -20,7 +20,7 @@ func with(g core.Grant, flaw Flaw) core.Grant {
 	case WrongMode:
 		g.Claims = slices.Clone(g.Claims)
 		c := &g.Claims[0]
-		c.Mode, c.Permits = (c.Mode+1)%core.ModePermit, 0
+		c.Mode, c.Permits = (c.Mode+1)%driver.ModePermit, 0
 	}
 	return g
 }
@@ -29,7 +29,7 @@ func with(g core.Grant, flaw Flaw) core.Grant {
 // of its claims.
 func (r *run) renew(s Step) (taken, bool) {
 	var who []*acquisition
-	var grants []core.Grant
+	var grants []driver.Grant
 	for i := range max(s.Count, 1) {
 		a := r.choose(s.Who+i, r.granted)
 		if a == nil || slices.Contains(who, a) || s.Op == Expire && !r.heard(a.claims, false) {
@@ -103,8 +103,8 @@ func (r *run) complete(s Step) (taken, bool) {
 	if brief {
 		retention = short
 	}
-	rec := core.Record{Result: make([]byte, size)}
-	said := ended(a.store.(core.Ledger).Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
+	rec := driver.Record{Result: make([]byte, size)}
+	said := ended(a.store.(driver.Ledger).Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
 	r.do(func(m *Model) { m.Complete(a.owner, a.claims[0], s.Flaw, size, retention) })
 	if brief {
 		r.lapse()

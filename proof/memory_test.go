@@ -7,18 +7,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // inMemory runs a program on two processes of a memstore, or on what wrap makes
 // of each, in a bubble: time stands still while a step runs.
-func inMemory(t *testing.T, program []proof.Step, wrap func(*memstore.Store) core.Store) (err error) {
+func inMemory(t *testing.T, program []proof.Step, wrap func(*memstore.Store) driver.Store) (err error) {
 	synctest.Test(t, func(*testing.T) {
 		mem := memstore.New()
 		rig := proof.Rig{
-			Stores: []core.Store{wrap(mem), wrap(mem.Peer())}, Keys: keys,
+			Stores: []driver.Store{wrap(mem), wrap(mem.Peer())}, Keys: keys,
 			Sleep: time.Sleep, Settle: synctest.Wait, Exact: true,
 		}
 		err = rig.Run(program)
@@ -26,7 +26,7 @@ func inMemory(t *testing.T, program []proof.Step, wrap func(*memstore.Store) cor
 	return err
 }
 
-func whole(s *memstore.Store) core.Store { return s }
+func whole(s *memstore.Store) driver.Store { return s }
 
 // rounds is how many times as many programs are run as rapid is told to check:
 // they take a millisecond each.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Model is what a backend should know, and all that it should know: who holds
 // each key, who waits for it, what was executed. It is sequential, looks at
 // everything each time, and is meant to be checked by reading it next to the
-// sentences of [core.Store] that the comments name.
+// sentences of [driver.Store] that the comments name.
 //
 // Where the contract leaves a choice the model has more than one successor: see
 // [Model.Do]. The zero value is not ready; see [NewModel].
@@ -36,7 +36,7 @@ type Model struct {
 
 // lock is a key.
 type lock struct {
-	phase   core.Mode // of the holders, or of the last there were
+	phase   driver.Mode // of the holders, or of the last there were
 	holders []lease
 	queue   []ticket // in order of arrival, whatever they wait for
 	forced  map[string]string
@@ -51,7 +51,7 @@ type lease struct {
 
 type ticket struct {
 	owner string
-	claim core.Claim
+	claim driver.Claim
 }
 
 type record struct {
@@ -62,7 +62,7 @@ type record struct {
 
 // request is one acquisition, from the question to its answer.
 type request struct {
-	claims []core.Claim
+	claims []driver.Claim
 	ttl    time.Duration
 	once   bool
 	at     int  // the claim it waits for
@@ -125,24 +125,24 @@ func (k *lock) lease(owner string) *lease {
 }
 
 // fits: a lease of c's mode can be in force beside those that are (M1, M6).
-func (k *lock) fits(c core.Claim) bool {
+func (k *lock) fits(c driver.Claim) bool {
 	switch {
 	case len(k.holders) == 0:
 		return true
-	case c.Mode != k.phase || c.Mode == core.ModeExclusive:
+	case c.Mode != k.phase || c.Mode == driver.ModeExclusive:
 		return false
 	default:
-		return c.Mode == core.ModeShared || len(k.holders) < c.Permits
+		return c.Mode == driver.ModeShared || len(k.holders) < c.Permits
 	}
 }
 
 // admits: who comes now gets in (A6, M2).
-func (k *lock) admits(c core.Claim) bool { return len(k.queue) == 0 && k.fits(c) }
+func (k *lock) admits(c driver.Claim) bool { return len(k.queue) == 0 && k.fits(c) }
 
 // next is whose turn it is to get in, of those that wait; nobody's most of the
 // time.
 func (k *lock) next() []ticket {
-	shared := func(t ticket) bool { return t.claim.Mode == core.ModeShared }
+	shared := func(t ticket) bool { return t.claim.Mode == driver.ModeShared }
 	readers := slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return !shared(t) })
 	line := slices.DeleteFunc(slices.Clone(k.queue), shared)
 	switch {
@@ -150,18 +150,18 @@ func (k *lock) next() []ticket {
 		return nil
 	case len(line) == 0 && k.fits(readers[0].claim):
 		return readers
-	case len(k.holders) == 0 && k.phase != core.ModeShared && len(readers) > 0:
+	case len(k.holders) == 0 && k.phase != driver.ModeShared && len(readers) > 0:
 		return readers // M3: what is not shared makes way for all readers,
 	case len(k.holders) == 0:
 		return line[:1] // and readers for the first of the others
-	case k.phase == core.ModePermit && len(line) > 0 && k.fits(line[0].claim) && k.queue[0] == line[0]:
+	case k.phase == driver.ModePermit && len(line) > 0 && k.fits(line[0].claim) && k.queue[0] == line[0]:
 		return line[:1] // M6, unless a reader came first: it would wait for ever
 	}
 	return nil
 }
 
 // enter makes owner a holder of c's key.
-func (m *Model) enter(owner string, c core.Claim) {
+func (m *Model) enter(owner string, c driver.Claim) {
 	k := m.at(c.Key)
 	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool { return t.owner == owner })
 	k.phase = c.Mode

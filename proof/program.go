@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Op is what a step of a program does.
@@ -40,8 +40,8 @@ type Step struct {
 	// first.
 	Who    int
 	Count  int
-	Claims []core.Claim // in key order
-	Mode   core.Mode    // Change
+	Claims []driver.Claim // in key order
+	Mode   driver.Mode    // Change
 	Key    string
 	Flaw   Flaw
 	TTL    time.Duration
@@ -62,7 +62,7 @@ func (s Step) GoString() string {
 		}
 		for _, c := range s.Claims {
 			word := c.Mode.String() + " " + c.Key
-			if c.Mode == core.ModePermit {
+			if c.Mode == driver.ModePermit {
 				word = fmt.Sprintf("permit %s of %d", c.Key, c.Permits)
 			}
 			words = append(words, word)

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof"
 )
 
@@ -42,13 +42,13 @@ func step(t *rapid.T) proof.Step {
 		s.Once = rapid.IntRange(0, 5).Draw(t, "once") == 5
 		s.TTL = ttl(t)
 		if s.Once {
-			s.Claims = []core.Claim{core.Exclusive(rapid.SampledFrom(likely).Draw(t, "key"))}
+			s.Claims = []driver.Claim{driver.Exclusive(rapid.SampledFrom(likely).Draw(t, "key"))}
 			break
 		}
 		// Most want one key: sets of sets are rarely let in.
 		n := rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3}).Draw(t, "claims")
-		s.Claims = rapid.SliceOfNDistinct(rapid.Custom(claim), n, n, func(c core.Claim) string { return c.Key }).Draw(t, "claims")
-		slices.SortFunc(s.Claims, func(a, b core.Claim) int { return strings.Compare(a.Key, b.Key) })
+		s.Claims = rapid.SliceOfNDistinct(rapid.Custom(claim), n, n, func(c driver.Claim) string { return c.Key }).Draw(t, "claims")
+		slices.SortFunc(s.Claims, func(a, b driver.Claim) int { return strings.Compare(a.Key, b.Key) })
 	case proof.Pass:
 		s.TTL = time.Duration(rapid.IntRange(1, 20).Draw(t, "seconds")) * time.Second
 	case proof.Forget, proof.Force:
@@ -57,7 +57,7 @@ func step(t *rapid.T) proof.Step {
 	default:
 		s.Who = rapid.IntRange(0, 7).Draw(t, "who")
 		s.Count = rapid.IntRange(1, 3).Draw(t, "count")
-		s.Mode = rapid.SampledFrom([]core.Mode{core.ModeShared, core.ModeShared, core.ModeExclusive, core.ModePermit}).Draw(t, "mode")
+		s.Mode = rapid.SampledFrom([]driver.Mode{driver.ModeShared, driver.ModeShared, driver.ModeExclusive, driver.ModePermit}).Draw(t, "mode")
 		s.Flaw = rapid.SampledFrom(flaws).Draw(t, "flaw")
 		s.TTL = ttl(t)
 	}
@@ -68,14 +68,14 @@ func ttl(t *rapid.T) time.Duration {
 	return time.Duration(rapid.SampledFrom([]int{3, 12, 60}).Draw(t, "ttl")) * time.Second
 }
 
-func claim(t *rapid.T) core.Claim {
+func claim(t *rapid.T) driver.Claim {
 	key := rapid.SampledFrom(likely).Draw(t, "key")
-	switch rapid.SampledFrom([]core.Mode{core.ModeExclusive, core.ModeShared, core.ModePermit}).Draw(t, "mode") {
-	case core.ModeShared:
-		return core.Shared(key)
-	case core.ModePermit:
-		return core.Permit(key, rapid.IntRange(1, 3).Draw(t, "permits"))
+	switch rapid.SampledFrom([]driver.Mode{driver.ModeExclusive, driver.ModeShared, driver.ModePermit}).Draw(t, "mode") {
+	case driver.ModeShared:
+		return driver.Shared(key)
+	case driver.ModePermit:
+		return driver.Permit(key, rapid.IntRange(1, 3).Draw(t, "permits"))
 	default:
-		return core.Exclusive(key)
+		return driver.Exclusive(key)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Rig is what programs run on.
 type Rig struct {
 	// Stores are processes with one backend, whose keys nobody else uses. They
-	// implement [core.Ledger] and [core.Inspector].
-	Stores []core.Store
+	// implement [driver.Ledger] and [driver.Inspector].
+	Stores []driver.Store
 	Keys   []string // those of the programs
 	// Sleep lets time go by.
 	Sleep func(time.Duration)
@@ -161,9 +161,9 @@ func (r *run) waits(a *acquisition) bool { return a.kind == Waits }
 
 // heard reports whether all who wait for one of claims learn in time that it is
 // free.
-func (r *run) heard(claims []core.Claim, executed bool) bool {
+func (r *run) heard(claims []driver.Claim, executed bool) bool {
 	return !r.Prompt || r.each(func(m *Model) bool {
-		return !slices.ContainsFunc(claims, func(c core.Claim) bool {
+		return !slices.ContainsFunc(claims, func(c driver.Claim) bool {
 			return slices.ContainsFunc(m.at(c.Key).queue, func(t ticket) bool { return !executed || !m.requests[t.owner].once })
 		})
 	})

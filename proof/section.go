@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Section is an acquisition as the history tells it.
 type Section struct {
 	Process, Nr int
-	Claims      []core.Claim
+	Claims      []driver.Claim
 	Asked       int64
 	Given       int64 // when the answer came; Never: none did
 	Owner       string
@@ -93,10 +93,10 @@ func inOrder(all []Section) {
 func (s Section) granted() bool { return s.Given < Never && s.Given < s.Taken }
 
 // on is the claim of s on key.
-func (s Section) on(key string) (core.Claim, bool) {
-	i := slices.IndexFunc(s.Claims, func(c core.Claim) bool { return c.Key == key })
+func (s Section) on(key string) (driver.Claim, bool) {
+	i := slices.IndexFunc(s.Claims, func(c driver.Claim) bool { return c.Key == key })
 	if i < 0 {
-		return core.Claim{}, false
+		return driver.Claim{}, false
 	}
 	return s.Claims[i], true
 }
@@ -115,8 +115,8 @@ func split(sections []Section) []Section {
 		after.Given = max(s.Given, s.Shared)
 		after.Claims = slices.Clone(s.Claims)
 		for i := range after.Claims {
-			if after.Claims[i].Mode == core.ModeExclusive {
-				after.Claims[i].Mode = core.ModeShared
+			if after.Claims[i].Mode == driver.ModeExclusive {
+				after.Claims[i].Mode = driver.ModeShared
 			}
 		}
 		all = append(all, before, after)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // reason is what is said of all forced releases.
@@ -95,7 +95,7 @@ func (r *run) took(a *acquisition, what string, answers ...answer) taken {
 	return taken{fmt.Sprintf("#%d %s", 1+slices.Index(r.asked, a), what), answers}
 }
 
-func (r *run) inspector() core.Inspector { return r.Stores[0].(core.Inspector) }
+func (r *run) inspector() driver.Inspector { return r.Stores[0].(driver.Inspector) }
 
 // again asks once more for what a has, if need be in another mode.
 func (r *run) again(s Step) (taken, bool) {
@@ -105,14 +105,14 @@ func (r *run) again(s Step) (taken, bool) {
 	}
 	claims := slices.Clone(a.claims)
 	for i := range claims {
-		if s.Op == Change && (s.Mode != core.ModeShared || claims[i].Mode == core.ModeExclusive) {
+		if s.Op == Change && (s.Mode != driver.ModeShared || claims[i].Mode == driver.ModeExclusive) {
 			claims[i].Mode, claims[i].Permits = s.Mode, 0
 		}
-		if claims[i].Mode == core.ModePermit {
+		if claims[i].Mode == driver.ModePermit {
 			claims[i].Permits = max(claims[i].Permits, 1)
 		}
 	}
-	said := a.send(r.ctx, core.Request{Owner: a.owner, Claims: claims, TTL: s.TTL, Wait: s.Wait})
+	said := a.send(r.ctx, driver.Request{Owner: a.owner, Claims: claims, TTL: s.TTL, Wait: s.Wait})
 	r.do(func(m *Model) { m.Again(a.owner, claims, s.TTL) })
 	if said.kind == Granted {
 		a.claims = claims

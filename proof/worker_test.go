@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -114,24 +115,24 @@ func (w worker) work(ctx context.Context) {
 
 // want picks claims: of x and y exclusively only, so that they can be checked for
 // more.
-func want() []core.Claim {
-	return [][]core.Claim{
-		{core.Exclusive("x")},
-		{core.Exclusive("x")},
-		{core.Exclusive("y")},
-		{core.Exclusive("x"), core.Exclusive("y")},
-		{core.Exclusive("books")},
-		{core.Exclusive("books"), core.Exclusive("pages")},
-		{core.Shared("books")},
-		{core.Shared("books")},
-		{core.Shared("books"), core.Exclusive("y")},
-		{core.Permit("gate", permits)},
-		{core.Permit("gate", permits)},
+func want() []driver.Claim {
+	return [][]driver.Claim{
+		{driver.Exclusive("x")},
+		{driver.Exclusive("x")},
+		{driver.Exclusive("y")},
+		{driver.Exclusive("x"), driver.Exclusive("y")},
+		{driver.Exclusive("books")},
+		{driver.Exclusive("books"), driver.Exclusive("pages")},
+		{driver.Shared("books")},
+		{driver.Shared("books")},
+		{driver.Shared("books"), driver.Exclusive("y")},
+		{driver.Permit("gate", permits)},
+		{driver.Permit("gate", permits)},
 	}[rand.N(11)]
 }
 
 // sharable: what they may be downgraded to leaves x and y alone.
-func sharable(claims []core.Claim) bool { return claims[0] == core.Exclusive("books") }
+func sharable(claims []driver.Claim) bool { return claims[0] == driver.Exclusive("books") }
 
 // once is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
@@ -172,7 +173,7 @@ func (w worker) once(ctx context.Context) {
 	switch {
 	case err == nil:
 		note(proof.Returned)
-	case errors.Is(err, core.ErrLeaseLost):
+	case errors.Is(err, driver.ErrLeaseLost):
 		note(proof.Gone)
 	default:
 		note(proof.Unsure)

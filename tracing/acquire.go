@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // AcquireStart begins the acquisition's span.
@@ -56,7 +57,7 @@ func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.He
 // shown is the beginning of what may be a foreign client's value: anything, of any
 // length.
 func shown(holder string) string {
-	return strings.ToValidUTF8(holder[:min(len(holder), core.MaxNoteBytes)], "\uFFFD")
+	return strings.ToValidUTF8(holder[:min(len(holder), driver.MaxNoteBytes)], "\uFFFD")
 }
 
 // queue is where a request stands.

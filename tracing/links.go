@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // LinkKey is on every link, and says what it leads to.
@@ -48,7 +49,7 @@ func (o *Observer) Trace(ctx context.Context) string {
 	for k, v := range carrier {
 		fields.Set(k, v)
 	}
-	if text := fields.Encode(); len(text) <= core.MaxNoteBytes {
+	if text := fields.Encode(); len(text) <= driver.MaxNoteBytes {
 		return text
 	}
 	return ""

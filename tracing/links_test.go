@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -62,7 +63,7 @@ func TestLinks(t *testing.T) {
 		"the same again":                      {traces: []string{first, first, "", first}, want: []byte{1}},
 		"one after another":                   {traces: []string{first, second, first}, want: []byte{1, 2}},
 		"of a later version, with more to it": {traces: []string{"01" + first[2:] + "-more"}, want: []byte{1}},
-		"no traceparent":                      {traces: []string{"b3:1-2-3", strings.Repeat("x", core.MaxNoteBytes), "00-zz-yy-01", first[:54], "{}\x00"}},
+		"no traceparent":                      {traces: []string{"b3:1-2-3", strings.Repeat("x", driver.MaxNoteBytes), "00-zz-yy-01", first[:54], "{}\x00"}},
 		"no trace":                            {traces: []string{"00-00000000000000000000000000000000-0000000000000000-01"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestPropagators(t *testing.T) {
 		"nil":             {nil, w3c},
 		"the usual two":   {propagation.NewCompositeTextMapPropagator(propagation.Baggage{}, propagation.TraceContext{}), w3c},
 		"one of its own":  {own{}, "x-span=cd01000000000000&x-trace=ab010000000000000000000000000000"},
-		"one that is odd": {own{padding: strings.Repeat("x", core.MaxNoteBytes)}, ""},
+		"one that is odd": {own{padding: strings.Repeat("x", driver.MaxNoteBytes)}, ""},
 		"baggage alone":   {propagation.Baggage{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

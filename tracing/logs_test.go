@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -47,8 +48,8 @@ func TestLogHandlerKeepsTheRules(t *testing.T) {
 
 // forceable is a store of which somebody holds every key.
 type forceable struct {
-	core.Store
-	core.Inspector
+	driver.Store
+	driver.Inspector
 }
 
 func (forceable) ForceRelease(context.Context, string, string) ([]core.Holder, error) {

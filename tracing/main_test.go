@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -35,33 +36,33 @@ type shaky struct {
 	mute atomic.Bool
 }
 
-func (s *shaky) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
-	g, _, err := s.acquire(ctx, req, func(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *shaky) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	g, _, err := s.acquire(ctx, req, func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		g, err := s.Store.Acquire(ctx, req)
 		return g, nil, err
 	})
 	return g, err
 }
 
-func (s *shaky) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *shaky) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	return s.acquire(ctx, req, s.Store.Begin)
 }
 
-func (s *shaky) acquire(ctx context.Context, req core.Request,
-	ask func(context.Context, core.Request) (core.Grant, *core.Record, error),
-) (core.Grant, *core.Record, error) {
+func (s *shaky) acquire(ctx context.Context, req driver.Request,
+	ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error),
+) (driver.Grant, *driver.Record, error) {
 	switch {
 	case s.panics:
 		panic("the store")
 	case s.refusal != nil:
-		return core.Grant{}, nil, s.refusal
+		return driver.Grant{}, nil, s.refusal
 	}
 	g, rec, err := ask(ctx, req)
 	time.Sleep(s.delay)
 	return g, rec, err
 }
 
-func (s *shaky) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s *shaky) Renew(ctx context.Context, grants []driver.Grant) []error {
 	if s.renewErr == nil {
 		return s.Store.Renew(ctx, grants)
 	}
@@ -72,14 +73,14 @@ func (s *shaky) Renew(ctx context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-func (s *shaky) Release(ctx context.Context, g core.Grant) error {
+func (s *shaky) Release(ctx context.Context, g driver.Grant) error {
 	if s.mute.Load() {
 		return errDown
 	}
 	return s.Store.Release(ctx, g)
 }
 
-func (s *shaky) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (s *shaky) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if s.mute.Load() {
 		return errDown
 	}
@@ -112,7 +113,7 @@ func newScene(t testing.TB, opts ...tracing.Option) *scene {
 	return s
 }
 
-func newEngine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, append([]core.EngineOption{core.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *scene) occupyTraced(claim core.Claim) (release func()) {
 // steal gives key's lease to somebody who forgets it at once.
 func (s *scene) steal(lease *core.Lease) {
 	s.t.Helper()
-	err := s.store.Store.Release(context.Background(), core.Grant{Owner: lease.Owner(), Claims: lease.Claims()[:1]})
+	err := s.store.Store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()[:1]})
 	if err != nil {
 		s.t.Fatal(err)
 	}

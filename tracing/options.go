@@ -80,7 +80,7 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // traceparent, whatever the program's global propagator is, so that all who
 // share a store can read it; it is always read, too. Another one is for a fleet
 // that has traces which only its own propagator can tell of. Baggage is never
-// kept, and nothing that takes more than [core.MaxNoteBytes].
+// kept, and nothing that takes more than [driver.MaxNoteBytes].
 //
 // How traces get from one service to the next is for the framework's
 // instrumentation, and for lockasynq.TraceHeaders, which go by the global

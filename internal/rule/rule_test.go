@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -16,16 +17,16 @@ import (
 // able is a store that says it can do everything. Nothing is acquired here.
 type able struct{ *memstore.Store }
 
-func (able) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+func (able) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
 // unable says it can do nothing but exclusive claims.
 type unable struct{ *memstore.Store }
 
-func (unable) Capabilities() core.Capabilities { return core.Capabilities{} }
+func (unable) Capabilities() driver.Capabilities { return driver.Capabilities{} }
 
-func engine(t *testing.T, store core.Store) *core.Engine {
+func engine(t *testing.T, store driver.Store) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store)
 	if err != nil {
@@ -66,9 +67,9 @@ type asked struct {
 	claims []core.Claim
 }
 
-func (s *asked) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+func (s *asked) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
 	s.claims = req.Claims
-	return core.Grant{}, &core.HeldError{Key: req.Claims[0].Key}
+	return driver.Grant{}, &core.HeldError{Key: req.Claims[0].Key}
 }
 
 // The mode reaches every claim, whichever way the key is made, shows in reports,

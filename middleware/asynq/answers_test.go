@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -29,21 +30,21 @@ func newFaultyStore() *faultyStore { return &faultyStore{Store: memstore.New()} 
 
 func outage() error { return &core.UnavailableError{Op: "acquire", Err: errors.New("for this test")} }
 
-func (s *faultyStore) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *faultyStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if s.down.Load() {
-		return core.Grant{}, outage()
+		return driver.Grant{}, outage()
 	}
 	return s.Store.Acquire(ctx, req)
 }
 
-func (s *faultyStore) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *faultyStore) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	if s.down.Load() {
-		return core.Grant{}, nil, outage()
+		return driver.Grant{}, nil, outage()
 	}
 	return s.Store.Begin(ctx, req)
 }
 
-func (s *faultyStore) Renew(ctx context.Context, grants []core.Grant) []error {
+func (s *faultyStore) Renew(ctx context.Context, grants []driver.Grant) []error {
 	if !s.renewFails.Load() {
 		return s.Store.Renew(ctx, grants)
 	}
@@ -54,7 +55,7 @@ func (s *faultyStore) Renew(ctx context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-func (s *faultyStore) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (s *faultyStore) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if !s.mute.Load() {
 		return s.Store.Complete(ctx, g, rec, retention)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is for what has to happen; a busy machine may need seconds.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // queue is one Redis with tasks on it.
 type queue struct {
@@ -161,7 +162,7 @@ func receive[T any](t testing.TB, what string, c <-chan T) T {
 
 // engine makes an engine that outlives the test's servers; store is a new
 // memstore if nil.
-func engine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	if store == nil {
 		store = memstore.New()

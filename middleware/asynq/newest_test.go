@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
@@ -319,7 +320,7 @@ func TestKeepLatestIsCheckedAtStart(t *testing.T) {
 			t.Errorf("%s: %v, want an error that has %q", name, err, tt.says)
 		}
 	}
-	_, err := lockasynq.New(engine(t, struct{ core.Store }{memstore.New()}), lockasynq.Serialize("t", "k").KeepLatestBy(by))
+	_, err := lockasynq.New(engine(t, struct{ driver.Store }{memstore.New()}), lockasynq.Serialize("t", "k").KeepLatestBy(by))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store that remembers nothing: %v", err)
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // leasesOnly is a store that keeps no records.
-type leasesOnly struct{ core.Store }
+type leasesOnly struct{ driver.Store }
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()

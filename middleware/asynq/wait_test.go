@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -121,9 +122,9 @@ func TestSilentStoreIsNotContention(t *testing.T) {
 
 type silentStore struct{ *faultyStore }
 
-func (silentStore) Acquire(ctx context.Context, _ core.Request) (core.Grant, error) {
+func (silentStore) Acquire(ctx context.Context, _ driver.Request) (driver.Grant, error) {
 	<-ctx.Done()
-	return core.Grant{}, &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+	return driver.Grant{}, &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
 }
 
 // The handler gets what is left of the task's time, whatever the wait took.

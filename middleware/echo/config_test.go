@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -74,7 +75,7 @@ func TestConstructionRefuses(t *testing.T) {
 }
 
 // bareStore has neither a ledger nor sets.
-type bareStore struct{ core.Store }
+type bareStore struct{ driver.Store }
 
 func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
 	locks := lockecho.New(ruletest.NewEngine(t, memstore.New()))

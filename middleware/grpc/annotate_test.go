@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	keyturnv1 "github.com/keyturn/keyturn/proto/keyturn/v1"
@@ -247,7 +248,7 @@ func TestWrongAnnotations(t *testing.T) {
 // exclusiveOnly is a store that does one exclusive claim at a time.
 type exclusiveOnly struct{ *memstore.Store }
 
-func (exclusiveOnly) Capabilities() core.Capabilities { return core.Capabilities{} }
+func (exclusiveOnly) Capabilities() driver.Capabilities { return driver.Capabilities{} }
 
 func TestAnnotationsThatTheStoreCannotDo(t *testing.T) {
 	able, unable := engine(t, everything{memstore.New()}), engine(t, exclusiveOnly{memstore.New()})
@@ -267,8 +268,8 @@ func TestAnnotationsThatTheStoreCannotDo(t *testing.T) {
 // everything is a store that says it can do everything.
 type everything struct{ *memstore.Store }
 
-func (everything) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+func (everything) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
 // modes grants nothing, and remembers what it was asked for.
@@ -277,9 +278,9 @@ type modes struct {
 	asked chan []core.Claim
 }
 
-func (m modes) Acquire(_ context.Context, r core.Request) (core.Grant, error) {
+func (m modes) Acquire(_ context.Context, r driver.Request) (driver.Grant, error) {
 	m.asked <- r.Claims
-	return core.Grant{}, &core.HeldError{Key: r.Claims[0].Key}
+	return driver.Grant{}, &core.HeldError{Key: r.Claims[0].Key}
 }
 
 func TestModesReachTheStore(t *testing.T) {

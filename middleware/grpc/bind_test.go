@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	"github.com/keyturn/keyturn/keytmpl"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -23,7 +24,7 @@ const take = testpb.Fields_Take_FullMethodName
 // acquired here.
 type sets struct{ *memstore.Store }
 
-func (sets) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+func (sets) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
 
 func bindTo(t testing.TB, r Rule) *boundRule {
 	t.Helper()

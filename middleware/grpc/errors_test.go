@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -52,7 +53,7 @@ func canceled(ctx context.Context) (context.Context, context.CancelFunc) {
 func TestRefusals(t *testing.T) {
 	const key = "user:42"
 	type setting struct {
-		store core.Store               // default: a memstore
+		store driver.Store             // default: a memstore
 		hold  bool                     // another process has the key
 		prior *testpb.SetStatusRequest // sent before
 		close bool                     // the engine is closed before
@@ -164,7 +165,7 @@ func TestRefusals(t *testing.T) {
 // forgetful never says whether it recorded anything.
 type forgetful struct{ *memstore.Store }
 
-func (forgetful) Complete(context.Context, core.Grant, core.Record, time.Duration) error {
+func (forgetful) Complete(context.Context, driver.Grant, driver.Record, time.Duration) error {
 	return &core.UnavailableError{Op: "complete", Err: errors.New("connection reset")}
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -105,7 +106,7 @@ func start(t testing.TB, locks *lockgrpc.Interceptor, register func(*grpc.Server
 }
 
 // engine makes an engine over store that ends with the test.
-func engine(t testing.TB, store core.Store, opts ...core.EngineOption) *core.Engine {
+func engine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, opts...)
 	if err != nil {
@@ -156,14 +157,14 @@ func free(t testing.TB, eng *core.Engine, key string) {
 
 // steal ends the lease of ctx behind its holder's back, as the expiry of a
 // paused process does.
-func steal(t testing.TB, store core.Store, ctx context.Context) {
+func steal(t testing.TB, store driver.Store, ctx context.Context) {
 	t.Helper()
 	lease, ok := core.LeaseFrom(ctx)
 	if !ok {
 		t.Error("the handler's context has no lease")
 		return
 	}
-	if err := store.Release(context.Background(), core.Grant{Owner: lease.Owner(), Claims: lease.Claims()}); err != nil {
+	if err := store.Release(context.Background(), driver.Grant{Owner: lease.Owner(), Claims: lease.Claims()}); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -25,10 +26,10 @@ import (
 // acquired here.
 type several struct{ *memstore.Store }
 
-func (several) Capabilities() core.Capabilities { return core.Capabilities{Sets: true} }
+func (several) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
 
 // plain is a store that remembers nothing.
-type plain struct{ core.Store }
+type plain struct{ driver.Store }
 
 func TestNewRefuses(t *testing.T) {
 	const take = testpb.Fields_Take_FullMethodName

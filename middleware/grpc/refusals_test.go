@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -29,7 +30,7 @@ func TestRefusalsOfStreams(t *testing.T) {
 	failFast, shortWait := core.WithFailFast(), core.WithMaxWait(time.Millisecond)
 	for _, tt := range []struct {
 		name   string
-		store  core.Store      // default: a memstore, in which another process has the key
+		store  driver.Store    // default: a memstore, in which another process has the key
 		opt    core.CallOption // of the rule
 		close  bool            // the engine is closed before
 		noKey  bool

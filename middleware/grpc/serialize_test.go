@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -290,10 +291,10 @@ type refusing struct {
 	err error
 }
 
-func (s refusing) Acquire(context.Context, core.Request) (core.Grant, error) {
-	return core.Grant{}, s.err
+func (s refusing) Acquire(context.Context, driver.Request) (driver.Grant, error) {
+	return driver.Grant{}, s.err
 }
 
-func (s refusing) Begin(context.Context, core.Request) (core.Grant, *core.Record, error) {
-	return core.Grant{}, nil, s.err
+func (s refusing) Begin(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+	return driver.Grant{}, nil, s.err
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // bareStore has neither a ledger nor sets.
-type bareStore struct{ core.Store }
+type bareStore struct{ driver.Store }
 
 func TestConstructionRefuses(t *testing.T) {
 	eng := ruletest.NewEngine(t, memstore.New())

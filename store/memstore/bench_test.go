@@ -3,12 +3,12 @@ package memstore_test
 import (
 	"testing"
 
-	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func BenchmarkStore(b *testing.B) {
 	mem := memstore.New()
-	storetest.Bench(b, storetest.Harness{New: func(testing.TB) core.Store { return mem.Peer() }})
+	drivertest.Bench(b, drivertest.Harness{New: func(testing.TB) driver.Store { return mem.Peer() }})
 }

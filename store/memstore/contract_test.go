@@ -5,16 +5,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // TestContract runs in a bubble: timers are exact and waiting takes no time.
 func TestContract(t *testing.T) {
 	mem := memstore.New()
-	storetest.Run(t, storetest.Harness{
-		New:    func(testing.TB) core.Store { return mem.Peer() },
+	drivertest.Run(t, drivertest.Harness{
+		New:    func(testing.TB) driver.Store { return mem.Peer() },
 		Around: synctest.Test,
 	})
 }
@@ -23,8 +23,8 @@ func TestContract(t *testing.T) {
 func TestContractRealTime(t *testing.T) {
 	t.Parallel()
 	mem := memstore.New()
-	storetest.Run(t, storetest.Harness{
-		New: func(testing.TB) core.Store { return mem.Peer() },
+	drivertest.Run(t, drivertest.Harness{
+		New: func(testing.TB) driver.Store { return mem.Peer() },
 		TTL: 200 * time.Millisecond,
 	})
 }

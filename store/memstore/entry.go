@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // entry is a key that is held or waited for. Where somebody waits there is also
 // a holder, if only one whose time is over.
 type entry struct {
 	key     string
-	mode    core.Mode          // of the holders or, without any, of the last ones
+	mode    driver.Mode        // of the holders or, without any, of the last ones
 	holders []*holder          // in order of their tokens
 	index   map[string]*holder // by owner; nil: so few that looking at each is quicker
 	soonest time.Time          // no holder's time is over before
@@ -45,7 +45,7 @@ func (e *entry) find(owner string) *holder {
 }
 
 // add takes a holder in, whose token must be greater than those of the others.
-func (e *entry) add(h *holder, mode core.Mode) {
+func (e *entry) add(h *holder, mode driver.Mode) {
 	if len(e.holders) == 0 || h.expires.Before(e.soonest) {
 		e.soonest = h.expires
 	}
@@ -100,37 +100,37 @@ func (e *entry) lend(h *holder, ttl time.Duration, now time.Time) {
 
 // fits reports whether a lease of this claim can be in force besides those that
 // are. Of permits, each claim brings its own idea of how many there are.
-func (e *entry) fits(c core.Claim) bool {
+func (e *entry) fits(c driver.Claim) bool {
 	switch {
 	case len(e.holders) == 0:
 		return true
 	case c.Mode != e.mode:
 		return false
-	case c.Mode == core.ModePermit:
+	case c.Mode == driver.ModePermit:
 		return len(e.holders) < c.Permits
 	default:
-		return c.Mode == core.ModeShared
+		return c.Mode == driver.ModeShared
 	}
 }
 
 // admits reports whether a newcomer gets in, which is behind all who wait.
-func (e *entry) admits(c core.Claim) bool { return !e.isAwaited() && e.fits(c) }
+func (e *entry) admits(c driver.Claim) bool { return !e.isAwaited() && e.fits(c) }
 
 // change prepares for the owner of h to have the key as c says, too.
-func (e *entry) change(h *holder, c core.Claim) error {
+func (e *entry) change(h *holder, c driver.Claim) error {
 	if e.mode == c.Mode || e.isDowngrade(c) {
 		return nil
 	}
-	return &core.DeadlockError{Key: e.key, Held: core.Claim{Key: e.key, Mode: e.mode}, Wanted: c}
+	return &driver.DeadlockError{Key: e.key, Held: driver.Claim{Key: e.key, Mode: e.mode}, Wanted: c}
 }
 
 // isDowngrade: asked for by a holder.
-func (e *entry) isDowngrade(c core.Claim) bool {
-	return e.mode == core.ModeExclusive && c.Mode == core.ModeShared
+func (e *entry) isDowngrade(c driver.Claim) bool {
+	return e.mode == driver.ModeExclusive && c.Mode == driver.ModeShared
 }
 
 // held says who is in the way.
-func (e *entry) held(now time.Time) *core.HeldError {
+func (e *entry) held(now time.Time) *driver.HeldError {
 	last, first := e.holders[0], e.holders[0]
 	for _, h := range e.holders[1:] {
 		if h.expires.After(last.expires) {
@@ -141,8 +141,8 @@ func (e *entry) held(now time.Time) *core.HeldError {
 		}
 	}
 	free := last.expires
-	if e.mode == core.ModePermit {
+	if e.mode == driver.ModePermit {
 		free = first.expires // a place is free when one has gone
 	}
-	return &core.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
+	return &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -20,7 +21,7 @@ func Example() {
 
 	err = eng.Do(ctx, "user:status:42", func(context.Context) error {
 		_, err := eng.TryAcquire(ctx, "user:status:42")
-		fmt.Println("meanwhile:", errors.Is(err, core.ErrHeld))
+		fmt.Println("meanwhile:", errors.Is(err, driver.ErrHeld))
 		return nil
 	})
 	fmt.Println("afterwards:", err)
@@ -39,10 +40,10 @@ func Example_modes() {
 	}
 	defer eng.Close(ctx)
 
-	one, _ := eng.AcquireAll(ctx, []core.Claim{core.Shared("catalog")})
-	two, _ := eng.AcquireAll(ctx, []core.Claim{core.Shared("catalog"), core.Exclusive("order:7"), core.Permit("printer", 2)})
+	one, _ := eng.AcquireAll(ctx, []driver.Claim{driver.Shared("catalog")})
+	two, _ := eng.AcquireAll(ctx, []driver.Claim{driver.Shared("catalog"), driver.Exclusive("order:7"), driver.Permit("printer", 2)})
 	_, err = eng.TryAcquire(ctx, "catalog")
-	fmt.Println("a writer:", errors.Is(err, core.ErrHeld))
+	fmt.Println("a writer:", errors.Is(err, driver.ErrHeld))
 
 	info, _ := eng.Inspect(ctx, "catalog")
 	fmt.Println(len(info.Holders), "leases,", info.Mode)
@@ -63,7 +64,7 @@ func ExampleStore_Peer() {
 
 	lease, _ := one.Acquire(ctx, "group:op:7")
 	_, err := two.TryAcquire(ctx, "group:op:7")
-	fmt.Println(errors.Is(err, core.ErrHeld))
+	fmt.Println(errors.Is(err, driver.ErrHeld))
 
 	lease.Release(ctx)
 	one.Close(ctx)

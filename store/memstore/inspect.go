@@ -8,22 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-var _ core.Inspector = (*Store)(nil)
+var _ driver.Inspector = (*Store)(nil)
 
-// Inspect implements [core.Inspector].
-func (s *Store) Inspect(_ context.Context, key string) (core.LockInfo, error) {
+// Inspect implements [driver.Inspector].
+func (s *Store) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return s.mem.shard(key).inspect(key), nil
 }
 
 // defaultPage is how many keys List looks for if limit is below 1.
 const defaultPage = 100
 
-// List implements [core.Inspector]. Keys come in no particular order. An error
-// matches core.ErrInvalidOption: the cursor is not one of this store's.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+// List implements [driver.Inspector]. Keys come in no particular order. An error
+// matches driver.ErrInvalidOption: the cursor is not one of this store's.
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
 	at, after, err := parseCursor(cursor, len(s.mem.shards))
 	if err != nil {
 		return nil, "", err
@@ -31,7 +31,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]c
 	if limit < 1 {
 		limit = defaultPage
 	}
-	var page []core.LockInfo
+	var page []driver.LockInfo
 	for ; at < len(s.mem.shards); at, after = at+1, "" {
 		if err := ctx.Err(); err != nil {
 			return nil, "", err
@@ -60,14 +60,14 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 	nr, after, ok := strings.Cut(cursor, "/")
 	at, err = strconv.Atoi(nr)
 	if !ok || err != nil || at < 0 || at >= shards {
-		return 0, "", &core.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+		return 0, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
 	}
 	return at, after, nil
 }
 
-// ForceRelease implements [core.Inspector]. Owners can learn the reason for an
+// ForceRelease implements [driver.Inspector]. Owners can learn the reason for an
 // hour.
-func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]core.Holder, error) {
+func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]driver.Holder, error) {
 	shard := s.mem.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]core.Hold
 	return had, nil
 }
 
-// Forget implements [core.Inspector].
+// Forget implements [driver.Inspector].
 func (s *Store) Forget(_ context.Context, key string) (bool, error) {
 	shard := s.mem.shard(key)
 	shard.mu.Lock()
@@ -117,23 +117,23 @@ func (s *shard) keys(prefix, after string) []string {
 }
 
 // inspect shows key. It locks.
-func (s *shard) inspect(key string) core.LockInfo {
+func (s *shard) inspect(key string) driver.LockInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, info := time.Now(), core.LockInfo{Key: key}
+	now, info := time.Now(), driver.LockInfo{Key: key}
 	if e := s.live(key, now); e != nil {
 		info.Mode, info.Holders, info.Waiters = e.mode, e.show(now), e.showWaiting(now)
 	}
 	if r, ok := s.records[key]; ok && r.inForce(now) {
-		info.Record = &core.RecordInfo{Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.expires.Sub(now)}
+		info.Record = &driver.RecordInfo{Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.expires.Sub(now)}
 	}
 	return info
 }
 
-func (e *entry) show(now time.Time) []core.Holder {
-	holders := make([]core.Holder, 0, len(e.holders))
+func (e *entry) show(now time.Time) []driver.Holder {
+	holders := make([]driver.Holder, 0, len(e.holders))
 	for _, h := range e.holders {
-		holders = append(holders, core.Holder{
+		holders = append(holders, driver.Holder{
 			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
 			Since: now.Sub(h.since), Left: h.expires.Sub(now),
 		})
@@ -141,7 +141,7 @@ func (e *entry) show(now time.Time) []core.Holder {
 	return holders
 }
 
-func (e *entry) showWaiting(now time.Time) []core.Waiter {
+func (e *entry) showWaiting(now time.Time) []driver.Waiter {
 	var all []*waiter
 	for _, q := range []*queue{&e.line, &e.readers} {
 		for w := q.front; w != nil; w = w.next {
@@ -149,9 +149,9 @@ func (e *entry) showWaiting(now time.Time) []core.Waiter {
 		}
 	}
 	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.nr, b.nr) })
-	var waiters []core.Waiter
+	var waiters []driver.Waiter
 	for _, w := range all {
-		waiters = append(waiters, core.Waiter{
+		waiters = append(waiters, driver.Waiter{
 			Owner: w.req.Owner, Mode: w.claim.Mode, Permits: w.claim.Permits,
 			Rule: w.req.Rule, Trace: w.req.Trace, Since: now.Sub(w.since),
 		})

@@ -11,14 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // TestInspect shows everything there is to show of a key.
 func TestInspect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
-		look := func() core.LockInfo {
+		look := func() driver.LockInfo {
 			t.Helper()
 			info, err := s.Inspect(bg, "k")
 			if err != nil {
@@ -26,41 +26,41 @@ func TestInspect(t *testing.T) {
 			}
 			return info
 		}
-		if info := look(); !reflect.DeepEqual(info, core.LockInfo{Key: "k"}) {
+		if info := look(); !reflect.DeepEqual(info, driver.LockInfo{Key: "k"}) {
 			t.Errorf("of a key that nobody knows: %+v", info)
 		}
 		once := mustAcquire(t, s, request("k", 0, time.Minute))
-		if err := s.Complete(bg, once, core.Record{Result: []byte("result"), Trace: "t0"}, time.Hour); err != nil {
+		if err := s.Complete(bg, once, driver.Record{Result: []byte("result"), Trace: "t0"}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		first := core.Request{Owner: "first", Claims: []core.Claim{core.Permit("k", 2)}, TTL: 20 * time.Second, Rule: "R1", Trace: "t1"}
-		second := core.Request{Owner: "second", Claims: []core.Claim{core.Permit("k", 2)}, TTL: 30 * time.Second}
+		first := driver.Request{Owner: "first", Claims: []driver.Claim{driver.Permit("k", 2)}, TTL: 20 * time.Second, Rule: "R1", Trace: "t1"}
+		second := driver.Request{Owner: "second", Claims: []driver.Claim{driver.Permit("k", 2)}, TTL: 30 * time.Second}
 		one := mustAcquire(t, s, first)
 		time.Sleep(time.Second)
 		two := mustAcquire(t, s, second)
-		third := core.Request{Owner: "third", Claims: []core.Claim{core.Shared("k")}, TTL: time.Second, Rule: "R3", Trace: "t3"}
+		third := driver.Request{Owner: "third", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Second, Rule: "R3", Trace: "t3"}
 		enqueue(t, bg, s, third)
 		time.Sleep(time.Second)
-		fourth := core.Request{Owner: "fourth", Claims: []core.Claim{core.Permit("k", 5)}, TTL: time.Second}
+		fourth := driver.Request{Owner: "fourth", Claims: []driver.Claim{driver.Permit("k", 5)}, TTL: time.Second}
 		enqueue(t, bg, s, fourth)
 		time.Sleep(time.Second)
-		want := core.LockInfo{
+		want := driver.LockInfo{
 			Key:  "k",
-			Mode: core.ModePermit,
-			Holders: []core.Holder{
+			Mode: driver.ModePermit,
+			Holders: []driver.Holder{
 				{Owner: "first", Token: one.Token, Rule: "R1", Trace: "t1", Since: 3 * time.Second, Left: 17 * time.Second},
 				{Owner: "second", Token: two.Token, Since: 2 * time.Second, Left: 28 * time.Second},
 			},
-			Waiters: []core.Waiter{
-				{Owner: "third", Mode: core.ModeShared, Rule: "R3", Trace: "t3", Since: 2 * time.Second},
-				{Owner: "fourth", Mode: core.ModePermit, Permits: 5, Since: time.Second},
+			Waiters: []driver.Waiter{
+				{Owner: "third", Mode: driver.ModeShared, Rule: "R3", Trace: "t3", Since: 2 * time.Second},
+				{Owner: "fourth", Mode: driver.ModePermit, Permits: 5, Since: time.Second},
 			},
-			Record: &core.RecordInfo{Owner: once.Owner, Size: 6, Trace: "t0", Left: time.Hour - 3*time.Second},
+			Record: &driver.RecordInfo{Owner: once.Owner, Size: 6, Trace: "t0", Left: time.Hour - 3*time.Second},
 		}
 		if info := look(); !reflect.DeepEqual(info, want) {
 			t.Errorf("got %+v\nwant %+v", info, want)
 		}
-		if err := s.Renew(bg, []core.Grant{two})[0]; err != nil {
+		if err := s.Renew(bg, []driver.Grant{two})[0]; err != nil {
 			t.Error(err)
 		}
 		time.Sleep(17 * time.Second)
@@ -108,7 +108,7 @@ func TestList(t *testing.T) {
 		for i := range n {
 			g := mustAcquire(t, s, request(fmt.Sprint("a:", i), 0, time.Hour))
 			if i%2 == 0 {
-				if err := s.Complete(bg, g, core.Record{}, time.Hour); err != nil {
+				if err := s.Complete(bg, g, driver.Record{}, time.Hour); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -152,7 +152,7 @@ func TestListRefuses(t *testing.T) {
 	s := New()
 	for _, cursor := range []string{"x", "1", "64/a", "-1/a", "/a", "1a/"} {
 		_, _, err := s.List(bg, "", cursor, 10)
-		wantIs(t, cursor, err, core.ErrInvalidOption)
+		wantIs(t, cursor, err, driver.ErrInvalidOption)
 	}
 	if _, _, err := s.List(bg, "", "63/a/b", 10); err != nil {
 		t.Error(err)
@@ -170,9 +170,9 @@ func TestForceRelease(t *testing.T) {
 		if had, err := s.ForceRelease(bg, "k", "nobody"); had != nil || err != nil {
 			t.Errorf("a free key: %v, %v", had, err)
 		}
-		var grants []core.Grant
+		var grants []driver.Grant
 		for i := range 2 * few {
-			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k"), core.Exclusive(fmt.Sprint("l", i))}, TTL: time.Minute}))
+			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Shared("k"), driver.Exclusive(fmt.Sprint("l", i))}, TTL: time.Minute}))
 		}
 		next := enqueue(t, bg, s, request("k", 0, time.Minute))
 		had, err := s.ForceRelease(bg, "k", "stuck")
@@ -183,16 +183,16 @@ func TestForceRelease(t *testing.T) {
 		if o.err != nil || o.grant.Token <= grants[len(grants)-1].Token {
 			t.Errorf("the first waiter: %+v", o)
 		}
-		want := core.LeaseLostError{Key: "k", Reason: core.LossForced, Detail: "stuck"}
+		want := driver.LeaseLostError{Key: "k", Reason: driver.LossForced, Detail: "stuck"}
 		for i, err := range s.Renew(bg, grants) {
 			want.Token = grants[i].Token
-			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || *lost != want {
+			if lost := (*driver.LeaseLostError)(nil); !errors.As(err, &lost) || *lost != want {
 				t.Errorf("a renewal: %#v, want %#v", err, want)
 			}
 		}
 		for i, g := range grants {
 			want.Token = g.Token
-			if lost := (*core.LeaseLostError)(nil); !errors.As(s.Release(bg, g), &lost) || *lost != want {
+			if lost := (*driver.LeaseLostError)(nil); !errors.As(s.Release(bg, g), &lost) || *lost != want {
 				t.Errorf("release %d: %#v, want %#v", i, lost, want)
 			}
 		}
@@ -202,14 +202,14 @@ func TestForceRelease(t *testing.T) {
 		checkEmpty(t, s)
 
 		// An owner that tries again and loses it another way is told that.
-		again := mustAcquire(t, s, core.Request{Owner: "1", Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Second})
+		again := mustAcquire(t, s, driver.Request{Owner: "1", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Second})
 		time.Sleep(time.Second)
-		lost := (*core.LeaseLostError)(nil)
-		if !errors.As(s.Renew(bg, []core.Grant{again})[0], &lost) || lost.Reason != core.LossTaken {
+		lost := (*driver.LeaseLostError)(nil)
+		if !errors.As(s.Renew(bg, []driver.Grant{again})[0], &lost) || lost.Reason != driver.LossTaken {
 			t.Errorf("%+v", lost)
 		}
 		time.Sleep(noteTerm)
-		if !errors.As(s.Renew(bg, grants[2:3])[0], &lost) || lost.Reason != core.LossTaken {
+		if !errors.As(s.Renew(bg, grants[2:3])[0], &lost) || lost.Reason != driver.LossTaken {
 			t.Errorf("after an hour: %+v", lost)
 		}
 	})
@@ -225,8 +225,8 @@ func TestForcedExecution(t *testing.T) {
 	if _, err := s.ForceRelease(bg, "k", "stuck"); err != nil {
 		t.Fatal(err)
 	}
-	lost := (*core.LeaseLostError)(nil)
-	if err := s.Complete(bg, g, core.Record{}, time.Hour); !errors.As(err, &lost) || lost.Reason != core.LossForced {
+	lost := (*driver.LeaseLostError)(nil)
+	if err := s.Complete(bg, g, driver.Record{}, time.Hour); !errors.As(err, &lost) || lost.Reason != driver.LossForced {
 		t.Errorf("error %v", err)
 	}
 	checkEmpty(t, s)
@@ -237,9 +237,9 @@ func TestNotesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2 * maxNotes
 		s := New()
-		var grants []core.Grant
+		var grants []driver.Grant
 		for i := range n {
-			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Minute}))
+			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}))
 			if _, err := s.ForceRelease(bg, "k", fmt.Sprint(i)); err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func TestNotesAreBounded(t *testing.T) {
 			t.Errorf("%d notes in a shard, want at most %d", kept, maxNotes)
 		}
 		for i, err := range s.Renew(bg, grants) {
-			lost := (*core.LeaseLostError)(nil)
+			lost := (*driver.LeaseLostError)(nil)
 			if !errors.As(err, &lost) || (lost.Detail != "") != (i >= n-maxNotes) {
 				t.Errorf("note %d: %v", i, err)
 			}
@@ -273,7 +273,7 @@ func TestForget(t *testing.T) {
 			}
 		}
 		forget(false)
-		rec := core.Record{Fingerprint: []byte("f"), Result: []byte("r"), Trace: "t"}
+		rec := driver.Record{Fingerprint: []byte("f"), Result: []byte("r"), Trace: "t"}
 		if err := s.Complete(bg, mustAcquire(t, s, request("k", 0, time.Minute)), rec, time.Second); err != nil {
 			t.Fatal(err)
 		}

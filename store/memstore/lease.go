@@ -3,12 +3,12 @@ package memstore
 import (
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // find returns the lease that g has on key, as of now; nil: none. Token 0 is
 // that of an owner who was not told.
-func (s *shard) find(g core.Grant, key string, now time.Time) (*entry, *holder) {
+func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder) {
 	e := s.entries[key]
 	if e == nil {
 		return nil, nil
@@ -22,7 +22,7 @@ func (s *shard) find(g core.Grant, key string, now time.Time) (*entry, *holder) 
 
 // current is find for one who must know what it has. A borrower's TTL is a part of
 // that.
-func (s *shard) current(g core.Grant, c core.Claim, now time.Time) (*entry, *holder, error) {
+func (s *shard) current(g driver.Grant, c driver.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
 	if h == nil || g.Token == 0 || e.mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
 		return nil, nil, s.lost(g, c.Key, now)
@@ -31,7 +31,7 @@ func (s *shard) current(g core.Grant, c core.Claim, now time.Time) (*entry, *hol
 }
 
 // renew extends g's lease on c.
-func (s *shard) renew(g core.Grant, c core.Claim, now time.Time) error {
+func (s *shard) renew(g driver.Grant, c driver.Claim, now time.Time) error {
 	e, h, err := s.current(g, c, now)
 	switch {
 	case err != nil:
@@ -45,7 +45,7 @@ func (s *shard) renew(g core.Grant, c core.Claim, now time.Time) error {
 }
 
 // release ends g's lease on key.
-func (s *shard) release(g core.Grant, key string, now time.Time) error {
+func (s *shard) release(g driver.Grant, key string, now time.Time) error {
 	e, h := s.find(g, key, now)
 	if h == nil {
 		return s.lost(g, key, now)
@@ -55,15 +55,15 @@ func (s *shard) release(g core.Grant, key string, now time.Time) error {
 }
 
 // lost says how g lost key.
-func (s *shard) lost(g core.Grant, key string, now time.Time) error {
+func (s *shard) lost(g driver.Grant, key string, now time.Time) error {
 	if reason, ok := s.forced.find(lease{key, g.Owner}, now); ok {
-		return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossForced, Detail: reason}
+		return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossForced, Detail: reason}
 	}
-	return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossTaken}
+	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
 }
 
 // renew extends all leases of g, or none. It locks.
-func (m *memory) renew(g core.Grant, now time.Time) error {
+func (m *memory) renew(g driver.Grant, now time.Time) error {
 	if len(g.Claims) == 1 { // the path that most take, at half the cost
 		c := g.Claims[0]
 		s := m.shard(c.Key)
@@ -84,7 +84,7 @@ func (m *memory) renew(g core.Grant, now time.Time) error {
 }
 
 // release ends those leases of g that are in force. It locks.
-func (m *memory) release(g core.Grant) error {
+func (m *memory) release(g driver.Grant) error {
 	if len(g.Claims) == 1 {
 		key := g.Claims[0].Key
 		s := m.shard(key)
@@ -103,9 +103,9 @@ func (m *memory) release(g core.Grant) error {
 }
 
 // noClaims is the answer for a grant that no Acquire gave.
-func noClaims(g core.Grant) error {
+func noClaims(g driver.Grant) error {
 	if len(g.Claims) > 0 {
 		return nil
 	}
-	return &core.LeaseLostError{Token: g.Token, Reason: core.LossTaken}
+	return &driver.LeaseLostError{Token: g.Token, Reason: driver.LossTaken}
 }

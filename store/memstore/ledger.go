@@ -4,28 +4,28 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // record is a finished execution.
 type record struct {
-	core.Record
+	driver.Record
 	owner   string // whose execution it was
 	expires time.Time
 }
 
 func (r record) inForce(now time.Time) bool { return now.Before(r.expires) }
 
-func clone(r core.Record) core.Record {
+func clone(r driver.Record) driver.Record {
 	r.Fingerprint, r.Result = slices.Clone(r.Fingerprint), slices.Clone(r.Result)
 	return r
 }
 
 // complete keeps rec, which is the store's from then on, and releases. An
 // execution has one claim, an exclusive one. It locks.
-func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration) error {
+func (m *memory) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if !isExecution(g.Claims) {
-		return &core.LeaseLostError{Token: g.Token, Reason: core.LossTaken} // never granted as one
+		return &driver.LeaseLostError{Token: g.Token, Reason: driver.LossTaken} // never granted as one
 	}
 	key := g.Claims[0].Key
 	s := m.shard(key)
@@ -33,7 +33,7 @@ func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration
 	defer s.mu.Unlock()
 	now := time.Now()
 	e, h := s.find(g, key, now)
-	if h == nil || e.mode != core.ModeExclusive {
+	if h == nil || e.mode != driver.ModeExclusive {
 		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
 			return nil // said before
 		}
@@ -46,6 +46,6 @@ func (m *memory) complete(g core.Grant, rec core.Record, retention time.Duration
 	return nil
 }
 
-func isExecution(claims []core.Claim) bool {
-	return len(claims) == 1 && claims[0].Mode == core.ModeExclusive
+func isExecution(claims []driver.Claim) bool {
+	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }

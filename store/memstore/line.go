@@ -3,7 +3,7 @@ package memstore
 import (
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // waiting is who waits for a key. While dead holders' leases run out nobody
@@ -18,8 +18,8 @@ type waiting struct {
 
 // waiter is a request that waits for one of its claims.
 type waiter struct {
-	req   core.Request
-	claim core.Claim
+	req   driver.Request
+	claim driver.Claim
 	once  bool        // a record will do as well as the lease
 	done  chan answer // takes an answer without a reader
 	since time.Time
@@ -63,15 +63,15 @@ func (q *queue) remove(w *waiter) {
 
 func (q *waiting) isAwaited() bool { return q.line.n+q.readers.n > 0 }
 
-func (q *waiting) queue(c core.Claim) *queue {
-	if c.Mode == core.ModeShared {
+func (q *waiting) queue(c driver.Claim) *queue {
+	if c.Mode == driver.ModeShared {
 		return &q.readers
 	}
 	return &q.line
 }
 
 // enqueue has w wait for c, which is its claim on the key of e.
-func (s *shard) enqueue(e *entry, w *waiter, c core.Claim, now time.Time) {
+func (s *shard) enqueue(e *entry, w *waiter, c driver.Claim, now time.Time) {
 	e.arrived++
 	w.entry, w.claim, w.nr, w.since = e, c, e.arrived, now
 	e.queue(c).push(w)
@@ -104,8 +104,8 @@ func (e *entry) wind(now time.Time) {
 func (s *shard) serve(e *entry, now time.Time) bool {
 	s.reap(e, now)
 	if e.isAwaited() {
-		readersTurn := len(e.holders) == 0 && e.mode != core.ModeShared
-		if (readersTurn || e.line.n == 0) && e.fits(core.Shared(e.key)) {
+		readersTurn := len(e.holders) == 0 && e.mode != driver.ModeShared
+		if (readersTurn || e.line.n == 0) && e.fits(driver.Shared(e.key)) {
 			s.admitReaders(e, now)
 		}
 		for w := e.line.front; w != nil && (e.isNext(w) || e.has(w)); w = e.line.front {
@@ -152,7 +152,7 @@ func (s *shard) admit(w *waiter, now time.Time) {
 }
 
 // tell answers all in line who are content with the record.
-func (s *shard) tell(e *entry, rec *core.Record) {
+func (s *shard) tell(e *entry, rec *driver.Record) {
 	for w := e.line.front; w != nil; {
 		next := w.next
 		if w.once {

@@ -8,39 +8,39 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // outcome is what became of a wait, and when.
 type outcome struct {
-	grant core.Grant
-	rec   *core.Record
+	grant driver.Grant
+	rec   *driver.Record
 	err   error
 	at    time.Time
 }
 
 // enqueue puts a request in line before it returns. For use in a bubble.
-func enqueue(t *testing.T, ctx context.Context, s *Store, req core.Request) <-chan outcome {
+func enqueue(t *testing.T, ctx context.Context, s *Store, req driver.Request) <-chan outcome {
 	t.Helper()
-	return wait(t, req, func(req core.Request) (o outcome) {
+	return wait(t, req, func(req driver.Request) (o outcome) {
 		o.grant, o.err = s.Acquire(ctx, req)
 		return o
 	})
 }
 
-func enqueueBegin(t *testing.T, s *Store, req core.Request) <-chan outcome {
+func enqueueBegin(t *testing.T, s *Store, req driver.Request) <-chan outcome {
 	t.Helper()
-	return wait(t, req, func(req core.Request) (o outcome) {
+	return wait(t, req, func(req driver.Request) (o outcome) {
 		o.grant, o.rec, o.err = s.Begin(bg, req)
 		return o
 	})
 }
 
-func wait(t *testing.T, req core.Request, ask func(core.Request) outcome) <-chan outcome {
+func wait(t *testing.T, req driver.Request, ask func(driver.Request) outcome) <-chan outcome {
 	t.Helper()
 	queued := false
 	req.Wait = true
-	req.OnHeld = func(core.HeldError) { queued = true }
+	req.OnHeld = func(driver.HeldError) { queued = true }
 	done := make(chan outcome, 1)
 	go func() {
 		o := ask(req)
@@ -92,7 +92,7 @@ func TestRenewalHoldsTheLine(t *testing.T) {
 		next := enqueue(t, bg, s, request("k", 1, time.Second))
 		for range 5 {
 			time.Sleep(2 * time.Second)
-			if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+			if err := s.Renew(bg, []driver.Grant{g})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestShorterTerm(t *testing.T) {
 		g := mustAcquire(t, s, request("k", 0, time.Hour))
 		next := enqueue(t, bg, s, request("k", 1, time.Second))
 		g.TTL = 2 * time.Second
-		if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+		if err := s.Renew(bg, []driver.Grant{g})[0]; err != nil {
 			t.Fatal(err)
 		}
 		if took := (<-next).at.Sub(start); took != g.TTL {
@@ -128,7 +128,7 @@ func TestLateTimer(t *testing.T) {
 		s.mem.shard("k").entries["k"].timer.Stop()
 		time.Sleep(time.Hour)
 		_, err := s.Acquire(bg, request("k", 2, time.Second))
-		wantIs(t, "the newcomer", err, core.ErrHeld)
+		wantIs(t, "the newcomer", err, driver.ErrHeld)
 		if o := <-first; o.err != nil {
 			t.Errorf("the first in line: %v", o.err)
 		}
@@ -159,7 +159,7 @@ func TestManyGiveUp(t *testing.T) {
 		synctest.Wait()
 		giveUp()
 		for range waiters {
-			wantIs(t, "a wait given up", <-gone, core.ErrHeld)
+			wantIs(t, "a wait given up", <-gone, driver.ErrHeld)
 		}
 		for i, w := range stayed {
 			if err := s.Release(bg, g); err != nil {
@@ -189,8 +189,8 @@ func TestHeldError(t *testing.T) {
 		req.Wait = true
 		_, ended := s.Acquire(ctx, req)
 		for retry, err := range map[time.Duration]error{6 * time.Second: refused, 5 * time.Second: ended} {
-			var held *core.HeldError
-			want := core.HeldError{Key: "k", Holder: holder.Owner, RetryAfter: retry, HeldFor: 10*time.Second - retry}
+			var held *driver.HeldError
+			want := driver.HeldError{Key: "k", Holder: holder.Owner, RetryAfter: retry, HeldFor: 10*time.Second - retry}
 			if !errors.As(err, &held) || *held != want {
 				t.Errorf("got %#v, want holder %q and retry after %v", err, holder.Owner, retry)
 			}
@@ -214,12 +214,12 @@ func TestClose(t *testing.T) {
 			}
 		}
 		for _, w := range ended {
-			wantIs(t, "a waiter", (<-w).err, core.ErrClosed)
+			wantIs(t, "a waiter", (<-w).err, driver.ErrClosed)
 		}
 		_, err := s.Acquire(bg, request("other", 0, time.Hour))
-		wantIs(t, "Acquire after Close", err, core.ErrClosed)
+		wantIs(t, "Acquire after Close", err, driver.ErrClosed)
 		_, _, err = s.Begin(bg, request("other", 0, time.Hour))
-		wantIs(t, "Begin after Close", err, core.ErrClosed)
+		wantIs(t, "Begin after Close", err, driver.ErrClosed)
 		if err := peer.Release(bg, g); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func TestAnswerBeforeEnd(t *testing.T) {
 		}
 		req := request("k", 1, time.Hour)
 		req.Wait = true
-		req.OnHeld = func(core.HeldError) {
+		req.OnHeld = func(driver.HeldError) {
 			if err := s.Release(bg, g); err != nil {
 				t.Error(err)
 			}
@@ -269,7 +269,7 @@ func TestRecordPassesTheLine(t *testing.T) {
 		for i := range 3 {
 			readers = append(readers, enqueueBegin(t, s, request("k", i+2, time.Hour)))
 		}
-		if err := s.Complete(bg, g, core.Record{Result: []byte("done")}, time.Hour); err != nil {
+		if err := s.Complete(bg, g, driver.Record{Result: []byte("done")}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range readers {
@@ -287,21 +287,21 @@ func TestRecordPassesTheLine(t *testing.T) {
 
 func TestBadClaims(t *testing.T) {
 	s := New()
-	for want, claims := range map[error][]core.Claim{
-		core.ErrInvalidClaim: nil,
-		&core.ClaimError{Key: "a", Reason: "asks for less than one permit"}: {core.Permit("a", 0)},
-		&core.ClaimError{Key: "b", Reason: "has an unknown mode"}:           {core.Exclusive("a"), {Key: "b", Mode: 7}},
+	for want, claims := range map[error][]driver.Claim{
+		driver.ErrInvalidClaim: nil,
+		&driver.ClaimError{Key: "a", Reason: "asks for less than one permit"}: {driver.Permit("a", 0)},
+		&driver.ClaimError{Key: "b", Reason: "has an unknown mode"}:           {driver.Exclusive("a"), {Key: "b", Mode: 7}},
 	} {
-		_, err := s.Acquire(bg, core.Request{Owner: "o", Claims: claims, TTL: time.Second, Wait: true})
-		wantIs(t, fmt.Sprint("Acquire of ", claims), err, core.ErrInvalidClaim)
-		if target := (*core.ClaimError)(nil); errors.As(want, &target) && err.Error() != want.Error() {
+		_, err := s.Acquire(bg, driver.Request{Owner: "o", Claims: claims, TTL: time.Second, Wait: true})
+		wantIs(t, fmt.Sprint("Acquire of ", claims), err, driver.ErrInvalidClaim)
+		if target := (*driver.ClaimError)(nil); errors.As(want, &target) && err.Error() != want.Error() {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	for _, claims := range [][]core.Claim{
-		nil, {core.Shared("a")}, {core.Permit("a", 2)}, {core.Exclusive("a"), core.Exclusive("b")},
+	for _, claims := range [][]driver.Claim{
+		nil, {driver.Shared("a")}, {driver.Permit("a", 2)}, {driver.Exclusive("a"), driver.Exclusive("b")},
 	} {
-		_, _, err := s.Begin(bg, core.Request{Owner: "o", Claims: claims, TTL: time.Second})
+		_, _, err := s.Begin(bg, driver.Request{Owner: "o", Claims: claims, TTL: time.Second})
 		wantIs(t, fmt.Sprint("Begin of ", claims), err, errors.ErrUnsupported)
 	}
 	checkEmpty(t, s)

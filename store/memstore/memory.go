@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // memory is what the stores of one family share, in shards that do not get in
@@ -37,7 +37,7 @@ type locked uint64
 // lock makes what follows, until unlock, one atomic step for all of claims. The
 // shards are locked in their own order, whatever that of the keys: so no two
 // steps wait for each other.
-func (m *memory) lock(claims []core.Claim) locked {
+func (m *memory) lock(claims []driver.Claim) locked {
 	var set locked
 	for _, c := range claims {
 		set |= 1 << m.index(c.Key)

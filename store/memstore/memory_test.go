@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -17,15 +17,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var bg = context.Background()
 
 // request is by an owner of its own: the key and a number.
-func request(key string, n int, ttl time.Duration) core.Request {
-	return core.Request{
+func request(key string, n int, ttl time.Duration) driver.Request {
+	return driver.Request{
 		Owner:  fmt.Sprintf("%s/%d", key, n),
-		Claims: []core.Claim{core.Exclusive(key)},
+		Claims: []driver.Claim{driver.Exclusive(key)},
 		TTL:    ttl,
 	}
 }
 
-func mustAcquire(t *testing.T, s *Store, req core.Request) core.Grant {
+func mustAcquire(t *testing.T, s *Store, req driver.Request) driver.Grant {
 	t.Helper()
 	g, err := s.Acquire(bg, req)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestSweep(t *testing.T) {
 				key := fmt.Sprintf("key:%d:%d", round, i)
 				g := mustAcquire(t, s, request(key, 0, time.Second))
 				if i%2 == 0 {
-					if err := s.Complete(bg, g, core.Record{}, time.Second); err != nil {
+					if err := s.Complete(bg, g, driver.Record{}, time.Second); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -91,7 +91,7 @@ func TestRecordsSurviveSweep(t *testing.T) {
 		s := New()
 		for i := range keys {
 			g := mustAcquire(t, s, request(fmt.Sprint("key:", i), 0, time.Second))
-			if err := s.Complete(bg, g, core.Record{Result: []byte{byte(i)}}, time.Hour); err != nil {
+			if err := s.Complete(bg, g, driver.Record{Result: []byte{byte(i)}}, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -144,19 +144,19 @@ func TestNothingIsLeft(t *testing.T) {
 // TestBadGrants are ones that no Acquire gave.
 func TestBadGrants(t *testing.T) {
 	s := New()
-	held := mustAcquire(t, s, core.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("a")}, TTL: time.Hour})
-	for _, g := range []core.Grant{
+	held := mustAcquire(t, s, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("a")}, TTL: time.Hour})
+	for _, g := range []driver.Grant{
 		{},
-		{Claims: []core.Claim{core.Exclusive("a")}},
-		{Owner: "o", Claims: []core.Claim{core.Exclusive("a")}, Token: held.Token + 1},
-		{Owner: "other", Claims: []core.Claim{core.Exclusive("a"), core.Exclusive("b")}},
+		{Claims: []driver.Claim{driver.Exclusive("a")}},
+		{Owner: "o", Claims: []driver.Claim{driver.Exclusive("a")}, Token: held.Token + 1},
+		{Owner: "other", Claims: []driver.Claim{driver.Exclusive("a"), driver.Exclusive("b")}},
 	} {
 		for what, err := range map[string]error{
-			"Renew":    s.Renew(bg, []core.Grant{g})[0],
+			"Renew":    s.Renew(bg, []driver.Grant{g})[0],
 			"Release":  s.Release(bg, g),
-			"Complete": s.Complete(bg, g, core.Record{}, time.Hour),
+			"Complete": s.Complete(bg, g, driver.Record{}, time.Hour),
 		} {
-			wantIs(t, what, err, core.ErrLeaseLost)
+			wantIs(t, what, err, driver.ErrLeaseLost)
 		}
 	}
 	if err := s.Release(bg, held); err != nil {
@@ -168,10 +168,10 @@ func TestBadGrants(t *testing.T) {
 // TestMemoryOfModes: ten thousand keys, held in each way there is, and ended in
 // each way there is, leave nothing but the bounded.
 func TestMemoryOfModes(t *testing.T) {
-	ends := map[string]func(*Store, core.Grant){
-		"released": func(s *Store, g core.Grant) { _ = s.Release(bg, g) },
-		"dead":     func(*Store, core.Grant) {},
-		"forced": func(s *Store, g core.Grant) {
+	ends := map[string]func(*Store, driver.Grant){
+		"released": func(s *Store, g driver.Grant) { _ = s.Release(bg, g) },
+		"dead":     func(*Store, driver.Grant) {},
+		"forced": func(s *Store, g driver.Grant) {
 			for _, c := range g.Claims {
 				_, _ = s.ForceRelease(bg, c.Key, "test")
 			}
@@ -184,18 +184,18 @@ func TestMemoryOfModes(t *testing.T) {
 			most := 0
 			for i := range keys {
 				a, b := fmt.Sprint("a:", i), fmt.Sprint("b:", i)
-				set := []core.Claim{core.Exclusive(a), core.Permit(b, 2)}
-				all := [][]core.Claim{{core.Shared(a)}, {core.Shared(a)}, {core.Permit(b, 3)}, {core.Permit(b, 3)}}
+				set := []driver.Claim{driver.Exclusive(a), driver.Permit(b, 2)}
+				all := [][]driver.Claim{{driver.Shared(a)}, {driver.Shared(a)}, {driver.Permit(b, 3)}, {driver.Permit(b, 3)}}
 				if i%2 == 0 {
-					all = [][]core.Claim{set}
+					all = [][]driver.Claim{set}
 				}
-				var grants []core.Grant
+				var grants []driver.Grant
 				for n, claims := range all {
-					grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i, ".", n), Claims: claims, TTL: time.Second}))
+					grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i, ".", n), Claims: claims, TTL: time.Second}))
 				}
 				ctx, giveUp := context.WithCancel(bg)
 				if i%100 == 0 {
-					enqueue(t, ctx, s, core.Request{Owner: "waits", Claims: set, TTL: time.Second})
+					enqueue(t, ctx, s, driver.Request{Owner: "waits", Claims: set, TTL: time.Second})
 				}
 				giveUp()
 				for _, g := range grants {

@@ -5,11 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Store implements [core.Store] with all that it can do, [core.Ledger] and
-// [core.Inspector]. Make one with [New]; it is safe for concurrent use.
+// Store implements [driver.Store] with all that it can do, [driver.Ledger] and
+// [driver.Inspector]. Make one with [New]; it is safe for concurrent use.
 type Store struct {
 	mem       *memory
 	closed    chan struct{}
@@ -17,9 +17,9 @@ type Store struct {
 }
 
 var (
-	_ core.Store   = (*Store)(nil)
-	_ core.Capable = (*Store)(nil)
-	_ core.Ledger  = (*Store)(nil)
+	_ driver.Store   = (*Store)(nil)
+	_ driver.Capable = (*Store)(nil)
+	_ driver.Ledger  = (*Store)(nil)
 )
 
 // New makes an empty store.
@@ -32,23 +32,23 @@ func (s *Store) Peer() *Store { return open(s.mem) }
 
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
-// Name implements [core.Named]: "memory".
+// Name implements [driver.Named]: "memory".
 func (*Store) Name() string { return "memory" }
 
-// Capabilities implements [core.Capable]: all.
-func (s *Store) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+// Capabilities implements [driver.Capable]: all.
+func (s *Store) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
-// Acquire implements [core.Store]. A claim that can't be is an error that
-// matches core.ErrInvalidClaim; one of a key that the owner has in another mode
-// is a [*core.DeadlockError], but for the downgrade.
-func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+// Acquire implements [driver.Store]. A claim that can't be is an error that
+// matches driver.ErrInvalidClaim; one of a key that the owner has in another mode
+// is a [*driver.DeadlockError], but for the downgrade.
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if err := check(req.Claims); err != nil {
-		return core.Grant{}, err
+		return driver.Grant{}, err
 	}
 	if s.isClosed() {
-		return core.Grant{}, core.ErrClosed
+		return driver.Grant{}, driver.ErrClosed
 	}
 	if len(req.Claims) > 1 {
 		return s.acquireSet(ctx, req)
@@ -59,35 +59,35 @@ func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, erro
 
 // check refuses what would wait for a place that never comes. The engine has
 // checked all the rest.
-func check(claims []core.Claim) error {
+func check(claims []driver.Claim) error {
 	for _, c := range claims {
-		if c.Mode != core.ModeExclusive {
+		if c.Mode != driver.ModeExclusive {
 			if err := c.Validate(); err != nil {
 				return err
 			}
 		}
 	}
 	if len(claims) == 0 {
-		return &core.ClaimError{Reason: "is empty"}
+		return &driver.ClaimError{Reason: "is empty"}
 	}
 	return nil
 }
 
-// Begin implements [core.Ledger]. Other than one exclusive claim, an error
+// Begin implements [driver.Ledger]. Other than one exclusive claim, an error
 // matches [errors.ErrUnsupported]: an execution is nobody else's.
-func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	if !isExecution(req.Claims) {
-		return core.Grant{}, nil, &core.UnsupportedError{Feature: "executions of anything but one exclusive claim"}
+		return driver.Grant{}, nil, &driver.UnsupportedError{Feature: "executions of anything but one exclusive claim"}
 	}
 	if s.isClosed() {
-		return core.Grant{}, nil, core.ErrClosed
+		return driver.Grant{}, nil, driver.ErrClosed
 	}
 	a, err := s.acquire(ctx, req, true)
 	if a.rec == nil {
 		return a.grant, nil, err
 	}
 	rec := clone(*a.rec) // the caller may do with it what it likes
-	return core.Grant{}, &rec, nil
+	return driver.Grant{}, &rec, nil
 }
 
 func (s *Store) isClosed() bool {
@@ -100,13 +100,13 @@ func (s *Store) isClosed() bool {
 }
 
 // acquire asks for one claim or, with once, for the record instead of it.
-func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answer, error) {
+func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
 	shard := s.mem.shard(req.Claims[0].Key)
 	a, w, err := shard.ask(req, once)
 	if w == nil {
 		return a, err
 	}
-	if held, ok := err.(*core.HeldError); ok && req.OnHeld != nil {
+	if held, ok := err.(*driver.HeldError); ok && req.OnHeld != nil {
 		tell(req, *held, func() { shard.abandon(w) })
 	}
 	select {
@@ -116,7 +116,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 		err = shard.leave(w)
 	case <-s.closed:
 		_ = shard.leave(w)
-		err = core.ErrClosed
+		err = driver.ErrClosed
 	}
 	select {
 	case a := <-w.done: // the answer came first
@@ -128,7 +128,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (answe
 
 // tell calls req.OnHeld. Should that panic nobody waits any more, and abandon
 // keeps the key from who is not there.
-func tell(req core.Request, held core.HeldError, abandon func()) {
+func tell(req driver.Request, held driver.HeldError, abandon func()) {
 	heard := false
 	defer func() {
 		if !heard {
@@ -139,8 +139,8 @@ func tell(req core.Request, held core.HeldError, abandon func()) {
 	heard = true
 }
 
-// Renew implements [core.Store].
-func (s *Store) Renew(_ context.Context, grants []core.Grant) []error {
+// Renew implements [driver.Store].
+func (s *Store) Renew(_ context.Context, grants []driver.Grant) []error {
 	errs, now := make([]error, len(grants)), time.Now()
 	for i, g := range grants {
 		errs[i] = s.mem.renew(g, now)
@@ -148,25 +148,25 @@ func (s *Store) Renew(_ context.Context, grants []core.Grant) []error {
 	return errs
 }
 
-// Release implements [core.Store].
-func (s *Store) Release(_ context.Context, g core.Grant) error {
+// Release implements [driver.Store].
+func (s *Store) Release(_ context.Context, g driver.Grant) error {
 	return s.mem.release(g)
 }
 
-// Complete implements [core.Ledger].
-func (s *Store) Complete(_ context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+// Complete implements [driver.Ledger].
+func (s *Store) Complete(_ context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	return s.mem.complete(g, clone(rec), retention)
 }
 
-// Raise implements [core.Ledger].
+// Raise implements [driver.Ledger].
 func (s *Store) Raise(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
 	if s.isClosed() {
-		return 0, core.ErrClosed
+		return 0, driver.ErrClosed
 	}
 	return s.mem.raise(key, version, retention), nil
 }
 
-// Close implements [core.Store]: waiters get ErrClosed.
+// Close implements [driver.Store]: waiters get ErrClosed.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })
 	return nil

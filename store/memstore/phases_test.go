@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // play is one key, and who comes and goes. Names say what they want: w is
@@ -21,20 +21,20 @@ type play struct {
 	store  *Store
 	waits  map[string]chan outcome
 	giveUp map[string]context.CancelFunc
-	grants map[string]core.Grant
+	grants map[string]driver.Grant
 	tokens []uint64
 }
 
 const term = 9 * time.Second
 
-func claimOf(name string) core.Claim {
+func claimOf(name string) driver.Claim {
 	switch name[0] {
 	case 'w':
-		return core.Exclusive("k")
+		return driver.Exclusive("k")
 	case 'r':
-		return core.Shared("k")
+		return driver.Shared("k")
 	default:
-		return core.Permit("k", int(name[1]-'0'))
+		return driver.Permit("k", int(name[1]-'0'))
 	}
 }
 
@@ -44,7 +44,7 @@ func (p *play) ask(name string) {
 	p.waits[name], p.giveUp[name] = done, giveUp
 	go func() {
 		var o outcome
-		o.grant, o.err = p.store.Acquire(ctx, core.Request{Owner: name, Claims: []core.Claim{claimOf(name)}, TTL: term, Wait: true})
+		o.grant, o.err = p.store.Acquire(ctx, driver.Request{Owner: name, Claims: []driver.Claim{claimOf(name)}, TTL: term, Wait: true})
 		done <- o
 	}()
 }
@@ -58,7 +58,7 @@ func (p *play) look() {
 			if o.err == nil {
 				p.grants[name] = o.grant
 				p.tokens = append(p.tokens, o.grant.Token)
-			} else if !errors.Is(o.err, core.ErrHeld) {
+			} else if !errors.Is(o.err, driver.ErrHeld) {
 				p.Errorf("%s: %v", name, o.err)
 			}
 		default:
@@ -73,7 +73,7 @@ func (p *play) die(name string) {
 		time.Sleep(time.Second)
 		p.look()
 		for other, g := range p.grants {
-			if err := p.store.Renew(bg, []core.Grant{g})[0]; err != nil {
+			if err := p.store.Renew(bg, []driver.Grant{g})[0]; err != nil {
 				p.Errorf("%s: %v", other, err)
 			}
 		}
@@ -97,7 +97,7 @@ func (p *play) step(word string) {
 	case '!':
 		p.die(name)
 	case '/':
-		req := core.Request{Owner: name, Claims: []core.Claim{core.Shared("k")}, TTL: term}
+		req := driver.Request{Owner: name, Claims: []driver.Claim{driver.Shared("k")}, TTL: term}
 		g, err := p.store.Acquire(bg, req)
 		if err != nil || g.Token != p.grants[name].Token {
 			p.Errorf("%s: %v, %v", word, g, err)
@@ -155,7 +155,7 @@ func TestPhases(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &play{
 					T: t, store: New(), waits: map[string]chan outcome{},
-					giveUp: map[string]context.CancelFunc{}, grants: map[string]core.Grant{},
+					giveUp: map[string]context.CancelFunc{}, grants: map[string]driver.Grant{},
 				}
 				for _, word := range strings.Fields(plot) {
 					p.step(word)
@@ -192,17 +192,17 @@ func (m *memory) sweepAll() {
 func TestChangeOfMode(t *testing.T) {
 	for from, to := range map[string]string{"r": "w", "r1": "p2", "p2": "r", "p3": "w", "w": "p2"} {
 		s := New()
-		req := core.Request{Owner: "o", Claims: []core.Claim{claimOf(from)}, TTL: time.Hour}
+		req := driver.Request{Owner: "o", Claims: []driver.Claim{claimOf(from)}, TTL: time.Hour}
 		g := mustAcquire(t, s, req)
 		for _, wait := range []bool{false, true} {
 			again := req
-			again.Claims, again.Wait = []core.Claim{claimOf(to)}, wait
+			again.Claims, again.Wait = []driver.Claim{claimOf(to)}, wait
 			_, err := s.Acquire(bg, again)
-			var deadlock *core.DeadlockError
+			var deadlock *driver.DeadlockError
 			if !errors.As(err, &deadlock) || deadlock.Held.Mode != claimOf(from).Mode || deadlock.Wanted != claimOf(to) {
 				t.Errorf("%s to %s: %v", from, to, err)
 			}
-			again.Claims = []core.Claim{core.Exclusive("a"), claimOf(to)}
+			again.Claims = []driver.Claim{driver.Exclusive("a"), claimOf(to)}
 			if _, err = s.Acquire(bg, again); !errors.As(err, &deadlock) {
 				t.Errorf("%s to %s, in a set: %v", from, to, err)
 			}
@@ -230,14 +230,14 @@ func TestBlockers(t *testing.T) {
 			s := New()
 			for i, ttl := range []time.Duration{20, 10, 30} {
 				owner := fmt.Sprint(i)
-				mustAcquire(t, s, core.Request{Owner: owner, Trace: "t" + owner, Claims: []core.Claim{claimOf(tt.held)}, TTL: ttl * time.Second})
+				mustAcquire(t, s, driver.Request{Owner: owner, Trace: "t" + owner, Claims: []driver.Claim{claimOf(tt.held)}, TTL: ttl * time.Second})
 			}
 			ctx, end := context.WithCancel(bg)
 			for i := range 2 { // each has one more in front
-				req := core.Request{Owner: "asks", Claims: []core.Claim{claimOf(tt.asks)}, TTL: time.Second}
+				req := driver.Request{Owner: "asks", Claims: []driver.Claim{claimOf(tt.asks)}, TTL: time.Second}
 				_, err := s.Acquire(bg, req)
-				want := core.HeldError{Key: "k", Holder: tt.holder, Trace: "t" + tt.holder, RetryAfter: tt.retry, Ahead: i}
-				if held := (*core.HeldError)(nil); !errors.As(err, &held) || *held != want {
+				want := driver.HeldError{Key: "k", Holder: tt.holder, Trace: "t" + tt.holder, RetryAfter: tt.retry, Ahead: i}
+				if held := (*driver.HeldError)(nil); !errors.As(err, &held) || *held != want {
 					t.Errorf("%s behind %s: %#v, want %#v", tt.asks, tt.held, err, want)
 				}
 				enqueue(t, ctx, s, request("k", i, time.Second))
@@ -253,9 +253,9 @@ func TestManyReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		s := New()
-		var grants []core.Grant
+		var grants []driver.Grant
 		for i := range n {
-			grants = append(grants, mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k")}, TTL: term}))
+			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Shared("k")}, TTL: term}))
 		}
 		writer := enqueue(t, bg, s, request("k", 0, time.Hour))
 		time.Sleep(term / 2)
@@ -273,7 +273,7 @@ func TestManyReaders(t *testing.T) {
 		}
 		time.Sleep(term / 2)
 		for i, err := range s.Renew(bg, grants) {
-			if lost := i%3 != 1; lost != errors.Is(err, core.ErrLeaseLost) {
+			if lost := i%3 != 1; lost != errors.Is(err, driver.ErrLeaseLost) {
 				t.Errorf("reader %d: %v", i, err)
 			}
 		}
@@ -293,9 +293,9 @@ func TestManyReaders(t *testing.T) {
 func TestFormerReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
-		var grants []core.Grant
-		ask := func(i int) core.Grant {
-			return mustAcquire(t, s, core.Request{Owner: fmt.Sprint(i), Claims: []core.Claim{core.Shared("k")}, TTL: term})
+		var grants []driver.Grant
+		ask := func(i int) driver.Grant {
+			return mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Shared("k")}, TTL: term})
 		}
 		for i := range 2 * few {
 			grants = append(grants, ask(i))
@@ -316,7 +316,7 @@ func TestFormerReaders(t *testing.T) {
 			if again.Token <= last || again.Token == g.Token {
 				t.Errorf("reader %d got token %d again, which is not after %d", i, again.Token, last)
 			}
-			if err := s.Renew(bg, []core.Grant{again})[0]; err != nil {
+			if err := s.Renew(bg, []driver.Grant{again})[0]; err != nil {
 				t.Error(i, err)
 			}
 		}
@@ -327,8 +327,8 @@ func TestFormerReaders(t *testing.T) {
 func TestNextPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, start := New(), time.Now()
-		permit := func(owner string, ttl time.Duration) core.Request {
-			return core.Request{Owner: owner, Claims: []core.Claim{core.Permit("k", 3)}, TTL: ttl}
+		permit := func(owner string, ttl time.Duration) driver.Request {
+			return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Permit("k", 3)}, TTL: ttl}
 		}
 		for i, ttl := range []time.Duration{time.Second, 10 * time.Second, 5 * time.Second} {
 			mustAcquire(t, s, permit(fmt.Sprint(i), ttl))
@@ -351,7 +351,7 @@ func TestOwnerAsksTwiceAndWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := New()
 			g := mustAcquire(t, s, request("k", 0, time.Hour))
-			req := core.Request{Owner: "o", Claims: []core.Claim{claimOf(name)}, TTL: time.Hour}
+			req := driver.Request{Owner: "o", Claims: []driver.Claim{claimOf(name)}, TTL: time.Hour}
 			one, two := enqueue(t, bg, s, req), enqueue(t, bg, s, req)
 			if err := s.Release(bg, g); err != nil {
 				t.Fatal(err)
@@ -372,10 +372,10 @@ func TestOwnerAsksTwiceAndWaits(t *testing.T) {
 func TestExecutionIsNotShared(t *testing.T) {
 	s, req := New(), request("k", 0, time.Hour)
 	g := mustAcquire(t, s, req)
-	req.Claims = []core.Claim{core.Shared("k")}
+	req.Claims = []driver.Claim{driver.Shared("k")}
 	shared := mustAcquire(t, s, req)
-	for _, g := range []core.Grant{g, shared} {
-		wantIs(t, "Complete", s.Complete(bg, g, core.Record{}, time.Hour), core.ErrLeaseLost)
+	for _, g := range []driver.Grant{g, shared} {
+		wantIs(t, "Complete", s.Complete(bg, g, driver.Record{}, time.Hour), driver.ErrLeaseLost)
 	}
 	if err := s.Release(bg, shared); err != nil {
 		t.Error(err)
@@ -386,31 +386,31 @@ func TestExecutionIsNotShared(t *testing.T) {
 // TestNotThisGrant: the token and the modes are those that were granted (N5).
 func TestNotThisGrant(t *testing.T) {
 	s := New()
-	g := mustAcquire(t, s, core.Request{Owner: "o", Claims: []core.Claim{core.Shared("a"), core.Permit("b", 2)}, TTL: time.Hour})
-	change := func(edit func(*core.Grant)) core.Grant {
+	g := mustAcquire(t, s, driver.Request{Owner: "o", Claims: []driver.Claim{driver.Shared("a"), driver.Permit("b", 2)}, TTL: time.Hour})
+	change := func(edit func(*driver.Grant)) driver.Grant {
 		other := g
 		other.Claims = slices.Clone(g.Claims)
 		edit(&other)
 		return other
 	}
-	part := change(func(o *core.Grant) { o.Claims = o.Claims[1:] })
-	if err := s.Renew(bg, []core.Grant{part})[0]; err != nil {
+	part := change(func(o *driver.Grant) { o.Claims = o.Claims[1:] })
+	if err := s.Renew(bg, []driver.Grant{part})[0]; err != nil {
 		t.Errorf("a part of the claims: %v", err)
 	}
-	for what, other := range map[string]core.Grant{
-		"an earlier token": change(func(o *core.Grant) { o.Token-- }),
-		"no token":         change(func(o *core.Grant) { o.Token = 0 }),
-		"another mode":     change(func(o *core.Grant) { o.Claims[1] = core.Shared("b") }),
-		"another owner":    change(func(o *core.Grant) { o.Owner = "p" }),
-		"a claim more":     change(func(o *core.Grant) { o.Claims = append(o.Claims, core.Exclusive("c")) }),
+	for what, other := range map[string]driver.Grant{
+		"an earlier token": change(func(o *driver.Grant) { o.Token-- }),
+		"no token":         change(func(o *driver.Grant) { o.Token = 0 }),
+		"another mode":     change(func(o *driver.Grant) { o.Claims[1] = driver.Shared("b") }),
+		"another owner":    change(func(o *driver.Grant) { o.Owner = "p" }),
+		"a claim more":     change(func(o *driver.Grant) { o.Claims = append(o.Claims, driver.Exclusive("c")) }),
 	} {
-		wantIs(t, what, s.Renew(bg, []core.Grant{other})[0], core.ErrLeaseLost)
+		wantIs(t, what, s.Renew(bg, []driver.Grant{other})[0], driver.ErrLeaseLost)
 	}
-	if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+	if err := s.Renew(bg, []driver.Grant{g})[0]; err != nil {
 		t.Error(err)
 	}
-	wantIs(t, "a release with an earlier token", s.Release(bg, change(func(o *core.Grant) { o.Token-- })), core.ErrLeaseLost)
-	if err := s.Release(bg, change(func(o *core.Grant) { o.Token = 0 })); err != nil {
+	wantIs(t, "a release with an earlier token", s.Release(bg, change(func(o *driver.Grant) { o.Token-- })), driver.ErrLeaseLost)
+	if err := s.Release(bg, change(func(o *driver.Grant) { o.Token = 0 })); err != nil {
 		t.Errorf("a release by an owner that was not told: %v", err)
 	}
 	checkEmpty(t, s)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // set is a request for several claims. Each step of it is atomic, so a set that
@@ -13,12 +13,12 @@ import (
 // in key order, no two of them wait for each other.
 type set struct {
 	mem *memory
-	req core.Request
+	req driver.Request
 	w   *waiter // for the claim it waits for
 }
 
 // acquireSet takes all claims of req, or none.
-func (s *Store) acquireSet(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	p := &set{mem: s.mem, req: req, w: &waiter{req: req, done: make(chan answer, 1)}}
 	grant, held, err := p.step(req.Wait)
 	if held == nil || !req.Wait {
@@ -40,16 +40,16 @@ func (s *Store) acquireSet(ctx context.Context, req core.Request) (core.Grant, e
 		case <-ctx.Done():
 			stay = false
 		case <-s.closed:
-			stay, ended = false, core.ErrClosed
+			stay, ended = false, driver.ErrClosed
 		}
 		grant, held, err = p.step(stay)
 		switch {
 		case held == nil:
 			return grant, err
 		case ended != nil:
-			return core.Grant{}, ended
+			return driver.Grant{}, ended
 		case !stay:
-			return core.Grant{}, err
+			return driver.Grant{}, err
 		}
 	}
 }
@@ -57,14 +57,14 @@ func (s *Store) acquireSet(ctx context.Context, req core.Request) (core.Grant, e
 // step goes as far as it can without waiting. Where that is not the end it
 // says who is in the way, and the set, if it is to stay, waits there; else it
 // holds nothing any more.
-func (p *set) step(stay bool) (core.Grant, *core.HeldError, error) {
+func (p *set) step(stay bool) (driver.Grant, *driver.HeldError, error) {
 	defer p.mem.unlock(p.mem.lock(p.req.Claims))
 	now := time.Now()
 	reach, err := p.reach(now)
 	switch {
 	case err != nil:
 		p.giveUp(now)
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	case reach == len(p.req.Claims):
 		return p.complete(now), nil, nil
 	}
@@ -76,10 +76,10 @@ func (p *set) step(stay bool) (core.Grant, *core.HeldError, error) {
 	}
 	if !stay {
 		p.giveUp(now)
-		return core.Grant{}, held, held
+		return driver.Grant{}, held, held
 	}
 	p.wait(reach, now)
-	return core.Grant{}, held, held
+	return driver.Grant{}, held, held
 }
 
 // reach counts the claims, from the first, that the set has or could have now.
@@ -126,7 +126,7 @@ func (p *set) wait(reach int, now time.Time) {
 }
 
 // take has the set hold c, for another term if it did before, else with token.
-func (p *set) take(s *shard, c core.Claim, token uint64, now time.Time) *holder {
+func (p *set) take(s *shard, c driver.Claim, token uint64, now time.Time) *holder {
 	e := s.entries[c.Key]
 	if e == nil {
 		e = s.open(c.Key, now)
@@ -141,7 +141,7 @@ func (p *set) take(s *shard, c core.Claim, token uint64, now time.Time) *holder 
 
 // complete takes all claims, under one token: that which they have already, if
 // the set was granted before, or a new one.
-func (p *set) complete(now time.Time) core.Grant {
+func (p *set) complete(now time.Time) driver.Grant {
 	p.unqueue(now)
 	token, again := p.token()
 	if !again {

@@ -13,16 +13,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // setOf asks for keys exclusively; those that begin with r are shared.
-func setOf(owner string, ttl time.Duration, keys ...string) core.Request {
-	req := core.Request{Owner: owner, TTL: ttl}
+func setOf(owner string, ttl time.Duration, keys ...string) driver.Request {
+	req := driver.Request{Owner: owner, TTL: ttl}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
-		c := core.Exclusive(key)
+		c := driver.Exclusive(key)
 		if strings.HasPrefix(key, "r") {
-			c = core.Shared(key)
+			c = driver.Shared(key)
 		}
 		req.Claims = append(req.Claims, c)
 	}
@@ -53,8 +53,8 @@ func TestSetThatWaits(t *testing.T) {
 		b, d := mustAcquire(t, s, request("b", 0, time.Hour)), mustAcquire(t, s, request("d", 0, time.Hour))
 		var told []string
 		req := setOf("set", time.Second, "a", "b", "c", "d", "e")
-		req.Wait, req.OnHeld = true, func(held core.HeldError) { told = append(told, held.Key) }
-		done := make(chan core.Grant, 1)
+		req.Wait, req.OnHeld = true, func(held driver.HeldError) { told = append(told, held.Key) }
+		done := make(chan driver.Grant, 1)
 		go func() {
 			g, err := s.Acquire(bg, req)
 			if err != nil {
@@ -96,7 +96,7 @@ func TestSetThatWaits(t *testing.T) {
 		if again, err := s.Acquire(bg, setOf("set", time.Second, "a", "b", "c", "d", "e")); err != nil || again.Token != g.Token {
 			t.Errorf("asked again: %v, %v", again.Token, err)
 		}
-		if err := s.Renew(bg, []core.Grant{g})[0]; err != nil {
+		if err := s.Renew(bg, []driver.Grant{g})[0]; err != nil {
 			t.Error(err)
 		}
 		if err := s.Release(bg, g); err != nil {
@@ -112,7 +112,7 @@ func TestSetThatEnds(t *testing.T) {
 		s := New()
 		b := mustAcquire(t, s, request("b", 0, time.Hour))
 		_, err := s.Acquire(bg, setOf("refused", time.Hour, "a", "b", "c"))
-		wantIs(t, "a set of which one key is held", err, core.ErrHeld)
+		wantIs(t, "a set of which one key is held", err, driver.ErrHeld)
 		isHeldBy(t, s, "a")
 
 		ctx, cancel := context.WithCancel(bg)
@@ -122,8 +122,8 @@ func TestSetThatEnds(t *testing.T) {
 		behind := enqueue(t, bg, s, request("a", 1, time.Hour))
 		cancel()
 		_ = peer.Close()
-		wantIs(t, "a set that was cancelled", (<-cancelled).err, core.ErrHeld)
-		wantIs(t, "a set whose store was closed", (<-closed).err, core.ErrClosed)
+		wantIs(t, "a set that was cancelled", (<-cancelled).err, driver.ErrHeld)
+		wantIs(t, "a set whose store was closed", (<-closed).err, driver.ErrClosed)
 		if o := <-behind; o.err != nil {
 			t.Error(o.err)
 		} else if err := s.Release(bg, o.grant); err != nil {
@@ -159,7 +159,7 @@ func TestSetThatLosesAPart(t *testing.T) {
 		if o.err != nil {
 			t.Fatal(o.err)
 		}
-		if err := errors.Join(s.Renew(bg, []core.Grant{o.grant})[0], s.Release(bg, o.grant)); err != nil {
+		if err := errors.Join(s.Renew(bg, []driver.Grant{o.grant})[0], s.Release(bg, o.grant)); err != nil {
 			t.Error(err)
 		}
 		checkEmpty(t, s)
@@ -195,15 +195,15 @@ func TestSetThatLosesAPartWhileItWaits(t *testing.T) {
 func TestSetThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
-		reader := func(owner string) core.Request {
-			return core.Request{Owner: owner, Claims: []core.Claim{core.Shared("b")}, TTL: time.Hour}
+		reader := func(owner string) driver.Request {
+			return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Shared("b")}, TTL: time.Hour}
 		}
 		mustAcquire(t, s, reader("first"))
 		ctx, cancel := context.WithCancel(bg)
 		enqueue(t, ctx, s, setOf("set", time.Hour, "a", "b"))
 		behind := enqueue(t, bg, s, reader("second"))
 		_, err := s.Acquire(bg, setOf("other", time.Hour, "b", "c"))
-		if held := (*core.HeldError)(nil); !errors.As(err, &held) || held.Key != "b" || held.Ahead != 2 {
+		if held := (*driver.HeldError)(nil); !errors.As(err, &held) || held.Key != "b" || held.Ahead != 2 {
 			t.Errorf("a set that is refused behind two: %+v", err)
 		}
 		cancel()
@@ -220,15 +220,15 @@ func TestSetOfAnOwnerThatHasAPart(t *testing.T) {
 	a := mustAcquire(t, s, setOf("o", time.Hour, "a"))
 	b := mustAcquire(t, s, request("b", 0, time.Hour))
 	_, err := s.Acquire(bg, setOf("o", time.Hour, "a", "b"))
-	wantIs(t, "a set of which one key is held", err, core.ErrHeld)
-	if err := errors.Join(s.Renew(bg, []core.Grant{a})[0], s.Release(bg, b)); err != nil {
+	wantIs(t, "a set of which one key is held", err, driver.ErrHeld)
+	if err := errors.Join(s.Renew(bg, []driver.Grant{a})[0], s.Release(bg, b)); err != nil {
 		t.Error(err)
 	}
 	whole := mustAcquire(t, s, setOf("o", time.Hour, "a", "b"))
 	if whole.Token <= b.Token {
 		t.Errorf("token %d after %d", whole.Token, b.Token)
 	}
-	if err := errors.Join(s.Renew(bg, []core.Grant{whole})[0], s.Release(bg, whole)); err != nil {
+	if err := errors.Join(s.Renew(bg, []driver.Grant{whole})[0], s.Release(bg, whole)); err != nil {
 		t.Error(err)
 	}
 	checkEmpty(t, s)
@@ -239,15 +239,15 @@ func TestSetOfWhichOneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()
 		g := mustAcquire(t, s, setOf("set", 3*time.Second, "a", "b", "r"))
-		if err := s.Release(bg, core.Grant{Owner: g.Owner, Claims: g.Claims[1:2], Token: g.Token}); err != nil {
+		if err := s.Release(bg, driver.Grant{Owner: g.Owner, Claims: g.Claims[1:2], Token: g.Token}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		wantIs(t, "a renewal", s.Renew(bg, []core.Grant{g})[0], core.ErrLeaseLost)
+		wantIs(t, "a renewal", s.Renew(bg, []driver.Grant{g})[0], driver.ErrLeaseLost)
 		if info, _ := s.Inspect(bg, "a"); info.Holders[0].Left != 2*time.Second {
 			t.Errorf("a renewal that failed extended %+v", info.Holders[0])
 		}
-		wantIs(t, "a release", s.Release(bg, g), core.ErrLeaseLost)
+		wantIs(t, "a release", s.Release(bg, g), driver.ErrLeaseLost)
 		checkEmpty(t, s)
 	})
 }
@@ -260,23 +260,23 @@ func TestSetDowngrade(t *testing.T) {
 		g := mustAcquire(t, s, setOf("set", time.Minute, "a", "b", "r"))
 		var readers []<-chan outcome
 		for _, key := range []string{"a", "b"} {
-			readers = append(readers, enqueue(t, bg, s, core.Request{Owner: "reader", Claims: []core.Claim{core.Shared(key)}, TTL: time.Minute}))
+			readers = append(readers, enqueue(t, bg, s, driver.Request{Owner: "reader", Claims: []driver.Claim{driver.Shared(key)}, TTL: time.Minute}))
 		}
 		req := setOf("set", time.Minute, "a", "b", "r")
 		for i := range req.Claims {
-			req.Claims[i].Mode = core.ModeShared
+			req.Claims[i].Mode = driver.ModeShared
 		}
 		again := mustAcquire(t, s, req)
 		if again.Token != g.Token {
 			t.Errorf("token %d after %d", again.Token, g.Token)
 		}
-		wantIs(t, "the grant of before", s.Renew(bg, []core.Grant{g})[0], core.ErrLeaseLost)
+		wantIs(t, "the grant of before", s.Renew(bg, []driver.Grant{g})[0], driver.ErrLeaseLost)
 		for _, r := range readers {
 			if err := s.Release(bg, (<-r).grant); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := errors.Join(s.Renew(bg, []core.Grant{again})[0], s.Release(bg, again)); err != nil {
+		if err := errors.Join(s.Renew(bg, []driver.Grant{again})[0], s.Release(bg, again)); err != nil {
 			t.Error(err)
 		}
 		checkEmpty(t, s)
@@ -295,10 +295,10 @@ func TestSetDowngradeAfterAForcedRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		readers := make(chan core.Grant, 2)
+		readers := make(chan driver.Grant, 2)
 		for _, owner := range []string{"r1", "r2"} {
 			go func() {
-				g, err := s.Acquire(bg, core.Request{Owner: owner, TTL: time.Hour, Claims: []core.Claim{core.Shared("a")}, Wait: true})
+				g, err := s.Acquire(bg, driver.Request{Owner: owner, TTL: time.Hour, Claims: []driver.Claim{driver.Shared("a")}, Wait: true})
 				if err != nil {
 					t.Error(err)
 				}
@@ -309,14 +309,14 @@ func TestSetDowngradeAfterAForcedRelease(t *testing.T) {
 		if _, err := s.ForceRelease(bg, "b", "a test"); err != nil {
 			t.Fatal(err)
 		}
-		req.Claims, req.Held = []core.Claim{core.Shared("a"), core.Shared("b")}, true
+		req.Claims, req.Held = []driver.Claim{driver.Shared("a"), driver.Shared("b")}, true
 		again, err := s.Acquire(bg, req)
 		if err != nil || again.Token <= first.Token {
 			t.Fatalf("granted %d after %d, error %v", again.Token, first.Token, err)
 		}
 		r1, r2 := <-readers, <-readers
 		isHeldBy(t, s, "a", "set", "r1", "r2")
-		for _, g := range []core.Grant{again, r1, r2} {
+		for _, g := range []driver.Grant{again, r1, r2} {
 			if err := s.Release(bg, g); err != nil {
 				t.Errorf("release of %s: %v", g.Owner, err)
 			}
@@ -336,16 +336,16 @@ func TestSetStress(t *testing.T) {
 		st := s.Peer()
 		all.Go(func() {
 			for round := range rounds {
-				req := core.Request{Owner: fmt.Sprintf("%d.%d", w, round), TTL: 10 * time.Second, Wait: true}
+				req := driver.Request{Owner: fmt.Sprintf("%d.%d", w, round), TTL: 10 * time.Second, Wait: true}
 				for key := range keys {
 					name := fmt.Sprint(key)
 					switch rand.N(8) {
 					case 0:
-						req.Claims = append(req.Claims, core.Exclusive(name))
+						req.Claims = append(req.Claims, driver.Exclusive(name))
 					case 1:
-						req.Claims = append(req.Claims, core.Shared(name))
+						req.Claims = append(req.Claims, driver.Shared(name))
 					case 2:
-						req.Claims = append(req.Claims, core.Permit(name, 2))
+						req.Claims = append(req.Claims, driver.Permit(name, 2))
 					}
 				}
 				if len(req.Claims) == 0 {
@@ -359,7 +359,7 @@ func TestSetStress(t *testing.T) {
 				patient := ctx.Err() == nil
 				cancel()
 				if err != nil {
-					if patient || !errors.Is(err, core.ErrHeld) {
+					if patient || !errors.Is(err, driver.ErrHeld) {
 						t.Errorf("%v", err)
 					}
 					continue
@@ -383,20 +383,20 @@ func TestSetStress(t *testing.T) {
 	checkEmpty(t, s)
 }
 
-func weight(c core.Claim) int64 {
-	return map[core.Mode]int64{core.ModeExclusive: 1_000_000, core.ModeShared: 1, core.ModePermit: 1000}[c.Mode]
+func weight(c driver.Claim) int64 {
+	return map[driver.Mode]int64{driver.ModeExclusive: 1_000_000, driver.ModeShared: 1, driver.ModePermit: 1000}[c.Mode]
 }
 
-func enter(t *testing.T, c core.Claim, token uint64, inside []atomic.Int64, last []atomic.Uint64) {
+func enter(t *testing.T, c driver.Claim, token uint64, inside []atomic.Int64, last []atomic.Uint64) {
 	key := c.Key[0] - '0'
 	n := inside[key].Add(weight(c))
 	switch {
-	case c.Mode == core.ModeExclusive && n != 1_000_000,
-		c.Mode == core.ModeShared && n >= 1000,
-		c.Mode == core.ModePermit && n != 1000 && n != 2000:
+	case c.Mode == driver.ModeExclusive && n != 1_000_000,
+		c.Mode == driver.ModeShared && n >= 1000,
+		c.Mode == driver.ModePermit && n != 1000 && n != 2000:
 		t.Errorf("%+v in force with %d", c, n)
 	}
-	if c.Mode == core.ModeExclusive {
+	if c.Mode == driver.ModeExclusive {
 		if before := last[key].Swap(token); before >= token {
 			t.Errorf("%s: token %d after %d", c.Key, token, before)
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // shard stands for the server: what it does under its mutex is atomic. Its
@@ -25,8 +25,8 @@ type shard struct {
 
 // answer is what a request gets: a grant or a record.
 type answer struct {
-	grant core.Grant
-	rec   *core.Record // not to be changed
+	grant driver.Grant
+	rec   *driver.Record // not to be changed
 }
 
 // sweepFloor is how much a shard keeps without a sweep.
@@ -42,7 +42,7 @@ func (s *shard) init(m *memory) {
 
 // ask answers a request for one claim, or says who holds the key. If the request
 // is to wait it then has a place in line, which the waiter stands for. It locks.
-func (s *shard) ask(req core.Request, once bool) (answer, *waiter, error) {
+func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, now := req.Claims[0], time.Now()
@@ -105,13 +105,13 @@ func (s *shard) close(e *entry) {
 }
 
 // grant makes the owner of req a holder of the key of c.
-func (s *shard) grant(e *entry, req core.Request, c core.Claim, now time.Time) answer {
+func (s *shard) grant(e *entry, req driver.Request, c driver.Claim, now time.Time) answer {
 	token := s.mem.nextToken(now)
 	s.hold(e, req, c, token, now)
 	return answer{grant: granted(req, token, now, e.isAwaited())}
 }
 
-func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now time.Time) *holder {
+func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64, now time.Time) *holder {
 	if len(s.forced.byLease) > 0 {
 		delete(s.forced.byLease, lease{c.Key, req.Owner}) // it tries again
 	}
@@ -124,15 +124,15 @@ func (s *shard) hold(e *entry, req core.Request, c core.Claim, token uint64, now
 	return h
 }
 
-func granted(req core.Request, token uint64, now time.Time, contended bool) core.Grant {
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now, Contended: contended}
+func granted(req driver.Request, token uint64, now time.Time, contended bool) driver.Grant {
+	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now, Contended: contended}
 }
 
 // keep gives the owner of h, who asked for c, another term and the mode of c.
-func (s *shard) keep(e *entry, h *holder, c core.Claim, ttl time.Duration, now time.Time) {
+func (s *shard) keep(e *entry, h *holder, c driver.Claim, ttl time.Duration, now time.Time) {
 	e.extend(h, ttl, now)
 	if e.isDowngrade(c) {
-		e.mode = core.ModeShared
+		e.mode = driver.ModeShared
 		s.admitReaders(e, now)
 		e.wind(now)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -51,7 +51,7 @@ func useEverything(t *testing.T, server *redistest.Server, a, b *redisstore.Stor
 	}
 	release(t, a, g)
 	g = w.granted(2 * time.Second)
-	if err := b.Complete(within(t, time.Second), g, core.Record{Result: []byte("r")}, time.Minute); err != nil {
+	if err := b.Complete(within(t, time.Second), g, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 		t.Errorf("Complete: %v", err)
 	}
 	if _, rec, err := a.Begin(within(t, time.Second), request("late", "k", time.Minute)); err != nil || rec == nil {
@@ -72,16 +72,16 @@ func useEverything(t *testing.T, server *redistest.Server, a, b *redisstore.Stor
 
 // useModes does what is not exclusive.
 func useModes(t *testing.T, a, b *redisstore.Store) {
-	first, second := lease(t, a, "first", core.Shared("s")), lease(t, b, "second", core.Shared("s"))
+	first, second := lease(t, a, "first", driver.Shared("s")), lease(t, b, "second", driver.Shared("s"))
 	if err := errors.Join(renew(t, a, first), renew(t, b, second)); err != nil {
 		t.Errorf("Renew: %v", err)
 	}
-	w := enqueueFor(t, b, "writer", core.Exclusive("s"))
+	w := enqueueFor(t, b, "writer", driver.Exclusive("s"))
 	release(t, a, first)
 	release(t, b, second)
 	release(t, b, w.granted(2*time.Second))
-	set := lease(t, a, "set", core.Permit("p1", 2), core.Permit("p2", 1))
-	w = enqueueFor(t, b, "another", core.Permit("p1", 2), core.Permit("p2", 1))
+	set := lease(t, a, "set", driver.Permit("p1", 2), driver.Permit("p2", 1))
+	w = enqueueFor(t, b, "another", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	release(t, a, set)
 	release(t, b, w.granted(2*time.Second))
 }
@@ -91,8 +91,8 @@ func inspectEverything(s *redisstore.Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var errs []error
-	for _, c := range []core.Claim{core.Exclusive("x"), core.Shared("s")} {
-		_, err := s.Acquire(ctx, core.Request{Owner: "o", Claims: []core.Claim{c}, TTL: time.Minute})
+	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
+		_, err := s.Acquire(ctx, driver.Request{Owner: "o", Claims: []driver.Claim{c}, TTL: time.Minute})
 		_, err2 := s.Inspect(ctx, c.Key)
 		_, _, err3 := s.List(ctx, "", "", 10)
 		_, err4 := s.ForceRelease(ctx, c.Key, "why")
@@ -172,7 +172,7 @@ func tryEverything(s *redisstore.Store) {
 			defer close(done)
 			req := request(owner, "k", time.Minute)
 			req.Wait = true
-			req.OnHeld = func(core.HeldError) { inLine <- struct{}{} }
+			req.OnHeld = func(driver.HeldError) { inLine <- struct{}{} }
 			_, _ = s.Acquire(ctx, req)
 		}()
 		select {
@@ -183,12 +183,12 @@ func tryEverything(s *redisstore.Store) {
 	}
 	leaveFirst, leaveSecond := wait("w"), wait("x")
 	leaveSecond()
-	s.Renew(ctx, []core.Grant{g})
-	_ = s.Complete(ctx, g, core.Record{}, time.Minute)
+	s.Renew(ctx, []driver.Grant{g})
+	_ = s.Complete(ctx, g, driver.Record{}, time.Minute)
 	leaveFirst()
-	permits := core.Request{Owner: "p", Claims: []core.Claim{core.Permit("p", 2)}, TTL: time.Minute}
+	permits := driver.Request{Owner: "p", Claims: []driver.Claim{driver.Permit("p", 2)}, TTL: time.Minute}
 	g, _ = s.Acquire(ctx, permits)
-	s.Renew(ctx, []core.Grant{g})
+	s.Renew(ctx, []driver.Grant{g})
 	permits.Owner = "q"
 	g, _ = s.Acquire(ctx, permits)
 	_ = s.Release(ctx, g)

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Acquire implements [core.Store].
-func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+// Acquire implements [driver.Store].
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	g, _, err := s.acquire(ctx, req, false)
 	return g, err
 }
@@ -19,9 +19,9 @@ func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, erro
 // asking is one Acquire or Begin under way.
 type asking struct {
 	s      *Store
-	req    core.Request
-	groups [][]core.Claim // a script each
-	once   bool           // a record will do as well
+	req    driver.Request
+	groups [][]driver.Claim // a script each
+	once   bool             // a record will do as well
 	notes  string
 
 	seat   *seat
@@ -33,7 +33,7 @@ type asking struct {
 	stuck  []int     // by group: the claim it was refused at, counted from 1
 	began  time.Time // when it asked first
 	told   time.Time // when the server last said that the key is held
-	held   core.HeldError
+	held   driver.HeldError
 
 	inbox     string        // that the last question named
 	holder    value         // as the server last said
@@ -41,31 +41,31 @@ type asking struct {
 	every     time.Duration // between the looks of a waiter that is not told; 0: it is
 
 	alone struct { // groups and stuck, of one script
-		group [1][]core.Claim
+		group [1][]driver.Claim
 		stuck [1]int
 	}
 }
 
 // answer is what the server said. Of grant, record and held one is set.
 type answer struct {
-	grant  core.Grant
-	record *core.Record
+	grant  driver.Grant
+	record *driver.Record
 	held   bool
 	ttl    time.Duration // of the first holder that may be gone; below 0: it has none
 	ahead  time.Duration // claim time of the one ahead in line; below 0: nobody
 }
 
-func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.Grant, *core.Record, error) {
+func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
 	if err := check(req.Owner, req.Claims, req.TTL); err != nil {
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	}
 	if once {
 		if err := checkOnce(req.Claims); err != nil {
-			return core.Grant{}, nil, err
+			return driver.Grant{}, nil, err
 		}
 	}
 	if err := s.enter(); err != nil {
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	}
 	defer s.leave()
 	a := s.asks(req, once)
@@ -76,7 +76,7 @@ func (s *Store) acquire(ctx context.Context, req core.Request, once bool) (core.
 }
 
 // asks begins one. What most need is in it, and takes no allocations of its own.
-func (s *Store) asks(req core.Request, once bool) *asking {
+func (s *Store) asks(req driver.Request, once bool) *asking {
 	a := askings.Get().(*asking)
 	a.s, a.req, a.once, a.notes, a.began = s, req, once, notes(req.TTL, req.Rule, req.Trace), time.Now()
 	if s.keys.together(req.Claims) {
@@ -236,7 +236,7 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, er
 		return answer{}, a.ended(ctx)
 	}
 	ans, err := a.read(r, group)
-	var own *core.DeadlockError
+	var own *driver.DeadlockError
 	switch {
 	case err == nil:
 		return ans, nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -14,10 +14,10 @@ import (
 func TestPermitDoesNotPassAReader(t *testing.T) {
 	t.Parallel()
 	s := open(t, redistest.Start(t).Client(), noPolling)
-	first, second := lease(t, s, "first", core.Permit("k", 2)), lease(t, s, "second", core.Permit("k", 2))
-	before := enqueueFor(t, s, "before", core.Permit("k", 2))
-	reader := enqueueFor(t, s, "reader", core.Shared("k"))
-	behind := enqueueFor(t, s, "behind", core.Permit("k", 3))
+	first, second := lease(t, s, "first", driver.Permit("k", 2)), lease(t, s, "second", driver.Permit("k", 2))
+	before := enqueueFor(t, s, "before", driver.Permit("k", 2))
+	reader := enqueueFor(t, s, "reader", driver.Shared("k"))
+	behind := enqueueFor(t, s, "behind", driver.Permit("k", 3))
 
 	release(t, s, first)
 	third := before.granted(time.Second) // it came before the reader
@@ -37,11 +37,11 @@ func TestPermitDoesNotPassAReader(t *testing.T) {
 func TestWaitersAreShownInOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	s := open(t, redistest.Start(t).Client(), noPolling)
-	a := lease(t, s, "holder-a", core.Exclusive("a"))
-	b := lease(t, s, "holder-b", core.Exclusive("b"))
-	set := enqueueFor(t, s, "set", core.Exclusive("a"), core.Shared("b"))
+	a := lease(t, s, "holder-a", driver.Exclusive("a"))
+	b := lease(t, s, "holder-b", driver.Exclusive("b"))
+	set := enqueueFor(t, s, "set", driver.Exclusive("a"), driver.Shared("b"))
 	time.Sleep(10 * time.Millisecond) // so that the set asked a while before
-	writer := enqueueFor(t, s, "writer", core.Exclusive("b"))
+	writer := enqueueFor(t, s, "writer", driver.Exclusive("b"))
 	release(t, s, a)
 	eventually(t, time.Second, "the set waits for b", func() bool { return len(waiters(t, s, "b")) == 2 })
 	if got := waiters(t, s, "b"); got[0].Owner != "writer" || got[1].Owner != "set" {
@@ -52,7 +52,7 @@ func TestWaitersAreShownInOrderOfArrival(t *testing.T) {
 	release(t, s, writer.granted(time.Second))
 }
 
-func waiters(t *testing.T, s core.Inspector, key string) []core.Waiter {
+func waiters(t *testing.T, s driver.Inspector, key string) []driver.Waiter {
 	t.Helper()
 	info, err := s.Inspect(context.Background(), key)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // checkTimeout bounds a check of its own, should its caller have more time.
@@ -67,7 +67,7 @@ func (s *Store) Check(ctx context.Context) error {
 // checkLocks takes a lock and releases it.
 func (s *Store) checkLocks(ctx context.Context) error {
 	owner := "check/" + randomID()
-	req := core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive("keyturn:" + owner)}, TTL: checkTimeout}
+	req := driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("keyturn:" + owner)}, TTL: checkTimeout}
 	g, _, err := s.acquire(ctx, req, false)
 	if err != nil {
 		return err

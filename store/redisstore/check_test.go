@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -70,11 +70,11 @@ func TestCheckOfADeadServer(t *testing.T) {
 	s := open(t, server.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
 	server.Kill()
 	err := s.Check(within(t, 30*time.Second))
-	if !errors.Is(err, core.ErrUnavailable) || !slices.Contains(found(t, err), "locks") {
+	if !errors.Is(err, driver.ErrUnavailable) || !slices.Contains(found(t, err), "locks") {
 		t.Errorf("want the store to be unavailable, got %v", err)
 	}
 	_ = s.Close()
-	if err := s.Check(within(t, time.Second)); !errors.Is(err, core.ErrClosed) {
+	if err := s.Check(within(t, time.Second)); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("want ErrClosed, got %v", err)
 	}
 }

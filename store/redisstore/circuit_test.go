@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -43,7 +44,7 @@ func TestCircuit(t *testing.T) {
 		all.Go(func() {
 			time.Sleep(time.Duration(i) * 10 * time.Millisecond) // two seconds of requests
 			_, err := eng.Acquire(t.Context(), fmt.Sprint("k", i%5))
-			if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+			if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
 				t.Errorf("caller %d: %v", i, err)
 			}
 			if errors.Is(err, core.ErrCircuitOpen) {
@@ -63,7 +64,7 @@ func TestCircuit(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, core.ErrUnavailable) || time.Since(began) > 10*time.Second {
+		if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) > 10*time.Second {
 			t.Fatalf("%v after the outage: %v", time.Since(began), err)
 		}
 		time.Sleep(10 * time.Millisecond)

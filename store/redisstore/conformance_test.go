@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/storetest"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -15,14 +15,14 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel() // with the other tests; its own go one by one
 	server := redistest.Start(t)
-	var networks sync.Map // core.Store -> *redistest.Proxy
-	network := func(s core.Store) *redistest.Proxy {
+	var networks sync.Map // driver.Store -> *redistest.Proxy
+	network := func(s driver.Store) *redistest.Proxy {
 		p, _ := networks.Load(s)
 		return p.(*redistest.Proxy)
 	}
-	storetest.Run(t, storetest.Harness{
+	drivertest.Run(t, drivertest.Harness{
 		TTL: 300 * time.Millisecond,
-		New: func(t testing.TB) core.Store {
+		New: func(t testing.TB) driver.Store {
 			p := redistest.NewProxy(t, server.Addr())
 			s := open(t, throughProxy(server, p))
 			networks.Store(s, p)
@@ -31,8 +31,8 @@ func TestContract(t *testing.T) {
 		Restart: func(t testing.TB) { server.Restart(t) },
 		Pause:   func(testing.TB) { server.Pause() },
 		Resume:  func(testing.TB) { server.Resume() },
-		Cut:     func(_ testing.TB, s core.Store) { network(s).Cut() },
-		Heal:    func(_ testing.TB, s core.Store) { network(s).Heal() },
+		Cut:     func(_ testing.TB, s driver.Store) { network(s).Cut() },
+		Heal:    func(_ testing.TB, s driver.Store) { network(s).Heal() },
 	})
 }
 
@@ -41,9 +41,9 @@ func TestContract(t *testing.T) {
 func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
 	servers, client := startCluster(t)
-	storetest.Run(t, storetest.Harness{
+	drivertest.Run(t, drivertest.Harness{
 		TTL: 300 * time.Millisecond,
-		New: func(t testing.TB) core.Store { return open(t, client) },
+		New: func(t testing.TB) driver.Store { return open(t, client) },
 		Pause: func(testing.TB) {
 			for _, server := range servers {
 				server.Pause()

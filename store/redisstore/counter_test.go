@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // TestCounterOutlivesItsToken on a Cluster, where each lock has its own, by an hour,
@@ -19,17 +19,17 @@ func TestCounterOutlivesItsToken(t *testing.T) {
 	s := open(t, client)
 	ctx := context.Background()
 	const back = 48 * time.Hour
-	for name, grant := range map[string]func(key string) core.Grant{
-		"plain":  func(key string) core.Grant { return lock(t, s, "o", key, time.Minute) },
-		"shared": func(key string) core.Grant { return lease(t, s, "o", core.Shared(key)) },
-		"once": func(key string) core.Grant {
+	for name, grant := range map[string]func(key string) driver.Grant{
+		"plain":  func(key string) driver.Grant { return lock(t, s, "o", key, time.Minute) },
+		"shared": func(key string) driver.Grant { return lease(t, s, "o", driver.Shared(key)) },
+		"once": func(key string) driver.Grant {
 			g, _, err := begin(t, s, "o", key)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return g
 		},
-		"passed": func(key string) core.Grant {
+		"passed": func(key string) driver.Grant {
 			first := lock(t, s, "first", key, time.Minute)
 			w := enqueue(t, s, "o", key, time.Minute)
 			release(t, s, first)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -44,7 +44,7 @@ func startWorkers(t testing.TB, key string, work time.Duration, stores ...*redis
 				}
 				f.grants[i].Add(1)
 				time.Sleep(work)
-				if err := s.Release(context.Background(), g); err != nil && !errors.Is(err, core.ErrUnavailable) && !errors.Is(err, core.ErrLeaseLost) {
+				if err := s.Release(context.Background(), g); err != nil && !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrLeaseLost) {
 					t.Errorf("member %d: Release: %v", i, err)
 				}
 				time.Sleep(work)
@@ -149,7 +149,7 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 			req := request(fmt.Sprint("w", i), fmt.Sprint("k", i), time.Minute)
 			req.Wait = true
 			first := sync.OnceFunc(func() { queued.Add(1) })
-			req.OnHeld = func(core.HeldError) { first() }
+			req.OnHeld = func(driver.HeldError) { first() }
 			if g, err := s.Acquire(ctx, req); err == nil {
 				t.Errorf("granted %+v", g)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -26,7 +27,7 @@ const soon = 5 * time.Second
 const longTTL = 5 * time.Minute
 
 // newEngine makes an engine over the server, as a process of its own would.
-func newEngine(t testing.TB, s core.Store, opts ...core.EngineOption) *core.Engine {
+func newEngine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
 	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(longTTL), quiet}, opts...)...)
@@ -78,7 +79,7 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 			server := redistest.Start(t, redistest.KeepData...)
 			eng := newEngine(t, open(t, server.Client(refused)))
 			leases := []*core.Lease{acquire(t, eng, "alone"), acquire(t, eng, "shared", core.WithShared()), acquire(t, eng, "own")}
-			set, err := eng.AcquireAll(within(t, 10*time.Second), []core.Claim{core.Exclusive("a"), core.Permit("b", 2)})
+			set, err := eng.AcquireAll(within(t, 10*time.Second), []driver.Claim{driver.Exclusive("a"), driver.Permit("b", 2)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +104,7 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 					if err == nil {
 						err = l.Release(context.Background())
 					}
-					if !errors.Is(err, core.ErrUnavailable) || time.Now().After(deadline) {
+					if !errors.Is(err, driver.ErrUnavailable) || time.Now().After(deadline) {
 						own <- err
 						return
 					}

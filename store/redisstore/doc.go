@@ -84,7 +84,7 @@
 // gets the same lease; a repeated release knows that it was repeated.
 //
 // A server that does not answer: every call returns when its context ends, with
-// an error that matches core.ErrUnavailable. One that stood in line first asks
+// an error that matches driver.ErrUnavailable. One that stood in line first asks
 // once more, for half a second at most: a holder in the way or a server that has
 // fallen silent, that is the difference between contention and an outage. What
 // it had asked for is undone as soon as the server can be reached, or runs out

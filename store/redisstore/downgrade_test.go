@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -36,7 +37,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 		return reader.Release(ctx) == nil
 	})
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if _, err := other.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
+		if _, err := other.TryAcquire(ctx, "k"); !errors.Is(err, driver.ErrHeld) {
 			t.Fatalf("a writer gets in: %v", err)
 		}
 	}

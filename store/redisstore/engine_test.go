@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -120,7 +121,7 @@ func TestOnceWaitersGetTheRecord(t *testing.T) {
 		inLine := make(chan struct{})
 		all.Go(func() {
 			req := request(fmt.Sprint("w", i), "k", time.Minute)
-			req.Wait, req.OnHeld = true, func(core.HeldError) { close(inLine) }
+			req.Wait, req.OnHeld = true, func(driver.HeldError) { close(inLine) }
 			_, rec, err := s.Begin(within(t, 5*time.Second), req)
 			if err != nil || rec == nil || string(rec.Result) != "\x00result:\xff" {
 				t.Errorf("Begin: %+v, %v", rec, err)
@@ -128,7 +129,7 @@ func TestOnceWaitersGetTheRecord(t *testing.T) {
 		})
 		<-inLine
 	}
-	rec := core.Record{Fingerprint: []byte("a:b"), Result: []byte("\x00result:\xff")}
+	rec := driver.Record{Fingerprint: []byte("a:b"), Result: []byte("\x00result:\xff")}
 	if err := a.Complete(within(t, time.Second), g, rec, time.Minute); err != nil {
 		t.Fatal(err)
 	}

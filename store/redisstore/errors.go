@@ -8,12 +8,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// What may be wrong beyond what [core.Store] knows. What the server says of
+// What may be wrong beyond what [driver.Store] knows. What the server says of
 // itself, ErrReadOnly, ErrNoReplicas and ErrOutOfMemory, also matches
-// core.ErrUnavailable.
+// driver.ErrUnavailable.
 var (
 	// ErrOwner: the request's owner is empty, or contains a colon or white space.
 	// The engine's never do.
@@ -48,7 +48,7 @@ func failure(op, key string, err error) error {
 	case says(err, "OOM"):
 		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
 	}
-	return &core.UnavailableError{Op: op, Key: key, Err: err}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err}
 }
 
 // says looks for an error code where servers put it: in front or, up to Redis
@@ -84,6 +84,6 @@ func silence(ctx context.Context) error {
 }
 
 // lost is the error for a lease that is not its owner's.
-func lost(key string, g core.Grant) error {
-	return &core.LeaseLostError{Key: key, Token: g.Token, Reason: core.LossTaken}
+func lost(key string, g driver.Grant) error {
+	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
 }

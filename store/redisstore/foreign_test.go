@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -37,17 +37,17 @@ func TestForeignClients(t *testing.T) {
 	// They have it, we don't.
 	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "60000")
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	var held *core.HeldError
+	var held *driver.HeldError
 	if !errors.As(err, &held) || held.Holder != uuid {
 		t.Fatalf("want the foreign client as the holder, got %v", err)
 	}
 	// Nor can we release or renew theirs, whatever we call ourselves.
 	for _, owner := range []string{"o", uuid} {
-		g := core.Grant{Owner: owner, Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Hour}
-		if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+		g := driver.Grant{Owner: owner, Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Hour}
+		if err := s.Release(within(t, time.Second), g); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("release of a foreign lock by %q: %v", owner, err)
 		}
-		if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+		if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("renewal of a foreign lock by %q: %v", owner, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	cli(t, server, "-1", "PTTL", "lock:k")
 	cli(t, server, uuid, "GET", "lock:k")
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	var held *core.HeldError
+	var held *driver.HeldError
 	if !errors.As(err, &held) || held.RetryAfter != 0 {
 		t.Errorf("want a holder of whom no end is known, got %+v", err)
 	}
@@ -100,16 +100,16 @@ func TestWrongType(t *testing.T) {
 		if !errors.Is(err, redisstore.ErrWrongType) {
 			t.Errorf("want ErrWrongType, got %v", err)
 		}
-		if errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+		if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
 			t.Errorf("neither outage nor contention: %v", err)
 		}
 	}
 	// Where a lease was before, it is lost.
-	g := core.Grant{Owner: "o", Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Minute}
-	if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+	g := driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
+	if err := s.Release(within(t, time.Second), g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("Release: want ErrLeaseLost, got %v", err)
 	}
-	if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+	if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("Renew: want ErrLeaseLost, got %v", err)
 	}
 	if n := server.Client().HLen(context.Background(), "lock:k").Val(); n != 1 {
@@ -128,10 +128,10 @@ func TestOldFramesLeaveTheNextHolderAlone(t *testing.T) {
 	g := lock(t, s, "new", "k", 30*time.Second)
 	old.TTL = time.Hour
 	for range 2 {
-		if err := renew(t, s, old); !errors.Is(err, core.ErrLeaseLost) {
+		if err := renew(t, s, old); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("old renewal: %v", err)
 		}
-		if err := s.Release(within(t, time.Second), old); !errors.Is(err, core.ErrLeaseLost) {
+		if err := s.Release(within(t, time.Second), old); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("old release: %v", err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // tidy takes back what may have come of the last question, once that is home.
@@ -16,14 +16,14 @@ func (a *asking) tidy() {
 
 // undo takes back what may have come of the request, but not what its owner had
 // before: a downgrade that went unanswered is repeated by whoever holds the lease.
-func (a *asking) undo(claims []core.Claim) {
+func (a *asking) undo(claims []driver.Claim) {
 	if !a.req.Held {
 		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // of a lease, of a place in line
 	}
 }
 
 // soFar is what the request may hold or wait for.
-func (a *asking) soFar() []core.Claim {
+func (a *asking) soFar() []driver.Claim {
 	n := 0
 	for _, group := range a.groups[:a.asked] {
 		n += len(group)
@@ -40,7 +40,7 @@ const grace = 500 * time.Millisecond
 // shows in whether it answers now: the last time it did may be a while ago.
 func (a *asking) ended(ctx context.Context) error {
 	if a.told.IsZero() {
-		return a.s.closedOr(&core.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
+		return a.s.closedOr(&driver.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
 	}
 	if err := a.giveBack(ctx, a.soFar()); err != nil {
 		return a.s.closedOr(err)
@@ -56,7 +56,7 @@ func (a *asking) ended(ctx context.Context) error {
 // giveBack ends what the request has, and its place in line, of claims. It does
 // not wait for longer than a moment; what could not be said by then is said
 // later.
-func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
+func (a *asking) giveBack(ctx context.Context, claims []driver.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	parts := a.s.releases(a.req.Owner, claims, 0)
@@ -74,7 +74,7 @@ func (a *asking) giveBack(ctx context.Context, claims []core.Claim) error {
 		}
 	}
 	if !a.s.await(ctx, tidying(again), requests(parts)) {
-		return &core.UnavailableError{Op: "acquire", Key: claims[0].Key, Err: silence(ctx)}
+		return &driver.UnavailableError{Op: "acquire", Key: claims[0].Key, Err: silence(ctx)}
 	}
 	if err := trouble(); err != nil {
 		a.s.tasks.Go(again)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -51,7 +51,7 @@ func TestOneRequestsFailureIsNotItsNeighbours(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	grants := make([]core.Grant, many)
+	grants := make([]driver.Grant, many)
 	crowd(t, server, func(i int) {
 		g, err := s.Acquire(within(t, 10*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
 		if bad := i%3 == 0; bad != errors.Is(err, redisstore.ErrWrongType) || bad != (err != nil) {
@@ -86,7 +86,7 @@ func TestOneCallersCancelIsNotItsNeighbours(t *testing.T) {
 		}
 		_, err := s.Acquire(mine, req)
 		granted[i] = err == nil // also for who was quicker than the signals
-		if err != nil && (i%2 == 1 || !errors.Is(err, core.ErrUnavailable)) {
+		if err != nil && (i%2 == 1 || !errors.Is(err, driver.ErrUnavailable)) {
 			t.Errorf("request %d: %v", i, err)
 		}
 	})
@@ -188,7 +188,7 @@ func TestGroupsWithLostReplies(t *testing.T) {
 			t.Errorf("%d script calls before the network healed, %d after: no reply was lost", atHeal, n)
 		}
 	}
-	grants := make([]core.Grant, many)
+	grants := make([]driver.Grant, many)
 	during(func() bool { return locks() == many }, func(i int) {
 		g, err := s.Acquire(within(t, 30*time.Second), request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
 		if err != nil {
@@ -217,7 +217,7 @@ func TestHeldKeysInAGroupWithoutMemory(t *testing.T) {
 	g := lock(t, s, "holder", "k", time.Minute)
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
 	crowd(t, server, func(i int) {
-		key, want := "k", core.ErrHeld
+		key, want := "k", driver.ErrHeld
 		if i%2 == 0 {
 			key, want = fmt.Sprint("free", i), redisstore.ErrOutOfMemory
 		}
@@ -235,10 +235,10 @@ func TestLongNames(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	admin := server.Client()
-	ask := func(i int) core.Request {
+	ask := func(i int) driver.Request {
 		pad := fmt.Sprintf("%03d", i)
 		req := request(pad+strings.Repeat("ö/", 500), pad+strings.Repeat("ключ", 63), time.Minute)
-		req.Rule, req.Trace = strings.Repeat("%: |", core.MaxNoteBytes/4), strings.Repeat("é", core.MaxNoteBytes/2)
+		req.Rule, req.Trace = strings.Repeat("%: |", driver.MaxNoteBytes/4), strings.Repeat("é", driver.MaxNoteBytes/2)
 		return req
 	}
 	there := func(i int) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -18,7 +18,7 @@ func TestHeldFor(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	const hold = 300 * time.Millisecond
-	held := func(key string, wait bool) core.HeldError {
+	held := func(key string, wait bool) driver.HeldError {
 		t.Helper()
 		ctx := within(t, 5*time.Second)
 		req := request("asks", key, time.Minute)
@@ -29,16 +29,16 @@ func TestHeldFor(t *testing.T) {
 			req.Wait = true
 		}
 		_, err := s.Acquire(ctx, req)
-		var held *core.HeldError
+		var held *driver.HeldError
 		if !errors.As(err, &held) {
 			t.Fatalf("error %v", err)
 		}
 		return *held
 	}
-	for name, claim := range map[string]core.Claim{"x": core.Exclusive("x"), "s": core.Shared("s"), "p": core.Permit("p", 1)} {
+	for name, claim := range map[string]driver.Claim{"x": driver.Exclusive("x"), "s": driver.Shared("s"), "p": driver.Permit("p", 1)} {
 		asked := time.Now()
 		req := request("holds", name, time.Minute)
-		req.Claims = []core.Claim{claim}
+		req.Claims = []driver.Claim{claim}
 		if _, err := s.Acquire(within(t, 5*time.Second), req); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ type who struct {
 
 var errAsking = errors.New("redisstore: no answer yet to the last question")
 
-// Identity implements [core.Identified]: the run ID of the one server, or of the master
+// Identity implements [driver.Identified]: the run ID of the one server, or of the master
 // behind Sentinel; "" on a Cluster or Ring, and where INFO is not permitted.
 func (s *Store) Identity(ctx context.Context) (string, error) {
 	if s.keys.where != single || s.who.barred.Load() {

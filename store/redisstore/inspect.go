@@ -13,15 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Inspect implements [core.Inspector].
-func (s *Store) Inspect(ctx context.Context, key string) (core.LockInfo, error) {
-	if err := core.ValidateKey(key); err != nil {
-		return core.LockInfo{}, err
+// Inspect implements [driver.Inspector].
+func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
+	if err := driver.ValidateKey(key); err != nil {
+		return driver.LockInfo{}, err
 	}
 	if err := s.enter(); err != nil {
-		return core.LockInfo{}, err
+		return driver.LockInfo{}, err
 	}
 	defer s.leave()
 	infos, errs := s.inspect(ctx, []string{key})
@@ -29,26 +30,26 @@ func (s *Store) Inspect(ctx context.Context, key string) (core.LockInfo, error) 
 }
 
 // inspect looks at keys in one round trip.
-func (s *Store) inspect(ctx context.Context, keys []string) ([]core.LockInfo, []error) {
-	infos, errs := make([]core.LockInfo, len(keys)), make([]error, len(keys))
+func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, []error) {
+	infos, errs := make([]driver.LockInfo, len(keys)), make([]error, len(keys))
 	reqs := make([]*request, len(keys))
 	for i, key := range keys {
-		reqs[i] = s.request(new(request), inspectScript, "", []core.Claim{core.Exclusive(key)})
+		reqs[i] = s.request(new(request), inspectScript, "", []driver.Claim{driver.Exclusive(key)})
 	}
 	answered := s.await(ctx, nil, reqs)
 	for i, key := range keys {
 		if answered {
 			infos[i], errs[i] = parseInfo("inspect", key, reqs[i])
 		} else {
-			infos[i], errs[i] = core.LockInfo{Key: key}, &core.UnavailableError{Op: "inspect", Err: silence(ctx)}
+			infos[i], errs[i] = driver.LockInfo{Key: key}, &driver.UnavailableError{Op: "inspect", Err: silence(ctx)}
 		}
 	}
 	return infos, errs
 }
 
-// ForceRelease implements [core.Inspector]. The reason is remembered for an
+// ForceRelease implements [driver.Inspector]. The reason is remembered for an
 // hour, for the last thousand leases of the key or so.
-func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
 	r, err := s.about(ctx, "force release", key, forceScript, reason, s.cfg.forcedFor.Milliseconds())
 	if err != nil {
 		return nil, err
@@ -56,12 +57,12 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]core.Ho
 	info, err := parseInfo("force release", key, r)
 	if len(info.Holders) == 0 && r.wire.possible() > 1 {
 		// The client has repeated it, and the first attempt's answer was lost.
-		err = errors.Join(err, &core.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown})
+		err = errors.Join(err, &driver.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown})
 	}
 	return info.Holders, err
 }
 
-// Forget implements [core.Inspector].
+// Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	r, err := s.about(ctx, "forget", key, dropScript)
 	if err != nil {
@@ -72,17 +73,17 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 
 // about runs a script that an operator, not an owner, has asked for.
 func (s *Store) about(ctx context.Context, op, key string, script *redis.Script, args ...any) (*request, error) {
-	if err := core.ValidateKey(key); err != nil {
+	if err := driver.ValidateKey(key); err != nil {
 		return nil, err
 	}
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	r := s.request(new(request), script, "", []core.Claim{core.Exclusive(key)}, args...)
+	r := s.request(new(request), script, "", []driver.Claim{driver.Exclusive(key)}, args...)
 	r.keys = append(r.keys, s.keys.version(key))
 	if !s.await(ctx, nil, r.alone()) {
-		return nil, &core.UnavailableError{Op: op, Err: silence(ctx)}
+		return nil, &driver.UnavailableError{Op: op, Err: silence(ctx)}
 	}
 	if r.err != nil {
 		return nil, failure(op, key, r.err)
@@ -91,8 +92,8 @@ func (s *Store) about(ctx context.Context, op, key string, script *redis.Script,
 }
 
 // parseInfo reads the reply of show.lua.
-func parseInfo(op, key string, r *request) (core.LockInfo, error) {
-	info := core.LockInfo{Key: key}
+func parseInfo(op, key string, r *request) (driver.LockInfo, error) {
+	info := driver.LockInfo{Key: key}
 	if r.err != nil {
 		return info, failure(op, key, r.err)
 	}
@@ -105,18 +106,18 @@ func parseInfo(op, key string, r *request) (core.LockInfo, error) {
 	case "":
 		// Free; an empty string is a foreign lock, but nothing tells it apart.
 		if reply[1] != nil {
-			info.Holders = []core.Holder{{Left: millis(reply[2])}}
+			info.Holders = []driver.Holder{{Left: millis(reply[2])}}
 		}
 	case ":shared", ":permit":
-		info.Mode = core.ModeShared
+		info.Mode = driver.ModeShared
 		if lock == ":permit" {
-			info.Mode = core.ModePermit
+			info.Mode = driver.ModePermit
 		}
 		info.Holders = parseHolders(now, list(reply[3]), pairs(reply[4]))
 	default:
 		h := holder(now, parseValue(lock))
 		h.Left = millis(reply[2])
-		info.Holders = []core.Holder{h}
+		info.Holders = []driver.Holder{h}
 	}
 	entries := pairs(reply[7])
 	info.Waiters = parseWaiters(now, slices.Concat(list(reply[5]), list(reply[6])), entries)
@@ -144,8 +145,8 @@ func pairs(field any) map[string]string {
 	return all
 }
 
-func holder(now int64, v value) core.Holder {
-	h := core.Holder{Owner: v.owner, Token: v.token, Rule: v.rule, Trace: v.trace}
+func holder(now int64, v value) driver.Holder {
+	h := driver.Holder{Owner: v.owner, Token: v.token, Rule: v.rule, Trace: v.trace}
 	if v.since > 0 {
 		h.Since = max(time.Duration(now-v.since)*time.Millisecond, 0)
 	}
@@ -154,8 +155,8 @@ func holder(now int64, v value) core.Holder {
 
 // parseHolders reads those of shared leases and permits: owners with their ends,
 // and what is known about them.
-func parseHolders(now int64, ends []string, about map[string]string) []core.Holder {
-	var all []core.Holder
+func parseHolders(now int64, ends []string, about map[string]string) []driver.Holder {
+	var all []driver.Holder
 	for i := 0; i+1 < len(ends); i += 2 {
 		end, _ := strconv.ParseInt(ends[i+1], 10, 64)
 		if end <= now {
@@ -169,7 +170,7 @@ func parseHolders(now int64, ends []string, about map[string]string) []core.Hold
 		h.Left = time.Duration(end-now) * time.Millisecond
 		all = append(all, h)
 	}
-	slices.SortFunc(all, func(a, b core.Holder) int {
+	slices.SortFunc(all, func(a, b driver.Holder) int {
 		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Owner, b.Owner))
 	})
 	return all
@@ -177,8 +178,8 @@ func parseHolders(now int64, ends []string, about map[string]string) []core.Hold
 
 // parseWaiters reads the entries that line.lua describes, of both queues, and puts
 // them in order of arrival.
-func parseWaiters(now int64, owners []string, entries map[string]string) []core.Waiter {
-	var all []core.Waiter
+func parseWaiters(now int64, owners []string, entries map[string]string) []driver.Waiter {
+	var all []driver.Waiter
 	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
 		fields := strings.SplitN(entries[owner], " ", 9)
@@ -189,7 +190,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []core.
 		if expires <= now {
 			continue
 		}
-		w := core.Waiter{Owner: owner, Mode: modeOf(fields[2])}
+		w := driver.Waiter{Owner: owner, Mode: modeOf(fields[2])}
 		w.Permits, _ = strconv.Atoi(fields[3])
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
@@ -197,17 +198,17 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []core.
 		w.Rule, w.Trace = parseNotes(fields[7])
 		all = append(all, w)
 	}
-	slices.SortStableFunc(all, func(a, b core.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })
+	slices.SortStableFunc(all, func(a, b driver.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })
 	return all
 }
 
-func parseRecord(head string, size int, left time.Duration) *core.RecordInfo {
+func parseRecord(head string, size int, left time.Duration) *driver.RecordInfo {
 	h, ok := parseHeader(head)
 	if !ok {
-		return &core.RecordInfo{Size: size, Left: left} // something is there, whatever it is
+		return &driver.RecordInfo{Size: size, Left: left} // something is there, whatever it is
 	}
 	body := head[h.length:]
-	return &core.RecordInfo{
+	return &driver.RecordInfo{
 		Owner: h.owner, Size: max(size-h.length-h.trace-h.fingerprint, 0), ResultNotKept: h.notKept,
 		Trace: body[:min(h.trace, len(body))], Left: left,
 	}

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-func inspect(t testing.TB, s *redisstore.Store, key string) core.LockInfo {
+func inspect(t testing.TB, s *redisstore.Store, key string) driver.LockInfo {
 	t.Helper()
 	info, err := s.Inspect(within(t, time.Second), key)
 	if err != nil {
@@ -28,10 +28,10 @@ func TestInspect(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	rule, trace := "POST /a:b|c d", "00-4bf92f35:77b3|x %-01"
-	ask := func(owner string, c core.Claim) core.Request {
-		return core.Request{Owner: owner, Claims: []core.Claim{c}, TTL: time.Minute, Rule: rule, Trace: trace}
+	ask := func(owner string, c driver.Claim) driver.Request {
+		return driver.Request{Owner: owner, Claims: []driver.Claim{c}, TTL: time.Minute, Rule: rule, Trace: trace}
 	}
-	take := func(owner string, c core.Claim) core.Grant {
+	take := func(owner string, c driver.Claim) driver.Grant {
 		g, err := s.Acquire(ctx, ask(owner, c))
 		if err != nil {
 			t.Fatal(err)
@@ -41,13 +41,13 @@ func TestInspect(t *testing.T) {
 	if info := inspect(t, s, "nothing"); info.Key != "nothing" || len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
 		t.Errorf("%+v", info)
 	}
-	x := take("x", core.Exclusive("k"))
-	for _, w := range []core.Request{ask("w1", core.Exclusive("k")), ask("r1", core.Shared("k")), ask("p1", core.Permit("k", 7))} {
+	x := take("x", driver.Exclusive("k"))
+	for _, w := range []driver.Request{ask("w1", driver.Exclusive("k")), ask("r1", driver.Shared("k")), ask("p1", driver.Permit("k", 7))} {
 		time.Sleep(2 * time.Millisecond) // their order shows in milliseconds
 		wait(t, s, w)
 	}
 	info := inspect(t, s, "k")
-	if len(info.Holders) != 1 || info.Mode != core.ModeExclusive {
+	if len(info.Holders) != 1 || info.Mode != driver.ModeExclusive {
 		t.Fatalf("%+v", info)
 	}
 	h := info.Holders[0]
@@ -64,16 +64,16 @@ func TestInspect(t *testing.T) {
 	if want := []string{"w1 exclusive 0", "r1 shared 0", "p1 permit 7"}; !slices.Equal(line, want) {
 		t.Errorf("waiters %q, want %q", line, want)
 	}
-	if e := held(t, s, core.Shared("k")); e.Trace != trace || e.Holder != "x" {
+	if e := held(t, s, driver.Shared("k")); e.Trace != trace || e.Holder != "x" {
 		t.Errorf("%+v", e)
 	}
 
-	first, second := take("s1", core.Shared("s")), take("s2", core.Shared("s"))
+	first, second := take("s1", driver.Shared("s")), take("s2", driver.Shared("s"))
 	info = inspect(t, s, "s")
-	if info.Mode != core.ModeShared || len(info.Holders) != 2 || info.Holders[0].Token != first.Token || info.Holders[1].Token != second.Token || info.Holders[1].Trace != trace {
+	if info.Mode != driver.ModeShared || len(info.Holders) != 2 || info.Holders[0].Token != first.Token || info.Holders[1].Token != second.Token || info.Holders[1].Trace != trace {
 		t.Errorf("%+v", info)
 	}
-	if e := held(t, s, core.Exclusive("s")); e.Trace != trace || (e.Holder != "s1" && e.Holder != "s2") {
+	if e := held(t, s, driver.Exclusive("s")); e.Trace != trace || (e.Holder != "s1" && e.Holder != "s2") {
 		t.Errorf("%+v", e)
 	}
 
@@ -86,15 +86,15 @@ func TestInspect(t *testing.T) {
 		t.Errorf("want ErrWrongType, got %v", err)
 	}
 
-	g := take("once", core.Exclusive("o"))
-	rec := core.Record{Fingerprint: []byte("fp:1"), Result: []byte("result"), Trace: trace}
+	g := take("once", driver.Exclusive("o"))
+	rec := driver.Record{Fingerprint: []byte("fp:1"), Result: []byte("result"), Trace: trace}
 	if err := s.Complete(ctx, g, rec, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if r := inspect(t, s, "o").Record; r == nil || r.Owner != "once" || r.Size != 6 || r.Trace != trace || r.Left < 59*time.Minute {
 		t.Errorf("%+v", r)
 	}
-	if _, got, err := s.Begin(ctx, ask("again", core.Exclusive("o"))); err != nil || got == nil || got.Trace != trace || string(got.Fingerprint) != "fp:1" || string(got.Result) != "result" {
+	if _, got, err := s.Begin(ctx, ask("again", driver.Exclusive("o"))); err != nil || got == nil || got.Trace != trace || string(got.Fingerprint) != "fp:1" || string(got.Result) != "result" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, want := range []bool{true, false} {
@@ -109,12 +109,12 @@ func TestForceRelease(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	for _, c := range []core.Claim{core.Exclusive("x"), core.Shared("s"), core.Permit("p", 2)} {
-		grants := []core.Grant{lease(t, s, "o1", c)}
-		if c.Mode != core.ModeExclusive {
+	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s"), driver.Permit("p", 2)} {
+		grants := []driver.Grant{lease(t, s, "o1", c)}
+		if c.Mode != driver.ModeExclusive {
 			grants = append(grants, lease(t, s, "o2", c))
 		}
-		w := enqueueFor(t, s, "w", core.Exclusive(c.Key))
+		w := enqueueFor(t, s, "w", driver.Exclusive(c.Key))
 		holders, err := s.ForceRelease(ctx, c.Key, "why: because")
 		if err != nil || len(holders) != len(grants) || holders[0].Owner != "o1" || holders[0].Token != grants[0].Token {
 			t.Errorf("%v: %+v, %v", c, holders, err)
@@ -122,8 +122,8 @@ func TestForceRelease(t *testing.T) {
 		next := w.granted(time.Second)
 		for _, g := range grants {
 			for call, err := range map[string]error{"Renew": renew(t, s, g), "Release": s.Release(ctx, g)} {
-				var loss *core.LeaseLostError
-				if !errors.As(err, &loss) || loss.Reason != core.LossForced || loss.Detail != "why: because" || loss.Token != g.Token {
+				var loss *driver.LeaseLostError
+				if !errors.As(err, &loss) || loss.Reason != driver.LossForced || loss.Detail != "why: because" || loss.Token != g.Token {
 					t.Errorf("%v, %s: %v", c, call, err)
 				}
 			}
@@ -135,8 +135,8 @@ func TestForceRelease(t *testing.T) {
 		// The next lease of the same owner is another one.
 		again := lease(t, s, "o1", c)
 		server.Client().Del(ctx, "lock:"+c.Key)
-		var loss *core.LeaseLostError
-		if err := renew(t, s, again); !errors.As(err, &loss) || loss.Reason != core.LossTaken {
+		var loss *driver.LeaseLostError
+		if err := renew(t, s, again); !errors.As(err, &loss) || loss.Reason != driver.LossTaken {
 			t.Errorf("%v: %v", c, err)
 		}
 		if left := server.Client().PTTL(ctx, "{lock:"+c.Key+"}:f").Val(); left <= 0 || left > time.Hour {
@@ -150,7 +150,7 @@ func TestForceRelease(t *testing.T) {
 	if holders, err := s.ForceRelease(ctx, "foreign", "why"); err != nil || len(holders) != 1 || holders[0].Owner != "9f2c" {
 		t.Errorf("%v, %v", holders, err)
 	}
-	release(t, s, lease(t, s, "o", core.Exclusive("foreign")))
+	release(t, s, lease(t, s, "o", driver.Exclusive("foreign")))
 	if n := server.Client().Exists(ctx, "{lock:free}:f").Val(); n != 0 {
 		t.Error("a note of nothing")
 	}
@@ -189,18 +189,18 @@ func TestList(t *testing.T) {
 				want[key] = true
 				switch i % 4 {
 				case 0:
-					lease(t, s, "o", core.Exclusive(key))
+					lease(t, s, "o", driver.Exclusive(key))
 				case 1:
-					lease(t, s, "o", core.Shared(key))
+					lease(t, s, "o", driver.Shared(key))
 				case 2:
-					g := lease(t, s, "o", core.Exclusive(key))
-					if err := s.Complete(ctx, g, core.Record{}, time.Minute); err != nil {
+					g := lease(t, s, "o", driver.Exclusive(key))
+					if err := s.Complete(ctx, g, driver.Record{}, time.Minute); err != nil {
 						t.Fatal(err)
 					}
 				case 3:
-					lease(t, s, "o", core.Permit(key, 1))
+					lease(t, s, "o", driver.Permit(key, 1))
 				}
-				lease(t, s, "o", core.Exclusive(fmt.Sprint("axx1x?\\:", i))) // a pattern would take it
+				lease(t, s, "o", driver.Exclusive(fmt.Sprint("axx1x?\\:", i))) // a pattern would take it
 				client.Set(ctx, fmt.Sprint("other:", i), "x", 0)
 			}
 			client.HSet(ctx, "lock:a*[1]?\\:hash", "f", "v")
@@ -225,7 +225,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%d keys in all", len(all))
 			}
 			for _, bad := range []string{"x", "a|x", "|", "|-1"} {
-				if _, _, err := s.List(ctx, "", bad, 1); !errors.Is(err, core.ErrInvalidOption) {
+				if _, _, err := s.List(ctx, "", bad, 1); !errors.Is(err, driver.ErrInvalidOption) {
 					t.Errorf("cursor %q: %v", bad, err)
 				}
 			}
@@ -238,8 +238,8 @@ func TestListWaitersOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	for _, c := range []core.Claim{core.Exclusive("x"), core.Shared("s")} {
-		lease(t, s, "o", core.Exclusive(c.Key))
+	for _, c := range []driver.Claim{driver.Exclusive("x"), driver.Shared("s")} {
+		lease(t, s, "o", driver.Exclusive(c.Key))
 		enqueueFor(t, s, "w", c)
 		server.Client().Del(context.Background(), "lock:"+c.Key)
 	}
@@ -260,7 +260,7 @@ func TestInspectorInput(t *testing.T) {
 		return map[string]error{"Inspect": ierr, "ForceRelease": ferr, "Forget": rerr}
 	}
 	for call, err := range calls(ctx, "a{b") {
-		if !errors.Is(err, core.ErrInvalidKey) {
+		if !errors.Is(err, driver.ErrInvalidKey) {
 			t.Errorf("%s: want ErrInvalidKey, got %v", call, err)
 		}
 	}
@@ -270,7 +270,7 @@ func TestInspectorInput(t *testing.T) {
 	all := calls(short, "k")
 	_, _, all["List"] = s.List(short, "", "", 1)
 	for call, err := range all {
-		if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestInspectorInput(t *testing.T) {
 	all = calls(ctx, "k")
 	_, _, all["List"] = s.List(ctx, "", "", 1)
 	for call, err := range all {
-		if !errors.Is(err, core.ErrUnavailable) {
+		if !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
 		}
 	}
@@ -287,7 +287,7 @@ func TestInspectorInput(t *testing.T) {
 	all = calls(ctx, "k")
 	_, _, all["List"] = s.List(ctx, "", "", 1)
 	for call, err := range all {
-		if !errors.Is(err, core.ErrClosed) {
+		if !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("%s: want ErrClosed, got %v", call, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 var _ redis.Error = serverError("")
@@ -26,14 +26,14 @@ func TestFailure(t *testing.T) {
 		"NOREPLICAS Not enough good replicas to write. script: f1, on @user_script:9.":                                                                            ErrNoReplicas,
 		"OOM command not allowed when used memory > 'maxmemory'. script: f1, on @user_script:9.":                                                                  ErrOutOfMemory,
 		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":                       ErrOutOfMemory,
-		"NOPERM this user has no permissions to run the 'eval' command":                                                                                           core.ErrUnavailable,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled ...": core.ErrUnavailable,
+		"NOPERM this user has no permissions to run the 'eval' command":                                                                                           driver.ErrUnavailable,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled ...": driver.ErrUnavailable,
 	} {
 		err := failure("acquire", "k", serverError(text))
 		if !errors.Is(err, want) {
 			t.Errorf("%q: want %v, got %v", text, want, err)
 		}
-		if outage := errors.Is(err, core.ErrUnavailable); outage == (want == ErrWrongType) {
+		if outage := errors.Is(err, driver.ErrUnavailable); outage == (want == ErrWrongType) {
 			t.Errorf("%q: an outage: %t", text, outage)
 		}
 		var cause redis.Error
@@ -45,7 +45,7 @@ func TestFailure(t *testing.T) {
 	if err := failure("acquire", "k", errors.New("WRONGTYPE of connection")); errors.Is(err, ErrWrongType) {
 		t.Error(err)
 	}
-	if err := failure("acquire", "k", io.EOF); !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, io.EOF) {
+	if err := failure("acquire", "k", io.EOF); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -160,7 +160,7 @@ func FuzzRecord(f *testing.F) {
 		if strings.Contains(owner, ":") {
 			t.Skip() // no owner has one
 		}
-		given := core.Record{Fingerprint: fingerprint, Result: result, Trace: trace, ResultNotKept: notKept}
+		given := driver.Record{Fingerprint: fingerprint, Result: result, Trace: trace, ResultNotKept: notKept}
 		rec, err := decode(head(owner, given) + ":" + about(given) + string(result))
 		if err != nil {
 			t.Fatal(err)

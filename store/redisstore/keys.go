@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // topology is what the client is connected to, as far as the scripts need to
@@ -105,7 +105,7 @@ func (ks keyspace) counterOf(r *request) any {
 }
 
 // ofAll returns the keys of all claims, one after the other.
-func (ks keyspace) ofAll(claims []core.Claim) []string {
+func (ks keyspace) ofAll(claims []driver.Claim) []string {
 	all := make([]string, 0, (len(sides)+2)*len(claims))
 	for _, c := range claims {
 		all = ks.append(all, c.Key)
@@ -114,7 +114,7 @@ func (ks keyspace) ofAll(claims []core.Claim) []string {
 }
 
 // ofRenewal returns what renew.lua needs of them.
-func (ks keyspace) ofRenewal(claims []core.Claim) []string {
+func (ks keyspace) ofRenewal(claims []driver.Claim) []string {
 	all := make([]string, 0, 4*len(claims))
 	for _, c := range claims {
 		lock := ks.prefix + c.Key
@@ -133,7 +133,7 @@ func (ks keyspace) keyOf(name string) (key string, ok bool) {
 		}
 	}
 	key, ok = strings.CutPrefix(name, ks.prefix)
-	return key, ok && core.ValidateKey(key) == nil
+	return key, ok && driver.ValidateKey(key) == nil
 }
 
 // scriptClaims is how many claims go into one script at most: enough for
@@ -143,15 +143,15 @@ const scriptClaims = 256
 
 // groups parts the claims into those that one script can take: they are on one
 // server, and not too many. The parts are in key order, as the claims are.
-func (ks keyspace) groups(claims []core.Claim) [][]core.Claim {
+func (ks keyspace) groups(claims []driver.Claim) [][]driver.Claim {
 	if ks.together(claims) {
-		return [][]core.Claim{claims}
+		return [][]driver.Claim{claims}
 	}
 	return slices.Collect(slices.Chunk(claims, ks.groupSize()))
 }
 
 // together says that the claims are one group.
-func (ks keyspace) together(claims []core.Claim) bool { return len(claims) <= ks.groupSize() }
+func (ks keyspace) together(claims []driver.Claim) bool { return len(claims) <= ks.groupSize() }
 
 func (ks keyspace) groupSize() int {
 	if ks.where != single {

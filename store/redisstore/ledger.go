@@ -8,23 +8,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Begin implements [core.Ledger].
-func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+// Begin implements [driver.Ledger].
+func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	return s.acquire(ctx, req, true)
 }
 
-// Complete implements [core.Ledger]. A server that has reached maxmemory stores the
+// Complete implements [driver.Ledger]. A server that has reached maxmemory stores the
 // record without its result, as a repeat must not do the work again; the error then
-// matches core.ErrResultNotKept.
-func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+// matches driver.ErrResultNotKept.
+func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if err := errors.Join(check(g.Owner, g.Claims, g.TTL), checkOnce(g.Claims)); err != nil {
 		return err
 	}
 	if retention < time.Millisecond {
-		return &core.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
+		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
 	if err := s.enter(); err != nil {
 		return err
@@ -34,11 +34,11 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
 	r.replicas = s.cfg.replicas
 	if !s.await(ctx, nil, r.alone()) {
-		return &core.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
+		return &driver.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
 	}
 	err := r.verdict("complete", g.Claims, g)
 	if err == nil && r.value == any(int64(2)) {
-		return fmt.Errorf("%w: %w", ErrOutOfMemory, &core.ResultNotKeptError{Key: g.Claims[0].Key})
+		return fmt.Errorf("%w: %w", ErrOutOfMemory, &driver.ResultNotKeptError{Key: g.Claims[0].Key})
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 // trace there is no "+m".
 
 // head writes the beginning of a record, up to the colon in front of the bytes.
-func head(owner string, rec core.Record) string {
+func head(owner string, rec driver.Record) string {
 	b := append(make([]byte, 0, len(owner)+len(":64+256!")), owner...)
 	b = strconv.AppendInt(append(b, ':'), int64(len(rec.Fingerprint)), 10)
 	if rec.Trace != "" {
@@ -62,7 +62,7 @@ func head(owner string, rec core.Record) string {
 }
 
 // about is what a record has besides the result.
-func about(rec core.Record) string { return rec.Trace + string(rec.Fingerprint) }
+func about(rec driver.Record) string { return rec.Trace + string(rec.Fingerprint) }
 
 // header is what stands in front of a record: whose it is, and how long the
 // header itself, the trace and the fingerprint are.
@@ -86,7 +86,7 @@ func parseHeader(stored string) (header, bool) {
 	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n, notKept: notKept}, ok
 }
 
-func decode(stored string) (*core.Record, error) {
+func decode(stored string) (*driver.Record, error) {
 	h, ok := parseHeader(stored)
 	if !ok {
 		return nil, fmt.Errorf("%w: a record that begins with %.40q", ErrCorrupt, stored)
@@ -97,7 +97,7 @@ func decode(stored string) (*core.Record, error) {
 			ErrCorrupt, len(body), h.trace, h.fingerprint)
 	}
 	trace, body := body[:h.trace], body[h.trace:]
-	return &core.Record{
+	return &driver.Record{
 		Fingerprint: []byte(body[:h.fingerprint]), Result: []byte(body[h.fingerprint:]), ResultNotKept: h.notKept, Trace: trace,
 	}, nil
 }

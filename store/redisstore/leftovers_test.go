@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -27,11 +27,11 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	modes := []func(string) core.Claim{core.Exclusive, core.Shared, func(key string) core.Claim { return core.Permit(key, 2) }}
+	modes := []func(string) driver.Claim{driver.Exclusive, driver.Shared, func(key string) driver.Claim { return driver.Permit(key, 2) }}
 	notes := 0
 	for i := range 10_000 {
 		key := fmt.Sprint("k", i)
-		claims := []core.Claim{modes[i%3](key)}
+		claims := []driver.Claim{modes[i%3](key)}
 		if i%10 == 0 {
 			claims = append(claims, modes[i/10%3](key+"+"))
 		}
@@ -39,7 +39,7 @@ func TestNothingIsLeft(t *testing.T) {
 		if i%4 == 3 {
 			ttl = 20 * time.Millisecond
 		}
-		g, err := s.Acquire(ctx, core.Request{Owner: fmt.Sprint("o", i), Claims: claims, TTL: ttl, Rule: "rule", Trace: "trace"})
+		g, err := s.Acquire(ctx, driver.Request{Owner: fmt.Sprint("o", i), Claims: claims, TTL: ttl, Rule: "rule", Trace: "trace"})
 		if err != nil {
 			t.Fatal(err)
 		}

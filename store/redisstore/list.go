@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 const (
@@ -26,12 +26,12 @@ const (
 	scansPerPage = 20
 )
 
-// List implements [core.Inspector], by SCAN. Of a Cluster or Ring it goes through
+// List implements [driver.Inspector], by SCAN. Of a Cluster or Ring it goes through
 // one master after the other, by their addresses or names: keys that move from
 // one to another while it is under way may be missed. Keys that hold something
 // that is not a lock are left out. A key may come on several pages. A limit of 0
 // or less is 100.
-func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
 	if limit <= 0 {
 		limit = listDefault
 	}
@@ -63,7 +63,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 		}
 		keys, next = r.keys, r.next
 	case <-ctx.Done():
-		return nil, "", &core.UnavailableError{Op: "list", Err: silence(ctx)}
+		return nil, "", &driver.UnavailableError{Op: "list", Err: silence(ctx)}
 	}
 	if len(keys) == 0 {
 		return nil, next, nil
@@ -90,7 +90,7 @@ func parseCursor(cursor string) (name string, at uint64, err error) {
 	i := strings.LastIndexByte(cursor, '|')
 	at, err = strconv.ParseUint(cursor[i+1:], 10, 64)
 	if i < 0 || err != nil {
-		return "", 0, &core.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "what List returned"}
+		return "", 0, &driver.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "what List returned"}
 	}
 	return cursor[:i], at, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -64,12 +64,12 @@ func eventually(t testing.TB, d time.Duration, what string, cond func() bool) {
 }
 
 // request asks for key; the owner is only what it has to be, unique.
-func request(owner, key string, ttl time.Duration) core.Request {
-	return core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive(key)}, TTL: ttl}
+func request(owner, key string, ttl time.Duration) driver.Request {
+	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
 }
 
 // lock takes a key that is free.
-func lock(t testing.TB, s core.Store, owner, key string, ttl time.Duration) core.Grant {
+func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
 	t.Helper()
 	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
 	if err != nil {
@@ -78,16 +78,16 @@ func lock(t testing.TB, s core.Store, owner, key string, ttl time.Duration) core
 	return g
 }
 
-func release(t testing.TB, s core.Store, g core.Grant) {
+func release(t testing.TB, s driver.Store, g driver.Grant) {
 	t.Helper()
 	if err := s.Release(within(t, 5*time.Second), g); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 }
 
-func renew(t testing.TB, s core.Store, g core.Grant) error {
+func renew(t testing.TB, s driver.Store, g driver.Grant) error {
 	t.Helper()
-	return s.Renew(within(t, 5*time.Second), []core.Grant{g})[0]
+	return s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]
 }
 
 // waiter is a request that waits in a goroutine.
@@ -95,7 +95,7 @@ type waiter struct {
 	t      testing.TB
 	cancel context.CancelFunc
 	done   chan struct{}
-	grant  core.Grant
+	grant  driver.Grant
 	err    error
 	at     time.Time
 }
@@ -104,9 +104,9 @@ type waiter struct {
 var quickLooks = redisstore.WithWaiterLease(900 * time.Millisecond)
 
 // lease takes what is free.
-func lease(t testing.TB, s core.Store, owner string, claims ...core.Claim) core.Grant {
+func lease(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) driver.Grant {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), core.Request{Owner: owner, Claims: claims, TTL: time.Minute})
+	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
 	if err != nil {
 		t.Fatalf("%s, Acquire of %v: %v", owner, claims, err)
 	}
@@ -114,10 +114,10 @@ func lease(t testing.TB, s core.Store, owner string, claims ...core.Claim) core.
 }
 
 // held checks that claims are refused, and by whom.
-func held(t testing.TB, s core.Store, claims ...core.Claim) *core.HeldError {
+func held(t testing.TB, s driver.Store, claims ...driver.Claim) *driver.HeldError {
 	t.Helper()
-	g, err := s.Acquire(within(t, 5*time.Second), core.Request{Owner: "refused", Claims: claims, TTL: time.Minute})
-	var held *core.HeldError
+	g, err := s.Acquire(within(t, 5*time.Second), driver.Request{Owner: "refused", Claims: claims, TTL: time.Minute})
+	var held *driver.HeldError
 	if !errors.As(err, &held) {
 		t.Fatalf("Acquire of %v: want a HeldError, got %+v, %v", claims, g, err)
 	}
@@ -125,24 +125,24 @@ func held(t testing.TB, s core.Store, claims ...core.Claim) *core.HeldError {
 }
 
 // enqueue has owner wait for key and returns once it is in line.
-func enqueue(t testing.TB, s core.Store, owner, key string, ttl time.Duration) *waiter {
+func enqueue(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) *waiter {
 	t.Helper()
 	return wait(t, s, request(owner, key, ttl))
 }
 
 // enqueueFor has owner wait for claims and returns once it is in line.
-func enqueueFor(t testing.TB, s core.Store, owner string, claims ...core.Claim) *waiter {
+func enqueueFor(t testing.TB, s driver.Store, owner string, claims ...driver.Claim) *waiter {
 	t.Helper()
-	return wait(t, s, core.Request{Owner: owner, Claims: claims, TTL: time.Minute})
+	return wait(t, s, driver.Request{Owner: owner, Claims: claims, TTL: time.Minute})
 }
 
-func wait(t testing.TB, s core.Store, req core.Request) *waiter {
+func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
 	queued := make(chan struct{}, 1)
 	req.Wait = true
-	req.OnHeld = func(core.HeldError) {
+	req.OnHeld = func(driver.HeldError) {
 		select {
 		case queued <- struct{}{}:
 		default:
@@ -166,7 +166,7 @@ func wait(t testing.TB, s core.Store, req core.Request) *waiter {
 }
 
 // granted returns the grant that must come within d.
-func (w *waiter) granted(d time.Duration) core.Grant {
+func (w *waiter) granted(d time.Duration) driver.Grant {
 	w.t.Helper()
 	select {
 	case <-w.done:

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -30,7 +31,7 @@ func exhaust(t testing.TB, servers ...*redistest.Server) {
 }
 
 // begin asks for a record or the lease.
-func begin(t testing.TB, s core.Ledger, owner, key string) (core.Grant, *core.Record, error) {
+func begin(t testing.TB, s driver.Ledger, owner, key string) (driver.Grant, *driver.Record, error) {
 	t.Helper()
 	return s.Begin(within(t, 5*time.Second), request(owner, key, time.Minute))
 }
@@ -60,7 +61,7 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 		done := make(chan error, 1)
 		queued := make(chan struct{}, 1)
 		req := request("next", "passed", time.Minute)
-		req.Wait, req.OnHeld = true, func(core.HeldError) {
+		req.Wait, req.OnHeld = true, func(driver.HeldError) {
 			select {
 			case queued <- struct{}{}:
 			default:
@@ -75,13 +76,13 @@ func TestNoExecutionBeginsWithoutMemory(t *testing.T) {
 		if _, _, err := begin(t, s, "first", "recorded"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Complete(within(t, time.Second), core.Grant{Owner: "first", Claims: request("", "recorded", 0).Claims, TTL: time.Minute},
-			core.Record{Result: []byte("r")}, time.Minute); err != nil {
+		if err := s.Complete(within(t, time.Second), driver.Grant{Owner: "first", Claims: request("", "recorded", 0).Claims, TTL: time.Minute},
+			driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		exhaust(t, servers...)
 
-		if _, _, err := begin(t, s, "o", "free"); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, core.ErrUnavailable) {
+		if _, _, err := begin(t, s, "o", "free"); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("Begin on a free key: %v", err)
 		}
 		release(t, s, h)
@@ -109,7 +110,7 @@ func TestNoExecutionBeginsBehindOthers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	grants := make([]core.Grant, many)
+	grants := make([]driver.Grant, many)
 	for i := 0; i < many; i += 2 {
 		grants[i] = lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute)
 	}
@@ -150,7 +151,7 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.Client())
 	const size = 64 << 10
-	grants := make([]core.Grant, many)
+	grants := make([]driver.Grant, many)
 	for i := range many {
 		var err error
 		if grants[i], _, err = begin(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i)); err != nil {
@@ -159,10 +160,10 @@ func TestEffectsAreRecordedWithoutMemory(t *testing.T) {
 	}
 	exhaust(t, server)
 	before := used(t, server)
-	rec := core.Record{Result: make([]byte, size), Fingerprint: []byte("fp!:"), Trace: "00-trace"}
+	rec := driver.Record{Result: make([]byte, size), Fingerprint: []byte("fp!:"), Trace: "00-trace"}
 	crowd(t, server, func(i int) {
 		for try := range 2 { // the second as if the answer had been lost
-			if err := s.Complete(within(t, 30*time.Second), grants[i], rec, time.Minute); !errors.Is(err, core.ErrResultNotKept) {
+			if err := s.Complete(within(t, 30*time.Second), grants[i], rec, time.Minute); !errors.Is(err, driver.ErrResultNotKept) {
 				t.Errorf("Complete %d, try %d: %v", i, try, err)
 			}
 		}
@@ -205,7 +206,7 @@ func TestOnceWithoutMemory(t *testing.T) {
 			t.Errorf("the first delivery: %d bytes, not kept %v, %v", len(out.Result), out.ResultNotKept, err)
 		}
 		for range 2 {
-			if out, err := deliver("k", nothing); !out.Duplicate || !errors.Is(err, core.ErrResultNotKept) {
+			if out, err := deliver("k", nothing); !out.Duplicate || !errors.Is(err, driver.ErrResultNotKept) {
 				t.Errorf("another delivery: %+v, %v", out, err)
 			}
 		}

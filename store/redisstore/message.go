@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // message is what a waiter is told when the lock has been passed to it; pass in
@@ -52,7 +52,7 @@ func (a *asking) passed(m message) (answer, bool) {
 	if time.Since(since) > claim-claim/3 {
 		return answer{}, false
 	}
-	return answer{grant: core.Grant{
+	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.token, Since: since,
 		// By the process that had it until now, which may get back in line at any moment.
 		Contended: !m.alone,

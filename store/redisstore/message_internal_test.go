@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 func TestParseMessage(t *testing.T) {
@@ -29,7 +29,7 @@ func TestParseMessage(t *testing.T) {
 
 // TestPassed: which messages are grants, to which questions.
 func TestPassed(t *testing.T) {
-	one := []core.Claim{core.Exclusive("k")}
+	one := []driver.Claim{driver.Exclusive("k")}
 	now := time.Now()
 	for what, c := range map[string]struct {
 		change func(*asking)
@@ -44,7 +44,7 @@ func TestPassed(t *testing.T) {
 		"never sent":                    {func(a *asking) { a.last.wire = wire{} }, message{question: 7, token: 9}, false},
 	} {
 		a := &asking{
-			s: &Store{cfg: defaultConfig()}, req: core.Request{Owner: "o", Claims: one, TTL: time.Minute},
+			s: &Store{cfg: defaultConfig()}, req: driver.Request{Owner: "o", Claims: one, TTL: time.Minute},
 			number: 7, inbox: "inbox", last: request{wire: wire{sent: 1, first: now.Add(-time.Second), last: now}},
 		}
 		c.change(a)
@@ -60,9 +60,9 @@ func TestPassed(t *testing.T) {
 
 // TestCounted: whose questions have a number.
 func TestCounted(t *testing.T) {
-	one, two := []core.Claim{core.Shared("k")}, []core.Claim{core.Shared("k"), core.Shared("l")}
+	one, two := []driver.Claim{driver.Shared("k")}, []driver.Claim{driver.Shared("k"), driver.Shared("l")}
 	for _, c := range []struct {
-		claims   []core.Claim
+		claims   []driver.Claim
 		once     bool
 		replicas int
 		want     bool
@@ -72,7 +72,7 @@ func TestCounted(t *testing.T) {
 		{one, true, 0, false},
 		{one, false, 1, false},
 	} {
-		a := &asking{s: &Store{cfg: config{replicas: c.replicas}}, req: core.Request{Claims: c.claims}, once: c.once}
+		a := &asking{s: &Store{cfg: config{replicas: c.replicas}}, req: driver.Request{Claims: c.claims}, once: c.once}
 		if got := a.counted(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -33,7 +34,7 @@ func question(t testing.TB, server *redistest.Server, owner string) (number uint
 // and what it says is so at the server.
 func TestMessageIsTheGrant(t *testing.T) {
 	t.Parallel()
-	for _, claim := range []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)} {
+	for _, claim := range []driver.Claim{driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)} {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
@@ -41,7 +42,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 			release(t, a, lock(t, a, "first", "k", time.Minute)) // has the server learn the scripts
 			g := lock(t, a, "holder", "k", time.Hour)
 			before := time.Now()
-			w := wait(t, b, core.Request{Owner: "w", Claims: []core.Claim{claim}, TTL: time.Hour})
+			w := wait(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
 			asked, queued := time.Now(), calls(t, server)
 			release(t, a, g)
 			next := w.granted(time.Second)
@@ -261,7 +262,7 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 		case hurried.err == nil:
 			taken++
 			release(t, b, hurried.grant)
-		case !errors.Is(hurried.err, core.ErrHeld):
+		case !errors.Is(hurried.err, driver.ErrHeld):
 			t.Fatal(hurried.err)
 		}
 		next := patient.granted(2 * time.Second)
@@ -290,14 +291,14 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 	set(t, server, "maxmemory", "0")
-	held(t, s, core.Exclusive("k")) // the next one who comes has it passed on
+	held(t, s, driver.Exclusive("k")) // the next one who comes has it passed on
 	w.granted(time.Second)
 }
 
 // TestNobodyListensInAnyMode: what can't be told of is nobody's.
 func TestNobodyListensInAnyMode(t *testing.T) {
 	t.Parallel()
-	for _, claim := range []core.Claim{core.Exclusive("k"), core.Shared("k"), core.Permit("k", 2)} {
+	for _, claim := range []driver.Claim{driver.Exclusive("k"), driver.Shared("k"), driver.Permit("k", 2)} {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
@@ -323,12 +324,12 @@ func TestMessageThatIsNoGrant(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
 	g := lock(t, s, "holder", "k", time.Minute)
-	set := enqueueFor(t, s, "set", core.Exclusive("k"), core.Exclusive("l"))
+	set := enqueueFor(t, s, "set", driver.Exclusive("k"), driver.Exclusive("l"))
 	release(t, s, g)
 	if g = set.granted(time.Second); g.Term != 0 {
 		t.Errorf("a set: %+v", g)
 	}
-	once := make(chan core.Grant)
+	once := make(chan driver.Grant)
 	go func() {
 		req := request("once", "k", time.Minute)
 		req.Wait = true

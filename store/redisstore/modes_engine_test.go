@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -17,18 +18,18 @@ import (
 func TestEnginesWithAllModes(t *testing.T) {
 	t.Parallel()
 	type request struct {
-		claims []core.Claim
+		claims []driver.Claim
 		weight map[string]int // of what it holds: 100 is all of a key
 	}
-	g, p := core.Exclusive("g"), core.Permit("p", 4)
+	g, p := driver.Exclusive("g"), driver.Permit("p", 4)
 	requests := []request{
-		{[]core.Claim{g}, map[string]int{"g": 100, "g/a": 100, "g/b": 100}},
+		{[]driver.Claim{g}, map[string]int{"g": 100, "g/a": 100, "g/b": 100}},
 		{core.Under("g", "a"), map[string]int{"g/a": 100}},
 		{core.Under("g", "b"), map[string]int{"g/b": 100}},
-		{[]core.Claim{core.Shared("g")}, map[string]int{"g": 1}},
-		{[]core.Claim{p}, map[string]int{"p": 25}},
+		{[]driver.Claim{driver.Shared("g")}, map[string]int{"g": 1}},
+		{[]driver.Claim{p}, map[string]int{"p": 25}},
 		{append(core.Under("g", "a"), p), map[string]int{"g/a": 100, "p": 25}},
-		{[]core.Claim{core.Shared("g"), core.Exclusive("p")}, map[string]int{"g": 1, "p": 100}},
+		{[]driver.Claim{driver.Shared("g"), driver.Exclusive("p")}, map[string]int{"g": 1, "p": 100}},
 	}
 	server := redistest.Start(t)
 	engines := []*core.Engine{engine(t, server), engine(t, server)}
@@ -134,7 +135,7 @@ func TestTokensRiseInEveryMode(t *testing.T) {
 		all.Wait()
 		hold(eng.Acquire(ctx, "k", core.WithShared()))
 		hold(eng.Acquire(ctx, "k", core.WithPermits(3)))
-		hold(eng.AcquireAll(ctx, []core.Claim{core.Shared("k"), core.Permit("l", 2)}))
+		hold(eng.AcquireAll(ctx, []driver.Claim{driver.Shared("k"), driver.Permit("l", 2)}))
 		hold(eng.AcquireAll(ctx, core.Under("k", "m")))
 		if l, err := eng.Acquire(ctx, "k"); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -35,9 +35,9 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
-	for name, claim := range map[string]core.Claim{"shared": core.Shared("s"), "permit": core.Permit("p", 3)} {
+	for name, claim := range map[string]driver.Claim{"shared": driver.Shared("s"), "permit": driver.Permit("p", 3)} {
 		lock := "lock:" + claim.Key
-		short, err := s.Acquire(ctx, core.Request{Owner: "short", Claims: []core.Claim{claim}, TTL: 10 * time.Second})
+		short, err := s.Acquire(ctx, driver.Request{Owner: "short", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		if taken := admin.SetNX(ctx, lock, "foreign", time.Minute).Val(); taken {
 			t.Errorf("%s: a foreign client took the key from its holders", name)
 		}
-		brief, err := s.Acquire(ctx, core.Request{Owner: "brief", Claims: []core.Claim{claim}, TTL: 10 * time.Second})
+		brief, err := s.Acquire(ctx, driver.Request{Owner: "brief", Claims: []driver.Claim{claim}, TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 		if e := held(t, s, claim); e.Holder != "foreign" {
 			t.Errorf("%s: held by %q", name, e.Holder)
 		}
-		if err := renew(t, s, short); !errors.Is(err, core.ErrLeaseLost) {
+		if err := renew(t, s, short); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%s: Renew with a foreign lock in place: %v", name, err)
 		}
 		admin.Del(ctx, lock)
@@ -86,13 +86,13 @@ func TestStaleHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	old := lease(t, s, "old", core.Shared("k"))
+	old := lease(t, s, "old", driver.Shared("k"))
 	server.Client().Del(context.Background(), "lock:k")
-	lease(t, s, "new", core.Shared("k"))
-	if err := renew(t, s, old); !errors.Is(err, core.ErrLeaseLost) {
+	lease(t, s, "new", driver.Shared("k"))
+	if err := renew(t, s, old); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
-	if err := s.Release(within(t, time.Second), old); !errors.Is(err, core.ErrLeaseLost) {
+	if err := s.Release(within(t, time.Second), old); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
 }
@@ -104,31 +104,31 @@ func TestDeadHolder(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	die := func(claim core.Claim) core.Grant {
-		g, err := s.Acquire(ctx, core.Request{Owner: "dead", Claims: []core.Claim{claim}, TTL: 200 * time.Millisecond})
+	die := func(claim driver.Claim) driver.Grant {
+		g, err := s.Acquire(ctx, driver.Request{Owner: "dead", Claims: []driver.Claim{claim}, TTL: 200 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return g
 	}
-	lives := lease(t, s, "lives", core.Permit("p", 2))
-	dead := die(core.Permit("p", 2))
-	if e := held(t, s, core.Permit("p", 2)); e.RetryAfter > 200*time.Millisecond || e.Holder != "lives" {
+	lives := lease(t, s, "lives", driver.Permit("p", 2))
+	dead := die(driver.Permit("p", 2))
+	if e := held(t, s, driver.Permit("p", 2)); e.RetryAfter > 200*time.Millisecond || e.Holder != "lives" {
 		t.Errorf("%+v: a place comes free in 200ms, and who lives has most time left", e)
 	}
-	enqueueFor(t, s, "next", core.Permit("p", 2)).granted(time.Second)
-	if err := renew(t, s, dead); !errors.Is(err, core.ErrLeaseLost) {
+	enqueueFor(t, s, "next", driver.Permit("p", 2)).granted(time.Second)
+	if err := renew(t, s, dead); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
 	if err := renew(t, s, lives); err != nil {
 		t.Error(err)
 	}
 
-	lives = lease(t, s, "lives", core.Shared("s"))
-	dead = die(core.Shared("s"))
-	w := enqueueFor(t, s, "writer", core.Exclusive("s"))
+	lives = lease(t, s, "lives", driver.Shared("s"))
+	dead = die(driver.Shared("s"))
+	w := enqueueFor(t, s, "writer", driver.Exclusive("s"))
 	eventually(t, time.Second, "the dead one's lease is over", func() bool {
-		return errors.Is(renew(t, s, core.Grant{Owner: "dead", Claims: dead.Claims, TTL: time.Millisecond, Token: dead.Token}), core.ErrLeaseLost)
+		return errors.Is(renew(t, s, driver.Grant{Owner: "dead", Claims: dead.Claims, TTL: time.Millisecond, Token: dead.Token}), driver.ErrLeaseLost)
 	})
 	select {
 	case <-w.done:
@@ -144,13 +144,13 @@ func TestRollingDeploy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	var old []core.Grant
+	var old []driver.Grant
 	for i := range 3 {
-		old = append(old, lease(t, s, fmt.Sprint("old", i), core.Permit("k", 3)))
+		old = append(old, lease(t, s, fmt.Sprint("old", i), driver.Permit("k", 3)))
 	}
-	held(t, s, core.Permit("k", 2))
-	lease(t, s, "new", core.Permit("k", 4))
-	few, many := enqueueFor(t, s, "few", core.Permit("k", 2)), enqueueFor(t, s, "many", core.Permit("k", 4))
+	held(t, s, driver.Permit("k", 2))
+	lease(t, s, "new", driver.Permit("k", 4))
+	few, many := enqueueFor(t, s, "few", driver.Permit("k", 2)), enqueueFor(t, s, "many", driver.Permit("k", 4))
 	release(t, s, old[0])
 	release(t, s, old[1]) // two are left: not fewer than 2
 	select {
@@ -170,20 +170,20 @@ func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	g := lease(t, s, "o", core.Exclusive("k"))
-	writer := enqueueFor(t, s, "writer", core.Exclusive("k"))
-	reader := enqueueFor(t, s, "reader", core.Shared("k"))
-	down := lease(t, s, "o", core.Shared("k"))
+	g := lease(t, s, "o", driver.Exclusive("k"))
+	writer := enqueueFor(t, s, "writer", driver.Exclusive("k"))
+	reader := enqueueFor(t, s, "reader", driver.Shared("k"))
+	down := lease(t, s, "o", driver.Shared("k"))
 	if down.Token != g.Token {
 		t.Errorf("token %d became %d", g.Token, down.Token)
 	}
 	release(t, s, reader.granted(time.Second))
-	if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+	if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("renewed as exclusive: %v", err)
 	}
-	var own *core.DeadlockError
-	_, err := s.Acquire(within(t, time.Second), core.Request{Owner: "o", Claims: []core.Claim{core.Exclusive("k")}, TTL: time.Minute})
-	if !errors.As(err, &own) || own.Held.Mode != core.ModeShared || own.Wanted.Mode != core.ModeExclusive || errors.Is(err, core.ErrHeld) {
+	var own *driver.DeadlockError
+	_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+	if !errors.As(err, &own) || own.Held.Mode != driver.ModeShared || own.Wanted.Mode != driver.ModeExclusive || errors.Is(err, driver.ErrHeld) {
 		t.Errorf("an upgrade: want a DeadlockError, got %v", err)
 	}
 	if err := renew(t, s, down); err != nil {
@@ -198,31 +198,31 @@ func TestPhases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	x := lease(t, s, "x", core.Exclusive("k"))
-	w1 := enqueueFor(t, s, "w1", core.Exclusive("k"))
-	r1 := enqueueFor(t, s, "r1", core.Shared("k"))
-	w2 := enqueueFor(t, s, "w2", core.Permit("k", 1))
-	r2 := enqueueFor(t, s, "r2", core.Shared("k"))
-	if e := held(t, s, core.Exclusive("k")); e.Ahead != 4 || e.Holder != "x" {
+	x := lease(t, s, "x", driver.Exclusive("k"))
+	w1 := enqueueFor(t, s, "w1", driver.Exclusive("k"))
+	r1 := enqueueFor(t, s, "r1", driver.Shared("k"))
+	w2 := enqueueFor(t, s, "w2", driver.Permit("k", 1))
+	r2 := enqueueFor(t, s, "r2", driver.Shared("k"))
+	if e := held(t, s, driver.Exclusive("k")); e.Ahead != 4 || e.Holder != "x" {
 		t.Errorf("%+v: four are ahead", e)
 	}
 	release(t, s, x)
 	a, b := r1.granted(time.Second), r2.granted(time.Second) // both, wherever they stood
-	if e := held(t, s, core.Shared("k")); e.Ahead != 2 {     // a writer waits
+	if e := held(t, s, driver.Shared("k")); e.Ahead != 2 {   // a writer waits
 		t.Errorf("%+v: two are ahead", e)
 	}
 	release(t, s, a)
-	r3 := enqueueFor(t, s, "r3", core.Shared("k"))
+	r3 := enqueueFor(t, s, "r3", driver.Shared("k"))
 	release(t, s, b)
 	a = w1.granted(time.Second) // after the last reader, the line
 	release(t, s, a)
 	release(t, s, r3.granted(time.Second))
-	w4 := enqueueFor(t, s, "w4", core.Exclusive("k"))
+	w4 := enqueueFor(t, s, "w4", driver.Exclusive("k"))
 	a = w2.granted(time.Second)
-	r5 := enqueueFor(t, s, "r5", core.Shared("k"))
+	r5 := enqueueFor(t, s, "r5", driver.Shared("k"))
 	release(t, s, a) // the last permit
 	a = r5.granted(time.Second)
-	r6 := enqueueFor(t, s, "r6", core.Shared("k"))
+	r6 := enqueueFor(t, s, "r6", driver.Shared("k"))
 	w4.cancel() // the line is empty: readers join
 	w4.refused(time.Second)
 	release(t, s, r6.granted(time.Second))
@@ -239,12 +239,12 @@ func TestDeadWriter(t *testing.T) {
 	server := redistest.Start(t)
 	p := redistest.NewProxy(t, server.Addr())
 	s, other := open(t, server.Client()), open(t, throughProxy(server, p, once))
-	lease(t, s, "reader", core.Shared("k"))
-	enqueueFor(t, other, "writer", core.Exclusive("k"))
-	held(t, s, core.Shared("k"))
+	lease(t, s, "reader", driver.Shared("k"))
+	enqueueFor(t, other, "writer", driver.Exclusive("k"))
+	held(t, s, driver.Shared("k"))
 	p.Cut()
 	eventually(t, 2*time.Second, "readers are let in", func() bool {
-		_, err := s.Acquire(context.Background(), core.Request{Owner: "second", Claims: []core.Claim{core.Shared("k")}, TTL: time.Minute})
+		_, err := s.Acquire(context.Background(), driver.Request{Owner: "second", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute})
 		return err == nil
 	})
 }
@@ -255,23 +255,23 @@ func TestOutOfMemoryInEveryMode(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	s := open(t, server.Client(), noPolling)
-	grants := []core.Grant{
-		lease(t, s, "reader", core.Shared("s")), lease(t, s, "reader2", core.Shared("s")),
-		lease(t, s, "permit", core.Permit("p", 3)),
-		lease(t, s, "set", core.Exclusive("a"), core.Shared("b"), core.Permit("c", 1)),
+	grants := []driver.Grant{
+		lease(t, s, "reader", driver.Shared("s")), lease(t, s, "reader2", driver.Shared("s")),
+		lease(t, s, "permit", driver.Permit("p", 3)),
+		lease(t, s, "set", driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 1)),
 	}
-	w := enqueueFor(t, s, "w", core.Shared("a"))
-	forced := lease(t, s, "forced", core.Shared("f"))
+	w := enqueueFor(t, s, "w", driver.Shared("a"))
+	forced := lease(t, s, "forced", driver.Shared("f"))
 	set(t, server, "maxmemory", "1mb")
-	for _, claims := range [][]core.Claim{
-		{core.Shared("s")},
-		{core.Permit("p", 3)},
-		{core.Shared("free")},
-		{core.Permit("free", 1)},
-		{core.Exclusive("free"), core.Exclusive("free2")},
-		{core.Shared("free"), core.Shared("s")},
+	for _, claims := range [][]driver.Claim{
+		{driver.Shared("s")},
+		{driver.Permit("p", 3)},
+		{driver.Shared("free")},
+		{driver.Permit("free", 1)},
+		{driver.Exclusive("free"), driver.Exclusive("free2")},
+		{driver.Shared("free"), driver.Shared("s")},
 	} {
-		_, err := s.Acquire(within(t, time.Second), core.Request{Owner: "o", Claims: claims, TTL: time.Minute})
+		_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "o", Claims: claims, TTL: time.Minute})
 		if !errors.Is(err, redisstore.ErrOutOfMemory) {
 			t.Errorf("%v: want ErrOutOfMemory, got %v", claims, err)
 		}
@@ -287,7 +287,7 @@ func TestOutOfMemoryInEveryMode(t *testing.T) {
 	if _, err := s.ForceRelease(within(t, time.Second), "f", "why"); err != nil {
 		t.Errorf("ForceRelease: %v", err)
 	}
-	if err := renew(t, s, forced); !errors.Is(err, core.ErrLeaseLost) {
+	if err := renew(t, s, forced); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
 	for _, g := range grants {
@@ -310,28 +310,28 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	s := open(t, server.Client())
-	for side, claim := range map[string]core.Claim{
-		"h": core.Shared("k"), "i": core.Permit("k", 2), "q": core.Exclusive("k"), "s": core.Exclusive("k"),
+	for side, claim := range map[string]driver.Claim{
+		"h": driver.Shared("k"), "i": driver.Permit("k", 2), "q": driver.Exclusive("k"), "s": driver.Exclusive("k"),
 	} {
 		admin.FlushAll(ctx)
 		g := lease(t, s, "o", claim)
-		other := lease(t, s, "o2", core.Exclusive("z"))
+		other := lease(t, s, "o2", driver.Exclusive("z"))
 		admin.Del(ctx, "{lock:k}:"+side)
 		admin.Set(ctx, "{lock:k}:"+side, "x", 0)
-		if claim.Mode != core.ModeExclusive {
-			_, err := s.Acquire(within(t, time.Second), core.Request{Owner: "n", Claims: []core.Claim{claim}, TTL: time.Minute})
-			if !errors.Is(err, redisstore.ErrWrongType) || errors.Is(err, core.ErrUnavailable) {
+		if claim.Mode != driver.ModeExclusive {
+			_, err := s.Acquire(within(t, time.Second), driver.Request{Owner: "n", Claims: []driver.Claim{claim}, TTL: time.Minute})
+			if !errors.Is(err, redisstore.ErrWrongType) || errors.Is(err, driver.ErrUnavailable) {
 				t.Errorf("%s: want ErrWrongType, got %v", side, err)
 			}
 		}
 		// A set frees what it can.
-		g.Owner, g.Claims, g.Token = "o", []core.Claim{claim, core.Exclusive("z")}, 0
+		g.Owner, g.Claims, g.Token = "o", []driver.Claim{claim, driver.Exclusive("z")}, 0
 		admin.Set(ctx, "lock:z", "o:1763683200000000:1:", time.Minute)
 		err := s.Release(within(t, time.Second), g)
-		if claim.Mode == core.ModeExclusive && err != nil {
+		if claim.Mode == driver.ModeExclusive && err != nil {
 			t.Errorf("%s: Release: %v", side, err)
 		}
-		if claim.Mode != core.ModeExclusive && !errors.Is(err, core.ErrLeaseLost) {
+		if claim.Mode != driver.ModeExclusive && !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%s: Release: want ErrLeaseLost, got %v", side, err)
 		}
 		if admin.Exists(ctx, "lock:z").Val() != 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Defaults and bounds of the options.
@@ -58,7 +58,7 @@ func WithPrefix(prefix string) Option {
 			return r == '{' || r == '}' || unicode.IsSpace(r) || unicode.IsControl(r)
 		}
 		if len(prefix) > maxPrefixBytes || !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, bad) {
-			return &core.OptionError{
+			return &driver.OptionError{
 				Option: "WithPrefix", Value: prefix[:min(len(prefix), maxPrefixBytes)],
 				Want: "at most 128 bytes of UTF-8 without braces, white space and control characters",
 			}
@@ -75,7 +75,7 @@ func WithPrefix(prefix string) Option {
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
 		if d < minWaiterLease || d > maxWaiterLease {
-			return &core.OptionError{Option: "WithWaiterLease", Value: d, Want: "100ms to 10m"}
+			return &driver.OptionError{Option: "WithWaiterLease", Value: d, Want: "100ms to 10m"}
 		}
 		c.waiterLease = d.Truncate(time.Millisecond)
 		return nil
@@ -95,9 +95,9 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) error {
 		switch {
 		case n < 1:
-			return &core.OptionError{Option: "WithReplicas", Value: n, Want: "1 replica or more"}
+			return &driver.OptionError{Option: "WithReplicas", Value: n, Want: "1 replica or more"}
 		case timeout < time.Millisecond:
-			return &core.OptionError{Option: "WithReplicas", Value: timeout, Want: "1ms or more"}
+			return &driver.OptionError{Option: "WithReplicas", Value: timeout, Want: "1ms or more"}
 		}
 		c.replicas, c.replicaWait = n, timeout
 		return nil
@@ -109,7 +109,7 @@ func WithReplicas(n int, timeout time.Duration) Option {
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		if l == nil {
-			return &core.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
+			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
 		}
 		c.log = l
 		return nil
@@ -122,7 +122,7 @@ func (c *config) fits(client redis.UniversalClient) error {
 		return nil
 	}
 	bad := func(want string) error {
-		return &core.OptionError{Option: "WithReplicas", Value: c.replicaWait, Want: want}
+		return &driver.OptionError{Option: "WithReplicas", Value: c.replicaWait, Want: want}
 	}
 	if topologyOf(client) != single {
 		return bad("a single server")

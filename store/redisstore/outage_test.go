@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -63,7 +64,7 @@ func unreachable(t *testing.T, client *redis.Client) {
 		if took := time.Since(began); took > bound+slack {
 			t.Errorf("Acquire took %v, its bound is %v", took, bound)
 		}
-		if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("want ErrUnavailable alone, got %v", err)
 		}
 	}
@@ -94,7 +95,7 @@ func TestHalfOpenConnection(t *testing.T) {
 		if took := time.Since(began); took > bound+slack {
 			t.Errorf("%s took %v, its bound is %v", call, took, bound)
 		}
-		if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrLeaseLost) {
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%s: want ErrUnavailable, got %v", call, err)
 		}
 	}
@@ -102,8 +103,8 @@ func TestHalfOpenConnection(t *testing.T) {
 		_, err := s.Acquire(ctx, request("p", "free", time.Minute))
 		return err
 	})
-	bounded("Renew", func(ctx context.Context) error { return s.Renew(ctx, []core.Grant{g, g})[1] })
-	bounded("Complete", func(ctx context.Context) error { return s.Complete(ctx, g, core.Record{}, time.Minute) })
+	bounded("Renew", func(ctx context.Context) error { return s.Renew(ctx, []driver.Grant{g, g})[1] })
+	bounded("Complete", func(ctx context.Context) error { return s.Complete(ctx, g, driver.Record{}, time.Minute) })
 	bounded("Release", func(ctx context.Context) error { return s.Release(ctx, g) })
 	began := time.Now()
 	_ = s.Close() // says whether the last had to be left behind
@@ -143,7 +144,7 @@ func TestResetStorm(t *testing.T) {
 						done.Add(1)
 						return nil
 					})
-					known := err == nil || errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) ||
+					known := err == nil || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) ||
 						errors.Is(err, context.DeadlineExceeded)
 					if !known {
 						t.Errorf("untyped: %v", err)
@@ -190,10 +191,10 @@ func TestPausedServer(t *testing.T) {
 	if took := time.Since(paused); took > ttl+slack/2 {
 		t.Errorf("the holder was told after %v", took)
 	}
-	if err := context.Cause(lease.Context()); !errors.Is(err, core.ErrLeaseLost) {
+	if err := context.Cause(lease.Context()); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
-	if err := lease.Release(context.Background()); !errors.Is(err, core.ErrLeaseLost) {
+	if err := lease.Release(context.Background()); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("release: want ErrLeaseLost, got %v", err)
 	}
 }
@@ -229,7 +230,7 @@ func TestNoConnectionToBeHad(t *testing.T) {
 	if took := time.Since(began); took > 1500*time.Millisecond {
 		t.Errorf("took %v", took)
 	}
-	if !errors.Is(err, core.ErrUnavailable) {
+	if !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -20,7 +20,7 @@ func TestLostAcquireReply(t *testing.T) {
 	admin := server.Client()
 	network.CutReplies()
 	done := make(chan struct{})
-	var g core.Grant
+	var g driver.Grant
 	var err error
 	go func() {
 		defer close(done)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -20,16 +20,16 @@ func TestOwnersAreComparedInFull(t *testing.T) {
 	for _, owner := range []string{"ab", "abcd", "a", "abc*", "ABC", "bc"} {
 		other := g
 		other.Owner, other.TTL = owner, time.Hour
-		if err := s.Release(within(t, time.Second), other); !errors.Is(err, core.ErrLeaseLost) {
+		if err := s.Release(within(t, time.Second), other); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%q releases the lock of %q: %v", owner, g.Owner, err)
 		}
-		if err := renew(t, s, other); !errors.Is(err, core.ErrLeaseLost) {
+		if err := renew(t, s, other); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%q renews the lock of %q: %v", owner, g.Owner, err)
 		}
-		if err := s.Complete(within(t, time.Second), other, core.Record{}, time.Minute); !errors.Is(err, core.ErrLeaseLost) {
+		if err := s.Complete(within(t, time.Second), other, driver.Record{}, time.Minute); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("%q completes for %q: %v", owner, g.Owner, err)
 		}
-		if _, err := s.Acquire(within(t, time.Second), request(owner, "k", time.Hour)); !errors.Is(err, core.ErrHeld) {
+		if _, err := s.Acquire(within(t, time.Second), request(owner, "k", time.Hour)); !errors.Is(err, driver.ErrHeld) {
 			t.Errorf("%q gets the lock of %q: %v", owner, g.Owner, err)
 		}
 	}

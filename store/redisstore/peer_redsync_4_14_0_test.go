@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -40,7 +40,7 @@ func TestScriptFlushReachesNoCaller(t *testing.T) {
 					t.Errorf("Acquire: %v", err)
 					return
 				}
-				for _, err := range s.Renew(within(t, time.Second), []core.Grant{g, g, g}) {
+				for _, err := range s.Renew(within(t, time.Second), []driver.Grant{g, g, g}) {
 					if err != nil {
 						t.Errorf("Renew: %v", err)
 					}

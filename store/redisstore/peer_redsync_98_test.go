@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -22,18 +23,18 @@ func TestOutageIsNotContention(t *testing.T) {
 	if err := eng.Do(context.Background(), "connect", nothing, core.WithMaxWait(10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, core.ErrWaitTimeout) || errors.Is(err, core.ErrUnavailable) {
+	if _, err := eng.Acquire(context.Background(), "k"); !errors.Is(err, driver.ErrWaitTimeout) || errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("held: %v", err)
 	}
 	server.Pause()
 	_, err := eng.Acquire(context.Background(), "k")
 	server.Resume()
-	if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+	if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
 		t.Errorf("outage: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := eng.Acquire(ctx, "k"); !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrUnavailable) {
+	if _, err := eng.Acquire(ctx, "k"); !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrHeld) || errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("the caller's own end: %v", err)
 	}
 }

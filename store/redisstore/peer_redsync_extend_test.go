@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -23,7 +23,7 @@ func TestRenewalBringsNothingBack(t *testing.T) {
 		"empty restart": func() { server.Restart(t) },
 	} {
 		end()
-		if err := renew(t, s, g); !errors.Is(err, core.ErrLeaseLost) {
+		if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("after %s: want ErrLeaseLost, got %v", after, err)
 		}
 		if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // brief is a request about one exclusive claim in the few words that group.lua
@@ -28,8 +28,8 @@ type waiting struct {
 }
 
 // isPlain says whether claims are what a plain request may be about.
-func isPlain(claims []core.Claim) bool {
-	return len(claims) == 1 && claims[0].Mode == core.ModeExclusive
+func isPlain(claims []driver.Claim) bool {
+	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
 func (r *request) isPlain() bool { return r.brief.key != "" }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -37,25 +37,25 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	ctx, client, s := inside(t)
 	const count = 8000000000000000
 	client.Set(ctx, s.keys.counter(), count, 0)
-	ask := func(owner string, wait bool, claims ...core.Claim) *request {
-		a := s.asks(core.Request{Owner: owner, Claims: claims, TTL: time.Minute, Rule: "rule", Trace: "trace"}, false)
+	ask := func(owner string, wait bool, claims ...driver.Claim) *request {
+		a := s.asks(driver.Request{Owner: owner, Claims: claims, TTL: time.Minute, Rule: "rule", Trace: "trace"}, false)
 		a.question(0, wait)
 		return &a.last
 	}
 	free := func(owner, key string) *request {
-		return s.releases(owner, []core.Claim{core.Exclusive(key)}, 0)[0].request
+		return s.releases(owner, []driver.Claim{driver.Exclusive(key)}, 0)[0].request
 	}
 	group := []*request{
-		ask("a", false, core.Exclusive("k")),
-		ask("permit", false, core.Permit("p", 2)),
-		ask("a", false, core.Exclusive("k")), // again: the same
-		ask("b", true, core.Exclusive("k")),  // gets in line
-		ask("c", false, core.Exclusive("k2")),
+		ask("a", false, driver.Exclusive("k")),
+		ask("permit", false, driver.Permit("p", 2)),
+		ask("a", false, driver.Exclusive("k")), // again: the same
+		ask("b", true, driver.Exclusive("k")),  // gets in line
+		ask("c", false, driver.Exclusive("k2")),
 		free("x", "k2"), // the others come behind those that end something
 		free("y", "k3"),
 		free("z", "k4"),
 	}
-	if _, err := s.Acquire(ctx, core.Request{Owner: "z", Claims: []core.Claim{core.Exclusive("k4")}, TTL: time.Minute}); err != nil {
+	if _, err := s.Acquire(ctx, driver.Request{Owner: "z", Claims: []driver.Claim{driver.Exclusive("k4")}, TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	s.sendGroup(group)
@@ -97,14 +97,14 @@ func TestReleaseTwiceInOneGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(owner, key, inbox string) *request {
-		a := s.asks(core.Request{Owner: owner, Claims: []core.Claim{core.Exclusive(key)}, TTL: time.Minute}, false)
+		a := s.asks(driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: time.Minute}, false)
 		a.number = 7
 		a.inbox = inbox
 		a.question(0, inbox != "")
 		return &a.last
 	}
 	free := func(owner, key string) *request {
-		return s.releases(owner, []core.Claim{core.Exclusive(key)}, 0)[0].request
+		return s.releases(owner, []driver.Claim{driver.Exclusive(key)}, 0)[0].request
 	}
 	send := func(group ...*request) (said []any) {
 		s.sendGroup(group)

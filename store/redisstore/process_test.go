@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -51,11 +52,11 @@ func actAsProcess() {
 	if err != nil {
 		panic(err)
 	}
-	var claims []core.Claim
+	var claims []driver.Claim
 	for key := range strings.SplitSeq(os.Getenv(envKey), ",") {
-		claim := core.Exclusive(key)
+		claim := driver.Exclusive(key)
 		if shared, ok := strings.CutPrefix(key, "shared "); ok {
-			claim = core.Shared(shared)
+			claim = driver.Shared(shared)
 		}
 		claims = append(claims, claim)
 	}
@@ -88,10 +89,10 @@ func stopOnSignal(eng *core.Engine, lease *core.Lease) {
 // announcing says when a request is in line.
 type announcing struct{ *redisstore.Store }
 
-func (a announcing) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (a announcing) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	var once sync.Once
 	onHeld := req.OnHeld
-	req.OnHeld = func(held core.HeldError) {
+	req.OnHeld = func(held driver.HeldError) {
 		once.Do(func() { fmt.Println("queued") })
 		onHeld(held)
 	}
@@ -226,11 +227,11 @@ func TestKilledSet(t *testing.T) {
 	waiting := startProcess(t, server, "A,shared a,b", ttl)
 	waiting.says("queued", startup)
 	for _, key := range []string{"A", "b"} {
-		held(t, s, core.Exclusive(key))
+		held(t, s, driver.Exclusive(key))
 	}
 	waiters := []*waiter{
-		enqueueFor(t, s, "next-a", core.Exclusive("a")),
-		enqueueFor(t, s, "next-A", core.Shared("A")),
+		enqueueFor(t, s, "next-a", driver.Exclusive("a")),
+		enqueueFor(t, s, "next-A", driver.Shared("A")),
 	}
 	time.Sleep(2 * ttl) // both are alive
 	for i, w := range waiters {

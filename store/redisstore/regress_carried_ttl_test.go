@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -22,11 +23,11 @@ func TestCarriedTextWithAnotherTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 20 * time.Second
 	server := redistest.Start(t)
-	for name, claims := range map[string][]core.Claim{
-		"exclusive": {core.Exclusive("x")},
-		"shared":    {core.Shared("s")},
-		"permit":    {core.Permit("p", 1)},
-		"set":       {core.Exclusive("a"), core.Shared("b"), core.Permit("c", 1)},
+	for name, claims := range map[string][]driver.Claim{
+		"exclusive": {driver.Exclusive("x")},
+		"shared":    {driver.Shared("s")},
+		"permit":    {driver.Permit("p", 1)},
+		"set":       {driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +48,7 @@ func TestCarriedTextWithAnotherTTL(t *testing.T) {
 				ms, garbage := strconv.Atoi(said)
 				switch {
 				case ms == 10 || ms == 11: // may be over before the answer is here
-				case err != nil && !errors.Is(err, core.ErrHeld):
+				case err != nil && !errors.Is(err, driver.ErrHeld):
 					t.Errorf("%q: %v", said, err)
 				case borrowed != (garbage == nil && ms >= 10 && ms <= 20000):
 					t.Errorf("%q: borrowed: %v, %v", said, borrowed, err)
@@ -59,7 +60,7 @@ func TestCarriedTextWithAnotherTTL(t *testing.T) {
 							t.Fatalf("%q: the lease on %q ends in %v", said, c.Key, ends)
 						}
 						_, err := stranger.TryAcquire(within(t, 5*time.Second), c.Key)
-						if !errors.Is(err, core.ErrHeld) {
+						if !errors.Is(err, driver.ErrHeld) {
 							t.Fatalf("%q: a stranger on %q: %v", said, c.Key, err)
 						}
 					}
@@ -101,9 +102,9 @@ func TestExtendedThenCarried(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	for _, claim := range []core.Claim{core.Exclusive("x"), core.Permit("p", 1)} {
+	for _, claim := range []driver.Claim{driver.Exclusive("x"), driver.Permit("p", 1)} {
 		holder, callee := engine(t, server), engine(t, server)
-		lease, err := holder.AcquireAll(within(t, 5*time.Second), []core.Claim{claim}, core.WithTTL(30*time.Second), core.WithRule("r"))
+		lease, err := holder.AcquireAll(within(t, 5*time.Second), []driver.Claim{claim}, core.WithTTL(30*time.Second), core.WithRule("r"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,14 +119,14 @@ func TestExtendedThenCarried(t *testing.T) {
 			t.Fatalf("Extend without memory: %v", err)
 		}
 		carried := core.CarryLeases(lease.Context())
-		borrowed, err := callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), carried), []core.Claim{claim}, core.WithFailFast())
+		borrowed, err := callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), carried), []driver.Claim{claim}, core.WithFailFast())
 		if err != nil || borrowed.TTL() != time.Minute {
 			t.Fatalf("%v: %v, %v", claim, borrowed, err)
 		}
 		_ = borrowed.Release(context.Background())
 		longer := strings.Replace(carried, ";60000;", ";60001;", 1)
-		_, err = callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), longer), []core.Claim{claim}, core.WithFailFast())
-		if !errors.Is(err, core.ErrHeld) {
+		_, err = callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), longer), []driver.Claim{claim}, core.WithFailFast())
+		if !errors.Is(err, driver.ErrHeld) {
 			t.Errorf("%v: with a longer TTL: %v", claim, err)
 		}
 		info, err := open(t, client, redisstore.WithWaiterLease(time.Second)).Inspect(within(t, 5*time.Second), claim.Key)

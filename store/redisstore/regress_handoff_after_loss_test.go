@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -43,7 +44,7 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Millisecond) // the hold
-		if err := first.Release(context.Background()); !errors.Is(err, core.ErrLeaseLost) {
+		if err := first.Release(context.Background()); !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("round %d: the release of what was lost: %v", round, err)
 		}
 		time.Sleep(2 * time.Millisecond)

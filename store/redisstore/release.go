@@ -9,13 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Release implements [core.Store]. If the server does not answer within ctx's
-// bound the error matches core.ErrUnavailable, and the lease may or may not be
+// Release implements [driver.Store]. If the server does not answer within ctx's
+// bound the error matches driver.ErrUnavailable, and the lease may or may not be
 // released.
-func (s *Store) Release(ctx context.Context, g core.Grant) error {
+func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
 	if !s.await(ctx, nil, requests(parts)) {
-		return &core.UnavailableError{Op: "release", Err: silence(ctx)}
+		return &driver.UnavailableError{Op: "release", Err: silence(ctx)}
 	}
 	var all error
 	for _, p := range parts {
@@ -41,23 +41,23 @@ func (s *Store) Release(ctx context.Context, g core.Grant) error {
 var endings = sync.Pool{New: func() any { return new(request) }}
 
 // end is Release by a plain request.
-func (s *Store) end(ctx context.Context, g core.Grant) error {
+func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	r := endings.Get().(*request)
 	*r = ending(g.Owner, g.Claims, g.Token)
 	if !s.await(ctx, nil, r.alone()) {
-		return &core.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way
+		return &driver.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way
 	}
 	defer endings.Put(r)
 	return r.released(g.Claims, g)
 }
 
 // ending is the plain request that ends what owner has.
-func ending(owner string, claims []core.Claim, token uint64) request {
+func ending(owner string, claims []driver.Claim, token uint64) request {
 	return request{script: releaseScript, brief: brief{key: claims[0].Key, owner: owner, number: int64(token)}}
 }
 
 // released is the verdict on a release.
-func (r *request) released(claims []core.Claim, g core.Grant) error {
+func (r *request) released(claims []driver.Claim, g driver.Grant) error {
 	err := r.verdict("release", claims, g)
 	if r.wire.possible() > 1 && isTaken(err) {
 		// The client repeats a request whose reply was lost. So it says "not
@@ -70,12 +70,12 @@ func (r *request) released(claims []core.Claim, g core.Grant) error {
 // part is the request about some of the claims of a set.
 type part struct {
 	*request
-	claims []core.Claim
+	claims []driver.Claim
 }
 
 // releases makes the requests that end whatever owner has, or waits for, among
 // claims. Token 0 means any.
-func (s *Store) releases(owner string, claims []core.Claim, token uint64) []part {
+func (s *Store) releases(owner string, claims []driver.Claim, token uint64) []part {
 	if isPlain(claims) {
 		r := ending(owner, claims, token)
 		return []part{{&r, claims}}
@@ -101,7 +101,7 @@ func requests(parts []part) []*request {
 
 // verdict reads the answer of a script that says whether the lease was the
 // owner's: 1, or which claim was not, and perhaps why.
-func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
+func (r *request) verdict(op string, claims []driver.Claim, g driver.Grant) error {
 	switch {
 	case says(r.err, "WRONGTYPE"):
 		return lost(claims[0].Key, g) // whatever is there now, it is not the lease
@@ -126,15 +126,15 @@ func (r *request) verdict(op string, claims []core.Claim, g core.Grant) error {
 			return lost(claims[i].Key, g)
 		}
 		reason, _ := answer[1].(string)
-		return &core.LeaseLostError{Key: claims[i].Key, Token: g.Token, Reason: core.LossForced, Detail: reason}
+		return &driver.LeaseLostError{Key: claims[i].Key, Token: g.Token, Reason: driver.LossForced, Detail: reason}
 	}
 	return failure(op, claims[0].Key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.value))
 }
 
 // isTaken: the lease is not the owner's, and nobody says that it was robbed.
 func isTaken(err error) bool {
-	var loss *core.LeaseLostError
-	return errors.As(err, &loss) && loss.Reason == core.LossTaken
+	var loss *driver.LeaseLostError
+	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
 }
 
 // undo takes owner out of the lines for claims, and what it has of them from it,
@@ -145,7 +145,7 @@ func isTaken(err error) bool {
 // The engine keeps what it owes for as long, but could not do this: only the store
 // knows that the request was sent, and when it is back. A release that overtook it would
 // find nothing.
-func (s *Store) undo(owner string, claims []core.Claim, life time.Duration) {
+func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
 	over := time.Now().Add(life)
 	left := s.releases(owner, claims, 0)
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

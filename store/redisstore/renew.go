@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // renewBatch is how many claims are renewed in one round trip. It keeps a batch
@@ -14,13 +14,13 @@ const renewBatch = 500
 // renewal is one grant on its way, or those of its claims that fit in a script.
 type renewal struct {
 	*request
-	claims []core.Claim
-	grant  core.Grant
+	claims []driver.Claim
+	grant  driver.Grant
 	to     *error // where the answer goes
 }
 
-// Renew implements [core.Store].
-func (s *Store) Renew(ctx context.Context, grants []core.Grant) []error {
+// Renew implements [driver.Store].
+func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
 	if err := s.enter(); err != nil {
 		for i := range errs {
@@ -60,7 +60,7 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 	}
 	answered := s.await(ctx, nil, reqs)
 	for _, r := range batch {
-		var err error = &core.UnavailableError{Op: "renew", Key: r.claims[0].Key, Err: silence(ctx)}
+		var err error = &driver.UnavailableError{Op: "renew", Key: r.claims[0].Key, Err: silence(ctx)}
 		if answered {
 			err = r.verdict("renew", r.claims, r.grant)
 		}
@@ -71,7 +71,7 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 // worse is what a set comes to of which the parts came to a and b: one claim
 // lost is the set lost, whatever the others say.
 func worse(a, b error) error {
-	if a == nil || !errors.Is(a, core.ErrLeaseLost) && errors.Is(b, core.ErrLeaseLost) {
+	if a == nil || !errors.Is(a, driver.ErrLeaseLost) && errors.Is(b, driver.ErrLeaseLost) {
 		return b
 	}
 	return a

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // read takes in the reply of acquire.lua about a group.
@@ -37,8 +37,8 @@ func (a *asking) read(r *request, group int) (answer, error) {
 		return a.heldBy(claims[i].Key, group, int(i)+1, reply[2:]), nil
 	case kind == "own" && len(reply) == 3 && number(reply[1]) < int64(len(claims)):
 		wanted := claims[number(reply[1])]
-		return answer{}, &core.DeadlockError{
-			Key: wanted.Key, Held: core.Claim{Key: wanted.Key, Mode: modeOf(text(reply[2]))}, Wanted: wanted, Once: a.once,
+		return answer{}, &driver.DeadlockError{
+			Key: wanted.Key, Held: driver.Claim{Key: wanted.Key, Mode: modeOf(text(reply[2]))}, Wanted: wanted, Once: a.once,
 		}
 	}
 	return answer{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
@@ -71,7 +71,7 @@ func (a *asking) heldBy(key string, group, claim int, reply []any) answer {
 	if a.holder != holder {
 		a.holder, a.sameSince = holder, a.told
 	}
-	a.held = core.HeldError{
+	a.held = driver.HeldError{
 		Key: key, Holder: holder.owner, Trace: holder.trace, RetryAfter: max(room, 0), Ahead: int(number(reply[4])),
 		HeldFor: holder.heldFor(number(reply[5])),
 	}
@@ -87,7 +87,7 @@ func (a *asking) granted(r *request, token uint64, contended bool) (answer, erro
 	}
 	// Every attempt gives a full TTL, so the one that was answered counts; the
 	// moment of its writing is before the server's.
-	return answer{grant: core.Grant{
+	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, Since: r.wire.last, Contended: contended,
 	}}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -29,7 +30,7 @@ func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options))
 	// Connects, and has the server learn the scripts: a lost reply is to be lost
 	// after the work is done.
 	release(t, s, lock(t, s, "warm", "up", time.Minute))
-	if err := s.Complete(within(t, time.Second), lock(t, s, "warm", "up", time.Minute), core.Record{}, time.Second); err != nil {
+	if err := s.Complete(within(t, time.Second), lock(t, s, "warm", "up", time.Minute), driver.Record{}, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	return s, network
@@ -53,7 +54,7 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 150*time.Millisecond)
 			defer cancel()
 			_, err := s.Acquire(ctx, request("o", "k", time.Minute))
-			if !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+			if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
 				t.Errorf("want ErrUnavailable, got %v", err)
 			}
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -90,7 +91,7 @@ func TestLostReleaseReply(t *testing.T) {
 		t.Errorf("the lease was released in time: %v", err)
 	}
 	// Asked once and answered once, "not yours" is a loss.
-	if err := s.Release(within(t, time.Second), g); !errors.Is(err, core.ErrLeaseLost) {
+	if err := s.Release(within(t, time.Second), g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
 }
@@ -129,7 +130,7 @@ func TestLostCompleteReply(t *testing.T) {
 	g := lock(t, s, "o", "k", time.Minute)
 	network.CutReplies()
 	done := make(chan error, 1)
-	rec := core.Record{Result: []byte("done")}
+	rec := driver.Record{Result: []byte("done")}
 	go func() { done <- s.Complete(within(t, 5*time.Second), g, rec, time.Minute) }()
 	eventually(t, time.Second, "it is on record", func() bool {
 		return admin.Exists(context.Background(), "{lock:k}:r").Val() == 1

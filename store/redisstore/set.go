@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // askAll puts the question for all groups. Mostly there is one, and one script
@@ -41,7 +41,7 @@ func (a *asking) askAll(ctx context.Context, getInLine bool) (answer, error) {
 // has behind the claim in its way, from a round before; and all that it has, if
 // it does not wait.
 func (a *asking) stop(ctx context.Context, group int, ans answer) (answer, error) {
-	var back []core.Claim
+	var back []driver.Claim
 	for i, claims := range a.groups[:a.asked] {
 		if i > group || i < group && !a.req.Wait {
 			back = append(back, claims...)
@@ -79,7 +79,7 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	if !a.s.await(ctx, tidying(tidy), requests(parts)) {
 		return answer{}, false, a.ended(ctx)
 	}
-	grant := core.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
+	grant := driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
 	var worst error
 	for _, p := range parts {
 		err := p.verdict("acquire", p.claims, grant)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -31,13 +31,13 @@ func TestSetsEverywhere(t *testing.T) {
 			t.Parallel()
 			_, client := start(t)
 			a, b := open(t, client, quickLooks), open(t, client, quickLooks)
-			before := []core.Grant{
-				lease(t, b, "before", core.Exclusive("a")), lease(t, b, "before", core.Exclusive("b")), lease(t, b, "before", core.Exclusive("c")),
+			before := []driver.Grant{
+				lease(t, b, "before", driver.Exclusive("a")), lease(t, b, "before", driver.Exclusive("b")), lease(t, b, "before", driver.Exclusive("c")),
 			}
 			for _, g := range before {
 				release(t, b, g)
 			}
-			claims := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 2)}
+			claims := []driver.Claim{driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 2)}
 			g := lease(t, a, "o", claims...)
 			for _, old := range before {
 				if g.Token <= old.Token {
@@ -53,17 +53,17 @@ func TestSetsEverywhere(t *testing.T) {
 					t.Errorf("%v: %+v, %v", c, info, err)
 				}
 				// A part of a set is this owner's.
-				if err := renew(t, a, core.Grant{Owner: "o", Claims: []core.Claim{c}, TTL: time.Minute, Token: g.Token}); err != nil {
+				if err := renew(t, a, driver.Grant{Owner: "o", Claims: []driver.Claim{c}, TTL: time.Minute, Token: g.Token}); err != nil {
 					t.Errorf("%v alone: %v", c, err)
 				}
 			}
-			if e := held(t, b, core.Exclusive("A"), core.Exclusive("c")); e.Key != "c" || e.Holder != "o" {
+			if e := held(t, b, driver.Exclusive("A"), driver.Exclusive("c")); e.Key != "c" || e.Holder != "o" {
 				t.Errorf("%+v", e)
 			}
-			release(t, b, lease(t, b, "n", core.Exclusive("A"))) // the refused set holds nothing
+			release(t, b, lease(t, b, "n", driver.Exclusive("A"))) // the refused set holds nothing
 
-			w := enqueueFor(t, b, "w", core.Exclusive("A"), core.Exclusive("a"), core.Shared("b"))
-			if e := held(t, b, core.Exclusive("A")); e.Holder != "w" {
+			w := enqueueFor(t, b, "w", driver.Exclusive("A"), driver.Exclusive("a"), driver.Shared("b"))
+			if e := held(t, b, driver.Exclusive("A")); e.Holder != "w" {
 				t.Errorf("what is before the claim that is waited for is held by %q", e.Holder)
 			}
 			release(t, a, g)
@@ -75,15 +75,15 @@ func TestSetsEverywhere(t *testing.T) {
 			if _, err := a.ForceRelease(within(t, time.Second), "a", "stuck"); err != nil {
 				t.Fatal(err)
 			}
-			var loss *core.LeaseLostError
-			if err := renew(t, b, next); !errors.As(err, &loss) || loss.Reason != core.LossForced || loss.Detail != "stuck" || loss.Key != "a" {
+			var loss *driver.LeaseLostError
+			if err := renew(t, b, next); !errors.As(err, &loss) || loss.Reason != driver.LossForced || loss.Detail != "stuck" || loss.Key != "a" {
 				t.Errorf("Renew: %v", err)
 			}
 			loss = nil
-			if err := b.Release(within(t, time.Second), next); !errors.As(err, &loss) || loss.Reason != core.LossForced {
+			if err := b.Release(within(t, time.Second), next); !errors.As(err, &loss) || loss.Reason != driver.LossForced {
 				t.Errorf("Release: %v", err)
 			}
-			release(t, a, lease(t, a, "last", core.Exclusive("A"), core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+			release(t, a, lease(t, a, "last", driver.Exclusive("A"), driver.Exclusive("a"), driver.Exclusive("b"), driver.Exclusive("c")))
 		})
 	}
 }
@@ -97,22 +97,22 @@ func TestWaitingSetKeepsWhatItHas(t *testing.T) {
 			t.Parallel()
 			_, client := start(t)
 			s := open(t, client, quickLooks)
-			g := lease(t, s, "holder", core.Exclusive("b"))
-			req := core.Request{
-				Owner: "set", TTL: 300 * time.Millisecond, Claims: []core.Claim{core.Shared("a"), core.Exclusive("b"), core.Exclusive("c")},
+			g := lease(t, s, "holder", driver.Exclusive("b"))
+			req := driver.Request{
+				Owner: "set", TTL: 300 * time.Millisecond, Claims: []driver.Claim{driver.Shared("a"), driver.Exclusive("b"), driver.Exclusive("c")},
 			}
 			w := wait(t, s, req)
 			for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				if e := held(t, s, core.Exclusive("a")); e.Holder != "set" {
+				if e := held(t, s, driver.Exclusive("a")); e.Holder != "set" {
 					t.Fatalf("%+v", e)
 				}
 			}
-			release(t, s, lease(t, s, "n", core.Exclusive("c"))) // nothing behind the claim that is waited for
+			release(t, s, lease(t, s, "n", driver.Exclusive("c"))) // nothing behind the claim that is waited for
 			w.cancel()
 			w.refused(time.Second)
-			release(t, s, lease(t, s, "n", core.Exclusive("a")))
+			release(t, s, lease(t, s, "n", driver.Exclusive("a")))
 			release(t, s, g)
-			release(t, s, lease(t, s, "n", core.Exclusive("a"), core.Exclusive("b"), core.Exclusive("c")))
+			release(t, s, lease(t, s, "n", driver.Exclusive("a"), driver.Exclusive("b"), driver.Exclusive("c")))
 		})
 	}
 }
@@ -124,7 +124,7 @@ func TestSetsDoNotDeadlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, client := start(t)
-			stores := []core.Store{open(t, client, quickLooks), open(t, client, quickLooks)}
+			stores := []driver.Store{open(t, client, quickLooks), open(t, client, quickLooks)}
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			writers, readers := map[string]int{}, map[string]int{}
@@ -133,17 +133,17 @@ func TestSetsDoNotDeadlock(t *testing.T) {
 					for round := range 5 {
 						keys := []string{"a", "b", "c", "d"}
 						n := (i + round) % 3
-						var claims []core.Claim
+						var claims []driver.Claim
 						for k, key := range keys[n : n+2] {
 							if (i+k+round)%3 == 0 {
-								claims = append(claims, core.Shared(key))
+								claims = append(claims, driver.Shared(key))
 							} else {
-								claims = append(claims, core.Exclusive(key))
+								claims = append(claims, driver.Exclusive(key))
 							}
 						}
 						ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 						s := stores[i%2]
-						g, err := s.Acquire(ctx, core.Request{Owner: fmt.Sprint("o", i, ".", round), Claims: claims, TTL: 10 * time.Second, Wait: true})
+						g, err := s.Acquire(ctx, driver.Request{Owner: fmt.Sprint("o", i, ".", round), Claims: claims, TTL: 10 * time.Second, Wait: true})
 						if err != nil {
 							t.Errorf("%d, %v: %v", i, claims, err)
 							cancel()
@@ -153,7 +153,7 @@ func TestSetsDoNotDeadlock(t *testing.T) {
 							mu.Lock()
 							defer mu.Unlock()
 							for _, c := range claims {
-								if c.Mode == core.ModeShared {
+								if c.Mode == driver.ModeShared {
 									readers[c.Key] += d
 								} else {
 									writers[c.Key] += d
@@ -182,11 +182,11 @@ func TestLargestSet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	claims := make([]core.Claim, 4096)
+	claims := make([]driver.Claim, 4096)
 	for i := range claims {
-		claims[i] = core.Exclusive(fmt.Sprintf("member:%05d", i))
+		claims[i] = driver.Exclusive(fmt.Sprintf("member:%05d", i))
 		if i%2 == 1 {
-			claims[i] = core.Shared(claims[i].Key)
+			claims[i] = driver.Shared(claims[i].Key)
 		}
 	}
 	g := lease(t, s, "o", claims...)
@@ -199,12 +199,12 @@ func TestLargestSet(t *testing.T) {
 	if err := renew(t, s, g); err != nil {
 		t.Error(err)
 	}
-	if e := held(t, s, append([]core.Claim{core.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
+	if e := held(t, s, append([]driver.Claim{driver.Exclusive("a")}, claims[4000:]...)...); e.Key != claims[4000].Key {
 		t.Errorf("%+v", e)
 	}
 	release(t, s, g)
 	last := lease(t, s, "last", claims[4095])
-	if e := held(t, s, append([]core.Claim(nil), append(claims[:4095:4095], core.Exclusive(claims[4095].Key))...)...); e.Key != claims[4095].Key {
+	if e := held(t, s, append([]driver.Claim(nil), append(claims[:4095:4095], driver.Exclusive(claims[4095].Key))...)...); e.Key != claims[4095].Key {
 		t.Errorf("%+v", e)
 	}
 	release(t, s, last)
@@ -222,9 +222,9 @@ func TestRefusedSetHoldsNothing(t *testing.T) {
 			t.Parallel()
 			_, client := start(t)
 			s := open(t, client, quickLooks)
-			lease(t, s, "reader", core.Shared("k"))
-			enqueueFor(t, s, "writer", core.Exclusive("k"))
-			if e := held(t, s, core.Exclusive("a"), core.Shared("b"), core.Shared("k")); e.Key != "k" || e.Ahead != 1 {
+			lease(t, s, "reader", driver.Shared("k"))
+			enqueueFor(t, s, "writer", driver.Exclusive("k"))
+			if e := held(t, s, driver.Exclusive("a"), driver.Shared("b"), driver.Shared("k")); e.Key != "k" || e.Ahead != 1 {
 				t.Errorf("%+v", e)
 			}
 			for _, key := range []string{"a", "b"} {
@@ -244,12 +244,12 @@ func TestSetsTokenCountsForAllItsKeys(t *testing.T) {
 	s := open(t, client)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	client.Set(context.Background(), "{lock:b}:t", ahead, time.Hour)
-	set := lease(t, s, "o", core.Exclusive("a"), core.Exclusive("b"))
+	set := lease(t, s, "o", driver.Exclusive("a"), driver.Exclusive("b"))
 	if set.Token <= uint64(ahead) {
 		t.Errorf("token %d follows %d", set.Token, ahead)
 	}
 	release(t, s, set)
-	if next := lease(t, s, "next", core.Exclusive("a")); next.Token <= set.Token {
+	if next := lease(t, s, "next", driver.Exclusive("a")); next.Token <= set.Token {
 		t.Errorf("token %d follows %d", next.Token, set.Token)
 	}
 }

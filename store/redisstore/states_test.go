@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -30,7 +30,7 @@ func refusal(t testing.TB, s *redisstore.Store, cause error) {
 		req := request("o", "free", time.Minute)
 		req.Wait = wait
 		_, err := s.Acquire(within(t, 5*time.Second), req)
-		if !errors.Is(err, cause) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrHeld) {
+		if !errors.Is(err, cause) || !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrHeld) {
 			t.Errorf("want %v and ErrUnavailable, got %v", cause, err)
 		}
 	}
@@ -56,17 +56,17 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("a refused request left %d keys behind", n)
 	}
 	// Getting in line needs memory; being refused does not.
-	if _, err := s.Acquire(within(t, time.Second), request("o", "a", time.Minute)); !errors.Is(err, core.ErrHeld) {
+	if _, err := s.Acquire(within(t, time.Second), request("o", "a", time.Minute)); !errors.Is(err, driver.ErrHeld) {
 		t.Errorf("want ErrHeld, got %v", err)
 	}
-	for _, g := range []core.Grant{alone, contended} {
+	for _, g := range []driver.Grant{alone, contended} {
 		if err := renew(t, s, g); err != nil {
 			t.Errorf("Renew: %v", err)
 		}
 	}
 	// A record is stored, though without its result.
-	rec := core.Record{Result: []byte("result")}
-	if err := s.Complete(within(t, time.Second), recorded, rec, time.Minute); !errors.Is(err, core.ErrResultNotKept) {
+	rec := driver.Record{Result: []byte("result")}
+	if err := s.Complete(within(t, time.Second), recorded, rec, time.Minute); !errors.Is(err, driver.ErrResultNotKept) {
 		t.Errorf("Complete: want ErrResultNotKept, got %v", err)
 	}
 	release(t, s, alone)
@@ -81,7 +81,7 @@ func TestReadOnly(t *testing.T) {
 	g := lock(t, s, "o", "k", time.Minute)
 	cli(t, server, "OK", "REPLICAOF", "127.0.0.1", "1") // nobody is there
 	refusal(t, s, redisstore.ErrReadOnly)
-	if err := renew(t, s, g); !errors.Is(err, redisstore.ErrReadOnly) || errors.Is(err, core.ErrLeaseLost) {
+	if err := renew(t, s, g); !errors.Is(err, redisstore.ErrReadOnly) || errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("Renew: want ErrReadOnly, got %v", err)
 	}
 	if err := s.Release(within(t, time.Second), g); !errors.Is(err, redisstore.ErrReadOnly) {
@@ -138,7 +138,7 @@ func TestBusyServer(t *testing.T) {
 	eventually(t, 5*time.Second, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(server.Client().Get(context.Background(), "x").Err(), "BUSY")
 	})
-	if _, err := s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute)); !errors.Is(err, core.ErrUnavailable) {
+	if _, err := s.Acquire(within(t, 50*time.Millisecond), request("o", "k", time.Minute)); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("want ErrUnavailable within the bound, got %v", err)
 	}
 	killer := server.Client()
@@ -209,7 +209,7 @@ func TestNoAuth(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	s := open(t, server.Client())
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	if !errors.Is(err, core.ErrUnavailable) {
+	if !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("want ErrUnavailable, got %v", err)
 	}
 	var cause redis.Error
@@ -225,7 +225,7 @@ func TestRenewalsWaitForReplicas(t *testing.T) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := follow(t, master)
 	s := open(t, master.Client(), redisstore.WithReplicas(1, 200*time.Millisecond))
-	var grants []core.Grant
+	var grants []driver.Grant
 	for i := range 50 {
 		grants = append(grants, lock(t, s, fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
 	}
@@ -246,16 +246,16 @@ func TestRenewalsWaitForReplicas(t *testing.T) {
 	master.Client().Set(t.Context(), "lock:k2", "somebody", 0)
 
 	replica.Pause()
-	errs := s.Renew(within(t, 5*time.Second), []core.Grant{grants[0], stranger, grants[2]})
-	if err := errs[0]; !errors.Is(err, redisstore.ErrNoReplicas) || !errors.Is(err, core.ErrUnavailable) || errors.Is(err, core.ErrLeaseLost) {
+	errs := s.Renew(within(t, 5*time.Second), []driver.Grant{grants[0], stranger, grants[2]})
+	if err := errs[0]; !errors.Is(err, redisstore.ErrNoReplicas) || !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("Renew: want ErrNoReplicas, got %v", err)
 	}
 	for i, err := range errs[1:] {
-		if !errors.Is(err, core.ErrLeaseLost) {
+		if !errors.Is(err, driver.ErrLeaseLost) {
 			t.Errorf("Renew of what is not its own, %d: want ErrLeaseLost, got %v", i, err)
 		}
 	}
-	rec := core.Record{Result: []byte("r")}
+	rec := driver.Record{Result: []byte("r")}
 	if err := s.Complete(within(t, 5*time.Second), grants[3], rec, time.Minute); !errors.Is(err, redisstore.ErrNoReplicas) {
 		t.Errorf("Complete: want ErrNoReplicas, got %v", err)
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Store implements [core.Store], [core.Ledger] and [core.Inspector], in every mode
+// Store implements [driver.Store], [driver.Ledger] and [driver.Inspector], in every mode
 // and for sets. Make one with [New]; it is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
@@ -40,20 +40,20 @@ type Store struct {
 }
 
 var (
-	_ core.Store       = (*Store)(nil)
-	_ core.Capable     = (*Store)(nil)
-	_ core.Named       = (*Store)(nil)
-	_ core.Partitioned = (*Store)(nil)
-	_ core.Identified  = (*Store)(nil)
-	_ core.Ledger      = (*Store)(nil)
-	_ core.Inspector   = (*Store)(nil)
-	_ core.Impairable  = (*Store)(nil)
+	_ driver.Store       = (*Store)(nil)
+	_ driver.Capable     = (*Store)(nil)
+	_ driver.Named       = (*Store)(nil)
+	_ driver.Partitioned = (*Store)(nil)
+	_ driver.Identified  = (*Store)(nil)
+	_ driver.Ledger      = (*Store)(nil)
+	_ driver.Inspector   = (*Store)(nil)
+	_ driver.Impairable  = (*Store)(nil)
 )
 
-// Name implements [core.Named]: "redis", also of a Valkey.
+// Name implements [driver.Named]: "redis", also of a Valkey.
 func (*Store) Name() string { return "redis" }
 
-// Partition implements [core.Partitioned]: the address of the master that has the
+// Partition implements [driver.Partitioned]: the address of the master that has the
 // key's slot, on a Cluster that has answered before.
 func (s *Store) Partition(key string) string {
 	if s.direct.cluster == nil {
@@ -65,12 +65,12 @@ func (s *Store) Partition(key string) string {
 	return ""
 }
 
-// Capabilities implements [core.Capable].
-func (*Store) Capabilities() core.Capabilities {
-	return core.Capabilities{Shared: true, Permits: true, Sets: true}
+// Capabilities implements [driver.Capable].
+func (*Store) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
-// OnImpaired implements [core.Impairable]: f is told when messages do not arrive any
+// OnImpaired implements [driver.Impairable]: f is told when messages do not arrive any
 // more, and when they arrive again. [Store.Check] says more.
 func (s *Store) OnImpaired(f func(reason error)) { s.inbox.watch(f) }
 
@@ -86,16 +86,16 @@ const (
 // have a ReadTimeout, as go-redis gives it by default: without one, a
 // connection that hangs keeps a goroutine until the system gives it up.
 //
-// The error joins every [*core.OptionError].
+// The error joins every [*driver.OptionError].
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	cfg := defaultConfig()
 	var errs []error
 	if isNil(client) {
-		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "a client"})
+		errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "a client"})
 	}
 	for _, o := range opts {
 		if o == nil {
-			errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
+			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
 			continue
 		}
 		errs = append(errs, o(&cfg))
@@ -134,7 +134,7 @@ func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return core.ErrClosed
+		return driver.ErrClosed
 	}
 	s.tasks.Add(1)
 	return nil
@@ -145,12 +145,12 @@ func (s *Store) leave() { s.tasks.Done() }
 // closedOr is err, unless the store being closed is what brought it about.
 func (s *Store) closedOr(err error) error {
 	if s.ctx.Err() != nil {
-		return core.ErrClosed
+		return driver.ErrClosed
 	}
 	return err
 }
 
-// Close implements [core.Store]. It waits for what is under way, at most five
+// Close implements [driver.Store]. It waits for what is under way, at most five
 // seconds; the error says if that was not enough. A second Close waits for the
 // first and returns its answer.
 func (s *Store) Close() error {
@@ -182,37 +182,37 @@ func (s *Store) Close() error {
 
 // check refuses, before any I/O, what the scripts could not tell apart or
 // Redis would choke on. The engine has checked the same before.
-func check(owner string, claims []core.Claim, ttl time.Duration) error {
+func check(owner string, claims []driver.Claim, ttl time.Duration) error {
 	if len(claims) == 0 {
-		return &core.ClaimError{Reason: "is empty"}
+		return &driver.ClaimError{Reason: "is empty"}
 	}
 	for i, c := range claims {
 		if err := c.Validate(); err != nil {
 			return err
 		}
 		if i > 0 && claims[i-1].Key >= c.Key {
-			return &core.ClaimError{Key: c.Key, Reason: "is not in key order, or stands in the set twice"}
+			return &driver.ClaimError{Key: c.Key, Reason: "is not in key order, or stands in the set twice"}
 		}
 	}
 	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
 		return fmt.Errorf("%w: %q", ErrOwner, owner)
 	}
 	if ttl < time.Millisecond {
-		return &core.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
+		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
 	}
 	return nil
 }
 
 // checkOnce refuses what no record can be kept for.
-func checkOnce(claims []core.Claim) error {
-	if len(claims) != 1 || claims[0].Mode != core.ModeExclusive {
-		return &core.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
+func checkOnce(claims []driver.Claim) error {
+	if len(claims) != 1 || claims[0].Mode != driver.ModeExclusive {
+		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
 	}
 	return nil
 }
 
 // request makes r a request of one of the scripts that share common.lua.
-func (s *Store) request(r *request, script *redis.Script, owner string, claims []core.Claim, args ...any) *request {
+func (s *Store) request(r *request, script *redis.Script, owner string, claims []driver.Claim, args ...any) *request {
 	all := make([]any, 0, 4+len(args)+1)
 	all = append(all, owner, s.keys.where == single, s.keys.counterTTL(), modes(claims))
 	return newRequest(r, script, s.keys.ofAll(claims), append(all, args...)...)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -50,7 +50,7 @@ func TestNewRefuses(t *testing.T) {
 		"replicas and a nil client": {typedNil, redisstore.WithReplicas(1, time.Second)},
 	} {
 		s, err := redisstore.New(c.client, c.opt)
-		if s != nil || !errors.Is(err, core.ErrInvalidOption) {
+		if s != nil || !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("%s: want ErrInvalidOption, got %v", name, err)
 		}
 		if len(err.Error()) > 1000 {
@@ -69,52 +69,52 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 	defer client.Close()
 	s := open(t, client)
 	good := request("o", "k", time.Minute)
-	claims := func(all ...core.Claim) core.Request {
+	claims := func(all ...driver.Claim) driver.Request {
 		req := good
 		req.Claims = all
 		return req
 	}
 	for name, c := range map[string]struct {
-		req  core.Request
+		req  driver.Request
 		want error
 	}{
-		"no order":      {claims(core.Exclusive("b"), core.Exclusive("a")), core.ErrInvalidClaim},
-		"twice":         {claims(core.Exclusive("a"), core.Shared("a")), core.ErrInvalidClaim},
-		"no claim":      {claims(), core.ErrInvalidClaim},
-		"no permits":    {claims(core.Permit("a", 0)), core.ErrInvalidClaim},
-		"empty key":     {request("o", "", time.Minute), core.ErrInvalidKey},
-		"brace":         {request("o", "foo}bar", time.Minute), core.ErrInvalidKey},
-		"long key":      {request("o", strings.Repeat("k", 1<<20), time.Minute), core.ErrInvalidKey},
-		"no TTL":        {request("o", "k", 0), core.ErrInvalidOption},
-		"negative TTL":  {request("o", "k", -1), core.ErrInvalidOption},
+		"no order":      {claims(driver.Exclusive("b"), driver.Exclusive("a")), driver.ErrInvalidClaim},
+		"twice":         {claims(driver.Exclusive("a"), driver.Shared("a")), driver.ErrInvalidClaim},
+		"no claim":      {claims(), driver.ErrInvalidClaim},
+		"no permits":    {claims(driver.Permit("a", 0)), driver.ErrInvalidClaim},
+		"empty key":     {request("o", "", time.Minute), driver.ErrInvalidKey},
+		"brace":         {request("o", "foo}bar", time.Minute), driver.ErrInvalidKey},
+		"long key":      {request("o", strings.Repeat("k", 1<<20), time.Minute), driver.ErrInvalidKey},
+		"no TTL":        {request("o", "k", 0), driver.ErrInvalidOption},
+		"negative TTL":  {request("o", "k", -1), driver.ErrInvalidOption},
 		"owner: colon":  {request("a:b", "k", time.Minute), redisstore.ErrOwner},
 		"owner: space":  {request("a b", "k", time.Minute), redisstore.ErrOwner},
 		"owner: nobody": {request("", "k", time.Minute), redisstore.ErrOwner},
 	} {
 		ctx := within(t, time.Second)
-		g := core.Grant{Owner: c.req.Owner, Claims: c.req.Claims, TTL: c.req.TTL}
+		g := driver.Grant{Owner: c.req.Owner, Claims: c.req.Claims, TTL: c.req.TTL}
 		_, err := s.Acquire(ctx, c.req)
 		for call, err := range map[string]error{
 			"Acquire":  err,
 			"Release":  s.Release(ctx, g),
-			"Renew":    s.Renew(ctx, []core.Grant{g})[0],
-			"Complete": s.Complete(ctx, g, core.Record{}, time.Minute),
+			"Renew":    s.Renew(ctx, []driver.Grant{g})[0],
+			"Complete": s.Complete(ctx, g, driver.Record{}, time.Minute),
 		} {
-			if !errors.Is(err, c.want) || errors.Is(err, core.ErrUnavailable) {
+			if !errors.Is(err, c.want) || errors.Is(err, driver.ErrUnavailable) {
 				t.Errorf("%s, %s: want %v, got %v", name, call, c.want, err)
 			}
 		}
 	}
-	g := core.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
-	if err := s.Complete(within(t, time.Second), g, core.Record{}, 0); !errors.Is(err, core.ErrInvalidOption) {
+	g := driver.Grant{Owner: "o", Claims: good.Claims, TTL: time.Minute}
+	if err := s.Complete(within(t, time.Second), g, driver.Record{}, 0); !errors.Is(err, driver.ErrInvalidOption) {
 		t.Errorf("no retention: %v", err)
 	}
-	for _, req := range []core.Request{claims(core.Shared("a")), claims(core.Permit("a", 2)), claims(core.Exclusive("a"), core.Exclusive("b"))} {
+	for _, req := range []driver.Request{claims(driver.Shared("a")), claims(driver.Permit("a", 2)), claims(driver.Exclusive("a"), driver.Exclusive("b"))} {
 		if _, _, err := s.Begin(within(t, time.Second), req); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Begin of %v: want ErrUnsupported, got %v", req.Claims, err)
 		}
 		g.Claims = req.Claims
-		if err := s.Complete(within(t, time.Second), g, core.Record{}, time.Minute); !errors.Is(err, errors.ErrUnsupported) {
+		if err := s.Complete(within(t, time.Second), g, driver.Record{}, time.Minute); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Complete of %v: want ErrUnsupported, got %v", req.Claims, err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestClosed(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := w.refused(time.Second); !errors.Is(err, core.ErrClosed) {
+	if err := w.refused(time.Second); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("the waiter: want ErrClosed, got %v", err)
 	}
 	if n := waiting(t, server, "k"); n != 0 {
@@ -167,10 +167,10 @@ func TestClosed(t *testing.T) {
 	_, err = s.Acquire(ctx, request("o2", "k2", time.Minute))
 	_, _, berr := s.Begin(ctx, request("o2", "k2", time.Minute))
 	for call, err := range map[string]error{
-		"Acquire": err, "Begin": berr, "Release": s.Release(ctx, g), "Renew": s.Renew(ctx, []core.Grant{g})[0],
-		"Complete": s.Complete(ctx, g, core.Record{}, time.Minute),
+		"Acquire": err, "Begin": berr, "Release": s.Release(ctx, g), "Renew": s.Renew(ctx, []driver.Grant{g})[0],
+		"Complete": s.Complete(ctx, g, driver.Record{}, time.Minute),
 	} {
-		if !errors.Is(err, core.ErrClosed) {
+		if !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("%s: want ErrClosed, got %v", call, err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestManyRenewals(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, server.Client())
-	var grants []core.Grant
+	var grants []driver.Grant
 	for i := range 1200 {
 		owner := "o"
 		if i%3 == 0 {
@@ -218,7 +218,7 @@ func TestManyRenewals(t *testing.T) {
 	server.Client().Del(context.Background(), "lock:"+grants[600].Claims[0].Key)
 	server.Client().HSet(context.Background(), "lock:"+grants[600].Claims[0].Key, "field", "value")
 	for i, err := range s.Renew(within(t, 5*time.Second), grants) {
-		if want := i%3 == 0; errors.Is(err, core.ErrLeaseLost) != want || (err != nil) != want {
+		if want := i%3 == 0; errors.Is(err, driver.ErrLeaseLost) != want || (err != nil) != want {
 			t.Fatalf("grant %d: %v", i, err)
 		}
 	}
@@ -314,12 +314,12 @@ func TestCorruptData(t *testing.T) {
 	s := open(t, server.Client())
 	server.Client().Set(ctx, "lock:k", "o:junk", time.Minute)
 	_, err := s.Acquire(within(t, time.Second), request("o", "k", time.Minute))
-	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, core.ErrUnavailable) {
+	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("token: want ErrCorrupt, got %v", err)
 	}
 	server.Client().Set(ctx, "{lock:k2}:r", "junk", time.Minute)
 	_, _, err = s.Begin(within(t, time.Second), request("o", "k2", time.Minute))
-	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, core.ErrUnavailable) {
+	if !errors.Is(err, redisstore.ErrCorrupt) || errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("record: want ErrCorrupt, got %v", err)
 	}
 }

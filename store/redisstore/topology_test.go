@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -106,7 +106,7 @@ func TestMovingSlot(t *testing.T) {
 	go func() { answers <- s.Release(ctx, old) }()
 	go func() {
 		_, err := s.Acquire(ctx, request("fresh", key, time.Minute))
-		var held *core.HeldError
+		var held *driver.HeldError
 		if errors.As(err, &held) {
 			err = nil
 		}
@@ -138,7 +138,7 @@ func TestOtherTopologies(t *testing.T) {
 			_, client := start(t)
 			quick := redisstore.WithWaiterLease(1500 * time.Millisecond)
 			a, b := open(t, client, quick), open(t, client, quick)
-			var grants []core.Grant
+			var grants []driver.Grant
 			for i := range 20 {
 				grants = append(grants, lock(t, a, "holder", fmt.Sprint("k", i), time.Minute))
 			}
@@ -155,7 +155,7 @@ func TestOtherTopologies(t *testing.T) {
 				if next.Token <= g.Token {
 					t.Errorf("key %d: token %d follows %d", i, next.Token, g.Token)
 				}
-				if err := b.Complete(within(t, time.Second), next, core.Record{Result: []byte("r")}, time.Minute); err != nil {
+				if err := b.Complete(within(t, time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 					t.Errorf("Complete: %v", err)
 				}
 				second.granted(2 * time.Second)
@@ -166,7 +166,7 @@ func TestOtherTopologies(t *testing.T) {
 					t.Errorf("the counter lives for %v", ttl)
 				}
 			}
-			if err := a.Release(within(t, time.Second), grants[0]); !errors.Is(err, core.ErrLeaseLost) {
+			if err := a.Release(within(t, time.Second), grants[0]); !errors.Is(err, driver.ErrLeaseLost) {
 				t.Errorf("want ErrLeaseLost, got %v", err)
 			}
 		})

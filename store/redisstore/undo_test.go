@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -26,7 +26,7 @@ func TestUndoneAfterALongOutage(t *testing.T) {
 	}()
 	eventually(t, soon, "the server has granted it", func() bool { return admin.Exists(ctx, "lock:k").Val() == 1 })
 	network.Blackhole() // or it would be undone now
-	if err := <-failed; !errors.Is(err, core.ErrUnavailable) {
+	if err := <-failed; !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("Acquire: %v", err)
 	}
 	time.Sleep(7 * time.Second)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // value is what a lock's key says, or what is written of a holder beside it.
@@ -98,14 +98,14 @@ func unescape(s string) string {
 }
 
 // modes writes the modes of claims for the scripts.
-func modes(claims []core.Claim) string {
-	if len(claims) == 1 && claims[0].Mode == core.ModeExclusive {
+func modes(claims []driver.Claim) string {
+	if len(claims) == 1 && claims[0].Mode == driver.ModeExclusive {
 		return "x" // most are
 	}
 	var b strings.Builder
 	for _, c := range claims {
 		b.WriteString(letter(c.Mode))
-		if c.Mode == core.ModePermit {
+		if c.Mode == driver.ModePermit {
 			b.WriteString(strconv.Itoa(c.Permits))
 		}
 	}
@@ -113,7 +113,7 @@ func modes(claims []core.Claim) string {
 }
 
 // letters is modes without the numbers of permits.
-func letters(claims []core.Claim) string {
+func letters(claims []driver.Claim) string {
 	var b strings.Builder
 	for _, c := range claims {
 		b.WriteString(letter(c.Mode))
@@ -121,24 +121,24 @@ func letters(claims []core.Claim) string {
 	return b.String()
 }
 
-func letter(m core.Mode) string {
+func letter(m driver.Mode) string {
 	switch m {
-	case core.ModeShared:
+	case driver.ModeShared:
 		return "s"
-	case core.ModePermit:
+	case driver.ModePermit:
 		return "p"
 	default:
 		return "x"
 	}
 }
 
-func modeOf(letter string) core.Mode {
+func modeOf(letter string) driver.Mode {
 	switch letter {
 	case "s":
-		return core.ModeShared
+		return driver.ModeShared
 	case "p":
-		return core.ModePermit
+		return driver.ModePermit
 	default:
-		return core.ModeExclusive
+		return driver.ModeExclusive
 	}
 }

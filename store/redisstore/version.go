@@ -6,20 +6,20 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // version is where the version of key is kept, in the slot of its lock.
 func (ks keyspace) version(key string) string { return "{" + ks.prefix + key + "}:v" }
 
-// Raise implements [core.Ledger]. With [WithReplicas] it waits for them as a grant
+// Raise implements [driver.Ledger]. With [WithReplicas] it waits for them as a grant
 // does, and says ErrNoReplicas if too few have the version.
 func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	if err := core.ValidateKey(key); err != nil {
+	if err := driver.ValidateKey(key); err != nil {
 		return 0, err
 	}
 	if retention < time.Millisecond {
-		return 0, &core.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
+		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -30,7 +30,7 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 		r.replicas = s.cfg.replicas
 	}
 	if !s.await(ctx, nil, r.alone()) {
-		return 0, &core.UnavailableError{Op: "raise", Err: silence(ctx)}
+		return 0, &driver.UnavailableError{Op: "raise", Err: silence(ctx)}
 	}
 	err := r.err
 	if err == nil {

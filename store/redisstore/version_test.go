@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -54,15 +54,15 @@ func TestVersionIsNotKept(t *testing.T) {
 		}
 	}
 	for _, retention := range []time.Duration{0, -time.Second, time.Microsecond} {
-		if _, err := s.Raise(within(t, time.Second), "k", 5, retention); !errors.Is(err, core.ErrInvalidOption) {
+		if _, err := s.Raise(within(t, time.Second), "k", 5, retention); !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("kept for %v: %v", retention, err)
 		}
 	}
-	if _, err := s.Raise(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, core.ErrInvalidKey) {
+	if _, err := s.Raise(within(t, time.Second), "a{b", 5, time.Hour); !errors.Is(err, driver.ErrInvalidKey) {
 		t.Errorf("a key with a brace: %v", err)
 	}
 	set(t, server, "maxmemory", "1mb") // the server alone takes more
-	if _, err := s.Raise(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, core.ErrUnavailable) {
+	if _, err := s.Raise(within(t, 5*time.Second), "other", 5, time.Hour); !errors.Is(err, redisstore.ErrOutOfMemory) || !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("out of memory: %v", err)
 	}
 	if _, err := s.Raise(within(t, 5*time.Second), "other", 0, time.Hour); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
@@ -73,7 +73,7 @@ func TestNobodyJumpsTheLine(t *testing.T) {
 	second := enqueue(t, s, "second", "k", time.Minute)
 	cli(t, server, "1", "DEL", "lock:k")
 	_, err := s.Acquire(within(t, time.Second), request("hurried", "k", time.Minute))
-	var held *core.HeldError
+	var held *driver.HeldError
 	if !errors.As(err, &held) || held.Holder != "first" {
 		t.Errorf("want the first in line as the holder, got %v", err)
 	}
@@ -89,7 +89,7 @@ func TestCancelledWaiterLeavesTheLine(t *testing.T) {
 	first := enqueue(t, s, "first", "k", time.Minute)
 	second := enqueue(t, s, "second", "k", time.Minute)
 	first.cancel()
-	if err := first.refused(time.Second); !errors.Is(err, core.ErrHeld) {
+	if err := first.refused(time.Second); !errors.Is(err, driver.ErrHeld) {
 		t.Errorf("want ErrHeld, got %v", err)
 	}
 	if n := waiting(t, server, "k"); n != 1 {

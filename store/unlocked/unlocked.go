@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Env is the variable that is looked at. Values are those of strconv.ParseBool.
@@ -37,7 +37,7 @@ const every = time.Minute
 //
 // The stand-in can do what store can, and no more, so that a rule that store
 // does not support fails at the start here as well.
-func FromEnv(store core.Store, log *slog.Logger) core.Store {
+func FromEnv(store driver.Store, log *slog.Logger) driver.Store {
 	value := os.Getenv(Env)
 	if value == "" || store == nil {
 		return store
@@ -58,10 +58,10 @@ func FromEnv(store core.Store, log *slog.Logger) core.Store {
 }
 
 // standIn offers what store does.
-func standIn(store core.Store, log *slog.Logger) core.Store {
+func standIn(store driver.Store, log *slog.Logger) driver.Store {
 	s := &grantAll{Store: store, log: log, tokens: make(map[string]uint64)}
-	_, remembers := store.(core.Ledger)
-	_, shows := store.(core.Inspector)
+	_, remembers := store.(driver.Ledger)
+	_, shows := store.(driver.Inspector)
 	switch {
 	case remembers && shows:
 		return struct {
@@ -83,8 +83,8 @@ func standIn(store core.Store, log *slog.Logger) core.Store {
 // with tokens that rise, renewed, and in force until they are released. An owner
 // that asks again, to go on in another mode, gets its token again.
 type grantAll struct {
-	core.Store // closed with it, and else not asked
-	log        *slog.Logger
+	driver.Store // closed with it, and else not asked
+	log          *slog.Logger
 
 	mu      sync.Mutex
 	token   uint64            // the last one
@@ -93,13 +93,13 @@ type grantAll struct {
 	granted int // since then
 }
 
-func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, error) {
+func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	token, again := s.tokens[req.Owner]
 	if again {
-		return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token}, nil
+		return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token}, nil
 	}
 	s.token = max(s.token+1, uint64(now.UnixMicro()))
 	s.tokens[req.Owner] = s.token
@@ -108,41 +108,41 @@ func (s *grantAll) Acquire(_ context.Context, req core.Request) (core.Grant, err
 		s.log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env, "grants", s.granted, "last", req.Claims[0].Key)
 		s.said, s.granted = now, 0
 	}
-	return core.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: s.token}, nil
+	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: s.token}, nil
 }
 
-func (s *grantAll) Renew(_ context.Context, grants []core.Grant) []error {
+func (s *grantAll) Renew(_ context.Context, grants []driver.Grant) []error {
 	return make([]error, len(grants))
 }
 
-func (s *grantAll) Release(_ context.Context, g core.Grant) error {
+func (s *grantAll) Release(_ context.Context, g driver.Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.tokens, g.Owner)
 	return nil
 }
 
-// Name implements [core.Named]: what is measured must not look like a real store's.
+// Name implements [driver.Named]: what is measured must not look like a real store's.
 func (s *grantAll) Name() string { return "unlocked" }
 
-// Capabilities implements [core.Capable].
-func (s *grantAll) Capabilities() core.Capabilities {
-	if c, ok := s.Store.(core.Capable); ok {
+// Capabilities implements [driver.Capable].
+func (s *grantAll) Capabilities() driver.Capabilities {
+	if c, ok := s.Store.(driver.Capable); ok {
 		return c.Capabilities()
 	}
-	return core.Capabilities{}
+	return driver.Capabilities{}
 }
 
 // ledger stands in for a store that remembers executions and versions, and
 // remembers none.
 type ledger struct{ *grantAll }
 
-func (s ledger) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s ledger) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	g, err := s.Acquire(ctx, req)
 	return g, nil, err
 }
 
-func (s ledger) Complete(ctx context.Context, g core.Grant, _ core.Record, _ time.Duration) error {
+func (s ledger) Complete(ctx context.Context, g driver.Grant, _ driver.Record, _ time.Duration) error {
 	return s.Release(ctx, g)
 }
 
@@ -154,15 +154,15 @@ func (ledger) Raise(_ context.Context, _ string, version uint64, _ time.Duration
 // inspector stands in for a store that shows what it keeps, and keeps nothing.
 type inspector struct{}
 
-func (inspector) Inspect(_ context.Context, key string) (core.LockInfo, error) {
-	return core.LockInfo{Key: key}, nil
+func (inspector) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
+	return driver.LockInfo{Key: key}, nil
 }
 
-func (inspector) List(context.Context, string, string, int) ([]core.LockInfo, string, error) {
+func (inspector) List(context.Context, string, string, int) ([]driver.LockInfo, string, error) {
 	return nil, "", nil
 }
 
-func (inspector) ForceRelease(context.Context, string, string) ([]core.Holder, error) {
+func (inspector) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
 	return nil, nil
 }
 

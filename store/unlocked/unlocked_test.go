@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/store/unlocked"
 )
@@ -27,7 +28,7 @@ type counted struct {
 	asked, closed int
 }
 
-func (c *counted) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (c *counted) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	c.asked++
 	return c.Store.Acquire(ctx, req)
 }
@@ -38,7 +39,7 @@ func (c *counted) Close() error {
 }
 
 // open makes an engine as a program does whose environment says so.
-func open(t *testing.T, value string, store core.Store) (*core.Engine, *bytes.Buffer) {
+func open(t *testing.T, value string, store driver.Store) (*core.Engine, *bytes.Buffer) {
 	t.Helper()
 	t.Setenv(unlocked.Env, value)
 	var said bytes.Buffer
@@ -76,7 +77,7 @@ func TestLocksUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
 				t.Fatal(err)
 			}
 			second, err := eng.TryAcquire(ctx, "k")
-			if locks := errors.Is(err, core.ErrHeld); locks != want.locks {
+			if locks := errors.Is(err, driver.ErrHeld); locks != want.locks {
 				t.Errorf("the second one: %v", err)
 			}
 			if err := first.Release(ctx); err != nil {
@@ -153,8 +154,8 @@ func TestTheLogSaysItEveryMinute(t *testing.T) {
 // A program that would not start with its locks does not start without them.
 func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 	t.Run("neither", func(t *testing.T) {
-		eng, _ := open(t, "1", struct{ core.Store }{memstore.New()})
-		for _, err := range []error{eng.SupportsOnce(), eng.Supports(core.Shared("k"))} {
+		eng, _ := open(t, "1", struct{ driver.Store }{memstore.New()})
+		for _, err := range []error{eng.SupportsOnce(), eng.Supports(driver.Shared("k"))} {
 			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("error %v", err)
 			}
@@ -162,28 +163,28 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 	})
 	t.Run("some", func(t *testing.T) {
 		eng, _ := open(t, "1", some{memstore.New()})
-		if err := eng.Supports(core.Exclusive("a"), core.Shared("b")); err != nil {
+		if err := eng.Supports(driver.Exclusive("a"), driver.Shared("b")); err != nil {
 			t.Error(err)
 		}
-		if err := eng.Supports(core.Permit("a", 2)); !errors.Is(err, errors.ErrUnsupported) {
+		if err := eng.Supports(driver.Permit("a", 2)); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("interfaces", func(t *testing.T) {
 		mem := memstore.New()
 		for name, tc := range map[string]struct {
-			store           core.Store
+			store           driver.Store
 			ledger, inspect bool
 		}{
-			"neither":   {struct{ core.Store }{mem}, false, false},
+			"neither":   {struct{ driver.Store }{mem}, false, false},
 			"ledger":    {struct{ remembering }{mem}, true, false},
 			"inspector": {struct{ showing }{mem}, false, true},
 			"both":      {mem, true, true},
 		} {
 			t.Setenv(unlocked.Env, "1")
 			store := unlocked.FromEnv(tc.store, slog.New(slog.DiscardHandler))
-			_, remembers := store.(core.Ledger)
-			_, shows := store.(core.Inspector)
+			_, remembers := store.(driver.Ledger)
+			_, shows := store.(driver.Inspector)
 			if remembers != tc.ledger || shows != tc.inspect {
 				t.Errorf("%s: Ledger %v, Inspector %v", name, remembers, shows)
 			}
@@ -193,21 +194,21 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 
 type some struct{ *memstore.Store }
 
-func (some) Capabilities() core.Capabilities { return core.Capabilities{Shared: true, Sets: true} }
+func (some) Capabilities() driver.Capabilities { return driver.Capabilities{Shared: true, Sets: true} }
 
 type remembering interface {
-	core.Store
-	core.Ledger
+	driver.Store
+	driver.Ledger
 }
 
 type showing interface {
-	core.Store
-	core.Inspector
+	driver.Store
+	driver.Inspector
 }
 
 func TestEveryModeIsGranted(t *testing.T) {
 	eng, _ := open(t, "1", memstore.New())
-	claims := []core.Claim{core.Exclusive("a"), core.Shared("b"), core.Permit("c", 1)}
+	claims := []driver.Claim{driver.Exclusive("a"), driver.Shared("b"), driver.Permit("c", 1)}
 	var leases []*core.Lease
 	for range 3 {
 		l, err := eng.AcquireAll(ctx, claims)
@@ -228,23 +229,23 @@ func TestAskedAgain(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
 	store := unlocked.FromEnv(memstore.New(), slog.New(slog.DiscardHandler))
 	defer store.Close()
-	ask := func(owner string, c core.Claim) core.Grant {
+	ask := func(owner string, c driver.Claim) driver.Grant {
 		t.Helper()
-		g, err := store.Acquire(ctx, core.Request{Owner: owner, Claims: []core.Claim{c}, TTL: time.Minute})
+		g, err := store.Acquire(ctx, driver.Request{Owner: owner, Claims: []driver.Claim{c}, TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return g
 	}
-	first, other := ask("a", core.Exclusive("k")), ask("b", core.Exclusive("k"))
-	again := ask("a", core.Shared("k"))
-	if again.Token != first.Token || again.Claims[0] != core.Shared("k") || other.Token <= first.Token {
+	first, other := ask("a", driver.Exclusive("k")), ask("b", driver.Exclusive("k"))
+	again := ask("a", driver.Shared("k"))
+	if again.Token != first.Token || again.Claims[0] != driver.Shared("k") || other.Token <= first.Token {
 		t.Errorf("%+v, %+v, %+v", first, other, again)
 	}
 	if err := store.Release(ctx, again); err != nil {
 		t.Error(err)
 	}
-	if next := ask("a", core.Exclusive("k")); next.Token <= other.Token {
+	if next := ask("a", driver.Exclusive("k")); next.Token <= other.Token {
 		t.Errorf("after its release the same owner got token %d", next.Token)
 	}
 }
@@ -274,7 +275,7 @@ func TestNothingIsHeld(t *testing.T) {
 
 func TestNothingIsAStoreNeither(t *testing.T) {
 	t.Setenv(unlocked.Env, "1")
-	if _, err := core.New(unlocked.FromEnv(nil, nil)); !errors.Is(err, core.ErrInvalidOption) {
+	if _, err := core.New(unlocked.FromEnv(nil, nil)); !errors.Is(err, driver.ErrInvalidOption) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -62,7 +63,7 @@ func observe(t testing.TB) *observed {
 }
 
 // engine makes an engine that o observes, and that ends with the test.
-func (o *observed) engine(t testing.TB, store core.Store) *core.Engine {
+func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 	t.Helper()
 	eng, err := core.New(store, core.WithObserver(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
@@ -39,7 +40,7 @@ import (
 
 // The functions here are the code of docs/observability.md.
 
-func newEngine(store core.Store, secret []byte) (*core.Engine, error) {
+func newEngine(store driver.Store, secret []byte) (*core.Engine, error) {
 	seen, err := tracing.New(tracing.WithKeySecret(secret)) // the same in all processes: then hashes of keys match
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -49,9 +50,9 @@ func (s *Store) broken() (acquire, complete error) {
 	return s.acquire, s.complete
 }
 
-func (s *Store) Acquire(ctx context.Context, req core.Request) (core.Grant, error) {
+func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if err, _ := s.broken(); err != nil {
-		return core.Grant{}, err
+		return driver.Grant{}, err
 	}
 	s.count(1)
 	defer s.count(-1)
@@ -79,16 +80,16 @@ func (s *Store) Asked() int {
 	return s.waiting
 }
 
-func (s *Store) Begin(ctx context.Context, req core.Request) (core.Grant, *core.Record, error) {
+func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	if err, _ := s.broken(); err != nil {
-		return core.Grant{}, nil, err
+		return driver.Grant{}, nil, err
 	}
 	s.count(1)
 	defer s.count(-1)
 	return s.Store.Begin(ctx, req)
 }
 
-func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, retention time.Duration) error {
+func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if _, err := s.broken(); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *Store) Complete(ctx context.Context, g core.Grant, rec core.Record, ret
 var ErrDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused by 10.0.0.7")}
 
 // NewEngine makes an engine that is closed when the test ends.
-func NewEngine(t testing.TB, s core.Store, opts ...core.EngineOption) *core.Engine {
+func NewEngine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
 	eng, err := core.New(s, opts...)
 	if err != nil {

@@ -1,0 +1,173 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var acquireChecks = []check{
+	{name: "A1 one lease per key at a time", run: oneAtATime},
+	{name: "A1 one lease per key at a time, holders dying", run: oneAtATimeDying},
+	{name: "A1 keys are told apart", run: keysApart},
+	{name: "A2 a grant lasts its TTL", run: lastsTTL},
+	{name: "A2 a grant lasts its TTL, nobody waiting", run: lastsTTLUnwatched},
+	{name: "A2 a grant after a wait lasts its TTL", run: lastsTTLAfterWait},
+	{name: "A2 a grant counts from before it was asked for", run: countsFromBefore},
+	{name: "A3 tokens rise", run: tokensRise},
+	{name: "A3 tokens go with the clock", run: tokensGoWithClock},
+	{name: "A3 tokens rise after the data is lost", run: tokensRiseAfterLoss, needs: toRestart},
+	{name: "A4 idempotent by owner", run: idempotent},
+	{name: "A4 idempotent by owner, asked at the same time", run: idempotentAtOnce},
+	{name: "A5 refused at once without Wait", run: refusedAtOnce},
+	{name: "A6 waiters are served in order of arrival", run: servedInOrder},
+	{name: "A6 waiters are served in order after an expiry", run: servedInOrderAfterExpiry},
+	{name: "A7 a waiter that gave up is skipped", run: skipsGivenUp},
+	{name: "A7 a waiter whose process closed is skipped", run: skipsClosed},
+	{name: "A7 a waiter whose process died is skipped", run: skipsDead, needs: toCut},
+	{name: "A8 a wait behind a holder ends as held", run: waitEndsHeld},
+	{name: "A8 a wait for a silent backend ends as unavailable", run: waitEndsUnavailable, needs: toSilence},
+	{name: "A9 an error leaves nothing behind", run: leavesNothing},
+	{name: "A9 a cancel that meets the grant leaves nothing behind", run: leavesNothingInRace},
+	{name: "A9 an outage leaves nothing behind for longer than the TTL", run: leavesNothingInOutage, needs: toSilence},
+	{name: "A10 an outage is unavailable within the bound, never held", run: outage, needs: toSilence},
+	{name: "A11 closed after Close", run: closedAfterClose},
+	{name: "A12 a panic of OnHeld leaves nobody waiting", run: leavesOnPanic},
+	{name: "A13 a refusal counts from the grant", run: countsFromGrant},
+}
+
+// idempotent asks twice under one name, as clients do that retry after a lost
+// reply: told "held", the owner would wait for itself until its lease is over.
+func idempotent(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	for _, wait := range []bool{false, true} {
+		req := s.request(s.key(), s.TTL)
+		first, err := s.acquire(s.ctx, a, req)
+		if err != nil {
+			s.Fatalf("Acquire of a free key: %v", err)
+		}
+		// The owner that has the key must not be sent to the end of the line.
+		w := s.enqueue(b, req.Claims[0].Key, long)
+		time.Sleep(s.TTL / 4)
+		req.Wait = wait
+		called := time.Now()
+		again, err := s.acquire(s.ctx, a, req)
+		returned := time.Now()
+		if err != nil {
+			s.Fatalf("Acquire by the owner that has the key: %v", err)
+		}
+		if again.Token != first.Token {
+			s.Errorf("asked again, the same owner got token %d after %d", again.Token, first.Token)
+		}
+		next := w.granted(s.TTL + 2*s.Late)
+		s.lasted("the lease that was asked for again", s.TTL, called, returned, next.returned)
+		s.mustRelease(next)
+		s.mustRelease(s.lock(c, req.Claims[0].Key, long)) // one lease: one release
+	}
+}
+
+// idempotentAtOnce: a retry may overtake the request that it repeats.
+func idempotentAtOnce(s *scene) {
+	const times = 8
+	a, b := s.open(), s.open()
+	req := s.request(s.key(), long)
+	var tokens [times]uint64
+	var all sync.WaitGroup
+	for i := range times {
+		all.Go(func() {
+			g, err := s.acquire(s.ctx, a, req)
+			if err != nil {
+				s.Errorf("Acquire: %v", err)
+			}
+			tokens[i] = g.Token
+		})
+	}
+	all.Wait()
+	for _, token := range tokens {
+		if token != tokens[0] {
+			s.Fatalf("one owner got several tokens: %v", tokens)
+		}
+	}
+	if err := a.Release(s.ctx, driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: tokens[0]}); err != nil {
+		s.Fatalf("Release: %v", err)
+	}
+	s.lock(b, req.Claims[0].Key, long)
+}
+
+// countsFromGrant renews the lease in between, and looks at a refusal and at a wait.
+func countsFromGrant(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	asked := time.Now()
+	h := s.lock(a, key, long)
+	granted := time.Now()
+	time.Sleep(s.TTL)
+	s.mustRenew(h)
+	time.Sleep(s.TTL)
+	look := func(what string, said driver.HeldError, from, until time.Time) {
+		// A millisecond is what a clock may count in, on either end.
+		least, most := from.Sub(granted)-2*time.Millisecond, until.Sub(asked)+2*time.Millisecond
+		if said.HeldFor != 0 && (said.HeldFor < least || said.HeldFor > most) {
+			s.Errorf("%s: held for %v, want %v to %v", what, said.HeldFor, least, most)
+		}
+	}
+	called := time.Now()
+	_, err := s.acquire(s.ctx, b, s.request(key, long))
+	s.isHeld(err, key)
+	var held *driver.HeldError
+	errors.As(err, &held)
+	look("a refusal", *held, called, time.Now())
+
+	req := s.request(key, long)
+	req.Wait = true
+	told := make(chan driver.HeldError, 1)
+	req.OnHeld = func(held driver.HeldError) {
+		select {
+		case told <- held:
+		default:
+		}
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	called = time.Now()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = b.Acquire(ctx, req)
+	}()
+	select {
+	case held := <-told:
+		look("a wait", held, called, time.Now())
+	case <-over:
+		s.Errorf("a wait behind a holder ended, and was never told of it")
+	}
+	cancel()
+	<-over
+}
+
+// refusedAtOnce looks at the error too: it is what callers are told by, and when
+// to come again.
+func refusedAtOnce(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	for _, st := range []driver.Store{a, b} {
+		called := time.Now()
+		_, err := s.acquire(s.ctx, st, s.request(key, long))
+		if took := time.Since(called); took > s.Late {
+			s.Errorf("the refusal took %v", took)
+		}
+		s.isHeld(err, key)
+		var held *driver.HeldError
+		errors.As(err, &held)
+		if held.Holder != "" && held.Holder != h.Owner {
+			s.Errorf("the holder is said to be %q, is %q", held.Holder, h.Owner)
+		}
+		if held.RetryAfter < 0 || held.RetryAfter > long+s.Late {
+			s.Errorf("RetryAfter is %v of a lease of %v", held.RetryAfter, long)
+		}
+	}
+}

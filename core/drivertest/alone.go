@@ -1,0 +1,118 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var termChecks = []check{
+	{name: "M4 a reader that is not renewed ends alone", run: readerEndsAlone, can: shares},
+	{name: "M4 a permit that is not renewed ends alone", run: permitEndsAlone, can: permits},
+	{name: "M4 a dead reader costs a writer its TTL", run: deadReader, can: shares, needs: toCut},
+	{name: "M4 a dead holder of a permit costs the next its TTL", run: deadPermit, can: permits, needs: toCut},
+	{name: "N5 a renewal compares the token", run: renewalComparesToken, can: shares},
+	{name: "N5 a renewal compares the mode", run: renewalComparesMode, can: shares},
+}
+
+// readerEndsAlone while others go on reading: they neither end with it nor keep
+// it alive, and a writer that waits gets in when the last is gone.
+func readerEndsAlone(s *scene) {
+	s.endsAlone(driver.Shared, driver.Exclusive, true)
+}
+
+// permitEndsAlone and makes room while the other permits go on.
+func permitEndsAlone(s *scene) {
+	s.endsAlone(permit(2), permit(2), false)
+}
+
+// endsAlone lets one of two leases run out; blocked says whether the other keeps
+// the one who waits out for itself.
+func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) {
+	s.Helper()
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	dies, lives := s.take(a, s.TTL, held(key)), s.take(b, s.TTL, held(key))
+	w := s.queue(c, long, wanted(key))
+	end := dies.returned.Add(s.TTL + s.Late)
+	var called, returned time.Time
+	for time.Now().Before(end) && !(w.await(s.TTL/5) && !blocked) {
+		called = time.Now()
+		s.mustRenew(lives)
+		returned = time.Now()
+		if blocked {
+			w.waits()
+		}
+	}
+	s.isLost(s.renew(a, dies.Grant)) // however long the other goes on
+	if !blocked {
+		next := w.granted(s.Late)
+		s.lasted("the lease that was not renewed", s.TTL, dies.called, dies.returned, next.returned)
+		s.mustRenew(lives)
+	} else {
+		next := w.granted(s.TTL + 2*s.Late)
+		s.lasted("the last of the leases", s.TTL, called, returned, next.returned)
+	}
+	s.isLost(a.Release(s.ctx, dies.Grant))
+}
+
+func deadReader(s *scene) {
+	s.deadHolder(driver.Shared, driver.Exclusive)
+}
+
+func deadPermit(s *scene) {
+	s.deadHolder(permit(2), permit(2))
+}
+
+// deadHolder kills a process among two that hold; the other releases.
+func (s *scene) deadHolder(held, wanted func(string) driver.Claim) {
+	s.Helper()
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	dies := s.take(a, s.TTL, held(key))
+	other := s.take(b, long, held(key))
+	w := s.queue(c, long, wanted(key))
+	s.Cut(s.TB, a)
+	defer s.Heal(s.TB, a)
+	if wanted(key).Mode == driver.ModeExclusive {
+		s.mustRelease(other)
+	}
+	next := w.granted(s.TTL + s.Late)
+	s.lasted("the dead holder's lease", s.TTL, dies.called, dies.returned, next.returned)
+}
+
+// renewalComparesToken: an owner that was granted the key twice could otherwise
+// keep the second lease alive by what is left of the first.
+func renewalComparesToken(s *scene) {
+	a, b := s.open(), s.open()
+	for _, claim := range []func(string) driver.Claim{driver.Exclusive, driver.Shared} {
+		key := s.key()
+		h := s.take(a, s.TTL, claim(key))
+		w := s.queue(b, long, driver.Exclusive(key))
+		for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+			for _, token := range []uint64{h.Token - 1, h.Token + 1, 1, h.Token * 10} {
+				g := h.Grant
+				g.Token = token
+				s.isLost(s.renew(a, g))
+			}
+		}
+		next := w.granted(s.Late)
+		s.lasted("the lease renewed by other tokens", s.TTL, h.called, h.returned, next.returned)
+	}
+}
+
+// renewalComparesMode: whoever believes to write must not be told so while
+// others read.
+func renewalComparesMode(s *scene) {
+	a, b := s.open(), s.open()
+	for _, modes := range [][2]func(string) driver.Claim{{driver.Exclusive, driver.Shared}, {driver.Shared, driver.Exclusive}} {
+		key := s.key()
+		h := s.take(a, long, modes[0](key))
+		g := h.Grant
+		g.Claims = []driver.Claim{modes[1](key)}
+		s.isLost(s.renew(a, g))
+		s.noRoom(b, key, driver.Exclusive(key))
+		s.mustRenew(h)
+		s.mustRelease(h)
+	}
+}

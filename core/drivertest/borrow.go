@@ -1,0 +1,140 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var borrowChecks = []check{
+	{name: "N7 a borrower's renewal ends no lease sooner", run: borrowerShortensNothing},
+	{name: "N7 a borrower's renewal ends no shared lease sooner", run: borrowerShortensNothing, claim: driver.Shared, can: shares},
+	{name: "N7 a borrower's renewal ends no permit sooner", run: borrowerShortensNothing, claim: permit(2), can: permits},
+	{name: "N7 a borrower's TTL is the owner's at most", run: borrowerAddsNothing},
+	{name: "N7 a borrower's TTL is the owner's at most, shared", run: borrowerAddsNothing, claim: driver.Shared, can: shares},
+	{name: "N7 a borrower's TTL is the owner's at most, of a permit", run: borrowerAddsNothing, claim: permit(2), can: permits},
+	{name: "N7 a borrower's renewal keeps the lease", run: borrowerRenews},
+	{name: "N7 a borrower's renewal keeps a shared lease", run: borrowerRenews, claim: driver.Shared, can: shares},
+	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
+	{name: "N7 the owner's last TTL is what counts, shared", run: ownerChangesTTL, claim: driver.Shared, can: shares},
+	{name: "N7 a lease that was waited for can be borrowed", run: borrowedAfterAWait},
+	{name: "N7 a downgraded lease can be borrowed", run: borrowedAfterADowngrade, can: shares},
+	{name: "N7 a set can be borrowed, in part too", run: borrowedSet, can: inSets},
+}
+
+// borrowed is h's grant as a borrower says it, with that TTL.
+func (h hold) borrowed(ttl time.Duration) driver.Grant {
+	g := h.Grant
+	g.Borrowed, g.TTL, g.Since, g.Term = true, ttl, time.Time{}, 0
+	return g
+}
+
+// borrowerShortensNothing: what the borrower was told may be less than what the
+// owner asked for, and the owner counts on that.
+func borrowerShortensNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	for range 3 {
+		if err := s.renew(b, h.borrowed(core.MinTTL)); err != nil {
+			s.Fatalf("a renewal with less than the owner's TTL: %v", err)
+		}
+	}
+	time.Sleep(core.MinTTL + s.Early + settle)
+	s.noRoom(b, key, driver.Exclusive(key))
+	s.mustRenew(h)
+	s.mustRelease(h)
+}
+
+// borrowerAddsNothing: what the borrower was told may be more than what the owner
+// asked for, and the key is blocked for that long when both die.
+func borrowerAddsNothing(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	w := s.queue(c, long, driver.Exclusive(key))
+	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+		for _, ttl := range []time.Duration{s.TTL + time.Millisecond, long, core.MaxTTL} {
+			s.isLost(s.renew(b, h.borrowed(ttl)))
+		}
+	}
+	next := w.granted(s.Late)
+	s.lasted("the lease that a borrower asked too much of", s.TTL, h.called, h.returned, next.returned)
+}
+
+// borrowerRenews while the owner does not, as when its process is paused.
+func borrowerRenews(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	w := s.queue(c, long, driver.Exclusive(key))
+	var called, returned time.Time
+	for range 8 {
+		time.Sleep(s.TTL / 4)
+		w.waits()
+		called = time.Now()
+		if err := s.renew(b, h.borrowed(s.TTL)); err != nil {
+			s.Fatalf("a borrower's renewal: %v", err)
+		}
+		returned = time.Now()
+	}
+	next := w.granted(s.TTL + 2*s.Late)
+	s.lasted("the lease that a borrower renewed", s.TTL, called, returned, next.returned)
+	s.isLost(s.renew(b, h.borrowed(s.TTL)))
+}
+
+// ownerChangesTTL up, and down again.
+func ownerChangesTTL(s *scene) {
+	a, b := s.open(), s.open()
+	h := s.lock(a, s.key(), long)
+	for _, ttl := range []time.Duration{2 * long, long / 2} {
+		h.TTL = ttl
+		s.mustRenew(h)
+		s.lendable(b, h)
+	}
+	s.mustRelease(h)
+}
+
+// lendable checks that h can be borrowed for its TTL, and for no more.
+func (s *scene) lendable(st driver.Store, h hold) {
+	s.Helper()
+	s.isLost(s.renew(st, h.borrowed(h.TTL+time.Millisecond)))
+	if err := s.renew(st, h.borrowed(h.TTL)); err != nil {
+		s.Errorf("renewed by a borrower, with the owner's TTL of %v: %v", h.TTL, err)
+	}
+}
+
+// borrowedAfterAWait: its TTL stood in line with it.
+func borrowedAfterAWait(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	first := s.lock(a, key, 2*long)
+	w := s.enqueue(b, key, long)
+	s.mustRelease(first)
+	next := w.granted(s.Late)
+	s.lendable(a, next)
+	s.mustRelease(next)
+}
+
+func borrowedAfterADowngrade(s *scene) {
+	a, b := s.open(), s.open()
+	h := s.take(a, long, driver.Exclusive(s.key()))
+	h.TTL = long / 2
+	h = s.downgrade(h)
+	s.lendable(b, h)
+	s.mustRelease(h)
+}
+
+// borrowedSet: a callee has heard of all keys and needs one.
+func borrowedSet(s *scene) {
+	a, b := s.open(), s.open()
+	keys := s.keys(3)
+	h := s.take(a, long, driver.Exclusive(keys[0]), driver.Exclusive(keys[1]), driver.Exclusive(keys[2]))
+	s.lendable(b, h)
+	part := h
+	part.Claims = h.Claims[1:2]
+	s.lendable(b, part)
+	s.mustRenew(h)
+	s.mustRelease(h)
+}

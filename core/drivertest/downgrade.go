@@ -1,0 +1,173 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var downgradeChecks = []check{
+	{name: "M5 a downgraded lease is shared, under its token", run: downgraded, can: shares},
+	{name: "M5 a downgrade lets waiting readers in, and no writer", run: downgradeLetsReadersIn, can: shares},
+	{name: "M5 a downgrade leaves no gap", run: downgradeWithoutGap, can: shares},
+	{name: "M5 a downgraded lease lasts its TTL", run: downgradedLasts, can: shares},
+	{name: "A9 an unanswered downgrade leaves the lease held", run: unansweredDowngrade, needs: toSilence, can: shares},
+	{name: "A4 another mode for the same owner is refused, but for a downgrade", run: otherModeRefused, can: shares},
+}
+
+// downgrade asks for h's key shared.
+func (s *scene) downgrade(h hold) hold {
+	s.Helper()
+	req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(h.Claims[0].Key)}, TTL: h.TTL}
+	called := time.Now()
+	g, err := s.acquire(s.ctx, h.st, req)
+	if err != nil {
+		s.Fatalf("the downgrade of a lease in force: %v", err)
+	}
+	if g.Token != h.Token {
+		s.Errorf("the downgrade turned token %d into %d", h.Token, g.Token)
+	}
+	return hold{g, h.st, called, time.Now()}
+}
+
+// downgraded twice, as after a lost reply. What the holder had before is over.
+func downgraded(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	before := s.take(a, long, driver.Exclusive(key))
+	h := s.downgrade(s.downgrade(before))
+	s.mustRenew(h)
+	s.isLost(s.renew(a, before.Grant))
+	s.noRoom(b, key, driver.Exclusive(key))
+	reader := s.take(b, long, driver.Shared(key))
+	s.rising([]uint64{h.Token, reader.Token})
+	s.mustRelease(h)
+	s.isLost(s.renew(a, h.Grant))
+	s.noRoom(a, key, driver.Exclusive(key))
+	s.mustRelease(reader)
+	s.mustRelease(s.take(a, long, driver.Exclusive(key)))
+}
+
+// downgradeLetsReadersIn also past a writer, as the end of an exclusive lease
+// does.
+func downgradeLetsReadersIn(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, driver.Exclusive(key))
+	writer := s.queue(b, long, driver.Exclusive(key))
+	readers := []*waiter{s.queue(c, long, driver.Shared(key)), s.queue(b, long, driver.Shared(key))}
+	h = s.downgrade(h)
+	for _, w := range readers {
+		r := w.granted(s.Late)
+		s.mustRenew(r)
+		s.mustRelease(r)
+	}
+	writer.waits()
+	s.noRoom(c, key, driver.Shared(key)) // behind the writer
+	s.mustRelease(h)
+	writer.granted(s.Late)
+}
+
+// downgradeWithoutGap has others ask all the time, without waiting, for the key
+// while it goes from exclusive to shared.
+func downgradeWithoutGap(s *scene) {
+	a, others := s.open(), []driver.Store{s.open(), s.open()}
+	for range 5 {
+		key := s.key()
+		h := s.take(a, long, driver.Exclusive(key))
+		stop := s.hammer(key, h.Token, others)
+		time.Sleep(settle)
+		func() {
+			defer stop() // also when the downgrade ends the test
+			h = s.downgrade(h)
+			time.Sleep(settle)
+		}()
+		s.mustRenew(h)
+		s.mustRelease(h)
+	}
+}
+
+// hammer has the others ask for key until stopped; that they get it is an error.
+func (s *scene) hammer(key string, held uint64, others []driver.Store) (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	for i := range 3 * len(others) {
+		st := others[i%len(others)]
+		all.Go(func() {
+			for ctx.Err() == nil {
+				g, err := s.acquire(s.ctx, st, s.ask(s.TTL, driver.Exclusive(key)))
+				if err == nil {
+					s.Errorf("a writer got in during the downgrade, with token %d after %d", g.Token, held)
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return func() { cancel(); all.Wait() }
+}
+
+// downgradedLasts: it is a full TTL, and no more.
+func downgradedLasts(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.take(a, s.TTL, driver.Exclusive(key))
+	w := s.queue(b, long, driver.Exclusive(key))
+	time.Sleep(s.TTL / 2)
+	h = s.downgrade(h)
+	next := w.granted(s.TTL + 2*s.Late)
+	s.lasted("the downgraded lease", s.TTL, h.called, h.returned, next.returned)
+}
+
+// unansweredDowngrade leaves the lease in one of both modes: the engine renews it by
+// asking again, and its holder works on.
+func unansweredDowngrade(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		key := s.key()
+		h := s.take(b, long, driver.Exclusive(key))
+		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(key)}, TTL: long, Held: true}
+		s.during(q, b, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
+			defer cancel()
+			_, err := s.acquire(ctx, b, req)
+			s.isUnavailable(err)
+		})
+		// What a store does about other requests that went unanswered takes a moment.
+		for end := time.Now().Add(s.TTL); time.Now().Before(end); time.Sleep(settle) {
+			s.noRoom(a, key, driver.Exclusive(key))
+		}
+		h = s.downgrade(h)
+		s.mustRenew(h)
+		s.mustRelease(h)
+	}
+}
+
+// otherModeRefused also where it would fit in: an upgrade of two readers would
+// have each wait for the other. It is neither contention nor an outage, and
+// changes nothing.
+func otherModeRefused(s *scene) {
+	a, b := s.open(), s.open()
+	for _, wait := range []bool{false, true} {
+		key := s.key()
+		h := s.take(a, long, driver.Shared(key))
+		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: long, Wait: wait}
+		ctx, cancel := context.WithTimeout(s.ctx, s.Late)
+		_, err := a.Acquire(ctx, req)
+		cancel()
+		switch {
+		case !errors.Is(err, driver.ErrWouldDeadlock):
+			s.Errorf("want a *driver.DeadlockError for a reader that asks to write, got %v", err)
+		case errors.Is(err, driver.ErrHeld), errors.Is(err, driver.ErrUnavailable):
+			s.Errorf("the error looks like another: %v", err)
+		}
+		s.mustRenew(h)
+		reader := s.take(b, long, driver.Shared(key)) // nobody is in line
+		s.mustRelease(reader)
+		s.mustRelease(h)
+		s.mustRelease(s.take(b, long, driver.Exclusive(key)))
+	}
+}

@@ -1,0 +1,97 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// mustRelease ends a lease that is in force.
+func (s *scene) mustRelease(h hold) {
+	s.Helper()
+	if err := h.st.Release(s.ctx, h.Grant); err != nil {
+		s.Fatalf("Release of a lease in force: %v", err)
+	}
+}
+
+// mustRenew renews a lease that is in force.
+func (s *scene) mustRenew(h hold) {
+	s.Helper()
+	if err := s.renew(h.st, h.Grant); err != nil {
+		s.Fatalf("Renew of a lease in force: %v", err)
+	}
+}
+
+func (s *scene) renew(st driver.Store, g driver.Grant) error {
+	s.Helper()
+	errs := st.Renew(s.ctx, []driver.Grant{g})
+	if len(errs) != 1 {
+		s.Fatalf("Renew of one grant returned %d errors", len(errs))
+	}
+	return errs[0]
+}
+
+// renewWithin renews with the bound that the engine sets: a third of the TTL,
+// here of the short one.
+func (s *scene) renewWithin(st driver.Store, g driver.Grant) []error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.TTL/3)
+	defer cancel()
+	return st.Renew(ctx, []driver.Grant{g})
+}
+
+// held checks that key can't be had without waiting.
+func (s *scene) held(st driver.Store, key string) {
+	s.Helper()
+	_, err := s.acquire(s.ctx, st, s.request(key, s.TTL))
+	s.isHeld(err, key)
+}
+
+// noRoom checks that claims can't be had without waiting, because of key.
+func (s *scene) noRoom(st driver.Store, key string, claims ...driver.Claim) {
+	s.Helper()
+	_, err := s.acquire(s.ctx, st, s.ask(s.TTL, claims...))
+	s.isHeld(err, key)
+}
+
+func (s *scene) isHeld(err error, key string) {
+	s.Helper()
+	var held *driver.HeldError
+	switch {
+	case err == nil:
+		s.Fatalf("%q was granted to a second owner", key)
+	case !errors.As(err, &held) || !errors.Is(err, driver.ErrHeld):
+		s.Fatalf("want a *driver.HeldError, got %T: %v", err, err)
+	case errors.Is(err, driver.ErrUnavailable):
+		s.Fatalf("contention looks like an outage: %v", err)
+	case held.Key != key:
+		s.Fatalf("the *driver.HeldError is about %q, want %q", held.Key, key)
+	}
+}
+
+func (s *scene) isUnavailable(err error) {
+	s.Helper()
+	var held *driver.HeldError
+	switch {
+	case err == nil:
+		s.Fatalf("success from a backend that does not answer")
+	case errors.As(err, &held) || errors.Is(err, driver.ErrHeld):
+		s.Fatalf("an outage looks like contention: %v", err)
+	case !errors.Is(err, driver.ErrUnavailable):
+		s.Fatalf("want an error that matches driver.ErrUnavailable, got %T: %v", err, err)
+	}
+}
+
+func (s *scene) isLost(err error) {
+	s.Helper()
+	if !errors.Is(err, driver.ErrLeaseLost) {
+		s.Fatalf("want an error that matches driver.ErrLeaseLost, got %v", err)
+	}
+}
+
+func (s *scene) isClosed(err error) {
+	s.Helper()
+	if !errors.Is(err, driver.ErrClosed) {
+		s.Fatalf("want an error that matches driver.ErrClosed, got %v", err)
+	}
+}

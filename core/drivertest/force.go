@@ -1,0 +1,208 @@
+package drivertest
+
+import (
+	"errors"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var forceChecks = []check{
+	{name: "I7 a forced release tells who had the key, and its owner why", run: forceTells},
+	{name: "I7 all readers are told", run: forceReaders, can: shares},
+	{name: "I7 a forced release of a free key is none", run: forceNothing},
+	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes},
+	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares},
+	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
+	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
+	{name: "I10 a record that is forgotten makes room for the next", run: forget, ledger: true},
+	{name: "I10 a version that is forgotten is raised anew", run: forgetVersion, ledger: true},
+	{name: "I10 a lease is not touched", run: forgetKeepsLease, ledger: true},
+}
+
+func (s *scene) force(st driver.Store, key, reason string) []driver.Holder {
+	s.Helper()
+	had, err := s.asInspector(st).ForceRelease(s.ctx, key, reason)
+	if err != nil {
+		s.Fatalf("ForceRelease: %v", err)
+	}
+	return had
+}
+
+// isForced checks that err says that the lease was taken away, and why.
+func (s *scene) isForced(err error, reason string) {
+	s.Helper()
+	s.isLost(err)
+	var lost *driver.LeaseLostError
+	if !errors.As(err, &lost) || lost.Reason != driver.LossForced || lost.Detail != reason {
+		s.Fatalf("want a *driver.LeaseLostError with %q and %q, got %#v", driver.LossForced, reason, err)
+	}
+}
+
+const someReason = `stuck: "see" ticket 7% | é`
+
+// forceTells one owner at its renewal, and another at its release. The key is
+// free by then, and what the first had can't come back.
+func forceTells(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	for _, renews := range []bool{true, false} {
+		h := s.takeNoted(a, note(s.request(key, long), "rule", "trace"))
+		had := s.force(b, key, someReason)
+		if len(had) != 1 || had[0].Owner != h.Owner || had[0].Token != h.Token || had[0].Rule != "rule" || had[0].Trace != "trace" {
+			s.Errorf("the holder was said to be %+v, was %+v", had, h.Grant)
+		}
+		s.isFree(b, key)
+		if renews {
+			s.isForced(s.renew(a, h.Grant), someReason)
+		} else {
+			s.isForced(a.Release(s.ctx, h.Grant), someReason)
+		}
+		next := s.lock(b, key, long)
+		s.rising([]uint64{h.Token, next.Token})
+		s.isLost(s.renew(a, h.Grant))
+		s.isLost(a.Release(s.ctx, h.Grant))
+		s.mustRenew(next)
+		s.mustRelease(next)
+	}
+}
+
+// forceReaders, with the key taken by another by the time they ask.
+func forceReaders(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	one, two := s.take(a, long, driver.Shared(key)), s.take(b, long, driver.Shared(key))
+	had := s.force(a, key, someReason)
+	if len(had) != 2 || had[0].Owner != one.Owner || had[1].Owner != two.Owner {
+		s.Errorf("two readers were said to be %+v", had)
+	}
+	next := s.take(a, long, driver.Exclusive(key))
+	s.rising([]uint64{one.Token, two.Token, next.Token})
+	s.isForced(s.renew(a, one.Grant), someReason)
+	s.isForced(b.Release(s.ctx, two.Grant), someReason)
+	s.mustRenew(next)
+}
+
+func forceNothing(s *scene) {
+	a := s.open()
+	key := s.key()
+	if had := s.force(a, key, someReason); len(had) != 0 {
+		s.Errorf("a free key was said to be held by %+v", had)
+	}
+	s.isFree(a, key)
+	s.mustRelease(s.lock(a, key, long))
+}
+
+func forceServes(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	first, second := s.enqueue(b, key, long), s.enqueue(c, key, long)
+	s.force(c, key, someReason)
+	next := first.granted(s.Late)
+	second.waits()
+	s.rising([]uint64{h.Token, next.Token})
+	s.isForced(s.renew(a, h.Grant), someReason)
+	s.mustRenew(next)
+	s.mustRelease(next)
+	second.granted(s.Late)
+}
+
+// forcePhases: what was forced to end is a phase like any other.
+func forcePhases(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.take(a, long, driver.Exclusive(key))
+	writer := s.queue(b, long, driver.Exclusive(key))
+	readers := []*waiter{s.queue(a, long, driver.Shared(key)), s.queue(b, long, driver.Shared(key))}
+	s.force(b, key, someReason)
+	for _, w := range readers {
+		w.granted(s.Late)
+	}
+	writer.waits()
+	s.force(b, key, someReason)
+	writer.granted(s.Late)
+}
+
+// forceSetShared has the owner, who does not know yet, downgrade the set: what is
+// left gets the readers in, and what was taken is its own again, being free.
+func forceSetShared(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	for i := range 2 {
+		k := s.keys(2)
+		h := s.take(a, long, exclusives(k...)...)
+		writer := s.queue(b, long, driver.Exclusive(k[1-i]))
+		readers := []*waiter{s.queue(b, long, driver.Shared(k[1-i])), s.queue(c, long, driver.Shared(k[1-i]))}
+		s.force(b, k[i], someReason)
+		g, err := s.acquire(s.ctx, a, driver.Request{
+			Owner: h.Owner, Claims: []driver.Claim{driver.Shared(k[0]), driver.Shared(k[1])}, TTL: long, Held: true,
+		})
+		if err != nil {
+			s.Fatalf("a set of which one key was taken, and is free, is asked for again: %v", err)
+		}
+		all := []hold{{Grant: g, st: a}, readers[0].granted(s.Late), readers[1].granted(s.Late)}
+		for _, one := range all {
+			s.rising([]uint64{h.Token, one.Token})
+			s.mustRenew(one)
+		}
+		for _, one := range all {
+			writer.waits()
+			s.mustRelease(one)
+		}
+		s.mustRelease(writer.granted(s.Late))
+		s.mustRelease(s.take(c, long, exclusives(k...)...))
+	}
+}
+
+// forceSet takes one key from it. The others stay until the owner, who learns of
+// it, releases them.
+func forceSet(s *scene) {
+	a, b := s.open(), s.open()
+	for i := range 2 {
+		k := s.keys(2)
+		h := s.take(a, long, exclusives(k...)...)
+		if had := s.force(b, k[i], someReason); len(had) != 1 || had[0].Owner != h.Owner {
+			s.Errorf("the holder was said to be %+v, was %+v", had, h.Grant)
+		}
+		next := s.lock(b, k[i], long)
+		s.isLost(s.renew(a, h.Grant))
+		s.isLost(a.Release(s.ctx, h.Grant))
+		s.lock(b, k[1-i], long)
+		s.mustRenew(next)
+	}
+}
+
+func (s *scene) forget(st driver.Store, key string, want bool) {
+	s.Helper()
+	had, err := s.asInspector(st).Forget(s.ctx, key)
+	if err != nil || had != want {
+		s.Fatalf("Forget got %t, %v; whether there was a record: %t", had, err, want)
+	}
+}
+
+func forget(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.forget(a, key, false)
+	s.complete(s.lock(a, key, long), someRecord, long)
+	s.recorded(b, key, someRecord)
+	s.forget(b, key, true)
+	s.forget(b, key, false)
+	s.isFree(a, key)
+	h := s.lock(a, key, long) // fails if there is a record
+	s.complete(h, someRecord, long)
+	s.recorded(b, key, someRecord)
+}
+
+// forgetKeepsLease of an execution that is under way, and its waiters.
+func forgetKeepsLease(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	w := s.enqueueBegin(b, key)
+	s.forget(b, key, false)
+	s.mustRenew(h)
+	w.waits()
+	s.complete(h, someRecord, long)
+	g := w.granted(s.Late)
+	s.isRecord(g.Grant, w.rec, someRecord)
+}

@@ -1,0 +1,194 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// inspectRecord until its retention is over; the next lease stands next to it.
+func inspectRecord(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	rec := driver.Record{Result: []byte("result"), Trace: "00-trace-01"}
+	called := time.Now()
+	s.complete(h, rec, s.TTL)
+	returned := time.Now()
+	info := s.inspect(b, key)
+	age := time.Since(called)
+	if age < s.TTL && info.Record == nil {
+		s.Fatalf("the record is not shown: %+v", info)
+	}
+	if got := info.Record; got != nil {
+		if got.Owner != h.Owner || got.Size != len(rec.Result) || got.Trace != rec.Trace {
+			s.Errorf("the record is shown as %+v", *got)
+		}
+		if got.Left < s.TTL-age-s.Early || got.Left > s.TTL+s.Early {
+			s.Errorf("the record is said to be in force for another %v of %v, stored %v ago", got.Left, s.TTL, age)
+		}
+	}
+	s.heldBy(info, info.Mode)
+	time.Sleep(time.Until(returned.Add(s.TTL + s.Late)))
+	s.isFree(b, key)
+}
+
+// inspectRecordWithoutResult: an operator sees why its repeats are refused.
+func inspectRecordWithoutResult(s *scene) {
+	a, b := s.open(), s.open()
+	for _, notKept := range []bool{false, true} {
+		key := s.key()
+		s.complete(s.lock(a, key, long), driver.Record{Fingerprint: []byte("digest"), ResultNotKept: notKept}, long)
+		if got := s.inspect(b, key).Record; got == nil || got.Size != 0 || got.ResultNotKept != notKept {
+			s.Errorf("a record whose result was not kept, %v, is shown as %+v", notKept, got)
+		}
+	}
+}
+
+// list goes through all pages and returns how often each key came.
+func (s *scene) list(st driver.Store, prefix string, limit int) map[string]int {
+	s.Helper()
+	found := map[string]int{}
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		page, next, err := s.asInspector(st).List(s.ctx, prefix, cursor, limit)
+		if err != nil {
+			s.Fatalf("List: %v", err)
+		}
+		for _, info := range page {
+			if !strings.HasPrefix(info.Key, prefix) {
+				s.Errorf("a listing of %q has %q", prefix, info.Key)
+			}
+			found[info.Key]++
+		}
+		if next == "" {
+			return found
+		}
+		if seen[next] {
+			s.Fatalf("the listing does not end: cursor %q came twice", next)
+		}
+		seen[next] = true
+		cursor = next
+	}
+}
+
+// listAll keys, in pages of one, of few and of more than there are, each as
+// Inspect shows it.
+func listAll(s *scene) {
+	a, b := s.open(), s.open()
+	prefix := s.key() + ":"
+	holds := map[string]hold{}
+	for i := range 50 {
+		key := fmt.Sprintf("%s%d", prefix, i)
+		holds[key] = s.lock(a, key, long)
+	}
+	s.lock(a, s.key(), long)
+	s.released(a, driver.Exclusive(prefix+"free"))
+	for _, limit := range []int{1, 7, 1000} {
+		found := s.list(b, prefix, limit)
+		for key := range holds {
+			if found[key] == 0 {
+				s.Errorf("in pages of %d, %q is missing", limit, key)
+			}
+		}
+		if found[prefix+"free"] != 0 {
+			s.Errorf("a free key is listed")
+		}
+	}
+	page, _, err := s.asInspector(b).List(s.ctx, prefix+"1", "", 1000)
+	if err != nil {
+		s.Fatalf("List: %v", err)
+	}
+	for _, info := range page {
+		s.heldBy(info, driver.ModeExclusive, holds[info.Key])
+	}
+	if found := s.list(b, s.key(), 10); len(found) != 0 {
+		s.Errorf("a prefix that no key has lists %v", found)
+	}
+}
+
+// listPrefix has prefixes that mean something else to a glob, a LIKE, or a
+// regular expression.
+func listPrefix(s *scene) {
+	a := s.open()
+	base := s.key()
+	for _, special := range []string{"*", "?", "[a-z]", "[^x]", "%", "_", ".", ".*", "\\", "\\*", "^", "$", "(", "é", " "} {
+		s.lock(a, base+special+"x", long)
+		s.lock(a, base+"a"+"x"+special, long)
+		found := s.list(a, base+special, 100)
+		if found[base+special+"x"] == 0 {
+			s.Errorf("prefix %q does not list %q", special, special+"x")
+		}
+	}
+}
+
+// listBusy while others take and release keys of the same prefix.
+func listBusy(s *scene) {
+	a, b := s.open(), s.open()
+	prefix := s.key() + ":"
+	var stay []string
+	for i := range 20 {
+		key := fmt.Sprintf("%sstays:%d", prefix, i)
+		h := s.lock(a, key, long)
+		switch i % 3 {
+		case 0:
+			s.complete(h, driver.Record{Result: []byte("r")}, long)
+		case 1:
+			s.enqueue(b, key, long)
+		}
+		stay = append(stay, key)
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			req := s.request(fmt.Sprintf("%sgoes:%d", prefix, i), s.TTL)
+			if g, err := s.acquire(s.ctx, a, req); err == nil && i%2 == 0 {
+				_ = a.Release(s.ctx, g)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	defer func() { stop(); all.Wait() }()
+	for range 3 {
+		found := s.list(b, prefix, 5)
+		for _, key := range stay {
+			if found[key] == 0 {
+				s.Errorf("%q is missing", key)
+			}
+		}
+	}
+}
+
+// listServes measures what an acquisition takes while all is listed.
+func listServes(s *scene) {
+	a, b := s.open(), s.open()
+	prefix := s.key() + ":"
+	for i := range 200 {
+		s.lock(a, fmt.Sprintf("%s%d", prefix, i), long)
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for ctx.Err() == nil {
+			if _, _, err := s.asInspector(b).List(s.ctx, prefix, "", 1000); err != nil {
+				s.Errorf("List: %v", err)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	defer func() { stop(); all.Wait() }()
+	for range 10 {
+		called := time.Now()
+		s.released(a, driver.Exclusive(s.key()))
+		if took := time.Since(called); took > s.Late {
+			s.Errorf("during a listing, an acquisition and a release took %v", took)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

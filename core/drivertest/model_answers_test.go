@@ -1,0 +1,336 @@
+package drivertest
+
+import (
+	"errors"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// What the backend answers; the caller has its mutex.
+
+type finished struct {
+	driver.Record
+	owner   string
+	expires time.Time
+}
+
+type reply struct {
+	granted  bool
+	token    uint64
+	rec      *driver.Record
+	held     driver.HeldError
+	releases int
+	err      error
+}
+
+// record returns the one in force.
+func (b *backend) record(key string) (finished, bool) {
+	r, ok := b.records[key]
+	return r, ok && (time.Now().Before(r.expires) || b.has("records never end"))
+}
+
+// try is one attempt of a request: claim by claim, in order, up to the first
+// that it has to wait for.
+func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
+	if once && !b.has("Begin forgets to look up") {
+		if r, ok := b.record(req.Claims[0].Key); ok {
+			b.undo(req.Owner, req.Claims) // the lease may have come with the record
+			rec := r.Record
+			return reply{rec: &rec}
+		}
+	}
+	whole, token := true, uint64(0)
+	for _, c := range b.order(req) {
+		e := b.at(c.Key)
+		slips := b.has("requests overtake the line") && !req.Wait
+		if !slips && !(b.has("requests overtake the line") && time.Since(e.freed) < 2*pollEvery) {
+			b.admit(e)
+		}
+		slips = slips || b.has("readers overtake writers") && c.Mode == driver.ModeShared
+		slips = slips || b.has("permits overtake") && c.Mode == driver.ModePermit
+		h := e.holder(req.Owner)
+		switch {
+		case !first && b.has("a waiting set does not look back") && c != req.Claims[len(req.Claims)-1]:
+			whole = false
+		case h != nil && !b.again(p, e, h, req, c, first):
+			return reply{err: &driver.DeadlockError{Key: c.Key, Held: h.claim, Wanted: c}}
+		case h != nil && !b.refusesOwn(e, req, first):
+			whole, token = whole && h.whole, h.token
+		case h == nil && b.fits(e, c) && (len(e.queue) == 0 || slips):
+			b.enter(p, e, req, c, !first)
+			whole, token = whole && len(req.Claims) == 1, e.holder(req.Owner).token
+		default:
+			return b.refuse(p, e, req, c)
+		}
+	}
+	if !whole && !b.has("each claim of a set has its token") {
+		token = b.token(p, b.at(req.Claims[0].Key))
+	}
+	for _, c := range req.Claims {
+		if h := b.at(c.Key).holder(req.Owner); h != nil {
+			if !whole && !b.has("each claim of a set has its token") && !b.has("a set's token is the first's alone") {
+				h.token = token
+			}
+			h.whole = true
+		}
+	}
+	return reply{granted: true, token: token}
+}
+
+// order is that of the keys.
+func (b *backend) order(req driver.Request) []driver.Claim {
+	claims := slices.Clone(req.Claims)
+	h := fnv.New32()
+	h.Write([]byte(req.Owner))
+	if b.has("sets have no order") && h.Sum32()%2 == 0 {
+		slices.Reverse(claims)
+	}
+	return claims
+}
+
+func (b *backend) refusesOwn(e *state, req driver.Request, first bool) bool {
+	return first && b.has("the owner is refused its own key") ||
+		b.has("a second request waits in line") && req.Wait && (first && len(e.queue) > 0 || e.ticket(req.Owner) != nil)
+}
+
+// again answers the owner that has the key: another full term, or a downgrade.
+func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c driver.Claim, first bool) bool {
+	downgrade := h.claim.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared
+	if h.claim.Mode != c.Mode && !downgrade && !b.has("any mode turns into any other") {
+		return false
+	}
+	if b.has("a second request gets a second token") && first || b.has("a downgrade gets a token") && downgrade {
+		h.token = b.token(p, e)
+	}
+	if !first || !b.has("a second request extends nothing") {
+		h.expires = time.Now().Add(b.term(req.TTL, !first))
+		if !b.has("a downgrade keeps the first TTL") {
+			h.ttl = req.TTL
+		}
+	}
+	if h.claim.Mode != c.Mode && !b.has("a downgrade changes nothing") {
+		h.claim, e.phase = c, c.Mode
+		for _, t := range e.waiting(true) {
+			if !b.has("a downgrade lets nobody in") {
+				b.callIn(e, t)
+			}
+		}
+	}
+	return true
+}
+
+// refuse has req wait in line for c, or go.
+func (b *backend) refuse(p *process, e *state, req driver.Request, c driver.Claim) reply {
+	now := time.Now()
+	t := e.ticket(req.Owner)
+	if t == nil && (req.Wait || b.has("the refused stay in line")) {
+		t = &ticket{p: p, req: req, claim: c, since: now}
+		e.queue = append(e.queue, t)
+	}
+	if t != nil {
+		t.seen = now
+	}
+	if t != nil && !req.Wait {
+		t.haunt()
+	}
+	if !req.Wait && !b.has("a refused set keeps what it got") {
+		b.undo(req.Owner, slices.DeleteFunc(slices.Clone(req.Claims), func(o driver.Claim) bool { return o.Key == c.Key }))
+	}
+	r := reply{releases: e.releases, held: driver.HeldError{Key: c.Key, Ahead: max(0, slices.Index(e.queue, t))}}
+	var longest, shortest time.Duration
+	for i, h := range e.holders {
+		left := max(0, h.expires.Sub(now))
+		if i == 0 || left > longest {
+			longest, r.held.Holder, r.held.Trace = left, h.owner, h.trace
+			r.held.HeldFor = now.Sub(h.since)
+			if b.has("refusals count from the renewal") {
+				r.held.HeldFor = max(0, h.ttl-left)
+			}
+		}
+		if i == 0 || left < shortest {
+			shortest = left
+		}
+	}
+	r.held.RetryAfter = longest
+	if e.phase == driver.ModePermit {
+		r.held.RetryAfter = shortest
+	}
+	return r
+}
+
+// undo takes owner from claims, as far as they are not a lease yet or it is alone.
+func (b *backend) undo(owner string, claims []driver.Claim) {
+	for _, c := range claims {
+		e := b.at(c.Key)
+		e.drop(owner)
+		b.admit(e)
+	}
+}
+
+// owns says whether h is g's owner's.
+func (b *backend) owns(h *holding, g driver.Grant) bool {
+	switch {
+	case b.has("owners are compared by prefix"):
+		return strings.HasPrefix(h.owner, g.Owner) || strings.HasPrefix(g.Owner, h.owner)
+	case b.has("owners are not compared"):
+		return true
+	}
+	return h.owner == g.Owner
+}
+
+func (b *backend) find(e *state, g driver.Grant) *holding {
+	for _, h := range e.holders {
+		if b.owns(h, g) {
+			return h
+		}
+	}
+	return nil
+}
+
+func (b *backend) renew(g driver.Grant) error {
+	if b.has("renewals do nothing") {
+		return nil
+	}
+	now := time.Now()
+	var found []*holding
+	var lost error
+	for _, c := range g.Claims {
+		e := b.at(c.Key)
+		switch {
+		case b.has("renewals bring leases back") && len(e.holders) == 0:
+			e.holders = append(e.holders, &holding{owner: g.Owner, token: g.Token, claim: c})
+			e.phase = c.Mode
+		case b.has("renewals take leases over") && len(e.holders) > 0:
+			e.holders[0].owner = g.Owner
+		case b.has("a failed renewal extends") && len(e.holders) > 0:
+			e.holders[0].expires = now.Add(g.TTL)
+		}
+		h := b.find(e, g)
+		switch {
+		case h == nil,
+			b.has("a part of a set is nobody's") && h.of != len(g.Claims),
+			h.token != g.Token && !b.has("renewals ignore the token"),
+			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
+			g.Borrowed && g.TTL > h.ttl && !b.has("borrowers choose the TTL"):
+			lost = b.lost(e, g)
+		default:
+			found = append(found, h)
+		}
+	}
+	if lost != nil && !(b.has("a part of a set is renewed") && len(found) > 0) {
+		return lost
+	}
+	for _, h := range found {
+		expires := now.Add(g.TTL)
+		switch {
+		case !g.Borrowed && b.has("the first TTL is the owner's last"):
+			h.expires = expires
+		case !g.Borrowed:
+			h.expires, h.ttl = expires, g.TTL
+		case b.has("borrowers renew nothing"):
+		case expires.After(h.expires), b.has("borrowers shorten leases"):
+			h.expires = expires
+		}
+		if b.has("a renewal is a new lease") {
+			h.since = now
+		}
+		if b.has("a set is renewed at its first key only") {
+			break
+		}
+	}
+	return nil
+}
+
+// lost says how g was lost.
+func (b *backend) lost(e *state, g driver.Grant) error {
+	if b.has("a loss is just an error") {
+		return errors.New("no such lease")
+	}
+	loss := &driver.LeaseLostError{Key: g.Claims[0].Key, Token: g.Token, Reason: driver.LossTaken}
+	if reason, ok := e.forced[g.Owner]; ok {
+		loss.Reason, loss.Detail = driver.LossForced, reason
+	}
+	return loss
+}
+
+func (b *backend) release(g driver.Grant) error {
+	if b.has("releases do nothing") {
+		return nil
+	}
+	var lost error
+	for _, c := range g.Claims {
+		e := b.at(c.Key)
+		h := b.find(e, g)
+		if h == nil {
+			lost = b.lost(e, g)
+			if b.has("a broken set is not released") {
+				break
+			}
+			continue
+		}
+		if b.has("a release leaves the line to the clock") && len(e.queue) > 0 {
+			h.owner = "nobody"
+			continue
+		}
+		e.drop(h.owner)
+		e.releases++
+		e.freed = time.Now()
+		if b.has("a set is released at its first key only") {
+			return nil
+		}
+		if !b.has("requests overtake the line") { // else when a waiter asks
+			b.admit(e)
+		}
+	}
+	if b.has("a release never fails") || b.has("a broken set is released like any") && len(g.Claims) > 1 {
+		return nil
+	}
+	return lost
+}
+
+func (b *backend) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
+	key, now := g.Claims[0].Key, time.Now()
+	e := b.at(key)
+	h := b.find(e, g)
+	if !b.has("records keep the caller's memory") {
+		rec.Result, rec.Fingerprint = slices.Clone(rec.Result), slices.Clone(rec.Fingerprint)
+	}
+	done := finished{Record: rec, owner: g.Owner, expires: now.Add(retention)}
+	switch {
+	case b.has("records end with the lease") && h != nil:
+		done.expires = h.expires
+	case b.has("records end at once"):
+		done.expires = now
+	case b.has("results are text"):
+		done.Result = []byte(strings.ToValidUTF8(string(rec.Result), "?"))
+	case b.has("fingerprints are trimmed"):
+		done.Fingerprint = []byte(strings.TrimSpace(string(rec.Fingerprint)))
+	case b.has("results are cut"):
+		done.Result = rec.Result[:min(len(rec.Result), 1000)]
+	case b.has("traces of records are lost"):
+		done.Trace = ""
+	case b.has("a lost lease's record is kept"):
+		b.records[key] = done
+	}
+	if h == nil {
+		r, ok := b.record(key)
+		switch {
+		case b.has("anybody completes again") && ok:
+			b.records[key] = done
+			return nil
+		case ok && r.owner == g.Owner && !b.has("Complete can't be repeated"):
+			return nil
+		}
+		return b.lost(e, g)
+	}
+	b.records[key] = done
+	if !b.has("Complete keeps the lease") {
+		e.drop(h.owner)
+		b.admit(e)
+	}
+	return nil
+}

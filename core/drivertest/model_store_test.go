@@ -1,0 +1,306 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// process is a store. What a defect of its own does stands next to what should
+// be done.
+type process struct {
+	*backend
+	cut       atomic.Bool
+	counter   atomic.Uint64
+	closed    chan struct{}
+	closeOnce sync.Once
+	held      sync.Map // key to grant
+}
+
+// call has f run on the server, unless nobody answers until ctx ends.
+func (p *process) call(ctx context.Context, f func()) error {
+	time.Sleep(latency)
+	for p.silent.Load() || p.cut.Load() {
+		if p.has("an outage outlasts the context") {
+			time.Sleep(time.Minute)
+		}
+		if ctx.Err() != nil {
+			return p.outage(ctx.Err())
+		}
+		time.Sleep(latency)
+	}
+	p.mu.Lock()
+	f()
+	p.mu.Unlock()
+	time.Sleep(latency)
+	return nil
+}
+
+func (p *process) outage(err error) error {
+	switch {
+	case p.has("an outage is the context's error"):
+		return err
+	case p.has("an outage is a loss"):
+		return &driver.LeaseLostError{Reason: driver.LossTaken}
+	case p.has("an outage is success"):
+		return nil
+	}
+	return &driver.UnavailableError{Op: "call", Err: err}
+}
+
+func (p *process) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+}
+
+func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	if p.has("a downgrade leaves a gap") && req.Claims[0].Mode == driver.ModeShared {
+		_ = p.Release(ctx, driver.Grant{Owner: req.Owner, Claims: req.Claims})
+	}
+	g, _, err := p.ask(ctx, req, false)
+	return g, err
+}
+
+func (p *process) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+	if p.has("Begin looks up first, then claims") {
+		var rec *driver.Record
+		if err := p.call(ctx, func() {
+			if r, ok := p.records[req.Claims[0].Key]; ok {
+				rec = &r.Record
+			}
+		}); err != nil || rec != nil {
+			return driver.Grant{}, rec, err
+		}
+		return p.ask(ctx, req, false)
+	}
+	return p.ask(ctx, req, true)
+}
+
+func (p *process) ask(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
+	heldError := func(r reply) error {
+		switch {
+		case p.has("refusals are untyped"):
+			return driver.ErrHeld
+		case p.has("refusals name the wrong holder"):
+			r.held.Holder = req.Owner
+		case p.has("refusals name no key"):
+			r.held.Key = ""
+		case p.has("contention is an outage"):
+			return &driver.UnavailableError{Op: "acquire", Err: errors.New("lock timeout")}
+		}
+		return &r.held
+	}
+	began, first, releases := time.Now(), true, 0
+	for ; ; first = false {
+		if p.isClosed() && !p.has("Close changes nothing") {
+			return driver.Grant{}, nil, driver.ErrClosed
+		}
+		var r reply
+		sent := time.Now()
+		err := p.call(ctx, func() { r = p.try(p, req, once, first) })
+		switch {
+		case err != nil && p.has("an outage is contention"):
+			return driver.Grant{}, nil, heldError(r)
+		case err != nil && !first && p.has("an outage during a wait is contention"):
+			return driver.Grant{}, nil, heldError(r)
+		case err != nil && p.has("a request that got no answer takes the key for ever"):
+			p.mu.Lock()
+			forEver := req
+			forEver.TTL = time.Hour
+			p.try(p, forEver, false, true)
+			p.mu.Unlock()
+		case err != nil && p.has("an unanswered downgrade is undone"):
+			p.mu.Lock()
+			p.undo(req.Owner, req.Claims)
+			p.mu.Unlock()
+		}
+		if err != nil {
+			return driver.Grant{}, nil, err
+		}
+		if r.err != nil {
+			return driver.Grant{}, nil, r.err
+		}
+		if r.rec != nil || r.granted {
+			g, rec := p.grant(req, r, began, sent)
+			return g, rec, nil
+		}
+		if !req.Wait && !p.has("nobody is refused at once") {
+			return driver.Grant{}, nil, heldError(r)
+		}
+		if req.OnHeld != nil && (first || p.has("a release wakes all") && r.releases != releases) {
+			p.tell(req, r.held)
+		}
+		releases = r.releases
+		select {
+		case <-ctx.Done():
+			if p.has("a wait ends with the context's error") {
+				p.leave(req)
+				return driver.Grant{}, nil, ctx.Err()
+			}
+			if err := p.leave(req); err != nil {
+				return driver.Grant{}, nil, err
+			}
+			return driver.Grant{}, nil, heldError(r)
+		case <-p.closing():
+			p.leave(req)
+			if p.has("Close cancels waits") {
+				return driver.Grant{}, nil, context.Canceled
+			}
+			return driver.Grant{}, nil, driver.ErrClosed
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// tell calls OnHeld, and has the request leave if that panics.
+func (p *process) tell(req driver.Request, held driver.HeldError) {
+	heard := false
+	defer func() {
+		if !heard && !p.has("waiters that panic stay") {
+			_ = p.leave(req)
+		}
+	}()
+	req.OnHeld(held)
+	heard = true
+}
+
+func (p *process) closing() <-chan struct{} {
+	if p.has("Close changes nothing") {
+		return nil
+	}
+	return p.closed
+}
+
+func (p *process) grant(req driver.Request, r reply, began, sent time.Time) (driver.Grant, *driver.Record) {
+	if r.rec != nil {
+		if p.has("a grant comes with the record") {
+			return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: 1}, r.rec
+		}
+		if p.has("records give out their memory") {
+			return driver.Grant{}, r.rec
+		}
+		return driver.Grant{}, &driver.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace, ResultNotKept: r.rec.ResultNotKept && !p.has("what was not kept is empty")}
+	}
+	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, Since: sent}
+	switch {
+	case p.has("the lease counts from the answer"):
+		g.Since = time.Now()
+	case p.has("the lease counts from the call"):
+		g.Since = began
+	case p.has("the lease counts from nothing"):
+		g.Since = time.Time{}
+	case p.has("the lease counts from the future"):
+		g.Since = time.Now().Add(time.Second)
+	case p.has("a first term is longer than the TTL"):
+		g.Term = g.TTL + time.Second
+	case p.has("a first term counts from nothing"):
+		g.Since, g.Term = time.Time{}, g.TTL/2
+	case p.has("grants name another TTL"):
+		g.TTL /= 2
+	}
+	p.held.Store(req.Claims[0].Key, g)
+	return g, nil
+}
+
+// leave takes req out of the line, and what it got meanwhile from it, whatever
+// has become of the caller.
+func (p *process) leave(req driver.Request) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	return p.call(ctx, func() {
+		for _, c := range req.Claims {
+			e := p.at(c.Key)
+			t := e.ticket(req.Owner)
+			switch {
+			case t != nil && (p.has("waiters that gave up stay") || p.has("waiters of a closed process stay") && p.isClosed()):
+				t.haunt()
+			case t == nil && p.has("a set that gives up keeps what it got") && len(req.Claims) > 1:
+			default:
+				p.undo(req.Owner, []driver.Claim{c})
+			}
+		}
+	})
+}
+
+func (p *process) Renew(ctx context.Context, grants []driver.Grant) []error {
+	errs := make([]error, len(grants))
+	err := p.call(ctx, func() {
+		for i, g := range grants {
+			errs[i] = p.renew(g)
+			if errs[i] != nil && p.has("the first failure ends a renewal") {
+				return
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		for i := range errs {
+			errs[i] = err
+		}
+	case p.has("one failure fails all") && errors.Join(errs...) != nil:
+		for i := range errs {
+			errs[i] = p.lost(&state{}, grants[i])
+		}
+	case p.has("failures come back alone"):
+		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	case p.has("failures come back first"):
+		slices.SortStableFunc(errs, func(a, b error) int {
+			if (a == nil) == (b == nil) {
+				return 0
+			} else if a != nil {
+				return -1
+			}
+			return 1
+		})
+	}
+	return errs
+}
+
+func (p *process) Release(ctx context.Context, g driver.Grant) error {
+	var err error
+	if out := p.call(ctx, func() { err = p.release(g) }); out != nil {
+		if p.has("a release nobody answered poisons the lease") {
+			p.held.Store("poisoned", g)
+		}
+		return out
+	}
+	if _, ok := p.held.Load("poisoned"); ok {
+		return errors.New("release: already under way")
+	}
+	if p.has("an outage is success") && p.silent.Load() {
+		return nil
+	}
+	return err
+}
+
+func (p *process) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
+	var err error
+	if out := p.call(ctx, func() { err = p.complete(g, rec, retention) }); out != nil {
+		return out
+	}
+	return err
+}
+
+func (p *process) Close() error {
+	if p.has("Close releases leases") {
+		p.held.Range(func(_, g any) bool {
+			_ = p.Release(context.Background(), g.(driver.Grant))
+			return true
+		})
+	}
+	p.closeOnce.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *process) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,304 @@
+package drivertest
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// A model of a backend behind a network, and of the stores that use it: small,
+// slow and right, unless it is told to have a defect. The suite must pass it as
+// it is, and reject it with each defect. This file has who is let in; the others
+// have what else the backend answers, and the stores.
+
+const (
+	latency     = 2 * time.Millisecond  // of a message, one way
+	pollEvery   = 23 * time.Millisecond // how often a waiter asks
+	waiterLease = 99 * time.Millisecond // silence after which a waiter is dead
+	leaveWithin = 100 * time.Millisecond
+)
+
+// backend is the server.
+type backend struct {
+	defect string
+	silent atomic.Bool
+
+	mu       sync.Mutex
+	keys     map[string]*state
+	records  map[string]finished
+	versions map[string]known
+	last     uint64
+}
+
+// state is that of a key.
+type state struct {
+	holders  []*holding
+	queue    []*ticket         // in order of arrival, readers too
+	phase    driver.Mode       // of the holders, or of the last there were
+	forced   map[string]string // owner to the reason
+	token    uint64
+	releases int
+	freed    time.Time
+}
+
+type holding struct {
+	owner, rule, trace string
+	claim              driver.Claim
+	token              uint64
+	since, expires     time.Time
+	ttl                time.Duration // that the owner asked for last
+	of                 int           // claims of the request
+	whole              bool          // not the part of a set that still waits for the rest
+}
+
+type ticket struct {
+	p           *process
+	req         driver.Request
+	claim       driver.Claim
+	since, seen time.Time
+}
+
+// haunt has the ticket stay, and take the key when its turn comes.
+func (t *ticket) haunt() {
+	t.seen = time.Now().Add(time.Hour)
+	t.req.TTL = time.Hour
+}
+
+func newBackend(defect string) *backend {
+	b := &backend{defect: defect}
+	b.lose()
+	return b
+}
+
+// lose is a restart without the data.
+func (b *backend) lose() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys, b.records, b.versions, b.last = make(map[string]*state), make(map[string]finished), make(map[string]known), 0
+}
+
+func (b *backend) has(defect string) bool { return b.defect == defect }
+
+// harness breaks the backend in every way there is.
+func (b *backend) harness() Harness {
+	return Harness{
+		New: func(testing.TB) driver.Store {
+			p := &process{backend: b, closed: make(chan struct{})}
+			p.counter.Store(uint64(time.Now().UnixMicro()))
+			return p
+		},
+		TTL:     200 * time.Millisecond,
+		Early:   time.Millisecond,
+		Late:    200 * time.Millisecond,
+		Restart: func(testing.TB) { b.lose() },
+		Pause:   func(testing.TB) { b.silent.Store(true) },
+		Resume:  func(testing.TB) { b.silent.Store(false) },
+		Cut:     func(_ testing.TB, st driver.Store) { st.(*process).cut.Store(true) },
+		Heal:    func(_ testing.TB, st driver.Store) { st.(*process).cut.Store(false) },
+	}
+}
+
+// at returns the state of key as it is now, without the dead.
+func (b *backend) at(key string) *state {
+	switch {
+	case b.has("keys are trimmed"):
+		key = strings.TrimSpace(key)
+	case b.has("keys are folded"):
+		key = strings.ToLower(key)
+	case b.has("keys end at 500 bytes"):
+		key = key[:min(len(key), 500)]
+	}
+	e := b.keys[key]
+	if e == nil {
+		e = &state{forced: make(map[string]string)}
+		b.keys[key] = e
+	}
+	now := time.Now()
+	over := func(h *holding) bool { return !now.Before(h.expires) }
+	switch {
+	case b.has("leases never end"):
+	case b.has("permits of the dead count") && e.phase == driver.ModePermit:
+	case b.has("one reader's end is that of all") && slices.ContainsFunc(e.holders, over):
+		e.holders = nil
+	case b.has("a reader's renewal is all readers'") && !slices.ContainsFunc(e.holders, func(h *holding) bool { return !over(h) }):
+		e.holders = nil
+	case b.has("a reader's renewal is all readers'"):
+	default:
+		e.holders = slices.DeleteFunc(e.holders, over)
+	}
+	if !b.has("dead waiters stay") {
+		e.queue = slices.DeleteFunc(e.queue, func(t *ticket) bool { return now.Sub(t.seen) > waiterLease })
+	}
+	return e
+}
+
+func (e *state) holder(owner string) *holding {
+	for _, h := range e.holders {
+		if h.owner == owner {
+			return h
+		}
+	}
+	return nil
+}
+
+func (e *state) ticket(owner string) *ticket {
+	for _, t := range e.queue {
+		if t.req.Owner == owner {
+			return t
+		}
+	}
+	return nil
+}
+
+// drop takes owner from the holders and from the queue.
+func (e *state) drop(owner string) {
+	e.holders = slices.DeleteFunc(e.holders, func(h *holding) bool { return h.owner == owner })
+	e.queue = slices.DeleteFunc(e.queue, func(t *ticket) bool { return t.req.Owner == owner })
+}
+
+// waiting lists the tickets of readers, or those of the others.
+func (e *state) waiting(readers bool) []*ticket {
+	var all []*ticket
+	for _, t := range e.queue {
+		if (t.claim.Mode == driver.ModeShared) == readers {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// fits says whether a lease for c may be in force next to those that are.
+func (b *backend) fits(e *state, c driver.Claim) bool {
+	if len(e.holders) == 0 || b.has("everybody gets the key") {
+		return true
+	}
+	most := c.Permits
+	switch {
+	case b.has("readers do not keep writers out") && e.phase == driver.ModeShared:
+		return true
+	case b.has("permits do not count for other modes") && e.phase == driver.ModePermit && c.Mode != e.phase:
+		return true
+	case b.has("N is that of the first"):
+		most = e.holders[0].claim.Permits
+	case b.has("permits are not counted"):
+		most = 1000
+	case b.has("one permit too many"):
+		most++
+	case b.has("readers come one at a time"):
+		return false
+	}
+	return c.Mode == e.phase &&
+		(c.Mode == driver.ModeShared || c.Mode == driver.ModePermit && len(e.holders) < most)
+}
+
+// enter gives the key to req, now.
+func (b *backend) enter(p *process, e *state, req driver.Request, c driver.Claim, waited bool) {
+	e.queue = slices.DeleteFunc(e.queue, func(t *ticket) bool { return t.req.Owner == req.Owner })
+	e.phase = c.Mode
+	now := time.Now()
+	e.holders = append(e.holders, &holding{
+		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e),
+		since: now, expires: now.Add(b.term(req.TTL, waited)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
+	})
+}
+
+func (b *backend) term(ttl time.Duration, waited bool) time.Duration {
+	switch {
+	case b.has("leases end early"):
+		return ttl * 9 / 10
+	case b.has("leases end late"):
+		return ttl + ttl/2 + 200*time.Millisecond
+	case b.has("leases of waiters never end") && waited:
+		return time.Hour
+	}
+	return ttl
+}
+
+// admit lets in those whose turn it is.
+func (b *backend) admit(e *state) {
+	for {
+		line, readers := e.waiting(false), e.waiting(true)
+		if b.has("last come, first served") {
+			slices.Reverse(line)
+		}
+		free := len(e.holders) == 0
+		switch {
+		case free && len(line) > 0 && (len(readers) == 0 || e.phase == driver.ModeShared || b.has("writers go before readers")):
+			b.callIn(e, line[0])
+			if b.has("a release serves two") && e.releases > 0 && len(line) > 1 {
+				b.callIn(e, line[1])
+			}
+		case free && len(readers) > 0, len(readers) > 0 && e.phase == driver.ModeShared && len(line) == 0:
+			for i, t := range readers {
+				if i == 0 || !b.has("one reader enters per phase") {
+					b.callIn(e, t)
+				}
+			}
+			return
+		case b.has("readers do not keep writers out") && e.phase == driver.ModeShared && len(line) > 0:
+			b.callIn(e, line[0])
+		case b.has("permits overtake") && b.admitAny(e, line):
+		case !free && e.phase == driver.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) &&
+			(before(line[0], readers) || b.has("permits pass readers")):
+			b.callIn(e, line[0])
+		default:
+			return
+		}
+	}
+}
+
+// before says that t came before all of others: a permit that did not leaves the
+// phase to end, or readers would wait for as long as permits are asked for.
+func before(t *ticket, others []*ticket) bool {
+	return len(others) == 0 || t.since.Before(others[0].since)
+}
+
+func (b *backend) admitAny(e *state, line []*ticket) bool {
+	for _, t := range line {
+		if t.claim.Mode == driver.ModePermit && b.fits(e, t.claim) {
+			b.callIn(e, t)
+			return true
+		}
+	}
+	return false
+}
+
+// callIn gives the key to one who waits for it.
+func (b *backend) callIn(e *state, t *ticket) {
+	req := t.req
+	if b.has("dead waiters stay") && t.p.cut.Load() {
+		req.TTL = time.Hour
+	}
+	if b.has("notes of waiters are lost") {
+		req.Rule, req.Trace = "", ""
+	}
+	b.enter(t.p, e, req, t.claim, true)
+}
+
+func (b *backend) token(p *process, e *state) uint64 {
+	switch {
+	case b.has("each process counts tokens"):
+		return p.counter.Add(1)
+	case b.has("tokens are random"):
+		return uint64(time.Now().UnixMicro()) ^ 0xff00
+	case b.has("a token per holder, not per grant") && e.token != 0:
+		return e.token
+	case b.has("tokens are a counter"):
+		b.last++
+	case b.has("tokens restart after a forced release") && len(e.forced) > 0:
+		return 1
+	case b.has("tokens are zero"):
+		return 0
+	case b.has("tokens are the clock in ms"):
+		b.last = max(b.last+1, uint64(time.Now().UnixMilli()))
+	default:
+		b.last = max(b.last+1, uint64(time.Now().UnixMicro()))
+	}
+	e.token = b.last
+	return b.last
+}

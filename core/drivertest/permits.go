@@ -1,0 +1,224 @@
+package drivertest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var (
+	permits      = driver.Capabilities{Permits: true}
+	sharesToo    = driver.Capabilities{Shared: true, Permits: true}
+	permitChecks = append(onePermit(), []check{
+		{name: "M1 at most N permits are in force", run: atMostN, can: permits},
+		{name: "M1 at most N permits are in force, in a crowd", run: atMostNInCrowd, can: permits},
+		{name: "M1 permits and exclusive exclude each other", run: excludePermits, can: permits},
+		{name: "M1 permits and shared exclude each other", run: excludePermitsShared, can: sharesToo},
+		{name: "M2 permits get behind a writer that waits", run: permitsGetBehind, can: permits},
+		{name: "M2 permits get behind a reader that waits", run: permitsGetBehindReader, can: sharesToo},
+		{name: "M3 readers enter after the last permit", run: readersAfterPermits, can: sharesToo},
+		{name: "M3 a permit does not pass a reader that waits", run: permitBehindReader, can: sharesToo},
+		{name: "M6 N is the request's own", run: ownN, can: permits},
+		{name: "M6 a request with a small N is not overtaken", run: smallNKeepsTurn, can: permits},
+		{name: "M6 N changes from process to process", run: changingN, can: permits},
+		{name: "A4 a permit asked for again is one permit", run: permitAgain, can: permits},
+		{name: "A6 permits and writers in order of arrival", run: permitsInOrder, can: permits},
+		{name: "A7 permits enter when the writer before them gives up", run: permitsAfterGivenUp, can: permits},
+	}...)
+)
+
+// onePermit makes the sentences that a single permit shares with an exclusive
+// lease again.
+func onePermit() []check {
+	var again []check
+	for _, all := range [][]check{acquireChecks, renewChecks, releaseChecks} {
+		for _, c := range all {
+			switch c.name {
+			case "A1 one lease per key at a time, holders dying",
+				"A2 a grant lasts its TTL",
+				"A2 a grant lasts its TTL, nobody waiting",
+				"A2 a grant after a wait lasts its TTL",
+				"A3 tokens rise",
+				"A4 idempotent by owner, asked at the same time",
+				"A5 refused at once without Wait",
+				"A6 waiters are served in order of arrival",
+				"A7 a waiter that gave up is skipped",
+				"A7 a waiter whose process closed is skipped",
+				"A7 a waiter whose process died is skipped",
+				"A8 a wait behind a holder ends as held",
+				"A9 a cancel that meets the grant leaves nothing behind",
+				"N1 one error per grant, in order",
+				"N3 a renewal touches no other owner's lease",
+				"R2 a release touches no other owner's lease":
+				c.name, c.can = "M1 one permit: "+c.name, permits
+				c.claim = func(key string) driver.Claim { return driver.Permit(key, 1) }
+				again = append(again, c)
+			}
+		}
+	}
+	return again
+}
+
+// permit returns what makes claims of one of n permits.
+func permit(n int) func(string) driver.Claim {
+	return func(key string) driver.Claim { return driver.Permit(key, n) }
+}
+
+// atMostN in several processes, one that waits, and one that comes when a permit
+// is given back that is not the last granted.
+func atMostN(s *scene) {
+	const n = 3
+	a, b := s.open(), s.open()
+	key := s.key()
+	var held []hold
+	for i := range n {
+		held = append(held, s.take([]driver.Store{a, b}[i%2], long, driver.Permit(key, n)))
+	}
+	s.noRoom(a, key, driver.Permit(key, n))
+	w := s.queue(b, long, driver.Permit(key, n))
+	for _, h := range held {
+		s.mustRenew(h)
+	}
+	w.waits()
+	s.mustRelease(held[1])
+	last := w.granted(s.Late)
+	s.noRoom(b, key, driver.Permit(key, n))
+	s.rising([]uint64{held[0].Token, held[1].Token, held[2].Token, last.Token})
+	s.mustRelease(held[0])
+	s.mustRenew(s.take(a, long, driver.Permit(key, n)))
+	s.isLost(s.renew(a, held[0].Grant))
+}
+
+// atMostNInCrowd counts who is inside.
+func atMostNInCrowd(s *scene) {
+	key := s.key()
+	in := inside{tokens: make(map[uint64]bool)}
+	s.crowd(3, 4, 6, func(st driver.Store, _ int) bool {
+		return s.within(st, func(g driver.Grant) { in.visit(s, g) }, driver.Permit(key, 3))
+	})
+}
+
+// inside is who holds a permit of one key.
+type inside struct {
+	mu     sync.Mutex
+	tokens map[uint64]bool
+}
+
+// visit goes in for a moment. Those who are in already and have smaller tokens
+// were there when g was granted: they have to be fewer than g's own N.
+func (in *inside) visit(s *scene, g driver.Grant) {
+	in.mu.Lock()
+	before := 0
+	for token := range in.tokens {
+		if token < g.Token {
+			before++
+		}
+	}
+	in.tokens[g.Token] = true
+	in.mu.Unlock()
+	if n := g.Claims[0].Permits; before >= n {
+		s.Errorf("one of %d permits was granted while %d were in force", n, before)
+	}
+	time.Sleep(settle)
+	in.mu.Lock()
+	delete(in.tokens, g.Token)
+	in.mu.Unlock()
+}
+
+func excludePermits(s *scene) {
+	s.exclude(driver.Exclusive, permit(5))
+	s.exclude(permit(5), driver.Exclusive)
+}
+
+func excludePermitsShared(s *scene) {
+	s.exclude(driver.Shared, permit(5))
+	s.exclude(permit(5), driver.Shared)
+}
+
+// permitBehindReader has a permit come after a reader. There is room for it while
+// others are in force, but then readers would wait for as long as permits are
+// asked for.
+func permitBehindReader(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	first, second := s.take(a, long, driver.Permit(key, 2)), s.take(b, long, driver.Permit(key, 2))
+	before := s.queue(a, long, driver.Permit(key, 2))
+	reader := s.queue(b, long, driver.Shared(key))
+	behind := s.queue(a, long, driver.Permit(key, 3))
+	s.mustRelease(first)
+	third := before.granted(s.Late)
+	time.Sleep(settle)
+	behind.waits()
+	s.mustRelease(second)
+	s.mustRelease(third)
+	s.mustRelease(reader.granted(s.Late))
+	behind.granted(s.Late)
+}
+
+// ownN has requests with several N look at the same permits.
+func ownN(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	first := s.take(a, long, driver.Permit(key, 1))
+	s.noRoom(b, key, driver.Permit(key, 1))
+	second := s.take(b, long, driver.Permit(key, 3))
+	s.noRoom(a, key, driver.Permit(key, 2))
+	third := s.take(a, long, driver.Permit(key, 3))
+	s.noRoom(b, key, driver.Permit(key, 3))
+	s.mustRelease(first)
+	s.noRoom(b, key, driver.Permit(key, 2))
+	s.mustRelease(second)
+	s.take(b, long, driver.Permit(key, 2))
+	s.mustRenew(third)
+}
+
+// changingN is a rollout: processes with the old N run next to those with the
+// new one, and each keeps its own.
+func changingN(s *scene) {
+	const before, after = 4, 2
+	key := s.key()
+	in := inside{tokens: make(map[uint64]bool)}
+	s.crowd(2, 5, 6, func(st driver.Store, i int) bool {
+		n := before
+		if i%2 == 0 {
+			n = after
+		}
+		return s.within(st, func(g driver.Grant) { in.visit(s, g) }, driver.Permit(key, n))
+	})
+	st := s.open() // nothing is left of the old N
+	s.take(st, long, driver.Permit(key, after))
+	s.take(st, long, driver.Permit(key, after))
+	s.noRoom(st, key, driver.Permit(key, after))
+}
+
+// permitAgain repeats a request while others wait: it must not take a second
+// permit, nor go to the end of the line.
+func permitAgain(s *scene) {
+	a, b := s.open(), s.open()
+	for _, wait := range []bool{false, true} {
+		key := s.key()
+		req := s.ask(long, driver.Permit(key, 2))
+		first, err := s.acquire(s.ctx, a, req)
+		if err != nil {
+			s.Fatalf("Acquire of a free key: %v", err)
+		}
+		ask := func() {
+			s.Helper()
+			req.Wait = wait
+			again, err := s.acquire(s.ctx, a, req)
+			if err != nil || again.Token != first.Token {
+				s.Fatalf("asked again, the holder of token %d got %d, %v", first.Token, again.Token, err)
+			}
+		}
+		ask()
+		other := s.take(b, long, driver.Permit(key, 2))
+		w := s.queue(b, long, driver.Permit(key, 2))
+		ask()
+		w.waits()
+		s.mustRelease(hold{Grant: first, st: a})
+		s.isLost(s.renew(a, first))
+		w.granted(s.Late)
+		s.mustRenew(other)
+	}
+}

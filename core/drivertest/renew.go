@@ -1,0 +1,188 @@
+package drivertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var renewChecks = []check{
+	{name: "N1 a renewal gives a full TTL", run: renewalExtends},
+	{name: "N1 one error per grant, in order", run: renewalAnswersEach},
+	{name: "N2 lost means lost", run: renewalTellsLoss},
+	{name: "N2 an outage is no loss", run: renewalOutage, needs: toSilence},
+	{name: "N2 lost with the backend's data", run: renewalAfterDataLoss, needs: toRestart},
+	{name: "N3 a renewal brings nothing back", run: renewalRevivesNothing},
+	{name: "N3 a renewal touches no other owner's lease", run: renewalKeepsOff},
+	{name: "N4 failures do not spread", run: renewalIsolates},
+}
+
+// renewalExtends keeps a lease for twice its TTL, then lets go.
+func renewalExtends(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	w := s.enqueue(b, key, long)
+	var called, returned time.Time
+	for range 8 {
+		time.Sleep(s.TTL / 4)
+		w.waits()
+		called = time.Now()
+		s.mustRenew(h)
+		returned = time.Now()
+	}
+	next := w.granted(s.TTL + 2*s.Late)
+	s.lasted("the renewed lease", s.TTL, called, returned, next.returned)
+}
+
+// renewalAnswersEach mixes leases in force with lost ones: an answer in the
+// wrong place ends a good lease and keeps a bad one.
+func renewalAnswersEach(s *scene) {
+	st := s.open()
+	if errs := st.Renew(s.ctx, nil); len(errs) != 0 {
+		s.Errorf("Renew of nothing returned %v", errs)
+	}
+	const n = 100
+	var grants []driver.Grant
+	for i := range n {
+		h := s.lock(st, s.key(), long)
+		grants = append(grants, h.Grant)
+		if i%3 == 0 {
+			s.mustRelease(h)
+		}
+	}
+	s.renewsAllBut(st, grants, func(i int) bool { return i%3 == 0 })
+}
+
+// renewsAllBut renews grants in one call; those that lost says must come back
+// as lost, the others renewed.
+func (s *scene) renewsAllBut(st driver.Store, grants []driver.Grant, lost func(int) bool) {
+	s.Helper()
+	errs := st.Renew(s.ctx, grants)
+	if len(errs) != len(grants) {
+		s.Fatalf("Renew of %d grants returned %d errors", len(grants), len(errs))
+	}
+	for i, err := range errs {
+		switch {
+		case lost(i) && !errors.Is(err, driver.ErrLeaseLost):
+			s.Errorf("grant %d is lost, Renew says: %v", i, err)
+		case !lost(i) && err != nil:
+			s.Errorf("grant %d is in force, Renew says: %v", i, err)
+		}
+	}
+}
+
+// renewalTellsLoss of leases that were released, ran out, were taken by another
+// and never were.
+func renewalTellsLoss(s *scene) {
+	a, b := s.open(), s.open()
+	released := s.lock(a, s.key(), long)
+	s.mustRelease(released)
+	s.isLost(s.renew(a, released.Grant))
+
+	key := s.key()
+	expired := s.lock(a, key, s.TTL)
+	taken := s.freed(b, key, expired.returned.Add(s.TTL+s.Late))
+	s.isLost(s.renew(a, expired.Grant))
+	s.mustRelease(taken)
+	s.isLost(s.renew(a, expired.Grant))
+
+	never := driver.Grant{Owner: s.owner(), Claims: []driver.Claim{s.claim(s.key())}, TTL: long, Token: 1}
+	s.isLost(s.renew(a, never))
+}
+
+// renewalOutage: the lease is in force all along, and its holder must not be
+// told otherwise because an answer is missing.
+func renewalOutage(s *scene) {
+	for _, q := range s.silences() {
+		st := s.open()
+		h := s.lock(st, s.key(), long)
+		s.during(q, st, func() {
+			errs := s.renewWithin(st, h.Grant)
+			switch {
+			case len(errs) != 1 || errs[0] == nil:
+				s.Errorf("Renew of one grant got %v from a backend that does not answer", errs)
+			case errors.Is(errs[0], driver.ErrLeaseLost):
+				s.Errorf("an outage looks like a loss: %v", errs[0])
+			}
+		})
+		s.mustRenew(h)
+	}
+}
+
+// renewalAfterDataLoss: to the backend, the key is free. A renewal that set it
+// again could do so behind the back of a new holder.
+func renewalAfterDataLoss(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.Restart(s.TB)
+	s.answers(a)
+	s.answers(b)
+	s.isLost(s.renew(a, h.Grant))
+	s.lock(b, key, long)
+}
+
+// renewalRevivesNothing: between the lease's end and the renewal others may have
+// held the key, though nobody does now.
+func renewalRevivesNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	time.Sleep(time.Until(h.returned.Add(s.TTL + s.Late)))
+	s.isLost(s.renew(a, h.Grant))
+	s.lock(b, key, long)
+}
+
+// renewalKeepsOff sends renewals by those who do not have the key: the one who
+// had it before, and owners whose names are much alike.
+func renewalKeepsOff(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	old := s.lock(a, key, s.TTL)
+	_ = s.freed(b, key, old.returned.Add(s.TTL+s.Late))
+	key = s.key()
+	h := s.lock(b, key, s.TTL)
+	w := s.enqueue(c, key, long)
+	for deadline := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL / 4); {
+		for _, g := range s.imposters(h.Grant, old.Owner) {
+			s.isLost(s.renew(a, g))
+		}
+		if time.Now().After(deadline) {
+			s.Fatal("the lease that others tried to renew does not end")
+		}
+	}
+	next := w.granted(s.Late)
+	s.lasted("the lease that others tried to renew", s.TTL, h.called, h.returned, next.returned)
+}
+
+// imposters returns grants of h's key under names that are not its owner's.
+func (s *scene) imposters(h driver.Grant, other string) []driver.Grant {
+	var all []driver.Grant
+	for _, owner := range []string{
+		other, h.Owner[:len(h.Owner)-1], h.Owner[1:], h.Owner + "0", h.Owner + "/", "0" + h.Owner, s.owner(),
+	} {
+		g := h
+		g.Owner = owner
+		all = append(all, g)
+	}
+	return all
+}
+
+// renewalIsolates has one lost lease among good ones of a batch, and sees that
+// the one behind it got its full TTL.
+func renewalIsolates(s *scene) {
+	a, b := s.open(), s.open()
+	lostKey, tailKey := s.key(), s.key()
+	gone := s.lock(a, lostKey, s.TTL)
+	taken := s.freed(b, lostKey, gone.returned.Add(s.TTL+s.Late))
+	h1, h2 := s.lock(a, s.key(), s.TTL), s.lock(a, tailKey, s.TTL)
+	w := s.enqueue(b, tailKey, long)
+	time.Sleep(s.TTL / 4)
+	called := time.Now()
+	s.renewsAllBut(a, []driver.Grant{h1.Grant, gone.Grant, h2.Grant}, func(i int) bool { return i == 1 })
+	returned := time.Now()
+	s.lasted("the lease renewed next to a lost one", s.TTL, called, returned, w.granted(s.TTL+2*s.Late).returned)
+	s.mustRenew(taken)
+}

@@ -1,0 +1,106 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// setAgain asks twice under one name, before and behind a waiter.
+func setAgain(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(2)
+	req := s.ask(long, exclusives(k...)...)
+	first, err := s.acquire(s.ctx, a, req)
+	if err != nil {
+		s.Fatalf("Acquire of free keys: %v", err)
+	}
+	w := s.enqueue(b, k[1], long)
+	for _, wait := range []bool{false, true} {
+		req.Wait = wait
+		again, err := s.acquire(s.ctx, a, req)
+		if err != nil || again.Token != first.Token {
+			s.Fatalf("asked again, the holder of token %d got %d, %v", first.Token, again.Token, err)
+		}
+	}
+	s.mustRelease(hold{Grant: first, st: a})
+	w.granted(s.Late)
+	s.lock(b, k[0], long)
+}
+
+func setRenewed(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(3)
+	h := s.take(a, s.TTL, exclusives(k...)...)
+	for range 6 {
+		time.Sleep(s.TTL / 4)
+		s.mustRenew(h)
+	}
+	for _, key := range k {
+		s.held(b, key)
+	}
+}
+
+func setReleased(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(3)
+	h := s.take(a, long, exclusives(k...)...)
+	w := s.enqueue(b, k[1], long)
+	s.mustRelease(h)
+	w.granted(s.Late)
+	s.lock(b, k[0], long)
+	s.lock(b, k[2], long)
+	s.isLost(a.Release(s.ctx, h.Grant))
+}
+
+// half takes a set of two and renews but one claim until the other, lost, is
+// over, and another's.
+func (s *scene) half(a, b driver.Store, lost int) (set hold, left string, other hold) {
+	s.Helper()
+	k := s.keys(2)
+	set = s.take(a, s.TTL, exclusives(k...)...)
+	part := set.Grant
+	part.Claims = part.Claims[1-lost : 2-lost]
+	w := s.enqueue(b, k[lost], long)
+	for end := set.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+		if err := s.renew(a, part); err != nil {
+			s.Fatalf("Renew of a part of a set: %v", err)
+		}
+	}
+	other = w.granted(s.Late)
+	part.TTL = long
+	if err := s.renew(a, part); err != nil {
+		s.Fatalf("Renew of a part of a set, the rest of which is lost: %v", err)
+	}
+	return set, k[1-lost], other
+}
+
+// partRenewed: the part gets a full TTL, and the rest does not.
+func partRenewed(s *scene) {
+	a, b := s.open(), s.open()
+	set, left, other := s.half(a, b, 1)
+	s.lasted("the claim that was not renewed", s.TTL, set.called, set.returned, other.returned)
+	s.held(b, left)
+}
+
+func brokenSetLost(s *scene) {
+	a, b := s.open(), s.open()
+	for lost := range 2 {
+		set, _, other := s.half(a, b, lost)
+		s.isLost(s.renew(a, set.Grant))
+		s.mustRenew(other)
+		s.mustRelease(other) // free or not, the claim is not the set's
+		s.isLost(s.renew(a, set.Grant))
+		s.lock(b, other.Claims[0].Key, long)
+	}
+}
+
+func brokenSetReleased(s *scene) {
+	a, b := s.open(), s.open()
+	for lost := range 2 {
+		set, left, other := s.half(a, b, lost)
+		s.isLost(a.Release(s.ctx, set.Grant))
+		s.mustRenew(other)
+		s.lock(b, left, long)
+	}
+}

@@ -1,0 +1,169 @@
+package drivertest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var shares = driver.Capabilities{Shared: true}
+
+var sharedChecks = []check{
+	{name: "M1 shared leases are in force together", run: readersTogether, can: shares},
+	{name: "M1 shared and exclusive exclude each other", run: excludeShared, can: shares},
+	{name: "M1 readers and writers do not overlap", run: readersAndWriters, can: shares},
+	{name: "M1 readers and writers do not overlap, holders dying", run: readersAndWritersDying, can: shares},
+	{name: "M2 readers get behind a writer that waits", run: readersGetBehind, can: shares},
+	{name: "M2 a stream of readers keeps no writer out", run: streamOfReaders, can: shares},
+	{name: "M3 all readers that wait enter after a writer, the first writer after them", run: phases, can: shares},
+	{name: "M3 phases after an expiry", run: phasesAfterExpiry, can: shares},
+	{name: "M3 a stream of writers keeps no reader out", run: streamOfWriters, can: shares},
+	{name: "A4 a reader that asks again is one reader", run: readerAgain, can: shares},
+	{name: "A7 readers enter when the writer before them gives up", run: readersAfterGivenUp, can: shares},
+	{name: "A7 a writer whose process died keeps no reader out", run: skipsDeadWriter, can: shares, needs: toCut},
+	{name: "A8 a reader's wait ends as held", run: readerWaitEndsHeld, can: shares},
+	{name: "R2 a release touches no other reader's lease", run: readersKeepOff, can: shares},
+	{name: "A9 a reader that gave up leaves nothing behind", run: readerLeavesNothing, can: shares},
+}
+
+// readersTogether in several processes, each with a token of its own.
+func readersTogether(s *scene) {
+	stores := []driver.Store{s.open(), s.open(), s.open()}
+	key := s.key()
+	tokens := []uint64{s.released(stores[0], driver.Exclusive(key))}
+	var readers []hold
+	for i := range 9 {
+		h := s.take(stores[i%3], long, driver.Shared(key))
+		readers, tokens = append(readers, h), append(tokens, h.Token)
+	}
+	slices.Reverse(readers) // the first of them is the last
+	for _, h := range readers {
+		s.mustRenew(h)
+		s.noRoom(stores[0], key, driver.Exclusive(key))
+		s.mustRelease(h)
+		s.isLost(h.st.Release(s.ctx, h.Grant))
+	}
+	s.rising(append(tokens, s.released(stores[1], driver.Exclusive(key))))
+}
+
+// released takes claims and gives them back.
+func (s *scene) released(st driver.Store, claims ...driver.Claim) uint64 {
+	s.Helper()
+	h := s.take(st, long, claims...)
+	s.mustRelease(h)
+	return h.Token
+}
+
+func excludeShared(s *scene) {
+	s.exclude(driver.Exclusive, driver.Shared)
+	s.exclude(driver.Shared, driver.Exclusive)
+}
+
+// exclude has one mode held and another asked for, at once (A5) and with a wait.
+func (s *scene) exclude(held, wanted func(key string) driver.Claim) {
+	s.Helper()
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, held(key))
+	for _, st := range []driver.Store{a, b} {
+		_, err := s.acquire(s.ctx, st, s.ask(s.TTL, wanted(key)))
+		s.isHeld(err, key)
+		var by *driver.HeldError
+		errors.As(err, &by)
+		if by.Holder != "" && by.Holder != h.Owner {
+			s.Errorf("the holder is said to be %q, is %q", by.Holder, h.Owner)
+		}
+		if by.RetryAfter < 0 || by.RetryAfter > long+s.Late {
+			s.Errorf("RetryAfter is %v of a lease of %v", by.RetryAfter, long)
+		}
+	}
+	w := s.queue(b, long, wanted(key))
+	s.mustRenew(h)
+	w.waits()
+	s.mustRelease(h)
+	next := w.granted(s.Late)
+	s.noRoom(a, key, held(key))
+	s.mustRelease(next)
+	s.rising([]uint64{h.Token, next.Token, s.released(a, held(key))})
+}
+
+// readerAgain repeats a request while a writer waits: the reader must not be
+// sent behind it, and what it got is one lease, gone with one release.
+func readerAgain(s *scene) {
+	a, b := s.open(), s.open()
+	for _, wait := range []bool{false, true} {
+		key := s.key()
+		req := s.ask(long, driver.Shared(key))
+		first, err := s.acquire(s.ctx, a, req)
+		if err != nil {
+			s.Fatalf("Acquire of a free key: %v", err)
+		}
+		other := s.take(b, long, driver.Shared(key))
+		writer := s.queue(b, long, driver.Exclusive(key))
+		req.Wait = wait
+		again, err := s.acquire(s.ctx, a, req)
+		if err != nil || again.Token != first.Token {
+			s.Fatalf("asked again, the reader with token %d got %d, %v", first.Token, again.Token, err)
+		}
+		s.mustRelease(hold{Grant: again, st: a})
+		s.isLost(s.renew(a, first))
+		writer.waits()
+		s.mustRelease(other)
+		writer.granted(s.Late)
+	}
+}
+
+// readersKeepOff has owners whose names are much alike renew and release a lease
+// among others on the same key.
+func readersKeepOff(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	one, two := s.take(a, long, driver.Shared(key)), s.take(b, long, driver.Shared(key))
+	for _, h := range []hold{one, two} {
+		for _, g := range s.imposters(h.Grant, s.owner()) {
+			s.isLost(s.renew(a, g))
+			s.isLost(a.Release(s.ctx, g))
+		}
+	}
+	s.mustRelease(two)
+	s.mustRenew(one)
+	s.isLost(s.renew(b, two.Grant))
+	s.isLost(b.Release(s.ctx, two.Grant))
+	s.noRoom(b, key, driver.Exclusive(key))
+}
+
+func readerWaitEndsHeld(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.take(a, long, driver.Exclusive(key))
+	w := s.queue(b, long, driver.Shared(key))
+	w.cancel()
+	s.isHeld(w.refused(s.Late), key)
+}
+
+// readerLeavesNothing: a request that ended is let in with no phase of readers,
+// not even when its end meets the release.
+func readerLeavesNothing(s *scene) {
+	a, b := s.open(), s.open()
+	for i := range 20 {
+		key := s.key()
+		h := s.take(a, long, driver.Exclusive(key))
+		gone := s.queue(b, s.TTL, driver.Shared(key))
+		if i%2 == 0 {
+			go gone.cancel()
+		} else {
+			gone.cancel()
+			_ = gone.refused(s.Late)
+		}
+		s.mustRelease(h)
+		if !gone.await(s.Late) {
+			s.Fatal("a cancelled wait does not end")
+		}
+		if gone.err == nil {
+			s.mustRelease(gone.granted(s.Late))
+		}
+		s.freed(a, key, time.Now().Add(s.TTL+s.Late))
+	}
+}

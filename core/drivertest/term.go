@@ -1,0 +1,79 @@
+package drivertest
+
+import (
+	"context"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// lastsTTL has a waiter find out when a holder that never releases has lost the
+// key: not before the holder itself counts it as lost.
+func lastsTTL(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	next := s.enqueue(b, key, long).granted(s.TTL + 2*s.Late)
+	s.lasted("the lease", s.TTL, h.called, h.returned, next.returned)
+	s.lasted("the lease, as its holder counts,", s.TTL, h.since(), h.returned, next.returned)
+}
+
+// lastsTTLUnwatched: a store may learn of the end by its waiters only.
+func lastsTTLUnwatched(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, s.TTL)
+	next := s.freed(b, key, h.returned.Add(s.TTL+s.Late))
+	s.lasted("the lease", s.TTL, h.called, h.returned, next.returned)
+}
+
+// lastsTTLAfterWait has a waiter wait for longer than the lease it asks for: a
+// store that counts the lease from when the wait began gives it nothing. What it
+// may give is a shorter term at first.
+func lastsTTLAfterWait(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	first := s.lock(a, key, long)
+	w := s.wait(s.ctx, b, s.request(key, s.TTL), func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+		g, err := s.acquireOnly(ctx, b, req)
+		return g, nil, err
+	})
+	last := s.enqueue(c, key, long)
+	time.Sleep(s.TTL + s.Early)
+	released := time.Now()
+	s.mustRelease(first)
+	h := w.granted(s.Late)
+	if h.Since.IsZero() {
+		s.Fatal("after a wait, the grant must say since when it counts")
+	}
+	term := s.TTL
+	if h.Term > 0 {
+		term = h.Term
+	}
+	if !h.Since.Add(term).After(h.returned) {
+		s.Fatalf("the lease counts from %v before it was granted: it is over already", h.returned.Sub(h.Since))
+	}
+	next := last.granted(s.TTL + 2*s.Late)
+	s.lasted("the lease", term, released, h.returned, next.returned)
+	s.lasted("the lease, as its holder counts,", term, h.Since, h.returned, next.returned)
+}
+
+// countsFromBefore looks whether Since lies near the call or near the return. A
+// store that takes the time when the answer arrives makes its holder believe in
+// a lease that the backend has ended. Most of many attempts decide, as any one
+// of them may have been interrupted anywhere.
+func countsFromBefore(s *scene) {
+	const attempts = 21
+	st := s.open()
+	late := 0
+	for range attempts {
+		h := s.lock(st, s.key(), long)
+		if round := h.returned.Sub(h.called); h.returned.Sub(h.since()) < round/10 {
+			late++
+		}
+		s.mustRelease(h)
+	}
+	if late > attempts/2 {
+		s.Errorf("%d of %d grants count from when the answer came", late, attempts)
+	}
+}

@@ -1,0 +1,176 @@
+package drivertest
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var versionChecks = []check{
+	{name: "L9 the greatest version so far is returned", run: versionGreatest},
+	{name: "L9 versions never fall behind what was returned", run: versionsRise},
+	{name: "L10 versions are numbers of 64 bits", run: versionNumbers},
+	{name: "L10 version 0 only asks", run: versionAsks},
+	{name: "L11 a version lasts its retention", run: versionLasts},
+	{name: "L12 leases and records keep out of it", run: versionAlone},
+	{name: "L13 versions after Close", run: versionClosed},
+	{name: "L13 versions in an outage", run: versionOutage, needs: toSilence},
+}
+
+// raise tells st of a version, which has to come to want.
+func (s *scene) raise(st driver.Store, key string, version, want uint64) {
+	s.Helper()
+	newest, err := s.asLedger(st).Raise(s.ctx, key, version, long)
+	if err != nil || newest != want {
+		s.Fatalf("Raise to %d is answered with %d, %v; want %d", version, newest, err, want)
+	}
+}
+
+// versionGreatest of several processes, each key for itself.
+func versionGreatest(s *scene) {
+	a, b := s.open(), s.open()
+	key, other := s.key(), s.key()
+	s.raise(a, key, 5, 5)
+	s.raise(b, key, 3, 5)
+	s.raise(b, key, 5, 5)
+	s.raise(a, other, 4, 4)
+	s.raise(b, key, 7, 7)
+	s.raise(a, key, 6, 7)
+	s.raise(b, other, 1, 4)
+}
+
+// versionsRise has many raise one key at once: a step that reads and then writes
+// would let a smaller one overwrite a greater one.
+func versionsRise(s *scene) {
+	const processes, goroutines, versions = 3, 3, 40
+	key := s.key()
+	var all sync.WaitGroup
+	for p := range processes {
+		l := s.asLedger(s.open())
+		for g := range goroutines {
+			all.Go(func() {
+				var last uint64
+				for i := range versions {
+					for _, version := range []uint64{uint64(1 + (i*processes+p)*goroutines + g), 1} {
+						newest, err := l.Raise(s.ctx, key, version, long)
+						if err != nil || newest < version || newest < last {
+							s.Errorf("Raise to %d is answered with %d, %v, after %d", version, newest, err, last)
+							return
+						}
+						last = newest
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	s.raise(s.open(), key, 0, processes*goroutines*versions)
+}
+
+// versionNumbers where texts, signed numbers and floating point go wrong.
+func versionNumbers(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	rising := []uint64{
+		1, 2, 9, 10, 99, 100, 1 << 31, 1<<32 + 1, 1 << 53, 1<<53 + 1, 1763683200000000001, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64,
+	}
+	for _, v := range rising {
+		s.raise(a, key, v, v)
+		s.raise(b, key, v-1, v)
+	}
+}
+
+func versionAsks(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.raise(a, key, 0, 0)
+	s.raise(b, key, 0, 0)
+	s.raise(b, key, 1, 1)
+	s.raise(a, key, 0, 1)
+}
+
+// versionLasts as long as the last one that raised it, or tried to, has said.
+func versionLasts(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.raise(a, key, 5, 5)
+	called := time.Now()
+	if newest, err := s.asLedger(a).Raise(s.ctx, key, 2, s.TTL); err != nil || newest != 5 {
+		s.Fatalf("Raise: %d, %v", newest, err)
+	}
+	returned := time.Now()
+	for {
+		newest, err := s.asLedger(b).Raise(s.ctx, key, 0, long)
+		ended := time.Now()
+		switch {
+		case err != nil:
+			s.Fatalf("Raise: %v", err)
+		case newest == 0:
+			s.lasted("the version", s.TTL, called, returned, ended)
+			s.raise(b, key, 1, 1)
+			return
+		case ended.After(returned.Add(s.TTL + 2*s.Late)):
+			s.Fatal("the version stays")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// versionAlone: whoever holds the key, and whatever is on record.
+func versionAlone(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.raise(b, key, 3, 3)
+	s.held(b, key)
+	s.complete(h, someRecord, long)
+	s.raise(b, key, 2, 3)
+	s.recorded(a, key, someRecord)
+	other := s.key()
+	s.raise(a, other, 3, 3)
+	s.mustRelease(s.lock(b, other, long)) // is no record
+	s.raise(b, other, 2, 3)
+}
+
+func versionClosed(s *scene) {
+	a := s.open()
+	if err := a.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	_, err := s.asLedger(a).Raise(s.ctx, s.key(), 1, long)
+	s.isClosed(err)
+}
+
+// versionOutage within the bound, and what was returned before counts after it.
+func versionOutage(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		key := s.key()
+		s.raise(b, key, 3, 3)
+		s.during(q, b, func() {
+			ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+			defer cancel()
+			called := time.Now()
+			_, err := s.asLedger(b).Raise(ctx, key, 5, long)
+			s.isUnavailable(err)
+			if over := time.Since(called) - s.TTL; over > s.Late {
+				s.Errorf("the error came %v after the context's end", over)
+			}
+		})
+		s.raise(a, key, 6, 6)
+		s.raise(b, key, 5, 6)
+	}
+}
+
+// forgetVersion beside the record.
+func forgetVersion(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.raise(a, key, 5, 5)
+	s.forget(b, key, true)
+	s.forget(a, key, false)
+	s.raise(b, key, 1, 1)
+}

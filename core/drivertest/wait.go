@@ -1,0 +1,147 @@
+package drivertest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// servedInOrder queues requests of several processes in a known order. Between
+// each release and the next grant, one that does not wait tries to slip in:
+// where it can, waiters starve while others come and go.
+func servedInOrder(s *scene) {
+	stores := []driver.Store{s.open(), s.open(), s.open()}
+	key := s.key()
+	h := s.lock(stores[0], key, long)
+	var line []*waiter
+	for i := range 9 {
+		line = append(line, s.enqueue(stores[i%3], key, long))
+	}
+	tokens := []uint64{h.Token}
+	for i, w := range line {
+		for _, other := range line[i:] {
+			other.waits()
+		}
+		s.mustRelease(h)
+		s.held(stores[0], key)
+		h = w.granted(s.Late)
+		tokens = append(tokens, h.Token)
+	}
+	s.rising(tokens)
+}
+
+// servedInOrderAfterExpiry has others ask all the time, without waiting, for the
+// key of a holder that never releases.
+func servedInOrderAfterExpiry(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	s.lock(a, key, s.TTL)
+	var line []*waiter
+	for _, st := range []driver.Store{b, c, a, b, c} {
+		line = append(line, s.enqueue(st, key, long))
+	}
+	pushing, stop := context.WithCancel(s.ctx)
+	var all sync.WaitGroup
+	defer func() { stop(); all.Wait() }()
+	for i := range 6 {
+		st := []driver.Store{a, b, c}[i%3]
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * time.Millisecond) // or all ask at once
+			for pushing.Err() == nil {
+				if _, err := s.acquire(s.ctx, st, s.request(key, s.TTL)); err == nil {
+					s.Errorf("a request that does not wait overtook those who do")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	line[0].await(s.TTL)
+	for i, w := range line {
+		h := w.granted(s.Late)
+		for _, other := range line[i+1:] {
+			other.waits()
+		}
+		if i < len(line)-1 { // then nobody is left to be overtaken
+			s.mustRelease(h)
+		}
+	}
+}
+
+// skipsGivenUp takes waiters from the head, the middle and the end of the line.
+func skipsGivenUp(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	gone := []*waiter{s.enqueue(a, key, long), s.enqueue(b, key, long)}
+	second := s.enqueue(c, key, long)
+	gone = append(gone, s.enqueue(b, key, long))
+	third := s.enqueue(b, key, long)
+	for _, w := range gone {
+		w.cancel()
+		s.isHeld(w.refused(s.Late), key)
+	}
+	s.mustRelease(h)
+	h = second.granted(s.Late)
+	third.waits()
+	s.mustRelease(h)
+	third.granted(s.Late)
+}
+
+// skipsClosed ends a process in good order while it waits.
+func skipsClosed(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	gone := s.enqueue(b, key, long)
+	next := s.enqueue(c, key, long)
+	if err := b.Close(); err != nil {
+		s.Fatalf("Close: %v", err)
+	}
+	_ = gone.refused(s.Late) // what it says is C1
+	s.mustRelease(h)
+	next.granted(s.Late)
+}
+
+// skipsDead kills the first in line. The others may have to wait until its
+// lease, should it have been given one, is over.
+func skipsDead(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	s.enqueue(b, key, s.TTL)
+	next := s.enqueue(c, key, long)
+	s.Cut(s.TB, b)
+	defer s.Heal(s.TB, b)
+	s.mustRelease(h)
+	next.granted(s.TTL + s.Late)
+}
+
+// waitEndsHeld: neither a caller's cancel nor its deadline is an outage, and the
+// engine needs to know who was in the way.
+func waitEndsHeld(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	s.lock(a, key, long)
+	cancelled := s.enqueue(b, key, long)
+	ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
+	defer cancel()
+	late := s.enqueueUntil(ctx, b, key, long)
+	cancelled.cancel()
+	s.isHeld(cancelled.refused(s.Late), key)
+	s.isHeld(late.refused(s.TTL+s.Late), key)
+}
+
+// waitEndsUnavailable has the backend fall silent behind the back of a waiter.
+func waitEndsUnavailable(s *scene) {
+	for _, q := range s.silences() {
+		a, b := s.open(), s.open()
+		key := s.key()
+		s.lock(a, key, long)
+		ctx, cancel := context.WithTimeout(s.ctx, 2*s.TTL)
+		defer cancel()
+		w := s.enqueueUntil(ctx, b, key, long)
+		s.during(q, b, func() { s.isUnavailable(w.refused(2*s.TTL + s.Late)) })
+	}
+}
