@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
@@ -122,7 +123,7 @@ var errHurried = errors.New("no answer in the little time there was")
 // unlessHurried marks an outage that is one for the caller only, whose deadline
 // came soon: nothing runs unlocked for it.
 func unlessHurried(ctx context.Context, asked time.Time, err error) error {
-	if !errors.Is(err, ErrUnavailable) || !hurried(ctx, asked) {
+	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
 		return err
 	}
 	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", errHurried, err)}
@@ -166,7 +167,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 		return full
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.
-		if waited < fairTime {
+		if waited < circuit.FairTime {
 			err = errHurried
 		}
 		return &UnavailableError{Op: "acquire", Err: err}

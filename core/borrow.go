@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // claimOn is how the lease is said to have c's key. Of permits it does not matter
@@ -106,12 +107,12 @@ const borrowedDepth = 2
 func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
 	grants := make([]driver.Grant, len(all))
 	for i := range all {
-		if err := e.circuits.refuses(all[i].grant.Claims); err != nil {
+		if err := e.circuit.Refuses(all[i].grant.Claims); err != nil {
 			return nil, err
 		}
 		grants[i] = all[i].grant.Grant
 	}
-	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	bounded, cancel := context.WithTimeout(ctx, circuit.ProbeTime)
 	defer cancel()
 	sent := time.Now()
 	errs := e.store.Renew(bounded, grants)
@@ -121,7 +122,7 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 		if i < len(errs) {
 			err = errs[i]
 		}
-		e.circuits.overheard(s.grant.Claims, err)
+		e.circuit.Learn(s.grant.Claims, err)
 		switch {
 		case err == nil:
 			s.grant.Since = sent

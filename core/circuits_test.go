@@ -225,26 +225,3 @@ func TestCircuitOfASetThatFailsSomewhere(t *testing.T) {
 		passes(t, eng, "a:k")
 	})
 }
-
-// Servers come and go, and each has another name. What is kept of them is bounded, and
-// one that is out is not forgotten for it.
-func TestCircuitsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShards()
-		eng := newEngine(t, s)
-		s.down["sick"] = true
-		wearOut(t, eng, "sick:k")
-		for i := range 1000 {
-			passes(t, eng, fmt.Sprintf("server%d:k", i))
-		}
-		if n := core.CircuitsOf(eng); n > 64 {
-			t.Errorf("%d circuits", n)
-		}
-		_, err := attempt(eng, "sick:k")
-		if err == nil {
-			t.Error("the server that is out grants")
-		}
-		_, err = attempt(eng, "sick:k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-	})
-}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // debts are the releases that the engine owes its store: of leases whose holders
@@ -82,7 +84,7 @@ func (e *debtEnds) count(how DebtState) {
 
 func (ds *debts) init(e *Engine) {
 	ds.engine = e
-	ds.patience = min(e.releaseTimeout, probeTime)
+	ds.patience = min(e.releaseTimeout, circuit.ProbeTime)
 	ds.news = make(chan struct{}, 1)
 	ds.all, ds.byKey = make(map[debtID]*debt), make(map[string][]*debt)
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())

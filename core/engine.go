@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // Engine grants leases over a store. One engine per store and process is
@@ -27,7 +28,7 @@ type Engine struct {
 	releaseTimeout time.Duration
 	owners         ownerSource
 	lines          *lines
-	circuits       circuits
+	circuit        *circuit.Breaker
 	watchdog       *watchdog
 	debts          debts
 	holds          holds
@@ -68,7 +69,11 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		holds:          holds{seed: maphash.MakeSeed()},
 	}
-	e.circuits.open(store, cfg.circuit, &e.log, e.debts.heard)
+	breaker := circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard}
+	if p, ok := store.(driver.Partitioned); ok {
+		breaker.Partition = p.Partition
+	}
+	e.circuit = circuit.New(breaker)
 	if n, ok := store.(driver.Named); ok {
 		e.name = n.Name()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // The sentinels below tell causes apart; match them with errors.Is. The
@@ -40,7 +41,7 @@ var (
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrCircuitOpen: the store has not answered for a while, so it was not asked.
 	// An error that matches it also matches ErrUnavailable. See [WithCircuit].
-	ErrCircuitOpen = errors.New("keyturn: circuit open")
+	ErrCircuitOpen = circuit.ErrOpen
 	// ErrInvalidKey: the key can't name a lock. See [KeyError].
 	ErrInvalidKey = driver.ErrInvalidKey
 	// ErrInvalidClaim: the claim, or the set of claims, can't be asked for.

@@ -85,13 +85,6 @@ func (e *Engine) NextLook() time.Time {
 	return e.watchdog.look
 }
 
-// CircuitsOf is how many circuits an engine has besides the one for all.
-func CircuitsOf(e *Engine) int {
-	e.circuits.mu.Lock()
-	defer e.circuits.mu.Unlock()
-	return len(e.circuits.parts)
-}
-
 // Waiting is how many callers wait in line, without those that ask the store.
 func Waiting(e *Engine) int {
 	e.lines.mu.Lock()

@@ -113,7 +113,7 @@ func (e *Engine) handOn(in *within, g heldGrant) bool {
 	if errs := e.store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
 		err = errs[0]
 	}
-	e.circuits.overheard(g.Claims, err)
+	e.circuit.Learn(g.Claims, err)
 	e.storeCalled("renew", sent, err)
 	if err != nil {
 		return false // if it is lost, the release says so

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/circuit"
 )
 
 // obstacle says what has kept t waiting. Only a store that was asked can be
@@ -21,10 +23,10 @@ func (ls *lines) obstacle(t *ticket) error {
 	switch {
 	case l.outage != nil:
 		return l.outage
-	case l.unanswered == 0, !l.answered.Before(t.joined), heard < fairTime && l.silent.After(t.joined):
+	case l.unanswered == 0, !l.answered.Before(t.joined), heard < circuit.FairTime && l.silent.After(t.joined):
 		held := l.inTheWay(t.claim.Key)
 		return &held
-	case heard < fairTime: // however long the caller has waited in other lines
+	case heard < circuit.FairTime: // however long the caller has waited in other lines
 		return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w, while waiting in line", errHurried)}
 	}
 	return &UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}
@@ -134,7 +136,7 @@ func (t *ticket) hangUp() {
 	l := t.line
 	t.asking = false
 	l.unanswered--
-	if l.unanswered == 0 && time.Since(l.silent) < fairTime {
+	if l.unanswered == 0 && time.Since(l.silent) < circuit.FairTime {
 		l.silent = time.Time{}
 	}
 }

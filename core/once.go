@@ -142,7 +142,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 				dropResult(rec)
 				err = nil
 			}
-			e.circuits.overheard(lease.grant.Claims, err)
+			e.circuit.Learn(lease.grant.Claims, err)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded {

@@ -85,7 +85,7 @@ func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
 		asked = time.Now()
 	}
 	err := e.store.Release(ctx, grant)
-	e.circuits.overheard(grant.Claims, err)
+	e.circuit.Learn(grant.Claims, err)
 	e.storeCalled("release", asked, err)
 	return err
 }

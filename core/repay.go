@@ -79,7 +79,7 @@ func (ds *debts) try(ctx context.Context, d *debt) bool {
 		ds.failed(ctx, d, err)
 		return false
 	}
-	ds.engine.circuits.maybeBack(d.grant.Claims)
+	ds.engine.circuit.AskNext(d.grant.Claims)
 	ds.end(d, DebtPaid)
 	return true
 }

@@ -69,7 +69,7 @@ func (t *turn) begin(s *settings) error {
 	}
 	t.request(s)
 	if t.req.Wait {
-		return e.circuits.refuses(t.req.Claims) // now, not behind the one who tries the store
+		return e.circuit.Refuses(t.req.Claims) // now, not behind the one who tries the store
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (t *turn) askInTurn(ask ask) error {
 // told is the request's OnHeld.
 func (t *turn) told(held HeldError) {
 	t.waits++
-	t.engine.circuits.told(t.ctx, t.req.Claims, held)
+	t.engine.circuit.Held(t.ctx, t.req.Claims, held)
 	held = t.engine.lines.told(t.places, held)
 	t.blocked(held, held.Ahead)
 }
@@ -277,7 +277,7 @@ func (t *turn) askStore(ask ask) error {
 	if t.engine.debts.n.Load() > 0 {
 		ask = t.afterDebts(ask)
 	}
-	grant, rec, answered, err := t.engine.circuits.ask(t.ctx, t.asked, t.req, ask)
+	grant, rec, answered, err := t.engine.circuit.Ask(t.ctx, t.asked, t.req, ask)
 	t.answer = answered
 	t.attempts = t.waits
 	if t.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {

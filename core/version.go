@@ -60,7 +60,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	bounded := &bound{}
 	e.bind(bounded, ctx, &atOnce)
 	defer bounded.cancel()
-	_, _, _, err = e.circuits.ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+	_, _, _, err = e.circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
 		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)

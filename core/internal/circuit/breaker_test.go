@@ -1,0 +1,316 @@
+package circuit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/circuit"
+)
+
+const silence = 2 * time.Second
+
+var errDown = &driver.UnavailableError{Op: "acquire", Err: errors.New("connection refused")}
+
+// trial is a breaker, and what it said.
+type trial struct {
+	*circuit.Breaker
+	lines   []string
+	answers int
+}
+
+func newTrial(silence time.Duration, partition func(string) string) *trial {
+	tr := &trial{}
+	tr.Breaker = circuit.New(circuit.Config{
+		Silence:   silence,
+		Partition: partition,
+		Log: func(_ context.Context, level slog.Level, msg string, args ...any) {
+			tr.lines = append(tr.lines, fmt.Sprint(level, " ", msg, " ", args))
+		},
+		Answered: func() { tr.answers++ },
+	})
+	return tr
+}
+
+func claimsOf(keys ...string) []driver.Claim {
+	claims := make([]driver.Claim, len(keys))
+	for i, key := range keys {
+		claims[i] = driver.Claim{Key: key}
+	}
+	return claims
+}
+
+// ask has the store answer with err, and says whether it was asked.
+func (tr *trial) ask(ctx context.Context, err error, keys ...string) (sent bool, _ error) {
+	_, _, _, got := tr.Ask(ctx, time.Now(), driver.Request{Claims: claimsOf(keys...)},
+		func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+			sent = true
+			return driver.Grant{}, nil, err
+		})
+	return sent, got
+}
+
+// open has the circuit for keys open.
+func (tr *trial) open(t *testing.T, keys ...string) {
+	t.Helper()
+	for range 3 {
+		if sent, _ := tr.ask(t.Context(), errDown, keys...); !sent {
+			t.Fatal("refused before its time")
+		}
+		time.Sleep(silence / 2)
+	}
+	tr.wantRefused(t, keys...)
+}
+
+func (tr *trial) wantRefused(t *testing.T, keys ...string) {
+	t.Helper()
+	// The pause may be over by now; a request that asks begins the next one.
+	_, _ = tr.ask(t.Context(), errDown, keys...)
+	sent, err := tr.ask(t.Context(), nil, keys...)
+	if sent || !errors.Is(err, circuit.ErrOpen) || !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("%v: sent %v, error %v; want it refused", keys, sent, err)
+	}
+	if err := tr.Refuses(claimsOf(keys...)); !errors.Is(err, circuit.ErrOpen) {
+		t.Errorf("%v: Refuses says %v", keys, err)
+	}
+}
+
+func (tr *trial) wantAsked(t *testing.T, keys ...string) {
+	t.Helper()
+	if sent, err := tr.ask(t.Context(), nil, keys...); !sent || err != nil {
+		t.Errorf("%v: sent %v, error %v; want it asked", keys, sent, err)
+	}
+}
+
+// What opens a circuit is silence: failures with no answer between them for as long as
+// it is set to, and with no pause between them that is as long.
+func TestOpens(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	tests := []struct {
+		name string
+		step func(*trial) // again and again
+		want bool
+	}{
+		{"failures", func(tr *trial) { _, _ = tr.ask(context.Background(), errDown, "k") }, true},
+		{"a grant among them", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			_, _ = tr.ask(context.Background(), nil, "other")
+		}, false},
+		{"a holder among them", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			_, _ = tr.ask(context.Background(), &driver.HeldError{Key: "other"}, "other")
+		}, false},
+		{"a request that was told to wait", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			tr.Held(context.Background(), claimsOf("other"), driver.HeldError{})
+		}, false},
+		{"a renewal among them", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			tr.Learn(claimsOf("other"), nil)
+		}, false},
+		{"a renewal that found its lease lost", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			tr.Learn(claimsOf("other"), &driver.LeaseLostError{})
+		}, false},
+		{"a renewal that failed", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			tr.Learn(claimsOf("other"), errDown)
+		}, true},
+		{"callers that hung up", func(tr *trial) { _, _ = tr.ask(ended, errDown, "k") }, false},
+		{"failures that are no outage", func(tr *trial) { _, _ = tr.ask(context.Background(), errors.New("bug"), "k") }, false},
+		{"now and then", func(tr *trial) {
+			_, _ = tr.ask(context.Background(), errDown, "k")
+			time.Sleep(2 * silence)
+		}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrial(silence, nil)
+				for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
+					test.step(tr)
+				}
+				if opened := len(tr.lines) > 0; opened != test.want {
+					t.Errorf("opened: %v, want %v", opened, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A request that was sent before the last answer, and one whose deadline left the store
+// no time, say nothing about the store now.
+func TestLateAndShortRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(silence, nil)
+		began := time.Now()
+		time.Sleep(silence)
+		tr.wantAsked(t, "k")
+		for range 50 {
+			time.Sleep(silence / 10)
+			_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")},
+				func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+					return driver.Grant{}, nil, errDown
+				})
+			ctx, cancel := context.WithTimeout(t.Context(), circuit.FairTime/2)
+			_, _, _, _ = tr.Ask(ctx, time.Now(), driver.Request{Claims: claimsOf("k")},
+				func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+					<-ctx.Done()
+					return driver.Grant{}, nil, errDown
+				})
+			cancel()
+		}
+		if len(tr.lines) > 0 {
+			t.Errorf("opened: %q", tr.lines)
+		}
+	})
+}
+
+// One request at a time finds out whether the store is back. It has 2 s; the pauses
+// between those that fail grow from 0.1 s to 2 s.
+func TestProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(silence, nil)
+		tr.open(t, "k")
+		time.Sleep(longest) // more than the first two pauses
+		pause := 200 * time.Millisecond
+		hang := func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+			<-ctx.Done()
+			return driver.Grant{}, nil, errDown
+		}
+		for range 6 {
+			began := time.Now()
+			done := make(chan time.Duration, 1)
+			go func() {
+				_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")}, hang)
+				done <- time.Since(began)
+			}()
+			synctest.Wait()
+			if sent, err := tr.ask(t.Context(), nil, "k"); sent || !errors.Is(err, circuit.ErrOpen) {
+				t.Errorf("a second one is sent: %v, %v", sent, err)
+			}
+			if took := <-done; took != circuit.ProbeTime {
+				t.Errorf("a probe took %v", took)
+			}
+			time.Sleep(pause - time.Millisecond)
+			if tr.Refuses(claimsOf("k")) == nil {
+				t.Errorf("a pause is shorter than %v", pause)
+			}
+			time.Sleep(time.Millisecond)
+			if err := tr.Refuses(claimsOf("k")); err != nil {
+				t.Errorf("a pause is longer than %v", pause)
+			}
+			pause = min(2*pause, longest)
+		}
+		// A probe that is told to wait has its answer, and waits on.
+		_, _, _, err := tr.Ask(t.Context(), time.Now(), driver.Request{Claims: claimsOf("k"), OnHeld: func(held driver.HeldError) {
+			tr.Held(t.Context(), claimsOf("k"), held)
+		}}, func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+			req.OnHeld(driver.HeldError{Key: "k"})
+			select {
+			case <-ctx.Done():
+				return driver.Grant{}, nil, errDown
+			case <-time.After(time.Minute):
+				return driver.Grant{}, nil, nil
+			}
+		})
+		if err != nil {
+			t.Errorf("a probe that waits for a holder: %v", err)
+		}
+		tr.wantAsked(t, "k")
+		if len(tr.lines) != 2 || !strings.Contains(tr.lines[1], "answers again") {
+			t.Errorf("lines %q", tr.lines)
+		}
+	})
+}
+
+// longest is the longest pause after a probe.
+const longest = 2 * time.Second
+
+// A renewal that is answered does not close the circuit; a caller may be told to ask
+// next.
+func TestAskNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(silence, nil)
+		tr.open(t, "k")
+		tr.Learn(claimsOf("k"), nil)
+		if tr.answers == 0 {
+			t.Error("nobody was told of the answer")
+		}
+		tr.wantRefused(t, "k")
+		tr.AskNext(claimsOf("k"))
+		tr.wantAsked(t, "k")
+		tr.wantAsked(t, "k")
+	})
+}
+
+// Without a time of silence nothing is refused.
+func TestNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(0, nil)
+		for range 1000 {
+			if sent, _ := tr.ask(t.Context(), errDown, "k"); !sent {
+				t.Fatal("refused")
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A store that panics leaves room for the next probe.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(silence, nil)
+		tr.open(t, "k")
+		time.Sleep(longest)
+		func() {
+			defer func() { _ = recover() }()
+			_, _, _, _ = tr.Ask(t.Context(), time.Now(), driver.Request{Claims: claimsOf("k")},
+				func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) { panic("bug") })
+		}()
+		tr.wantAsked(t, "k")
+	})
+}
+
+// partition is what stands in front of a key's colon.
+func partition(key string) string {
+	name, _, _ := strings.Cut(key, ":")
+	return name
+}
+
+// A part that is out refuses its own keys and the sets that need one of them. A set's
+// failure concerns the part that it names.
+func TestParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(silence, partition)
+		down := &driver.UnavailableError{Op: "acquire", Key: "b:1", Err: errors.New("connection refused")}
+		for range 3 {
+			_, _ = tr.ask(t.Context(), down, "a:1", "b:1")
+			_, _ = tr.ask(t.Context(), &driver.HeldError{Key: "a:1"}, "a:1", "b:1") // b was not asked
+			time.Sleep(silence / 2)
+		}
+		tr.wantAsked(t, "a:2")
+		tr.wantRefused(t, "b:2")
+		tr.wantRefused(t, "a:3", "b:3")
+		if got := tr.Parts(claimsOf("b:1", "a:1", "b:2")); got != "a b" {
+			t.Errorf("parts %q", got)
+		}
+		if len(tr.lines) != 1 || !strings.Contains(tr.lines[0], "part b") {
+			t.Errorf("lines %q", tr.lines)
+		}
+		vague := newTrial(silence, partition)
+		for range 9 {
+			_, _ = vague.ask(t.Context(), errDown, "a:1", "b:1")
+			time.Sleep(silence / 2)
+		}
+		vague.wantAsked(t, "a:1")
+		vague.wantAsked(t, "b:1")
+	})
+}

@@ -1,0 +1,252 @@
+package circuit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// ErrOpen is matched by the error of a request that was refused without having been
+// sent. That error also matches driver.ErrUnavailable.
+var ErrOpen = errors.New("keyturn: circuit open")
+
+// part is the state of a part of the store that fails by itself: a circuit breaker (M.
+// Nygard, "Release It!", 2007).
+//
+// It opens when a request failed and nothing has been answered for a while:
+// silence, not the number of failures, is what tells an outage from a broken
+// connection that failed fifty requests at once, or from one sick shard among
+// healthy ones. Requests sent before the last answer count for nothing, however
+// late they fail. While it is open one request at a time is let through, the
+// probe, with a pause after each. The first answer to a request for a lease, whatever
+// it says, closes the circuit.
+//
+// An answered renewal or release keeps it closed, or one sick key would shut out
+// the callers of all others. It does not close it: a server that is out of
+// memory renews and releases, and does not grant.
+type part struct {
+	cfg  *Config
+	name string // "": the store has one part
+
+	refusing   atomic.Bool // open is set: most callers look no further
+	mu         sync.Mutex
+	lastAnswer time.Time     // to any request
+	silent     time.Time     // when the first request was sent of those that failed since
+	failedAt   time.Time     // when the last of them failed; zero: none did
+	open       error         // what callers are told; nil: closed
+	openedAt   time.Time     // when the circuit opened
+	refused    int           // callers, since then
+	probing    int           // the number of the probe under way; 0: none
+	probes     int           // how many there were
+	probeAt    time.Time     // when there may be another
+	pause      time.Duration // after the next probe that fails
+}
+
+// The pauses are short, because a refused caller may have no second try, and
+// work that a rule runs unlocked in an outage should not do so for long after.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// ProbeTime is for how long a request that finds out whether the store is back may hear
+// nothing: the next one may find another connection, or another server.
+const ProbeTime = 2 * time.Second
+
+// FairTime is how long a request must have had before a deadline cut it short for
+// its failure to say anything about the store.
+const FairTime = 100 * time.Millisecond
+
+// CutShort reports whether ctx ended within [FairTime] of began, so that the failure of
+// a request with ctx says nothing about the store.
+func CutShort(ctx context.Context, began time.Time) bool {
+	return ctx.Err() != nil && time.Since(began) < FairTime
+}
+
+// errNoReturn is what a request failed with that did not return, but panicked.
+var errNoReturn = errors.New("no return")
+
+// ask sends one request, unless the circuit is open, and learns from its end, if that
+// concerns this part; nil: it does.
+func (p *part) ask(ctx context.Context, began time.Time, req driver.Request, concerns func(error) bool, ask Ask) (grant driver.Grant, rec *driver.Record, answered time.Time, err error) {
+	probe, err := p.admit()
+	if err != nil {
+		return driver.Grant{}, nil, time.Now(), err
+	}
+	defer func() {
+		answered = time.Now()
+		p.learn(ctx, began, answered, err, concerns == nil || concerns(err), probe)
+	}()
+	bounded := ctx
+	if probe != 0 {
+		var heard, cancel func()
+		bounded, heard, cancel = untilHeard(ctx, ProbeTime)
+		defer cancel()
+		told := req.OnHeld
+		req.OnHeld = func(held driver.HeldError) {
+			heard()
+			if told != nil {
+				told(held)
+			}
+		}
+	}
+	err = errNoReturn // unless the store returns
+	grant, rec, err = ask(bounded, req)
+	return grant, rec, answered, err
+}
+
+// untilHeard gives a context that ends after so long, unless heard is called
+// before: then it goes on as its parent does.
+func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard, cancel func()) {
+	ctx, end := context.WithCancel(ctx)
+	timer := time.AfterFunc(d, end)
+	return ctx, func() { timer.Stop() }, func() { timer.Stop(); end() }
+}
+
+// refuses is [Breaker.Refuses] for one part.
+func (p *part) refuses() error {
+	if !p.refusing.Load() {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refusal()
+}
+
+// refusal counts a refused caller. Needs mu.
+func (p *part) refusal() error {
+	if p.open != nil && (p.probing != 0 || time.Now().Before(p.probeAt)) {
+		p.refused++
+		return p.open
+	}
+	return nil
+}
+
+// admit is refuses for a caller that is about to ask. The number is the probe's, if the
+// request is one: a probe that is told to wait closes the circuit and goes on, and
+// must not be taken for a later one when it ends.
+func (p *part) admit() (probe int, err error) {
+	if !p.refusing.Load() {
+		return 0, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.refusal(); err != nil {
+		return 0, err
+	}
+	if p.open == nil {
+		return 0, nil
+	}
+	p.probes++
+	p.probing = p.probes
+	return p.probing, nil
+}
+
+// learn takes in what came of a request, and the end of a probe. A grant, a record
+// and a holder are answers; an outage is none, unless the caller had left no time for
+// one. What does not concern this part says nothing.
+func (p *part) learn(ctx context.Context, began, answered time.Time, err error, concerned bool, probe int) {
+	switch {
+	case !concerned:
+	case err == nil, errors.Is(err, driver.ErrHeld):
+		p.answered(ctx, answered)
+	case !errors.Is(err, driver.ErrUnavailable), errors.Is(ctx.Err(), context.Canceled), CutShort(ctx, began):
+	default:
+		p.failed(ctx, began, probe, err)
+	}
+	if probe == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if probe == p.probing {
+		p.probing = 0
+	}
+}
+
+// answered notes the answer to a request for a lease, with ctx.
+func (p *part) answered(ctx context.Context, now time.Time) {
+	p.mu.Lock()
+	wasOpen, out, refused := p.open != nil, now.Sub(p.openedAt), p.refused
+	p.lastAnswer, p.failedAt, p.open, p.probing, p.refused = now, time.Time{}, nil, 0, 0
+	if wasOpen {
+		p.refusing.Store(false)
+	}
+	p.mu.Unlock()
+	if wasOpen {
+		p.log(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
+			"after", out.Round(time.Millisecond), "refused", refused)
+	}
+	p.cfg.Answered()
+}
+
+// answeredHolder notes the answer to a request about a lease that is held.
+func (p *part) answeredHolder() {
+	p.mu.Lock()
+	if p.open == nil {
+		p.lastAnswer, p.failedAt = time.Now(), time.Time{}
+	}
+	p.mu.Unlock()
+	p.cfg.Answered()
+}
+
+// askNext is [Breaker.AskNext] for one part.
+func (p *part) askNext() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open != nil {
+		p.probeAt = time.Now()
+	}
+}
+
+// failed notes that a request found the store out.
+func (p *part) failed(ctx context.Context, began time.Time, probe int, err error) {
+	if p.opens(began, probe, err) {
+		p.log(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
+	}
+}
+
+// log writes a line, with the name of the part.
+func (p *part) log(ctx context.Context, level slog.Level, message string, args ...any) {
+	if p.name != "" {
+		args = append(args, "part", p.name)
+	}
+	p.cfg.Log(ctx, level, message, args...)
+}
+
+// opens takes the failure in, and says whether the circuit opens for it.
+func (p *part) opens(began time.Time, probe int, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.open != nil && probe != 0 && probe == p.probing:
+		p.probeAt = now.Add(p.pause)
+		p.pause = min(2*p.pause, longestPause)
+		return false
+	case p.cfg.Silence == 0, p.open != nil, began.Before(p.lastAnswer):
+		return false
+	}
+	// While nobody asks the store is not silent: two failures an hour apart are
+	// two broken connections.
+	if began.Before(p.silent) || began.Sub(p.failedAt) > p.cfg.Silence {
+		p.silent = began
+	}
+	p.failedAt = now
+	if now.Sub(p.silent) < p.cfg.Silence {
+		return false
+	}
+	// The cause as text only: it was another caller's request.
+	p.open = &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrOpen, err)}
+	p.refusing.Store(true)
+	p.openedAt = now
+	p.pause = firstPause
+	p.probeAt = now.Add(p.pause)
+	return true
+}
