@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // Values of [OutcomeKey].
@@ -68,44 +69,35 @@ func acquired(lease *core.Lease, err error) verdict {
 	return verdict{outcome: OutcomeGranted}
 }
 
-// refused judges why there is no lease.
-func refused(err error) verdict {
-	switch {
-	case errors.Is(err, core.ErrUnavailable):
-		return verdict{OutcomeUnavailable, ErrorUnavailable}
-	case errors.Is(err, core.ErrWaitTimeout): // is ErrHeld too
-		return verdict{outcome: OutcomeWaitTimeout}
-	case errors.Is(err, core.ErrHeld):
-		return verdict{outcome: OutcomeHeld}
-	case errors.Is(err, core.ErrTooManyWaiters):
-		return verdict{outcome: OutcomeTooManyWaiters}
-	case errors.Is(err, core.ErrClosed):
-		return verdict{OutcomeClosed, ErrorClosed}
-	case errors.Is(err, context.Canceled):
-		return verdict{outcome: OutcomeCanceled}
-	case errors.Is(err, context.DeadlineExceeded):
-		return verdict{outcome: OutcomeDeadline}
-	case errors.Is(err, core.ErrInvalidKey):
-		return verdict{OutcomeError, ErrorInvalidKey}
-	case errors.Is(err, core.ErrWouldDeadlock):
-		return verdict{OutcomeError, ErrorDeadlock}
-	case errors.Is(err, core.ErrPanicked):
-		return verdict{OutcomeError, ErrorPanic}
-	}
-	return verdict{OutcomeError, ErrorOther}
+// refusals has one row for each kind of refusal.
+var refusals = map[refusal.Kind]verdict{
+	refusal.Canceled:            {outcome: OutcomeCanceled},
+	refusal.DeadlineExceeded:    {outcome: OutcomeDeadline},
+	refusal.KeyInvalid:          {OutcomeError, ErrorInvalidKey},
+	refusal.TooManyWaiters:      {outcome: OutcomeTooManyWaiters},
+	refusal.WaitTimeout:         {outcome: OutcomeWaitTimeout},
+	refusal.Held:                {outcome: OutcomeHeld},
+	refusal.LeaseLost:           {OutcomeLost, ErrorLeaseLost},
+	refusal.LostByClose:         {OutcomeLost, ErrorLeaseLost},
+	refusal.FingerprintMismatch: {outcome: OutcomeMismatch},
+	refusal.ResultNotKept:       {OutcomeError, ErrorOther},
+	refusal.OutcomeUnknown:      {OutcomeUnknown, ErrorOutcomeUnknown},
+	refusal.Unavailable:         {OutcomeUnavailable, ErrorUnavailable},
+	refusal.Closed:              {OutcomeClosed, ErrorClosed},
+	refusal.Deadlock:            {OutcomeError, ErrorDeadlock},
+	refusal.Panicked:            {OutcomeError, ErrorPanic},
+	refusal.Internal:            {OutcomeError, ErrorOther},
 }
+
+// refused judges why there is no lease, or none any more.
+func refused(err error) verdict { return refusals[refusal.Of(err)] }
 
 // held judges the end of a hold.
 func held(err error) verdict {
-	switch {
-	case err == nil:
+	if err == nil {
 		return verdict{outcome: OutcomeReleased}
-	case errors.Is(err, core.ErrLeaseLost):
-		return verdict{OutcomeLost, ErrorLeaseLost}
-	case errors.Is(err, core.ErrOutcomeUnknown):
-		return verdict{OutcomeUnknown, ErrorOutcomeUnknown}
 	}
-	return refused(err) // granted, and too late to be used
+	return refused(err)
 }
 
 // executed judges the end of an execution under the caller's ctx; ran says
@@ -118,8 +110,6 @@ func executed(ctx context.Context, key string, ran bool, out core.Outcome, err e
 		return verdict{outcome: OutcomeExecuted}
 	case ran:
 		return failed(ctx, key, err)
-	case errors.Is(err, core.ErrFingerprintMismatch):
-		return verdict{outcome: OutcomeMismatch}
 	case errors.Is(err, core.ErrHeld):
 		return verdict{outcome: OutcomeInFlight}
 	}

@@ -46,6 +46,8 @@ func storeError(op string, err error) string {
 		return ErrorLeaseLost
 	case op == "renew" || op == "release" || op == "complete":
 		return renewalError(err)
+	case errors.Is(err, core.ErrUnavailable): // also where it left the outcome unknown
+		return ErrorUnavailable
 	}
 	return refused(err).errorType
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // Conflict says what becomes of a task whose key is held by another, or, under
@@ -87,7 +88,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Unwrap() error { return e.Err }
 
 // conflicted is what asynq is told of a task that can't have its key.
-func (w work) conflicted(ctx context.Context, refused error) error {
+func (w work) conflicted(ctx context.Context, refused, _ error) error {
 	switch {
 	case w.conflict == Skip && errors.Is(refused, core.ErrHeld):
 		w.skip(ctx, core.SkipHeld, refused)
@@ -95,7 +96,7 @@ func (w work) conflicted(ctx context.Context, refused error) error {
 	case w.conflict == Fail:
 		return &ConflictError{Pattern: w.Name, Err: refused}
 	}
-	return w.reschedule(retryAfter(refused), refused)
+	return w.reschedule(refusal.RetryAfter(refused), refused)
 }
 
 // skip makes sure that work which is not done leaves a trace: to asynq the task

@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // RescheduleError says that a task was not processed, that this was not its
@@ -86,28 +87,61 @@ func (e *RejectedError) Error() string {
 // Unwrap returns asynq.SkipRetry and the reason.
 func (e *RejectedError) Unwrap() []error { return []error{asynq.SkipRetry, e.Err} }
 
+// answers says what asynq is told, with one row for each kind of refusal.
+var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own error) error{
+	refusal.Canceled:            work.ended,
+	refusal.DeadlineExceeded:    work.ended,
+	refusal.KeyInvalid:          work.reject,
+	refusal.TooManyWaiters:      work.conflicted,
+	refusal.WaitTimeout:         work.conflicted,
+	refusal.Held:                work.conflicted,
+	refusal.LeaseLost:           work.fail,
+	refusal.LostByClose:         work.waitForStore, // the server stops: that is not the task's fault
+	refusal.FingerprintMismatch: work.reject,
+	refusal.ResultNotKept:       work.fail, // runOnce has made a success of the duplicates
+	refusal.OutcomeUnknown:      work.waitForStore,
+	refusal.Unavailable:         work.waitForStore,
+	refusal.Closed:              work.waitForStore,
+	refusal.Deadlock:            work.fail,
+	refusal.Panicked:            work.fail,
+	refusal.Internal:            work.fail,
+}
+
 // answer is what asynq is told. A handler's own error is passed on as it is,
 // whatever it matches: it may be about a lock that is none of ours.
 func (w work) answer(ctx context.Context, refused, own error) error {
-	var lost *core.LeaseLostError
-	switch newer := (*superseded)(nil); {
-	case refused == nil:
+	if refused == nil {
 		return own
-	case errors.As(refused, &newer):
+	}
+	var newer *superseded
+	if errors.As(refused, &newer) {
 		w.skip(ctx, core.SkipSuperseded, newer)
 		return nil
-	case isContext(refused) && ctx.Err() != nil:
+	}
+	return answers[refusal.Of(refused)](w, ctx, refused, own)
+}
+
+// ended passes on the end of the attempt, which asynq knows of.
+func (w work) ended(ctx context.Context, refused, own error) error {
+	if ctx.Err() != nil {
 		return refused
-	case contended(refused):
-		return w.conflicted(ctx, refused)
-	case errors.Is(refused, core.ErrClosed), // first: it may come with a lost lease
-		errors.Is(refused, core.ErrUnavailable),
-		errors.Is(refused, core.ErrOutcomeUnknown):
-		return w.reschedule(outageDelay, refused)
-	case errors.As(refused, &lost) && own != nil:
+	}
+	return w.fail(ctx, refused, own)
+}
+
+func (w work) reject(_ context.Context, refused, _ error) error {
+	return &RejectedError{Pattern: w.Name, Err: refused}
+}
+
+func (w work) waitForStore(_ context.Context, refused, _ error) error {
+	return w.reschedule(outageDelay, refused)
+}
+
+// fail ends the attempt with an error. What the handler returned goes along.
+func (w work) fail(_ context.Context, refused, own error) error {
+	var lost *core.LeaseLostError
+	if errors.As(refused, &lost) && own != nil {
 		return fmt.Errorf("lockasynq: rule for %q: %w; the handler returned: %w", w.Name, lost, own)
-	case errors.Is(refused, core.ErrFingerprintMismatch):
-		return &RejectedError{Pattern: w.Name, Err: refused}
 	}
 	return fmt.Errorf("lockasynq: rule for %q: %w", w.Name, refused)
 }
@@ -118,23 +152,4 @@ func (w work) reschedule(after time.Duration, err error) error {
 		after = w.every
 	}
 	return &RescheduleError{Pattern: w.Name, RetryAfter: after, Fixed: fixed, Err: err, setup: w.setup}
-}
-
-// retryAfter is what the engine knows about when the key will be free.
-func retryAfter(err error) time.Duration {
-	var held *core.HeldError
-	var full *core.TooManyWaitersError
-	switch {
-	case errors.As(err, &held):
-		return held.RetryAfter
-	case errors.As(err, &full):
-		return full.RetryAfter
-	}
-	return 0
-}
-
-// isContext reports whether a context ended the wait. The engine never says so
-// for a bound of its own.
-func isContext(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

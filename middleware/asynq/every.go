@@ -1,10 +1,10 @@
 package lockasynq
 
 import (
-	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // mostEvery is the longest delay that a rule can have.
@@ -36,7 +36,5 @@ func (r Rule) checkDelay() error {
 	return nil
 }
 
-// contended says that nothing but others' work is in the way.
-func contended(err error) bool {
-	return errors.Is(err, core.ErrHeld) || errors.Is(err, core.ErrTooManyWaiters)
-}
+// contended reports whether only the work of others is in the way.
+func contended(err error) bool { return refusal.Of(err).Contended() }

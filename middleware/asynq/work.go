@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -44,7 +45,7 @@ func (w work) try(ctx context.Context) error {
 	switch {
 	case own == errTurnOver: // it was free, so whatever the rule does when it is held would be wrong
 		return w.reschedule(0, held)
-	case isContext(refused) && t.over():
+	case refused != nil && t.over() && refusal.Of(refused).CallersEnd():
 		return w.answer(ctx, held, nil)
 	}
 	return w.answer(ctx, refused, own)

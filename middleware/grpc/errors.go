@@ -1,7 +1,7 @@
 package lockgrpc
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -30,47 +31,44 @@ const MethodKey = "method"
 // clients decide by them.
 const (
 	// ReasonLockHeld: another call has the lock, and the rule says not to wait.
-	ReasonLockHeld = "LOCK_HELD"
+	ReasonLockHeld = refusal.ReasonLockHeld
 	// ReasonWaitTimeout: another call still had it after the maximum wait.
-	ReasonWaitTimeout = "WAIT_TIMEOUT"
+	ReasonWaitTimeout = refusal.ReasonWaitTimeout
 	// ReasonTooManyWaiters: too many calls wait for the lock already.
-	ReasonTooManyWaiters = "TOO_MANY_WAITERS"
+	ReasonTooManyWaiters = refusal.ReasonTooManyWaiters
 	// ReasonLeaseLost: the lock was lost while the handler ran. What it did may
 	// have overlapped with another call.
-	ReasonLeaseLost = "LEASE_LOST"
+	ReasonLeaseLost = refusal.ReasonLeaseLost
 	// ReasonFingerprintMismatch: the key was used before for other content.
-	ReasonFingerprintMismatch = "FINGERPRINT_MISMATCH"
+	ReasonFingerprintMismatch = refusal.ReasonFingerprintMismatch
 	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
-	ReasonKeyInvalid = "KEY_INVALID"
+	ReasonKeyInvalid = refusal.ReasonKeyInvalid
 	// ReasonStoreUnavailable: the store of the locks could not answer.
-	ReasonStoreUnavailable = "STORE_UNAVAILABLE"
+	ReasonStoreUnavailable = refusal.ReasonStoreUnavailable
 	// ReasonStopping: this server is stopping; another can serve the call.
-	ReasonStopping = "STOPPING"
+	ReasonStopping = refusal.ReasonStopping
 	// ReasonOutcomeUnknown: the store did not say whether it recorded that the
 	// handler succeeded. Repeating the call is safe.
-	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
+	ReasonOutcomeUnknown = refusal.ReasonOutcomeUnknown
 	// ReasonResultNotKept: the call was carried out before, and its response was
 	// too large to be kept. Repeating the call gives the same answer.
-	ReasonResultNotKept = "RESULT_NOT_KEPT"
+	ReasonResultNotKept = refusal.ReasonResultNotKept
 	// ReasonInternal: something else is wrong in the server.
-	ReasonInternal = "INTERNAL"
+	ReasonInternal = refusal.ReasonInternal
 )
 
-// defaultRetryDelay is what a caller is told where nothing better is known.
-const defaultRetryDelay = time.Second
-
-// refusal is an error with two faces: the client gets the status, whoever
-// wraps the server's calls gets the causes through errors.Is and errors.As.
-type refusal struct {
+// refusedCall is an error with two faces: the client gets the status, and an
+// interceptor around it gets the causes through errors.Is and errors.As.
+type refusedCall struct {
 	status *status.Status
 	causes []error
 }
 
 // Error is the status alone. status.FromError takes the text of an error that
 // wraps this one for the client's message.
-func (r *refusal) Error() string              { return r.status.Err().Error() }
-func (r *refusal) GRPCStatus() *status.Status { return r.status }
-func (r *refusal) Unwrap() []error            { return r.causes }
+func (r *refusedCall) Error() string              { return r.status.Err().Error() }
+func (r *refusedCall) GRPCStatus() *status.Status { return r.status }
+func (r *refusedCall) Unwrap() []error            { return r.causes }
 
 // refuse answers with what kept the handler from running, or from having run
 // under its lock. Own is what the handler returned, if it ran.
@@ -86,53 +84,46 @@ func refusalOf(method string, refused, own error) error {
 	if own != nil {
 		causes = append(causes, own)
 	}
-	return &refusal{status: statusOf(method, refused), causes: causes}
+	return &refusedCall{status: statusOf(method, refused), causes: causes}
 }
 
-// statusOf is the table in the package's documentation. The order matters: an
-// error can match several.
+// answers is the table in the package's documentation: one row for each kind of
+// refusal.
+var answers = map[refusal.Kind]struct {
+	code    codes.Code
+	message string // of KeyInvalid: unless the error says more
+}{
+	refusal.Canceled:            {codes.Canceled, "the call was canceled while it waited for its turn"},
+	refusal.DeadlineExceeded:    {codes.DeadlineExceeded, "the call's deadline passed while it waited for its turn"},
+	refusal.KeyInvalid:          {codes.InvalidArgument, "the request makes no key"},
+	refusal.TooManyWaiters:      {codes.ResourceExhausted, "too many calls are waiting"},
+	refusal.WaitTimeout:         {codes.Aborted, "another call is in progress and did not end in time"},
+	refusal.Held:                {codes.Aborted, "another call is in progress"},
+	refusal.LeaseLost:           {codes.Aborted, "the call lost its lock while it was running"},
+	refusal.LostByClose:         {codes.Aborted, "the call lost its lock while it was running"},
+	refusal.FingerprintMismatch: {codes.FailedPrecondition, "the same id was sent before with other content"},
+	refusal.ResultNotKept:       {codes.AlreadyExists, "this was carried out before, and its response was not kept"},
+	refusal.OutcomeUnknown:      {codes.Unavailable, "the call may not be on record"},
+	refusal.Unavailable:         {codes.Unavailable, "locks are not available"},
+	refusal.Closed:              {codes.Unavailable, "the server is stopping"},
+	refusal.Deadlock:            {codes.Internal, "internal error"},
+	refusal.Panicked:            {codes.Internal, "internal error"},
+	refusal.Internal:            {codes.Internal, "internal error"},
+}
+
 func statusOf(method string, err error) *status.Status {
-	var (
-		held    *core.HeldError
-		full    *core.TooManyWaitersError
-		delay   time.Duration
-		invalid = badRequest(err)
-	)
-	if errors.As(err, &held) {
-		delay = held.RetryAfter
-	} else if errors.As(err, &full) {
-		delay = full.RetryAfter
-	}
+	kind := refusal.Of(err)
+	answer := answers[kind]
 	switch {
-	case errors.Is(err, context.Canceled):
-		return status.New(codes.Canceled, "the call was canceled while it waited for its turn")
-	case errors.Is(err, context.DeadlineExceeded):
-		return status.New(codes.DeadlineExceeded, "the call's deadline passed while it waited for its turn")
-	case invalid != nil:
-		return refusalStatus(method, codes.InvalidArgument, ReasonKeyInvalid, invalid.message, invalid.details...)
-	case errors.Is(err, core.ErrTooManyWaiters):
-		return refusalStatus(method, codes.ResourceExhausted, ReasonTooManyWaiters, "too many calls are waiting", retryIn(delay))
-	case errors.Is(err, core.ErrWaitTimeout):
-		return refusalStatus(method, codes.Aborted, ReasonWaitTimeout, "another call is in progress and did not end in time", retryIn(delay))
-	case errors.Is(err, core.ErrHeld):
-		return refusalStatus(method, codes.Aborted, ReasonLockHeld, "another call is in progress", retryIn(delay))
-	case errors.Is(err, core.ErrLeaseLost):
-		// No RetryInfo: the handler ran. Whether a repeat does harm is for the
-		// caller to know.
-		return refusalStatus(method, codes.Aborted, ReasonLeaseLost, "the call lost its lock while it was running")
-	case errors.Is(err, core.ErrFingerprintMismatch):
-		return refusalStatus(method, codes.FailedPrecondition, ReasonFingerprintMismatch, "the same id was sent before with other content")
-	case errors.Is(err, core.ErrResultNotKept):
-		return refusalStatus(method, codes.AlreadyExists, ReasonResultNotKept, "this was carried out before, and its response was not kept")
-	case errors.Is(err, core.ErrOutcomeUnknown):
-		return refusalStatus(method, codes.Unavailable, ReasonOutcomeUnknown, "the call may not be on record", retryIn(delay))
-	case errors.Is(err, core.ErrUnavailable):
-		return refusalStatus(method, codes.Unavailable, ReasonStoreUnavailable, "locks are not available", retryIn(delay))
-	case errors.Is(err, core.ErrClosed):
-		return refusalStatus(method, codes.Unavailable, ReasonStopping, "the server is stopping", retryIn(delay))
-	default:
-		return refusalStatus(method, codes.Internal, ReasonInternal, "internal error")
+	case kind.CallersEnd(): // gRPC's own words for it are enough
+		return status.New(answer.code, answer.message)
+	case kind == refusal.KeyInvalid:
+		message, details := badRequest(err)
+		return refusalStatus(method, answer.code, kind.Reason(), cmp.Or(message, answer.message), details...)
+	case kind.Again():
+		return refusalStatus(method, answer.code, kind.Reason(), answer.message, retryIn(refusal.RetryAfter(err)))
 	}
+	return refusalStatus(method, answer.code, kind.Reason(), answer.message)
 }
 
 func refusalStatus(method string, code codes.Code, reason, message string, details ...protoadapt.MessageV1) *status.Status {
@@ -149,35 +140,27 @@ func refusalStatus(method string, code codes.Code, reason, message string, detai
 
 func retryIn(d time.Duration) *errdetails.RetryInfo {
 	if d <= 0 {
-		d = defaultRetryDelay
+		d = refusal.DefaultRetryAfter
 	}
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
 }
 
-// invalidKey is the answer to a request that makes no key.
-type invalidKey struct {
-	message string
-	details []protoadapt.MessageV1
-}
-
-// badRequest says which part of the request makes no key; nil if err is not
-// the caller's fault. It names the field, never its value.
-func badRequest(err error) *invalidKey {
+// badRequest says which part of the request makes no key. It names the field,
+// never its value.
+func badRequest(err error) (message string, details []protoadapt.MessageV1) {
 	var value *keytmpl.ValueError
 	var key *core.KeyError
 	switch {
 	case errors.As(err, &value):
 		v := &errdetails.BadRequest_FieldViolation{Field: fieldName(value), Description: value.Err.Error()}
-		return &invalidKey{
-			message: v.Field + ": " + v.Description,
-			details: []protoadapt.MessageV1{&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{v}}},
-		}
+		return v.Field + ": " + v.Description,
+			[]protoadapt.MessageV1{&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{v}}}
 	case errors.As(err, &key):
-		return &invalidKey{message: "the request makes no key: it " + key.Reason}
+		return "the request makes no key: it " + key.Reason, nil
 	case errors.Is(err, keytmpl.ErrMissingValue):
-		return &invalidKey{message: "the request has no message to take a key from"}
+		return "the request has no message to take a key from", nil
 	}
-	return nil
+	return "", nil
 }
 
 // fieldName is the placeholder as BadRequest wants it, members[3].id, counted

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/internal/refusal"
 )
 
 // Defaults of [Retry].
@@ -17,11 +19,18 @@ const (
 	DefaultMaxDelay = 30 * time.Second
 )
 
-// retryable are the reasons with which the handler has not run. LEASE_LOST is
-// none of them: it ran. Nor is OUTCOME_UNKNOWN: a repeat is safe, but whether it
-// is worth it, is for the caller to say.
-var retryable = []string{
-	ReasonLockHeld, ReasonWaitTimeout, ReasonTooManyWaiters, ReasonStoreUnavailable, ReasonStopping,
+// retryable are the reasons with which a repeat is safe because the handler has
+// not run. OUTCOME_UNKNOWN is not among them: there a repeat is safe as well, but
+// whether it is worth running the handler again is for the caller to say.
+var retryable = retryableReasons()
+
+func retryableReasons() (reasons []string) {
+	for _, kind := range refusal.Kinds() {
+		if kind.Again() && !kind.Ran() {
+			reasons = append(reasons, kind.Reason())
+		}
+	}
+	return reasons
 }
 
 // RetryAfter reports whether a call of method that ended with err may be sent

@@ -1,7 +1,6 @@
 package lockhttp
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -20,21 +20,21 @@ import (
 const (
 	// ReasonLockHeld: another request has the lock, and the rule says not to
 	// wait. Of Once: the first request is still being processed.
-	ReasonLockHeld = "LOCK_HELD"
+	ReasonLockHeld = refusal.ReasonLockHeld
 	// ReasonWaitTimeout: another request still had it after the maximum wait.
-	ReasonWaitTimeout = "WAIT_TIMEOUT"
+	ReasonWaitTimeout = refusal.ReasonWaitTimeout
 	// ReasonTooManyWaiters: too many requests wait for the lock already.
-	ReasonTooManyWaiters = "TOO_MANY_WAITERS"
+	ReasonTooManyWaiters = refusal.ReasonTooManyWaiters
 	// ReasonLeaseLost: the lock was lost while the handler ran. What it did may
 	// have overlapped with another request.
-	ReasonLeaseLost = "LEASE_LOST"
+	ReasonLeaseLost = refusal.ReasonLeaseLost
 	// ReasonFingerprintMismatch: the key was used before for other content.
-	ReasonFingerprintMismatch = "FINGERPRINT_MISMATCH"
+	ReasonFingerprintMismatch = refusal.ReasonFingerprintMismatch
 	// ReasonResultNotKept: the request was processed before, and its response was
 	// not kept: too large, streamed, or the connection was taken over.
-	ReasonResultNotKept = "RESULT_NOT_KEPT"
+	ReasonResultNotKept = refusal.ReasonResultNotKept
 	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
-	ReasonKeyInvalid = "KEY_INVALID"
+	ReasonKeyInvalid = refusal.ReasonKeyInvalid
 	// ReasonBodyTooLarge: the body is over the limit.
 	ReasonBodyTooLarge = "BODY_TOO_LARGE"
 	// ReasonBodyTimeout: the body did not come in the time that the server allows.
@@ -45,18 +45,18 @@ const (
 	// ReasonMediaType: the key comes from a JSON body, and this is another.
 	ReasonMediaType = "MEDIA_TYPE"
 	// ReasonStoreUnavailable: the store of the locks could not answer.
-	ReasonStoreUnavailable = "STORE_UNAVAILABLE"
+	ReasonStoreUnavailable = refusal.ReasonStoreUnavailable
 	// ReasonStopping: this server is stopping; another can serve the request.
-	ReasonStopping = "STOPPING"
+	ReasonStopping = refusal.ReasonStopping
 	// ReasonOutcomeUnknown: the handler succeeded, and whether that is on record
 	// is not known. Repeating the request is safe.
-	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
+	ReasonOutcomeUnknown = refusal.ReasonOutcomeUnknown
 	// ReasonCanceled: the caller hung up while it waited.
-	ReasonCanceled = "CANCELED"
+	ReasonCanceled = refusal.ReasonCanceled
 	// ReasonDeadlineExceeded: the request's deadline passed while it waited.
-	ReasonDeadlineExceeded = "DEADLINE_EXCEEDED"
+	ReasonDeadlineExceeded = refusal.ReasonDeadlineExceeded
 	// ReasonInternal: something is wrong in the server.
-	ReasonInternal = "INTERNAL"
+	ReasonInternal = refusal.ReasonInternal
 )
 
 // Problem is the answer to a refused request, problem details as in RFC 9457.
@@ -77,44 +77,54 @@ type Problem struct {
 // not wait for its answer. No registry has it.
 const statusClientClosedRequest = 499
 
-// defaultRetryAfter is what a caller is told where nothing better is known.
-const defaultRetryAfter = time.Second
+// answers is the table of the package's documentation: one row for each kind of
+// refusal.
+var answers = map[refusal.Kind]struct {
+	status int
+	detail string
+}{
+	refusal.Canceled:            {statusClientClosedRequest, "The request was canceled while it waited for its turn."},
+	refusal.DeadlineExceeded:    {http.StatusServiceUnavailable, "The request's time was over while it waited for its turn."},
+	refusal.KeyInvalid:          {http.StatusBadRequest, "The request makes no key."}, // unless requestProblem says more
+	refusal.TooManyWaiters:      {http.StatusTooManyRequests, "Too many requests are waiting."},
+	refusal.WaitTimeout:         {http.StatusConflict, "Another request is in progress and did not end in time."},
+	refusal.Held:                {http.StatusConflict, "Another request is in progress."},
+	refusal.LeaseLost:           {http.StatusConflict, "The request lost its lock while it was running."},
+	refusal.LostByClose:         {http.StatusConflict, "The request lost its lock while it was running."},
+	refusal.FingerprintMismatch: {http.StatusUnprocessableEntity, "The same id was sent before with other content."},
+	refusal.ResultNotKept:       {http.StatusConflict, "This was processed before, and its response was not kept."},
+	refusal.OutcomeUnknown:      {http.StatusServiceUnavailable, "The request may not be on record."},
+	refusal.Unavailable:         {http.StatusServiceUnavailable, "Locks are not available."},
+	refusal.Closed:              {http.StatusServiceUnavailable, "The server is stopping."},
+	refusal.Deadlock:            {http.StatusInternalServerError, serversFault},
+	refusal.Panicked:            {http.StatusInternalServerError, serversFault},
+	refusal.Internal:            {http.StatusInternalServerError, serversFault},
+}
+
+const serversFault = "The server can't process this request."
 
 // ProblemOf says how err, which an [ErrorHandler] was given, is answered: the
-// table of the package's documentation. The order matters, as an error can
-// match several.
+// table of the package's documentation.
 func ProblemOf(err error) Problem {
+	if isServersFault(err) {
+		return problem(http.StatusInternalServerError, ReasonInternal, serversFault, 0)
+	}
 	if p, ok := requestProblem(err); ok {
 		return p
 	}
-	retry := retryAfter(err)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return problem(statusClientClosedRequest, ReasonCanceled, "The request was canceled while it waited for its turn.", 0)
-	case errors.Is(err, context.DeadlineExceeded):
-		return problem(http.StatusServiceUnavailable, ReasonDeadlineExceeded, "The request's time was over while it waited for its turn.", 0)
-	case errors.Is(err, core.ErrTooManyWaiters):
-		return problem(http.StatusTooManyRequests, ReasonTooManyWaiters, "Too many requests are waiting.", retry)
-	case errors.Is(err, core.ErrWaitTimeout):
-		return problem(http.StatusConflict, ReasonWaitTimeout, "Another request is in progress and did not end in time.", retry)
-	case errors.Is(err, core.ErrHeld):
-		return problem(http.StatusConflict, ReasonLockHeld, "Another request is in progress.", retry)
-	case errors.Is(err, core.ErrLeaseLost):
-		// No Retry-After: the handler ran. Whether a repeat does harm is for the
-		// caller to know.
-		return problem(http.StatusConflict, ReasonLeaseLost, "The request lost its lock while it was running.", 0)
-	case errors.Is(err, core.ErrFingerprintMismatch):
-		return problem(http.StatusUnprocessableEntity, ReasonFingerprintMismatch, "The same id was sent before with other content.", 0)
-	case errors.Is(err, core.ErrResultNotKept):
-		return problem(http.StatusConflict, ReasonResultNotKept, "This was processed before, and its response was not kept.", 0)
-	case errors.Is(err, core.ErrOutcomeUnknown): // what left it unknown may be an outage
-		return problem(http.StatusServiceUnavailable, ReasonOutcomeUnknown, "The request may not be on record.", retry)
-	case errors.Is(err, core.ErrUnavailable):
-		return problem(http.StatusServiceUnavailable, ReasonStoreUnavailable, "Locks are not available.", retry)
-	case errors.Is(err, core.ErrClosed):
-		return problem(http.StatusServiceUnavailable, ReasonStopping, "The server is stopping.", retry)
+	kind := refusal.Of(err)
+	var retry time.Duration
+	if kind.Again() {
+		retry = wholeSeconds(refusal.RetryAfter(err))
 	}
-	return problem(http.StatusInternalServerError, ReasonInternal, "The server can't process this request.", 0)
+	return problem(answers[kind].status, kind.Reason(), answers[kind].detail, retry)
+}
+
+// isServersFault reports whether the rule does not fit the route, or the server
+// took the body away. The error may look like one of the request's.
+func isServersFault(err error) bool {
+	var route *httprule.RouteError
+	return errors.As(err, &route) || errors.Is(err, httprule.ErrBodyGone)
 }
 
 // requestProblem says what is wrong with the request. It names the placeholder,
@@ -124,16 +134,13 @@ func requestProblem(err error) (Problem, bool) {
 		tooLarge *http.MaxBytesError
 		unread   *httprule.BodyError
 		spool    *httprule.SpoolError
-		route    *httprule.RouteError
 		header   *httprule.HeaderError
 		value    *keytmpl.ValueError
 		key      *core.KeyError
 	)
 	switch {
-	case errors.As(err, &route), errors.Is(err, httprule.ErrBodyGone):
-		return Problem{}, false // the server's fault
 	case errors.As(err, &spool):
-		return problem(http.StatusServiceUnavailable, ReasonSpoolUnavailable, "There is no room for the body.", defaultRetryAfter), true
+		return problem(http.StatusServiceUnavailable, ReasonSpoolUnavailable, "There is no room for the body.", refusal.DefaultRetryAfter), true
 	case errors.As(err, &tooLarge):
 		return problem(http.StatusRequestEntityTooLarge, ReasonBodyTooLarge, "The body is too large.", 0), true
 	case errors.As(err, &unread) && errors.Is(err, os.ErrDeadlineExceeded):
@@ -166,17 +173,10 @@ func problem(status int, reason, detail string, retry time.Duration) Problem {
 	return Problem{Type: "about:blank", Title: title, Status: status, Detail: detail, Reason: reason, RetryAfter: retry}
 }
 
-func retryAfter(err error) time.Duration {
-	var held *core.HeldError
-	var full *core.TooManyWaitersError
-	var d time.Duration
-	if errors.As(err, &held) {
-		d = held.RetryAfter
-	} else if errors.As(err, &full) {
-		d = full.RetryAfter
-	}
+// wholeSeconds rounds up, as the header Retry-After has no fractions.
+func wholeSeconds(d time.Duration) time.Duration {
 	if d <= 0 {
-		return defaultRetryAfter
+		return refusal.DefaultRetryAfter
 	}
 	return (d + time.Second - 1).Truncate(time.Second)
 }
