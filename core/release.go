@@ -13,11 +13,11 @@ import (
 // [WithReleaseTimeout] sets: a lock must not stay behind because a client hung
 // up.
 //
-// The error matches ErrLeaseLost when the lease had ended before, so that
-// somebody else may have held the key meanwhile; or ErrOutcomeUnknown when the
-// store did not answer, which may show at once, as where a connection is refused. The
-// engine then sends the release again, until the store answers or the lease has run
-// out there, after its TTL. It logs that ([WithLogger]) and tells the observer
+// The error matches ErrLeaseLost if the lease had ended before, so that somebody else
+// may have held the key meanwhile. It matches ErrOutcomeUnknown if the store did not
+// answer before the lease ran out; where a connection is refused, that may show at
+// once. The engine then sends the release again, until the store answers or the lease
+// has run out there, after its TTL. It logs that ([WithLogger]) and tells the observer
 // ([Observer.Owed]). The caller need not do anything; it may call Release again, to
 // learn whether the store answers by now.
 //
@@ -149,6 +149,9 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
 		lost := l.taken(err)
+		if op == opRelease && lost.Reason == LossTaken && time.Now().After(l.Deadline()) {
+			return l.conclude(&outcomeUnknownError{op: op, key: l.Key(), err: errAnsweredLate})
+		}
 		l.engine.watchdog.correct(l, lost)
 		return l.conclude(lost)
 	default:
@@ -157,6 +160,12 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		return err
 	}
 }
+
+// errAnsweredLate: the lease was in force when the release was sent, and had run out
+// when the store carried it out. "Not yours" then does not tell a lease that somebody
+// took from one that ended after its work was done. A loss would be a false alarm that
+// has finished work repeated.
+var errAnsweredLate = errors.New("the answer came after the lease had run out")
 
 // abandon frees a lease that is over for its holder while the backend may
 // still count it as held, now rather than at the end of its TTL. The outcome
