@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,37 +13,40 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// wrapCode is the code of all our middleware.
+// wrapCode is the code of all our middleware. Somebody else's function may have
+// the same, as reflect says, so it only spares most of them a call; see ruleOf.
 var wrapCode = reflect.ValueOf((*guard)(nil).wrap).Pointer()
 
-// probe is a context that asks a middleware of ours for its rule.
-type probe struct {
-	echo.Context
-	guard *guard
+// roll is where our middleware says which rule it has, when it is called without
+// a handler. Nothing can be told of a function from outside: reflect promises no
+// identity, and what it returns is a function, too.
+var roll struct {
+	asking sync.Mutex
+	answer atomic.Pointer[guard]
+}
+
+// ruleOf returns the rule in m, or nil.
+func ruleOf(m echo.MiddlewareFunc) *guard {
+	if m == nil || reflect.ValueOf(m).Pointer() != wrapCode {
+		return nil
+	}
+	roll.asking.Lock()
+	defer roll.asking.Unlock()
+	roll.answer.Store(nil)
+	func() {
+		defer func() { _ = recover() }() // somebody else's
+		m(nil)
+	}()
+	return roll.answer.Load()
 }
 
 // errNoHandler: a middleware was put around nothing. Echo does not do that.
 var errNoHandler = errors.New("lockecho: no handler")
 
-// answerProbe stands where a handler would, when there is none.
-func (g *guard) answerProbe(c echo.Context) error {
-	p, ok := c.(*probe)
-	if !ok {
-		return errNoHandler
-	}
-	p.guard = g
-	return nil
-}
-
-// ruleOf returns the rule in m, or nil. A middleware of somebody else's is not
-// called: nobody knows what it does.
-func ruleOf(m echo.MiddlewareFunc) *guard {
-	if m == nil || reflect.ValueOf(m).Pointer() != wrapCode {
-		return nil
-	}
-	var p probe
-	_ = m(nil)(&p)
-	return p.guard
+// wrapNothing is wrap without a handler.
+func (g *guard) wrapNothing() echo.HandlerFunc {
+	roll.answer.Store(g)
+	return func(echo.Context) error { return errNoHandler }
 }
 
 // Watcher knows the routes of an Echo with the rules of each. It is safe for

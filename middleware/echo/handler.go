@@ -40,7 +40,7 @@ func middlewareOf(r *httprule.Rule, err error, skip middleware.Skipper, refuse E
 
 func (g *guard) wrap(next echo.HandlerFunc) echo.HandlerFunc {
 	if next == nil {
-		return g.answerProbe
+		return g.wrapNothing()
 	}
 	return func(c echo.Context) error {
 		if g.skip(c) || !g.rule.Applies(c.Request()) {

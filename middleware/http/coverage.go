@@ -11,16 +11,30 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// wrapCode is the code of all our middleware.
+// wrapCode is the code of all our middleware. Somebody else's function may have
+// the same, as reflect says, so it only spares most of them a call; see ruleOf.
 var wrapCode = reflect.ValueOf((*guard)(nil).wrap).Pointer()
 
-// ruleOf returns the rule in m, or nil. A middleware of somebody else's is not
-// called: nobody knows what it does.
+// ruleOf returns the rule in m, or nil. The type of the handler that m makes is
+// the proof that m is ours.
 func ruleOf(m func(http.Handler) http.Handler) *guard {
 	if m == nil || reflect.ValueOf(m).Pointer() != wrapCode {
 		return nil
 	}
-	return m(nil).(*handler).guard
+	if h, ours := m(http.NotFoundHandler()).(*handler); ours {
+		return h.guard
+	}
+	return nil
+}
+
+// rulesBetween returns the rules in the handler that a middleware made of inner,
+// outermost first.
+func rulesBetween(outer, inner http.Handler) (rules []*guard) {
+	last, _ := inner.(*handler)
+	for h, ours := outer.(*handler); ours && h != last; h, ours = h.next.(*handler) {
+		rules = append(rules, h.guard)
+	}
+	return rules
 }
 
 // RuleOf describes the rule that a middleware of this package's applies to
@@ -62,23 +76,26 @@ type Routes struct {
 func Watch(mux Mux) *Routes { return &Routes{mux: mux} }
 
 // Handle adds a route whose handler is h inside of middleware, the first one
-// outermost. Our rules are told from other middleware, and from rules inside of
-// it, which count as none. Whether the pattern has what each rule's template
+// outermost. A rule inside of somebody else's middleware is seen if that returns
+// the rule's handler, and counts as none otherwise. Whether the pattern has what each rule's template
 // wants is in [Routes.Check] and [Routes.Coverage].
 func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.Handler) http.Handler) {
 	method, _, found := strings.Cut(pattern, " ")
 	if !found {
 		method = ""
 	}
+	var rules []*guard
+	for _, m := range slices.Backward(middleware) {
+		inner := h
+		h = m(inner)
+		rules = append(rulesBetween(h, inner), rules...)
+	}
 	target := core.Coverage{Target: pattern}
-	for _, m := range middleware {
-		if info, ok := RuleOf(m, method); ok {
-			info.Problem = r.problem(pattern, ruleOf(m))
+	for _, g := range rules {
+		if info, covers := g.rule.Covers(method); covers {
+			info.Problem = r.problem(pattern, g)
 			target.Rules = append(target.Rules, info)
 		}
-	}
-	for _, m := range slices.Backward(middleware) {
-		h = m(h)
 	}
 	r.mux.Handle(pattern, h)
 	r.mu.Lock()

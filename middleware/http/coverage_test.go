@@ -17,8 +17,12 @@ func TestCoverage(t *testing.T) {
 	calls := 0
 	foreign := func(next http.Handler) http.Handler {
 		calls++
-		return locks.Serialize("hidden")(next)
+		return requestID(locks.Serialize("hidden")(next))
 	}
+	composed := func(next http.Handler) http.Handler {
+		return locks.Serialize("outer")(locks.Serialize("inner")(next))
+	}
+	nothing := func(next http.Handler) http.Handler { return next }
 	byPath := func(r *http.Request) string { return r.URL.Path }
 	pay := locks.Idempotency(lockhttp.AnyCaller)
 
@@ -29,6 +33,7 @@ func TestCoverage(t *testing.T) {
 	routes.HandleFunc("GET /pay", ok, pay)
 	routes.HandleFunc("/any", ok, pay, locks.OnceBy(byPath))
 	routes.HandleFunc("PUT /foreign", ok, foreign)
+	routes.HandleFunc("PUT /composed", ok, locks.Serialize("first"), composed, nothing, locks.Serialize("last"))
 	if calls != 1 {
 		t.Errorf("the foreign middleware was called %d times, want once, for its handler", calls)
 	}
@@ -40,6 +45,7 @@ func TestCoverage(t *testing.T) {
 		"GET /pay: none",
 		"/any: once {header.idempotency-key}, once func",
 		"PUT /foreign: none",
+		"PUT /composed: serialize first, serialize outer, serialize inner, serialize last",
 	}
 	var got []string
 	for _, c := range routes.Coverage() {

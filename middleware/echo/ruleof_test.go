@@ -1,0 +1,34 @@
+package lockecho
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+)
+
+// A linker may give two functions one address. Then a middleware of somebody
+// else's looks like one of ours: it is no rule, its handler is never run, and a
+// panic of it is no harm.
+func TestForeignMiddlewareWithTheCodeOfOurs(t *testing.T) {
+	defer func(code uintptr) { wrapCode = code }(wrapCode)
+	for name, foreign := range map[string]echo.MiddlewareFunc{
+		"plain": func(echo.HandlerFunc) echo.HandlerFunc {
+			return func(echo.Context) error {
+				t.Error("its handler was run")
+				return nil
+			}
+		},
+		"panics": func(next echo.HandlerFunc) echo.HandlerFunc {
+			if next == nil {
+				panic("no handler")
+			}
+			return next
+		},
+	} {
+		wrapCode = reflect.ValueOf(foreign).Pointer()
+		if ruleOf(foreign) != nil {
+			t.Errorf("%s: it counts as a rule", name)
+		}
+	}
+}
