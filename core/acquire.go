@@ -157,13 +157,13 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
 		told := e.lines.holder(*held) // the error is the store's, or shared by a line
-		told.RetryAfter = e.holds.retryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
+		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
 		if !s.failFast {
 			told.TimedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
-		full.RetryAfter = e.holds.retryAfter(s.rule, full.Key, 0, 0)
+		full.RetryAfter = e.holds.RetryAfter(s.rule, full.Key, 0, 0)
 		return full
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.

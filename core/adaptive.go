@@ -1,22 +1,9 @@
 package core
 
-import "time"
+import (
+	"time"
 
-// adaptiveTTL bounds a TTL that follows how long leases are held. The zero value
-// is none.
-type adaptiveTTL struct {
-	floor, ceiling time.Duration
-}
-
-const (
-	// adaptiveHeadroom times the usual hold is the TTL. A lease is renewed at a
-	// third of its TTL, so with 3 the usual lease is released before that.
-	adaptiveHeadroom = 3
-	// adaptiveUsual is the part of the holds, in percent, that is usual.
-	adaptiveUsual = 99
-	// adaptiveFewest is how many holds must have been seen. A handful says
-	// nothing about the slowest.
-	adaptiveFewest = 32
+	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
 // WithAdaptiveTTL has the TTL follow how long leases are really held: those of
@@ -47,26 +34,15 @@ func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 		if floor < MinTTL || ceiling > MaxTTL || floor > ceiling {
 			return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{floor, ceiling}, Want: "10ms to 24h, floor first"}
 		}
-		s.adaptive = adaptiveTTL{floor.Truncate(time.Millisecond), ceiling.Truncate(time.Millisecond)}
+		s.adaptive = holdstats.Bounds{Floor: floor.Truncate(time.Millisecond), Ceiling: ceiling.Truncate(time.Millisecond)}
 		return nil
 	})
 }
 
 // ttl is the one for a call.
 func (e *Engine) ttl(s *settings) time.Duration {
-	if s.adaptive == (adaptiveTTL{}) {
+	if s.adaptive == (holdstats.Bounds{}) {
 		return s.ttl
 	}
-	return e.holds.ttl(s.rule, s.adaptive)
-}
-
-// ttl fits to the rule's holds, within bounds.
-func (h *holds) ttl(rule string, within adaptiveTTL) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.of(rule)
-	if r == nil || r.total < adaptiveFewest {
-		return within.ceiling
-	}
-	return min(max(adaptiveHeadroom*r.quantile(adaptiveUsual), within.floor), within.ceiling)
+	return e.holds.TTL(s.rule, s.adaptive)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -144,9 +143,6 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 		if got := ttlNow(t, eng, rule(299)); got != adaptiveCeiling {
 			t.Errorf("one of the last rules: %v", got)
 		}
-		if n := eng.RulesKnown(); n != 256 {
-			t.Errorf("%d rules are remembered", n)
-		}
 	})
 }
 
@@ -199,41 +195,5 @@ func TestAdaptiveTTLOutOfRange(t *testing.T) {
 			_, err = core.NewPolicy(o)
 			wantOnly(t, err, core.ErrInvalidOption)
 		})
-	}
-}
-
-func TestHistogram(t *testing.T) {
-	if got := core.Quantile(99); got != 0 {
-		t.Errorf("of nothing: %v", got)
-	}
-	// A bucket's bound is not less than what is in it, and a quarter more at most.
-	for d := time.Duration(0); d < 50*time.Hour; d = d*11/10 + 1 {
-		got := core.Quantile(99, d)
-		if got < d || got > max(d+d/4, d+time.Millisecond) {
-			t.Errorf("%v is taken for %v", d, got)
-		}
-	}
-	if got := core.Quantile(99, math.MaxInt64, -1); got < 24*time.Hour {
-		t.Errorf("for ever is taken for %v", got)
-	}
-	var samples []time.Duration
-	for range 99 {
-		samples = append(samples, 8*time.Millisecond)
-	}
-	if got := core.Quantile(99, append(samples, time.Hour)...); got != 8*time.Millisecond {
-		t.Errorf("one of a hundred makes it %v", got)
-	}
-	if got := core.Quantile(99, append(samples, time.Hour, time.Hour)...); got < time.Hour {
-		t.Errorf("two of a hundred and one leave it at %v", got)
-	}
-	samples = nil
-	for range 990 {
-		samples = append(samples, time.Hour)
-	}
-	for range 110 * 64 {
-		samples = append(samples, time.Millisecond)
-	}
-	if got := core.Quantile(99, samples...); got != time.Millisecond {
-		t.Errorf("what is long over makes it %v", got)
 	}
 }

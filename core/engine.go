@@ -3,13 +3,13 @@ package core
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
 // Engine grants leases over a store. One engine per store and process is
@@ -31,7 +31,7 @@ type Engine struct {
 	circuit        *circuit.Breaker
 	watchdog       *watchdog
 	debts          debts
-	holds          holds
+	holds          *holdstats.Stats
 	decorated      decorated
 	life           lifecycle
 }
@@ -67,7 +67,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
-		holds:          holds{seed: maphash.MakeSeed()},
+		holds:          holdstats.New(),
 	}
 	breaker := circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard}
 	if p, ok := store.(driver.Partitioned); ok {

@@ -48,22 +48,6 @@ var JSON Codec = jsonCodec{}
 // HashKey is how a key is carried.
 var HashKey = hashKey
 
-// RulesKnown is for how many rules hold times are kept.
-func (e *Engine) RulesKnown() int {
-	e.holds.mu.Lock()
-	defer e.holds.mu.Unlock()
-	return len(e.holds.byRule)
-}
-
-// Quantile is that of a histogram of these samples.
-func Quantile(percent int, samples ...time.Duration) time.Duration {
-	var h histogram
-	for _, d := range samples {
-		h.add(d)
-	}
-	return h.quantile(percent)
-}
-
 // DoneWith counts the leases whose Done is closed with l's.
 func DoneWith(l *Lease) int {
 	l.engine.watchdog.mu.Lock()

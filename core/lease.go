@@ -137,7 +137,7 @@ func (l *Lease) end(err error) {
 		l.engine.lines.over(l.grant)
 	}
 	if l.borrowed == nil { // how long that one is held is not seen here
-		l.engine.holds.add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)
+		l.engine.holds.Add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.engine.log.lost(l, err)

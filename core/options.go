@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
 // Bounds and defaults. A TTL below MinTTL could not be renewed in time over a
@@ -43,8 +45,8 @@ type Option interface {
 // settings is what one call goes by.
 type settings struct {
 	ttl         time.Duration
-	adaptive    adaptiveTTL
-	maxWait     time.Duration // 0: as long as the context
+	adaptive    holdstats.Bounds // zero: the TTL is ttl
+	maxWait     time.Duration    // 0: as long as the context
 	failFast    bool
 	mode        Mode          // of claims on plain keys
 	permits     int           // ModePermit only
@@ -111,7 +113,7 @@ func WithTTL(d time.Duration) Option {
 		if d < MinTTL || d > MaxTTL {
 			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
 		}
-		s.ttl, s.adaptive = d.Truncate(time.Millisecond), adaptiveTTL{}
+		s.ttl, s.adaptive = d.Truncate(time.Millisecond), holdstats.Bounds{}
 		return nil
 	})
 }

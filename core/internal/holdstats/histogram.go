@@ -1,4 +1,4 @@
-package core
+package holdstats
 
 import (
 	"math/bits"
