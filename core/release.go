@@ -15,8 +15,7 @@ import (
 //
 // The error matches ErrLeaseLost if the lease had ended before, so that somebody else
 // may have held the key meanwhile. It matches ErrOutcomeUnknown if the store did not
-// answer before the lease ran out; where a connection is refused, that may show at
-// once. The engine then sends the release again, until the store answers or the lease
+// answer within [WithReleaseTimeout], or only after the lease had run out. The engine then sends the release again, until the store answers or the lease
 // has run out there, after its TTL. It logs that ([WithLogger]) and tells the observer
 // ([Observer.Owed]). The caller need not do anything; it may call Release again, to
 // learn whether the store answers by now.

@@ -34,12 +34,15 @@ func main() {
 		})
 	}
 	wg.Wait()
-	fmt.Println("online:", online)
+	fmt.Printf("%d of 100 goroutines counted: one at a time\n", online)
 
 	for _, gateway := range []string{"west", "east"} { // both deliver message 8f2c
 		out, err := eng.Once(ctx, "msg:8f2c", func(context.Context) ([]byte, error) {
-			return []byte("processed for " + gateway), nil
+			return []byte("processed for gateway " + gateway), nil
 		})
-		fmt.Println(gateway, "duplicate:", out.Duplicate, string(out.Result), err)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("gateway %s: %s (duplicate: %v)\n", gateway, out.Result, out.Duplicate)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // snippet
 
-// newEngine makes the locks that all processes on this Redis share. Close it
-// when the handlers are done.
+// newEngine makes the locks that all processes on this Redis share. Call
+// eng.Close(ctx) at the end, when the server has been shut down.
 func newEngine(client redis.UniversalClient) (*core.Engine, error) {
 	store, err := redisstore.New(client)
 	if err != nil {

@@ -71,13 +71,16 @@ func TestGRPC(t *testing.T) {
 func TestEcho(t *testing.T) {
 	e := echo.New()
 	paid := 0
-	routes(e, engine(t), func(c echo.Context) error {
+	err := routes(e, engine(t), func(c echo.Context) error {
 		expectLease(t, c.Request().Context(), "user:status:42")
 		return c.NoContent(http.StatusNoContent)
 	}, func(c echo.Context) error {
 		paid++
 		return c.NoContent(http.StatusCreated)
-	})
+	}, func(c echo.Context) string { return c.Request().Header.Get("X-Account") })
+	if err != nil {
+		t.Fatal(err)
+	}
 	send := func(method, path string, want int) {
 		req := httptest.NewRequest(method, path, nil)
 		req.Header.Set("X-Account", "me")

@@ -28,7 +28,8 @@ func guarded(eng *core.Engine, handle handler) (handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return core.OnceFunc(eng, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime)
+	return core.OnceFunc(eng, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime,
+		core.WithRetention(time.Minute)) // as long as a repeat may come
 }
 
 // field makes a key of an entry's field; none, which no rule accepts, of an

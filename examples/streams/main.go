@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,30 +34,53 @@ func main() {
 	client := redis.NewClient(opt)
 	defer client.Close()
 
-	const messages = 5
-	if err := produce(context.Background(), client, messages); err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(context.Background(), 3*time.Second)
-	defer stop()
-	work := func(_ context.Context, m redis.XMessage) (string, error) {
-		fmt.Printf("%v in group %v\n", m.Values["id"], m.Values["group"])
-		return "applied", nil
-	}
-	if err := serve(ctx, client, time.Second, work, "west", "east"); err != nil {
+	if err := run(client); err != nil {
 		log.Fatal(err)
 	}
 }
 
+// run has two consumers work on five messages that were added twice.
+func run(client *redis.Client) error {
+	const messages = 5
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	defer client.Del(context.WithoutCancel(ctx), stream)
+	if err := produce(ctx, client, fmt.Sprint(time.Now().UnixNano()), messages); err != nil {
+		return err
+	}
+	var processed atomic.Int64
+	work := func(_ context.Context, m redis.XMessage) (string, error) {
+		fmt.Printf("processed message %v of group %v\n", m.Values["id"], m.Values["group"])
+		processed.Add(1)
+		return "applied", nil
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, client, time.Second, work, "west", "east") }()
+	for ctx.Err() == nil && !finished(ctx, client, 2*messages) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	err := <-served
+	fmt.Printf("%d entries for two consumers: %d processed, the others were duplicates\n", 2*messages, processed.Load())
+	return err
+}
+
+// finished says whether that many entries were delivered and acknowledged.
+func finished(ctx context.Context, client *redis.Client, entries int64) bool {
+	groups, err := client.XInfoGroups(ctx, stream).Result()
+	return err == nil && len(groups) == 1 && groups[0].Pending == 0 && groups[0].EntriesRead == entries
+}
+
 // produce adds each message twice, as a gateway does that got no answer the
-// first time.
-func produce(ctx context.Context, client *redis.Client, messages int) error {
+// first time. The run is part of the messages' ids: what an earlier run processed
+// is still on record.
+func produce(ctx context.Context, client *redis.Client, run string, messages int) error {
 	if err := client.XGroupCreateMkStream(ctx, stream, group, "0").Err(); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return err
 	}
 	for range 2 {
 		for i := range messages {
-			values := map[string]any{"id": fmt.Sprint("m", i), "group": i % 2}
+			values := map[string]any{"id": fmt.Sprintf("%s-%d", run, i), "group": i % 2}
 			if err := client.XAdd(ctx, &redis.XAddArgs{Stream: stream, Values: values}).Err(); err != nil {
 				return err
 			}
