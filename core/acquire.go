@@ -50,9 +50,8 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	}
 	t := &turn{engine: e, parent: ctx, cov: cov}
 	t.req.Claims = claims
-	returned := false
 	defer func() {
-		if !returned {
+		if lease == nil && rec == nil && err == nil { // the store did not return
 			err = ErrPanicked
 		}
 		if err = t.end(lease, s, err); err != nil {
@@ -65,7 +64,6 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err == nil {
 		lease, rec, err = t.finish(s, ask)
 	}
-	returned = true
 	return lease, rec, err
 }
 
@@ -73,11 +71,10 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 // Close does not wait for it but for the outer one's work.
 func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, s *settings) (lease *Lease, err error) {
 	asking := ctx
-	if e.observer != nil {
+	if e.hooks != nil {
 		a := e.acquisition(claims, s)
-		asking = e.observer.AcquireStart(ctx, a)
-		err = ErrPanicked
-		defer func() { e.acquireEnd(asking, a, lease, err) }()
+		asking = e.hooks.acquireStart(ctx, a)
+		defer func() { e.hooks.acquireEnd(asking, a, lease, err) }()
 	}
 	if own := asking.Err(); own != nil { // no lease for somebody who has gone
 		return nil, e.refusal(asking, claims, s, own, 0)
@@ -88,22 +85,9 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 	return e.nested(ctx, cov, nil, s), nil
 }
 
-// acquisition is what observers are told that was asked for.
+// acquisition is what hooks are told that was asked for.
 func (e *Engine) acquisition(claims []Claim, s *settings) Acquisition {
 	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.name}
-}
-
-// acquireEnd tells the observer. Should that panic, nobody gets the lease and
-// nobody would release it.
-func (e *Engine) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error) {
-	told := false
-	defer func() {
-		if !told && lease != nil {
-			_ = lease.Release(ctx)
-		}
-	}()
-	e.observer.AcquireEnd(ctx, a, lease, err)
-	told = true
 }
 
 // giveUp stops renewing what was borrowed for an acquisition that came to
@@ -129,19 +113,11 @@ func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", errHurried, err)}
 }
 
-// storeCalled tells the observer, if there is one, of an answer to op.
+// storeCalled tells the hooks, if there are any, of an answer to op.
 func (e *Engine) storeCalled(op string, asked time.Time, err error) {
-	if e.observer != nil {
-		e.observer.StoreCalled(e.name, op, time.Since(asked), err)
+	if e.hooks != nil {
+		e.hooks.storeCalled(e.name, op, time.Since(asked), err)
 	}
-}
-
-// trace is where the request comes from, for those whom it will keep waiting.
-func (e *Engine) trace(ctx context.Context) string {
-	if t, ok := e.observer.(Tracer); ok {
-		return t.Trace(ctx)
-	}
-	return ""
 }
 
 // refusal turns what kept the grant away into the error for the caller. The
@@ -187,11 +163,11 @@ func (e *Engine) lease(ctx context.Context, grant *heldGrant, came time.Time, s 
 	}
 	l.deadline.index = -1
 	l.begin(ctx)
-	if e.observer != nil {
+	if e.hooks != nil {
 		e.watchdog.begin(l)
-		l.ctx = e.holdStart(l)
+		l.ctx = e.hooks.holdStart(l.ctx, l)
 	}
-	if came.IsZero() || e.observer != nil { // who may take a while
+	if came.IsZero() || e.hooks != nil { // which may take a while
 		came = time.Now()
 	}
 	err := e.keep(l, came)
@@ -201,20 +177,6 @@ func (e *Engine) lease(ctx context.Context, grant *heldGrant, came time.Time, s 
 		return nil, err
 	}
 	return l, nil
-}
-
-// holdStart tells the observer. Should that panic, nobody gets the lease's context
-// and nobody would end it.
-func (e *Engine) holdStart(l *Lease) context.Context {
-	told := false
-	defer func() {
-		if !told {
-			l.cancel(ErrPanicked)
-		}
-	}()
-	ctx := e.observer.HoldStart(l.ctx, l)
-	told = true
-	return ctx
 }
 
 // errTooLate: the process was paused, or the store took longer than the TTL. By

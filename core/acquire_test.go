@@ -384,10 +384,10 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
 		var seen *core.Lease
 		var ends []error
-		eng := newEngine(t, late, core.WithObserver(onHold{
+		eng := newEngine(t, late, core.WithHooks(onHold{
 			start: func(l *core.Lease) { seen = l },
 			end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
-		}))
+		}.hooks()))
 		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)
 		synctest.Wait()

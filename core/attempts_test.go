@@ -16,10 +16,13 @@ import (
 // counting keeps what the last acquisition to end took, and which store each
 // event is said to be of.
 type counting struct {
-	core.NopObserver
 	mu       sync.Mutex
 	attempts int
 	stores   map[string]bool
+}
+
+func (c *counting) hooks() core.Hooks {
+	return core.Hooks{AcquireEnd: c.AcquireEnd, Blocked: c.Blocked, StoreCalled: c.StoreCalled, OnceStart: c.OnceStart, OnceEnd: c.OnceEnd, Forced: c.Forced, Unlocked: c.Unlocked}
 }
 
 func (c *counting) AcquireEnd(_ context.Context, a core.Acquisition, lease *core.Lease, _ error) {
@@ -130,7 +133,7 @@ func TestAttempts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				seen := &counting{attempts: -1, stores: make(map[string]bool)}
 				s := newSpy()
-				eng := newEngine(t, s, core.WithObserver(seen))
+				eng := newEngine(t, s, core.WithHooks(seen.hooks()))
 				if err := tc.do(t, eng, newEngine(t, s.Peer()), s); !errors.Is(err, tc.err) {
 					t.Errorf("error %v, want %v", err, tc.err)
 				}

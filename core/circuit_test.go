@@ -486,7 +486,7 @@ func TestOpenCircuitIsAnOutageToRunUnlockedIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{spy: newSpy()}
 		seen := &recorder{}
-		eng := newEngine(t, o, core.WithObserver(seen))
+		eng := newEngine(t, o, core.WithHooks(seen.hooks()))
 		trip(t, eng, o)
 		ran := false
 		err := eng.Do(context.Background(), "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())

@@ -71,7 +71,11 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 }
 
 // slowStart is an observer who takes a second before a caller can go on.
-type slowStart struct{ core.NopObserver }
+type slowStart struct{}
+
+func (o slowStart) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: o.AcquireStart}
+}
 
 func (slowStart) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
 	time.Sleep(time.Second)
@@ -82,7 +86,7 @@ func (slowStart) AcquireStart(ctx context.Context, _ core.Acquisition) context.C
 // for a holder whom the engine waits for as well.
 func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := open(t, newSpy(), core.WithObserver(slowStart{}))
+		eng := open(t, newSpy(), core.WithHooks(slowStart{}.hooks()))
 		holder := mustAcquire(t, eng, "k")
 		var all sync.WaitGroup
 		all.Go(func() {

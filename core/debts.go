@@ -183,7 +183,7 @@ func (ds *debts) end(d *debt, how DebtState) {
 	}
 	ds.mu.Unlock()
 	if told {
-		ds.observe(context.Background(), d, how)
+		ds.became(context.Background(), d, how)
 	}
 	if last {
 		ds.engine.log.settled(ends, took)
@@ -213,11 +213,11 @@ func (ds *debts) tell(ctx context.Context, d *debt, err error) {
 		state = DebtDropped
 	}
 	ds.engine.log.owed(ctx, d, err)
-	ds.observe(ctx, d, state)
+	ds.became(ctx, d, state)
 }
 
-func (ds *debts) observe(ctx context.Context, d *debt, state DebtState) {
-	if e := ds.engine; e.observer != nil {
-		e.observer.Owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.name, State: state})
+func (ds *debts) became(ctx context.Context, d *debt, state DebtState) {
+	if e := ds.engine; e.hooks != nil {
+		e.hooks.owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.name, State: state})
 	}
 }

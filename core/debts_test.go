@@ -18,7 +18,6 @@ import (
 
 // books is an observer that counts what is owed, by state.
 type books struct {
-	core.NopObserver
 	mu    sync.Mutex
 	seen  map[core.DebtState]int
 	rules map[string]int
@@ -26,6 +25,10 @@ type books struct {
 
 func newBooks() *books {
 	return &books{seen: make(map[core.DebtState]int), rules: make(map[string]int)}
+}
+
+func (b *books) hooks() core.Hooks {
+	return core.Hooks{Owed: b.Owed}
 }
 
 func (b *books) Owed(_ context.Context, d core.Debt) {
@@ -58,7 +61,7 @@ type failing struct {
 func newFailing(t *testing.T, opts ...core.EngineOption) *failing {
 	f := &failing{mem: memstore.New(), books: newBooks(), log: newLines()}
 	f.store = locktest.NewStore(f.mem)
-	f.Engine = newEngine(t, f.store, append(opts, core.WithObserver(f.books), core.WithLogger(slog.New(f.log)))...)
+	f.Engine = newEngine(t, f.store, append(opts, core.WithHooks(f.books.hooks()), core.WithLogger(slog.New(f.log)))...)
 	return f
 }
 
@@ -430,7 +433,7 @@ func TestCloseSettles(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem, books := memstore.New(), newBooks()
 				store := locktest.NewStore(mem)
-				eng, err := core.New(store, core.WithObserver(books), core.WithLogger(slog.New(newLines())))
+				eng, err := core.New(store, core.WithHooks(books.hooks()), core.WithLogger(slog.New(newLines())))
 				if err != nil {
 					t.Fatal(err)
 				}

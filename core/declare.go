@@ -10,7 +10,7 @@ const (
 	SkipSuperseded SkipReason = "superseded" // something newer was there
 )
 
-// Declaration is a rule that there is, as observers are told of it.
+// Declaration is a rule that there is, as the hook Declared is told of it.
 type Declaration struct {
 	Rule   string  // its name, as from WithRule
 	Store  string  // as in Acquisition
@@ -25,23 +25,23 @@ type Skip struct {
 	Reason SkipReason
 }
 
-// Declare tells observers that there is a rule, named by its policy's [WithRule],
+// Declare tells the hooks that there is a rule, named by its policy's [WithRule],
 // before its first call: so that what they count begins at zero. Its calls ask for
 // keys like these. Middlewares, [SerializeFunc] and [OnceFunc] do it for theirs; a
 // program that names rules itself may. It may be repeated.
 func (e *Engine) Declare(p Policy, info RuleInfo, like ...string) {
-	if e.observer == nil {
+	if e.hooks == nil {
 		return
 	}
 	s := p.settings()
-	e.observer.Declared(Declaration{Rule: s.rule, Store: e.name, Claims: p.Claims(like...), Info: info})
+	e.hooks.declared(Declaration{Rule: s.rule, Store: e.name, Claims: p.Claims(like...), Info: info})
 }
 
-// Skipped tells observers that work under the rule with this policy was dropped
+// Skipped tells the hooks that work under the rule with this policy was dropped
 // instead of being done: for middlewares, whose rules say when.
 func (e *Engine) Skipped(ctx context.Context, p Policy, why SkipReason) {
-	if e.observer != nil {
+	if e.hooks != nil {
 		s := p.settings()
-		e.observer.Skipped(ctx, Skip{Rule: s.rule, Store: e.name, Reason: why})
+		e.hooks.skipped(ctx, Skip{Rule: s.rule, Store: e.name, Reason: why})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // is skipped under them. Decorated functions declare theirs.
 func TestObserversAreToldOfRules(t *testing.T) {
 	log := &recorder{}
-	eng := newEngine(t, memstore.New(), core.WithObserver(numbered{t, "1", log}), core.WithObserver(numbered{t, "2", log}))
+	eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
 	policy, err := core.NewPolicy(core.WithRule("first"), core.WithRule("group"), core.WithHierarchy())
 	if err != nil {
 		t.Fatal(err)

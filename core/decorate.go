@@ -21,7 +21,7 @@ import (
 // the zero R; an empty key, or one that can't be, an error that matches
 // ErrInvalidKey.
 //
-// Name names the rule to observers and in [Engine.Coverage]; there is one of
+// Name names the rule to hooks and in [Engine.Coverage]; there is one of
 // each per engine, so decorate when the program starts, not per call. The error
 // joins what is wrong with the arguments; there is no I/O.
 func SerializeFunc[T, R any](eng *Engine, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...CallOption) (func(context.Context, T) (R, error), error) {

@@ -278,7 +278,7 @@ func TestDecoratorsCheckAtTheStart(t *testing.T) {
 
 func TestCoverageOfDecoratedFunctions(t *testing.T) {
 	spy := &ruleNames{}
-	eng := newEngine(t, memstore.New(), core.WithObserver(spy))
+	eng := newEngine(t, memstore.New(), core.WithHooks(spy.hooks()))
 	fn := func(context.Context, job) (int, error) { return 0, nil }
 	first, err := core.SerializeFunc(eng, "deliver", byUser, fn)
 	if err != nil {
@@ -308,8 +308,11 @@ func TestCoverageOfDecoratedFunctions(t *testing.T) {
 
 // ruleNames keeps the rules that asked.
 type ruleNames struct {
-	core.NopObserver
 	names []string
+}
+
+func (r *ruleNames) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: r.AcquireStart}
 }
 
 func (r *ruleNames) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {

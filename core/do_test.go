@@ -157,7 +157,7 @@ func TestRunUnlocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spy := newSpy()
 			seen := &recorder{}
-			eng := newEngine(t, spy, core.WithObserver(seen))
+			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
 			if tc.held {
 				defer mustRelease(t, mustAcquire(t, eng, "k"))
 			}

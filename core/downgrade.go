@@ -61,7 +61,7 @@ func (w *watchdog) convert(ctx context.Context, r renewal) error {
 	l := r.lease
 	got, err := w.store.Acquire(ctx, driver.Request{
 		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL, Held: true,
-		Rule: l.terms.rule, Trace: l.engine.trace(l.ctx),
+		Rule: l.terms.rule, Trace: l.engine.hooks.trace(l.ctx),
 	})
 	switch {
 	case errors.Is(err, ErrHeld):

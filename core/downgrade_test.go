@@ -35,7 +35,7 @@ func tryAll(eng *core.Engine, claims ...core.Claim) error {
 func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		eng, other := newEngine(t, spy, core.WithObserver(seen)), newEngine(t, spy.Peer())
+		eng, other := newEngine(t, spy, core.WithHooks(seen.hooks())), newEngine(t, spy.Peer())
 		l := acquireAll(t, eng, core.Exclusive("a"), core.Shared("b"), core.Exclusive("c"))
 		token := l.Token()
 		wantOnly(t, tryAll(other, core.Shared("a")), core.ErrHeld)
@@ -165,7 +165,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					d := &downgrades{spy: newSpy()}
 					seen := &recorder{}
-					eng, other := newEngine(t, d, core.WithObserver(seen)), newEngine(t, d.Peer())
+					eng, other := newEngine(t, d, core.WithHooks(seen.hooks())), newEngine(t, d.Peer())
 					l := mustAcquire(t, eng, "k")
 					d.change(func() { breaks(d) })
 					wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)

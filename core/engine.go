@@ -21,8 +21,8 @@ type Engine struct {
 	inspect  driver.Inspector // nil: no look into the store
 	log      logger
 	can      driver.Capabilities
-	observer Observer // nil: nobody
-	name     string   // the store's
+	hooks    *hooks // nil: none
+	name     string // the store's
 	defaults settings
 
 	releaseTimeout time.Duration
@@ -58,10 +58,8 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	observer := cfg.observers.join()
 	e := &Engine{
 		store:          store,
-		observer:       observer,
 		log:            logger{to: cfg.log},
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
@@ -69,6 +67,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
 		holds:          holdstats.New(),
 	}
+	e.hooks = newHooks(cfg.hooks, &e.log)
 	breaker := circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard}
 	if p, ok := store.(driver.Partitioned); ok {
 		breaker.Partition = p.Partition
@@ -77,8 +76,8 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	if n, ok := store.(driver.Named); ok {
 		e.name = n.Name()
 	}
-	if i, ok := store.(driver.Impairable); ok && observer != nil {
-		i.OnImpaired(func(reason error) { observer.StoreImpaired(e.name, reason) })
+	if i, ok := store.(driver.Impairable); ok && e.hooks != nil {
+		i.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.name, reason) })
 	}
 	e.watchdog = newWatchdog(e)
 	e.debts.init(e)
@@ -260,8 +259,8 @@ func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, 
 		errors.Is(err, errTooLate), errors.Is(err, errHurried):
 		return false
 	}
-	if e.observer != nil {
-		e.observer.Unlocked(ctx, e.acquisition(claims, s), err)
+	if e.hooks != nil {
+		e.hooks.unlocked(ctx, e.acquisition(claims, s), err)
 	}
 	return true
 }

@@ -51,8 +51,8 @@ func (d *deadline) ask(ttl time.Duration) {
 // change asks the store for another term, after alter, in place of the watchdog's
 // next renewal. A ttl of 0 stands for the present one.
 func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter func(*deadline)) (err error) {
-	if o := l.engine.observer; o != nil {
-		defer func() { o.Extended(l, err) }()
+	if h := l.engine.hooks; h != nil {
+		defer func() { h.extended(l, err) }()
 	}
 	if err := l.Err(); err != nil {
 		return err

@@ -265,7 +265,7 @@ func TestExtendAndReleaseAtOnce(t *testing.T) {
 func TestExtendSurvivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		l := mustAcquire(t, newEngine(t, spy, core.WithObserver(seen)), "k")
+		l := mustAcquire(t, newEngine(t, spy, core.WithHooks(seen.hooks())), "k")
 		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { panic("store") } })
 		func() {
 			defer func() { _ = recover() }()
@@ -287,7 +287,7 @@ func TestExtendSurvivesAPanic(t *testing.T) {
 func TestObserverIsToldOfExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		eng := newEngine(t, spy, core.WithObserver(seen), core.WithObserver(core.NopObserver{}))
+		eng := newEngine(t, spy, core.WithHooks(seen.hooks()), core.WithHooks(core.Hooks{}))
 		l := mustAcquire(t, eng, "k")
 		_ = l.Extend(bg, time.Minute)
 		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })

@@ -22,7 +22,7 @@ import (
 //
 // The reason says who does it and why, in 1 to [driver.MaxNoteBytes] bytes without
 // control characters, else the error is an [*OptionError]. It goes to the holders,
-// to observers and into the log ([WithLogger], at level warn), and so do the owners.
+// to hooks and into the log ([WithLogger], at level warn), and so do the owners.
 //
 // It is bounded as [Engine.Inspect] is, with the same errors. One that matches
 // ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
@@ -89,8 +89,8 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 }
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holder) {
-	if e.observer != nil {
-		e.observer.Forced(ctx, Removal{Key: key, Reason: reason, Store: e.name, Holders: holders})
+	if e.hooks != nil {
+		e.hooks.forced(ctx, Removal{Key: key, Reason: reason, Store: e.name, Holders: holders})
 	}
 }
 

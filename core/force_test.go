@@ -48,8 +48,11 @@ func TestForceNeedsAReason(t *testing.T) {
 
 // watcher notes what is done by force.
 type watcher struct {
-	core.NopObserver
 	seen []string
+}
+
+func (w *watcher) hooks() core.Hooks {
+	return core.Hooks{Forced: w.Forced}
 }
 
 func (w *watcher) Forced(_ context.Context, r core.Removal) {
@@ -93,7 +96,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 			p := answering(nil)
 			p.force = func(context.Context, string, string) ([]core.Holder, error) { return tc.holders, tc.err }
 			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
-			eng := newEngine(t, p, core.WithObserver(w), core.WithObserver(core.NopObserver{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			eng := newEngine(t, p, core.WithHooks(w.hooks()), core.WithHooks(core.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
@@ -142,7 +145,7 @@ func TestForcedLossTellsWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy, ends := newSpy(), &endings{}
-				eng := newEngine(t, spy, core.WithObserver(ends))
+				eng := newEngine(t, spy, core.WithHooks(ends.hooks()))
 				l := mustAcquire(t, eng, "k")
 				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
 				spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return said } })
@@ -161,8 +164,11 @@ func TestForcedLossTellsWhy(t *testing.T) {
 
 // endings keeps the last HoldEnd.
 type endings struct {
-	core.NopObserver
 	last atomic.Pointer[error]
+}
+
+func (e *endings) hooks() core.Hooks {
+	return core.Hooks{HoldEnd: e.HoldEnd}
 }
 
 func (e *endings) HoldEnd(_ context.Context, _ *core.Lease, err error) { e.last.Store(&err) }

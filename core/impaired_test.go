@@ -18,8 +18,11 @@ func (a *ailing) OnImpaired(f func(error)) { a.tell = f }
 
 // impairments writes down what it is told.
 type impairments struct {
-	core.NopObserver
 	all []error
+}
+
+func (i *impairments) hooks() core.Hooks {
+	return core.Hooks{StoreImpaired: i.StoreImpaired}
 }
 
 func (i *impairments) StoreImpaired(store string, err error) {
@@ -33,7 +36,7 @@ func (i *impairments) StoreImpaired(store string, err error) {
 func TestStoreImpaired(t *testing.T) {
 	store := &ailing{Store: memstore.New()}
 	var first, second impairments
-	eng, err := core.New(store, core.WithObserver(&first), core.WithObserver(&second))
+	eng, err := core.New(store, core.WithHooks(first.hooks()), core.WithHooks(second.hooks()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 }
 
 func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithTTL(core.MaxTTL), core.WithMaxWait(0), core.WithMaxHold(0), core.WithObserver(nil))
+	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithTTL(core.MaxTTL), core.WithMaxWait(0), core.WithMaxHold(0), core.WithHooks(core.Hooks{}))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
 	if got := l.TTL(); got != 11*time.Millisecond {
 		t.Errorf("TTL = %v, want whole milliseconds", got)

@@ -21,10 +21,10 @@ type Lease struct {
 	deadline deadline // guarded by the watchdog's mutex
 	nest     *nest    // nil: a lease of its own
 	depth    int32
-	ended    atomic.Bool // the observer knows
+	ended    atomic.Bool // the hooks know
 	borrowed *foreign    // not nil: another process's, which releases it
 	own      leaseContext
-	ctx      context.Context // the same, or what an observer made of it
+	ctx      context.Context // the same, or what a hook made of it
 
 	release struct {
 		gate             // one at a time; later ones get its answer
@@ -125,7 +125,7 @@ func (l *Lease) Err() error {
 // cancel ends the lease's context, and those that [WithLease] made.
 func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
-// end tells the context and, once, the observer how the lease ended.
+// end tells the context and, once, the hooks how the lease ended.
 func (l *Lease) end(err error) {
 	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
 		l.cancel(err)
@@ -142,8 +142,8 @@ func (l *Lease) end(err error) {
 	if errors.Is(err, ErrLeaseLost) {
 		l.engine.log.lost(l, err)
 	}
-	if o := l.engine.observer; o != nil {
-		o.HoldEnd(l.ctx, l, err)
+	if h := l.engine.hooks; h != nil {
+		h.holdEnd(l.ctx, l, err)
 	}
 }
 

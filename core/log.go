@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ import (
 //     within what time the lease runs out otherwise. As many lines as of lost leases.
 //     When none is left that is unanswered, what became of all of them: at level info if
 //     the store has answered each, else at level warn.
+//   - at level error, that one of the [Hooks] panicked: which, with the panic and its
+//     stack. As many lines as of lost leases.
 //   - at level warn, that a lease or a record was taken away by force
 //     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been.
 //
@@ -40,6 +43,7 @@ type logger struct {
 	mu       sync.Mutex
 	losses   ration
 	releases ration // those that the store did not answer
+	panics   ration // of hooks
 }
 
 // ration bounds how many lines there are of a kind.
@@ -90,6 +94,19 @@ func (l *logger) lost(lease *Lease, err error) {
 		args = append(args, "unsaid", unsaid)
 	}
 	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
+}
+
+// panicked says that a hook did.
+func (l *logger) panicked(hook string, p any, stack []byte) {
+	unsaid, ok := l.count(&l.panics)
+	if !ok {
+		return
+	}
+	args := []any{"hook", hook, "panic", fmt.Sprint(p), "stack", string(stack)}
+	if unsaid > 0 {
+		args = append(args, "unsaid", unsaid)
+	}
+	l.write(context.Background(), slog.LevelError, "keyturn: a hook panicked", args...)
 }
 
 // count says whether one more of r's kind may have a line, and how many had none

@@ -349,7 +349,7 @@ func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 
 func TestNestedObserved(t *testing.T) {
 	rec := &tally{}
-	eng := newEngine(t, &yes{}, core.WithObserver(rec))
+	eng := newEngine(t, &yes{}, core.WithHooks(rec.hooks()))
 	outer := mustAcquire(t, eng, "k")
 	inner, err := eng.Acquire(outer.Context(), "k")
 	if err != nil {
@@ -368,9 +368,12 @@ func TestNestedObserved(t *testing.T) {
 
 // tally counts what nested leases are told as.
 type tally struct {
-	core.NopObserver
 	started, ended, holds, holdEnds int
 	leases                          []*core.Lease
+}
+
+func (r *tally) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd}
 }
 
 func (r *tally) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {

@@ -21,7 +21,7 @@ type Outcome struct {
 	// function has the Result all the same; a duplicate has none, and an error that
 	// matches ErrResultNotKept.
 	ResultNotKept bool
-	// Trace is that of the execution whose Result this is, as its [Tracer] wrote
+	// Trace is that of the execution whose Result this is, as its hook Trace wrote
 	// it; "" when not known. Set for duplicates.
 	Trace string
 }
@@ -59,14 +59,14 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if fn == nil {
 		return Outcome{}, errNoFunction
 	}
-	if e.observer == nil {
+	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
 	x := Execution{Key: key, Rule: s.rule, Store: e.name}
-	ctx = e.observer.OnceStart(ctx, x)
+	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
 	err = ErrPanicked // unless fn returns
-	defer func() { e.observer.OnceEnd(ctx, x, out, err) }()
+	defer func() { e.hooks.onceEnd(ctx, x, out, err) }()
 	out, err = e.once(ctx, key, fn, s)
 	return out, err
 }
@@ -101,7 +101,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	if err != nil && err != ErrSkipResult {
 		return Outcome{}, lease.done(ctx, err)
 	}
-	done := driver.Record{Fingerprint: s.fingerprint, Result: result, Trace: e.trace(lease.ctx)}
+	done := driver.Record{Fingerprint: s.fingerprint, Result: result, Trace: e.hooks.trace(lease.ctx)}
 	if err == ErrSkipResult || len(result) > s.resultLimit {
 		dropResult(&done)
 	}

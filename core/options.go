@@ -65,7 +65,7 @@ type settings struct {
 
 type engineConfig struct {
 	defaults        settings
-	observers       observers
+	hooks           []Hooks
 	log             *slog.Logger
 	maxWaiters      int
 	maxWaitersTotal int
@@ -225,22 +225,11 @@ func WithoutFingerprint() CallOption {
 	})
 }
 
-// WithRule names the rule that asks, for observers. Rule names become metric
+// WithRule names the rule that asks, for hooks. Rule names become metric
 // labels: use few.
 func WithRule(name string) CallOption {
 	return callOption(func(s *settings) error {
 		s.rule = name
-		return nil
-	})
-}
-
-// WithObserver has o told what the engine does, besides those of other
-// WithObserver options, in the order given. nil: nobody.
-func WithObserver(o Observer) EngineOption {
-	return engineOption(func(c *engineConfig) error {
-		if o != nil {
-			c.observers = append(c.observers, o)
-		}
 		return nil
 	})
 }

@@ -27,10 +27,10 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 					spy := newSpy()
 					spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
 					spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
-					eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithObserver(onHold{
+					eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(onHold{
 						start: func(*core.Lease) {},
 						end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
-					}))
+					}.hooks()))
 					l := mustAcquire(t, eng, "k")
 					time.Sleep(1010 * time.Millisecond) // the renewal left at 1s
 					mustRelease(t, l)

@@ -15,9 +15,10 @@ import (
 //
 // The error matches ErrLeaseLost if the lease had ended before, so that somebody else
 // may have held the key meanwhile. It matches ErrOutcomeUnknown if the store did not
-// answer within [WithReleaseTimeout], or only after the lease had run out. The engine then sends the release again, until the store answers or the lease
-// has run out there, after its TTL. It logs that ([WithLogger]) and tells the observer
-// ([Observer.Owed]). The caller need not do anything; it may call Release again, to
+// answer within [WithReleaseTimeout], or only after the lease had run out. The engine
+// then sends the release again, until the store answers or the lease has run out there,
+// after its TTL. It logs that ([WithLogger]) and calls the hook Owed ([Hooks]). The
+// caller need not do anything; it may call Release again, to
 // learn whether the store answers by now.
 //
 // That of a nested lease only counts: the key is free when the outermost one is
@@ -80,7 +81,7 @@ func (e *Engine) storeRelease(ctx context.Context, grant heldGrant, rule string)
 // askRelease asks the store once.
 func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
 	var asked time.Time
-	if e.observer != nil { // nobody else asks how long it took
+	if e.hooks != nil { // nobody else asks how long it took
 		asked = time.Now()
 	}
 	err := e.store.Release(ctx, grant)

@@ -69,8 +69,8 @@ func (w *watchdog) renew(ctx context.Context, due []renewal) {
 	answered := time.Now() // of all, so that those that failed stay together
 	for i, r := range due {
 		late := w.take(r, sent, answered, errs[i])
-		if w.observer != nil {
-			w.observer.Renewed(r.lease, late, errs[i])
+		if w.hooks != nil {
+			w.hooks.renewed(r.lease, late, errs[i])
 		}
 	}
 }
@@ -95,8 +95,8 @@ func (w *watchdog) send(ctx context.Context, due []renewal) []error {
 			}
 		}
 	}
-	if w.observer != nil {
-		w.observer.StoreCalled(w.storeName, op, time.Since(asked), errors.Join(errs...))
+	if w.hooks != nil {
+		w.hooks.storeCalled(w.storeName, op, time.Since(asked), errors.Join(errs...))
 	}
 	for i, err := range errs {
 		w.answered(due[i].grant.Claims, err)

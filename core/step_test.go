@@ -336,7 +336,7 @@ func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				eng := newEngine(t, spy, core.WithObserver(nothingUnlocked{t: t}))
+				eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
 				holder := mustAcquire(t, eng, tc.held)
 				var all sync.WaitGroup
 				wait := func(claims []core.Claim) {
@@ -479,7 +479,7 @@ func TestModesInAnyOrder(t *testing.T) {
 				near.Store, far.Store = mem, mem.Peer()
 				near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
 				engines := []*core.Engine{
-					newEngine(t, near, core.WithObserver(nothingUnlocked{t: t})), newEngine(t, far, core.WithObserver(nothingUnlocked{t: t})),
+					newEngine(t, near, core.WithHooks(nothingUnlocked{t: t}.hooks())), newEngine(t, far, core.WithHooks(nothingUnlocked{t: t}.hooks())),
 				}
 				var mu sync.Mutex
 				inside := map[string]int{}
@@ -542,8 +542,11 @@ func TestModesInAnyOrder(t *testing.T) {
 
 // nothingUnlocked minds when work runs without its lock.
 type nothingUnlocked struct {
-	core.NopObserver
 	t *testing.T
+}
+
+func (o nothingUnlocked) hooks() core.Hooks {
+	return core.Hooks{Unlocked: o.Unlocked}
 }
 
 func (o nothingUnlocked) Unlocked(_ context.Context, a core.Acquisition, err error) {

@@ -94,7 +94,6 @@ func (h *history) held(l *core.Lease, from, to time.Time) {
 
 // balance counts what observers are told in pairs.
 type balance struct {
-	core.NopObserver
 	mu   sync.Mutex
 	open map[string]int
 }
@@ -103,6 +102,10 @@ func (b *balance) add(what string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open[what] += n
+}
+
+func (b *balance) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: b.AcquireStart, AcquireEnd: b.AcquireEnd, HoldStart: b.HoldStart, HoldEnd: b.HoldEnd}
 }
 
 func (b *balance) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
@@ -132,7 +135,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	for range 2 {
 		engines = append(engines, open(t, &chaos{shared.Peer(), 12},
 			core.WithTTL(80*time.Millisecond), core.WithMaxWait(60*time.Millisecond), core.WithMaxHold(150*time.Millisecond),
-			core.WithMaxWaiters(8), core.WithReleaseTimeout(30*time.Millisecond), core.WithObserver(told)))
+			core.WithMaxWaiters(8), core.WithReleaseTimeout(30*time.Millisecond), core.WithHooks(told.hooks())))
 	}
 	stop := time.Now().Add(1500 * time.Millisecond)
 	var all sync.WaitGroup

@@ -15,7 +15,7 @@ type turn struct {
 	engine   *Engine
 	parent   context.Context // the caller's, with what was borrowed: the lease's descends from it
 	cov      *cover          // what the caller's context holds of the claims; nil: nothing
-	observed bool            // the observer was told of the beginning
+	observed bool            // the hooks were told of the beginning
 
 	ctx     context.Context
 	bound   bound // what ctx is, or descends from
@@ -46,12 +46,12 @@ func (e *Engine) bind(b *bound, ctx context.Context, s *settings) {
 	}
 }
 
-// begin does all that comes before the wait. The turn's context is the one that an
-// observer put something into.
+// begin does all that comes before the wait. The turn's context is the one that a
+// hook put something into.
 func (t *turn) begin(s *settings) error {
 	e, ctx := t.engine, t.parent
-	if e.observer != nil {
-		ctx = e.observer.AcquireStart(ctx, e.acquisition(t.wanted(), s))
+	if e.hooks != nil {
+		ctx = e.hooks.acquireStart(ctx, e.acquisition(t.wanted(), s))
 		t.observed = true
 	}
 	t.began = time.Now()
@@ -111,7 +111,7 @@ func (t *turn) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record, e
 	return lease, nil, err
 }
 
-// end tidies up, also after a panic, tells the observer, and returns the error for
+// end tidies up, also after a panic of the store, tells the hooks, and returns the error for
 // the caller. A grant that came to no lease is given back.
 func (t *turn) end(lease *Lease, s *settings, err error) error {
 	e := t.engine
@@ -134,7 +134,7 @@ func (t *turn) end(lease *Lease, s *settings, err error) error {
 	if t.observed {
 		a := e.acquisition(t.wanted(), s)
 		a.Attempts = t.attempts
-		e.acquireEnd(t.bound.values, a, lease, err)
+		e.hooks.acquireEnd(t.bound.values, a, lease, err)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (t *turn) wanted() []Claim {
 func (t *turn) request(s *settings) {
 	e, claims := t.engine, t.req.Claims
 	t.handsOn = s.heir(claims)
-	t.req = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.trace(t.ctx)}
+	t.req = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(t.ctx)}
 	if !t.req.Wait {
 		return
 	}
@@ -220,26 +220,17 @@ func (t *turn) told(held HeldError) {
 	t.blocked(held, held.Ahead)
 }
 
-// blocked tells the observer who is in the way.
+// blocked tells the hooks who is in the way.
 func (t *turn) blocked(held HeldError, ahead int) {
-	o := t.engine.observer
-	if o == nil {
-		return
+	if h := t.engine.hooks; h != nil {
+		h.blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait, Store: t.engine.name}, held, ahead)
 	}
-	told := false
-	defer func() {
-		if !told { // the observer panicked, and nobody is left to give up the places
-			t.engine.lines.leave(t.places, errSilent, time.Time{})
-		}
-	}()
-	o.Blocked(t.ctx, Acquisition{Claims: t.req.Claims, Rule: t.req.Rule, Wait: t.req.Wait, Store: t.engine.name}, held, ahead)
-	told = true
 }
 
-// stands tells the observer who keeps the caller waiting in the line of p, and
+// stands tells the hooks who keeps the caller waiting in the line of p, and
 // returns the trace of that.
 func (t *turn) stands(p *ticket) (trace string) {
-	if t.engine.observer == nil {
+	if t.engine.hooks == nil {
 		return ""
 	}
 	held := t.engine.lines.inTheWay(p)
@@ -256,7 +247,7 @@ func (t *turn) quit(i int) error {
 }
 
 // accepts takes what the caller was given in the line of p, and reports whether it
-// was anything. Told is the trace that the observer knows already: who had the lease
+// was anything. Told is the trace that the hooks know already: who had the lease
 // last may have come to the key later than p.
 func (t *turn) accepts(p *ticket, told string) bool {
 	given := &p.given

@@ -47,7 +47,7 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 		near, far := &ledgerSpy{Store: mem}, &ledgerSpy{Store: mem.Peer()}
 		stores := []*ledgerSpy{near, far}
 		seen := &onceObserver{}
-		engines := []*core.Engine{newEngine(t, near, core.WithObserver(seen)), newEngine(t, far)}
+		engines := []*core.Engine{newEngine(t, near, core.WithHooks(seen.hooks())), newEngine(t, far)}
 		right, wrong := core.WithFingerprint([]byte("right")), core.WithFingerprint([]byte("wrong"))
 		began := time.Now()
 		const runs = 5 * time.Second
@@ -103,9 +103,12 @@ func TestTwinsGetTheResultTogether(t *testing.T) {
 
 // onceObserver counts.
 type onceObserver struct {
-	core.NopObserver
 	mu                        sync.Mutex
 	ends, duplicates, without int
+}
+
+func (o *onceObserver) hooks() core.Hooks {
+	return core.Hooks{AcquireEnd: o.AcquireEnd, OnceEnd: o.OnceEnd}
 }
 
 func (o *onceObserver) AcquireEnd(_ context.Context, _ core.Acquisition, lease *core.Lease, err error) {

@@ -123,15 +123,18 @@ func TestRaiseIsUnsupported(t *testing.T) {
 
 // told notes what it is told of the store.
 type told struct {
-	core.NopObserver
 	ops []string
+}
+
+func (o *told) hooks() core.Hooks {
+	return core.Hooks{StoreCalled: o.StoreCalled}
 }
 
 func (o *told) StoreCalled(_, op string, _ time.Duration, _ error) { o.ops = append(o.ops, op) }
 
 func TestRaiseIsObserved(t *testing.T) {
 	seen := &told{}
-	wantVersion(t, newEngine(t, memstore.New(), core.WithObserver(seen)), 1, 1)
+	wantVersion(t, newEngine(t, memstore.New(), core.WithHooks(seen.hooks())), 1, 1)
 	if len(seen.ops) != 1 || seen.ops[0] != "raise" {
 		t.Errorf("observed %q", seen.ops)
 	}

@@ -22,7 +22,7 @@ import (
 type watchdog struct {
 	store     driver.Store
 	storeName string
-	observer  Observer
+	hooks     *hooks
 	answered  func([]Claim, error) // told what came of each renewal
 	parts     func([]Claim) string // of the store, that claims depend on
 	clock     clock
@@ -51,7 +51,7 @@ func newWatchdog(e *Engine) *watchdog {
 	w := &watchdog{
 		store:     e.store,
 		storeName: e.name,
-		observer:  e.observer,
+		hooks:     e.hooks,
 		answered:  e.circuit.Learn,
 		parts:     e.circuit.Parts,
 		clock:     newClock(),

@@ -204,7 +204,7 @@ func TestRetriesStayBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
 		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
-		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithObserver(slow{}))
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithHooks(slow{}.hooks()))
 		var leases []*core.Lease
 		for i := range 100 {
 			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
@@ -220,7 +220,11 @@ func TestRetriesStayBatched(t *testing.T) {
 }
 
 // slow takes its time over each renewal.
-type slow struct{ core.NopObserver }
+type slow struct{}
+
+func (o slow) hooks() core.Hooks {
+	return core.Hooks{Renewed: o.Renewed}
+}
 
 func (slow) Renewed(*core.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
 

@@ -23,8 +23,8 @@ type Kit struct {
 const closeTime = 5 * time.Second
 
 // New makes an engine over a store in memory. It is closed when the test ends,
-// which then fails if a lease is still held. Observers given with
-// core.WithObserver are told besides Kit.Locks.
+// which then fails if a lease is still held. Hooks given with
+// core.WithHooks are called besides those of Kit.Locks.
 func New(t testing.TB, opts ...core.EngineOption) *Kit {
 	t.Helper()
 	return open(t, memstore.New(), opts)
@@ -40,7 +40,7 @@ func (k *Kit) Peer(t testing.TB, opts ...core.EngineOption) *Kit {
 func open(t testing.TB, mem *memstore.Store, opts []core.EngineOption) *Kit {
 	t.Helper()
 	k := &Kit{Store: NewStore(mem), Locks: &Recorder{}, shared: mem}
-	eng, err := core.New(k.Store, append([]core.EngineOption{core.WithObserver(k.Locks)}, opts...)...)
+	eng, err := core.New(k.Store, append([]core.EngineOption{core.WithHooks(k.Locks.Hooks())}, opts...)...)
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
 	}

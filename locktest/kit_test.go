@@ -85,9 +85,9 @@ func TestPeersShareLocksAndNotFaults(t *testing.T) {
 	})
 }
 
-func TestAnotherObserverIsToldToo(t *testing.T) {
+func TestOtherHooksAreCalledToo(t *testing.T) {
 	var mine locktest.Recorder
-	kit := locktest.New(t, core.WithObserver(&mine))
+	kit := locktest.New(t, core.WithHooks(mine.Hooks()))
 	release(t, acquire(t, kit.Engine, "k"))
 	mine.AssertLocked(t, "k")
 	kit.Locks.AssertLocked(t, "k")

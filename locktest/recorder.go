@@ -11,12 +11,10 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Recorder is a core.Observer that remembers what was held and what ran without
-// a lock. The zero value is ready; give it to an engine that is not a Kit's with
-// core.WithObserver.
+// Recorder remembers what an engine's leases held, and what ran without a lock. The
+// zero value is ready. A Kit has one; give its Hooks to any other engine. It is safe for
+// concurrent use.
 type Recorder struct {
-	core.NopObserver
-
 	mu       sync.Mutex
 	holds    []Hold
 	open     map[*core.Lease]int // where in holds
@@ -33,8 +31,12 @@ type Hold struct {
 	Err    error     // how it ended; nil: it was released
 }
 
-// HoldStart implements core.Observer.
-func (r *Recorder) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+// Hooks are for core.WithHooks.
+func (r *Recorder) Hooks() core.Hooks {
+	return core.Hooks{HoldStart: r.holdStart, HoldEnd: r.holdEnd, Unlocked: r.ranUnlocked}
+}
+
+func (r *Recorder) holdStart(ctx context.Context, l *core.Lease) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -45,8 +47,7 @@ func (r *Recorder) HoldStart(ctx context.Context, l *core.Lease) context.Context
 	return ctx
 }
 
-// HoldEnd implements core.Observer.
-func (r *Recorder) HoldEnd(_ context.Context, l *core.Lease, err error) {
+func (r *Recorder) holdEnd(_ context.Context, l *core.Lease, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i, ok := r.open[l]; ok {
@@ -55,8 +56,7 @@ func (r *Recorder) HoldEnd(_ context.Context, l *core.Lease, err error) {
 	}
 }
 
-// Unlocked implements core.Observer.
-func (r *Recorder) Unlocked(_ context.Context, a core.Acquisition, _ error) {
+func (r *Recorder) ranUnlocked(_ context.Context, a core.Acquisition, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlocked = append(r.unlocked, a)

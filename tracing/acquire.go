@@ -12,8 +12,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// AcquireStart begins the acquisition's span.
-func (o *Observer) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
+// acquireStart begins the acquisition's span.
+func (o *observer) acquireStart(ctx context.Context, a core.Acquisition) context.Context {
 	at := place{a.Rule, o.storeName(a.Store)}
 	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
@@ -25,9 +25,9 @@ func (o *Observer) AcquireStart(ctx context.Context, a core.Acquisition) context
 	return ctx
 }
 
-// Blocked notes where the request stands when it finds the key held, and links
+// blocked notes where the request stands when it finds the key held, and links
 // its span to that of the holder, in whatever process that is.
-func (o *Observer) Blocked(ctx context.Context, a core.Acquisition, held core.HeldError, position int) {
+func (o *observer) blocked(ctx context.Context, a core.Acquisition, held core.HeldError, position int) {
 	asking := o.acquiring.running(ctx)
 	if asking == nil {
 		return
@@ -68,7 +68,7 @@ func queue(held core.HeldError) string {
 	return QueueStore
 }
 
-func (o *Observer) linkToHolder(asking *running, holder string) {
+func (o *observer) linkToHolder(asking *running, holder string) {
 	to, ok := o.link(holder, LinkBlockedBy)
 	if !ok || slices.ContainsFunc(asking.linked, to.SpanContext.Equal) {
 		return
@@ -77,8 +77,8 @@ func (o *Observer) linkToHolder(asking *running, holder string) {
 	asking.AddLink(to)
 }
 
-// AcquireEnd ends the acquisition's span.
-func (o *Observer) AcquireEnd(ctx context.Context, a core.Acquisition, lease *core.Lease, err error) {
+// acquireEnd ends the acquisition's span.
+func (o *observer) acquireEnd(ctx context.Context, a core.Acquisition, lease *core.Lease, err error) {
 	if lease != nil {
 		o.noteRun(ctx)
 	}

@@ -22,8 +22,8 @@ type begun struct {
 // lossReasons are the values of [LossReasonKey] that a series begins for.
 var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", ErrorOther}
 
-// Declared begins the series of a rule's counters.
-func (o *Observer) Declared(d core.Declaration) {
+// declared begins the series of a rule's counters.
+func (o *observer) declared(d core.Declaration) {
 	if len(d.Claims) == 0 {
 		return
 	}
@@ -83,8 +83,8 @@ func (m *metrics) begin(at labels) {
 	}
 }
 
-// Skipped counts it.
-func (o *Observer) Skipped(ctx context.Context, s core.Skip) {
+// skipped counts it.
+func (o *observer) skipped(ctx context.Context, s core.Skip) {
 	o.metrics.add(ctx, o.metrics.skipped, skipped(labels{rule: s.Rule, store: o.storeName(s.Store)}, s.Reason))
 }
 

@@ -80,7 +80,7 @@ func BenchmarkDo(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				opts = append(opts, core.WithObserver(obs))
+				opts = append(opts, core.WithHooks(obs))
 			}
 			eng := newEngine(b, memstore.New(), opts...)
 			defer eng.Close(context.Background())

@@ -2,9 +2,9 @@
 // how long a request waited for its turn, for whom, and what came of it; how
 // long it held the key, and what it did meanwhile.
 //
-//	obs, err := tracing.New()
+//	hooks, err := tracing.New()
 //	...
-//	eng, err := core.New(store, core.WithObserver(obs))
+//	eng, err := core.New(store, core.WithHooks(hooks))
 //
 // It needs the OpenTelemetry API only; which SDK receives the spans and the
 // measurements, if any, is the program's choice. What is neither recorded nor
@@ -117,7 +117,7 @@
 // as a keyed hash (HMAC-SHA-256, 64 bits): equal keys can be matched, and
 // nobody without the secret can find a key by trying, as would be easy with a
 // plain hash of something like user:status:42. The secret is random for each
-// observer; to match keys across processes set one with [WithKeySecret], or
+// call of [New]; to match keys across processes set one with [WithKeySecret], or
 // allow the keys themselves with [WithRawKeysFor] or [WithRawKeys]. Owners, who
 // name machines, are shown with [WithOwners] only. Error texts, payloads and
 // results are in no span and no metric.

@@ -15,12 +15,12 @@ import (
 func Example() {
 	// Spans go to the global tracer provider, which the program sets up with an
 	// SDK of its choice: otel.SetTracerProvider(...).
-	obs, err := tracing.New()
+	hooks, err := tracing.New()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	eng, err := core.New(memstore.New(), core.WithObserver(obs))
+	eng, err := core.New(memstore.New(), core.WithHooks(hooks))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,8 +42,8 @@ func Example() {
 // The spans of an execution that is asked for twice.
 func Example_once() {
 	recorded := newRecorder() // in a program: an SDK's tracer provider
-	obs, _ := tracing.New(tracing.WithTracerProvider(recorded))
-	eng, _ := core.New(memstore.New(), core.WithObserver(obs))
+	hooks, _ := tracing.New(tracing.WithTracerProvider(recorded))
+	eng, _ := core.New(memstore.New(), core.WithHooks(hooks))
 	ctx := context.Background()
 	defer eng.Close(ctx)
 
@@ -69,17 +69,17 @@ func Example_once() {
 
 // A secret that the fleet shares makes hashes of keys match across processes.
 func ExampleWithKeySecret() {
-	obs, err := tracing.New(tracing.WithKeySecret([]byte(os.Getenv("KEYTURN_KEY_SECRET"))))
-	fmt.Println(obs != nil, err)
+	_, err := tracing.New(tracing.WithKeySecret([]byte(os.Getenv("KEYTURN_KEY_SECRET"))))
+	fmt.Println(err)
 	// Output:
-	// false keyturn: WithKeySecret(0 bytes): want 16 bytes or more
+	// keyturn: WithKeySecret(0 bytes): want 16 bytes or more
 }
 
 // Keys of one rule are shown as they are; those of all others stay hashed.
 func ExampleWithRawKeysFor() {
 	recorded := newRecorder() // in a program: an SDK's tracer provider
-	obs, _ := tracing.New(tracing.WithTracerProvider(recorded), tracing.WithRawKeysFor("nightly"))
-	eng, _ := core.New(memstore.New(), core.WithObserver(obs))
+	hooks, _ := tracing.New(tracing.WithTracerProvider(recorded), tracing.WithRawKeysFor("nightly"))
+	eng, _ := core.New(memstore.New(), core.WithHooks(hooks))
 	ctx := context.Background()
 	defer eng.Close(ctx)
 

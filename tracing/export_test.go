@@ -1,4 +1,12 @@
 package tracing
 
-// CachedRules says for how many rules start options are kept.
-func CachedRules(o *Observer) int { return len(o.starts.known) }
+import "github.com/keyturn/keyturn/core"
+
+// NewCached is New, and says for how many rules start options are kept.
+func NewCached(opts ...Option) (_ core.Hooks, rules func() int, _ error) {
+	o, err := newObserver(opts)
+	if err != nil {
+		return core.Hooks{}, nil, err
+	}
+	return o.hooks(), func() int { return len(o.starts.known) }, nil
+}

@@ -11,9 +11,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// HoldStart begins the hold's span, under the caller's: next to the
+// holdStart begins the hold's span, under the caller's: next to the
 // acquisition's, not within it.
-func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Context {
+func (o *observer) holdStart(ctx context.Context, lease *core.Lease) context.Context {
 	at := place{lease.Rule(), o.storeName(lease.Store())}
 	ctx, holding := o.start(ctx, &o.holding, SpanHold, at, o.metrics.countsHolds(ctx))
 	if holding == nil {
@@ -36,10 +36,10 @@ func (o *Observer) HoldStart(ctx context.Context, lease *core.Lease) context.Con
 	return ctx
 }
 
-// Renewed counts the answer, and adds an event for a renewal that failed or came
+// renewed counts the answer, and adds an event for a renewal that failed or came
 // late: by a tenth of the TTL, which is what is left between two tries when the
 // store fails. A loss is left to HoldEnd, which has come first.
-func (o *Observer) Renewed(lease *core.Lease, late time.Duration, err error) {
+func (o *observer) renewed(lease *core.Lease, late time.Duration, err error) {
 	ctx := lease.Context()
 	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store())}, late.Seconds(), err)
 	if err == nil && late < lease.TTL()/10 || errors.Is(err, core.ErrLeaseLost) {
@@ -55,9 +55,9 @@ func (o *Observer) Renewed(lease *core.Lease, late time.Duration, err error) {
 	}
 }
 
-// Extended adds an event for what the holder asked for: the lease as it is now,
+// extended adds an event for what the holder asked for: the lease as it is now,
 // or what came of it instead.
-func (o *Observer) Extended(lease *core.Lease, err error) {
+func (o *observer) extended(lease *core.Lease, err error) {
 	holding := o.holding.running(lease.Context())
 	switch {
 	case holding == nil || !holding.IsRecording(): // it was released meanwhile
@@ -85,8 +85,8 @@ func renewalError(err error) string {
 	return ErrorOther
 }
 
-// HoldEnd ends the hold's span.
-func (o *Observer) HoldEnd(ctx context.Context, _ *core.Lease, err error) {
+// holdEnd ends the hold's span.
+func (o *observer) holdEnd(ctx context.Context, _ *core.Lease, err error) {
 	holding := o.holding.running(ctx)
 	if holding == nil {
 		return
@@ -100,7 +100,7 @@ func (o *Observer) HoldEnd(ctx context.Context, _ *core.Lease, err error) {
 	v.end(holding)
 }
 
-func (o *Observer) lost(ctx context.Context, holding *running, err error) {
+func (o *observer) lost(ctx context.Context, holding *running, err error) {
 	l := holding.labels
 	l.reason = ErrorOther
 	var loss *core.LeaseLostError

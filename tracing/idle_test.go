@@ -38,7 +38,7 @@ func inProcessOfItsOwn(t *testing.T) bool {
 }
 
 // ask has obs see an acquisition.
-func ask(ctx context.Context, obs *tracing.Observer, a core.Acquisition) {
+func ask(ctx context.Context, obs core.Hooks, a core.Acquisition) {
 	obs.AcquireEnd(obs.AcquireStart(ctx, a), a, nil, core.ErrHeld)
 }
 
@@ -88,7 +88,7 @@ func TestNotConfiguredCostsNoAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := memstore.New()
-	bare, observed := newEngine(t, store.Peer()), newEngine(t, store.Peer(), core.WithObserver(obs))
+	bare, observed := newEngine(t, store.Peer()), newEngine(t, store.Peer(), core.WithHooks(obs))
 	ctx, withRule := context.Background(), core.WithRule(rule)
 	for _, eng := range []*core.Engine{bare, observed, newEngine(t, store)} {
 		defer eng.Close(ctx)

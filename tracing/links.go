@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -24,16 +23,14 @@ const (
 // mostLinks is how many holders a wait shows.
 const mostLinks = 8
 
-var _ core.Tracer = (*Observer)(nil)
-
 // traceparent is the header of W3C Trace Context, and by default the form in
 // which a trace is kept with a lease and a record.
 const traceparent = "traceparent"
 
-// Trace returns the span of ctx in the form of W3C's traceparent, or of
+// trace returns the span of ctx in the form of W3C's traceparent, or of
 // [WithPropagators], for other processes to link to; "" if it is not sampled, as
 // a link to it would lead nowhere.
-func (o *Observer) Trace(ctx context.Context) string {
+func (o *observer) trace(ctx context.Context) string {
 	in := trace.SpanContextFromContext(ctx)
 	if !in.IsSampled() {
 		return ""
@@ -57,7 +54,7 @@ func (o *Observer) Trace(ctx context.Context) string {
 
 // link gives the link to what Trace wrote, perhaps in another process, perhaps
 // in a form that is not known here: then ok is false.
-func (o *Observer) link(text, kind string) (_ trace.Link, ok bool) {
+func (o *observer) link(text, kind string) (_ trace.Link, ok bool) {
 	if text == "" {
 		return trace.Link{}, false
 	}

@@ -23,7 +23,7 @@ func inTrace(id byte, flags trace.TraceFlags) context.Context {
 }
 
 func TestTrace(t *testing.T) {
-	obs := newObserver(t)
+	obs := newHooks(t)
 	for name, tt := range map[string]struct {
 		ctx  context.Context
 		want string
@@ -41,7 +41,7 @@ func TestTrace(t *testing.T) {
 // blocked gives the span of an acquisition that these holders were in the way of.
 func blocked(t *testing.T, traces ...string) *span {
 	t.Helper()
-	obs := newObserver(t)
+	obs := newHooks(t)
 	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
 	ctx := obs.AcquireStart(context.Background(), a)
 	for i, text := range traces {
@@ -52,7 +52,7 @@ func blocked(t *testing.T, traces ...string) *span {
 }
 
 func TestLinks(t *testing.T) {
-	obs := newObserver(t)
+	obs := newHooks(t)
 	first, second := obs.Trace(inTrace(1, trace.FlagsSampled)), obs.Trace(inTrace(2, trace.FlagsSampled))
 	for name, tt := range map[string]struct {
 		traces []string
@@ -88,7 +88,7 @@ func TestLinks(t *testing.T) {
 func TestLinksAreBounded(t *testing.T) {
 	var traces []string
 	for i := range 20 {
-		traces = append(traces, newObserver(t).Trace(inTrace(byte(i), trace.FlagsSampled)))
+		traces = append(traces, newHooks(t).Trace(inTrace(byte(i), trace.FlagsSampled)))
 	}
 	if n := len(blocked(t, traces...).links); n != 8 {
 		t.Errorf("%d links", n)
@@ -108,7 +108,7 @@ func TestQueue(t *testing.T) {
 		{true, 5, tracing.QueueLocal},
 	} {
 		t.Run(fmt.Sprint(tt.want, tt.position), func(t *testing.T) {
-			obs := newObserver(t)
+			obs := newHooks(t)
 			a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
 			ctx := obs.AcquireStart(context.Background(), a)
 			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: tt.local}, tt.position)
@@ -162,7 +162,7 @@ func TestPropagators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := newRecorder()
-			obs := newObserver(t, tracing.WithTracerProvider(rec), tracing.WithPropagators(tt.p))
+			obs := newHooks(t, tracing.WithTracerProvider(rec), tracing.WithPropagators(tt.p))
 			if got := obs.Trace(ctx); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}

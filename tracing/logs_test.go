@@ -75,7 +75,7 @@ func TestALossIsLoggedInItsTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s := newScene(t)
-		s.eng = newEngine(t, s.store, core.WithObserver(s.obs), core.WithLogger(slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))))
+		s.eng = newEngine(t, s.store, core.WithHooks(s.obs), core.WithLogger(slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))))
 		s.want(s.eng.Do(s.ctx, key, s.work(2*time.Second), core.WithMaxHold(time.Second)), core.ErrLeaseLost)
 		s.finish()
 		in := s.rec.named(tracing.SpanHold)[0].SpanContext()

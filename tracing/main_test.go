@@ -94,7 +94,7 @@ type scene struct {
 	meter *meter
 	store *shaky
 	eng   *core.Engine
-	obs   *tracing.Observer
+	obs   core.Hooks
 	ctx   context.Context // the caller's
 	root  trace.Span
 }
@@ -108,7 +108,7 @@ func newScene(t testing.TB, opts ...tracing.Option) *scene {
 	if s.obs, err = tracing.New(opts...); err != nil {
 		t.Fatal(err)
 	}
-	s.eng = newEngine(t, s.store, core.WithObserver(s.obs))
+	s.eng = newEngine(t, s.store, core.WithHooks(s.obs))
 	s.ctx, s.root = s.rec.Start(context.Background(), "caller")
 	return s
 }
@@ -158,7 +158,7 @@ func (s *scene) occupy(key string) (release func()) {
 // occupyTraced is occupy by somebody whose trace is recorded.
 func (s *scene) occupyTraced(claim core.Claim) (release func()) {
 	s.t.Helper()
-	other := newEngine(s.t, s.store.Peer(), core.WithObserver(s.obs))
+	other := newEngine(s.t, s.store.Peer(), core.WithHooks(s.obs))
 	ctx, span := s.rec.Start(context.Background(), "occupant")
 	lease, err := other.AcquireAll(ctx, []core.Claim{claim})
 	if err != nil {

@@ -166,7 +166,7 @@ func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
 // series without end.
 func TestRulesAreBounded(t *testing.T) {
 	m := newMeter()
-	obs := newObserver(t, tracing.WithMeterProvider(m))
+	obs := newHooks(t, tracing.WithMeterProvider(m))
 	for i := range 3000 {
 		obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, core.Outcome{Duplicate: true}, nil)
 	}
@@ -202,7 +202,7 @@ func TestStoreErrors(t *testing.T) {
 		{"inspect", context.Canceled, ""},
 	} {
 		m := newMeter()
-		newObserver(t, tracing.WithMeterProvider(m)).StoreCalled("memory", tt.op, 1500*time.Millisecond, tt.err)
+		newHooks(t, tracing.WithMeterProvider(m)).StoreCalled("memory", tt.op, 1500*time.Millisecond, tt.err)
 		want := "keyturn.operation=" + tt.op + " keyturn.store=memory"
 		if tt.want != "" {
 			want = "error.type=" + tt.want + " " + want
@@ -256,14 +256,14 @@ func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.
 }
 
 func TestMeterProvidersErrorIsTold(t *testing.T) {
-	if obs, err := tracing.New(tracing.WithMeterProvider(refusing{})); obs != nil || !errors.Is(err, errMeter) {
-		t.Errorf("New gave %v, %v", obs, err)
+	if hooks, err := tracing.New(tracing.WithMeterProvider(refusing{})); hooks.AcquireStart != nil || !errors.Is(err, errMeter) {
+		t.Errorf("New gave %+v, %v", hooks, err)
 	}
 }
 
 func TestMeterScopeIsThisPackage(t *testing.T) {
 	m := newMeter()
-	newObserver(t, tracing.WithMeterProvider(m))
+	newHooks(t, tracing.WithMeterProvider(m))
 	if m.scope != "github.com/keyturn/keyturn/tracing" {
 		t.Errorf("scope %q", m.scope)
 	}
@@ -274,7 +274,7 @@ var globalMeter = newMeter()
 
 func TestGlobalMeterProviderMaySetLater(t *testing.T) {
 	nobody := func(string) bool { return true }
-	obs := newObserver(t, tracing.WithMeterProvider(nil))
+	obs := newHooks(t, tracing.WithMeterProvider(nil))
 	globalMeter.off = nobody
 	obs.StoreCalled("memory", "acquire", time.Second, nil) // not measured
 	otel.SetMeterProvider(globalMeter)

@@ -18,12 +18,8 @@ import (
 // scope names this package to the tracer provider.
 const scope = "github.com/keyturn/keyturn/tracing"
 
-// Observer makes spans and measurements of what an engine does. Make one with
-// [New] and hand it to [core.WithObserver]; several engines may share it. It is
-// safe for concurrent use.
-type Observer struct {
-	core.NopObserver // for what core adds later
-
+// observer makes spans and measurements of what engines do.
+type observer struct {
 	tracer      trace.Tracer
 	idle        idle
 	propagators propagation.TextMapPropagator
@@ -38,15 +34,22 @@ type Observer struct {
 	acquiring, holding, executing slot
 }
 
-var _ core.Observer = (*Observer)(nil)
-
-// New makes an observer. Without options it takes the global tracer and meter
-// providers, also ones that are set later, and shows keys as hashes that only
-// this observer can match.
+// New makes hooks for [core.WithHooks] that record spans and measurements of what an
+// engine does. Several engines may share them; they are safe for concurrent use. Without
+// options they use the global tracer and meter providers, also ones that are set later,
+// and show keys as hashes that only these hooks can match.
 //
 // The error joins every [*core.OptionError], or is what the meter provider has
 // to say about the instruments.
-func New(opts ...Option) (*Observer, error) {
+func New(opts ...Option) (core.Hooks, error) {
+	o, err := newObserver(opts)
+	if err != nil {
+		return core.Hooks{}, err
+	}
+	return o.hooks(), nil
+}
+
+func newObserver(opts []Option) (*observer, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func New(opts ...Option) (*Observer, error) {
 	if tracers == nil {
 		tracers = otel.GetTracerProvider()
 	}
-	o := &Observer{
+	o := &observer{
 		tracer:      tracers.Tracer(scope),
 		propagators: cfg.propagators,
 		starts:      starts{attributes: cfg.attributes, known: make(map[place][]trace.SpanStartOption)},
@@ -69,6 +72,28 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+func (o *observer) hooks() core.Hooks {
+	return core.Hooks{
+		AcquireStart:  o.acquireStart,
+		Trace:         o.trace,
+		Blocked:       o.blocked,
+		AcquireEnd:    o.acquireEnd,
+		HoldStart:     o.holdStart,
+		Renewed:       o.renewed,
+		Extended:      o.extended,
+		HoldEnd:       o.holdEnd,
+		Owed:          o.owed,
+		OnceStart:     o.onceStart,
+		OnceEnd:       o.onceEnd,
+		Unlocked:      o.unlocked,
+		Forced:        o.forced,
+		Declared:      o.declared,
+		Skipped:       o.skipped,
+		StoreCalled:   o.storeCalled,
+		StoreImpaired: o.storeImpaired,
+	}
 }
 
 // slot is the place of one kind of span under way in contexts. It knows whether
@@ -87,7 +112,7 @@ type running struct {
 
 // start begins a span. What is neither recorded nor counted costs no allocation
 // of ours, and gives nil.
-func (o *Observer) start(ctx context.Context, in *slot, name string, at place, counted bool) (context.Context, *running) {
+func (o *observer) start(ctx context.Context, in *slot, name string, at place, counted bool) (context.Context, *running) {
 	var span trace.Span = noop.Span{}
 	if !o.idle.skips() {
 		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(at))

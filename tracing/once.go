@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// OnceStart begins the execution's span; those of its acquisition and its hold
+// onceStart begins the execution's span; those of its acquisition and its hold
 // come to lie under it.
-func (o *Observer) OnceStart(ctx context.Context, x core.Execution) context.Context {
+func (o *observer) onceStart(ctx context.Context, x core.Execution) context.Context {
 	ctx, span := o.start(ctx, &o.executing, SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
 		span.SetAttributes(o.keys.name(x.Key, x.Rule))
@@ -18,9 +18,9 @@ func (o *Observer) OnceStart(ctx context.Context, x core.Execution) context.Cont
 	return ctx
 }
 
-// OnceEnd ends the execution's span. A duplicate's is linked to that of the
+// onceEnd ends the execution's span. A duplicate's is linked to that of the
 // execution whose result it gets.
-func (o *Observer) OnceEnd(ctx context.Context, x core.Execution, out core.Outcome, err error) {
+func (o *observer) onceEnd(ctx context.Context, x core.Execution, out core.Outcome, err error) {
 	if out.Duplicate {
 		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
 	}
@@ -38,15 +38,15 @@ func (o *Observer) OnceEnd(ctx context.Context, x core.Execution, out core.Outco
 // noteRun notes on the innermost execution's span, if there is one, that its
 // function is about to run: an error is the function's own from then on.
 // Acquisitions within the function note it again, which changes nothing.
-func (o *Observer) noteRun(ctx context.Context) {
+func (o *observer) noteRun(ctx context.Context) {
 	if span := o.executing.running(ctx); span != nil {
 		span.ran.Store(true)
 	}
 }
 
-// Unlocked marks the span that is current where the work runs: the
+// unlocked marks the span that is current where the work runs: the
 // execution's, or the caller's.
-func (o *Observer) Unlocked(ctx context.Context, a core.Acquisition, err error) {
+func (o *observer) unlocked(ctx context.Context, a core.Acquisition, err error) {
 	o.noteRun(ctx)
 	at, errorType := place{a.Rule, o.storeName(a.Store)}, refused(err).errorType
 	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, errorType: errorType})

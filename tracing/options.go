@@ -18,7 +18,7 @@ import (
 // MinKeySecret is how many bytes a secret for [WithKeySecret] must have.
 const MinKeySecret = 16
 
-// Option configures an observer; see [New]. A nil Option changes nothing.
+// Option configures the hooks of [New]. A nil Option changes nothing.
 type Option func(*config) error
 
 type config struct {
@@ -112,7 +112,7 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 // WithKeySecret sets the secret that key hashes are made with, so that the
 // processes that share it show the same hash for the same key, also after a
 // restart. At least [MinKeySecret] random bytes; who has them can test guesses
-// of a key against a hash. Default: a random secret per observer, so that
+// of a key against a hash. Default: a random secret per [New], so that
 // hashes match within this process only.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) error {

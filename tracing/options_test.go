@@ -34,8 +34,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			obs, err := tracing.New(tt.opts...)
-			if (err != nil) != (len(tt.want) > 0) || (obs == nil) != (err != nil) {
-				t.Fatalf("New gave %v, %v", obs, err)
+			if (err != nil) != (len(tt.want) > 0) || (obs.AcquireStart == nil) != (err != nil) {
+				t.Fatalf("New gave %+v, %v", obs, err)
 			}
 			if err == nil {
 				return
@@ -116,7 +116,10 @@ func TestSamplersSeeTheStore(t *testing.T) {
 // memory, and still are on their spans.
 func TestManyRules(t *testing.T) {
 	rec := newRecorder()
-	obs := newObserver(t, tracing.WithTracerProvider(rec))
+	obs, cached, err := tracing.NewCached(tracing.WithTracerProvider(rec))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3000 {
 		ctx := obs.OnceStart(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint(i)})
 		obs.OnceEnd(ctx, core.Execution{Key: key, Rule: fmt.Sprint(i)}, core.Outcome{}, nil)
@@ -126,14 +129,14 @@ func TestManyRules(t *testing.T) {
 			t.Fatalf("rule %s on the span of rule %d", got, i)
 		}
 	}
-	if n := tracing.CachedRules(obs); n != 1024 {
+	if n := cached(); n != 1024 {
 		t.Errorf("%d rules kept", n)
 	}
 }
 
 func TestScopeIsThisPackage(t *testing.T) {
 	rec := newRecorder()
-	newObserver(t, tracing.WithTracerProvider(rec))
+	newHooks(t, tracing.WithTracerProvider(rec))
 	if rec.scope != "github.com/keyturn/keyturn/tracing" {
 		t.Errorf("scope %q", rec.scope)
 	}
@@ -159,7 +162,7 @@ func TestGlobalProviderMaySetLater(t *testing.T) {
 func TestGivenProviderIsUsedInsteadOfTheGlobalOne(t *testing.T) {
 	otel.SetTracerProvider(global)
 	before := len(global.spans)
-	obs := newObserver(t, tracing.WithTracerProvider(noop.NewTracerProvider()))
+	obs := newHooks(t, tracing.WithTracerProvider(noop.NewTracerProvider()))
 	ctx := obs.AcquireStart(context.Background(), core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}})
 	obs.AcquireEnd(ctx, core.Acquisition{}, nil, core.ErrHeld)
 	if len(global.spans) != before {

@@ -104,7 +104,7 @@ func TestHashesMatchByTheSecret(t *testing.T) {
 		t.Error("different secrets give the same hash")
 	}
 	taken := tracing.WithKeySecret(mine)
-	obs := newObserver(t, taken)
+	obs := newHooks(t, taken)
 	clear(mine) // the observer has its own by now
 	if got := hashBy(t, obs); got != other {
 		t.Errorf("hash %s after the caller's copy was wiped, want %s", got, other)
@@ -112,7 +112,7 @@ func TestHashesMatchByTheSecret(t *testing.T) {
 }
 
 func TestSecretIsRandomByDefault(t *testing.T) {
-	a, b := newObserver(t), newObserver(t)
+	a, b := newHooks(t), newHooks(t)
 	first, second := hashBy(t, a), hashBy(t, a)
 	if first != second {
 		t.Error("an observer's hashes don't match")
@@ -122,7 +122,7 @@ func TestSecretIsRandomByDefault(t *testing.T) {
 	}
 }
 
-func newObserver(t testing.TB, opts ...tracing.Option) *tracing.Observer {
+func newHooks(t testing.TB, opts ...tracing.Option) core.Hooks {
 	t.Helper()
 	obs, err := tracing.New(append([]tracing.Option{tracing.WithTracerProvider(newRecorder())}, opts...)...)
 	if err != nil {
@@ -132,13 +132,13 @@ func newObserver(t testing.TB, opts ...tracing.Option) *tracing.Observer {
 }
 
 // hashBy asks obs directly, as no engine is needed for a hash.
-func hashBy(t testing.TB, obs *tracing.Observer) string {
+func hashBy(t testing.TB, obs core.Hooks) string {
 	t.Helper()
 	return started(t, obs, core.Exclusive(key)).attrs[tracing.KeyHashKey].AsString()
 }
 
 // started gives the span of an acquisition that begins and is refused.
-func started(t testing.TB, obs *tracing.Observer, claims ...core.Claim) *span {
+func started(t testing.TB, obs core.Hooks, claims ...core.Claim) *span {
 	t.Helper()
 	a := core.Acquisition{Claims: claims}
 	ctx := obs.AcquireStart(context.Background(), a)
@@ -172,7 +172,7 @@ func TestLargeSetsAreCut(t *testing.T) {
 		"raw":    {[]tracing.Option{tracing.WithRawKeys()}, tracing.KeysKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			span := started(t, newObserver(t, tt.opts...), claims...)
+			span := started(t, newHooks(t, tt.opts...), claims...)
 			if n := len(span.attrs[tt.list].AsStringSlice()); n != 16 {
 				t.Errorf("%d keys shown", n)
 			}
@@ -217,7 +217,7 @@ func TestOwnersAreOptIn(t *testing.T) {
 
 // TestForeignHoldersAreCut: a foreign client may have written anything.
 func TestForeignHoldersAreCut(t *testing.T) {
-	obs := newObserver(t, tracing.WithOwners())
+	obs := newHooks(t, tracing.WithOwners())
 	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
 	ctx := obs.AcquireStart(context.Background(), a)
 	obs.Blocked(ctx, a, core.HeldError{Key: key, Holder: "\xff" + strings.Repeat("x", 1<<20)}, 0)

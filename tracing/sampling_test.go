@@ -106,7 +106,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			obs := newObserver(t, tracing.WithTracerProvider(tt.provider), tracing.WithMeterProvider(tt.meters), tracing.WithAttributes(attribute.Int("shard", 3)))
+			obs := newHooks(t, tracing.WithTracerProvider(tt.provider), tracing.WithMeterProvider(tt.meters), tracing.WithAttributes(attribute.Int("shard", 3)))
 			eng := newEngine(t, memstore.New())
 			defer eng.Close(context.Background())
 			lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))
@@ -145,7 +145,7 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 // for the time it began, and one for the context that carries it; the
 // measurements themselves cost none.
 func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
-	obs := newObserver(t, tracing.WithTracerProvider(silentProvider{}), tracing.WithMeterProvider(heedlessMeters{}))
+	obs := newHooks(t, tracing.WithTracerProvider(silentProvider{}), tracing.WithMeterProvider(heedlessMeters{}))
 	eng := newEngine(t, memstore.New())
 	defer eng.Close(context.Background())
 	lease, err := eng.Acquire(context.Background(), key, core.WithRule(rule))

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/tracing"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -72,7 +71,7 @@ var plays = map[string]func(*scene){
 	// Who waits for a lease that went from hand to hand is linked to those who had
 	// it. Those in other processes only know whom it was granted to.
 	"handed_on": func(s *scene) {
-		other := newEngine(s.t, s.store.Peer(), core.WithObserver(s.obs))
+		other := newEngine(s.t, s.store.Peer(), core.WithHooks(s.obs))
 		var all sync.WaitGroup
 		join := func(name string, eng *core.Engine, hold time.Duration, opts ...core.CallOption) {
 			ctx, span := s.rec.Start(s.ctx, name)
@@ -158,7 +157,7 @@ var plays = map[string]func(*scene){
 		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
 	},
 	"too_many_waiters": func(s *scene) {
-		s.eng = newEngine(s.t, s.store, core.WithObserver(s.obs), core.WithMaxWaiters(1))
+		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
 		release := s.occupy(key)
 		var all sync.WaitGroup
 		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
@@ -270,7 +269,7 @@ var plays = map[string]func(*scene){
 	// An observer that dawdles over the end of one lease holds up the watchdog,
 	// and with it the renewal of the other.
 	"renewed_late": func(s *scene) {
-		s.eng = newEngine(s.t, s.store, core.WithObserver(dawdler{s.obs}))
+		s.eng = newEngine(s.t, s.store, core.WithHooks(dawdling(s.obs)))
 		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))
 		s.want(err, nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithTTL(6*time.Second)), nil)
@@ -362,12 +361,14 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// dawdler takes a second over the end of a hold.
-type dawdler struct{ *tracing.Observer }
-
-func (d dawdler) HoldEnd(ctx context.Context, lease *core.Lease, err error) {
-	d.Observer.HoldEnd(ctx, lease, err)
-	time.Sleep(time.Second)
+// dawdling is hooks that take a second over the end of a hold.
+func dawdling(hooks core.Hooks) core.Hooks {
+	end := hooks.HoldEnd
+	hooks.HoldEnd = func(ctx context.Context, lease *core.Lease, err error) {
+		end(ctx, lease, err)
+		time.Sleep(time.Second)
+	}
+	return hooks
 }
 
 // compare holds got against testdata/name.txt.

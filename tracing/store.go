@@ -11,14 +11,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// StoreCalled measures what the store took. A refusal because somebody else has
+// storeCalled measures what the store took. A refusal because somebody else has
 // the key is no error of the store's.
-func (o *Observer) StoreCalled(store, op string, took time.Duration, err error) {
+func (o *observer) storeCalled(store, op string, took time.Duration, err error) {
 	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{store: o.storeName(store), operation: op, errorType: storeError(op, err)})
 }
 
-// StoreImpaired counts the stores of this process that are impaired now. Why is in the log.
-func (o *Observer) StoreImpaired(store string, err error) {
+// storeImpaired counts the stores of this process that are impaired now. Why is in the log.
+func (o *observer) storeImpaired(store string, err error) {
 	by := int64(1)
 	if err == nil {
 		by = -1
@@ -28,7 +28,7 @@ func (o *Observer) StoreImpaired(store string, err error) {
 
 // storeName is what an engine says of its store, unless [WithAttributes] says it
 // for all.
-func (o *Observer) storeName(name string) string {
+func (o *observer) storeName(name string) string {
 	if o.storeGiven {
 		return ""
 	}
@@ -60,8 +60,8 @@ func ended(l labels, how core.DebtState) labels {
 	return l
 }
 
-// Owed counts the releases that the store has not answered, and what becomes of them.
-func (o *Observer) Owed(ctx context.Context, d core.Debt) {
+// owed counts the releases that the store has not answered, and what becomes of them.
+func (o *observer) owed(ctx context.Context, d core.Debt) {
 	l := labels{rule: d.Rule, store: o.storeName(d.Store)}
 	switch d.State {
 	case core.DebtOwed:
@@ -73,9 +73,9 @@ func (o *Observer) Owed(ctx context.Context, d core.Debt) {
 	o.metrics.add(ctx, o.metrics.unanswered, ended(l, d.State))
 }
 
-// Forced counts it, and adds an event to the span in which somebody did it. The
+// forced counts it, and adds an event to the span in which somebody did it. The
 // reason may have names in it, and is left to the logs.
-func (o *Observer) Forced(ctx context.Context, r core.Removal) {
+func (o *observer) forced(ctx context.Context, r core.Removal) {
 	op, rule := "forget", ""
 	if len(r.Holders) > 0 {
 		op, rule = "force", r.Holders[0].Rule

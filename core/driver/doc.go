@@ -5,7 +5,7 @@
 // executions, and [Inspector] if it can show and break locks. The numbered sentences
 // in the comments are the contract; package core/drivertest has a test for each. The
 // engine does what is the same for every store: validation, the line of callers within
-// a process, renewal, deadlines, re-entrance, contexts and observers.
+// a process, renewal, deadlines, re-entrance, contexts and hooks.
 //
 // Package core exports the types and errors that its users need under the same names.
 package driver

@@ -99,7 +99,7 @@ type HeldError struct {
 	RetryAfter time.Duration
 	// HeldFor is how long the holder has had the key, at least; 0 when not known.
 	HeldFor time.Duration
-	// Trace is the holder's, as its core.Tracer wrote it; "" when not known.
+	// Trace is the holder's, as its engine's hook Trace wrote it (core.Hooks); "" when not known.
 	Trace string
 	// Ahead is how many wait in front, at the store; 0 also when not known.
 	Ahead int

@@ -128,8 +128,8 @@ type Request struct {
 	// from a wait for a silent backend. An observer's panic comes out of it (A12).
 	OnHeld func(HeldError)
 	// Rule and Trace are shown to those who inspect the lock or wait for it: the
-	// rule that asks, and the trace it asks in, in whatever form the observer that
-	// gave it can read (core.Tracer). Both may be empty and neither is ever compared.
+	// rule that asks, and the trace it asks in, in whatever form the hook that
+	// gave it can read (core.Hooks.Trace). Both may be empty and neither is ever compared.
 	// At most [MaxNoteBytes] each, without control characters.
 	Rule, Trace string
 }
@@ -180,7 +180,7 @@ type Capable interface {
 }
 
 // Named is implemented by stores that say what they are, such as "redis": a
-// short name that never changes, for observers, who make it a label of what they
+// short name that never changes, for hooks, which make it a label of what they
 // measure (core.Acquisition, Lease.Store).
 type Named interface {
 	Name() string
@@ -188,7 +188,7 @@ type Named interface {
 
 // Impairable is implemented by stores that find out while they work that they do it
 // less well than they should: slower, say, because a connection is missing. It is no
-// outage, and keeps nobody from asking. Observers are told (core.Observer.StoreImpaired).
+// outage, and keeps nobody from asking. Hooks are told (core.Hooks.StoreImpaired).
 type Impairable interface {
 	// OnImpaired has f called with the reason when that begins, also if it has begun
 	// before, and with nil when it ends; never from two goroutines at once. The

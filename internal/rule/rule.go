@@ -21,7 +21,7 @@ const _ = uint(core.MaxClaims - keytmpl.MaxKeys)
 // derived from.
 type Spec[R any] struct {
 	// Name says what the rule applies to, such as a full method name. It names
-	// the rule in errors and to observers, so there must be few.
+	// the rule in errors and to hooks, so there must be few.
 	Name string
 	// Template or Key: where the key comes from. Exactly one.
 	Template string
@@ -251,7 +251,7 @@ func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest
 	return r.engine.Raise(ctx, key, version, r.alone...)
 }
 
-// Skipped tells observers that a request was dropped.
+// Skipped tells the engine's hooks that a request was dropped.
 func (r *Rule[R]) Skipped(ctx context.Context, why core.SkipReason) {
 	r.engine.Skipped(ctx, r.policy, why)
 }

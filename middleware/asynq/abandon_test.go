@@ -18,7 +18,7 @@ import (
 func TestKeyIsHeldUntilAnAbandonedHandlerReturns(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithObserver(seen))
+	eng := engine(t, nil, core.WithHooks(seen.hooks()))
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
 	var first atomic.Bool // returned
 	started, proceed := make(chan string, 2), make(chan struct{})
@@ -76,7 +76,7 @@ func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 func TestRetryWaitsForItsOwnAbandonedHandler(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithObserver(seen))
+	eng := engine(t, nil, core.WithHooks(seen.hooks()))
 	l := locks(t, eng, lockasynq.Once("im:message", "msg:{payload.id}"))
 	var runs atomic.Int32
 	proceed := make(chan struct{})
@@ -103,7 +103,7 @@ func TestShutdownWhileWaitingRequeues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, seen := newQueue(t), newWatcher()
-			eng := engine(t, nil, core.WithObserver(seen))
+			eng := engine(t, nil, core.WithHooks(seen.hooks()))
 			l := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(time.Hour)))
 			lease := hold(t, eng, "k")
 			h := l.Middleware(handler(succeed))

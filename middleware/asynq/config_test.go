@@ -123,7 +123,7 @@ func TestUsersFunctionsKeepTheirSay(t *testing.T) {
 func TestServerWithoutOurFunctions(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithObserver(seen))
+	eng := engine(t, nil, core.WithHooks(seen.hooks()))
 	l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()))
 	lease := hold(t, eng, "k")
 	q.serve(l.Middleware(handler(succeed)), func(cfg *asynq.Config) {

@@ -58,7 +58,7 @@ func TestTasksOfOneKeyRunOneAtATime(t *testing.T) {
 func TestConflictWaitsALittleFirst(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithObserver(seen))
+	eng := engine(t, nil, core.WithHooks(seen.hooks()))
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
 	lease := hold(t, eng, "k")
 	q.serve(l.Middleware(handler(succeed)), noForwarding)
@@ -85,7 +85,7 @@ func TestConflictReschedulesWithoutUsingUpARetry(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			q, seen := newQueue(t), newWatcher()
-			eng := engine(t, nil, core.WithObserver(seen))
+			eng := engine(t, nil, core.WithHooks(seen.hooks()))
 			knowShortHolds(t, eng)
 			l := locks(t, eng, tt.rule)
 			lease := hold(t, eng, "k")
@@ -136,7 +136,7 @@ func TestConflictOnTheLastAttemptWaits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			q, seen := newQueue(t), newWatcher()
-			eng := engine(t, nil, core.WithObserver(seen))
+			eng := engine(t, nil, core.WithHooks(seen.hooks()))
 			l := locks(t, eng, tt.rule)
 			var lease *core.Lease
 			failures := 0
@@ -189,7 +189,7 @@ func drain(c chan error, n int) chan error {
 func TestFullLineOnTheLastAttemptIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	q, seen := newQueue(t), newWatcher()
-	eng := engine(t, nil, core.WithObserver(seen), core.WithMaxWaiters(1))
+	eng := engine(t, nil, core.WithHooks(seen.hooks()), core.WithMaxWaiters(1))
 	l := locks(t, eng, lockasynq.Serialize("im:status", "k"))
 	lease := hold(t, eng, "k")
 	var running atomic.Int32

@@ -204,13 +204,16 @@ func hold(t testing.TB, eng *core.Engine, key string) *core.Lease {
 // watcher says when a task begins to ask for its key, how that ended, and how
 // the lease did.
 type watcher struct {
-	core.NopObserver
 	asks        chan string
 	ends, holds chan error
 }
 
 func newWatcher() *watcher {
 	return &watcher{asks: make(chan string, 1000), ends: make(chan error, 1000), holds: make(chan error, 1000)}
+}
+
+func (w *watcher) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: w.AcquireStart, AcquireEnd: w.AcquireEnd, HoldEnd: w.HoldEnd}
 }
 
 func (w *watcher) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {

@@ -76,7 +76,7 @@ func TestWaitStaysOnTheWorker(t *testing.T) {
 	t.Parallel()
 	for _, opt := range []core.CallOption{core.WithFailFast(), core.WithMaxWait(time.Millisecond)} {
 		q, seen := newQueue(t), newWatcher()
-		eng := engine(t, nil, core.WithObserver(seen))
+		eng := engine(t, nil, core.WithHooks(seen.hooks()))
 		lease := hold(t, eng, "k")
 		l := locks(t, eng, lockasynq.Serialize("t", "k", opt).OnConflict(lockasynq.Wait))
 		q.serve(l.Middleware(handler(succeed)), noForwarding)
@@ -212,7 +212,7 @@ func TestPoliciesWithAGrantThatComesTooLate(t *testing.T) {
 	ctx := metadata(t)
 	for _, policy := range []lockasynq.Conflict{lockasynq.Skip, lockasynq.Fail} {
 		synctest.Test(t, func(t *testing.T) {
-			eng := engine(t, nil, core.WithObserver(slowObserver{d: 1500 * time.Millisecond}))
+			eng := engine(t, nil, core.WithHooks(slowObserver{d: 1500 * time.Millisecond}.hooks()))
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			err := nothingRuns(t, locks(t, eng, lockasynq.Serialize("t", "k").OnConflict(policy))).ProcessTask(ctx, asynq.NewTask("t", nil))

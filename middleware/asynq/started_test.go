@@ -160,7 +160,7 @@ func TestUniqueUntilStartedWhileTheKeyIsHeld(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
 			w := newWatcher()
-			eng := engine(t, nil, core.WithObserver(w))
+			eng := engine(t, nil, core.WithHooks(w.hooks()))
 			l := locks(t, eng, lockasynq.Serialize("t", "k", core.WithFailFast()).RescheduleEvery(time.Second).UniqueUntilStarted())
 			lease := hold(t, eng, "k")
 			ran := make(chan struct{}, 10)

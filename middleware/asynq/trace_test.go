@@ -28,8 +28,11 @@ func spanContext(id byte) trace.SpanContext {
 
 // traceWatcher tells in which trace tasks ask for their keys.
 type traceWatcher struct {
-	core.NopObserver
 	asks chan trace.SpanContext
+}
+
+func (w *traceWatcher) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: w.AcquireStart}
 }
 
 func (w *traceWatcher) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
@@ -42,7 +45,7 @@ func (w *traceWatcher) AcquireStart(ctx context.Context, _ core.Acquisition) con
 func TestTraceGoesAlongWithTheTask(t *testing.T) {
 	propagate(t)
 	q, seen := newQueue(t), &traceWatcher{asks: make(chan trace.SpanContext, 10)}
-	l := locks(t, engine(t, nil, core.WithObserver(seen)), lockasynq.Serialize("t", "{header.user}"))
+	l := locks(t, engine(t, nil, core.WithHooks(seen.hooks())), lockasynq.Serialize("t", "{header.user}"))
 	handled := make(chan trace.SpanContext, 10)
 	mux := asynq.NewServeMux()
 	mux.Use(lockasynq.Trace, l.Middleware)

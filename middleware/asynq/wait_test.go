@@ -152,8 +152,11 @@ func TestHandlerKeepsTheTasksDeadline(t *testing.T) {
 
 // slowObserver takes its time between the grant and the handler.
 type slowObserver struct {
-	core.NopObserver
 	d time.Duration
+}
+
+func (o slowObserver) hooks() core.Hooks {
+	return core.Hooks{HoldStart: o.HoldStart}
 }
 
 func (o slowObserver) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
@@ -171,7 +174,7 @@ func TestGrantThatComesTooLate(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := engine(t, nil, core.WithObserver(slowObserver{d: 1500 * time.Millisecond}))
+				eng := engine(t, nil, core.WithHooks(slowObserver{d: 1500 * time.Millisecond}.hooks()))
 				ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 				defer cancel()
 				err := nothingRuns(t, locks(t, eng, rule)).ProcessTask(ctx, asynq.NewTask("t", nil))

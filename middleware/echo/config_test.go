@@ -124,15 +124,18 @@ func TestSkipper(t *testing.T) {
 
 // ruleNames collects what observers are told of.
 type ruleNames struct {
-	core.NopObserver
 	names chan string
+}
+
+func (r ruleNames) hooks() core.Hooks {
+	return core.Hooks{HoldEnd: r.HoldEnd}
 }
 
 func (r ruleNames) HoldEnd(_ context.Context, lease *core.Lease, _ error) { r.names <- lease.Rule() }
 
 func TestRulesAreNamedByTheirTemplate(t *testing.T) {
 	names := ruleNames{names: make(chan string, 1)}
-	eng := ruletest.NewEngine(t, ruletest.NewStore(), core.WithObserver(names))
+	eng := ruletest.NewEngine(t, ruletest.NewStore(), core.WithHooks(names.hooks()))
 	locks := lockecho.New(eng)
 	s := newSite(t)
 	byPath := func(c echo.Context) string { return c.Path() }

@@ -59,8 +59,11 @@ func (s *spans) add(event string) {
 
 // asking is an observer, as tracing is: it looks at the context of each wait.
 type asking struct {
-	core.NopObserver
 	spans *spans
+}
+
+func (a asking) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: a.AcquireStart}
 }
 
 func (a asking) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
@@ -97,7 +100,7 @@ func aliceStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, ha
 // into the context; the wait is part of the call's span, and so is its refusal.
 func TestOrderOfInterceptors(t *testing.T) {
 	store, seen := memstore.New(), &spans{}
-	eng := engine(t, store, core.WithObserver(asking{spans: seen}))
+	eng := engine(t, store, core.WithHooks(asking{spans: seen}.hooks()))
 	i := locks(t, eng,
 		lockgrpc.Serialize(setStatus, "user:{metadata.x-user}", core.WithFailFast()),
 		lockgrpc.Once(addMembers, "once:{metadata.x-user}"),

@@ -64,7 +64,7 @@ func TestNoSpanIsLeftOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, store := observe(t), memstore.New()
-			eng, err := core.New(store, core.WithObserver(o.obs))
+			eng, err := core.New(store, core.WithHooks(o.obs))
 			want(t, err, nil)
 			other, err := core.New(store.Peer())
 			want(t, err, nil)

@@ -33,7 +33,7 @@ type scenario struct {
 
 func newScenario(t *testing.T) (*scenario, *core.Engine) {
 	s := &scenario{o: observe(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
-	eng, err := core.New(memstore.New(), core.WithObserver(s.o.obs), core.WithObserver(blockedAt{c: s.blocked}))
+	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(blockedAt{c: s.blocked}.hooks()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +43,11 @@ func newScenario(t *testing.T) (*scenario, *core.Engine) {
 
 // blockedAt tells when somebody is kept waiting.
 type blockedAt struct {
-	core.NopObserver
 	c chan struct{}
+}
+
+func (b blockedAt) hooks() core.Hooks {
+	return core.Hooks{Blocked: b.Blocked}
 }
 
 func (b blockedAt) Blocked(context.Context, core.Acquisition, core.HeldError, int) { b.c <- struct{}{} }

@@ -45,7 +45,7 @@ type observed struct {
 	tracers *sdktrace.TracerProvider
 	reader  *sdkmetric.ManualReader
 	meters  *sdkmetric.MeterProvider
-	obs     *tracing.Observer
+	obs     core.Hooks
 }
 
 func observe(t testing.TB) *observed {
@@ -65,7 +65,7 @@ func observe(t testing.TB) *observed {
 // engine makes an engine that o observes, and that ends with the test.
 func (o *observed) engine(t testing.TB, store driver.Store) *core.Engine {
 	t.Helper()
-	eng, err := core.New(store, core.WithObserver(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
+	eng, err := core.New(store, core.WithHooks(o.obs), core.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

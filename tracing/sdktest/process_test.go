@@ -30,13 +30,13 @@ const contended = "user:status:42"
 type exported struct{ Name, TraceID, SpanID string }
 
 // onRedis makes an engine over the Redis at addr.
-func onRedis(addr string, obs core.Observer) (*core.Engine, func(), error) {
+func onRedis(addr string, obs core.Hooks) (*core.Engine, func(), error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	store, err := redisstore.New(client)
 	if err != nil {
 		return nil, nil, err
 	}
-	eng, err := core.New(store, core.WithObserver(obs))
+	eng, err := core.New(store, core.WithHooks(obs))
 	return eng, func() {
 		_ = eng.Close(context.Background())
 		_ = client.Close()

@@ -41,12 +41,12 @@ import (
 // The functions here are the code of docs/observability.md.
 
 func newEngine(store driver.Store, secret []byte) (*core.Engine, error) {
-	seen, err := tracing.New(tracing.WithKeySecret(secret)) // the same in all processes: then hashes of keys match
+	hooks, err := tracing.New(tracing.WithKeySecret(secret)) // the same in all processes: then hashes of keys match
 	if err != nil {
 		return nil, err
 	}
 	return core.New(store,
-		core.WithObserver(seen),
+		core.WithHooks(hooks),
 		core.WithLogger(slog.New(tracing.LogHandler(slog.Default().Handler()))),
 	)
 }

@@ -63,12 +63,12 @@ func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
 	}
 	// Without a tracer and a meter provider, which Config.Collector brings, this
 	// costs nothing. A group's key names no person, so it may be seen.
-	seen, err := tracing.New(tracing.WithRawKeysFor("group-members"))
+	hooks, err := tracing.New(tracing.WithRawKeysFor("group-members"))
 	if err != nil {
 		return nil, err
 	}
 	log := slog.New(tracing.LogHandler(nil)) // what the engine has to say, with trace ids
-	return core.New(store, core.WithTTL(10*time.Second), core.WithObserver(seen), core.WithLogger(log))
+	return core.New(store, core.WithTTL(10*time.Second), core.WithHooks(hooks), core.WithLogger(log))
 }
 
 // Close lets go of everything. Call it when the handlers are done.

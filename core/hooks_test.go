@@ -17,7 +17,6 @@ import (
 
 // recorder writes down what it is told.
 type recorder struct {
-	core.NopObserver
 	mu     sync.Mutex
 	events []string
 }
@@ -55,6 +54,10 @@ func outcome(err error) string {
 		return "panicked"
 	}
 	return "error"
+}
+
+func (r *recorder) hooks() core.Hooks {
+	return core.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd, Renewed: r.Renewed, Extended: r.Extended, OnceStart: r.OnceStart, OnceEnd: r.OnceEnd, Unlocked: r.Unlocked}
 }
 
 func (r *recorder) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
@@ -105,11 +108,11 @@ func (r *recorder) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome
 
 func (r *recorder) Unlocked(context.Context, core.Acquisition, error) { r.note("unlocked") }
 
-func TestObserverSeesTheWholeLife(t *testing.T) {
+func TestHooksSeeTheWholeLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &recorder{}
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithObserver(seen))
+		eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
 		l := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
 		if l.Context().Value(marked{}) != "hold" {
 			t.Error("the handler's spans would not lie under the hold")
@@ -142,7 +145,7 @@ func TestObserverSeesTheWholeLife(t *testing.T) {
 	})
 }
 
-func TestObserverSeesTheEndOfWhatPanics(t *testing.T) {
+func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 	once := func(how func()) func(*core.Engine) {
 		return func(eng *core.Engine) {
 			_, _ = eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
@@ -173,7 +176,7 @@ func TestObserverSeesTheEndOfWhatPanics(t *testing.T) {
 			seen := &recorder{}
 			spy := newSpy()
 			spy.onAcquire = func(context.Context, driver.Request) error { panic("store") } // Once asks Begin
-			eng := newEngine(t, spy, core.WithObserver(seen))
+			eng := newEngine(t, spy, core.WithHooks(seen.hooks()))
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -188,8 +191,8 @@ func TestObserverSeesTheEndOfWhatPanics(t *testing.T) {
 	}
 }
 
-func TestNopObserverPassesContextsOn(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithObserver(core.NopObserver{}))
+func TestNoHooksPassContextsOn(t *testing.T) {
+	eng := newEngine(t, memstore.New(), core.WithHooks(core.Hooks{Renewed: func(*core.Lease, time.Duration, error) {}}))
 	ctx := context.WithValue(context.Background(), marked{}, "mine")
 	if err := eng.Do(ctx, "k", func(ctx context.Context) error {
 		if ctx.Value(marked{}) != "mine" {
@@ -204,15 +207,16 @@ func TestNopObserverPassesContextsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	core.NopObserver{}.Renewed(nil, 0, nil)
-	core.NopObserver{}.Unlocked(ctx, core.Acquisition{}, nil)
 }
 
 // onHold has functions called with the lease.
 type onHold struct {
-	core.NopObserver
 	start func(*core.Lease)
 	end   func(*core.Lease, error)
+}
+
+func (o onHold) hooks() core.Hooks {
+	return core.Hooks{HoldStart: o.HoldStart, HoldEnd: o.HoldEnd}
 }
 
 func (o onHold) HoldStart(ctx context.Context, l *core.Lease) context.Context {
@@ -222,18 +226,18 @@ func (o onHold) HoldStart(ctx context.Context, l *core.Lease) context.Context {
 
 func (o onHold) HoldEnd(_ context.Context, l *core.Lease, err error) { o.end(l, err) }
 
-// An observer may look at the lease that it is told of.
-func TestObserverLooksAtTheLease(t *testing.T) {
+// A hook may look at the lease that it is told of.
+func TestHookLooksAtTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var atEnd error
-		eng := newEngine(t, memstore.New(), core.WithObserver(onHold{
+		eng := newEngine(t, memstore.New(), core.WithHooks(onHold{
 			start: func(l *core.Lease) {
 				if left := time.Until(l.Deadline()); left != core.DefaultTTL-core.Margin(core.DefaultTTL) || l.Err() != nil || l.Context().Err() != nil {
 					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
 				}
 			},
 			end: func(l *core.Lease, _ error) { atEnd = l.Err() },
-		}))
+		}.hooks()))
 		mustRelease(t, mustAcquire(t, eng, "k"))
 		if !errors.Is(atEnd, core.ErrReleased) {
 			t.Errorf("at the end: %v", atEnd)
@@ -259,10 +263,10 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var ends []error
 			spy := newSpy()
-			eng := newEngine(t, spy, core.WithObserver(onHold{
+			eng := newEngine(t, spy, core.WithHooks(onHold{
 				start: func(*core.Lease) {},
 				end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
-			}))
+			}.hooks()))
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {
 				if !errors.Is(l.Err(), core.ErrReleased) {

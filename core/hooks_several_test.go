@@ -26,6 +26,15 @@ type numbered struct {
 
 type numberedKey string
 
+func (o numbered) hooks() core.Hooks {
+	return core.Hooks{
+		AcquireStart: o.AcquireStart, AcquireEnd: o.AcquireEnd, Trace: o.Trace, Blocked: o.Blocked,
+		HoldStart: o.HoldStart, HoldEnd: o.HoldEnd, Renewed: o.Renewed, Extended: o.Extended, Owed: o.Owed,
+		OnceStart: o.OnceStart, OnceEnd: o.OnceEnd, Unlocked: o.Unlocked, Forced: o.Forced,
+		Declared: o.Declared, Skipped: o.Skipped, StoreCalled: o.StoreCalled, StoreImpaired: o.StoreImpaired,
+	}
+}
+
 func (o numbered) start(ctx context.Context, event string) context.Context {
 	o.log.note(event + o.n)
 	return context.WithValue(ctx, numberedKey(event), seenBy(ctx, event)+o.n)
@@ -107,11 +116,11 @@ func (o numbered) Unlocked(context.Context, core.Acquisition, error) {
 	o.log.note("unlocked" + o.n)
 }
 
-func TestSeveralObservers(t *testing.T) {
+func TestSeveralHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &recorder{}
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithObserver(numbered{t, "1", log}), core.WithObserver(nil), core.WithObserver(numbered{t, "2", log}))
+		eng := newEngine(t, spy, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(core.Hooks{}), core.WithHooks(numbered{t, "2", log}.hooks()))
 		if _, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
 			time.Sleep(4 * time.Second)
 			return nil, nil
@@ -138,7 +147,7 @@ func TestSeveralObservers(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &recorder{}
-		eng := newEngine(t, memstore.New(), core.WithObserver(numbered{t, "1", log}), core.WithObserver(numbered{t, "2", log}))
+		eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
 		holder, err := eng.TryAcquire(context.Background(), "k") // nobody waits for a hand-off then
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,200 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// hookNames are all there are.
+func hookNames() (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[core.Hooks]()) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// makeHook sets the hook of that name. Where a hook returns a context, it is the one that
+// it was given.
+func makeHook(h *core.Hooks, name string, called func()) {
+	field := reflect.ValueOf(h).Elem().FieldByName(name)
+	field.Set(reflect.MakeFunc(field.Type(), func(args []reflect.Value) []reflect.Value {
+		called()
+		switch {
+		case field.Type().NumOut() == 0:
+			return nil
+		case field.Type().Out(0).Kind() == reflect.String:
+			return []reflect.Value{reflect.ValueOf("the trace")}
+		}
+		return args[:1]
+	}))
+}
+
+// wholeLife has an engine do all that there are hooks for, and says what came of each
+// step and which hooks were called, besides those in opts.
+func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
+	ctx := context.Background()
+	spy := newSpy()
+	store := hooked{spy, &ailing{}}
+	var mu sync.Mutex
+	var seen core.Hooks
+	for _, name := range hookNames() {
+		makeHook(&seen, name, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			called = append(called, name)
+		})
+	}
+	eng := newEngine(t, store, append(opts, core.WithHooks(seen))...)
+	note := func(step string, err error) { outcomes = append(outcomes, fmt.Sprint(step, ": ", outcome(err))) }
+
+	store.ailing.tell(errors.New("a limp"))
+	policy, err := core.NewPolicy(core.WithRule("rule"))
+	note("policy", err)
+	eng.Declare(policy, policy.Info(false, "k"), "k")
+	eng.Skipped(ctx, policy, core.SkipHeld)
+
+	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+	note("extend", first.Extend(ctx, 0))
+	_, err = eng.TryAcquire(ctx, "k")
+	note("refused", err)
+	var heir sync.WaitGroup
+	heir.Go(func() { mustRelease(t, mustAcquire(t, eng, "k")) })
+	time.Sleep(1500 * time.Millisecond) // a renewal
+	note("release", first.Release(ctx))
+	heir.Wait()
+
+	far := mustAcquire(t, newEngine(t, spy.Peer()), "far")
+	heir.Go(func() {
+		l, err := eng.AcquireAll(ctx, []core.Claim{core.Exclusive("far"), core.Exclusive("near")})
+		if err == nil {
+			err = l.Release(ctx)
+		}
+		note("a set", err)
+	})
+	synctest.Wait()
+	mustRelease(t, far)
+	heir.Wait()
+
+	lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
+	breakLock(t, spy, lost)
+	<-lost.Context().Done()
+	note("lost", lost.Release(ctx))
+	forced := mustAcquire(t, eng, "k")
+	_, err = eng.ForceRelease(ctx, "k", "a test")
+	note("force", err)
+	note("forced", forced.Release(ctx))
+	for range 2 {
+		_, err = eng.Once(ctx, "once", func(context.Context) ([]byte, error) { return nil, nil })
+		note("once", err)
+	}
+
+	owed := mustAcquire(t, eng, "k")
+	spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return errDown } })
+	note("owed", owed.Release(ctx))
+	spy.mend()
+	time.Sleep(time.Second) // it is sent again
+	spy.change(func() { spy.onAcquire = func(context.Context, driver.Request) error { return errDown } })
+	note("unlocked", eng.Do(ctx, "k", func(context.Context) error { return nil }, core.WithRunUnlocked()))
+	spy.change(func() { spy.onAcquire = nil })
+	synctest.Wait()
+
+	for _, key := range []string{"k", "far", "near", "once"} {
+		isFree(t, newEngine(t, spy.Peer()), key)
+	}
+	if left := eng.Left(); left != "" {
+		t.Error(left)
+	}
+	return outcomes, called
+}
+
+// hooked is a spy that may be impaired.
+type hooked struct {
+	*spy
+	ailing *ailing
+}
+
+func (h hooked) OnImpaired(f func(error)) { h.ailing.OnImpaired(f) }
+
+// A hook that panics changes neither what callers get nor what other hooks are told,
+// and leaves no lease, no place in a line and no goroutine behind. The log names it.
+func TestHookThatPanicsChangesNothing(t *testing.T) {
+	var wantOutcomes, wantCalled []string
+	synctest.Test(t, func(t *testing.T) {
+		wantOutcomes, wantCalled = wholeLife(t)
+	})
+	for _, name := range hookNames() {
+		if !slices.Contains(wantCalled, name) {
+			t.Errorf("%s was not called: this tests nothing", name)
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := newLines()
+				var rude core.Hooks
+				makeHook(&rude, name, func() { panic("the hook " + name) })
+				outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
+				if !slices.Equal(outcomes, wantOutcomes) {
+					t.Errorf("outcomes\n%q, want\n%q", outcomes, wantOutcomes)
+				}
+				if !slices.Equal(called, wantCalled) {
+					t.Errorf("called\n%q, want\n%q", called, wantCalled)
+				}
+				want := `level=ERROR msg="keyturn: a hook panicked" hook=` + name + ` panic="the hook ` + name + `" stack="goroutine `
+				if !slices.ContainsFunc(log.written(), func(line string) bool {
+					return strings.HasPrefix(line, want) && strings.Contains(line, "makeHook")
+				}) {
+					t.Errorf("logged\n%q", log.written())
+				}
+			})
+		})
+	}
+}
+
+// A hook that panics all the time does not fill the log.
+func TestManyPanicsAreFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLines()
+		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)), core.WithHooks(core.Hooks{
+			Unlocked:   func(context.Context, core.Acquisition, error) { t.Error("nothing ran unlocked") },
+			AcquireEnd: func(context.Context, core.Acquisition, *core.Lease, error) { panic(errDown) },
+		}))
+		for range 100 {
+			mustRelease(t, mustAcquire(t, eng, "k"))
+		}
+		if n := len(log.written()); n != 10 {
+			t.Errorf("%d lines", n)
+		}
+		time.Sleep(10 * time.Second)
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		if got := log.written()[10:]; len(got) != 1 || !strings.Contains(got[0], " unsaid=90 ") {
+			t.Errorf("after a while: %q", got)
+		}
+	})
+}
+
+// A hook that forgets to return a context does not take the caller's away.
+func TestHookThatReturnsNoContext(t *testing.T) {
+	eng := newEngine(t, newSpy(), core.WithHooks(core.Hooks{
+		AcquireStart: func(context.Context, core.Acquisition) context.Context { return nil },
+		HoldStart:    func(context.Context, *core.Lease) context.Context { return nil },
+		OnceStart:    func(context.Context, core.Execution) context.Context { return nil },
+	}))
+	ctx := context.WithValue(context.Background(), marked{}, "mine")
+	out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {
+		return []byte(ctx.Value(marked{}).(string)), nil
+	})
+	if err != nil || string(out.Result) != "mine" {
+		t.Errorf("%q, %v", out.Result, err)
+	}
+}
