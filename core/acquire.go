@@ -8,6 +8,8 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
 // ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
@@ -48,21 +50,21 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := e.life.enter(); err != nil {
 		return nil, nil, err
 	}
-	t := &turn{engine: e, parent: ctx, cov: cov}
-	t.req.Claims = claims
+	r := &request{engine: e, parent: ctx, cov: cov}
+	r.sent.Claims = claims
 	defer func() {
 		if lease == nil && rec == nil && err == nil { // the store did not return
 			err = ErrPanicked
 		}
-		if err = t.end(lease, s, err); err != nil {
+		if err = r.end(lease, s, err); err != nil {
 			rec = nil
 		}
 	}()
-	if err = t.begin(s); err == nil {
-		err = e.lines.enter(t)
+	if err = r.begin(s); err == nil {
+		err = r.wait()
 	}
-	if err == nil {
-		lease, rec, err = t.finish(s, ask)
+	if err = r.waited(err); err == nil {
+		lease, rec, err = r.finish(s, ask)
 	}
 	return lease, rec, err
 }
@@ -101,16 +103,13 @@ func (e *Engine) giveUp(ctx context.Context, cov *cover, err error) error {
 	return err
 }
 
-// errHurried: the store, or the line for it, had hardly any time to answer.
-var errHurried = errors.New("no answer in the little time there was")
-
 // unlessHurried marks an outage that is one for the caller only, whose deadline
 // came soon: nothing runs unlocked for it.
 func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
 		return err
 	}
-	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", errHurried, err)}
+	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", waitline.ErrHurried, err)}
 }
 
 // storeCalled tells the hooks, if there are any, of an answer to op.
@@ -125,26 +124,25 @@ func (e *Engine) storeCalled(op string, asked time.Time, err error) {
 // that the store was silent until then is what the caller needs to know.
 func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
 	var held *HeldError
-	var full *TooManyWaitersError
+	var full *waitline.FullError
 	switch own := ctx.Err(); {
 	case e.life.ending.Err() != nil:
 		return ErrClosed
 	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
-		told := e.lines.holder(*held) // the error is the store's, or shared by a line
+		told := e.lines.Holder(*held) // the error is the store's, or shared by a line
 		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
 		if !s.failFast {
 			told.TimedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
-		full.RetryAfter = e.holds.RetryAfter(s.rule, full.Key, 0, 0)
-		return full
+		return &TooManyWaitersError{Key: full.Key, Limit: full.Limit, RetryAfter: e.holds.RetryAfter(s.rule, full.Key, 0, 0)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The bound was the engine's, and the store does not say who holds.
 		if waited < circuit.FairTime {
-			err = errHurried
+			err = waitline.ErrHurried
 		}
 		return &UnavailableError{Op: "acquire", Err: err}
 	}
@@ -153,7 +151,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 
 // lease makes a grant, that came just now, a lease, unless that was too late. The
 // zero time stands for one that nobody has looked at the clock for.
-func (e *Engine) lease(ctx context.Context, grant *heldGrant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}
@@ -198,7 +196,7 @@ func (e *Engine) keep(l *Lease, now time.Time) error {
 // undo gives back a grant that nobody wants any more, without having the
 // caller wait for it. Close waits. It is a debt from the beginning, so that whoever
 // asks for the key next waits for it.
-func (e *Engine) undo(ctx context.Context, grant heldGrant, rule string) {
+func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
 	if d := e.debts.add(grant, rule); d != nil {
 		ctx := context.WithoutCancel(ctx)
 		e.life.tidying.Go(func() { e.debts.try(ctx, d) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // claimOn is how the lease is said to have c's key. Of permits it does not matter
@@ -33,7 +34,7 @@ func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
 // the grant that it would be.
 type suspect struct {
 	said  *foreign
-	grant heldGrant
+	grant handoff.Grant
 }
 
 func suspects(top *chain, wanted []Claim) []suspect {
@@ -49,9 +50,10 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			f := &n.carried[i]
 			// The store compares its own part of the token. The other is taken as it
 			// is said: no lease that is carried is handed on, so nobody else has it.
-			g := heldGrant{
-				Grant:  driver.Grant{Owner: f.owner, Token: f.token >> TokenBits, TTL: f.ttl, Borrowed: true},
-				passed: f.token & mostHandoffs,
+			token, hands := handoff.SplitToken(f.token)
+			g := handoff.Grant{
+				Grant: driver.Grant{Owner: f.owner, Token: token, TTL: f.ttl, Borrowed: true},
+				Hands: hands,
 			}
 			for j, c := range wanted {
 				if held, ok := f.claimOn(c, hashes[j]); ok {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // Bounds of what is carried: it rides in the headers of requests.
@@ -87,7 +89,7 @@ func (l *Lease) describe() (f foreign, ok bool) {
 	if !ok {
 		return foreign{}, false
 	}
-	return foreign{owner: g.Owner, token: g.fencing(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
+	return foreign{owner: g.Owner, token: g.FencingToken(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
 }
 
 // share says what there is to carry, and that another process renews the lease,
@@ -95,11 +97,11 @@ func (l *Lease) describe() (f foreign, ok bool) {
 // on, and the store would take the next holder's for it. Of the TTLs that the store
 // may have been told it takes the shortest: a longer one than is on record would be
 // refused (N7).
-func (w *watchdog) share(l *Lease) (g heldGrant, ok bool) {
+func (w *watchdog) share(l *Lease) (g handoff.Grant, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l.deadline.ended != nil {
-		return heldGrant{}, false
+		return handoff.Grant{}, false
 	}
 	l.deadline.shared = true
 	g = w.currentLocked(l)

@@ -136,7 +136,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	lc.signal()
 	lc.mu.Unlock()
 	lc.end()
-	e.lines.close()
+	e.lines.Close()
 
 	// Nothing is bounded by ctx alone: it may have ended.
 	bounded := e.detached(ctx)

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/internal/handoff"
+)
 
 // deadline is the watchdog's part of a lease, guarded by its mutex.
 type deadline struct {
@@ -46,9 +50,9 @@ func (d *deadline) extend(term time.Duration, sent time.Time, c *clock) {
 const firstRenewal = 10 * time.Millisecond
 
 // begin counts a grant's first term, of which much may be over.
-func (d *deadline) begin(g heldGrant, c *clock) {
-	d.ttl, d.claims, d.heard = g.TTL, g.Claims, g.heard
-	d.extend(g.term(), g.Since, c)
+func (d *deadline) begin(g handoff.Grant, c *clock) {
+	d.ttl, d.claims, d.heard = g.TTL, g.Claims, g.Heard
+	d.extend(g.PresentTerm(), g.Since, c)
 	if g.Term > 0 {
 		now := time.Now()
 		d.renewAt = now.Add(min(firstRenewal, d.at.Sub(now)/3))

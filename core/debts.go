@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // debts are the releases that the engine owes its store: of leases whose holders
@@ -57,7 +58,7 @@ type debtID struct {
 
 // debt is one release.
 type debt struct {
-	grant heldGrant
+	grant handoff.Grant
 	rule  string
 	until time.Time     // when the lease has run out at the store
 	kept  bool          // there was room
@@ -96,8 +97,7 @@ func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost)
 // add enters a release, with its first try under way: the caller owes an end or a
 // failed. Where the release is in the books already there is nothing to add, and
 // the debt is nil.
-func (ds *debts) add(g heldGrant, rule string) *debt {
-	g.line = nil // which would be kept for as long
+func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	// By then it has run out: no renewal was sent after this moment.
 	d := &debt{grant: g, rule: rule, until: time.Now().Add(g.TTL), busy: make(chan struct{})}
 	ds.mu.Lock()
@@ -123,7 +123,7 @@ func (ds *debts) add(g heldGrant, rule string) *debt {
 func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
 
 // strike takes g's release out of the books, which the store has answered.
-func (ds *debts) strike(g heldGrant) {
+func (ds *debts) strike(g handoff.Grant) {
 	if ds.n.Load() == 0 {
 		return
 	}

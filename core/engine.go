@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
+	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
 // Engine grants leases over a store. One engine per store and process is
@@ -27,7 +28,7 @@ type Engine struct {
 
 	releaseTimeout time.Duration
 	owners         ownerSource
-	lines          *lines
+	lines          *waitline.Lines
 	circuit        *circuit.Breaker
 	watchdog       *watchdog
 	debts          debts
@@ -64,7 +65,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),
-		lines:          newLines(cfg.maxWaiters, cfg.maxWaitersTotal),
+		lines:          waitline.New(waitline.Config{MaxWaiters: cfg.maxWaiters, MaxWaitersTotal: cfg.maxWaitersTotal, FairTime: circuit.FairTime}),
 		holds:          holdstats.New(),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
@@ -256,7 +257,7 @@ var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) bool {
 	switch {
 	case !s.runUnlocked, !errors.Is(err, ErrUnavailable), ctx.Err() != nil,
-		errors.Is(err, errTooLate), errors.Is(err, errHurried):
+		errors.Is(err, errTooLate), errors.Is(err, waitline.ErrHurried):
 		return false
 	}
 	if e.hooks != nil {

@@ -33,13 +33,12 @@ func (e *Engine) Left() string {
 	defer e.watchdog.mu.Unlock()
 	e.life.mu.Lock()
 	defer e.life.mu.Unlock()
-	e.lines.mu.Lock()
-	defer e.lines.mu.Unlock()
-	if len(e.watchdog.heap)+e.life.held.n+len(e.lines.byKey)+e.life.active == 0 && e.lines.waiting == 0 {
+	lines, waiting := e.lines.Len(), e.lines.Waiting()
+	if len(e.watchdog.heap)+e.life.held.n+lines+e.life.active == 0 && waiting == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d in the watchdog, %d held, %d lines with %d waiting, %d active",
-		len(e.watchdog.heap), e.life.held.n, len(e.lines.byKey), e.lines.waiting, e.life.active)
+		len(e.watchdog.heap), e.life.held.n, lines, waiting, e.life.active)
 }
 
 // JSON is the codec that results are stored with.
@@ -56,11 +55,7 @@ func DoneWith(l *Lease) int {
 }
 
 // Lines is how many lines there are.
-func Lines(e *Engine) int {
-	e.lines.mu.Lock()
-	defer e.lines.mu.Unlock()
-	return len(e.lines.byKey)
-}
+func Lines(e *Engine) int { return e.lines.Len() }
 
 // NextLook is when the watchdog looks at its leases next.
 func (e *Engine) NextLook() time.Time {
@@ -70,11 +65,7 @@ func (e *Engine) NextLook() time.Time {
 }
 
 // Waiting is how many callers wait in line, without those that ask the store.
-func Waiting(e *Engine) int {
-	e.lines.mu.Lock()
-	defer e.lines.mu.Unlock()
-	return e.lines.waiting
-}
+func Waiting(e *Engine) int { return e.lines.Waiting() }
 
 // MostDebts is how many unanswered releases an engine keeps.
 const MostDebts = mostDebts

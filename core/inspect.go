@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // SupportsInspection reports whether the engine's store can show and break what
@@ -46,7 +47,7 @@ func (e *Engine) Inspect(ctx context.Context, key string) (LockInfo, error) {
 // fence makes the tokens of grants those of leases.
 func fence(holders []Holder) {
 	for i, h := range holders {
-		holders[i].Token = heldGrant{Grant: driver.Grant{Token: h.Token}}.fencing()
+		holders[i].Token = handoff.Grant{Grant: driver.Grant{Token: h.Token}}.FencingToken()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // Lease is a granted claim set. It belongs to one acquisition, is safe for
@@ -15,7 +17,7 @@ import (
 // is a count on the outer one: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
-	grant    heldGrant // as it was given; see current
+	grant    handoff.Grant // as it was given; see current
 	terms    terms
 	granted  time.Time
 	deadline deadline // guarded by the watchdog's mutex
@@ -59,11 +61,11 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // same keys. (docs/guarantees.md has the two exceptions, after a loss of data.) A
 // resource that refuses smaller tokens than it has seen is safe from holders that
 // were paused past their lease.
-func (l *Lease) Token() uint64 { return l.grant.fencing() }
+func (l *Lease) Token() uint64 { return l.grant.FencingToken() }
 
 // HandedOff says whether the lease came from another one of this process, at its
 // release, without asking the store. The two have one owner.
-func (l *Lease) HandedOff() bool { return l.grant.passed > 0 }
+func (l *Lease) HandedOff() bool { return l.grant.Hands > 0 }
 
 // Owner is the value stored for this lease; see [ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
@@ -80,7 +82,7 @@ func (l *Lease) Claims() []Claim {
 }
 
 // current is the grant with what has changed since.
-func (l *Lease) current() heldGrant { return l.engine.watchdog.current(l) }
+func (l *Lease) current() handoff.Grant { return l.engine.watchdog.current(l) }
 
 // Key returns the first claim's key, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
@@ -134,7 +136,7 @@ func (l *Lease) end(err error) {
 		return
 	}
 	if !l.release.handedOn {
-		l.engine.lines.over(l.grant)
+		l.engine.lines.Ended(l.grant)
 	}
 	if l.borrowed == nil { // how long that one is held is not seen here
 		l.engine.holds.Add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)

@@ -140,7 +140,7 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	if d.rule != "" {
 		args = append(args, "rule", d.rule)
 	}
-	args = append(args, "owner", g.Owner, "token", g.fencing(), "error", err,
+	args = append(args, "owner", g.Owner, "token", g.FencingToken(), "error", err,
 		"again", d.kept, "within", time.Until(d.until).Round(time.Millisecond))
 	if unsaid > 0 {
 		args = append(args, "unsaid", unsaid)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // nest is the part of a lease that has no grant of its own but leans on others.
@@ -140,9 +141,9 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 	} else {
 		n.of = cov.by[0]
 	}
-	l.grant = heldGrant{
-		Grant:  driver.Grant{Owner: n.of.Owner(), Token: n.of.grant.Token, Claims: cov.rest},
-		passed: n.of.grant.passed,
+	l.grant = handoff.Grant{
+		Grant: driver.Grant{Owner: n.of.Owner(), Token: n.of.grant.Token, Claims: cov.rest},
+		Hands: n.of.grant.Hands,
 	}
 	for i, by := range cov.by {
 		if !slices.Contains(n.on, by) {

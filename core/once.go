@@ -146,7 +146,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 			e.storeCalled("complete", asked, err)
 			recorded = err == nil
 			if recorded {
-				e.lines.share(lease.Key(), rec, asked)
+				e.lines.Share(lease.Key(), rec, asked)
 			}
 			if recorded || errors.Is(err, ErrLeaseLost) {
 				return err

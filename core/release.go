@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // Release ends the lease, its context first, and lets the next one in. It is
@@ -68,7 +69,7 @@ func (l *Lease) giveBack(in *within) error {
 }
 
 // storeRelease has the store release. What it does not answer the engine owes it.
-func (e *Engine) storeRelease(ctx context.Context, grant heldGrant, rule string) error {
+func (e *Engine) storeRelease(ctx context.Context, grant handoff.Grant, rule string) error {
 	err := e.askRelease(ctx, grant.Grant)
 	if answers(err) {
 		e.debts.strike(grant)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // renewal is what the store is asked for one lease, and the grant as it was when
 // that was decided.
 type renewal struct {
 	lease   *Lease
-	grant   heldGrant
+	grant   handoff.Grant
 	term    time.Duration // in force; a third of it is what the store may take
 	convert bool          // the store may have the claims in other modes
 	part    string        // of the store: what it depends on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // watchdog renews the leases of one engine and declares the lost ones lost. It
@@ -159,13 +160,13 @@ func (w *watchdog) deadlineOf(l *Lease) time.Time {
 }
 
 // current is the grant with what has changed since it was given.
-func (w *watchdog) current(l *Lease) heldGrant {
+func (w *watchdog) current(l *Lease) handoff.Grant {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.currentLocked(l)
 }
 
-func (w *watchdog) currentLocked(l *Lease) heldGrant {
+func (w *watchdog) currentLocked(l *Lease) handoff.Grant {
 	g := l.grant
 	g.TTL, g.Claims = l.deadline.ttl, l.deadline.claims
 	return g

@@ -1,0 +1,153 @@
+package handoff_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
+)
+
+const ttl = 10 * time.Second
+
+// granted is a grant that just came.
+func granted() handoff.Grant {
+	now := time.Now()
+	return handoff.Grant{
+		Grant:     driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 7, Since: now},
+		Heard:     now,
+		Heritable: true,
+	}
+}
+
+func TestTokenCountsHands(t *testing.T) {
+	var s handoff.Streak
+	g := granted()
+	s.Begin(g, "", 5)
+	before := g.FencingToken()
+	for i := range uint64(handoff.MaxHands) {
+		if d := s.Decide(g, ttl, time.Now()); d != handoff.HandOn {
+			t.Fatalf("hand-off %d: %v", i, d)
+		}
+		g.Heard = time.Now() // however long this takes
+		g = s.Next(g, "")
+		if g.FencingToken() != before+1 {
+			t.Fatalf("token %d after %d", g.FencingToken(), before)
+		}
+		before++
+	}
+	if s.Running() || s.Decide(g, ttl, time.Now()) != handoff.Release {
+		t.Error("handed on once more than a token can count")
+	}
+	if token, hands := handoff.SplitToken(before); token != g.Token || hands != handoff.MaxHands {
+		t.Errorf("%d, %d", token, hands)
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration // from the grant to the release
+		heir  time.Duration
+		grant func(*handoff.Grant)
+		want  handoff.Decision
+	}{
+		"at once":                       {0, ttl, nil, handoff.HandOn},
+		"before the store is forgotten": {10 * time.Millisecond, ttl, nil, handoff.HandOn},
+		"after the store's last word":   {11 * time.Millisecond, ttl, nil, handoff.Confirm},
+		"after the streak":              {handoff.MaxTime + 1, ttl, nil, handoff.Release},
+		"nobody takes it":               {0, 0, nil, handoff.Release},
+		"wants half of it":              {0, ttl / 2, nil, handoff.Release},
+		"wants more than half":          {0, ttl/2 + 1, nil, handoff.HandOn},
+		"wants twice as much":           {0, 2 * ttl, nil, handoff.Release},
+		"wants less than twice":         {0, 2*ttl - 1, nil, handoff.HandOn},
+		"not the present holder's":      {0, ttl, func(g *handoff.Grant) { g.Hands++ }, handoff.Release},
+		"another lease":                 {0, ttl, func(g *handoff.Grant) { g.Owner = "other" }, handoff.Release},
+		"past half of its term":         {0, ttl, func(g *handoff.Grant) { g.Since = g.Since.Add(-ttl/2 - 1) }, handoff.Release},
+		"past half of a first term": {0, ttl, func(g *handoff.Grant) {
+			g.Term, g.Since = time.Second, g.Since.Add(-time.Second/2-1)
+		}, handoff.HandOn},
+		"past three quarters of a first term": {0, ttl, func(g *handoff.Grant) {
+			g.Term, g.Since = time.Second, g.Since.Add(-time.Second*3/4-1)
+		}, handoff.Release},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s handoff.Streak
+				g := granted()
+				s.Begin(g, "", 5)
+				if c.grant != nil {
+					c.grant(&g)
+				}
+				time.Sleep(c.after)
+				if got := s.Decide(g, c.heir, time.Now()); got != c.want {
+					t.Errorf("decided %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// While another process waits, the streak ends with the callers that stood in line then.
+func TestContendedStreakIsShort(t *testing.T) {
+	for behind, want := range map[int]int{0: 0, 1: 1, 64: 64, 1000: 64} {
+		t.Run(fmt.Sprint(behind), func(t *testing.T) {
+			var s handoff.Streak
+			g := granted()
+			g.Contended = true
+			_, begun := s.Begin(g, "", behind)
+			n := 0
+			for ; s.Running() && n <= want; n++ {
+				g = s.Next(g, "")
+			}
+			if begun != (want > 0) || n != want {
+				t.Errorf("begun: %v, %d hand-offs, want %d", begun, n, want)
+			}
+		})
+	}
+}
+
+func TestExpiryOpensTheStreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s handoff.Streak
+		s.Begin(granted(), "first", 1)
+		expired := false
+		s.ExpireLater(func() { expired = true })
+		if s.Expire("other") || !s.Running() {
+			t.Error("opened for another lease")
+		}
+		time.Sleep(handoff.MaxTime)
+		synctest.Wait()
+		if !expired || !s.Expire("o") || s.Running() || s.Idle() {
+			t.Error("not opened")
+		}
+		if owner, trace := s.Owner(); owner != "o" || trace != "first" {
+			t.Errorf("%q, %q", owner, trace)
+		}
+		s.End()
+		if !s.Idle() || s.Expire("o") || s.Expire("") {
+			t.Error("not ended")
+		}
+	})
+}
+
+// The end calls the expiry off, or it would come for a lease that is gone.
+func TestEndStopsTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s handoff.Streak
+		s.Begin(granted(), "", 1)
+		s.ExpireLater(func() { t.Error("it expired") })
+		s.End()
+		time.Sleep(time.Second)
+	})
+}
+
+func TestNotHeritable(t *testing.T) {
+	var s handoff.Streak
+	g := granted()
+	g.Heritable = false
+	if _, begun := s.Begin(g, "", 1); begun || !s.Idle() {
+		t.Error("a streak began")
+	}
+}

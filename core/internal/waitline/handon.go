@@ -1,0 +1,80 @@
+package waitline
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/internal/handoff"
+)
+
+// HandOn gives g, which its holder is done with, to the next in line if
+// [handoff.Streak.Decide] says so, and returns what it said.
+func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
+	if !g.Heritable {
+		return handoff.Release
+	}
+	s := ls.shardOf(g.Claims[0].Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[g.Claims[0].Key]
+	if l == nil || l.admission.next == nil {
+		return handoff.Release
+	}
+	p, now := l.admission.next, time.Now()
+	decision := l.streak.Decide(g, p.waiter.HeirTTL, now)
+	if decision == handoff.HandOn {
+		_, p.waiter.Got.From = l.streak.Owner()
+		p.waiter.Got.Grant = l.streak.Next(g, p.waiter.Trace)
+		l.evidence.handedTo(p.claim.Key, g.Owner, p.waiter.Trace, now)
+		l.remove(p)
+		p.wake()
+		l.callForward() // behind the last of a streak the next one may join the store's queue
+	}
+	return decision
+}
+
+// Ended notes that the lease of g has ended without having been handed on. If it was in
+// a streak, that is over, and the next in line asks the store.
+func (ls *Lines) Ended(g handoff.Grant) {
+	if !g.Heritable {
+		return
+	}
+	key := g.Claims[0].Key
+	s := ls.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[key]
+	if l == nil || !l.streak.Holds(g) {
+		return
+	}
+	l.streak.End()
+	l.evidence.released()
+	l.callForward()
+	s.tidy(key, l)
+}
+
+// beginStreak starts a streak with the grant that p's caller just got.
+func (l *line) beginStreak(p *place) {
+	w := p.waiter
+	if from, begun := l.streak.Begin(w.Got.Grant, w.Trace, l.queue.n-1); begun {
+		l.evidence.handedTo(p.claim.Key, w.Got.Grant.Owner, w.Trace, from)
+	}
+}
+
+// expireLater has the next in line called forward when the streak's time is over.
+func (l *line) expireLater(key string) {
+	if l.streak.Timed() {
+		return
+	}
+	s := l.shard
+	owner, _ := l.streak.Owner()
+	l.streak.ExpireLater(func() { s.expire(key, owner) })
+}
+
+// expire opens the streak of owner, which took too long.
+func (s *shard) expire(key, owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.byKey[key]; l != nil && l.streak.Expire(owner) {
+		l.callForward()
+	}
+}
