@@ -42,7 +42,8 @@ func makeHook(h *core.Hooks, name string, called func()) {
 }
 
 // wholeLife has an engine do all that there are hooks for, and says what came of each
-// step and which hooks were called, besides those in opts.
+// step, and which hooks were called how often besides those in opts: in order of their
+// names, because several goroutines call them.
 func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
 	ctx := context.Background()
 	spy := newSpy()
@@ -90,6 +91,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	lost := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
 	breakLock(t, spy, lost)
 	<-lost.Context().Done()
+	synctest.Wait() // the watchdog has called its hooks
 	note("lost", lost.Release(ctx))
 	forced := mustAcquire(t, eng, "k")
 	_, err = eng.ForceRelease(ctx, "k", "a test")
@@ -116,6 +118,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	if left := eng.Left(); left != "" {
 		t.Error(left)
 	}
+	slices.Sort(called)
 	return outcomes, called
 }
 
