@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // Acquire implements [driver.Store].
@@ -36,7 +37,7 @@ type asking struct {
 	held   driver.HeldError
 
 	inbox     string        // that the last question named
-	holder    value         // as the server last said
+	holder    script.Value  // as the server last said
 	sameSince time.Time     // when it first said that
 	every     time.Duration // between the looks of a waiter that is not told; 0: it is
 
@@ -78,12 +79,12 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 // asks begins one. What most need is in it, and takes no allocations of its own.
 func (s *Store) asks(req driver.Request, once bool) *asking {
 	a := askings.Get().(*asking)
-	a.s, a.req, a.once, a.notes, a.began = s, req, once, notes(req.TTL, req.Rule, req.Trace), time.Now()
-	if s.keys.together(req.Claims) {
+	a.s, a.req, a.once, a.notes, a.began = s, req, once, script.Notes(req.TTL, req.Rule, req.Trace), time.Now()
+	if s.keys.Together(req.Claims) {
 		a.alone.group[0] = req.Claims
 		a.groups, a.stuck = a.alone.group[:], a.alone.stuck[:]
 	} else {
-		a.groups = s.keys.groups(req.Claims)
+		a.groups = s.keys.Groups(req.Claims)
 		a.stuck = make([]int, len(a.groups))
 	}
 	return a
@@ -201,7 +202,7 @@ func (a *asking) nap(ans answer) time.Duration {
 }
 
 // sleep reports false when ctx has ended.
-func (a *asking) sleep(ctx context.Context, ans answer) (m message, awake bool) {
+func (a *asking) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
 	a.every = 0
 	if d := a.pace(); d > 0 {
 		var looks int64
@@ -252,25 +253,19 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, er
 
 // question makes the last question the one about a group.
 func (a *asking) question(group int, getInLine bool) {
-	cfg, claims, waited, notes := &a.s.cfg, a.groups[group], time.Since(a.began), a.remarks()
-	if cfg.replicas == 0 && !a.once && isPlain(claims) {
-		a.last = request{script: acquireScript, brief: brief{
-			key: claims[0].Key, owner: a.req.Owner, number: a.req.TTL.Milliseconds(), notes: notes,
-			wait: waiting{getInLine, cfg.waiterLease, a.claim(), waited, a.stuck[group], a.number, a.inbox},
-		}}
-		return
-	}
-	a.last = request{}
-	a.s.request(&a.last, acquireScript, a.req.Owner, claims,
-		a.req.TTL.Milliseconds(), getInLine, cfg.waiterLease.Milliseconds(), a.claim().Milliseconds(), a.inbox, a.once,
-		notes, waited.Milliseconds(), a.stuck[group], a.number)
-	a.last.replicas = cfg.replicas
+	cfg := &a.s.cfg
+	a.last = request{replicas: cfg.replicas}
+	a.s.keys.Acquire(&a.last.Call, script.Acquire{
+		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Apart: cfg.replicas > 0,
+		Wait: getInLine, WaiterLease: cfg.waiterLease, ClaimTime: a.claim(), Waited: time.Since(a.began),
+		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox,
+	})
 }
 
 // remarks are what goes with the lease.
 func (a *asking) remarks() string {
 	if a.inbox == "" && a.s.inbox.known() {
-		return quietly(a.notes)
+		return script.Quietly(a.notes)
 	}
 	return a.notes
 }

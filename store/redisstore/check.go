@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // checkTimeout bounds a check of its own, should its caller have more time.
@@ -66,7 +67,7 @@ func (s *Store) Check(ctx context.Context) error {
 
 // checkLocks takes a lock and releases it.
 func (s *Store) checkLocks(ctx context.Context) error {
-	owner := "check/" + randomID()
+	owner := "check/" + script.RandomID()
 	req := driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("keyturn:" + owner)}, TTL: checkTimeout}
 	g, _, err := s.acquire(ctx, req, false)
 	if err != nil {
@@ -77,10 +78,10 @@ func (s *Store) checkLocks(ctx context.Context) error {
 
 // checkMessages subscribes to a channel of its own and waits for a message to it.
 func (s *Store) checkMessages(ctx context.Context) error {
-	if s.keys.where == ring {
+	if s.keys.Topology() == script.Ring {
 		return nil
 	}
-	channel := s.keys.inbox()
+	channel := s.keys.NewInbox()
 	if _, err := s.inbox.publish(ctx, channel, channel); err != nil {
 		return err
 	}

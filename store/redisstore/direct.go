@@ -2,12 +2,13 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // direct sends a request on its caller's own goroutine. To hand it to another one
@@ -94,7 +95,7 @@ func (d *direct) server(c *redis.Client) *server {
 
 // heard takes in how a request about name ended.
 func (d *direct) heard(name string, err error) {
-	well := answered(err)
+	well := script.Answered(err)
 	if well && !d.known.Load() {
 		d.known.Store(true)
 	}
@@ -113,16 +114,6 @@ func (n *server) heard(well bool) {
 	}
 }
 
-// answered says whether a server has answered: an error that it reports is an
-// answer, too.
-func answered(err error) bool {
-	if err == nil {
-		return true
-	}
-	var answer redis.Error
-	return errors.As(err, &answer)
-}
-
 // directPatience is how long each of go-redis' attempts may take.
 const directPatience = 50 * time.Millisecond
 
@@ -132,7 +123,7 @@ const directBound = 2 * directPatience
 
 // sendDirectly reports whether r has a reply, or an error of the server's.
 func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
-	name := r.name(s.keys)
+	name := r.Slot(s.keys)
 	n := s.direct.of(name)
 	if n == nil || r.replicas > 0 || ctx.Err() != nil {
 		return false
@@ -142,7 +133,7 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 			return false
 		}
 	}
-	if s.keys.where == single {
+	if s.keys.Topology() == script.Single {
 		if !r.fits() || !s.departures.alone() {
 			return false
 		}
@@ -153,17 +144,16 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 	ctx = f.light(ctx, directBound)
 	defer f.putOut()
 	var err error
-	if r.isPlain() {
+	if r.IsPlain() {
 		err = s.sendTogether(ctx, n.client, r.alone())
 	} else {
-		r.value, r.err = r.call(ctx, n.client).Result()
-		err = r.err
+		err = r.Run(ctx, n.client, s.keys).Finish(nil)
 	}
 	if err != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
-		r.wire.refused++ // the cluster's client knows where to ask
+		r.Attempts.Refused++ // the cluster's client knows where to ask
 		return false
 	}
-	well := answered(err)
+	well := script.Answered(err)
 	n.heard(well)
 	s.direct.slots.heard(err)
 	return well

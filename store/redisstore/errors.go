@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // What may be wrong beyond what [driver.Store] knows. What the server says of
@@ -22,7 +20,7 @@ var (
 	// else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
 	// ErrCorrupt: what came from Redis is not what this package writes there.
-	ErrCorrupt = errors.New("redisstore: corrupt data")
+	ErrCorrupt = script.ErrCorrupt
 	// ErrReadOnly: the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
 	// ErrNoReplicas: too few replicas have the write; see [WithReplicas] and
@@ -39,44 +37,17 @@ func failure(op, key string, err error) error {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		return fmt.Errorf("redisstore: %s of %q: %w", op, key, err)
-	case says(err, "WRONGTYPE"):
+	case script.Says(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s of %q: %w", ErrWrongType, op, key, err)
-	case says(err, "READONLY"):
+	case script.Says(err, "READONLY"):
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
-	case says(err, "NOREPLICAS"):
+	case script.Says(err, "NOREPLICAS"):
 		err = fmt.Errorf("%w: %w", ErrNoReplicas, err)
-	case says(err, "OOM"):
+	case script.Says(err, "OOM"):
 		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err}
 }
-
-// says looks for an error code where servers put it: in front or, up to Redis
-// 6.2, behind the words about the script in which the command failed.
-func says(err error, code string) bool {
-	if err == nil {
-		return false
-	}
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return false
-	}
-	text := answer.Error()
-	return strings.HasPrefix(text, code+" ") || strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" ")
-}
-
-// passing reports that the server refused the command for a reason that goes
-// away by itself, without having run it.
-func passing(err error) bool {
-	for _, code := range []string{"LOADING ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "BUSY "} {
-		if redis.HasErrorPrefix(err, code) {
-			return true
-		}
-	}
-	return false
-}
-
-func noScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // silence is the error for a request that its context ended first.
 func silence(ctx context.Context) error {

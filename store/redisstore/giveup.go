@@ -9,7 +9,7 @@ import (
 
 // tidy takes back what may have come of the last question, once that is home.
 func (a *asking) tidy() {
-	if a.queued || a.last.wire.possible() > 0 {
+	if a.queued || a.last.Attempts.Possible() > 0 {
 		a.undo(a.soFar())
 	}
 }
@@ -62,8 +62,8 @@ func (a *asking) giveBack(ctx context.Context, claims []driver.Claim) error {
 	parts := a.s.releases(a.req.Owner, claims, 0)
 	trouble := func() error {
 		for _, p := range parts {
-			if p.err != nil {
-				return p.err
+			if p.Err != nil {
+				return p.Err
 			}
 		}
 		return nil

@@ -2,11 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // Group commit: requests of concurrent callers leave in one script call, as
@@ -30,32 +29,6 @@ const (
 	// mostFlights bounds those that leave for that reason.
 	mostFlights = 32
 )
-
-// grouped are the scripts that may be part of a group, and their names.
-var grouped = map[*redis.Script]string{
-	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
-}
-
-var groupText = groupSource("acquire", "release", "complete", "renew")
-
-// groupSource makes a function of every script, behind the part that most groups
-// need none of them for. Its KEYS and ARGV are parameters then, which hide the
-// globals of that name.
-func groupSource(names ...string) string {
-	var b strings.Builder
-	b.WriteString(source("memory"))
-	b.WriteString(source("group"))
-	b.WriteString(shared())
-	b.WriteString("local ops = {}\n")
-	for _, name := range names {
-		b.WriteString("function ops." + name + "(KEYS, ARGV)\n")
-		b.WriteString(plain(name))
-		b.WriteString(source(name))
-		b.WriteString("\nend\n")
-	}
-	b.WriteString(source("group_long"))
-	return b.String()
-}
 
 // departures is where requests gather.
 type departures struct {
@@ -178,41 +151,26 @@ func (d *departures) board(last []*request) []*request {
 	return group
 }
 
-// fits says whether a request may leave with others. A set's may have too many
-// keys for that, and one that waits for replicas keeps its connection.
-func (r *request) fits() bool {
-	return r.isPlain() || r.replicas == 0 && len(r.keys)+len(r.args) <= 64 && grouped[r.script] != ""
-}
-
 // sendGroup runs a group in one round trip. Then each request has a reply or an
 // error of its own.
 func (s *Store) sendGroup(group []*request) {
 	// Nobody's context: the callers are many, and each may leave for itself. What
 	// bounds a flight is the client's timeouts.
 	ctx := context.Background()
-	if len(group) == 1 && !group[0].isPlain() {
+	if len(group) == 1 && !group[0].IsPlain() {
 		s.sendOnce(ctx, group)
 		return
 	}
 	s.direct.heard("", s.sendTogether(ctx, s.client, group))
 }
 
-func (s *Store) sendTogether(ctx context.Context, client processor, group []*request) error {
-	p := s.keys.pack(group)
-	cmd := p.call(ctx, client, false)
-	if err := cmd.Err(); err != nil && noScript(err) {
-		for _, r := range group {
-			r.wire.refused++
+func (s *Store) sendTogether(ctx context.Context, client script.Processor, group []*request) error {
+	calls := group[0].Alone()
+	if len(group) > 1 {
+		calls = make([]*script.Call, len(group))
+		for i, r := range group {
+			calls[i] = &r.Call
 		}
-		cmd = p.call(ctx, client, true)
 	}
-	return p.deliver(cmd)
+	return script.RunTogether(ctx, client, s.keys, calls)
 }
-
-// serverError is an answer of the server's that go-redis did not take for one.
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-
-// RedisError implements redis.Error.
-func (serverError) RedisError() {}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // who is the question which server answers.
@@ -19,7 +21,7 @@ var errAsking = errors.New("redisstore: no answer yet to the last question")
 // Identity implements [driver.Identified]: the run ID of the one server, or of the master
 // behind Sentinel; "" on a Cluster or Ring, and where INFO is not permitted.
 func (s *Store) Identity(ctx context.Context) (string, error) {
-	if s.keys.where != single || s.who.barred.Load() {
+	if s.keys.Topology() != script.Single || s.who.barred.Load() {
 		return "", nil
 	}
 	if err := s.enter(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // inbox is where other processes tell this one that a lock has been passed to
@@ -37,7 +39,7 @@ type inbox struct {
 
 // seat is where a waiter sits: what is sent last is a grant, or a reason to look.
 type seat struct {
-	messages chan message
+	messages chan script.Message
 	key      string // one of those that it waits for
 }
 
@@ -49,7 +51,7 @@ func newInbox(s *Store) *inbox {
 func (b *inbox) sit(owner, key string) *seat {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st := &seat{messages: make(chan message, 1), key: key}
+	st := &seat{messages: make(chan script.Message, 1), key: key}
 	b.seats[owner] = st
 	return st
 }
@@ -62,7 +64,7 @@ func (b *inbox) rise(owner string) {
 
 // tell leaves m for who sits there, in place of what was left before: that was for an
 // earlier question, or the look that m calls for as well. Needs the inbox's mu.
-func (st *seat) tell(m message) {
+func (st *seat) tell(m script.Message) {
 	st.clear()
 	st.messages <- m
 }
@@ -101,7 +103,7 @@ func (b *inbox) address() string {
 // known says that it is known whether this process can be told: there is an address, or
 // a reason why there is none.
 func (b *inbox) known() bool {
-	if b.store.keys.where == ring {
+	if b.store.keys.Topology() == script.Ring {
 		return true
 	}
 	b.mu.Lock()
@@ -112,7 +114,7 @@ func (b *inbox) known() bool {
 // connect starts the listener, if need be, and waits until it has subscribed or
 // failed to, but no longer than most. The caller has entered the store.
 func (b *inbox) connect(ctx context.Context, most time.Duration) {
-	if b.store.keys.where == ring {
+	if b.store.keys.Topology() == script.Ring {
 		return
 	}
 	b.mu.Lock()
@@ -168,7 +170,7 @@ func (b *inbox) becomes(channel string, trouble error) {
 	before := b.trouble
 	if b.channel != channel {
 		for _, st := range b.seats {
-			st.tell(message{})
+			st.tell(script.Message{})
 		}
 	}
 	b.channel, b.trouble = channel, trouble
@@ -201,7 +203,7 @@ func (b *inbox) watch(f func(error)) {
 // deliver wakes the one waiter whose turn it is. One that has left meanwhile
 // has also sent word of that, which passes the lock on.
 func (b *inbox) deliver(text string) {
-	owner, m := parseMessage(text)
+	owner, m := script.ParseMessage(text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if st, ok := b.seats[owner]; ok {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -30,74 +28,14 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		return err
 	}
 	defer s.leave()
-	r := s.request(new(request), completeScript, g.Owner, g.Claims, g.Token,
-		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
-	r.replicas = s.cfg.replicas
+	r := &request{replicas: s.cfg.replicas}
+	s.keys.Complete(&r.Call, g, rec, retention)
 	if !s.await(ctx, nil, r.alone()) {
 		return &driver.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
 	}
 	err := r.verdict("complete", g.Claims, g)
-	if err == nil && r.value == any(int64(2)) {
+	if v, _ := r.Verdict(1); err == nil && v.ResultNotKept {
 		return fmt.Errorf("%w: %w", ErrOutOfMemory, &driver.ResultNotKeptError{Key: g.Claims[0].Key})
 	}
 	return err
-}
-
-// A record is "owner:n+m:" or "owner:n+m!:", m bytes of trace, n of fingerprint, and
-// the result; with "!" that was not kept. The owner is in front for the script to
-// compare; the rest may be any bytes, so they are counted, not delimited. Without a
-// trace there is no "+m".
-
-// head writes the beginning of a record, up to the colon in front of the bytes.
-func head(owner string, rec driver.Record) string {
-	b := append(make([]byte, 0, len(owner)+len(":64+256!")), owner...)
-	b = strconv.AppendInt(append(b, ':'), int64(len(rec.Fingerprint)), 10)
-	if rec.Trace != "" {
-		b = strconv.AppendInt(append(b, '+'), int64(len(rec.Trace)), 10)
-	}
-	if rec.ResultNotKept {
-		b = append(b, '!')
-	}
-	return string(b)
-}
-
-// about is what a record has besides the result.
-func about(rec driver.Record) string { return rec.Trace + string(rec.Fingerprint) }
-
-// header is what stands in front of a record: whose it is, and how long the
-// header itself, the trace and the fingerprint are.
-type header struct {
-	owner                      string
-	length, trace, fingerprint int
-	notKept                    bool
-}
-
-func parseHeader(stored string) (header, bool) {
-	owner, rest, _ := strings.Cut(stored, ":")
-	lengths, body, ok := strings.Cut(rest, ":")
-	lengths, notKept := strings.CutSuffix(lengths, "!")
-	first, second, both := strings.Cut(lengths, "+")
-	if !both {
-		second = "0"
-	}
-	n, err := strconv.Atoi(first)
-	m, err2 := strconv.Atoi(second)
-	ok = ok && err == nil && err2 == nil && n >= 0 && m >= 0
-	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n, notKept: notKept}, ok
-}
-
-func decode(stored string) (*driver.Record, error) {
-	h, ok := parseHeader(stored)
-	if !ok {
-		return nil, fmt.Errorf("%w: a record that begins with %.40q", ErrCorrupt, stored)
-	}
-	body := stored[h.length:]
-	if h.trace > len(body) || h.fingerprint > len(body)-h.trace {
-		return nil, fmt.Errorf("%w: a record of %d bytes, of which %d are its trace and %d its fingerprint",
-			ErrCorrupt, len(body), h.trace, h.fingerprint)
-	}
-	trace, body := body[:h.trace], body[h.trace:]
-	return &driver.Record{
-		Fingerprint: []byte(body[:h.fingerprint]), Result: []byte(body[h.fingerprint:]), ResultNotKept: h.notKept, Trace: trace,
-	}, nil
 }

@@ -133,7 +133,7 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 	// One that has gone meanwhile is taken over by the next.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
 	// Plain keys and side keys, which have a brace in front, in one pattern.
-	pattern := "*" + glob(s.keys.prefix+prefix) + "*"
+	pattern := "*" + glob(s.keys.Locks(prefix)) + "*"
 	seen := make(map[string]bool)
 	count := min(limit, scanMost)
 	for range scansPerPage {
@@ -151,7 +151,7 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 			count = min(2*count, scanMost)
 		}
 		for _, n := range names {
-			key, ok := s.keys.keyOf(n)
+			key, ok := s.keys.KeyOf(n)
 			if ok && strings.HasPrefix(key, prefix) && !seen[key] {
 				seen[key] = true
 				keys = append(keys, key)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 const (
@@ -52,7 +54,7 @@ func (b *inbox) listen(ctx context.Context) {
 		if time.Since(began) > most { // that one had worked
 			pause = firstPause
 		}
-		if refused(err) {
+		if script.Refused(err) {
 			most = refusedPause
 		}
 		sleep(ctx, pause)
@@ -63,7 +65,7 @@ func (b *inbox) listen(ctx context.Context) {
 // subscribed subscribes and delivers until the connection breaks, or turns out to be
 // dead.
 func (b *inbox) subscribed(ctx context.Context) error {
-	channel := b.store.keys.inbox()
+	channel := b.store.keys.NewInbox()
 	// Who may not send can't find out whether messages arrive either. And a server that
 	// does not answer this would keep a subscription waiting for longer.
 	if _, err := b.publish(ctx, channel, channel); err != nil {
@@ -103,11 +105,11 @@ func (b *inbox) subscribed(ctx context.Context) error {
 // probe finds out at the start whether this process may send messages: one that may not
 // must say so with its leases, even if it never waits.
 func (b *inbox) probe() {
-	if b.store.keys.where == ring {
+	if b.store.keys.Topology() == script.Ring {
 		return
 	}
-	channel := b.store.keys.inbox()
-	if _, err := b.publish(b.store.ctx, channel, channel); refused(err) {
+	channel := b.store.keys.NewInbox()
+	if _, err := b.publish(b.store.ctx, channel, channel); script.Refused(err) {
 		b.lost(err)
 	}
 }
@@ -175,7 +177,7 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 		return stillness, nil
 	}
 	// A server that does not answer is no fault of the subscription's.
-	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.store.keys.where == cluster {
+	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.store.keys.Topology() == script.Cluster {
 		p.beat(ctx, key)
 	}
 	return echo, nil
@@ -185,13 +187,13 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 // not be sent tells nothing, unless it was refused.
 func (p *pulse) judge(o outcome) error {
 	switch {
-	case refused(o.err):
+	case script.Refused(o.err):
 		return o.err
 	case o.err != nil:
 		return nil
 	}
 	p.missed++
-	if p.missed >= echoes || o.receivers == 0 && p.inbox.store.keys.where == single {
+	if p.missed >= echoes || o.receivers == 0 && p.inbox.store.keys.Topology() == script.Single {
 		return errUnheard
 	}
 	return nil
@@ -201,13 +203,7 @@ func (p *pulse) beat(ctx context.Context, key string) {
 	sent := p.sent
 	p.underWay++
 	p.inbox.store.tasks.Go(func() {
-		n, err := p.inbox.publish(ctx, p.channel, p.inbox.store.keys.prefix+key)
+		n, err := p.inbox.publish(ctx, p.channel, p.inbox.store.keys.Lock(key))
 		sent <- outcome{n, err}
 	})
-}
-
-// refused says that the server has answered, and that asking again would not help.
-func refused(err error) bool {
-	var refusal redis.Error
-	return errors.As(err, &refusal) && !passing(err)
 }

@@ -5,27 +5,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
-
-func TestParseMessage(t *testing.T) {
-	for text, want := range map[string]message{
-		"o 7 99":                   {question: 7, token: 99},
-		"o 7 99 1":                 {},
-		"o 7 99 alone":             {question: 7, token: 99, alone: true},
-		"o":                        {},
-		"o 7":                      {},
-		"o -7 99":                  {},
-		"o 7 x":                    {},
-		"o 7 99999999999999999999": {},
-	} {
-		if owner, m := parseMessage(text); owner != "o" || m != want {
-			t.Errorf("%q: to %q, %+v", text, owner, m)
-		}
-	}
-	if owner, m := parseMessage(""); owner != "" || m != (message{}) {
-		t.Errorf("nothing: to %q, %+v", owner, m)
-	}
-}
 
 // TestPassed: which messages are grants, to which questions.
 func TestPassed(t *testing.T) {
@@ -33,19 +14,19 @@ func TestPassed(t *testing.T) {
 	now := time.Now()
 	for what, c := range map[string]struct {
 		change func(*asking)
-		m      message
+		m      script.Message
 		grant  bool
 	}{
-		"the last question":             {func(*asking) {}, message{question: 7, token: 9}, true},
-		"one before":                    {func(*asking) {}, message{question: 6, token: 9}, false},
-		"none":                          {func(a *asking) { a.number = 0 }, message{token: 9}, false},
-		"late":                          {func(a *asking) { a.last.wire.first = now.Add(-2100 * time.Millisecond) }, message{question: 7, token: 9}, false},
-		"sent again, after a long time": {func(a *asking) { a.last.wire = wire{sent: 2, first: now.Add(-time.Minute), last: now} }, message{question: 7, token: 9}, false},
-		"never sent":                    {func(a *asking) { a.last.wire = wire{} }, message{question: 7, token: 9}, false},
+		"the last question":             {func(*asking) {}, script.Message{Question: 7, Token: 9}, true},
+		"one before":                    {func(*asking) {}, script.Message{Question: 6, Token: 9}, false},
+		"none":                          {func(a *asking) { a.number = 0 }, script.Message{Token: 9}, false},
+		"late":                          {func(a *asking) { a.last.Attempts.First = now.Add(-2100 * time.Millisecond) }, script.Message{Question: 7, Token: 9}, false},
+		"sent again, after a long time": {func(a *asking) { a.last.Attempts = script.Attempts{Sent: 2, First: now.Add(-time.Minute), Last: now} }, script.Message{Question: 7, Token: 9}, false},
+		"never sent":                    {func(a *asking) { a.last.Attempts = script.Attempts{} }, script.Message{Question: 7, Token: 9}, false},
 	} {
 		a := &asking{
 			s: &Store{cfg: defaultConfig()}, req: driver.Request{Owner: "o", Claims: one, TTL: time.Minute},
-			number: 7, inbox: "inbox", last: request{wire: wire{sent: 1, first: now.Add(-time.Second), last: now}},
+			number: 7, inbox: "inbox", last: request{Call: script.Call{Attempts: script.Attempts{Sent: 1, First: now.Add(-time.Second), Last: now}}},
 		}
 		c.change(a)
 		ans, ok := a.passed(c.m)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // Defaults and bounds of the options.
@@ -124,7 +125,7 @@ func (c *config) fits(client redis.UniversalClient) error {
 	bad := func(want string) error {
 		return &driver.OptionError{Option: "WithReplicas", Value: c.replicaWait, Want: want}
 	}
-	if topologyOf(client) != single {
+	if script.TopologyOf(client) != script.Single {
 		return bad("a single server")
 	}
 	// Else the client gives up on an answer that is still to come.

@@ -47,7 +47,7 @@ func (p *pacer) leave(looks int64) { p.wanted.Add(-looks) }
 
 // pace is how often the waiter should look by itself; 0: it will be told.
 func (a *asking) pace() time.Duration {
-	foreign, quiet, head := a.holder.foreign(), a.inbox == "" || a.holder.quiet, a.held.Ahead == 0
+	foreign, quiet, head := a.holder.Foreign(), a.inbox == "" || a.holder.Quiet, a.held.Ahead == 0
 	d := time.Duration(0)
 	switch {
 	case foreign && head:

@@ -36,7 +36,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	t.Parallel()
 	ctx, client, s := inside(t)
 	const count = 8000000000000000
-	client.Set(ctx, s.keys.counter(), count, 0)
+	client.Set(ctx, s.keys.Counter(), count, 0)
 	ask := func(owner string, wait bool, claims ...driver.Claim) *request {
 		a := s.asks(driver.Request{Owner: owner, Claims: claims, TTL: time.Minute, Rule: "rule", Trace: "trace"}, false)
 		a.question(0, wait)
@@ -70,14 +70,14 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 		"1",
 	}
 	for i, r := range group {
-		if got := fmt.Sprint(r.value); r.err != nil || !strings.HasPrefix(got, want[i]) {
-			t.Errorf("request %d: want %s, got %s, %v", i, want[i], got, r.err)
+		if got := fmt.Sprint(r.Value); r.Err != nil || !strings.HasPrefix(got, want[i]) {
+			t.Errorf("request %d: want %s, got %s, %v", i, want[i], got, r.Err)
 		}
-		if r.wire.sent-r.wire.refused != 1 || time.Since(r.wire.last) > time.Minute {
-			t.Errorf("request %d: %+v", i, r.wire)
+		if r.Attempts.Possible() != 1 || time.Since(r.Attempts.Last) > time.Minute {
+			t.Errorf("request %d: %+v", i, r.Attempts)
 		}
 	}
-	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+6 {
+	if n, err := client.Get(ctx, s.keys.Counter()).Uint64(); n != count+6 {
 		t.Errorf("the counter is %d, %v", n, err)
 	}
 	if v := client.Get(ctx, "lock:k").Val(); !strings.HasSuffix(v, ":rule|trace") {
@@ -90,7 +90,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 func TestReleaseTwiceInOneGroup(t *testing.T) {
 	t.Parallel()
 	ctx, client, s := inside(t)
-	inbox := s.keys.inbox()
+	inbox := s.keys.NewInbox()
 	listener := client.Subscribe(ctx, inbox)
 	defer listener.Close()
 	if _, err := listener.Receive(ctx); err != nil {
@@ -109,14 +109,14 @@ func TestReleaseTwiceInOneGroup(t *testing.T) {
 	send := func(group ...*request) (said []any) {
 		s.sendGroup(group)
 		for _, r := range group {
-			said = append(said, r.value)
+			said = append(said, r.Value)
 		}
 		return said
 	}
 	const count = 8000000000000000 // ahead of the clock
-	client.Set(ctx, s.keys.counter(), count, 0)
+	client.Set(ctx, s.keys.Counter(), count, 0)
 	send(ask("a", "k", ""), ask("x", "l", ""), ask("m", "m", ""))
-	send(ask("b", "k", inbox), ask("y", "l", s.keys.inbox()))
+	send(ask("b", "k", inbox), ask("y", "l", s.keys.NewInbox()))
 	send(ask("c", "k", inbox), ask("dead", "m", inbox))
 	send(ask("n", "m", inbox))
 	entry := client.HGet(ctx, "{lock:m}:w", "dead").Val()
@@ -131,7 +131,7 @@ func TestReleaseTwiceInOneGroup(t *testing.T) {
 	if v := client.Get(ctx, "lock:m").Val(); !strings.HasPrefix(v, "n:8000000000000007:") {
 		t.Errorf("m is had by %q", v)
 	}
-	if n, err := client.Get(ctx, s.keys.counter()).Uint64(); n != count+7 {
+	if n, err := client.Get(ctx, s.keys.Counter()).Uint64(); n != count+7 {
 		t.Errorf("the counter is %d, %v", n, err)
 	}
 	if v := client.LRange(ctx, "{lock:k}:q", 0, -1).Val(); fmt.Sprint(v) != "[c]" {

@@ -3,13 +3,13 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // Release implements [driver.Store]. If the server does not answer within ctx's
@@ -23,7 +23,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.leave()
-	if isPlain(g.Claims) {
+	if len(g.Claims) == 1 {
 		return s.end(ctx, g)
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
@@ -40,10 +40,11 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 // endings are kept for others, as askings are.
 var endings = sync.Pool{New: func() any { return new(request) }}
 
-// end is Release by a plain request.
+// end is Release of a lease that one request ends, as most are.
 func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	r := endings.Get().(*request)
-	*r = ending(g.Owner, g.Claims, g.Token)
+	*r = request{}
+	s.keys.Release(&r.Call, g.Owner, g.Claims, g.Token)
 	if !s.await(ctx, nil, r.alone()) {
 		return &driver.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way
 	}
@@ -51,15 +52,10 @@ func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	return r.released(g.Claims, g)
 }
 
-// ending is the plain request that ends what owner has.
-func ending(owner string, claims []driver.Claim, token uint64) request {
-	return request{script: releaseScript, brief: brief{key: claims[0].Key, owner: owner, number: int64(token)}}
-}
-
 // released is the verdict on a release.
 func (r *request) released(claims []driver.Claim, g driver.Grant) error {
 	err := r.verdict("release", claims, g)
-	if r.wire.possible() > 1 && isTaken(err) {
+	if r.Attempts.Possible() > 1 && isTaken(err) {
 		// The client repeats a request whose reply was lost. So it says "not
 		// yours" now because the first attempt released it.
 		return nil
@@ -76,14 +72,11 @@ type part struct {
 // releases makes the requests that end whatever owner has, or waits for, among
 // claims. Token 0 means any.
 func (s *Store) releases(owner string, claims []driver.Claim, token uint64) []part {
-	if isPlain(claims) {
-		r := ending(owner, claims, token)
-		return []part{{&r, claims}}
-	}
-	groups := s.keys.groups(claims)
+	groups := s.keys.Groups(claims)
 	parts := make([]part, len(groups))
 	for i, group := range groups {
-		parts[i] = part{s.request(new(request), releaseScript, owner, group, token), group}
+		parts[i] = part{new(request), group}
+		s.keys.Release(&parts[i].Call, owner, group, token)
 	}
 	return parts
 }
@@ -99,36 +92,23 @@ func requests(parts []part) []*request {
 	return reqs
 }
 
-// verdict reads the answer of a script that says whether the lease was the
-// owner's: 1, or which claim was not, and perhaps why.
+// verdict is the error, if any, that the answer to a call about a lease amounts to.
 func (r *request) verdict(op string, claims []driver.Claim, g driver.Grant) error {
+	v, err := r.Verdict(len(claims))
 	switch {
-	case says(r.err, "WRONGTYPE"):
+	case script.Says(err, "WRONGTYPE"):
 		return lost(claims[0].Key, g) // whatever is there now, it is not the lease
-	case r.err != nil:
-		return failure(op, claims[0].Key, r.err)
+	case err == nil && v.Forced:
+		return &driver.LeaseLostError{Key: claims[v.Claim].Key, Token: g.Token, Reason: driver.LossForced, Detail: v.Reason}
+	case err == nil && v.Lost:
+		return lost(claims[v.Claim].Key, g)
+	case err == nil:
+		err = r.confirmed()
 	}
-	switch answer := r.value.(type) {
-	case int64:
-		if err := r.confirmed(); err != nil {
-			return failure(op, claims[0].Key, err)
-		}
-		return nil
-	case []any:
-		if len(answer) == 0 {
-			break
-		}
-		i, ok := answer[0].(int64)
-		if !ok || i < 0 || int(i) >= len(claims) {
-			break
-		}
-		if len(answer) == 1 {
-			return lost(claims[i].Key, g)
-		}
-		reason, _ := answer[1].(string)
-		return &driver.LeaseLostError{Key: claims[i].Key, Token: g.Token, Reason: driver.LossForced, Detail: reason}
+	if err != nil {
+		return failure(op, claims[0].Key, err)
 	}
-	return failure(op, claims[0].Key, fmt.Errorf("%w: reply %.100v", ErrCorrupt, r.value))
+	return nil
 }
 
 // isTaken: the lease is not the owner's, and nobody says that it was robbed.
@@ -168,7 +148,7 @@ func (s *Store) tryRelease(owner string, parts []part) []part {
 		switch {
 		case !home: // it is still under way, so others go in its place
 			left = append(left, s.releases(owner, p.claims, 0)...)
-		case p.err != nil && !errors.As(p.err, &answer):
+		case p.Err != nil && !errors.As(p.Err, &answer):
 			left = append(left, p)
 		}
 	}

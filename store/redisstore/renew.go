@@ -35,9 +35,9 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 			errs[i] = err
 			continue
 		}
-		for _, claims := range s.keys.groups(g.Claims) {
-			r := newRequest(new(request), renewScript, s.keys.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed)
-			r.replicas = s.cfg.replicas
+		for _, claims := range s.keys.Groups(g.Claims) {
+			r := &request{replicas: s.cfg.replicas}
+			s.keys.Renew(&r.Call, g, claims)
 			renewals = append(renewals, renewal{request: r, claims: claims, grant: g, to: &errs[i]})
 		}
 	}

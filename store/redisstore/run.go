@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 func (s *Store) depart(reqs []*request) *trip {
 	t := newTrip(reqs)
 	apart := reqs
-	if s.keys.where == single {
+	if s.keys.Topology() == script.Single {
 		var together []*request
 		together, apart = split(reqs)
 		s.departures.leave(together...)
@@ -104,15 +106,10 @@ func (f tidying) tidy() { f() }
 // connection.
 func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	pipe := s.client.Pipeline()
-	cmds, parcels := make([]*redis.Cmd, len(reqs)), make([]*parcel, len(reqs))
+	sent := make([]script.Sent, len(reqs))
 	replicas := 0
 	for i, r := range reqs {
-		if r.isPlain() {
-			parcels[i] = s.keys.pack(r.alone())
-			cmds[i] = parcels[i].call(ctx, pipe, r.inFull)
-			continue
-		}
-		cmds[i] = r.call(ctx, pipe)
+		sent[i] = r.Run(ctx, pipe, s.keys)
 		replicas = max(replicas, r.replicas)
 	}
 	var acks *redis.Cmd
@@ -121,21 +118,11 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 	}
 	_, err := pipe.Exec(ctx)
 	for i, r := range reqs {
-		var value any
-		value, r.err = cmds[i].Result()
-		if r.err == nil && value == nil {
-			// Each command has its own error, but for one case: go-redis sets none
-			// when it gives up getting a connection.
-			r.err = err
+		_ = sent[i].Finish(err) // which r.Err says, too
+		if r.replicas > 0 && r.Err == nil {
+			r.acks, r.Err = acks.Int64()
 		}
-		if r.replicas > 0 && r.err == nil {
-			r.acks, r.err = acks.Int64()
-		}
-		s.direct.heard(r.name(s.keys), r.err)
-		r.value = value
-		if p := parcels[i]; p != nil && r.err == nil {
-			_ = p.deliver(cmds[i])
-		}
+		s.direct.heard(r.Slot(s.keys), r.Err)
 	}
 }
 
@@ -144,16 +131,15 @@ func (s *Store) sendOnce(ctx context.Context, reqs []*request) {
 func unfinished(reqs []*request) (again []*request, wait bool) {
 	for _, r := range reqs {
 		switch {
-		case r.err == nil:
+		case r.Err == nil:
 			continue
-		case noScript(r.err):
-			r.inFull = true
-		case passing(r.err):
+		case script.Unknown(r.Err):
+		case script.Temporary(r.Err):
 			wait = true
 		default:
 			continue
 		}
-		r.wire.refused++
+		r.Again()
 		again = append(again, r)
 	}
 	return again, wait

@@ -71,8 +71,8 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	}
 	parts := make([]part, len(a.groups))
 	for i, claims := range a.groups {
-		r := a.s.request(new(request), sealScript, a.req.Owner, claims, a.req.TTL.Milliseconds(), highest, a.remarks())
-		r.replicas = a.s.cfg.replicas
+		r := &request{replicas: a.s.cfg.replicas}
+		a.s.keys.Seal(&r.Call, a.req.Owner, claims, a.req.TTL, highest, a.remarks())
 		parts[i] = part{r, claims}
 	}
 	tidy := func() { a.undo(a.req.Claims) }
@@ -84,8 +84,8 @@ func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error
 	for _, p := range parts {
 		err := p.verdict("acquire", p.claims, grant)
 		// The lease counts from the first part's.
-		if grant.Since.IsZero() || p.wire.last.Before(grant.Since) {
-			grant.Since = p.wire.last
+		if grant.Since.IsZero() || p.Attempts.Last.Before(grant.Since) {
+			grant.Since = p.Attempts.Last
 		}
 		if worst == nil || isTaken(worst) {
 			worst = either(err, worst)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // slots keeps the client of a Cluster from going on asking a master that is gone.
@@ -34,7 +36,7 @@ const (
 
 // heard takes in how a request ended.
 func (sl *slots) heard(err error) {
-	if sl.cluster == nil || err == nil || answered(err) && !moving(err) {
+	if sl.cluster == nil || err == nil || script.Answered(err) && !moving(err) {
 		return
 	}
 	sl.mu.Lock()
@@ -49,7 +51,7 @@ func (sl *slots) heard(err error) {
 // moving says that a server answers as in a failover: one that is no master any
 // more, or knows that one is missing.
 func moving(err error) bool {
-	return says(err, "READONLY") || passing(err) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
+	return script.Says(err, "READONLY") || script.Temporary(err) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
 }
 
 // look has the client ask until the trouble is over.

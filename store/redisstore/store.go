@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // Store implements [driver.Store], [driver.Ledger] and [driver.Inspector], in every mode
@@ -20,7 +21,7 @@ import (
 type Store struct {
 	client redis.UniversalClient
 	cfg    config
-	keys   keyspace
+	keys   script.Names
 	inbox  *inbox
 
 	departures departures
@@ -59,7 +60,7 @@ func (s *Store) Partition(key string) string {
 	if s.direct.cluster == nil {
 		return ""
 	}
-	if n := s.direct.of(s.keys.prefix + key); n != nil {
+	if n := s.direct.of(s.keys.Lock(key)); n != nil {
 		return n.addr
 	}
 	return ""
@@ -107,7 +108,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s := &Store{
 		client: client,
 		cfg:    cfg,
-		keys:   newKeyspace(cfg.prefix, topologyOf(client)),
+		keys:   script.NewNames(cfg.prefix, script.TopologyOf(client)),
 		done:   make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -209,11 +210,4 @@ func checkOnce(claims []driver.Claim) error {
 		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
 	}
 	return nil
-}
-
-// request makes r a request of one of the scripts that share common.lua.
-func (s *Store) request(r *request, script *redis.Script, owner string, claims []driver.Claim, args ...any) *request {
-	all := make([]any, 0, 4+len(args)+1)
-	all = append(all, owner, s.keys.where == single, s.keys.counterTTL(), modes(claims))
-	return newRequest(r, script, s.keys.ofAll(claims), append(all, args...)...)
 }

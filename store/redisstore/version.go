@@ -2,15 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
-
-// version is where the version of key is kept, in the slot of its lock.
-func (ks keyspace) version(key string) string { return "{" + ks.prefix + key + "}:v" }
 
 // Raise implements [driver.Ledger]. With [WithReplicas] it waits for them as a grant
 // does, and says ErrNoReplicas if too few have the version.
@@ -25,23 +20,20 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 		return 0, err
 	}
 	defer s.leave()
-	r := newRequest(new(request), raiseScript, []string{s.keys.version(key)}, strconv.FormatUint(version, 10), retention.Milliseconds())
+	r := new(request)
+	s.keys.Raise(&r.Call, key, version, retention)
 	if version > 0 {
 		r.replicas = s.cfg.replicas
 	}
 	if !s.await(ctx, nil, r.alone()) {
 		return 0, &driver.UnavailableError{Op: "raise", Err: silence(ctx)}
 	}
-	err := r.err
+	newest, err := r.Version()
 	if err == nil {
 		err = r.confirmed()
 	}
 	if err != nil {
 		return 0, failure("raise", key, err)
-	}
-	newest, err := strconv.ParseUint(text(r.value), 10, 64)
-	if err != nil {
-		return 0, failure("raise", key, fmt.Errorf("%w: version %.40q", ErrCorrupt, text(r.value)))
 	}
 	return newest, nil
 }

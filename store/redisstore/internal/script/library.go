@@ -1,7 +1,8 @@
-package redisstore
+package script
 
 import (
 	"embed"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -36,6 +37,35 @@ func plain(name string) string {
 	default:
 		return ""
 	}
+}
+
+// grouped are the scripts that may be part of a group, and their names.
+var grouped = map[*redis.Script]string{
+	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
+}
+
+var (
+	groupText     = groupSource("acquire", "release", "complete", "renew")
+	groupHash any = redis.NewScript(groupText).Hash()
+)
+
+// groupSource makes a function of every script, behind the part that most groups
+// need none of them for. Its KEYS and ARGV are parameters then, which hide the
+// globals of that name.
+func groupSource(names ...string) string {
+	var b strings.Builder
+	b.WriteString(source("memory"))
+	b.WriteString(source("group"))
+	b.WriteString(shared())
+	b.WriteString("local ops = {}\n")
+	for _, name := range names {
+		b.WriteString("function ops." + name + "(KEYS, ARGV)\n")
+		b.WriteString(plain(name))
+		b.WriteString(source(name))
+		b.WriteString("\nend\n")
+	}
+	b.WriteString(source("group_long"))
+	return b.String()
 }
 
 func shared() string {

@@ -1,4 +1,4 @@
-package redisstore
+package script
 
 import (
 	"strconv"
@@ -7,11 +7,11 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// brief is a request about one exclusive claim in the few words that group.lua
-// needs of it. What a request costs the server is mostly the number of its words,
+// plainCall is a call about one exclusive claim in the few words that group.lua
+// needs of it. What a call costs the server is mostly the number of its words,
 // and the names of all keys that a lock may ever have are most of them.
-type brief struct {
-	key    string // nothing: the request is not plain
+type plainCall struct {
+	key    string // nothing: the call is not plain
 	owner  string
 	number int64 // acquire: TTL in ms; release: token
 	notes  string
@@ -27,25 +27,20 @@ type waiting struct {
 	inbox                   string
 }
 
-// isPlain says whether claims are what a plain request may be about.
+// isPlain says whether claims are what a plain call may be about.
 func isPlain(claims []driver.Claim) bool {
 	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
-func (r *request) isPlain() bool { return r.brief.key != "" }
-
-// isEnd says that it is plain, and ends a lease: the other plain ones begin one.
-func (r *request) isEnd() bool { return r.isPlain() && r.script == releaseScript }
-
 // size is about how many bytes it takes.
-func (p *brief) size() int {
+func (p *plainCall) size() int {
 	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
 }
 
 // end writes a release as group.lua reads it: the lock, and what its value begins with
 // if it is the owner's.
-func (p *brief) end(b []byte, ks keyspace) []byte {
-	b = append(append(append(b, ks.prefix...), p.key...), '\n')
+func (p *plainCall) end(b []byte, n Names) []byte {
+	b = append(append(append(b, n.prefix...), p.key...), '\n')
 	b = append(append(b, p.owner...), ':')
 	if p.number != 0 {
 		b = append(strconv.AppendInt(b, p.number, 10), ':')
@@ -54,8 +49,8 @@ func (p *brief) end(b []byte, ks keyspace) []byte {
 }
 
 // begin writes an acquire.
-func (p *brief) begin(b []byte, ks keyspace) []byte {
-	b = append(append(append(b, ks.prefix...), p.key...), '\n')
+func (p *plainCall) begin(b []byte, n Names) []byte {
+	b = append(append(append(b, n.prefix...), p.key...), '\n')
 	b = append(append(b, p.owner...), '\n')
 	b = append(strconv.AppendInt(b, p.number, 10), '\n')
 	b = append(append(b, p.notes...), '\n')

@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// serverError is what a server answers.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+func (serverError) RedisError() {}
+
+// TestFailure reads errors as servers of several versions word them.
+func TestFailure(t *testing.T) {
+	for text, want := range map[string]error{
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                                                       ErrWrongType,
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: f1, on @user_script:99.":                                                       ErrWrongType,
+		"ERR Error running script (call to f_1): @user_script:99: WRONGTYPE Operation against a key holding the wrong kind of value":                              ErrWrongType,
+		"READONLY You can't write against a read only replica. script: f1, on @user_script:9.":                                                                    ErrReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica.":                         ErrReadOnly,
+		"NOREPLICAS Not enough good replicas to write. script: f1, on @user_script:9.":                                                                            ErrNoReplicas,
+		"OOM command not allowed when used memory > 'maxmemory'. script: f1, on @user_script:9.":                                                                  ErrOutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":                       ErrOutOfMemory,
+		"NOPERM this user has no permissions to run the 'eval' command":                                                                                           driver.ErrUnavailable,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled ...": driver.ErrUnavailable,
+	} {
+		err := failure("acquire", "k", serverError(text))
+		if !errors.Is(err, want) {
+			t.Errorf("%q: want %v, got %v", text, want, err)
+		}
+		if outage := errors.Is(err, driver.ErrUnavailable); outage == (want == ErrWrongType) {
+			t.Errorf("%q: an outage: %t", text, outage)
+		}
+		var cause redis.Error
+		if !errors.As(err, &cause) {
+			t.Errorf("%q: the cause is lost in %v", text, err)
+		}
+	}
+	// What no server said is not read like that.
+	if err := failure("acquire", "k", errors.New("WRONGTYPE of connection")); errors.Is(err, ErrWrongType) {
+		t.Error(err)
+	}
+	if err := failure("acquire", "k", io.EOF); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,166 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// batch is several calls as group.lua reads them, in one. Those that are plain go along
+// as two words, with a line for each part of them, because what a call costs both
+// sides is mostly the number of its words; nothing in them contains a line feed. A
+// batch is told each time that it is written to a connection, as [Attempts] are.
+type batch struct {
+	calls []*Call // ends, begins and others, in this order
+	begin int     // where the begins begin
+	other int     // where the others begin
+	text  []byte
+	cut   int   // where the text of the begins begins
+	key   any   // the counter's, a string
+	ttl   int64 // of the counter, in ms; 0: for ever
+}
+
+// sort takes the calls in, in order.
+func (p *batch) sort(calls []*Call) {
+	for _, r := range calls {
+		if r.IsPlain() {
+			p.other++
+		}
+		if r.isEnd() {
+			p.begin++
+		}
+	}
+	if len(calls) == 1 {
+		p.calls = calls
+		return
+	}
+	p.calls = make([]*Call, len(calls))
+	ends, begins, others := 0, p.begin, p.other
+	for _, r := range calls {
+		at := &others
+		switch {
+		case r.isEnd():
+			at = &ends
+		case r.IsPlain():
+			at = &begins
+		}
+		p.calls[*at] = r
+		*at++
+	}
+}
+
+// newBatch puts the calls in the order in which group.lua answers them.
+func newBatch(n Names, calls []*Call) *batch {
+	p := &batch{key: n.counterOf(calls[0]), ttl: n.counterTTL()}
+	p.sort(calls)
+	size := 0
+	for _, r := range calls {
+		r.answered = false
+		size += r.plain.size() + len(n.prefix)
+	}
+	b := make([]byte, 0, size)
+	for _, r := range p.calls[:p.begin] {
+		b = r.plain.end(b, n)
+	}
+	p.cut = len(b)
+	for _, r := range p.calls[p.begin:p.other] {
+		b = r.plain.begin(b, n)
+	}
+	p.text = b
+	return p
+}
+
+// run has c run the script, by its hash or in full: as redis.Script does, but for a
+// few allocations, which are most of those of a call that leaves alone.
+func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
+	args := append(make([]any, 0, 7), "evalsha", groupHash, 1, p.key, (*ends)(p), p, p.ttl)
+	if inFull {
+		args[0], args[1] = "eval", groupText
+	}
+	for _, r := range p.calls[p.other:] {
+		own := r.args[:len(r.args)-1] // without its attempts: there is one for all
+		args = append(args, grouped[r.script], len(r.keys), len(own))
+		for _, key := range r.keys {
+			args = append(args, key)
+		}
+		args = append(args, own...)
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	_ = c.Process(ctx, cmd) // which cmd remembers
+	return cmd
+}
+
+// ends is the first word of a batch.
+type ends batch
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (e *ends) MarshalBinary() ([]byte, error) { return e.text[:e.cut], nil }
+
+// String is for hooks that print commands.
+func (*ends) String() string { return "" }
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (p *batch) MarshalBinary() ([]byte, error) {
+	now := time.Now()
+	for _, r := range p.calls {
+		r.Attempts.wrote(now)
+	}
+	return p.text[p.cut:], nil
+}
+
+// String is for hooks that print commands.
+func (p *batch) String() string { return fmt.Sprint(len(p.calls), " calls") }
+
+// deliver hands out the answers, and err instead of them if there is one.
+func (p *batch) deliver(cmd *redis.Cmd) error {
+	replies, err := cmd.Slice()
+	if err == nil && len(replies)%2 != 1 {
+		err = fmt.Errorf("%w: reply %.100v to %d calls", ErrCorrupt, replies, len(p.calls))
+	}
+	if err != nil {
+		for _, r := range p.calls {
+			r.Err = err
+		}
+		return err
+	}
+	token, named := number(replies[0]), replies[1:]
+	for i := 0; i < len(named); i += 2 {
+		if at := number(named[i]); at >= 1 && at <= int64(len(p.calls)) {
+			r := p.calls[at-1]
+			r.answered = true
+			r.Value, r.Err = named[i+1], p.errorIn(named[i+1])
+		}
+	}
+	for i, r := range p.calls {
+		switch {
+		case r.answered:
+		case i < p.begin:
+			r.Value, r.Err = int64(1), nil
+		case i < p.other && token > 0:
+			r.Value, r.Err = token, nil
+			token++
+		default:
+			r.Err = fmt.Errorf("%w: no reply to call %d of %d", ErrCorrupt, i+1, len(p.calls))
+		}
+	}
+	return nil
+}
+
+// errorIn is the error of one call in a batch, if that is what its reply says.
+func (p *batch) errorIn(reply any) error {
+	said, ok := reply.([]any)
+	if !ok || len(said) != 2 || said[0] != "error" {
+		return nil
+	}
+	err := text(said[1])
+	if p.ttl > 0 && strings.Contains(err, "attempted to access a non local key") {
+		// While a slot moves, its keys are in two places. Had the server been told
+		// the names of all, it would have said so, and run nothing. The short scripts
+		// find out by a command, as they look at all keys before they write.
+		err = "TRYAGAIN " + err
+	}
+	return serverError(err)
+}

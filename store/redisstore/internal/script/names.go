@@ -1,0 +1,190 @@
+package script
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Topology is what the client is connected to, as far as the scripts need to
+// know.
+type Topology int
+
+const (
+	// Single is one server, or one master behind Sentinel.
+	Single Topology = iota
+	// Cluster spreads the keys over slots; a message reaches every node.
+	Cluster
+	// Ring spreads the keys over servers that know nothing of each other, so
+	// that a message published beside a key does not reach the subscriber.
+	Ring
+)
+
+// TopologyOf tells what client is connected to.
+func TopologyOf(client redis.UniversalClient) Topology {
+	switch client.(type) {
+	case *redis.ClusterClient:
+		return Cluster
+	case *redis.Ring:
+		return Ring
+	default:
+		return Single
+	}
+}
+
+// counterTTL is for how long a counter of a single lock outlives its last token, which
+// is a time in µs: it expires when the server's clock is an hour beyond. From then on
+// the clock alone makes the tokens, and makes greater ones.
+//
+// While the counter is there a clock may be set back by any amount: the counter then
+// stays for as much longer. What the hour covers is a clock that is behind the one
+// that saw the counter expire: of the same server, set back after that, or of another
+// one that has the slot now, after a failover or a migration. NTP steps, virtual
+// machines that wake up and clocks that drift apart are off by minutes at most. A clock
+// that is wrong by a time zone is not covered; neither was it by a day.
+const counterTTL = time.Hour
+
+// Names names what the store keeps in Redis. Make one with [NewNames].
+type Names struct {
+	prefix   string
+	topology Topology
+	one      any // the name of the counter of a single server
+}
+
+// NewNames gives the names of what a store with this prefix keeps.
+func NewNames(prefix string, topology Topology) Names {
+	n := Names{prefix: prefix, topology: topology}
+	n.one = n.Counter()
+	return n
+}
+
+// Topology is that of the client that the names are for.
+func (n Names) Topology() Topology { return n.topology }
+
+// Lock is the name of the lock on key.
+func (n Names) Lock(key string) string { return n.prefix + key }
+
+// Locks is what the names of all locks on keys with that prefix begin with.
+func (n Names) Locks(keyPrefix string) string { return n.prefix + keyPrefix }
+
+// sides are the ends of the names of the side keys, but for the counter.
+var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
+
+// append adds the names of key's keys, in the order of KEYS in the scripts. The braces
+// make the side keys hash like the lock itself, so that all are in one slot of a Cluster;
+// as no lock has braces in its own name, none can be taken for another's side key. They
+// are parts of one string, because this runs with every call that is not plain.
+func (n Names) append(names []string, key string) []string {
+	lock := n.prefix + key
+	tag := "{" + lock + "}:"
+	var b strings.Builder
+	b.Grow(len(sides) * (len(tag) + 1))
+	names = append(names, lock)
+	for _, side := range sides {
+		at := b.Len()
+		b.WriteString(tag)
+		b.WriteString(side)
+		names = append(names, b.String()[at:])
+	}
+	if n.topology == Single {
+		return append(names, n.Counter())
+	}
+	return append(names, tag+"t")
+}
+
+// Counter is the name of the one counter of a single server.
+func (n Names) Counter() string { return "{" + n.prefix + "}:token" }
+
+// counterOf is the name of the one counter, or of that of c's lock, in the same slot.
+func (n Names) counterOf(c *Call) any {
+	if n.topology == Single {
+		return n.one
+	}
+	return "{" + c.Slot(n) + "}:t"
+}
+
+// version is where the version of key is kept, in the slot of its lock.
+func (n Names) version(key string) string { return "{" + n.prefix + key + "}:v" }
+
+// ofAll returns the keys of all claims, one after the other.
+func (n Names) ofAll(claims []driver.Claim) []string {
+	all := make([]string, 0, (len(sides)+2)*len(claims))
+	for _, c := range claims {
+		all = n.append(all, c.Key)
+	}
+	return all
+}
+
+// ofRenewal returns what renew.lua needs of them.
+func (n Names) ofRenewal(claims []driver.Claim) []string {
+	all := make([]string, 0, 4*len(claims))
+	for _, c := range claims {
+		lock := n.prefix + c.Key
+		tag := "{" + lock + "}:"
+		all = append(all, lock, tag+"h", tag+"i", tag+"f")
+	}
+	return all
+}
+
+// KeyOf is the key whose lock, line or record name is, if it is one.
+func (n Names) KeyOf(name string) (key string, ok bool) {
+	if side, found := strings.CutPrefix(name, "{"); found {
+		name, side, ok = strings.Cut(side, "}:")
+		if !ok || (side != "q" && side != "s" && side != "r") {
+			return "", false
+		}
+	}
+	key, ok = strings.CutPrefix(name, n.prefix)
+	return key, ok && driver.ValidateKey(key) == nil
+}
+
+// scriptClaims is how many claims go into one script at most: enough for
+// every set that people write, and few enough that the server is back with the
+// others after some milliseconds.
+const scriptClaims = 256
+
+// Groups parts the claims into those that one script can take: they are on one
+// server, and not too many. The parts are in key order, as the claims are.
+func (n Names) Groups(claims []driver.Claim) [][]driver.Claim {
+	if n.Together(claims) {
+		return [][]driver.Claim{claims}
+	}
+	return slices.Collect(slices.Chunk(claims, n.claimsPerScript()))
+}
+
+// Together says that the claims are one group.
+func (n Names) Together(claims []driver.Claim) bool { return len(claims) <= n.claimsPerScript() }
+
+func (n Names) claimsPerScript() int {
+	if n.topology != Single {
+		return 1 // each in a slot, or on a server, of its own
+	}
+	return scriptClaims
+}
+
+// counterTTL is the constant in milliseconds; 0 means for ever, which only the one counter
+// of a single server may be.
+func (n Names) counterTTL() int64 {
+	if n.topology == Single {
+		return 0
+	}
+	return counterTTL.Milliseconds()
+}
+
+// NewInbox names a channel that no other store has.
+func (n Names) NewInbox() string {
+	return n.prefix + "inbox:" + RandomID()
+}
+
+// RandomID is 128 random bits in hexadecimal.
+func RandomID() string {
+	var id [16]byte
+	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(id[:])
+}

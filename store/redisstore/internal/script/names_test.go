@@ -1,0 +1,46 @@
+package script
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TestKeysShareTheSlot loonames at what is between the braces, as a cluster does.
+func TestKeysShareTheSlot(t *testing.T) {
+	for _, where := range []Topology{Single, Cluster, Ring} {
+		names := NewNames("lock:", where)
+		keys := names.append(nil, "k")
+		seen := map[string]bool{}
+		for _, key := range keys {
+			if seen[key] {
+				t.Errorf("%q twice", key)
+			}
+			seen[key] = true
+			tag := key
+			if _, rest, ok := strings.Cut(key, "{"); ok {
+				tag, _, _ = strings.Cut(rest, "}")
+			}
+			if tag != "lock:k" && (where != Single || key != "{lock:}:token") {
+				t.Errorf("%q is in another slot than the lock", key)
+			}
+		}
+		if forEver := names.counterTTL() == 0; forEver != (where == Single) {
+			t.Errorf("topology %d: the counter stays for ever: %t", where, forEver)
+		}
+	}
+}
+
+func TestTopology(t *testing.T) {
+	addrs := []string{"127.0.0.1:1"}
+	one := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	many := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	shards := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0]}})
+	for client, want := range map[redis.UniversalClient]Topology{one: Single, many: Cluster, shards: Ring} {
+		if got := TopologyOf(client); got != want {
+			t.Errorf("%T: %d, want %d", client, got, want)
+		}
+		_ = client.Close()
+	}
+}

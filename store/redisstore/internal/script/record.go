@@ -1,0 +1,68 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// A record is "owner:n+m:" or "owner:n+m!:", m bytes of trace, n of fingerprint, and
+// the result; with "!" that was not kept. The owner is in front for the script to
+// compare; the rest may be any bytes, so they are counted, not delimited. Without a
+// trace there is no "+m".
+
+// head writes the beginning of a record, up to the colon in front of the bytes.
+func head(owner string, rec driver.Record) string {
+	b := append(make([]byte, 0, len(owner)+len(":64+256!")), owner...)
+	b = strconv.AppendInt(append(b, ':'), int64(len(rec.Fingerprint)), 10)
+	if rec.Trace != "" {
+		b = strconv.AppendInt(append(b, '+'), int64(len(rec.Trace)), 10)
+	}
+	if rec.ResultNotKept {
+		b = append(b, '!')
+	}
+	return string(b)
+}
+
+// about is what a record has besides the result.
+func about(rec driver.Record) string { return rec.Trace + string(rec.Fingerprint) }
+
+// header is what stands in front of a record: whose it is, and how long the
+// header itself, the trace and the fingerprint are.
+type header struct {
+	owner                      string
+	length, trace, fingerprint int
+	notKept                    bool
+}
+
+func parseHeader(stored string) (header, bool) {
+	owner, rest, _ := strings.Cut(stored, ":")
+	lengths, body, ok := strings.Cut(rest, ":")
+	lengths, notKept := strings.CutSuffix(lengths, "!")
+	first, second, both := strings.Cut(lengths, "+")
+	if !both {
+		second = "0"
+	}
+	n, err := strconv.Atoi(first)
+	m, err2 := strconv.Atoi(second)
+	ok = ok && err == nil && err2 == nil && n >= 0 && m >= 0
+	return header{owner: owner, length: len(stored) - len(body), trace: m, fingerprint: n, notKept: notKept}, ok
+}
+
+func decodeRecord(stored string) (*driver.Record, error) {
+	h, ok := parseHeader(stored)
+	if !ok {
+		return nil, fmt.Errorf("%w: a record that begins with %.40q", ErrCorrupt, stored)
+	}
+	body := stored[h.length:]
+	if h.trace > len(body) || h.fingerprint > len(body)-h.trace {
+		return nil, fmt.Errorf("%w: a record of %d bytes, of which %d are its trace and %d its fingerprint",
+			ErrCorrupt, len(body), h.trace, h.fingerprint)
+	}
+	trace, body := body[:h.trace], body[h.trace:]
+	return &driver.Record{
+		Fingerprint: []byte(body[:h.fingerprint]), Result: []byte(body[h.fingerprint:]), ResultNotKept: h.notKept, Trace: trace,
+	}, nil
+}

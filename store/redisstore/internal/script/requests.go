@@ -1,0 +1,105 @@
+package script
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Acquire is a question for a lease, or for a record that makes the lease unnecessary.
+// Times are sent in milliseconds.
+type Acquire struct {
+	Owner  string
+	Claims []driver.Claim // one group of [Names.Groups]
+	TTL    time.Duration
+	Notes  string // see [Notes]
+	Once   bool   // a record will do as well
+	Apart  bool   // it must not be part of a batch
+
+	Wait        bool          // get in line where the claims are held
+	WaiterLease time.Duration // for how long the place in line is kept without a sign of life
+	ClaimTime   time.Duration // for how long the lock is kept for the waiter once it is its turn
+	Waited      time.Duration // so far
+	Stuck       int           // the claim that it waited for at last, counted from 1; 0: none
+	Question    uint64        // its number; 0: no message grants what it asks for
+	Inbox       string        // where the waiter gets messages; "": nowhere
+}
+
+// Acquire makes c the call that puts the question. [Call.Acquired] reads the answer.
+func (n Names) Acquire(c *Call, q Acquire) {
+	if !q.Once && !q.Apart && isPlain(q.Claims) {
+		*c = Call{script: acquireScript, plain: plainCall{
+			key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes,
+			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Inbox},
+		}}
+		return
+	}
+	n.call(c, acquireScript, q.Owner, q.Claims,
+		q.TTL.Milliseconds(), q.Wait, q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Inbox, q.Once,
+		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question)
+}
+
+// Release makes c the call that ends what owner has, or waits for, among claims. Token 0
+// means any. [Call.Verdict] reads the answer.
+func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint64) {
+	if isPlain(claims) {
+		*c = Call{script: releaseScript, plain: plainCall{key: claims[0].Key, owner: owner, number: int64(token)}}
+		return
+	}
+	n.call(c, releaseScript, owner, claims, token)
+}
+
+// Renew makes c the call that gives claims of g a full TTL again. [Call.Verdict] reads
+// the answer.
+func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {
+	*c = Call{}
+	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed)
+}
+
+// Seal makes c the call that gives a part of a complete set the set's token, and a full
+// TTL. [Call.Verdict] reads the answer.
+func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Duration, token uint64, notes string) {
+	n.call(c, sealScript, owner, claims, ttl.Milliseconds(), token, notes)
+}
+
+// Complete makes c the call that stores a record and ends the lease. [Call.Verdict] reads
+// the answer.
+func (n Names) Complete(c *Call, g driver.Grant, rec driver.Record, retention time.Duration) {
+	n.call(c, completeScript, g.Owner, g.Claims, g.Token,
+		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
+}
+
+// Inspect makes c the call that looks at a key. [Call.Info] reads the answer.
+func (n Names) Inspect(c *Call, key string) {
+	n.call(c, inspectScript, "", []driver.Claim{driver.Exclusive(key)})
+}
+
+// ForceRelease makes c the call that ends all leases on a key. The reason is known to
+// their owners for a while. [Call.Info] reads the answer: the key as it was before.
+func (n Names) ForceRelease(c *Call, key, reason string, remembered time.Duration) {
+	n.call(c, forceScript, "", []driver.Claim{driver.Exclusive(key)}, reason, remembered.Milliseconds())
+}
+
+// Forget makes c the call that drops a key's record and version. [Call.Count] reads how
+// many of them there were.
+func (n Names) Forget(c *Call, key string) {
+	n.call(c, dropScript, "", []driver.Claim{driver.Exclusive(key)})
+	c.keys = append(c.keys, n.version(key))
+}
+
+// Raise makes c the call that raises a key's version. [Call.Version] reads the answer.
+func (n Names) Raise(c *Call, key string, version uint64, retention time.Duration) {
+	*c = Call{}
+	c.set(raiseScript, []string{n.version(key)}, strconv.FormatUint(version, 10), retention.Milliseconds())
+}
+
+// call makes c a call of one of the scripts that share common.lua.
+func (n Names) call(c *Call, script *redis.Script, owner string, claims []driver.Claim, args ...any) {
+	all := make([]any, 0, 4+len(args)+1)
+	all = append(all, owner, n.topology == Single, n.counterTTL(), modes(claims))
+	*c = Call{}
+	c.set(script, n.ofAll(claims), append(all, args...)...)
+}
