@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -25,15 +26,15 @@ type asking struct {
 	once   bool             // a record will do as well
 	notes  string
 
-	seat   *seat
-	number uint64    // of the last question; 0: no message is an answer to it
-	last   request   // that question
-	queued bool      // the server may have put it in line
-	simple bool      // it was answered before it got there
-	asked  int       // how many of the groups have been asked for so far
-	stuck  []int     // by group: the claim it was refused at, counted from 1
-	began  time.Time // when it asked first
-	told   time.Time // when the server last said that the key is held
+	waiter *inbox.Waiter // nil: it has not been in line
+	number uint64        // of the last question; 0: no message is an answer to it
+	last   request       // that question
+	queued bool          // the server may have put it in line
+	simple bool          // it was answered before it got there
+	asked  int           // how many of the groups have been asked for so far
+	stuck  []int         // by group: the claim it was refused at, counted from 1
+	began  time.Time     // when it asked first
+	told   time.Time     // when the server last said that the key is held
 	held   driver.HeldError
 
 	inbox     string        // that the last question named
@@ -95,8 +96,8 @@ func (s *Store) asks(req driver.Request, once bool) *asking {
 var askings = sync.Pool{New: func() any { return new(asking) }}
 
 func (a *asking) end() {
-	if a.seat != nil {
-		a.s.inbox.rise(a.req.Owner)
+	if a.waiter != nil {
+		a.s.inbox.Leave(a.req.Owner)
 	}
 	if a.simple { // no message, no goroutine that tidies up, knows of it
 		*a = asking{}
@@ -109,9 +110,9 @@ func (a *asking) end() {
 // The first question of a process that does not know yet whether it can have an inbox
 // is put without getting in line: whoever is there without one is passed over at first.
 func (a *asking) run(ctx context.Context) (answer, error) {
-	getInLine := a.req.Wait && a.s.inbox.known()
+	getInLine := a.req.Wait && a.s.inbox.Known()
 	if getInLine {
-		a.sit()
+		a.join()
 	}
 	ans, err := a.askAll(ctx, getInLine)
 	switch {
@@ -127,9 +128,9 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.s.ctx, cancel)()
-	a.s.inbox.connect(ctx, a.s.cfg.poll())
+	a.s.inbox.Connect(ctx, a.s.cfg.poll())
 	if !getInLine {
-		a.sit()
+		a.join()
 		if ans, err = a.askAll(ctx, true); err != nil || !ans.held {
 			return ans, err
 		}
@@ -137,8 +138,8 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 	return a.wait(ctx, ans)
 }
 
-// sit has messages delivered to this request until its end.
-func (a *asking) sit() { a.seat = a.s.inbox.sit(a.req.Owner, a.req.Claims[0].Key) }
+// join has messages delivered to this request until its end.
+func (a *asking) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Claims[0].Key) }
 
 // wait sleeps and asks, in turn, until the answer is final, or comes by itself.
 func (a *asking) wait(ctx context.Context, ans answer) (answer, error) {
@@ -186,7 +187,7 @@ func (a *asking) nap(ans answer) time.Duration {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
 	}
 	if a.every > 0 {
-		d = min(d, unevenly(a.every))
+		d = min(d, inbox.Unevenly(a.every))
 	}
 	if len(a.req.Claims) > 1 {
 		d = min(d, max(a.req.TTL/3, time.Millisecond))
@@ -203,16 +204,15 @@ func (a *asking) nap(ans answer) time.Duration {
 
 // sleep reports false when ctx has ended.
 func (a *asking) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
-	a.every = 0
-	if d := a.pace(); d > 0 {
-		var looks int64
-		looks, a.every = a.s.pacer.enter(d)
-		defer a.s.pacer.leave(looks)
-	}
+	var looks int64
+	looks, a.every = a.s.pacer.Enter(inbox.Sight{
+		Foreign: a.holder.Foreign(), Untold: a.inbox == "" || a.holder.Quiet, Head: a.held.Ahead == 0, Since: a.sameSince,
+	})
+	defer a.s.pacer.Leave(looks)
 	timer := time.NewTimer(a.nap(ans))
 	defer timer.Stop()
 	select {
-	case m = <-a.seat.messages:
+	case m = <-a.waiter.Messages():
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -222,10 +222,10 @@ func (a *asking) sleep(ctx context.Context, ans answer) (m script.Message, awake
 // ask puts the question about one group once. After an error nothing is left
 // behind, or soon will be.
 func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, error) {
-	if a.seat != nil {
-		a.seat.clear() // this is the look it calls for
+	if a.waiter != nil {
+		a.waiter.Clear() // this is the look it calls for
 	}
-	a.number, a.inbox = 0, a.s.inbox.address()
+	a.number, a.inbox = 0, a.s.inbox.Address()
 	if getInLine && a.inbox != "" && a.counted() {
 		a.number = a.s.questions.Add(1)
 	}
@@ -264,7 +264,7 @@ func (a *asking) question(group int, getInLine bool) {
 
 // remarks are what goes with the lease.
 func (a *asking) remarks() string {
-	if a.inbox == "" && a.s.inbox.known() {
+	if a.inbox == "" && a.s.inbox.Known() {
 		return script.Quietly(a.notes)
 	}
 	return a.notes
@@ -275,7 +275,7 @@ func (a *asking) remarks() string {
 func (a *asking) claim() time.Duration {
 	d := a.s.cfg.claimTime()
 	if a.inbox == "" {
-		d = min(d, max(shortClaim, 2*a.every))
+		d = min(d, max(inbox.ShortClaim, 2*a.every))
 	}
 	return min(d, a.req.TTL).Truncate(time.Millisecond)
 }

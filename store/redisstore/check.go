@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -25,7 +26,7 @@ type checkItem struct {
 // checks are what [Store.Check] looks at.
 var checks = append([]checkItem{
 	{"locks", "see the permissions in docs/operations.md", (*Store).checkLocks},
-	{"messages", adviceMessages, (*Store).checkMessages},
+	{"messages", inbox.Advice, (*Store).checkMessages},
 }, settings...)
 
 // CheckError is something that [Store.Check] has found.
@@ -82,7 +83,7 @@ func (s *Store) checkMessages(ctx context.Context) error {
 		return nil
 	}
 	channel := s.keys.NewInbox()
-	if _, err := s.inbox.publish(ctx, channel, channel); err != nil {
+	if _, err := s.inbox.Publish(ctx, channel, channel); err != nil {
 		return err
 	}
 	sub := s.client.Subscribe(ctx, channel)
@@ -92,13 +93,13 @@ func (s *Store) checkMessages(ctx context.Context) error {
 		msg, err := sub.Receive(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", errUnheard, context.Cause(ctx))
+			return fmt.Errorf("%w: %w", inbox.ErrUnheard, context.Cause(ctx))
 		case err != nil:
 			return err
 		}
 		switch msg.(type) {
 		case *redis.Subscription:
-			if _, err := s.inbox.publish(ctx, channel, channel); err != nil {
+			if _, err := s.inbox.Publish(ctx, channel, channel); err != nil {
 				return err
 			}
 		case *redis.Message:

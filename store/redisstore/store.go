@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -22,13 +23,13 @@ type Store struct {
 	client redis.UniversalClient
 	cfg    config
 	keys   script.Names
-	inbox  *inbox
+	inbox  *inbox.Inbox
 
 	departures departures
 	direct     direct
 	questions  atomic.Uint64 // put by those in line, so far
 	who        who
-	pacer      pacer
+	pacer      inbox.Pacer
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc
@@ -73,7 +74,7 @@ func (*Store) Capabilities() driver.Capabilities {
 
 // OnImpaired implements [driver.Impairable]: f is told when messages do not arrive any
 // more, and when they arrive again. [Store.Check] says more.
-func (s *Store) OnImpaired(f func(reason error)) { s.inbox.watch(f) }
+func (s *Store) OnImpaired(f func(reason error)) { s.inbox.Watch(f) }
 
 const (
 	// tidyTimeout bounds one try to tidy up after a request that nobody waits for.
@@ -112,11 +113,12 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		done:   make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.inbox = newInbox(s)
+	s.inbox = inbox.New(inbox.Config{
+		Client: client, Names: s.keys, Retry: cfg.poll(), Log: cfg.log, Life: s.ctx, Go: s.tasks.Go,
+	})
 	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
 	s.direct.open(s)
 	s.tasks.Go(s.warn)
-	s.tasks.Go(s.inbox.probe)
 	return s, nil
 }
 
@@ -167,7 +169,7 @@ func (s *Store) Close() error {
 	quiet := make(chan struct{})
 	go func() {
 		defer close(quiet)
-		s.inbox.close()
+		s.inbox.Close()
 		s.tasks.Wait()
 	}()
 	timer := time.NewTimer(closeTimeout)

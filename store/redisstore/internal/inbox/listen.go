@@ -1,4 +1,4 @@
-package redisstore
+package inbox
 
 import (
 	"context"
@@ -28,11 +28,14 @@ const (
 	// refusedPause is between attempts to subscribe when the server answers, but
 	// with a refusal: permissions are not given from one second to the next.
 	refusedPause = 30 * time.Second
+	// firstPause is after the first attempt that failed; the next are twice as long each.
+	firstPause = 5 * time.Millisecond
 )
 
 // What may be wrong with a subscription, besides errors of the client's.
 var (
-	errUnheard     = errors.New("messages are sent, and do not come to the subscription: its connection is dead, or at another server")
+	// ErrUnheard: messages are sent, and do not come.
+	ErrUnheard     = errors.New("messages are sent, and do not come to the subscription: its connection is dead, or at another server")
 	errUnconfirmed = fmt.Errorf("the subscription was not confirmed within %v", confirmation)
 )
 
@@ -44,13 +47,13 @@ const beat = "beat"
 // Each is to a channel of its own, because it is the channel that decides to which
 // node of a Cluster the subscription goes: when one is gone the next attempt may go
 // to another.
-func (b *inbox) listen(ctx context.Context) {
+func (b *Inbox) listen(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := b.subscribed(ctx)
 		b.lost(err)
-		most := b.store.cfg.poll()
+		most := b.Retry
 		if time.Since(began) > most { // that one had worked
 			pause = firstPause
 		}
@@ -64,14 +67,14 @@ func (b *inbox) listen(ctx context.Context) {
 
 // subscribed subscribes and delivers until the connection breaks, or turns out to be
 // dead.
-func (b *inbox) subscribed(ctx context.Context) error {
-	channel := b.store.keys.NewInbox()
+func (b *Inbox) subscribed(ctx context.Context) error {
+	channel := b.Names.NewInbox()
 	// Who may not send can't find out whether messages arrive either. And a server that
 	// does not answer this would keep a subscription waiting for longer.
-	if _, err := b.publish(ctx, channel, channel); err != nil {
+	if _, err := b.Publish(ctx, channel, channel); err != nil {
 		return err
 	}
-	sub := b.store.client.Subscribe(ctx, channel)
+	sub := b.Client.Subscribe(ctx, channel)
 	if !b.keep(sub) {
 		return sub.Close()
 	}
@@ -104,23 +107,23 @@ func (b *inbox) subscribed(ctx context.Context) error {
 
 // probe finds out at the start whether this process may send messages: one that may not
 // must say so with its leases, even if it never waits.
-func (b *inbox) probe() {
-	if b.store.keys.Topology() == script.Ring {
+func (b *Inbox) probe() {
+	if b.Names.Topology() == script.Ring {
 		return
 	}
-	channel := b.store.keys.NewInbox()
-	if _, err := b.publish(b.store.ctx, channel, channel); script.Refused(err) {
+	channel := b.Names.NewInbox()
+	if _, err := b.Publish(b.Life, channel, channel); script.Refused(err) {
 		b.lost(err)
 	}
 }
 
-// publish sends a message to channel, from the server that has name if there are
+// Publish sends a message to channel, from the server that has name if there are
 // several, and returns how many hear it there. For a lock's name that is the way that
 // messages about that lock take.
-func (b *inbox) publish(ctx context.Context, channel, name string) (int64, error) {
+func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	c := b.store.client
+	c := b.Client
 	if cluster, ok := c.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, name)
 		if err != nil {
@@ -136,7 +139,7 @@ func (b *inbox) publish(ctx context.Context, channel, name string) (int64, error
 
 // pulse finds out whether messages arrive. It is the listener's.
 type pulse struct {
-	inbox     *inbox
+	inbox     *Inbox
 	channel   string
 	confirmed bool
 
@@ -177,7 +180,7 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 		return stillness, nil
 	}
 	// A server that does not answer is no fault of the subscription's.
-	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.store.keys.Topology() == script.Cluster {
+	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.Names.Topology() == script.Cluster {
 		p.beat(ctx, key)
 	}
 	return echo, nil
@@ -193,8 +196,8 @@ func (p *pulse) judge(o outcome) error {
 		return nil
 	}
 	p.missed++
-	if p.missed >= echoes || o.receivers == 0 && p.inbox.store.keys.Topology() == script.Single {
-		return errUnheard
+	if p.missed >= echoes || o.receivers == 0 && p.inbox.Names.Topology() == script.Single {
+		return ErrUnheard
 	}
 	return nil
 }
@@ -202,8 +205,18 @@ func (p *pulse) judge(o outcome) error {
 func (p *pulse) beat(ctx context.Context, key string) {
 	sent := p.sent
 	p.underWay++
-	p.inbox.store.tasks.Go(func() {
-		n, err := p.inbox.publish(ctx, p.channel, p.inbox.store.keys.Lock(key))
+	p.inbox.Go(func() {
+		n, err := p.inbox.Publish(ctx, p.channel, p.inbox.Names.Lock(key))
 		sent <- outcome{n, err}
 	})
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
