@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Acquire implements [driver.Store].
@@ -18,8 +19,8 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	return g, err
 }
 
-// asking is one Acquire or Begin under way.
-type asking struct {
+// acquisition is one Acquire or Begin under way.
+type acquisition struct {
 	s      *Store
 	req    driver.Request
 	groups [][]driver.Claim // a script each
@@ -28,7 +29,7 @@ type asking struct {
 
 	waiter *inbox.Waiter // nil: it has not been in line
 	number uint64        // of the last question; 0: no message is an answer to it
-	last   request       // that question
+	last   send.Request  // that question
 	queued bool          // the server may have put it in line
 	simple bool          // it was answered before it got there
 	asked  int           // how many of the groups have been asked for so far
@@ -78,8 +79,8 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 }
 
 // asks begins one. What most need is in it, and takes no allocations of its own.
-func (s *Store) asks(req driver.Request, once bool) *asking {
-	a := askings.Get().(*asking)
+func (s *Store) asks(req driver.Request, once bool) *acquisition {
+	a := acquisitions.Get().(*acquisition)
 	a.s, a.req, a.once, a.notes, a.began = s, req, once, script.Notes(req.TTL, req.Rule, req.Trace), time.Now()
 	if s.keys.Together(req.Claims) {
 		a.alone.group[0] = req.Claims
@@ -91,17 +92,17 @@ func (s *Store) asks(req driver.Request, once bool) *asking {
 	return a
 }
 
-// askings are kept for others, because what most service calls ask for is theirs at
+// acquisitions are kept for others, because what most service calls ask for is theirs at
 // once, and the collector would else have more to do than they.
-var askings = sync.Pool{New: func() any { return new(asking) }}
+var acquisitions = sync.Pool{New: func() any { return new(acquisition) }}
 
-func (a *asking) end() {
+func (a *acquisition) end() {
 	if a.waiter != nil {
 		a.s.inbox.Leave(a.req.Owner)
 	}
 	if a.simple { // no message, no goroutine that tidies up, knows of it
-		*a = asking{}
-		askings.Put(a)
+		*a = acquisition{}
+		acquisitions.Put(a)
 	}
 }
 
@@ -109,7 +110,7 @@ func (a *asking) end() {
 //
 // The first question of a process that does not know yet whether it can have an inbox
 // is put without getting in line: whoever is there without one is passed over at first.
-func (a *asking) run(ctx context.Context) (answer, error) {
+func (a *acquisition) run(ctx context.Context) (answer, error) {
 	getInLine := a.req.Wait && a.s.inbox.Known()
 	if getInLine {
 		a.join()
@@ -139,10 +140,10 @@ func (a *asking) run(ctx context.Context) (answer, error) {
 }
 
 // join has messages delivered to this request until its end.
-func (a *asking) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Claims[0].Key) }
+func (a *acquisition) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Claims[0].Key) }
 
 // wait sleeps and asks, in turn, until the answer is final, or comes by itself.
-func (a *asking) wait(ctx context.Context, ans answer) (answer, error) {
+func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
 	for {
 		a.tell()
 		m, awake := a.sleep(ctx, ans)
@@ -161,7 +162,7 @@ func (a *asking) wait(ctx context.Context, ans answer) (answer, error) {
 
 // tell has the caller hear who is in the way. Should that panic nobody waits any
 // more, and the server must not pass the lock to who is not there.
-func (a *asking) tell() {
+func (a *acquisition) tell() {
 	if a.req.OnHeld == nil {
 		return
 	}
@@ -181,7 +182,7 @@ func (a *asking) tell() {
 // and until that of the one ahead may, should it get the lock right now. Without an
 // inbox, a lock that was passed to us must be found before it runs out again; and
 // what a set has already, it has to keep.
-func (a *asking) nap(ans answer) time.Duration {
+func (a *acquisition) nap(ans answer) time.Duration {
 	d := a.s.cfg.poll()
 	if a.inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
@@ -192,7 +193,7 @@ func (a *asking) nap(ans answer) time.Duration {
 	if len(a.req.Claims) > 1 {
 		d = min(d, max(a.req.TTL/3, time.Millisecond))
 	}
-	// The jitter keeps the processes in line from asking all at once.
+	// The jitter keeps the processes in line from acquisition all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)
 	for _, over := range []time.Duration{ans.ttl, ans.ahead} {
 		if over >= 0 {
@@ -203,7 +204,7 @@ func (a *asking) nap(ans answer) time.Duration {
 }
 
 // sleep reports false when ctx has ended.
-func (a *asking) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
+func (a *acquisition) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
 	var looks int64
 	looks, a.every = a.s.pacer.Enter(inbox.Sight{
 		Foreign: a.holder.Foreign(), Untold: a.inbox == "" || a.holder.Quiet, Head: a.held.Ahead == 0, Since: a.sameSince,
@@ -221,7 +222,7 @@ func (a *asking) sleep(ctx context.Context, ans answer) (m script.Message, awake
 
 // ask puts the question about one group once. After an error nothing is left
 // behind, or soon will be.
-func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, error) {
+func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answer, error) {
 	if a.waiter != nil {
 		a.waiter.Clear() // this is the look it calls for
 	}
@@ -233,18 +234,17 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, er
 	a.queued = a.queued || getInLine || group > 0
 	a.asked = max(a.asked, group+1)
 	r := &a.last
-	if !a.s.await(ctx, a, r.alone()) {
+	if !a.s.sender.Await(ctx, a, r.Alone()) {
 		return answer{}, a.ended(ctx)
 	}
 	ans, err := a.read(r, group)
-	var own *driver.DeadlockError
-	switch {
-	case err == nil:
+	if err == nil {
 		return ans, nil
-	case errors.As(err, &own):
+	}
+	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {
 		return answer{}, err // what it has, it had before
 	}
-	a.s.tasks.Go(a.tidy)
+	a.s.tasks.Go(a.AnsweredLate)
 	if ctx.Err() != nil {
 		return answer{}, a.ended(ctx)
 	}
@@ -252,9 +252,9 @@ func (a *asking) ask(ctx context.Context, group int, getInLine bool) (answer, er
 }
 
 // question makes the last question the one about a group.
-func (a *asking) question(group int, getInLine bool) {
+func (a *acquisition) question(group int, getInLine bool) {
 	cfg := &a.s.cfg
-	a.last = request{replicas: cfg.replicas}
+	a.last = send.Request{Replicas: cfg.replicas}
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{
 		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Apart: cfg.replicas > 0,
 		Wait: getInLine, WaiterLease: cfg.waiterLease, ClaimTime: a.claim(), Waited: time.Since(a.began),
@@ -263,7 +263,7 @@ func (a *asking) question(group int, getInLine bool) {
 }
 
 // remarks are what goes with the lease.
-func (a *asking) remarks() string {
+func (a *acquisition) remarks() string {
 	if a.inbox == "" && a.s.inbox.Known() {
 		return script.Quietly(a.notes)
 	}
@@ -272,7 +272,7 @@ func (a *asking) remarks() string {
 
 // claim is how long the lock is kept for this request once it is its turn. Without an
 // inbox the request finds that out when it looks.
-func (a *asking) claim() time.Duration {
+func (a *acquisition) claim() time.Duration {
 	d := a.s.cfg.claimTime()
 	if a.inbox == "" {
 		d = min(d, max(inbox.ShortClaim, 2*a.every))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // What may be wrong beyond what [driver.Store] knows. What the server says of
@@ -57,4 +58,13 @@ func silence(ctx context.Context) error {
 // lost is the error for a lease that is not its owner's.
 func lost(key string, g driver.Grant) error {
 	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
+}
+
+// confirmed is nil if as many replicas have the request's write as it waits for. Otherwise
+// a failover may forget it.
+func confirmed(r *send.Request) error {
+	if r.Acks < int64(r.Replicas) {
+		return fmt.Errorf("%w: %d of %d have it", ErrNoReplicas, r.Acks, r.Replicas)
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Inspect implements [driver.Inspector].
@@ -24,12 +25,12 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 // inspect looks at keys in one round trip.
 func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, []error) {
 	infos, errs := make([]driver.LockInfo, len(keys)), make([]error, len(keys))
-	reqs := make([]*request, len(keys))
+	reqs := make([]*send.Request, len(keys))
 	for i, key := range keys {
-		reqs[i] = new(request)
+		reqs[i] = new(send.Request)
 		s.keys.Inspect(&reqs[i].Call, key)
 	}
-	answered := s.await(ctx, nil, reqs)
+	answered := s.sender.Await(ctx, nil, reqs)
 	for i, key := range keys {
 		if answered {
 			infos[i], errs[i] = info("inspect", key, reqs[i])
@@ -43,7 +44,7 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, 
 // ForceRelease implements [driver.Inspector]. The reason is remembered for an
 // hour, for the last thousand leases of the key or so.
 func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
-	r := new(request)
+	r := new(send.Request)
 	s.keys.ForceRelease(&r.Call, key, reason, s.cfg.forcedFor)
 	if err := s.about(ctx, "force release", key, r); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.
 
 // Forget implements [driver.Inspector].
 func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
-	r := new(request)
+	r := new(send.Request)
 	s.keys.Forget(&r.Call, key)
 	if err := s.about(ctx, "forget", key, r); err != nil {
 		return false, err
@@ -67,7 +68,7 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 }
 
 // about sends a request that an operator, not an owner, has asked for.
-func (s *Store) about(ctx context.Context, op, key string, r *request) error {
+func (s *Store) about(ctx context.Context, op, key string, r *send.Request) error {
 	if err := driver.ValidateKey(key); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (s *Store) about(ctx context.Context, op, key string, r *request) error {
 		return err
 	}
 	defer s.leave()
-	if !s.await(ctx, nil, r.alone()) {
+	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return &driver.UnavailableError{Op: op, Err: silence(ctx)}
 	}
 	if r.Err != nil {
@@ -85,7 +86,7 @@ func (s *Store) about(ctx context.Context, op, key string, r *request) error {
 }
 
 // info is what an operator is told of a key.
-func info(op, key string, r *request) (driver.LockInfo, error) {
+func info(op, key string, r *send.Request) (driver.LockInfo, error) {
 	all, err := r.Info(key)
 	if err != nil {
 		return all, failure(op, key, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Begin implements [driver.Ledger].
@@ -28,12 +29,12 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		return err
 	}
 	defer s.leave()
-	r := &request{replicas: s.cfg.replicas}
+	r := &send.Request{Replicas: s.cfg.replicas}
 	s.keys.Complete(&r.Call, g, rec, retention)
-	if !s.await(ctx, nil, r.alone()) {
+	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return &driver.UnavailableError{Op: "complete", Key: g.Claims[0].Key, Err: silence(ctx)}
 	}
-	err := r.verdict("complete", g.Claims, g)
+	err := verdict(r, "complete", g.Claims, g)
 	if v, _ := r.Verdict(1); err == nil && v.ResultNotKept {
 		return fmt.Errorf("%w: %w", ErrOutOfMemory, &driver.ResultNotKeptError{Key: g.Claims[0].Key})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Release implements [driver.Store]. If the server does not answer within ctx's
@@ -27,34 +28,34 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return s.end(ctx, g)
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
-	if !s.await(ctx, nil, requests(parts)) {
+	if !s.sender.Await(ctx, nil, requests(parts)) {
 		return &driver.UnavailableError{Op: "release", Err: silence(ctx)}
 	}
 	var all error
 	for _, p := range parts {
-		all = worse(all, p.released(p.claims, g))
+		all = worse(all, released(p.Request, p.claims, g))
 	}
 	return all
 }
 
-// endings are kept for others, as askings are.
-var endings = sync.Pool{New: func() any { return new(request) }}
+// endings are kept for others, as acquisitions are.
+var endings = sync.Pool{New: func() any { return new(send.Request) }}
 
 // end is Release of a lease that one request ends, as most are.
 func (s *Store) end(ctx context.Context, g driver.Grant) error {
-	r := endings.Get().(*request)
-	*r = request{}
+	r := endings.Get().(*send.Request)
+	*r = send.Request{}
 	s.keys.Release(&r.Call, g.Owner, g.Claims, g.Token)
-	if !s.await(ctx, nil, r.alone()) {
+	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return &driver.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way
 	}
 	defer endings.Put(r)
-	return r.released(g.Claims, g)
+	return released(r, g.Claims, g)
 }
 
 // released is the verdict on a release.
-func (r *request) released(claims []driver.Claim, g driver.Grant) error {
-	err := r.verdict("release", claims, g)
+func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
+	err := verdict(r, "release", claims, g)
 	if r.Attempts.Possible() > 1 && isTaken(err) {
 		// The client repeats a request whose reply was lost. So it says "not
 		// yours" now because the first attempt released it.
@@ -65,7 +66,7 @@ func (r *request) released(claims []driver.Claim, g driver.Grant) error {
 
 // part is the request about some of the claims of a set.
 type part struct {
-	*request
+	*send.Request
 	claims []driver.Claim
 }
 
@@ -75,25 +76,25 @@ func (s *Store) releases(owner string, claims []driver.Claim, token uint64) []pa
 	groups := s.keys.Groups(claims)
 	parts := make([]part, len(groups))
 	for i, group := range groups {
-		parts[i] = part{new(request), group}
+		parts[i] = part{new(send.Request), group}
 		s.keys.Release(&parts[i].Call, owner, group, token)
 	}
 	return parts
 }
 
-func requests(parts []part) []*request {
+func requests(parts []part) []*send.Request {
 	if len(parts) == 1 {
-		return parts[0].alone()
+		return parts[0].Alone()
 	}
-	reqs := make([]*request, len(parts))
+	reqs := make([]*send.Request, len(parts))
 	for i, p := range parts {
-		reqs[i] = p.request
+		reqs[i] = p.Request
 	}
 	return reqs
 }
 
 // verdict is the error, if any, that the answer to a call about a lease amounts to.
-func (r *request) verdict(op string, claims []driver.Claim, g driver.Grant) error {
+func verdict(r *send.Request, op string, claims []driver.Claim, g driver.Grant) error {
 	v, err := r.Verdict(len(claims))
 	switch {
 	case script.Says(err, "WRONGTYPE"):
@@ -103,7 +104,7 @@ func (r *request) verdict(op string, claims []driver.Claim, g driver.Grant) erro
 	case err == nil && v.Lost:
 		return lost(claims[v.Claim].Key, g)
 	case err == nil:
-		err = r.confirmed()
+		err = confirmed(r)
 	}
 	if err != nil {
 		return failure(op, claims[0].Key, err)
@@ -128,9 +129,10 @@ func isTaken(err error) bool {
 func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
 	over := time.Now().Add(life)
 	left := s.releases(owner, claims, 0)
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	var pause send.Backoff
+	for {
 		left = s.tryRelease(owner, left)
-		if len(left) == 0 || time.Now().After(over) || !sleep(s.ctx, pause) {
+		if len(left) == 0 || time.Now().After(over) || !pause.Pause(s.ctx) {
 			return
 		}
 	}
@@ -141,7 +143,7 @@ func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
 func (s *Store) tryRelease(owner string, parts []part) []part {
 	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
 	defer cancel()
-	home := s.await(ctx, nil, requests(parts))
+	home := s.sender.Await(ctx, nil, requests(parts))
 	var left []part
 	for _, p := range parts {
 		var answer redis.Error

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // renewBatch is how many claims are renewed in one round trip. It keeps a batch
@@ -13,7 +14,7 @@ const renewBatch = 500
 
 // renewal is one grant on its way, or those of its claims that fit in a script.
 type renewal struct {
-	*request
+	*send.Request
 	claims []driver.Claim
 	grant  driver.Grant
 	to     *error // where the answer goes
@@ -36,9 +37,9 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 			continue
 		}
 		for _, claims := range s.keys.Groups(g.Claims) {
-			r := &request{replicas: s.cfg.replicas}
+			r := &send.Request{Replicas: s.cfg.replicas}
 			s.keys.Renew(&r.Call, g, claims)
-			renewals = append(renewals, renewal{request: r, claims: claims, grant: g, to: &errs[i]})
+			renewals = append(renewals, renewal{Request: r, claims: claims, grant: g, to: &errs[i]})
 		}
 	}
 	for len(renewals) > 0 {
@@ -54,15 +55,15 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 }
 
 func (s *Store) renew(ctx context.Context, batch []renewal) {
-	reqs := make([]*request, len(batch))
+	reqs := make([]*send.Request, len(batch))
 	for i, r := range batch {
-		reqs[i] = r.request
+		reqs[i] = r.Request
 	}
-	answered := s.await(ctx, nil, reqs)
+	answered := s.sender.Await(ctx, nil, reqs)
 	for _, r := range batch {
 		var err error = &driver.UnavailableError{Op: "renew", Key: r.claims[0].Key, Err: silence(ctx)}
 		if answered {
-			err = r.verdict("renew", r.claims, r.grant)
+			err = verdict(r.Request, "renew", r.claims, r.grant)
 		}
 		*r.to = worse(*r.to, err)
 	}

@@ -5,10 +5,11 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // read takes in the answer about a group.
-func (a *asking) read(r *request, group int) (answer, error) {
+func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 	claims := a.groups[group]
 	said, err := r.Acquired(len(claims))
 	switch {
@@ -28,7 +29,7 @@ func (a *asking) read(r *request, group int) (answer, error) {
 }
 
 // heldBy takes in who is in the way.
-func (a *asking) heldBy(group int, said script.Acquired) answer {
+func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 	a.told = time.Now()
 	a.stuck[group] = said.Claim + 1
 	if a.holder != said.Holder {
@@ -44,8 +45,8 @@ func (a *asking) heldBy(group int, said script.Acquired) answer {
 	return answer{held: true, ttl: said.First, ahead: said.NextTerm}
 }
 
-func (a *asking) granted(r *request, token uint64, contended bool) (answer, error) {
-	if err := r.confirmed(); err != nil {
+func (a *acquisition) granted(r *send.Request, token uint64, contended bool) (answer, error) {
+	if err := confirmed(r); err != nil {
 		return answer{}, err
 	}
 	// Every attempt gives a full TTL, so the one that was answered counts; the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // askAll puts the question for all groups. Mostly there is one, and one script
@@ -14,7 +15,7 @@ import (
 // by claim: what is granted is kept while a later one is waited for, and each
 // round extends it. Nothing is held behind the claim that is waited for, so that
 // all sets take their claims in one order and none waits for another in a circle.
-func (a *asking) askAll(ctx context.Context, getInLine bool) (answer, error) {
+func (a *acquisition) askAll(ctx context.Context, getInLine bool) (answer, error) {
 	for {
 		var tokens []uint64
 		for i := range a.groups {
@@ -40,7 +41,7 @@ func (a *asking) askAll(ctx context.Context, getInLine bool) (answer, error) {
 // stop is for a set that can't go on for now. In the way of others stands what it
 // has behind the claim in its way, from a round before; and all that it has, if
 // it does not wait.
-func (a *asking) stop(ctx context.Context, group int, ans answer) (answer, error) {
+func (a *acquisition) stop(ctx context.Context, group int, ans answer) (answer, error) {
 	var back []driver.Claim
 	for i, claims := range a.groups[:a.asked] {
 		if i > group || i < group && !a.req.Wait {
@@ -64,25 +65,25 @@ func (a *asking) stop(ctx context.Context, group int, ans answer) (answer, error
 //
 // An owner that asks again for what it has finds the same token everywhere, and
 // that stays.
-func (a *asking) seal(ctx context.Context, tokens []uint64) (answer, bool, error) {
+func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, error) {
 	highest := tokens[0]
 	for _, token := range tokens {
 		highest = max(highest, token)
 	}
 	parts := make([]part, len(a.groups))
 	for i, claims := range a.groups {
-		r := &request{replicas: a.s.cfg.replicas}
+		r := &send.Request{Replicas: a.s.cfg.replicas}
 		a.s.keys.Seal(&r.Call, a.req.Owner, claims, a.req.TTL, highest, a.remarks())
 		parts[i] = part{r, claims}
 	}
 	tidy := func() { a.undo(a.req.Claims) }
-	if !a.s.await(ctx, tidying(tidy), requests(parts)) {
+	if !a.s.sender.Await(ctx, send.LateFunc(tidy), requests(parts)) {
 		return answer{}, false, a.ended(ctx)
 	}
 	grant := driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
 	var worst error
 	for _, p := range parts {
-		err := p.verdict("acquire", p.claims, grant)
+		err := verdict(p.Request, "acquire", p.claims, grant)
 		// The lease counts from the first part's.
 		if grant.Since.IsZero() || p.Attempts.Last.Before(grant.Since) {
 			grant.Since = p.Attempts.Last

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Store implements [driver.Store], [driver.Ledger] and [driver.Inspector], in every mode
@@ -25,11 +26,10 @@ type Store struct {
 	keys   script.Names
 	inbox  *inbox.Inbox
 
-	departures departures
-	direct     direct
-	questions  atomic.Uint64 // put by those in line, so far
-	who        who
-	pacer      inbox.Pacer
+	sender    *send.Sender
+	questions atomic.Uint64 // put by those in line, so far
+	who       who
+	pacer     inbox.Pacer
 
 	ctx    context.Context // ends when Close begins: sends the waiters home
 	cancel context.CancelFunc
@@ -58,13 +58,7 @@ func (*Store) Name() string { return "redis" }
 // Partition implements [driver.Partitioned]: the address of the master that has the
 // key's slot, on a Cluster that has answered before.
 func (s *Store) Partition(key string) string {
-	if s.direct.cluster == nil {
-		return ""
-	}
-	if n := s.direct.of(s.keys.Lock(key)); n != nil {
-		return n.addr
-	}
-	return ""
+	return s.sender.Master(key)
 }
 
 // Capabilities implements [driver.Capable].
@@ -116,8 +110,9 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	s.inbox = inbox.New(inbox.Config{
 		Client: client, Names: s.keys, Retry: cfg.poll(), Log: cfg.log, Life: s.ctx, Go: s.tasks.Go,
 	})
-	s.departures.send, s.departures.run = s.sendGroup, s.tasks.Go
-	s.direct.open(s)
+	s.sender = send.New(send.Config{
+		Client: client, Names: s.keys, ReplicaWait: cfg.replicaWait, Life: s.ctx, Go: s.tasks.Go,
+	})
 	s.tasks.Go(s.warn)
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // Raise implements [driver.Ledger]. With [WithReplicas] it waits for them as a grant
@@ -20,17 +21,17 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 		return 0, err
 	}
 	defer s.leave()
-	r := new(request)
+	r := new(send.Request)
 	s.keys.Raise(&r.Call, key, version, retention)
 	if version > 0 {
-		r.replicas = s.cfg.replicas
+		r.Replicas = s.cfg.replicas
 	}
-	if !s.await(ctx, nil, r.alone()) {
+	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return 0, &driver.UnavailableError{Op: "raise", Err: silence(ctx)}
 	}
 	newest, err := r.Version()
 	if err == nil {
-		err = r.confirmed()
+		err = confirmed(r)
 	}
 	if err != nil {
 		return 0, failure("raise", key, err)

@@ -67,7 +67,7 @@ local function fresh(c)
 end
 
 -- remember has the counter live until the clock is beyond the token, also where the
--- clock was set back behind it, by any amount: see counterTTL in keys.go.
+-- clock was set back behind it, by any amount: see counterTTL in names.go.
 local function remember(c, token)
   if counter_ttl == '0' then
     redis.call('SET', c.counter, token)

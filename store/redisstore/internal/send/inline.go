@@ -1,4 +1,4 @@
-package redisstore
+package send
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// direct sends a request on its caller's own goroutine. To hand it to another one
+// inline sends a request on its caller's own goroutine. To hand it to another one
 // and back takes the scheduler longer than a server next door takes to answer.
 // But whoever sends it can't leave before go-redis does, whatever its context
 // says. So that is for a request that would leave alone, to a server that has
 // answered the last one, and with little patience; should that not do, it is
 // sent again in the ordinary way, as go-redis itself would.
-type direct struct {
+type inline struct {
 	only    *server              // of a client of one server
 	cluster *redis.ClusterClient // or nil
 	known   atomic.Bool          // the cluster has answered: to look for a server is no I/O
@@ -31,29 +31,29 @@ type server struct {
 	addr   string
 	well   atomic.Bool // the last request was answered
 	ill    atomic.Bool // it was not
-	fuses  sync.Pool
+	limits sync.Pool   // of *timeout
 }
 
 func newServer(c *redis.Client) *server {
-	patience := directPatience
+	limit := inlineTimeout
 	if d := c.Options().ReadTimeout; d > 0 {
-		patience = min(patience, d)
+		limit = min(limit, d)
 	}
-	return &server{client: c.WithTimeout(patience), addr: c.Options().Addr, fuses: sync.Pool{New: func() any { return new(fuse) }}}
+	return &server{client: c.WithTimeout(limit), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }}}
 }
 
-func (d *direct) open(s *Store) {
-	switch c := s.client.(type) {
+func (d *inline) open(cfg Config) {
+	switch c := cfg.Client.(type) {
 	case *redis.Client:
 		d.only = newServer(c)
 	case *redis.ClusterClient:
 		d.cluster = c
-		d.slots.cluster, d.slots.run, d.slots.ctx = c, s.tasks.Go, s.ctx
+		d.slots.cluster, d.slots.run, d.slots.life = c, cfg.Go, cfg.Life
 	}
 }
 
 // of returns the server that has name, or nil if that is not known.
-func (d *direct) of(name string) *server {
+func (d *inline) of(name string) *server {
 	if d.only != nil || d.cluster == nil || !d.known.Load() {
 		return d.only
 	}
@@ -64,11 +64,11 @@ func (d *direct) of(name string) *server {
 	return d.server(c)
 }
 
-// heir returns a replica of the master that has name, as far as the client knows, if
+// replacement returns a replica of the master that has name, as far as the client knows, if
 // that master fails to answer. Should the replica have been promoted, it does what it
 // is asked. Until then it says that the slot is the other's: unless the client has
 // told it that reading will do, when it would answer from data that lags behind.
-func (d *direct) heir(name string, master *server) *server {
+func (d *inline) replacement(name string, master *server) *server {
 	if d.cluster == nil || !master.ill.Load() || d.cluster.Options().ReadOnly {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (d *direct) heir(name string, master *server) *server {
 }
 
 // server is what is kept about a node of a cluster.
-func (d *direct) server(c *redis.Client) *server {
+func (d *inline) server(c *redis.Client) *server {
 	n, ok := d.servers.Load(c)
 	if !ok {
 		// Those that have left the cluster stay: they are few, and their
@@ -94,7 +94,7 @@ func (d *direct) server(c *redis.Client) *server {
 }
 
 // heard takes in how a request about name ended.
-func (d *direct) heard(name string, err error) {
+func (d *inline) heard(name string, err error) {
 	well := script.Answered(err)
 	if well && !d.known.Load() {
 		d.known.Store(true)
@@ -114,40 +114,40 @@ func (n *server) heard(well bool) {
 	}
 }
 
-// directPatience is how long each of go-redis' attempts may take.
-const directPatience = 50 * time.Millisecond
+// inlineTimeout is how long each of go-redis' attempts may take.
+const inlineTimeout = 50 * time.Millisecond
 
-// directBound is how long all of them may take, with what comes before: a wait for
+// inlineBound is how long all of them may take, with what comes before: a wait for
 // a connection, and making one. To a machine that is gone that takes 5 s a try.
-const directBound = 2 * directPatience
+const inlineBound = 2 * inlineTimeout
 
-// sendDirectly reports whether r has a reply, or an error of the server's.
-func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
-	name := r.Slot(s.keys)
-	n := s.direct.of(name)
-	if n == nil || r.replicas > 0 || ctx.Err() != nil {
+// sendInline reports whether r has a reply, or an error of the server's.
+func (s *Sender) sendInline(ctx context.Context, r *Request) bool {
+	name := r.Slot(s.Names)
+	n := s.inline.of(name)
+	if n == nil || r.Replicas > 0 || ctx.Err() != nil {
 		return false
 	}
 	if !n.well.Load() {
-		if n = s.direct.heir(name, n); n == nil {
+		if n = s.inline.replacement(name, n); n == nil {
 			return false
 		}
 	}
-	if s.keys.Topology() == script.Single {
-		if !r.fits() || !s.departures.alone() {
+	if s.Names.Topology() == script.Single {
+		if !r.shares() || !s.gather.takeIdle() {
 			return false
 		}
-		defer s.departures.back()
+		defer s.gather.free()
 	}
-	f := n.fuses.Get().(*fuse)
-	defer n.fuses.Put(f)
-	ctx = f.light(ctx, directBound)
-	defer f.putOut()
+	limit := n.limits.Get().(*timeout)
+	defer n.limits.Put(limit)
+	ctx = limit.start(ctx, inlineBound)
+	defer limit.stop()
 	var err error
 	if r.IsPlain() {
-		err = s.sendTogether(ctx, n.client, r.alone())
+		err = s.sendTogether(ctx, n.client, r.Alone())
 	} else {
-		err = r.Run(ctx, n.client, s.keys).Finish(nil)
+		err = r.Run(ctx, n.client, s.Names).Finish(nil)
 	}
 	if err != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
 		r.Attempts.Refused++ // the cluster's client knows where to ask
@@ -155,6 +155,6 @@ func (s *Store) sendDirectly(ctx context.Context, r *request) bool {
 	}
 	well := script.Answered(err)
 	n.heard(well)
-	s.direct.slots.heard(err)
+	s.inline.slots.heard(err)
 	return well
 }

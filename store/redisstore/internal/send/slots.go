@@ -1,4 +1,4 @@
-package redisstore
+package send
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 // ask more often.
 type slots struct {
 	cluster *redis.ClusterClient // or nil
-	run     func(func())         // starts a goroutine of the store's
-	ctx     context.Context      // the store's
+	run     func(func())         // starts a goroutine
+	life    context.Context      // ends when the store closes
 
 	mu      sync.Mutex
 	trouble time.Time // when there last was any
@@ -57,8 +57,8 @@ func moving(err error) bool {
 // look has the client ask until the trouble is over.
 func (sl *slots) look() {
 	for {
-		sl.cluster.ReloadState(sl.ctx)
-		if !sleep(sl.ctx, slotLooks) || sl.over() {
+		sl.cluster.ReloadState(sl.life)
+		if !sleep(sl.life, slotLooks) || sl.over() {
 			return
 		}
 	}

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// tidy takes back what may have come of the last question, once that is home.
-func (a *asking) tidy() {
+// AnsweredLate implements [send.Late]: it takes back what may have come of the last question, once that is home.
+func (a *acquisition) AnsweredLate() {
 	if a.queued || a.last.Attempts.Possible() > 0 {
 		a.undo(a.soFar())
 	}
@@ -16,14 +17,14 @@ func (a *asking) tidy() {
 
 // undo takes back what may have come of the request, but not what its owner had
 // before: a downgrade that went unanswered is repeated by whoever holds the lease.
-func (a *asking) undo(claims []driver.Claim) {
+func (a *acquisition) undo(claims []driver.Claim) {
 	if !a.req.Held {
 		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // of a lease, of a place in line
 	}
 }
 
 // soFar is what the request may hold or wait for.
-func (a *asking) soFar() []driver.Claim {
+func (a *acquisition) soFar() []driver.Claim {
 	n := 0
 	for _, group := range a.groups[:a.asked] {
 		n += len(group)
@@ -38,7 +39,7 @@ const grace = 500 * time.Millisecond
 // ended leaves the line when the wait was cut short, and is the error for that.
 // Whether there was a holder in the way or a server that has stopped answering
 // shows in whether it answers now: the last time it did may be a while ago.
-func (a *asking) ended(ctx context.Context) error {
+func (a *acquisition) ended(ctx context.Context) error {
 	if a.told.IsZero() {
 		return a.s.closedOr(&driver.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
 	}
@@ -56,7 +57,7 @@ func (a *asking) ended(ctx context.Context) error {
 // giveBack ends what the request has, and its place in line, of claims. It does
 // not wait for longer than a moment; what could not be said by then is said
 // later.
-func (a *asking) giveBack(ctx context.Context, claims []driver.Claim) error {
+func (a *acquisition) giveBack(ctx context.Context, claims []driver.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	parts := a.s.releases(a.req.Owner, claims, 0)
@@ -73,7 +74,7 @@ func (a *asking) giveBack(ctx context.Context, claims []driver.Claim) error {
 			a.undo(claims)
 		}
 	}
-	if !a.s.await(ctx, tidying(again), requests(parts)) {
+	if !a.s.sender.Await(ctx, send.LateFunc(again), requests(parts)) {
 		return &driver.UnavailableError{Op: "acquire", Key: claims[0].Key, Err: silence(ctx)}
 	}
 	if err := trouble(); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // TestPassed: which messages are grants, to which questions.
@@ -13,20 +14,22 @@ func TestPassed(t *testing.T) {
 	one := []driver.Claim{driver.Exclusive("k")}
 	now := time.Now()
 	for what, c := range map[string]struct {
-		change func(*asking)
+		change func(*acquisition)
 		m      script.Message
 		grant  bool
 	}{
-		"the last question":             {func(*asking) {}, script.Message{Question: 7, Token: 9}, true},
-		"one before":                    {func(*asking) {}, script.Message{Question: 6, Token: 9}, false},
-		"none":                          {func(a *asking) { a.number = 0 }, script.Message{Token: 9}, false},
-		"late":                          {func(a *asking) { a.last.Attempts.First = now.Add(-2100 * time.Millisecond) }, script.Message{Question: 7, Token: 9}, false},
-		"sent again, after a long time": {func(a *asking) { a.last.Attempts = script.Attempts{Sent: 2, First: now.Add(-time.Minute), Last: now} }, script.Message{Question: 7, Token: 9}, false},
-		"never sent":                    {func(a *asking) { a.last.Attempts = script.Attempts{} }, script.Message{Question: 7, Token: 9}, false},
+		"the last question": {func(*acquisition) {}, script.Message{Question: 7, Token: 9}, true},
+		"one before":        {func(*acquisition) {}, script.Message{Question: 6, Token: 9}, false},
+		"none":              {func(a *acquisition) { a.number = 0 }, script.Message{Token: 9}, false},
+		"late":              {func(a *acquisition) { a.last.Attempts.First = now.Add(-2100 * time.Millisecond) }, script.Message{Question: 7, Token: 9}, false},
+		"sent again, after a long time": {func(a *acquisition) {
+			a.last.Attempts = script.Attempts{Sent: 2, First: now.Add(-time.Minute), Last: now}
+		}, script.Message{Question: 7, Token: 9}, false},
+		"never sent": {func(a *acquisition) { a.last.Attempts = script.Attempts{} }, script.Message{Question: 7, Token: 9}, false},
 	} {
-		a := &asking{
+		a := &acquisition{
 			s: &Store{cfg: defaultConfig()}, req: driver.Request{Owner: "o", Claims: one, TTL: time.Minute},
-			number: 7, inbox: "inbox", last: request{Call: script.Call{Attempts: script.Attempts{Sent: 1, First: now.Add(-time.Second), Last: now}}},
+			number: 7, inbox: "inbox", last: send.Request{Call: script.Call{Attempts: script.Attempts{Sent: 1, First: now.Add(-time.Second), Last: now}}},
 		}
 		c.change(a)
 		ans, ok := a.passed(c.m)
@@ -53,7 +56,7 @@ func TestCounted(t *testing.T) {
 		{one, true, 0, false},
 		{one, false, 1, false},
 	} {
-		a := &asking{s: &Store{cfg: config{replicas: c.replicas}}, req: driver.Request{Claims: c.claims}, once: c.once}
+		a := &acquisition{s: &Store{cfg: config{replicas: c.replicas}}, req: driver.Request{Claims: c.claims}, once: c.once}
 		if got := a.counted(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}

@@ -1,0 +1,145 @@
+package send
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+)
+
+// connected is a sender to a server of its own.
+func connected(t *testing.T) (context.Context, *redis.Client, *Sender) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	client := redistest.Start(t).Client()
+	var tasks sync.WaitGroup
+	t.Cleanup(tasks.Wait)
+	return ctx, client, New(Config{Client: client, Names: script.NewNames("lock:", script.Single), Life: ctx, Go: tasks.Go})
+}
+
+// ask is a question for a lease of a minute.
+func ask(s *Sender, owner string, inbox string, claims ...driver.Claim) *Request {
+	r := new(Request)
+	s.Names.Acquire(&r.Call, script.Acquire{
+		Owner: owner, Claims: claims, TTL: time.Minute, Notes: script.Notes(time.Minute, "rule", "trace"),
+		Wait: inbox != "", WaiterLease: 6 * time.Second, ClaimTime: 3 * time.Second, Question: 7, Inbox: inbox,
+	})
+	return r
+}
+
+func free(s *Sender, owner, key string) *Request {
+	r := new(Request)
+	s.Names.Release(&r.Call, owner, []driver.Claim{driver.Exclusive(key)}, 0)
+	return r
+}
+
+// TestPlainRequestsAmongOthers puts requests into one batch whose outcome depends
+// on those before: on a line that begins there, and on a counter that is written
+// by others, too. The counter is ahead of the clock, so that the tokens are known.
+func TestPlainRequestsAmongOthers(t *testing.T) {
+	t.Parallel()
+	ctx, client, s := connected(t)
+	const count = 8000000000000000
+	client.Set(ctx, s.Names.Counter(), count, 0)
+	batch := []*Request{
+		ask(s, "a", "", driver.Exclusive("k")),
+		ask(s, "permit", "", driver.Permit("p", 2)),
+		ask(s, "a", "", driver.Exclusive("k")),                 // again: the same
+		ask(s, "b", s.Names.NewInbox(), driver.Exclusive("k")), // gets in line
+		ask(s, "c", "", driver.Exclusive("k2")),
+		free(s, "x", "k2"), // the others come behind those that end something
+		free(s, "y", "k3"),
+		free(s, "z", "k4"),
+	}
+	if held := ask(s, "z", "", driver.Exclusive("k4")); !s.Await(ctx, nil, held.Alone()) || held.Err != nil {
+		t.Fatal(held.Err)
+	}
+	s.sendBatch(batch)
+	want := []string{
+		"8000000000000002",
+		"[granted 8000000000000006 0]", // three were counted for those that went the long way
+		"[granted 8000000000000002",
+		"[held 0 a:8000000000000002:",
+		"8000000000000003",
+		"[0]",
+		"[0]",
+		"1",
+	}
+	for i, r := range batch {
+		if got := fmt.Sprint(r.Value); r.Err != nil || !strings.HasPrefix(got, want[i]) {
+			t.Errorf("request %d: want %s, got %s, %v", i, want[i], got, r.Err)
+		}
+		if r.Attempts.Possible() != 1 || time.Since(r.Attempts.Last) > time.Minute {
+			t.Errorf("request %d: %+v", i, r.Attempts)
+		}
+	}
+	if n, err := client.Get(ctx, s.Names.Counter()).Uint64(); n != count+6 {
+		t.Errorf("the counter is %d, %v", n, err)
+	}
+	if v := client.Get(ctx, "lock:k").Val(); !strings.HasSuffix(v, ":rule|trace") {
+		t.Errorf("the lock is %s", v)
+	}
+}
+
+// TestReleaseTwiceInOneBatch: what was passed to the next one in the same breath is
+// not the owner's any more; and where nobody can be told it is nobody's.
+func TestReleaseTwiceInOneBatch(t *testing.T) {
+	t.Parallel()
+	ctx, client, s := connected(t)
+	inbox := s.Names.NewInbox()
+	listener := client.Subscribe(ctx, inbox)
+	defer listener.Close()
+	if _, err := listener.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	send := func(batch ...*Request) (said []any) {
+		s.sendBatch(batch)
+		for _, r := range batch {
+			said = append(said, r.Value)
+		}
+		return said
+	}
+	const count = 8000000000000000 // ahead of the clock
+	client.Set(ctx, s.Names.Counter(), count, 0)
+	send(ask(s, "a", "", driver.Exclusive("k")), ask(s, "x", "", driver.Exclusive("l")), ask(s, "m", "", driver.Exclusive("m")))
+	send(ask(s, "b", inbox, driver.Exclusive("k")), ask(s, "y", s.Names.NewInbox(), driver.Exclusive("l")))
+	send(ask(s, "c", inbox, driver.Exclusive("k")), ask(s, "dead", inbox, driver.Exclusive("m")))
+	send(ask(s, "n", inbox, driver.Exclusive("m")))
+	entry := client.HGet(ctx, "{lock:m}:w", "dead").Val()
+	client.HSet(ctx, "{lock:m}:w", "dead", "1"+entry[strings.Index(entry, " "):])
+	said := send(free(s, "a", "k"), free(s, "x", "l"), free(s, "a", "k"), free(s, "m", "m"))
+	if fmt.Sprint(said) != "[1 1 [0] 1]" {
+		t.Errorf("the releases: %v", said)
+	}
+	if v := client.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "b:8000000000000004:") {
+		t.Errorf("k is had by %q", v)
+	}
+	if v := client.Get(ctx, "lock:m").Val(); !strings.HasPrefix(v, "n:8000000000000007:") {
+		t.Errorf("m is had by %q", v)
+	}
+	if n, err := client.Get(ctx, s.Names.Counter()).Uint64(); n != count+7 {
+		t.Errorf("the counter is %d, %v", n, err)
+	}
+	if v := client.LRange(ctx, "{lock:k}:q", 0, -1).Val(); fmt.Sprint(v) != "[c]" {
+		t.Errorf("for k wait %q", v)
+	}
+	if n := client.Exists(ctx, "lock:l").Val(); n != 0 {
+		t.Error("l was given to somebody who can't be told")
+	}
+	if v := client.LRange(ctx, "{lock:l}:q", 0, -1).Val(); fmt.Sprint(v) != "[y]" {
+		t.Errorf("for l wait %q", v)
+	}
+	msg, err := listener.ReceiveMessage(ctx)
+	if err != nil || !strings.HasPrefix(msg.Payload, "b 7 8") {
+		t.Errorf("told %v, %v", msg, err)
+	}
+}
