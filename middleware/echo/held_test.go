@@ -51,56 +51,6 @@ func TestTheWriterIsStillANetHTTPWriter(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentBeforeTheRelease, as long as it can be kept back.
-func TestNothingIsSentBeforeTheRelease(t *testing.T) {
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s := newSite(t)
-	wrote, goOn := make(chan struct{}), make(chan struct{})
-	s.GET("/:id", func(c echo.Context) error {
-		err := c.String(200, strings.Repeat("x", 10_000)) // more than net/http keeps back
-		close(wrote)
-		<-goOn
-		return err
-	}, lockecho.New(eng).Serialize("user:{path.id}"))
-	began := make(chan *http.Response, 1)
-	go func() {
-		res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
-		if err != nil {
-			t.Error(err)
-		}
-		began <- res
-	}()
-	ruletest.Receive(t, "the handler", wrote)
-	select {
-	case <-began:
-		t.Error("the response came before the lock was released")
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(goOn)
-	res := ruletest.Receive(t, "the response", began)
-	defer res.Body.Close()
-	if data, err := io.ReadAll(res.Body); err != nil || len(data) != 10_000 {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
-	if ruletest.IsHeld(t, eng, "user:42") {
-		t.Error("the response came, and the lock is still held")
-	}
-}
-
-// TestAnImpossibleStatusPanicsInTheHandler, as it does without a rule.
-func TestAnImpossibleStatusPanicsInTheHandler(t *testing.T) {
-	locks := lockecho.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	s := newSite(t)
-	s.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true}))
-	s.GET("/s/:id", func(c echo.Context) error { return c.String(0, "") }, locks.Serialize("s:{path.id}"))
-	s.GET("/o/:id", func(c echo.Context) error { return c.String(1000, "") }, locks.Once("o:{path.id}"))
-	for _, path := range []string{"/s/1", "/o/1", "/o/1"} {
-		if a := s.Do("GET", path, ""); a.Status != 500 || replayed(a) {
-			t.Errorf("%s: %+v, want 500 from Recover", path, a)
-		}
-	}
-}
-
 // TestALossAfterAHijack is told to those who log, and not to the connection,
 // which is the handler's.
 func TestALossAfterAHijack(t *testing.T) {

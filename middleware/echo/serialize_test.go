@@ -1,7 +1,6 @@
 package lockecho_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,75 +19,6 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
-
-// TestOneAtATime: requests for one user through two servers; requests for
-// different users do not wait for each other.
-func TestOneAtATime(t *testing.T) {
-	st := ruletest.NewStore()
-	var inside, most, total atomic.Int64
-	handler := func(c echo.Context) error {
-		most.Store(max(most.Load(), inside.Add(1)))
-		time.Sleep(time.Millisecond) // the time in which another would be seen
-		inside.Add(-1)
-		total.Add(1)
-		return ok(c)
-	}
-	eng := ruletest.NewEngine(t, st)
-	sites := []*site{newSite(t), newSite(t)}
-	for _, s := range sites {
-		s.PUT("/users/:id", handler, lockecho.New(eng).Serialize("user:{path.id}"))
-	}
-	var clients sync.WaitGroup
-	for i := range 20 {
-		clients.Go(func() {
-			if a := sites[i%2].Do("PUT", "/users/42", ""); a.Status != 200 {
-				t.Errorf("answer = %+v", a)
-			}
-		})
-	}
-	clients.Wait()
-	if most.Load() != 1 || total.Load() != 20 {
-		t.Errorf("%d requests, at most %d at a time; want 20, one at a time", total.Load(), most.Load())
-	}
-
-	lease := ruletest.MustAcquire(t, eng, "user:42")
-	defer ruletest.MustRelease(t, lease)
-	if a := sites[0].Do("PUT", "/users/43", ""); a.Status != 200 {
-		t.Errorf("another user's request: %+v", a)
-	}
-}
-
-// TestHeldUntilTheHandlerReturns: not until the client has gone.
-func TestHeldUntilTheHandlerReturns(t *testing.T) {
-	eng := ruletest.NewEngine(t, ruletest.NewStore())
-	s := newSite(t)
-	running, gone, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	s.GET("/:id", func(c echo.Context) error {
-		close(running)
-		<-c.Request().Context().Done()
-		close(gone)
-		<-goOn
-		return ok(c)
-	}, lockecho.New(eng).Serialize("user:{path.id}"))
-
-	ctx, hangUp := context.WithCancel(context.Background())
-	client := make(chan error, 1)
-	go func() {
-		_, err := s.Send(s.NewRequest("GET", "/42", "").WithContext(ctx))
-		client <- err
-	}()
-	ruletest.Receive(t, "the handler", running)
-	hangUp()
-	if err := ruletest.Receive(t, "the client", client); err == nil {
-		t.Error("the client got an answer")
-	}
-	ruletest.Receive(t, "the handler's context to end", gone)
-	if !ruletest.IsHeld(t, eng, "user:42") {
-		t.Error("the lock was let go while the handler was running")
-	}
-	close(goOn)
-	ruletest.Until(t, "the release", func() bool { return !ruletest.IsHeld(t, eng, "user:42") })
-}
 
 func TestTheHandlersContextIsTheLeases(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
@@ -199,75 +128,42 @@ func TestAPanicReleases(t *testing.T) {
 	}
 }
 
-// TestRunUnlocked: fail open is for outages, and only if the rule says so.
-func TestRunUnlocked(t *testing.T) {
-	st := ruletest.NewStore()
-	st.BreakDown(ruletest.ErrDown, nil)
-	locks := lockecho.New(ruletest.NewEngine(t, st))
-	s := newSite(t)
-	s.GET("/serialize/:id", ok, locks.Serialize("user:{path.id}", core.WithRunUnlocked()))
-	s.GET("/once/:id", ok, locks.Once("user:{path.id}", core.WithRunUnlocked()))
-	for _, path := range []string{"/serialize/1", "/once/1", "/once/1"} {
-		if a := s.Do("GET", path, ""); a.Status != 200 || a.Body != "done" || a.Header.Get(lockecho.ReplayedHeader) != "" {
-			t.Errorf("%s: %+v, want the handler's answer", path, a)
-		}
-	}
-}
-
-// TestALostLeaseBreaksWhatWasSent: the client must not take a part, which it
-// got before the loss, for the whole. Over HTTP/1.1 and HTTP/2, with a Recover
-// that swallows panics in between and one that does not.
-func TestALostLeaseBreaksWhatWasSent(t *testing.T) {
-	flushed := func(c echo.Context) error {
-		fmt.Fprintln(c.Response(), "begun")
-		c.Response().Flush()
-		return untilLost(c)
-	}
-	t.Setenv("TMPDIR", t.TempDir()+"/missing") // or the large one would be kept back
+// TestALossBehindEchosMiddleware: Recover does not swallow what breaks the response
+// off, and Gzip does not end it.
+func TestALossBehindEchosMiddleware(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+"/missing") // or the response would be kept back
 	noise := make([]byte, 300<<10)             // which Gzip can't keep back
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	large := func(c echo.Context) error {
-		for part := range slices.Chunk(noise, 10<<10) {
-			if _, err := c.Response().Write(part); err != nil {
-				return err
-			}
-		}
-		return untilLost(c)
-	}
-	locks := func(eng *core.Engine) map[string]echo.MiddlewareFunc {
-		l := lockecho.New(eng)
-		return map[string]echo.MiddlewareFunc{
-			"Serialize": l.Serialize("user:{path.id}", core.WithMaxHold(50*time.Millisecond)),
-			"Once":      l.Once("user:{path.id}", core.WithMaxHold(50*time.Millisecond)),
-		}
-	}
 	for _, version := range []int{1, 2} {
-		for name, handler := range map[string]echo.HandlerFunc{"flushed": flushed, "large": large} {
-			for kind, rule := range locks(ruletest.NewEngine(t, ruletest.NewStore())) {
-				t.Run(fmt.Sprintf("HTTP/%d, %s, %s", version, kind, name), func(t *testing.T) {
-					s := newSite(t)
-					if version == 2 {
-						s.useHTTP2()
-					}
-					s.Use(middleware.Recover(), middleware.Gzip())
-					s.GET("/:id", handler, rule)
-					res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
-					if err != nil {
-						t.Fatalf("no response: %v", err)
-					}
-					defer res.Body.Close()
-					if res.ProtoMajor != version || res.StatusCode != 200 {
-						t.Fatalf("response = %s %s", res.Proto, res.Status)
-					}
-					if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
-						t.Errorf("the beginning: %v", err)
-					}
-					if _, err := io.Copy(io.Discard, res.Body); err == nil {
-						t.Error("the response came to a clean end, want it broken")
-					}
-				})
+		t.Run(fmt.Sprintf("HTTP/%d", version), func(t *testing.T) {
+			s := newSite(t)
+			if version == 2 {
+				s.useHTTP2()
 			}
-		}
+			s.Use(middleware.Recover(), middleware.Gzip())
+			s.GET("/:id", func(c echo.Context) error {
+				for part := range slices.Chunk(noise, 10<<10) {
+					if _, err := c.Response().Write(part); err != nil {
+						return err
+					}
+				}
+				return untilLost(c)
+			}, lockecho.New(ruletest.NewEngine(t, ruletest.NewStore())).Serialize("user:{path.id}", core.WithMaxHold(50*time.Millisecond)))
+			res, err := s.Client().Do(s.NewRequest("GET", "/42", ""))
+			if err != nil {
+				t.Fatalf("no response: %v", err)
+			}
+			defer res.Body.Close()
+			if res.ProtoMajor != version || res.StatusCode != 200 {
+				t.Fatalf("response = %s %s", res.Proto, res.Status)
+			}
+			if _, err := io.ReadFull(res.Body, make([]byte, 5)); err != nil {
+				t.Errorf("the beginning: %v", err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err == nil {
+				t.Error("the response came to a clean end, want it broken")
+			}
+		})
 	}
 }
 

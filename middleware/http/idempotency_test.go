@@ -85,7 +85,7 @@ func TestIdempotency(t *testing.T) {
 			s.handle("/accounts/{id}/refund", payments(&calls), rule)
 
 			first := s.Do("POST", "/accounts/1/pay", "ten", "User", "ada", "Idempotency-Key", "k1")
-			if first.Status != 201 || replayed(first) || calls.Load() != 1 {
+			if first.Status != 201 || first.Replayed() || calls.Load() != 1 {
 				t.Fatalf("first = %+v", first)
 			}
 			or := func(s, other string) string {
@@ -107,11 +107,11 @@ func TestIdempotency(t *testing.T) {
 			}
 			switch tt.want {
 			case run:
-				if a.Status != 201 || replayed(a) || calls.Load() != 2 {
+				if a.Status != 201 || a.Replayed() || calls.Load() != 2 {
 					t.Errorf("answer = %+v after %d calls, want the handler's", a, calls.Load())
 				}
 			case replay:
-				if a.Status != 201 || a.Body != first.Body || !replayed(a) || calls.Load() != 1 {
+				if a.Status != 201 || a.Body != first.Body || !a.Replayed() || calls.Load() != 1 {
 					t.Errorf("answer = %+v after %d calls, want %+v again", a, calls.Load(), first)
 				}
 			default:
@@ -152,11 +152,11 @@ func TestIdempotencyInFlight(t *testing.T) {
 				clients.Go(func() { answers <- pay() })
 				ruletest.Until(t, "the repeat to wait", func() bool { return st.Asked() == 1 })
 				close(goOn)
-				if a, b := ruletest.Receive(t, "an answer", answers), ruletest.Receive(t, "an answer", answers); a.Body != b.Body || replayed(a) == replayed(b) {
+				if a, b := ruletest.Receive(t, "an answer", answers), ruletest.Receive(t, "an answer", answers); a.Body != b.Body || a.Replayed() == b.Replayed() {
 					t.Errorf("answers = %+v, %+v", a, b)
 				}
 			}
-			if a := pay(); a.Body != "paid" || !replayed(a) || len(running) != 0 {
+			if a := pay(); a.Body != "paid" || !a.Replayed() || len(running) != 0 {
 				t.Errorf("after it: %+v", a)
 			}
 		})
@@ -184,7 +184,7 @@ func TestIdempotencyFailures(t *testing.T) {
 			if a, err := pay(); err == nil && a.Status != 500 {
 				t.Errorf("first = %+v", a)
 			}
-			if a, err := pay(); err != nil || a.Status != 200 || replayed(a) || calls.Load() != 2 {
+			if a, err := pay(); err != nil || a.Status != 200 || a.Replayed() || calls.Load() != 2 {
 				t.Errorf("second = %+v, %v after %d calls", a, err, calls.Load())
 			}
 		})
@@ -200,7 +200,7 @@ func TestIdempotencyInFrontOfTheRouter(t *testing.T) {
 	pay := func(account string) ruletest.Answer {
 		return s.Do("POST", "/accounts/"+account+"/pay", "ten", "User", "ada", "Idempotency-Key", "k")
 	}
-	if a, b, c := pay("1"), pay("2"), pay("1"); calls.Load() != 2 || replayed(b) || c.Body != a.Body || !replayed(c) {
+	if a, b, c := pay("1"), pay("2"), pay("1"); calls.Load() != 2 || b.Replayed() || c.Body != a.Body || !c.Replayed() {
 		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
 	}
 }
@@ -216,7 +216,7 @@ func TestIdempotencyOfAMountedRouter(t *testing.T) {
 	pay := func(version string) ruletest.Answer {
 		return s.Do("POST", version+"/pay?x=1", "ten", "User", "ada", "Idempotency-Key", "k")
 	}
-	if a, b, c := pay("/v1"), pay("/v2"), pay("/v1"); calls.Load() != 2 || replayed(b) || c.Body != a.Body || !replayed(c) {
+	if a, b, c := pay("/v1"), pay("/v2"), pay("/v1"); calls.Load() != 2 || b.Replayed() || c.Body != a.Body || !c.Replayed() {
 		t.Errorf("answers = %+v, %+v, %+v after %d calls", a, b, c, calls.Load())
 	}
 }
@@ -251,7 +251,7 @@ func TestIdempotencyOfASubRouter(t *testing.T) {
 			if a := pay(tt.one); a.Status != 201 {
 				t.Fatalf("answer = %+v", a)
 			}
-			if a := pay(tt.one); !replayed(a) {
+			if a := pay(tt.one); !a.Replayed() {
 				t.Errorf("repeat = %+v, want a replay", a)
 			}
 			if a := pay(tt.other); a.Status != map[int]int{1: 422, 2: 201}[tt.routes] {

@@ -193,33 +193,6 @@ func TestAFrameworkBehindAMux(t *testing.T) {
 	}
 }
 
-// TestABodyThatIsGone: an earlier middleware has read it. A form it has decoded
-// will do; otherwise it is a mistake in the service, and said so.
-func TestABodyThatIsGone(t *testing.T) {
-	log := quiet(t)
-	reads := func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Content-Type") == asJSON {
-				_, _ = io.ReadAll(r.Body)
-			}
-			_ = r.FormValue("csrf")
-			next.ServeHTTP(w, r)
-		})
-	}
-	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	s := newSite(t)
-	s.handle("POST /form", ok, reads, locks.Once("m:{form.to}"))
-	s.handle("POST /body", ok, reads, locks.Serialize("b:{body.id}"))
-	if a := s.Do("POST", "/form", "to=ada&x=1", "Content-Type", asForm); a.Status != 200 {
-		t.Errorf("a decoded form: %+v", a)
-	}
-	s.Do("POST", "/form", "to=ada&x=2", "Content-Type", asForm).Problem(t, 422, "FINGERPRINT_MISMATCH")
-	s.Do("POST", "/body", `{"id":1}`, "Content-Type", asJSON).Problem(t, 500, "INTERNAL")
-	if said := log.String(); !strings.Contains(said, "read before") {
-		t.Errorf("log = %q, want the reason", said)
-	}
-}
-
 // TestABodyThatBreaksOff, and one that an earlier middleware limits.
 func TestABodyThatBreaksOff(t *testing.T) {
 	seen := make(chan error, 1)

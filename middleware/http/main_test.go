@@ -8,7 +8,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,11 +47,3 @@ func text(w http.ResponseWriter, status int, body string) {
 }
 
 func ok(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "done") }
-
-// untilLost returns when the request's lease is lost, as if nothing were wrong.
-func untilLost(w http.ResponseWriter, r *http.Request) {
-	<-r.Context().Done()
-	ok(w, r)
-}
-
-func replayed(a ruletest.Answer) bool { return a.Header.Get(lockhttp.ReplayedHeader) == "true" }

@@ -13,27 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/keyturn/keyturn/core"
 )
-
-// Route is a route "POST /{id}" with a rule, for tests that lockhttp and lockecho
-// share.
-type Route struct {
-	Engine     *core.Engine
-	Once       bool
-	Template   string // "": "k:{path.id}"
-	Options    []core.CallOption
-	BodyLimit  int64
-	StreamBody bool
-	Handler    http.HandlerFunc
-
-	HTTP2  bool
-	Server func(*http.Server) // changes it before it starts; nil: nothing
-}
-
-// Face is a middleware's way to make a Route.
-type Face func(testing.TB, Route) *Site
 
 // Client is a client that speaks HTTP/1.1 as slowly as it likes.
 type Client struct {

@@ -1,6 +1,9 @@
-// Package ruletest is what the tests of lockhttp and lockecho have in common: a
-// store that breaks on demand, a real server, answers that were read to their
-// end.
+// Package ruletest is the conformance suite of the middlewares for HTTP. [Run] has the
+// tests of what lockhttp and lockecho do alike; each of the two hands it a [Face],
+// a function that puts a route with a rule behind a real server, and has tests of
+// its own for what only its framework does. The package also has what those
+// use: a store that breaks on demand, a slow client, answers that were read to
+// their end.
 package ruletest
 
 import (

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -344,19 +343,4 @@ func AReaderLeftBehind(t *testing.T, face Face) {
 		n, err := body.Read(make([]byte, 1))
 		return n == 0 && errors.Is(err, http.ErrBodyReadAfterClose)
 	})
-}
-
-// Shared runs all tests that the faces have in common.
-func Shared(t *testing.T, face Face) {
-	if os.Getenv("TMPDIR") == "" {
-		t.Setenv("TMPDIR", t.TempDir())
-	}
-	for name, test := range map[string]func(*testing.T, Face){
-		"SlowBodies": SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
-		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,
-		"StreamedBodies": StreamedBodies, "NoTemporaryFiles": NoTemporaryFiles, "AReaderLeftBehind": AReaderLeftBehind,
-		"HugeAnswers": HugeAnswers, "TwoRules": TwoRules,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, face) })
-	}
 }

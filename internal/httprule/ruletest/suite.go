@@ -1,0 +1,107 @@
+package ruletest
+
+import (
+	"net/http"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Route is a route for all methods with one rule.
+type Route struct {
+	Pattern string                               // as net/http writes it; "": "/{id}"
+	Handler http.HandlerFunc                     // nil: Done
+	Outer   func(next http.Handler) http.Handler // stands in front of the rule; nil: nothing
+
+	Engine     *core.Engine // nil: one over a store of its own
+	Once       bool         // else Serialize
+	Template   string       // "": "k:{path.id}", unless there is a Key
+	Key        func(*http.Request) string
+	Options    []core.CallOption
+	BodyLimit  int64
+	StreamBody bool
+
+	// Of Once.
+	ResultLimit int
+	Headers     []string
+	Storable    func(status int) bool
+
+	HTTP2  bool
+	Server func(*http.Server) // changes it before it starts; nil: nothing
+}
+
+// Face is a middleware's way to make a Route. [Route.Pattern], [Route.Handler],
+// [Route.Engine] and what makes the key are set. The site's Log has what the
+// middleware says of its server's own faults.
+type Face func(testing.TB, Route) *Site
+
+// Run runs all tests that the faces have in common.
+func Run(t *testing.T, face Face) {
+	if os.Getenv("TMPDIR") == "" {
+		t.Setenv("TMPDIR", t.TempDir())
+	}
+	face = face.withDefaults()
+	for name, test := range map[string]func(*testing.T, Face){
+		"Answers": Answers, "BodiesThatAreGone": BodiesThatAreGone,
+		"OneAtATime": OneAtATime, "HeldUntilTheHandlerReturns": HeldUntilTheHandlerReturns, "Panics": Panics,
+		"RunUnlocked": RunUnlocked, "LossBreaksWhatWasSent": LossBreaksWhatWasSent,
+		"NothingIsSentBeforeTheRelease": NothingIsSentBeforeTheRelease, "ImpossibleStatus": ImpossibleStatus,
+		"Levels": Levels, "ManyRequests": ManyRequests,
+		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits, "Streams": Streams,
+		"Disconnects": Disconnects, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
+		"LossStoresNothing": LossStoresNothing,
+		"SlowBodies":        SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
+		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,
+		"StreamedBodies": StreamedBodies, "NoTemporaryFiles": NoTemporaryFiles, "AReaderLeftBehind": AReaderLeftBehind,
+		"HugeAnswers": HugeAnswers, "TwoRules": TwoRules,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, face) })
+	}
+}
+
+func (face Face) withDefaults() Face {
+	return func(t testing.TB, r Route) *Site {
+		t.Helper()
+		if r.Pattern == "" {
+			r.Pattern = "/{id}"
+		}
+		if r.Handler == nil {
+			r.Handler = Done
+		}
+		if r.Engine == nil {
+			r.Engine = NewEngine(t, NewStore())
+		}
+		if r.Template == "" && r.Key == nil {
+			r.Template = "k:{path.id}"
+		}
+		return face(t, r)
+	}
+}
+
+// Done answers with "done".
+func Done(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, "done") }
+
+func write(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}
+
+// untilLost returns when the request's lease is lost, as if nothing were wrong.
+func untilLost(w http.ResponseWriter, r *http.Request) {
+	<-r.Context().Done()
+	Done(w, r)
+}
+
+// counted counts the calls of a handler.
+func counted(n *atomic.Int64, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		next(w, r)
+	}
+}
+
+// Replayed reports whether the answer comes from the record of an earlier one.
+func (a Answer) Replayed() bool { return a.Header.Get("Idempotent-Replayed") == "true" }

@@ -1,0 +1,47 @@
+package lockhttp_test
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+// TestSuite runs what this package does as lockecho does it.
+func TestSuite(t *testing.T) { ruletest.Run(t, face) }
+
+func face(t testing.TB, r ruletest.Route) *ruletest.Site {
+	t.Helper()
+	var rule middleware
+	var err error
+	if r.Once {
+		rule, err = lockhttp.OnceConfig{
+			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
+			ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable,
+		}.ToMiddleware()
+	} else {
+		rule, err = lockhttp.SerializeConfig{
+			Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
+		}.ToMiddleware()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := rule(r.Handler)
+	if r.Outer != nil {
+		h = r.Outer(h)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(r.Pattern, h)
+	var with []func(*http.Server)
+	if r.Server != nil {
+		with = append(with, r.Server)
+	}
+	s := ruletest.Serve(t, mux, r.HTTP2, with...)
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return s
+}
