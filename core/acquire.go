@@ -157,12 +157,11 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 	}
 	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed}
 	if borrowed != nil {
-		l.depth, l.deadline.shared = borrowedDepth, true
+		l.depth = borrowedDepth
 	}
-	l.deadline.index = -1
 	l.begin(ctx)
+	l.watch.Begin(e.watchdog, (*watched)(l), &l.grant.Grant, l.grant.Heard)
 	if e.hooks != nil {
-		e.watchdog.begin(l)
 		l.ctx = e.hooks.holdStart(l.ctx, l)
 	}
 	if came.IsZero() || e.hooks != nil { // which may take a while
@@ -183,11 +182,12 @@ var errTooLate = errors.New("the answer came when the lease's time was over")
 
 // keep hands the lease to the watchdog and to the engine's books.
 func (e *Engine) keep(l *Lease, now time.Time) error {
-	if !e.watchdog.add(l, now) {
+	l.granted = now
+	if !l.watch.Start(now, l.terms.maxHold) {
 		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
 	if err := e.life.hold(l); err != nil {
-		_, _ = e.watchdog.remove(l)
+		_, _ = l.watch.Release(ErrReleased)
 		return err
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // claimOn is how the lease is said to have c's key. Of permits it does not matter
@@ -120,7 +121,7 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 	errs := e.store.Renew(bounded, grants)
 	e.storeCalled("renew", sent, errors.Join(errs...))
 	for i, s := range all {
-		err := errNoAnswer
+		err := watchdog.ErrNoAnswer
 		if i < len(errs) {
 			err = errs[i]
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // Bounds of what is carried: it rides in the headers of requests.
@@ -85,37 +84,11 @@ func (l *Lease) describe() (f foreign, ok bool) {
 	if l.borrowed != nil {
 		return *l.borrowed, true
 	}
-	g, ok := l.engine.watchdog.share(l)
+	g, ok := l.watch.Share()
 	if !ok {
 		return foreign{}, false
 	}
-	return foreign{owner: g.Owner, token: g.FencingToken(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
-}
-
-// share says what there is to carry, and that another process renews the lease,
-// too, from now on. Of one that has ended there is nothing: it may have been handed
-// on, and the store would take the next holder's for it. Of the TTLs that the store
-// may have been told it takes the shortest: a longer one than is on record would be
-// refused (N7).
-func (w *watchdog) share(l *Lease) (g handoff.Grant, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l.deadline.ended != nil {
-		return handoff.Grant{}, false
-	}
-	l.deadline.shared = true
-	g = w.currentLocked(l)
-	if d := &l.deadline; d.least > 0 {
-		g.TTL = min(g.TTL, d.least)
-	}
-	return g, true
-}
-
-// isShared reports whether the TTL has to stay as it is.
-func (w *watchdog) isShared(l *Lease) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return l.deadline.shared
+	return foreign{owner: g.Owner, token: l.grant.FencingToken(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
 }
 
 func describeClaims(claims []Claim) string {

@@ -150,7 +150,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		<-idle // acquisitions under way end at once: their contexts have
 	}
-	e.watchdog.close()
+	e.watchdog.Close()
 	lc.tidying.Wait()
 	owed := e.debts.close(bounded)
 	lc.err = errors.Join(cut, owed, e.store.Close())
@@ -179,7 +179,7 @@ func (e *Engine) revokeAll(bounded *bound) int {
 	left := e.life.held.all()
 	e.life.mu.Unlock()
 	for _, l := range left {
-		e.watchdog.lose(l, l.lossError(LossClosed))
+		l.lose(LossClosed)
 	}
 	// The store is told once nobody counts on a lease any more. Several at a
 	// time and within one bound: it may not answer.

@@ -50,7 +50,7 @@ type debts struct {
 const mostDebts = 10_000
 
 // debtID tells debts apart. The token belongs to it because a downgrade may have
-// brought back a lease under another one ([watchdog.convert]).
+// brought back a lease under another one ([watched.Downgrade]).
 type debtID struct {
 	owner string
 	token uint64

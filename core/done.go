@@ -1,5 +1,7 @@
 package core
 
+import "sync"
+
 // Done returns a channel that is closed when the lease has ended: when it is lost,
 // or its release begins. Unlike [Lease.Context] it does not end with the caller's
 // context, which leaves the key held, and does end with a loss that
@@ -7,62 +9,76 @@ package core
 // A nested lease ends with the outer one, too.
 func (l *Lease) Done() <-chan struct{} {
 	over := l.Err() != nil
-	w := l.engine.watchdog
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if d := &l.deadline; d.done == nil {
-		d.done = make(chan struct{})
-		if over || !w.follow(l) {
-			d.signal()
-		}
+	ch := l.finished.channel()
+	if over || l.nest != nil && !l.nest.signals(l) {
+		l.finished.signal()
 	}
-	return l.deadline.done
+	return ch
 }
 
-// follow has l's channel closed with what l is nested in; false: one of them has
-// ended by now, or l itself. Needs the watchdog's mutex.
-func (w *watchdog) follow(l *Lease) bool {
-	if l.nest == nil {
-		return l.deadline.ended == nil
-	}
-	if l.nest.ended.Load() != nil {
-		return false
-	}
-	for _, p := range l.nest.on {
-		if p.deadline.ended != nil {
+// signals has l's channel closed with what l is nested in; false: one of them has
+// ended by now.
+func (n *nest) signals(l *Lease) bool {
+	for _, p := range n.on {
+		if !p.finished.follow(l) {
 			return false
 		}
 	}
-	for _, p := range l.nest.on {
-		if p.deadline.nested == nil {
-			p.deadline.nested = make(map[*Lease]struct{})
+	return n.ended.Load() == nil
+}
+
+// doneSignal is the channel of [Lease.Done], made when somebody asks for it.
+type doneSignal struct {
+	mu     sync.Mutex
+	over   bool
+	ch     chan struct{}       // nil: nobody asked
+	nested map[*Lease]struct{} // whose channels are closed with this one
+}
+
+func (s *doneSignal) channel() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+		if s.over {
+			close(s.ch)
 		}
-		p.deadline.nested[l] = struct{}{}
 	}
+	return s.ch
+}
+
+// follow has nested told of the end; false: it is over.
+func (s *doneSignal) follow(nested *Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false
+	}
+	if s.nested == nil {
+		s.nested = make(map[*Lease]struct{})
+	}
+	s.nested[nested] = struct{}{}
 	return true
 }
 
-// unfollow is for a nested lease that is released.
-func (w *watchdog) unfollow(l *Lease) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l.deadline.signal()
-	for _, p := range l.nest.on {
-		delete(p.deadline.nested, l)
-	}
+// unfollow is for a nested lease that has been released.
+func (s *doneSignal) unfollow(nested *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nested, nested)
 }
 
-// signal closes the lease's channel, and those of the leases nested in it.
-func (d *deadline) signal() {
-	if d.done != nil {
-		select {
-		case <-d.done:
-		default:
-			close(d.done)
-		}
+// signal closes the channel, and those of the leases nested in this one.
+func (s *doneSignal) signal() {
+	s.mu.Lock()
+	nested := s.nested
+	s.nested = nil
+	if !s.over && s.ch != nil {
+		close(s.ch)
 	}
-	for l := range d.nested {
-		l.deadline.signal()
+	s.over = true
+	s.mu.Unlock()
+	for l := range nested { // without the mutex: they lock their outer leases'
+		l.finished.signal()
 	}
-	d.nested = nil
 }

@@ -2,10 +2,7 @@ package core
 
 import (
 	"context"
-	"errors"
 	"slices"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Downgrade turns every exclusive claim of the lease into a shared one, without a
@@ -44,39 +41,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	if err := l.engine.Supports(shared...); err != nil {
 		return err
 	}
-	return l.change(ctx, "downgrade", 0, func(d *deadline) {
-		if !slices.Equal(d.claims, shared) {
-			d.claims, d.unsettled = shared, true
-		}
+	return l.change(ctx, "downgrade", func(ctx context.Context) (sent bool, err error) {
+		return l.watch.Downgrade(ctx, shared)
 	})
-}
-
-// convert has the store take over the modes of r's claims. Acquire is what does
-// it, since asked again by the owner it gives the same lease, in the new modes and
-// with a full TTL: so it is a renewal as well, and can be repeated.
-//
-// But unlike a renewal it can bring back a lease that has ended, at the store or by
-// a release meanwhile. One that came of it would be nobody's.
-func (w *watchdog) convert(ctx context.Context, r renewal) error {
-	l := r.lease
-	got, err := w.store.Acquire(ctx, driver.Request{
-		Owner: r.grant.Owner, Claims: r.grant.Claims, TTL: r.grant.TTL, Held: true,
-		Rule: l.terms.rule, Trace: l.engine.hooks.trace(l.ctx),
-	})
-	switch {
-	case errors.Is(err, ErrHeld):
-		return l.lossError(LossTaken) // somebody else has it by now
-	case err == nil && got.Token != r.grant.Token:
-		err = l.lossError(LossTaken)
-	case l.Err() == nil:
-		return err
-	case err == nil && errors.Is(l.Err(), ErrReleased):
-		return nil // the lease that is being released, or a release would have been too late
-	}
-	undo := r.grant
-	undo.Token = got.Token // 0: whatever became of an unanswered one
-	bounded := l.engine.detached(ctx)
-	defer bounded.cancel()
-	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)
-	return err
 }

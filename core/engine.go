@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 	"github.com/keyturn/keyturn/core/internal/waitline"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // Engine grants leases over a store. One engine per store and process is
@@ -30,7 +31,7 @@ type Engine struct {
 	owners         ownerSource
 	lines          *waitline.Lines
 	circuit        *circuit.Breaker
-	watchdog       *watchdog
+	watchdog       *watchdog.Watchdog
 	debts          debts
 	holds          *holdstats.Stats
 	decorated      decorated

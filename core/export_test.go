@@ -3,23 +3,23 @@ package core
 import (
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // JumpWall has the engine's wall clock be ahead by so much from now on.
 func (e *Engine) JumpWall(by time.Duration) {
-	e.watchdog.mu.Lock()
-	defer e.watchdog.mu.Unlock()
 	jumped := time.Now()
-	e.watchdog.clock.wall = func(t time.Time) time.Time {
+	e.watchdog.SetWall(func(t time.Time) time.Time {
 		if t.Before(jumped) {
-			return t.Round(0)
+			return t
 		}
-		return t.Round(0).Add(by)
-	}
+		return t.Add(by)
+	})
 }
 
 // Margin is how much earlier than the store a lease is given up.
-var Margin = margin
+var Margin = watchdog.Margin
 
 // NewOwner makes one owner as an engine does.
 func NewOwner() string { return newOwnerSource().next() }
@@ -29,16 +29,15 @@ var CleanHost = cleanHost
 
 // Left names what an engine still keeps books on; after Close, nothing.
 func (e *Engine) Left() string {
-	e.watchdog.mu.Lock()
-	defer e.watchdog.mu.Unlock()
+	watched := e.watchdog.Len()
 	e.life.mu.Lock()
 	defer e.life.mu.Unlock()
 	lines, waiting := e.lines.Len(), e.lines.Waiting()
-	if len(e.watchdog.heap)+e.life.held.n+lines+e.life.active == 0 && waiting == 0 {
+	if watched+e.life.held.n+lines+e.life.active == 0 && waiting == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d in the watchdog, %d held, %d lines with %d waiting, %d active",
-		len(e.watchdog.heap), e.life.held.n, lines, waiting, e.life.active)
+		watched, e.life.held.n, lines, waiting, e.life.active)
 }
 
 // JSON is the codec that results are stored with.
@@ -49,20 +48,16 @@ var HashKey = hashKey
 
 // DoneWith counts the leases whose Done is closed with l's.
 func DoneWith(l *Lease) int {
-	l.engine.watchdog.mu.Lock()
-	defer l.engine.watchdog.mu.Unlock()
-	return len(l.deadline.nested)
+	l.finished.mu.Lock()
+	defer l.finished.mu.Unlock()
+	return len(l.finished.nested)
 }
 
 // Lines is how many lines there are.
 func Lines(e *Engine) int { return e.lines.Len() }
 
 // NextLook is when the watchdog looks at its leases next.
-func (e *Engine) NextLook() time.Time {
-	e.watchdog.mu.Lock()
-	defer e.watchdog.mu.Unlock()
-	return e.watchdog.look
-}
+func (e *Engine) NextLook() time.Time { return e.watchdog.NextLook() }
 
 // Waiting is how many callers wait in line, without those that ask the store.
 func Waiting(e *Engine) int { return e.lines.Waiting() }

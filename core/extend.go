@@ -34,23 +34,18 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.Err(); err != nil && l.nest != nil {
 		return err
 	}
-	if ttl != 0 && l.engine.watchdog.isShared(l.base()) {
+	if ttl != 0 && l.base().watch.Shared() {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
 	}
 	ttl = ttl.Truncate(time.Millisecond)
-	return l.base().change(ctx, "extend", ttl, func(d *deadline) { d.ask(ttl) })
+	base := l.base()
+	return base.change(ctx, "extend", func(ctx context.Context) (sent bool, err error) {
+		return base.watch.Extend(ctx, ttl)
+	})
 }
 
-// ask notes that the store is about to be asked for that TTL. 0 stands for the present one.
-func (d *deadline) ask(ttl time.Duration) {
-	if ttl != 0 && (d.least == 0 || ttl < d.least) {
-		d.least = ttl
-	}
-}
-
-// change asks the store for another term, after alter, in place of the watchdog's
-// next renewal. A ttl of 0 stands for the present one.
-func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter func(*deadline)) (err error) {
+// change has the watchdog ask the store for another term in place of its next renewal.
+func (l *Lease) change(ctx context.Context, op string, ask func(context.Context) (sent bool, err error)) (err error) {
 	if h := l.engine.hooks; h != nil {
 		defer func() { h.extended(l, err) }()
 	}
@@ -61,28 +56,10 @@ func (l *Lease) change(ctx context.Context, op string, ttl time.Duration, alter 
 	defer cancel()
 	sent := false
 	if bounded.Err() == nil {
-		var r renewal
-		if r, err = l.engine.watchdog.reserve(bounded, l, alter); err == nil {
-			sent, err = true, ErrPanicked // unless the store returns
-			err = l.engine.watchdog.exchange(bounded, r, ttl)
-		}
+		err = ErrPanicked // unless the store returns
+		sent, err = ask(bounded)
 	}
 	return l.outcome(ctx, op, sent, err)
-}
-
-// exchange has one term asked for within a bound of its own, as a renewal has.
-func (w *watchdog) exchange(ctx context.Context, r renewal, ttl time.Duration) (err error) {
-	bound := r.term
-	if ttl != 0 {
-		r.grant.TTL, bound = ttl, min(bound, ttl)
-	}
-	ctx, cancel := context.WithTimeout(ctx, bound/3)
-	defer cancel()
-	sent := time.Now()
-	err = ErrPanicked // unless the store returns
-	defer func() { w.take(r, sent, time.Now(), err) }()
-	err = w.send(ctx, []renewal{r})[0]
-	return err
 }
 
 // outcome is what the holder is told of a change: that the lease has ended comes

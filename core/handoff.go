@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // TokenBits is how many bits of a lease's fencing token count hand-offs; the
@@ -28,7 +29,7 @@ func (e *Engine) handOn(in *within, g handoff.Grant) bool {
 	ctx, cancel := context.WithTimeout(in.context(), handoff.MaxTime) // then it is over, and the release takes its turn
 	defer cancel()
 	sent := time.Now()
-	err := errNoAnswer
+	err := watchdog.ErrNoAnswer
 	if errs := e.store.Renew(ctx, []driver.Grant{g.Grant}); len(errs) == 1 {
 		err = errs[0]
 	}
@@ -47,20 +48,18 @@ type heritage struct {
 	any   bool
 }
 
-// heritage is none of a lease that another process may work under, or that is not
-// what it was when it was granted; also not while an extension may be on its way to
-// the store. Needs the watchdog's mutex.
-func (l *Lease) heritage() heritage {
-	d := &l.deadline
-	if d.shared || d.least > 0 || len(d.claims) != 1 || d.claims[0].Mode != ModeExclusive {
+// heritage is what the next holder may have of a lease that leaves this rest: nothing
+// of one that another process may work under, or that is not what it was when it was
+// granted; also not while an extension may be on its way to the store.
+func (l *Lease) heritage(rest watchdog.Rest) heritage {
+	g := l.grant
+	if !rest.Unchanged || len(g.Claims) != 1 || g.Claims[0].Mode != ModeExclusive {
 		return heritage{}
 	}
-	g := l.grant
-	g.Since = d.at.Add(margin(d.term) - d.term) // what the deadline counts from
-	if g.Term = 0; d.term < g.TTL {
-		g.Term = d.term // not renewed yet
+	g.Since, g.Heard = rest.Since, rest.Heard
+	if g.Term = 0; rest.Term < g.TTL {
+		g.Term = rest.Term // not renewed yet
 	}
-	g.Heard = d.heard
 	return heritage{g, true}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 // Lease is a granted claim set. It belongs to one acquisition, is safe for
@@ -20,8 +21,9 @@ type Lease struct {
 	grant    handoff.Grant // as it was given; see current
 	terms    terms
 	granted  time.Time
-	deadline deadline // guarded by the watchdog's mutex
-	nest     *nest    // nil: a lease of its own
+	watch    watchdog.Watch // of a lease of its own
+	finished doneSignal
+	nest     *nest // nil: a lease of its own
 	depth    int32
 	ended    atomic.Bool // the hooks know
 	borrowed *foreign    // not nil: another process's, which releases it
@@ -82,7 +84,11 @@ func (l *Lease) Claims() []Claim {
 }
 
 // current is the grant with what has changed since.
-func (l *Lease) current() handoff.Grant { return l.engine.watchdog.current(l) }
+func (l *Lease) current() handoff.Grant {
+	g := l.grant
+	g.Grant = l.watch.Grant()
+	return g
+}
 
 // Key returns the first claim's key, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
@@ -99,7 +105,7 @@ func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 
 // Deadline is when the lease counts as lost unless a renewal comes through: a
 // little before the backend's own. Each renewal moves it.
-func (l *Lease) Deadline() time.Time { return l.engine.watchdog.deadlineOf(l.base()) }
+func (l *Lease) Deadline() time.Time { return l.base().watch.Deadline() }
 
 // Depth is how many times over the context holds the keys: 1 for an outermost
 // lease, 2 for one nested in that. One that was borrowed from another process has
@@ -117,7 +123,7 @@ func (l *Lease) Err() error {
 	if l.nest != nil {
 		return l.nest.err()
 	}
-	err := l.engine.watchdog.check(l)
+	err := l.watch.Err()
 	if errors.Is(err, ErrLeaseLost) { // how a release ends is for the release to say
 		l.end(err)
 	}
@@ -127,8 +133,16 @@ func (l *Lease) Err() error {
 // cancel ends the lease's context, and those that [WithLease] made.
 func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
+// lose ends the lease as lost, if it has not ended otherwise.
+func (l *Lease) lose(reason LossReason) {
+	if err := l.watch.Lose(l.lossError(reason)); errors.Is(err, ErrLeaseLost) {
+		l.end(err)
+	}
+}
+
 // end tells the context and, once, the hooks how the lease ended.
 func (l *Lease) end(err error) {
+	l.finished.signal()
 	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
 		l.cancel(err)
 	}

@@ -66,7 +66,10 @@ func (l *Lease) leave(ctx context.Context) error {
 		err = ErrReleased
 	}
 	err = l.nest.settle(err)
-	l.engine.watchdog.unfollow(l)
+	l.finished.signal()
+	for _, p := range l.nest.on {
+		p.finished.unfollow(l)
+	}
 	l.cancel(err)
 	if errors.Is(err, ErrReleased) {
 		err = nil

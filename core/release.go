@@ -128,15 +128,16 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 	if !again {
 		l.release.begun = true
 		defer l.engine.forget(l)
-		left, err := l.engine.watchdog.remove(l)
+		rest, err := l.watch.Release(ErrReleased)
 		if err != nil {
 			_ = l.conclude(err)
 			l.cancel(err) // first, here too: also what was kept alive through the loss
 			l.abandon(in.context(), err)
 			return err
 		}
+		l.finished.signal()
 		l.cancel(ErrReleased)
-		if op == opRelease && left.any && l.engine.handOn(in, left.grant) {
+		if left := l.heritage(rest); op == opRelease && left.any && l.engine.handOn(in, left.grant) {
 			l.release.handedOn = true
 			return l.conclude(nil)
 		}
@@ -153,7 +154,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		if op == opRelease && lost.Reason == LossTaken && time.Now().After(l.Deadline()) {
 			return l.conclude(&outcomeUnknownError{op: op, key: l.Key(), err: errAnsweredLate})
 		}
-		l.engine.watchdog.correct(l, lost)
+		l.watch.Correct(lost)
 		return l.conclude(lost)
 	default:
 		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}

@@ -1,0 +1,109 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// request is what the store is asked for one lease. The watch is renewing meanwhile;
+// whoever made the request owes a [Watch.take].
+type request struct {
+	watch   *Watch
+	grant   driver.Grant
+	term    time.Duration // the shorter one of that in force and that asked for; a third is what the store may take
+	convert bool          // the store may have the claims in other modes
+	part    string        // of the store: what it depends on
+}
+
+// request takes the place of the next renewal. Needs the shard's mutex.
+func (w *Watch) request(now time.Time, ch change) request {
+	t := &w.term
+	left := t.left(now)
+	if ch.ttl != 0 {
+		left = min(left, ch.ttl)
+	}
+	g := t.request(ch)
+	return request{watch: w, grant: g, term: left, convert: t.convert, part: w.dog.config.Parts(g.Claims)}
+}
+
+// batches parts what is due by the length of the term, so that in each the
+// longest is less than twice the shortest. A batch has as long as its shortest
+// term allows: leases of 30 s together with those of 10 ms would have 3 ms, and
+// a store that takes longer would cost them, too. It also parts it by the parts of
+// the store that are needed: one that does not answer would otherwise keep the others'
+// answers until the batch is given up. What is no plain renewal goes by itself.
+func batches(due []request) [][]request {
+	type kind struct {
+		part   string
+		length int
+	}
+	var all [][]request
+	at := make(map[kind]int) // in all
+	for _, r := range due {
+		k := kind{r.part, bits.Len64(uint64(r.term))}
+		i, ok := at[k]
+		if !ok || r.convert {
+			i = len(all)
+			all = append(all, nil)
+		}
+		if !r.convert {
+			at[k] = i
+		}
+		all[i] = append(all[i], r)
+	}
+	return all
+}
+
+// renew asks the store for one batch. Each lease goes by its own answer.
+func (d *Watchdog) renew(ctx context.Context, batch []request) {
+	bound := batch[0].term
+	for _, r := range batch {
+		bound = min(bound, r.term)
+	}
+	// A third of it: a store that hangs leaves time for another try.
+	ctx, cancel := context.WithTimeout(ctx, bound/3)
+	defer cancel()
+	sent := time.Now()
+	errs := d.send(ctx, batch)
+	answered := time.Now() // of all, so that those that failed stay together
+	for i, r := range batch {
+		late := r.watch.take(r, sent, answered, errs[i])
+		r.watch.holder.Renewed(late, errs[i])
+	}
+}
+
+// ErrNoAnswer says that a store gave fewer answers than it was asked for.
+var ErrNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
+
+// send asks the store, and gives one answer for each.
+func (d *Watchdog) send(ctx context.Context, batch []request) []error {
+	op, asked := "renew", time.Now()
+	errs := make([]error, len(batch))
+	if batch[0].convert {
+		op = "downgrade"
+		errs[0] = batch[0].watch.holder.Downgrade(ctx, batch[0].grant)
+	} else {
+		grants := make([]driver.Grant, len(batch))
+		for i, r := range batch {
+			grants[i] = r.grant
+		}
+		said := d.config.Store.Renew(ctx, grants)
+		for i := range errs {
+			errs[i] = ErrNoAnswer
+			if i < len(said) {
+				errs[i] = said[i]
+			}
+		}
+	}
+	if d.config.Called != nil {
+		d.config.Called(op, asked, errors.Join(errs...))
+	}
+	for i, err := range errs {
+		d.config.Answered(batch[i].grant.Claims, err)
+	}
+	return errs
+}

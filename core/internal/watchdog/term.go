@@ -1,0 +1,209 @@
+package watchdog
+
+import (
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// state is where a lease is in its life.
+type state uint8
+
+const (
+	fresh     state = iota // nothing is known of it yet
+	held                   // the store's last word: in force
+	renewing               // a request to the store is under way
+	uncertain              // the last request failed: the store may have carried it out
+	lost
+	released
+)
+
+func (s state) String() string {
+	return [...]string{"fresh", "held", "renewing", "uncertain", "lost", "released"}[s]
+}
+
+// term is how long one lease lasts and what the store is asked for it. It has no lock
+// and does no I/O: its shard's mutex guards it.
+//
+//	from                       event                               to         method
+//	fresh                      the grant came                      held       begin
+//	held, uncertain            a renewal, Extend or Downgrade      renewing   request
+//	                           is about to be sent
+//	renewing                   the store did it                    held       confirm
+//	renewing                   error, silence                      uncertain  fail
+//	held, renewing, uncertain  its time is over, or the store or   lost       end
+//	                           the engine said that it has ended
+//	held, renewing, uncertain  the holder is done                  released   end
+//	released                   the store says it was lost before   lost       correct
+//
+// An answer that comes after the end changes nothing. Of one lease one request is under
+// way at a time: otherwise nobody could tell which of two terms the store took last.
+type term struct {
+	state state
+	why   error // it ended; nil before
+
+	// What a renewal asks for.
+	given    *driver.Grant  // as it was granted; never written to
+	ttl      time.Duration  // Extend changes it
+	claims   []driver.Claim // in their present modes, which Downgrade changes
+	shared   bool           // another process renews the lease, too, with this TTL
+	shortest time.Duration  // the shortest TTL that Extend asked for, answered or not; 0: none
+	convert  bool           // the store has not confirmed the modes of claims yet
+
+	// Until when it lasts.
+	length    time.Duration // of the present term; shorter than ttl at first, for some grants
+	at        time.Time     // lost when not renewed by then
+	drift     time.Duration // the clock's, at the moment that at counts from
+	heard     time.Time     // when the store last said that the lease is in force
+	renewAt   time.Time
+	holdUntil time.Time // zero: no max hold
+}
+
+// Margin is how much earlier than the backend this side counts a lease as over: for the
+// clocks' different speeds, and for the time between a look at the clock and the act.
+func Margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+
+// firstRenewal is how soon after the grant a lease with a first term of its own
+// ([driver.Grant.Term]) is renewed. It is soon, because until then a shorter pause of
+// the process than the TTL promises loses the lease. It is not at once, because most
+// sections are over by then, and should cost no renewal.
+const firstRenewal = 10 * time.Millisecond
+
+// begin counts a grant's first term, of which much may be over.
+func (t *term) begin(g *driver.Grant, heard time.Time, c *clock) {
+	t.state, t.given = held, g
+	t.ttl, t.claims, t.shared, t.heard = g.TTL, g.Claims, g.Borrowed, heard
+	length := g.TTL
+	if g.Term > 0 {
+		length = min(g.Term, g.TTL)
+	}
+	t.count(length, g.Since, c)
+	if g.Term > 0 {
+		now := time.Now()
+		t.renewAt = now.Add(min(firstRenewal, t.at.Sub(now)/3))
+	}
+}
+
+// count starts a term at the moment before the request was sent: the backend's own
+// term begins later, so it ends later.
+func (t *term) count(length time.Duration, sent time.Time, c *clock) {
+	t.length = length
+	t.at = sent.Add(length - Margin(length))
+	t.renewAt = sent.Add(length / 3)
+	t.drift = c.drift(sent)
+}
+
+// change is what a request asks for besides another term. The zero value is nothing.
+type change struct {
+	ttl    time.Duration  // 0: the present one
+	claims []driver.Claim // in other modes; nil: the present ones
+}
+
+// request notes that the store is about to be asked for a term, and returns the grant
+// to ask with.
+func (t *term) request(ch change) driver.Grant {
+	t.state = renewing
+	if ch.ttl != 0 && (t.shortest == 0 || ch.ttl < t.shortest) {
+		t.shortest = ch.ttl
+	}
+	if ch.claims != nil && !slices.Equal(t.claims, ch.claims) {
+		t.claims, t.convert = ch.claims, true
+	}
+	g := t.current()
+	if ch.ttl != 0 {
+		g.TTL = ch.ttl
+	}
+	return g
+}
+
+// confirm takes in that the store gave the lease the TTL that it was asked for.
+func (t *term) confirm(ttl time.Duration, sent time.Time, c *clock) {
+	t.state, t.convert, t.heard = held, false, sent
+	if !t.shared { // or it was carried to another process while an Extend was under way
+		t.ttl = ttl
+	}
+	t.count(min(t.ttl, ttl), sent, c)
+}
+
+// fail takes in that nobody knows whether the store gave the lease that TTL. The
+// earlier one of the two ends counts that may be in force there.
+func (t *term) fail(ttl time.Duration, sent, answered time.Time, c *clock) {
+	t.state = uncertain
+	if at := sent.Add(ttl - Margin(ttl)); at.Before(t.at) {
+		t.at, t.drift = at, c.drift(sent)
+	}
+	t.renewAt = answered.Add(min(t.length, t.ttl, ttl) / 10)
+}
+
+// end is for good. The first end counts.
+func (t *term) end(s state, why error) {
+	if t.why == nil {
+		t.state, t.why = s, why
+	}
+}
+
+// correct notes a loss that came out in the release.
+func (t *term) correct(why error) { t.state, t.why = lost, why }
+
+// overdue says why the lease is over at this moment, or "".
+func (t *term) overdue(now time.Time, c *clock) driver.LossReason {
+	slept := c.drift(now) - t.drift
+	switch {
+	case !now.Before(t.at):
+		return driver.LossExpired
+	case !now.Add(slept).Before(t.at):
+		return driver.LossSuspended
+	case !t.holdUntil.IsZero() && !now.Before(t.holdUntil):
+		return driver.LossMaxHold
+	}
+	return ""
+}
+
+// due says whether a renewal is to leave by then.
+func (t *term) due(by time.Time) bool { return t.state != renewing && !t.renewAt.After(by) }
+
+// joins says whether the lease goes along, early, in a batch that leaves now. An
+// uncertain one does not, or it would be tried without pause; nor does one in its
+// first, short term, which may be over without a renewal.
+func (t *term) joins(now time.Time) bool {
+	return t.state == held && t.length >= t.ttl && t.due(now.Add(t.ttl/8))
+}
+
+// next is when the lease has to be looked at again.
+func (t *term) next() time.Time {
+	next := t.at
+	if t.state != renewing && t.renewAt.Before(next) {
+		next = t.renewAt
+	}
+	if !t.holdUntil.IsZero() && t.holdUntil.Before(next) {
+		next = t.holdUntil
+	}
+	return next
+}
+
+// left is the length of the term as a request that leaves now has to reckon with: of a
+// first one much may be over.
+func (t *term) left(now time.Time) time.Duration {
+	if t.length < t.ttl {
+		return min(t.length, t.at.Sub(now)*3/2)
+	}
+	return t.length
+}
+
+// current is the grant with what has changed since it was given.
+func (t *term) current() driver.Grant {
+	g := *t.given
+	g.TTL, g.Claims = t.ttl, t.claims
+	return g
+}
+
+// rest is what a released lease leaves to another holder.
+func (t *term) rest() Rest {
+	return Rest{
+		Since:     t.at.Add(Margin(t.length) - t.length),
+		Term:      t.length,
+		Heard:     t.heard,
+		Unchanged: !t.shared && t.shortest == 0 && slices.Equal(t.claims, t.given.Claims),
+	}
+}

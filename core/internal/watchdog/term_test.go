@@ -1,0 +1,239 @@
+package watchdog
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+const ttl = 30 * time.Second
+
+var (
+	errGone = errors.New("gone")
+	errOver = errors.New("over")
+)
+
+// life is a term with the clock that it goes by.
+type life struct {
+	term
+	clock clock
+	now   time.Time
+}
+
+// newLife begins a term with a grant that was asked for just now.
+func newLife(change func(*driver.Grant)) *life {
+	now := time.Now()
+	g := driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 1, Since: now}
+	if change != nil {
+		change(&g)
+	}
+	l := &life{now: now}
+	l.clock.started = now
+	l.begin(&g, now, &l.clock)
+	return l
+}
+
+// Every line of the table in the comment of term.
+func TestTransitions(t *testing.T) {
+	begin := func(l *life) {}
+	request := func(l *life) { l.request(change{}) }
+	confirm := func(l *life) { l.confirm(ttl, l.now, &l.clock) }
+	fail := func(l *life) { l.fail(ttl, l.now, l.now, &l.clock) }
+	lose := func(l *life) { l.end(lost, errGone) }
+	release := func(l *life) { l.end(released, errOver) }
+	correct := func(l *life) { l.correct(errGone) }
+	for name, tc := range map[string]struct {
+		events []func(*life)
+		want   state
+		why    error
+	}{
+		"granted":                       {[]func(*life){begin}, held, nil},
+		"asked":                         {[]func(*life){request}, renewing, nil},
+		"confirmed":                     {[]func(*life){request, confirm}, held, nil},
+		"unanswered":                    {[]func(*life){request, fail}, uncertain, nil},
+		"asked again":                   {[]func(*life){request, fail, request}, renewing, nil},
+		"confirmed at last":             {[]func(*life){request, fail, request, confirm}, held, nil},
+		"held, then lost":               {[]func(*life){lose}, lost, errGone},
+		"renewing, then lost":           {[]func(*life){request, lose}, lost, errGone},
+		"uncertain, then lost":          {[]func(*life){request, fail, lose}, lost, errGone},
+		"held, then released":           {[]func(*life){release}, released, errOver},
+		"renewing, then released":       {[]func(*life){request, release}, released, errOver},
+		"uncertain, then released":      {[]func(*life){request, fail, release}, released, errOver},
+		"released, which was too late":  {[]func(*life){release, correct}, lost, errGone},
+		"the first end counts":          {[]func(*life){lose, release}, lost, errGone},
+		"the first end counts, release": {[]func(*life){release, lose}, released, errOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(nil)
+			for _, event := range tc.events {
+				event(l)
+			}
+			if l.state != tc.want || l.why != tc.why {
+				t.Errorf("%v, %v; want %v, %v", l.state, l.why, tc.want, tc.why)
+			}
+		})
+	}
+}
+
+// Until when a lease lasts, and when it is renewed, after each answer.
+func TestTimes(t *testing.T) {
+	second := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	for name, tc := range map[string]struct {
+		grant       func(*driver.Grant)
+		then        func(*life)
+		at, renewAt time.Duration // from the grant
+	}{
+		"granted":   {at: ttl - Margin(ttl), renewAt: second(10)},
+		"confirmed": {then: func(l *life) { l.request(change{}); l.confirm(ttl, l.now.Add(second(10)), &l.clock) }, at: second(40) - Margin(ttl), renewAt: second(20)},
+		"unanswered": {
+			then: func(l *life) {
+				l.request(change{})
+				l.fail(ttl, l.now.Add(second(10)), l.now.Add(second(12)), &l.clock)
+			},
+			at: ttl - Margin(ttl), renewAt: second(15),
+		},
+		"an unanswered shorter TTL may be in force": {
+			then: func(l *life) {
+				l.request(change{ttl: second(5)})
+				l.fail(second(5), l.now.Add(second(10)), l.now.Add(second(11)), &l.clock)
+			},
+			at: second(15) - Margin(second(5)), renewAt: second(11.5),
+		},
+		"an unanswered longer TTL may not": {
+			then: func(l *life) {
+				l.request(change{ttl: second(60)})
+				l.fail(second(60), l.now.Add(second(10)), l.now.Add(second(10)), &l.clock)
+			},
+			at: ttl - Margin(ttl), renewAt: second(13),
+		},
+		"a longer TTL": {
+			then: func(l *life) {
+				l.request(change{ttl: second(60)})
+				l.confirm(second(60), l.now.Add(second(10)), &l.clock)
+			},
+			at: second(70) - Margin(second(60)), renewAt: second(30),
+		},
+		"a longer TTL of a lease that was shared meanwhile": {
+			then: func(l *life) {
+				l.request(change{ttl: second(60)})
+				l.shared = true
+				l.confirm(second(60), l.now.Add(second(10)), &l.clock)
+			},
+			at: second(40) - Margin(ttl), renewAt: second(20),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(tc.grant)
+			if tc.then != nil {
+				tc.then(l)
+			}
+			if at, renewAt := l.at.Sub(l.now), l.renewAt.Sub(l.now); at != tc.at || renewAt != tc.renewAt {
+				t.Errorf("lasts until %v, renewed at %v; want %v, %v", at, renewAt, tc.at, tc.renewAt)
+			}
+		})
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	for name, tc := range map[string]struct {
+		after, slept, maxHold time.Duration
+		want                  driver.LossReason
+	}{
+		"in force":           {after: 29 * time.Second},
+		"expired":            {after: 30 * time.Second, want: driver.LossExpired},
+		"slept":              {after: time.Second, slept: 29 * time.Second, want: driver.LossSuspended},
+		"a short sleep":      {after: time.Second, slept: 20 * time.Second},
+		"the clock set back": {after: time.Second, slept: -time.Hour},
+		"max hold":           {after: time.Second, maxHold: time.Second, want: driver.LossMaxHold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(nil)
+			if tc.maxHold > 0 {
+				l.holdUntil = l.now.Add(tc.maxHold)
+			}
+			wall := func(at time.Time) time.Time { return at.Add(tc.slept) }
+			l.clock.wall.Store(&wall)
+			if got := l.overdue(l.now.Add(tc.after), &l.clock); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// Who joins a batch early: neither an uncertain lease, which would be tried without
+// pause, nor one in its short first term, nor one with a request under way.
+func TestJoins(t *testing.T) {
+	at := 7 * time.Second // an eighth of the TTL before the renewal is due
+	for name, tc := range map[string]struct {
+		grant func(*driver.Grant)
+		then  func(*life)
+		want  bool
+	}{
+		"held":       {want: true},
+		"renewing":   {then: func(l *life) { l.request(change{}) }},
+		"uncertain":  {then: func(l *life) { l.request(change{}); l.fail(ttl, l.now, l.now.Add(4*time.Second), &l.clock) }},
+		"first term": {grant: func(g *driver.Grant) { g.Term = 10 * time.Second }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(tc.grant)
+			if tc.then != nil {
+				tc.then(l)
+			}
+			if got := l.joins(l.now.Add(at)); got != tc.want {
+				t.Errorf("%v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A downgrade is asked for until the store has confirmed it, also where another request
+// takes its place.
+func TestConvertStaysUntilConfirmed(t *testing.T) {
+	l := newLife(nil)
+	shared := []driver.Claim{driver.Shared("k")}
+	if g := l.request(change{claims: shared}); !slices.Equal(g.Claims, shared) || !l.convert {
+		t.Errorf("asked for %v, convert %v", g.Claims, l.convert)
+	}
+	l.fail(ttl, l.now, l.now, &l.clock)
+	if g := l.request(change{ttl: time.Minute}); !slices.Equal(g.Claims, shared) || !l.convert || g.TTL != time.Minute {
+		t.Errorf("asked for %v with %v, convert %v", g.Claims, g.TTL, l.convert)
+	}
+	l.confirm(time.Minute, l.now, &l.clock)
+	if l.convert {
+		t.Error("it is asked for again, although the store confirmed it")
+	}
+	if l.request(change{claims: shared}); l.convert {
+		t.Error("a downgrade to what is held was no plain renewal")
+	}
+}
+
+// What a released lease leaves: of one that somebody else may know in another way, not
+// the term.
+func TestRest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		grant func(*driver.Grant)
+		then  func(*life)
+		want  bool
+	}{
+		"as granted": {want: true},
+		"renewed":    {then: func(l *life) { l.request(change{}); l.confirm(ttl, l.now, &l.clock) }, want: true},
+		"shared":     {then: func(l *life) { l.shared = true }},
+		"borrowed":   {grant: func(g *driver.Grant) { g.Borrowed = true }},
+		"extended":   {then: func(l *life) { l.request(change{ttl: ttl}) }},
+		"downgraded": {then: func(l *life) { l.request(change{claims: []driver.Claim{driver.Shared("k")}}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(tc.grant)
+			if tc.then != nil {
+				tc.then(l)
+			}
+			r := l.rest()
+			if r.Unchanged != tc.want || !r.Since.Equal(l.now) || r.Term != ttl {
+				t.Errorf("%+v, want %v", r, tc.want)
+			}
+		})
+	}
+}

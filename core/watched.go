@@ -1,0 +1,82 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
+)
+
+// newWatchdog makes the watchdog of an engine whose store, hooks and circuit are
+// set.
+func newWatchdog(e *Engine) *watchdog.Watchdog {
+	c := watchdog.Config{
+		Store:    e.store,
+		Answered: e.circuit.Learn,
+		Parts:    e.circuit.Parts,
+		Replaced: func(ctx context.Context, leases int) {
+			e.log.write(ctx, slog.LevelWarn, "keyturn: another server answers, all leases are renewed", "leases", leases)
+		},
+	}
+	if e.hooks != nil { // nobody else asks how long it took
+		c.Called = e.storeCalled
+	}
+	return watchdog.New(c)
+}
+
+// watched is a lease as the watchdog knows it: a [watchdog.Holder], which users of
+// Lease need not see.
+type watched Lease
+
+// Loss implements watchdog.Holder.
+func (w *watched) Loss(reason driver.LossReason, said error) error {
+	l := (*Lease)(w)
+	if said != nil {
+		return l.taken(said)
+	}
+	return l.lossError(reason)
+}
+
+// Lost implements watchdog.Holder.
+func (w *watched) Lost(why error) { (*Lease)(w).end(why) }
+
+// Renewed implements watchdog.Holder.
+func (w *watched) Renewed(late time.Duration, err error) {
+	if h := w.engine.hooks; h != nil {
+		h.renewed((*Lease)(w), late, err)
+	}
+}
+
+// Downgrade implements watchdog.Holder. Acquire is what does it, since asked again by
+// the owner it gives the same lease, in the new modes and with a full TTL: so it is a
+// renewal as well, and can be repeated.
+//
+// But unlike a renewal it can bring back a lease that has ended, at the store or by
+// a release meanwhile. One that came of it would be nobody's.
+func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
+	l := (*Lease)(w)
+	got, err := l.engine.store.Acquire(ctx, driver.Request{
+		Owner: g.Owner, Claims: g.Claims, TTL: g.TTL, Held: true,
+		Rule: l.terms.rule, Trace: l.engine.hooks.trace(l.ctx),
+	})
+	switch {
+	case errors.Is(err, ErrHeld):
+		return l.lossError(LossTaken) // somebody else has it by now
+	case err == nil && got.Token != g.Token:
+		err = l.lossError(LossTaken)
+	case l.Err() == nil:
+		return err
+	case err == nil && errors.Is(l.Err(), ErrReleased):
+		return nil // the lease that is being released, or a release would have been too late
+	}
+	undo := l.grant
+	undo.Grant = g
+	undo.Token = got.Token // 0: whatever became of an unanswered one
+	bounded := l.engine.detached(ctx)
+	defer bounded.cancel()
+	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)
+	return err
+}
