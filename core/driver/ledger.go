@@ -14,7 +14,7 @@ type Ledger interface {
 	//      is then zero. Lookup and claim are one atomic step.
 	//  L2. A waiting Begin returns the record as soon as the key is released
 	//      with one.
-	//  L3. Otherwise A1 to A13 hold.
+	//  L3. Otherwise A1 to A12 hold.
 	Begin(ctx context.Context, req Request) (Grant, *Record, error)
 
 	// Complete stores rec and releases the lease in one atomic step.

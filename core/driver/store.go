@@ -36,9 +36,7 @@ type Store interface {
 	//  A10. A backend out of reach gives an error that matches ErrUnavailable
 	//      within ctx's bound, never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.
-	//  A12. Should req.OnHeld panic, that goes on to the caller, and nobody waits
-	//      any more: the request gives up its place, and what it has got, at once.
-	//  A13. A *HeldError's HeldFor counts from the grant, by the backend's clock,
+	//  A12. A *HeldError's HeldFor counts from the grant, by the backend's clock,
 	//      whatever was renewed since; or it is 0.
 	//
 	// What a store does with claims that are not exclusive, where it lists them
@@ -125,7 +123,8 @@ type Request struct {
 	// OnHeld, if set, is called on the caller's goroutine each time the backend
 	// answers that the request has to wait, with who is in the way; the request
 	// has its place in line by then. It is how a wait behind a holder is told
-	// from a wait for a silent backend. An observer's panic comes out of it (A12).
+	// from a wait for a silent backend. It must not panic: a store need not guard
+	// against that.
 	OnHeld func(HeldError)
 	// Rule and Trace are shown to those who inspect the lock or wait for it: the
 	// rule that asks, and the trace it asks in, in whatever form the hook that

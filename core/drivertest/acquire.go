@@ -35,8 +35,7 @@ var acquireChecks = []check{
 	{name: "A9 an outage leaves nothing behind for longer than the TTL", run: leavesNothingInOutage, needs: toSilence},
 	{name: "A10 an outage is unavailable within the bound, never held", run: outage, needs: toSilence},
 	{name: "A11 closed after Close", run: closedAfterClose},
-	{name: "A12 a panic of OnHeld leaves nobody waiting", run: leavesOnPanic},
-	{name: "A13 a refusal counts from the grant", run: countsFromGrant},
+	{name: "A12 a refusal counts from the grant", run: countsFromGrant},
 }
 
 // idempotent asks twice under one name, as clients do that retry after a lost

@@ -3,8 +3,6 @@ package drivertest
 import (
 	"context"
 	"time"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // leavesNothing looks for what refused requests and ended waits left in line.
@@ -57,45 +55,6 @@ func leavesNothingInOutage(s *scene) {
 		ended := time.Now() // a paused backend reads what it was sent only now
 		s.freed(a, key, ended.Add(s.TTL+s.Late))
 	}
-}
-
-// leavesOnPanic: who is next would else wait for somebody who is not there, be it
-// in line or, where the holder was quicker, with the key.
-func leavesOnPanic(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
-	for _, granted := range []bool{false, true} {
-		key := s.key()
-		h := s.lock(a, key, long)
-		s.panics(b, s.request(key, long), func() {
-			if granted {
-				s.mustRelease(h)
-			}
-		})
-		if !granted {
-			next := s.enqueue(c, key, long)
-			s.mustRelease(h)
-			s.mustRelease(next.granted(s.Late))
-		}
-		s.freed(a, key, time.Now().Add(s.Late))
-	}
-}
-
-// panics sends a request that has to wait, and whose OnHeld panics after before.
-func (s *scene) panics(st driver.Store, req driver.Request, before func()) {
-	s.Helper()
-	const thrown = "OnHeld panics"
-	req.Wait = true
-	req.OnHeld = func(driver.HeldError) {
-		before()
-		panic(thrown)
-	}
-	defer func() {
-		if got := recover(); got != thrown {
-			s.Errorf("OnHeld's panic is %v to the caller", got)
-		}
-	}()
-	g, err := s.acquire(s.ctx, st, req)
-	s.Errorf("a request whose OnHeld panics got %+v, %v", g, err)
 }
 
 // outage asks for a key that is free, for one that is held and for one that is

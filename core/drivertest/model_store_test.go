@@ -132,7 +132,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			return driver.Grant{}, nil, heldError(r)
 		}
 		if req.OnHeld != nil && (first || p.has("a release wakes all") && r.releases != releases) {
-			p.tell(req, r.held)
+			req.OnHeld(r.held)
 		}
 		releases = r.releases
 		select {
@@ -154,18 +154,6 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		case <-time.After(pollEvery):
 		}
 	}
-}
-
-// tell calls OnHeld, and has the request leave if that panics.
-func (p *process) tell(req driver.Request, held driver.HeldError) {
-	heard := false
-	defer func() {
-		if !heard && !p.has("waiters that panic stay") {
-			_ = p.leave(req)
-		}
-	}()
-	req.OnHeld(held)
-	heard = true
 }
 
 func (p *process) closing() <-chan struct{} {

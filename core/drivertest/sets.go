@@ -15,7 +15,6 @@ var (
 	setChecks = []check{
 		{name: "S1 a set that is refused holds nothing", run: refusedSet, can: inSets},
 		{name: "S1 a set that gave up holds nothing", run: givenUpSet, can: inSets},
-		{name: "A12 a panic of OnHeld leaves no part of a set", run: panickedSet, can: inSets},
 		{name: "S1 a set that waits gets all of its claims", run: waitingSet, can: inSets},
 		{name: "S1 a set that waits keeps what it has", run: waitingSetKeeps, can: inSets},
 		{name: "S1 a set whose process died holds nothing for longer than the TTL", run: deadSet, can: inSets, needs: toCut},
@@ -78,25 +77,6 @@ func givenUpSet(s *scene) {
 		s.isHeld(w.refused(s.Late), k[i])
 		s.mustRelease(h)
 		s.mustRelease(s.take(a, long, exclusives(k...)...))
-	}
-}
-
-// panickedSet leaves neither claims nor a place in line.
-func panickedSet(s *scene) {
-	a, b := s.open(), s.open()
-	for i := range 6 {
-		k := s.keys(3)
-		h := s.lock(a, k[i/2], long)
-		release := func() { s.mustRelease(h) }
-		if i%2 == 0 {
-			s.panics(b, s.ask(long, exclusives(k...)...), release)
-		} else {
-			s.panics(b, s.ask(long, exclusives(k...)...), func() {})
-			release()
-		}
-		for _, key := range k {
-			s.freed(a, key, time.Now().Add(s.Late))
-		}
 	}
 }
 

@@ -188,16 +188,3 @@ func (s *shard) leave(w *waiter) error {
 	s.serve(e, now)
 	return held
 }
-
-// abandon is leave for a caller that has gone: what it was granted meanwhile is
-// released. It locks.
-func (s *shard) abandon(w *waiter) {
-	_ = s.leave(w)
-	select {
-	case a := <-w.done:
-		if a.rec == nil {
-			_ = s.mem.release(a.grant)
-		}
-	default:
-	}
-}

@@ -107,7 +107,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 		return a, err
 	}
 	if held, ok := err.(*driver.HeldError); ok && req.OnHeld != nil {
-		tell(req, *held, func() { shard.abandon(w) })
+		req.OnHeld(*held)
 	}
 	select {
 	case a := <-w.done:
@@ -124,19 +124,6 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 	default:
 		return answer{}, err
 	}
-}
-
-// tell calls req.OnHeld. Should that panic nobody waits any more, and abandon
-// keeps the key from who is not there.
-func tell(req driver.Request, held driver.HeldError, abandon func()) {
-	heard := false
-	defer func() {
-		if !heard {
-			abandon()
-		}
-	}()
-	req.OnHeld(held)
-	heard = true
 }
 
 // Renew implements [driver.Store].

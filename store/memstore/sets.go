@@ -29,7 +29,7 @@ func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Gran
 	defer extend.Stop()
 	for told := ""; ; {
 		if held.Key != told && req.OnHeld != nil {
-			tell(req, *held, p.abandon)
+			req.OnHeld(*held)
 		}
 		told = held.Key
 		stay := true
@@ -182,12 +182,6 @@ func (p *set) giveUp(now time.Time) {
 			p.drop(s, e, now)
 		}
 	}
-}
-
-// abandon is giveUp for a caller that has gone. It locks.
-func (p *set) abandon() {
-	defer p.mem.unlock(p.mem.lock(p.req.Claims))
-	p.giveUp(time.Now())
 }
 
 // drop ends the set's lease on e, unless it is one that was granted.

@@ -145,7 +145,9 @@ func (a *acquisition) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Clai
 // wait sleeps and asks, in turn, until the answer is final, or comes by itself.
 func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
 	for {
-		a.tell()
+		if a.req.OnHeld != nil {
+			a.req.OnHeld(a.held)
+		}
 		m, awake := a.sleep(ctx, ans)
 		if !awake {
 			return answer{}, a.ended(ctx)
@@ -158,22 +160,6 @@ func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
 			return ans, err
 		}
 	}
-}
-
-// tell has the caller hear who is in the way. Should that panic nobody waits any
-// more, and the server must not pass the lock to who is not there.
-func (a *acquisition) tell() {
-	if a.req.OnHeld == nil {
-		return
-	}
-	heard := false
-	defer func() {
-		if !heard {
-			a.s.tasks.Go(func() { a.undo(a.soFar()) })
-		}
-	}()
-	a.req.OnHeld(a.held)
-	heard = true
 }
 
 // nap is how long to sleep if no message comes: no longer than the place in

@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-// A13 lets a store say nothing. This one says how long the holder has had the key,
+// A12 lets a store say nothing. This one says how long the holder has had the key,
 // in each mode; of a foreign client's lock that is not known, but a waiter has seen
 // it there for a while.
 func TestHeldFor(t *testing.T) {
