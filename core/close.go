@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
 // lifecycle knows whether the engine is open and who still works with it.
@@ -140,7 +142,7 @@ func (e *Engine) Close(ctx context.Context) error {
 
 	// Nothing is bounded by ctx alone: it may have ended.
 	bounded := e.detached(ctx)
-	defer bounded.cancel()
+	defer bounded.Cancel()
 	var cut error
 	select {
 	case <-idle:
@@ -174,7 +176,7 @@ func (lc *lifecycle) await(ctx context.Context) error {
 }
 
 // revokeAll takes away what is still held and says how many leases that were.
-func (e *Engine) revokeAll(bounded *bound) int {
+func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
 	e.life.mu.Lock()
 	left := e.life.held.all()
 	e.life.mu.Unlock()

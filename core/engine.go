@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
@@ -292,6 +293,6 @@ func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
 }
 
 // detached gives a context for what must be tidied up although ctx has ended.
-func (e *Engine) detached(ctx context.Context) *bound {
-	return &bound{values: ctx, timeout: e.releaseTimeout}
+func (e *Engine) detached(ctx context.Context) *lazyctx.Context {
+	return lazyctx.Detached(ctx, e.releaseTimeout)
 }

@@ -22,7 +22,7 @@ func (r *request) wait() error {
 // is one for this caller only.
 func (r *request) waited(err error) error {
 	if r.waiter.Waited {
-		r.bound.start(r.asked) // the line has not waited for it
+		r.limit.Start(r.asked) // the line has not waited for it
 		err = unlessHurried(r.ctx, r.asked, err)
 	}
 	return err
@@ -31,8 +31,8 @@ func (r *request) waited(err error) error {
 // lineContext ends with the caller's. The line itself tells of the end of the max wait
 // and of the engine's closing, so it need not wait for those, too.
 func (r *request) lineContext() context.Context {
-	if r.ctx == &r.bound {
-		return r.bound.parent
+	if r.ctx == &r.limit {
+		return r.limit.Parent()
 	}
 	return r.ctx
 }

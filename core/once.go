@@ -130,7 +130,7 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 // runs twice. Where the store had no room for rec's result, rec loses it.
 func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record) error {
 	bounded := e.detached(ctx)
-	defer bounded.cancel()
+	defer bounded.Cancel()
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
 // Release ends the lease, its context first, and lets the next one in. It is
@@ -50,8 +51,8 @@ func (w *within) context() context.Context {
 }
 
 func (w *within) cancel() {
-	if own, ok := w.made.(*bound); ok {
-		own.cancel()
+	if own, ok := w.made.(*lazyctx.Context); ok {
+		own.Cancel()
 	}
 }
 

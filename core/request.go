@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
@@ -20,7 +21,7 @@ type request struct {
 	observed bool            // the hooks were told of the beginning
 
 	ctx    context.Context
-	bound  bound // what ctx is, or descends from
+	limit  lazyctx.Context // what ctx is, or descends from
 	asked  time.Time
 	answer time.Time // when the store's last one came; zero: it was not asked
 	sent   driver.Request
@@ -35,12 +36,13 @@ type request struct {
 // who do not wait for a holder.
 const failFastTime = 5 * time.Second
 
-// bind has b end with ctx, with the maximum wait, and when the engine closes.
-func (e *Engine) bind(b *bound, ctx context.Context, s *settings) {
-	b.values, b.parent, b.ending, b.timeout = ctx, ctx, e.life.ending, s.maxWait
+// patience is for how long a call waits: for a holder and the store, or for the store
+// alone. 0: no bound.
+func (s *settings) patience() time.Duration {
 	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
-		b.timeout = failFastTime
+		return failFastTime
 	}
+	return s.maxWait
 }
 
 // begin does all that comes before the wait. The request's context is the one that a
@@ -52,9 +54,9 @@ func (r *request) begin(s *settings) error {
 		r.observed = true
 	}
 	r.asked = time.Now()
-	e.bind(&r.bound, ctx, s)
-	r.ctx = &r.bound
-	r.waiter.Since, r.waiter.MaxWait = r.asked, r.bound.timeout
+	r.limit.Init(ctx, e.life.ending, s.patience())
+	r.ctx = &r.limit
+	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return own
 	}
@@ -73,7 +75,7 @@ func (r *request) begin(s *settings) error {
 
 // borrow takes what it can from leases that the context carries.
 func (r *request) borrow(s *settings) (err error) {
-	r.bound.start(r.asked) // what asks the store for them would start it later
+	r.limit.Start(r.asked) // what asks the store for them would start it later
 	if r.cov.refused != nil {
 		return r.cov.refused
 	}
@@ -114,25 +116,25 @@ func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record
 func (r *request) end(lease *Lease, s *settings, err error) error {
 	e := r.engine
 	defer e.life.leave()
-	r.bound.cancel()
+	r.limit.Cancel()
 	if r.cov != nil && r.cov.unwatch != nil {
 		r.cov.unwatch()
 	}
 	if lease == nil {
 		if g := r.waiter.Got.Grant; g.Owner != "" {
-			e.giveBackGrant(r.bound.values, g, s.rule)
+			e.giveBackGrant(r.limit.Parent(), g, s.rule)
 		}
 		if r.cov != nil {
-			err = e.giveUp(r.bound.values, r.cov, err)
+			err = e.giveUp(r.limit.Parent(), r.cov, err)
 		}
 	}
 	if err != nil && err != ErrPanicked {
-		err = e.refusal(r.bound.values, r.wanted(), s, err, time.Since(r.waiter.Since))
+		err = e.refusal(r.limit.Parent(), r.wanted(), s, err, time.Since(r.waiter.Since))
 	}
 	if r.observed {
 		a := e.acquisition(r.wanted(), s)
 		a.Attempts = r.attempts
-		e.hooks.acquireEnd(r.bound.values, a, lease, err)
+		e.hooks.acquireEnd(r.limit.Parent(), a, lease, err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
 // Raise tells the store of a version of key, and returns the greatest that it was
@@ -57,9 +58,9 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return 0, e.refusal(ctx, claims, &atOnce, own, 0)
 	}
-	bounded := &bound{}
-	e.bind(bounded, ctx, &atOnce)
-	defer bounded.cancel()
+	bounded := new(lazyctx.Context)
+	bounded.Init(ctx, e.life.ending, atOnce.patience())
+	defer bounded.Cancel()
 	_, _, _, err = e.circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
 		newest, err = e.ledger.Raise(ctx, key, version, s.retention)

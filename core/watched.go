@@ -76,7 +76,7 @@ func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
 	undo.Grant = g
 	undo.Token = got.Token // 0: whatever became of an unanswered one
 	bounded := l.engine.detached(ctx)
-	defer bounded.cancel()
+	defer bounded.Cancel()
 	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)
 	return err
 }

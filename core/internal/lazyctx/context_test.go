@@ -1,4 +1,4 @@
-package core
+package lazyctx_test
 
 import (
 	"context"
@@ -7,35 +7,46 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// ends are the ways in which a bound may end, and what it says then.
+type key struct{}
+
+func made(parent, ending context.Context, timeout time.Duration) *lazyctx.Context {
+	c := new(lazyctx.Context)
+	c.Init(parent, ending, timeout)
+	return c
+}
+
+// ends are the ways in which a context may end, and what it says then.
 var ends = map[string]struct {
-	end  func(cancelParent context.CancelCauseFunc, closeEngine context.CancelFunc, b *bound)
+	end  func(cancelParent context.CancelCauseFunc, closeEngine context.CancelFunc, b *lazyctx.Context)
 	want error
 }{
-	"its own cancel":   {func(_ context.CancelCauseFunc, _ context.CancelFunc, b *bound) { b.cancel() }, context.Canceled},
-	"its parent":       {func(p context.CancelCauseFunc, _ context.CancelFunc, _ *bound) { p(errDown) }, context.Canceled},
-	"the engine":       {func(_ context.CancelCauseFunc, e context.CancelFunc, _ *bound) { e() }, context.Canceled},
-	"its own deadline": {func(context.CancelCauseFunc, context.CancelFunc, *bound) { time.Sleep(time.Second) }, context.DeadlineExceeded},
+	"its own cancel":   {func(_ context.CancelCauseFunc, _ context.CancelFunc, b *lazyctx.Context) { b.Cancel() }, context.Canceled},
+	"its parent":       {func(p context.CancelCauseFunc, _ context.CancelFunc, _ *lazyctx.Context) { p(errDown) }, context.Canceled},
+	"the engine":       {func(_ context.CancelCauseFunc, e context.CancelFunc, _ *lazyctx.Context) { e() }, context.Canceled},
+	"its own deadline": {func(context.CancelCauseFunc, context.CancelFunc, *lazyctx.Context) { time.Sleep(time.Second) }, context.DeadlineExceeded},
 }
 
 var errDown = errors.New("down")
 
-// TestBoundEnds looks at each end in three ways: by somebody who waits, by
+// TestEnds looks at each end in three ways: by somebody who waits, by
 // somebody who asks, and by a context derived from it.
-func TestBoundEnds(t *testing.T) {
+func TestEnds(t *testing.T) {
 	for name, tc := range ends {
 		for _, watched := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				parent, cancelParent := context.WithCancelCause(context.WithValue(context.Background(), chainKey{}, "v"))
+				parent, cancelParent := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
 				defer cancelParent(nil)
 				ending, closeEngine := context.WithCancel(context.Background())
 				defer closeEngine()
-				b := &bound{values: parent, parent: parent, ending: ending, deadline: time.Now().Add(time.Second)}
-				defer b.cancel()
-				if b.Err() != nil || b.Value(chainKey{}) != "v" {
-					t.Fatalf("%s: at the beginning: %v, %v", name, b.Err(), b.Value(chainKey{}))
+				b := made(parent, ending, time.Second)
+				b.Start(time.Now()) // where nobody waits, too
+				defer b.Cancel()
+				if b.Err() != nil || b.Value(key{}) != "v" {
+					t.Fatalf("%s: at the beginning: %v, %v", name, b.Err(), b.Value(key{}))
 				}
 				var child context.Context
 				var called atomic.Int32
@@ -73,20 +84,21 @@ func TestBoundEnds(t *testing.T) {
 	}
 }
 
-func TestBoundDeadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	now := time.Now()
 	soon, cancel := context.WithDeadline(context.Background(), now.Add(time.Minute))
 	defer cancel()
 	for name, tc := range map[string]struct {
-		b    *bound
+		b    *lazyctx.Context
 		want time.Duration
 	}{
-		"none":           {&bound{values: context.Background(), parent: context.Background()}, 0},
-		"the parent's":   {&bound{values: soon, parent: soon, deadline: now.Add(time.Hour)}, time.Minute},
-		"only a parent":  {&bound{values: soon, parent: soon}, time.Minute},
-		"its own":        {&bound{values: soon, parent: soon, deadline: now.Add(time.Second)}, time.Second},
-		"a detached one": {&bound{values: soon, deadline: now.Add(time.Hour)}, time.Hour},
+		"none":           {made(context.Background(), nil, 0), 0},
+		"the parent's":   {made(soon, nil, time.Hour), time.Minute},
+		"only a parent":  {made(soon, nil, 0), time.Minute},
+		"its own":        {made(soon, nil, time.Second), time.Second},
+		"a detached one": {lazyctx.Detached(soon, time.Hour), time.Hour},
 	} {
+		tc.b.Start(now)
 		at, ok := tc.b.Deadline()
 		if ok != (tc.want != 0) || ok && !at.Equal(now.Add(tc.want)) {
 			t.Errorf("%s: %v, %v", name, at, ok)
@@ -95,29 +107,29 @@ func TestBoundDeadline(t *testing.T) {
 }
 
 // A detached one lives on when its caller has gone.
-func TestBoundDetached(t *testing.T) {
-	parent, cancel := context.WithCancel(context.WithValue(context.Background(), chainKey{}, "v"))
-	b := &bound{values: parent, deadline: time.Now().Add(time.Hour)}
+func TestDetached(t *testing.T) {
+	parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
+	b := lazyctx.Detached(parent, time.Hour)
 	cancel()
 	select {
 	case <-b.Done():
 		t.Error("ended with its caller")
 	default:
 	}
-	if b.Err() != nil || b.Value(chainKey{}) != "v" {
-		t.Errorf("%v, %v", b.Err(), b.Value(chainKey{}))
+	if b.Err() != nil || b.Value(key{}) != "v" {
+		t.Errorf("%v, %v", b.Err(), b.Value(key{}))
 	}
-	b.cancel()
+	b.Cancel()
 	<-b.Done()
 }
 
-func TestBoundCostsOneAllocation(t *testing.T) {
+func TestCostsOneAllocation(t *testing.T) {
 	parent, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if n := testing.AllocsPerRun(100, func() {
-		b := &bound{values: parent, parent: parent, ending: parent, deadline: time.Now().Add(time.Hour)}
+		b := made(parent, parent, time.Hour)
 		_ = context.Context(b).Err()
-		b.cancel()
+		b.Cancel()
 	}); n > 1 {
 		t.Errorf("%v allocations", n)
 	}

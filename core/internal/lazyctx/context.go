@@ -1,0 +1,208 @@
+package lazyctx
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Context is a [context.Context] that ends with its parent, at a deadline, or with
+// another context. It costs no allocation but its own until somebody waits for its end.
+// The zero value is not ready: see [Context.Init]. It must not be copied.
+type Context struct {
+	values  context.Context
+	parent  context.Context // the same, or nil: its end is not ours
+	ending  context.Context // nil: it has no other end
+	timeout time.Duration   // from when somebody first waits; 0: none
+
+	mu       sync.Mutex
+	deadline time.Time // zero: none, or nobody waits yet
+	err      error
+	watch    *watch // nil: nobody waits
+}
+
+// watch says who is told of the end, and what there is to stop then.
+type watch struct {
+	done  chan struct{}
+	after []*after
+	stops []func() bool
+	room  [3]func() bool // as many of those as there are
+}
+
+// Init makes c a context that ends with parent, with ending (nil: there is none), and so
+// long after somebody first waits for its end (0: never). It comes before any other use.
+func (c *Context) Init(parent, ending context.Context, timeout time.Duration) {
+	c.values, c.parent, c.ending, c.timeout = parent, parent, ending, timeout
+}
+
+// Detached returns a context with the values of parent, that ends only after the timeout,
+// or when it is canceled.
+func Detached(parent context.Context, timeout time.Duration) *Context {
+	return &Context{values: parent, timeout: timeout}
+}
+
+// Parent is the context that c has its values from.
+func (c *Context) Parent() context.Context { return c.values }
+
+// Deadline implements context.Context. A caller that asks for it is taken to wait.
+func (c *Context) Deadline() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startLocked()
+	var theirs time.Time
+	var ok bool
+	if c.parent != nil {
+		theirs, ok = c.parent.Deadline()
+	}
+	switch {
+	case c.deadline.IsZero():
+		return theirs, ok
+	case ok && theirs.Before(c.deadline):
+		return theirs, true
+	}
+	return c.deadline, true
+}
+
+// startLocked has the time run. Callers that are answered before they wait do not look at
+// the clock: that would cost more than their answer.
+func (c *Context) startLocked() {
+	if c.deadline.IsZero() && c.timeout > 0 {
+		c.deadline = time.Now().Add(c.timeout)
+	}
+}
+
+// Value implements context.Context.
+func (c *Context) Value(key any) any { return c.values.Value(key) }
+
+// Done implements context.Context. From the first call on something watches for
+// the end.
+func (c *Context) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watch != nil {
+		return c.watch.done
+	}
+	c.startLocked()
+	w := &watch{done: make(chan struct{})}
+	w.stops = w.room[:0]
+	c.watch = w
+	if c.lookLocked() != nil {
+		close(w.done)
+		return w.done
+	}
+	end := func() { _ = c.Err() }
+	if c.parent != nil && c.parent.Done() != nil {
+		w.stops = append(w.stops, context.AfterFunc(c.parent, end))
+	}
+	if c.ending != nil {
+		w.stops = append(w.stops, context.AfterFunc(c.ending, end))
+	}
+	if !c.deadline.IsZero() {
+		w.stops = append(w.stops, time.AfterFunc(time.Until(c.deadline), end).Stop)
+	}
+	return w.done
+}
+
+// Start has the time run from that moment on, if it does not run yet.
+func (c *Context) Start(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deadline.IsZero() && c.timeout > 0 {
+		c.deadline = at.Add(c.timeout)
+	}
+}
+
+// Err implements context.Context. It looks for itself, so it is right also
+// where nobody watches.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	if c.err != nil || c.lookLocked() == nil {
+		defer c.mu.Unlock()
+		return c.err
+	}
+	return c.endedLocked()
+}
+
+// Cancel ends the context, if it has not ended. Somebody has to call it at last, as for
+// any context.
+func (c *Context) Cancel() {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = context.Canceled
+	_ = c.endedLocked()
+}
+
+// lookLocked sets err if the context has ended meanwhile.
+func (c *Context) lookLocked() error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.parent != nil {
+		c.err = c.parent.Err()
+	}
+	switch {
+	case c.err != nil:
+	case c.ending != nil && c.ending.Err() != nil:
+		c.err = context.Canceled
+	case !c.deadline.IsZero() && !time.Now().Before(c.deadline):
+		c.err = context.DeadlineExceeded
+	}
+	return c.err
+}
+
+// endedLocked tells those who wait, once, and gives mu back.
+func (c *Context) endedLocked() error {
+	err, w := c.err, c.watch
+	if w == nil {
+		c.mu.Unlock()
+		return err
+	}
+	tell, stops := w.after, w.stops
+	w.after, w.stops = nil, nil
+	close(w.done)
+	c.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+	for _, a := range tell {
+		go a.f()
+	}
+	return err
+}
+
+// after is a function to be called in a goroutine of its own at the end.
+type after struct{ f func() }
+
+// AfterFunc is what package context asks of a context that is not its own, or
+// it would start a goroutine for every one derived from it.
+func (c *Context) AfterFunc(f func()) (stop func() bool) {
+	if c.Done(); c.Err() != nil {
+		go f()
+		return func() bool { return false }
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	a := &after{f}
+	c.watch.after = append(c.watch.after, a)
+	return func() bool { return c.drop(a) }
+}
+
+// drop reports whether a was still to be called.
+func (c *Context) drop(a *after) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.watch.after {
+		if other == a {
+			c.watch.after = append(c.watch.after[:i:i], c.watch.after[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
