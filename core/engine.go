@@ -255,11 +255,14 @@ var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 
 // runsUnlocked decides, in the one place there is, that work runs without its
 // lock. A store that answered, though too late, has the lock for somebody else
-// by now, and one that had no time to answer may be as well as ever.
+// by now; one that refuses to serve may go on renewing a holder's lease; and one that
+// had no time to answer may be as well as ever.
 func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) bool {
+	var out *UnavailableError
 	switch {
 	case !s.runUnlocked, !errors.Is(err, ErrUnavailable), ctx.Err() != nil,
-		errors.Is(err, errTooLate), errors.Is(err, waitline.ErrHurried):
+		errors.Is(err, errTooLate), errors.Is(err, waitline.ErrHurried),
+		errors.As(err, &out) && out.Refused:
 		return false
 	}
 	if e.hooks != nil {

@@ -167,10 +167,11 @@ func WithoutCancelOnLoss() Option {
 }
 
 // WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the
-// function without any lock when the store can't answer. Only an outage has
-// that effect: never a held key, a timeout or a lost lease, and never a silence
-// of less than 0.1 s, which [WithMaxWait] may have cut short. The default is to
-// refuse with ErrUnavailable.
+// function without any lock when the store does not answer. Only such an outage has
+// that effect: never a held key, a timeout or a lost lease; never a store that answers
+// that it cannot serve (out of memory, read-only, too few replicas), as it may go on
+// renewing a holder's lease; and never a silence of less than 0.1 s, which
+// [WithMaxWait] may have cut short. The default is to refuse with ErrUnavailable.
 func WithRunUnlocked() Option {
 	return option(func(s *settings) error {
 		s.runUnlocked = true

@@ -197,6 +197,10 @@ type UnavailableError struct {
 	Op  string // "acquire", "release", ...
 	Key string // whose request failed, of several; empty: not known, or it makes no difference
 	Err error
+	// Refused: the store answered that it cannot serve, for want of memory or replicas,
+	// for instance. So it is there, it may go on renewing others' leases, and no work
+	// runs unlocked because of it (core.WithRunUnlocked).
+	Refused bool
 }
 
 func (e *UnavailableError) Error() string {

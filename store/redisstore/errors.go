@@ -47,7 +47,8 @@ func failure(op, key string, err error) error {
 	case script.Says(err, "OOM"):
 		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
 	}
-	return &driver.UnavailableError{Op: op, Key: key, Err: err}
+	refused := errors.Is(err, ErrReadOnly) || errors.Is(err, ErrNoReplicas) || errors.Is(err, ErrOutOfMemory)
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
 }
 
 // silence is the error for a request that its context ended first.

@@ -104,9 +104,9 @@ func (p *part) ask(ctx context.Context, began time.Time, req driver.Request, con
 // untilHeard gives a context that ends after so long, unless heard is called
 // before: then it goes on as its parent does.
 func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard, cancel func()) {
-	ctx, end := context.WithCancel(ctx)
-	timer := time.AfterFunc(d, end)
-	return ctx, func() { timer.Stop() }, func() { timer.Stop(); end() }
+	ctx, end := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { end(fmt.Errorf("nothing within %v", d)) })
+	return ctx, func() { timer.Stop() }, func() { timer.Stop(); end(nil) }
 }
 
 // refuses is [Breaker.Refuses] for one part.
@@ -154,7 +154,7 @@ func (p *part) admit() (probe int, err error) {
 func (p *part) learn(ctx context.Context, began, answered time.Time, err error, concerned bool, probe int) {
 	switch {
 	case !concerned:
-	case err == nil, errors.Is(err, driver.ErrHeld):
+	case err == nil, errors.Is(err, driver.ErrHeld), refused(err):
 		p.answered(ctx, answered)
 	case !errors.Is(err, driver.ErrUnavailable), errors.Is(ctx.Err(), context.Canceled), CutShort(ctx, began):
 	default:
@@ -168,6 +168,13 @@ func (p *part) learn(ctx context.Context, began, answered time.Time, err error, 
 	if probe == p.probing {
 		p.probing = 0
 	}
+}
+
+// refused says that the store answered, though it cannot serve. Its callers are not kept
+// waiting, and are to hear why.
+func refused(err error) bool {
+	var out *driver.UnavailableError
+	return errors.As(err, &out) && out.Refused
 }
 
 // answered notes the answer to a request for a lease, with ctx.
@@ -241,6 +248,9 @@ func (p *part) opens(began time.Time, probe int, err error) bool {
 	p.failedAt = now
 	if now.Sub(p.silent) < p.cfg.Silence {
 		return false
+	}
+	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) {
+		err = out.Err // the rest is said again
 	}
 	// The cause as text only: it was another caller's request.
 	p.open = &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrOpen, err)}
