@@ -98,8 +98,10 @@ func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost)
 // failed. Where the release is in the books already there is nothing to add, and
 // the debt is nil.
 func (ds *debts) add(g handoff.Grant, rule string) *debt {
-	// By then it has run out: no renewal was sent after this moment.
-	d := &debt{grant: g, rule: rule, until: time.Now().Add(g.TTL), busy: make(chan struct{})}
+	// By then it has run out, even if an unanswered extension arrived: nothing that
+	// prolongs it was sent after this moment.
+	until := time.Now().Add(max(g.TTL, g.Longest))
+	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.all[d.id()] != nil {

@@ -172,11 +172,19 @@ var errAnsweredLate = errors.New("the answer came after the lease had run out")
 
 // abandon frees a lease that is over for its holder while the backend may
 // still count it as held, now rather than at the end of its TTL. The outcome
-// no longer matters to anybody: the backend's clock settles it.
+// no longer matters to anybody: the backend's clock settles it. A lease that ended for
+// want of an answer is owed its release: a renewal that was under way then may arrive
+// when the network is back, and would keep the key locked for another TTL.
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
-	if errors.As(err, &lost) && l.borrowed == nil && (lost.Reason == LossMaxHold || lost.Reason == LossClosed) {
+	if !errors.As(err, &lost) || l.borrowed != nil {
+		return
+	}
+	switch lost.Reason {
+	case LossMaxHold, LossClosed:
 		_ = l.engine.storeRelease(ctx, l.current(), l.terms.rule)
+	case LossExpired, LossSuspended:
+		l.engine.undo(ctx, l.current(), l.terms.rule)
 	}
 }
 

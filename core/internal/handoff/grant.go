@@ -20,6 +20,9 @@ type Grant struct {
 	Hands     uint64    // how often it was handed on
 	Heard     time.Time // when the store's last word about it came
 	Heritable bool      // it may be handed on
+	// Longest is the longest TTL that the store may have been asked for, as an extension
+	// may arrive although nobody was told; 0: the grant's.
+	Longest time.Duration
 }
 
 // FencingToken is the token of the lease that g makes.

@@ -49,6 +49,7 @@ type term struct {
 	claims   []driver.Claim // in their present modes, which Downgrade changes
 	shared   bool           // another process renews the lease, too, with this TTL
 	shortest time.Duration  // the shortest TTL that Extend asked for, answered or not; 0: none
+	longest  time.Duration  // the longest
 	convert  bool           // the store has not confirmed the modes of claims yet
 
 	// Until when it lasts.
@@ -107,6 +108,7 @@ func (t *term) request(ch change) driver.Grant {
 	if ch.ttl != 0 && (t.shortest == 0 || ch.ttl < t.shortest) {
 		t.shortest = ch.ttl
 	}
+	t.longest = max(t.longest, ch.ttl)
 	if ch.claims != nil && !slices.Equal(t.claims, ch.claims) {
 		t.claims, t.convert = ch.claims, true
 	}

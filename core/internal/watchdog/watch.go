@@ -131,6 +131,14 @@ func (w *Watch) Grant() driver.Grant {
 	return w.term.current()
 }
 
+// Longest is the longest TTL that the store may give the lease by a request that was
+// sent until now: an extension may arrive although nobody is told.
+func (w *Watch) Longest() time.Duration {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	return max(w.term.ttl, w.term.longest)
+}
+
 // Shared says whether another process renews the lease, too.
 func (w *Watch) Shared() bool {
 	w.shard.mu.Lock()
