@@ -83,7 +83,9 @@ type field struct {
 
 // fields goes by the rules of encoding/json: the fields of embedded structs
 // count as the outer one's; of several with one name the least deep wins, and
-// of those at one depth the one with a tag.
+// of those at one depth the one with a tag. reflect.VisibleFields does not help: it
+// goes by names in Go, so it leaves out a field that a document has under the name
+// in its tag.
 func fields(t reflect.Type) map[string]field {
 	all := make(map[string]field)
 	seen := map[reflect.Type]bool{t: true}

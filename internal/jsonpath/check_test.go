@@ -28,6 +28,16 @@ type (
 	Tagged struct {
 		Won address `json:"Both"`
 	}
+	Identified struct {
+		ID string `json:"id"`
+	}
+	Numbered struct {
+		ID string `json:"number"`
+	}
+	Renamed struct {
+		Identified
+		ID string `json:"other"`
+	}
 	hidden struct{ Inner string }
 	own    struct{ A, B int }
 	level  int
@@ -173,6 +183,13 @@ func TestCheckOfOtherRoots(t *testing.T) {
 			Other
 			Both address
 		}](), "{doc.Both.city}", true},
+		// One name in Go and two in JSON: the document has both.
+		{reflect.TypeFor[Renamed](), "{doc.id}", true},
+		{reflect.TypeFor[Renamed](), "{doc.other}", true},
+		{reflect.TypeFor[struct {
+			Identified
+			Numbered
+		}](), "{doc.id}", true},
 	} {
 		err := jsonpath.Check(tt.typ, placeholder(t, tt.template))
 		if (err == nil) != tt.good {
