@@ -192,7 +192,6 @@ func Answers(t *testing.T, face Face) {
 // BodiesThatAreGone: an outer middleware has read the body. A form that it decoded
 // will do. Otherwise this is a mistake in the service, and the log says so.
 func BodiesThatAreGone(t *testing.T, face Face) {
-	const asForm, asJSON = "application/x-www-form-urlencoded", "application/json"
 	reads := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Content-Type") == asJSON {

@@ -44,7 +44,7 @@ func Run(t *testing.T, face Face) {
 	}
 	face = face.withDefaults()
 	for name, test := range map[string]func(*testing.T, Face){
-		"Answers": Answers, "BodiesThatAreGone": BodiesThatAreGone,
+		"Answers": Answers, "Keys": Keys, "BodiesThatAreGone": BodiesThatAreGone,
 		"OneAtATime": OneAtATime, "HeldUntilTheHandlerReturns": HeldUntilTheHandlerReturns, "Panics": Panics,
 		"RunUnlocked": RunUnlocked, "LossBreaksWhatWasSent": LossBreaksWhatWasSent,
 		"NothingIsSentBeforeTheRelease": NothingIsSentBeforeTheRelease, "ImpossibleStatus": ImpossibleStatus,
