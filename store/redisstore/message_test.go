@@ -20,14 +20,14 @@ import (
 func question(t testing.TB, server *redistest.Server, owner string) (number uint64, inbox string) {
 	t.Helper()
 	entry := strings.Split(server.Client().HGet(context.Background(), "{lock:k}:w", owner).Val(), " ")
-	if len(entry) < 9 {
+	if len(entry) < 10 {
 		t.Fatalf("%s is not in line: %q", owner, entry)
 	}
-	number, err := strconv.ParseUint(entry[6], 10, 64)
+	number, err := strconv.ParseUint(entry[7], 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return number, entry[8]
+	return number, entry[9]
 }
 
 // TestMessageIsTheGrant: in every mode the one message is all that a waiter needs,

@@ -15,10 +15,10 @@ func arrivedAt(t testing.TB, server *redistest.Server, owner string, at time.Tim
 	t.Helper()
 	ctx, admin := context.Background(), server.Client()
 	entry := strings.Split(admin.HGet(ctx, "{lock:k}:w", owner).Val(), " ")
-	if len(entry) < 9 {
+	if len(entry) < 10 {
 		t.Fatalf("%s is not in line: %q", owner, entry)
 	}
-	entry[5] = strconv.FormatInt(at.UnixMicro(), 10)
+	entry[6] = strconv.FormatInt(at.UnixMicro(), 10)
 	if err := admin.HSet(ctx, "{lock:k}:w", owner, strings.Join(entry, " ")).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	ctx, admin := context.Background(), server.Client()
 	g := lock(t, a, "holder", "k", time.Minute)
 	admin.RPush(ctx, "{lock:k}:q", "gone")
-	admin.HSet(ctx, "{lock:k}:w", "gone", "8000000000000 150 x 0 1 1 0  ") // expires claim mode permits since arrived number notes inbox
+	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0  ") // version expires claim mode permits since arrived number notes inbox
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
 	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {

@@ -96,21 +96,26 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 	return all
 }
 
-// parseWaiters reads the entries that line.lua describes, of both queues, and puts
-// them in order of arrival.
+// entryVersion is that of the waiters' entries that this package writes: see entry.lua.
+const entryVersion = "1"
+
+// parseWaiters reads the entries that entry.lua describes, of both queues, and puts
+// them in order of arrival. Of one of another version no more is known than its owner.
 func parseWaiters(now int64, owners []string, entries map[string]string) []driver.Waiter {
 	var all []driver.Waiter
 	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
-		fields := strings.SplitN(entries[owner], " ", 9)
-		if len(fields) != 9 {
+		version, rest, _ := strings.Cut(entries[owner], " ")
+		fields := strings.SplitN(rest, " ", 9)
+		if expires, _ := strconv.ParseInt(fields[0], 10, 64); expires <= now {
 			continue
 		}
-		expires, _ := strconv.ParseInt(fields[0], 10, 64)
-		if expires <= now {
+		w := driver.Waiter{Owner: owner}
+		if version != entryVersion || len(fields) != 9 {
+			all = append(all, w)
 			continue
 		}
-		w := driver.Waiter{Owner: owner, Mode: modeOf(fields[2])}
+		w.Mode = modeOf(fields[2])
 		w.Permits, _ = strconv.Atoi(fields[3])
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)

@@ -26,7 +26,7 @@ var (
 // script is one that begins with what the scripts share, but for the plain case
 // of those that have one.
 func script(name string) *redis.Script {
-	return redis.NewScript(plain(name) + source("memory") + shared() + source(name))
+	return redis.NewScript(plain(name) + source("memory") + source("entry") + shared() + source(name))
 }
 
 // plain is the short way for the case of a script that runs most.
@@ -55,6 +55,7 @@ var (
 func groupSource(names ...string) string {
 	var b strings.Builder
 	b.WriteString(source("memory"))
+	b.WriteString(source("entry"))
 	b.WriteString(source("group"))
 	b.WriteString(shared())
 	b.WriteString("local ops = {}\n")

@@ -102,8 +102,8 @@ if not stuck then
     end
   end
   local c = claims[1]
-  local contended = c.awaited ~= 0 and #claims == 1 and redis.call('EXISTS', c.line, c.readers) or 0
-  return { 'granted', token, contended }
+  local contended = c.awaited ~= false and #claims == 1 and not nobody_waits(c.waiters)
+  return { 'granted', token, contended and 1 or 0 }
 end
 
 -- A lease behind the claim that is waited for would be one that others wait for
@@ -129,10 +129,10 @@ if wait then
   end
   place = redis.call('LPOS', list, me)
   local arrived = place and arrival(c, me) or arrive(c)
-  redis.call('HSET', c.waiters, me, table.concat({
+  redis.call('HSET', c.waiters, me, write_entry(
     digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), number, notes,
-    inbox,
-  }, ' '))
+    inbox
+  ))
   if not place then
     place = redis.call('RPUSH', list, me) - 1
   end

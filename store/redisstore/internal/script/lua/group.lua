@@ -125,10 +125,9 @@ local function hand(lock, value)
   local tag = '{' .. lock .. '}:'
   local line = tag .. 'q'
   local owner = redis.call('EXISTS', tag .. 's') == 0 and redis.call('LINDEX', line, 0)
-  local expires, claim, mode, number, notes, inbox =
-    string.match(owner and redis.call('HGET', tag .. 'w', owner) or '', '^(%d+) (%d+) (%a) %d+ %d+ %d+ (%d+) (%S*) (.+)$')
+  local expires, claim, mode, _, _, _, number, notes, inbox = read_entry(owner and redis.call('HGET', tag .. 'w', owner) or nil)
   local time = redis.call('TIME')
-  if mode ~= 'x' or tonumber(expires) <= time[1] * 1000 + time[2] / 1000 then
+  if mode ~= 'x' or inbox == '' or tonumber(expires) <= time[1] * 1000 + time[2] / 1000 then
     return false
   end
   local token, since = tokens(1)

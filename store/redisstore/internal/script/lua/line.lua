@@ -1,17 +1,11 @@
 -- Who waits for a key, and whose turn it is.
---
--- A waiter's entry is "expires claim mode permits since arrived number notes inbox":
--- until when it counts as alive, and for how many ms a lease is kept for it until
--- it comes to confirm or to renew it; the inbox of its process is where to tell it
--- so. arrived puts the waiters of both queues in one order. number is that of the
--- question that made the entry; "0": a message is no grant to who asked it. Without
--- an inbox it looks for itself, well within its claim time.
 
 -- waiter reads the entry of a waiting owner; nothing when it has not renewed its
--- wait in time.
+-- wait in time. One of another version has no mode.
 local function waiter(c, owner)
-  local expires, claim, mode, permits, arrived, number, notes, inbox =
-    string.match(redis.call('HGET', c.waiters, owner) or '', '^(%d+) (%d+) (%a) (%d+) %d+ (%d+) (%d+) (%S*) (.*)$')
+  local entry = redis.call('HGET', c.waiters, owner) or ''
+  local expires, claim, mode, permits, _, arrived, number, notes, inbox = read_entry(entry)
+  expires = expires or string.match(entry, '^%d+ (%d+)')
   if expires and tonumber(expires) > now then
     return {
       owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), arrived = tonumber(arrived),
@@ -22,8 +16,8 @@ end
 
 -- arrival is when owner, or whoever has left that entry, got in line; 0: unknown.
 local function arrival(c, owner)
-  local entry = owner and redis.call('HGET', c.waiters, owner)
-  return tonumber(entry and string.match(entry, '^%d+ %d+ %a %d+ %d+ (%d+)') or 0)
+  local arrived = owner and select(6, read_entry(redis.call('HGET', c.waiters, owner) or nil))
+  return tonumber(arrived or 0)
 end
 
 -- arrive makes the arrival of one who comes now: behind those that are there, also
@@ -107,6 +101,8 @@ local function serve(c, list, asker)
     local w = mine and asker or waiter(c, owner)
     if not w then
       forget(c, owner, list)
+    elseif not w.mode then
+      i = i + 1
     elseif fits(c, w) and not (c.phase == 'p' and list == c.line and reader_first(c, owner)) then
       if mine then
         asker.token = enter(c, w, w.ms)
@@ -135,8 +131,8 @@ local function admit(c, asker)
     return nil
   end
   local waits = false
-  c.awaited = redis.call('EXISTS', c.line, c.readers)
-  if c.awaited > 0 then
+  c.awaited = not nobody_waits(c.waiters)
+  if c.awaited then
     if not c.phase and c.ended ~= 's' then
       serve(c, c.readers, asker)
     end

@@ -5,7 +5,7 @@
 if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS', KEYS[8]) == 0) then
   local value = redis.call('GET', KEYS[1])
   if not value then
-    if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+    if redis.call('EXISTS', KEYS[4]) == 0 then
       local time = redis.call('TIME')
       local last = tonumber(redis.call('GET', KEYS[9])) or 0
       local count = math.max(last + 1, time[1] * 1000000 + time[2])
@@ -21,6 +21,6 @@ if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS
     end
   elseif ARGV[10] == '0' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
     redis.call('PEXPIRE', KEYS[1], ARGV[5])
-    return { 'granted', string.match(value, '^[^:]*', #ARGV[1] + 2), redis.call('EXISTS', KEYS[2], KEYS[3]) }
+    return { 'granted', string.match(value, '^[^:]*', #ARGV[1] + 2), redis.call('EXISTS', KEYS[4]) }
   end
 end

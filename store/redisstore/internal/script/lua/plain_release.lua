@@ -6,7 +6,7 @@ if ARGV[4] == 'x' then
   if ARGV[5] ~= '0' then
     mine = mine .. ARGV[5] .. ':'
   end
-  if value and string.sub(value, 1, #mine) == mine and redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then
+  if value and string.sub(value, 1, #mine) == mine and redis.call('EXISTS', KEYS[4]) == 0 then
     redis.call('DEL', KEYS[1])
     return 1
   end
