@@ -56,12 +56,23 @@ func (s *Store) end(ctx context.Context, g driver.Grant) error {
 // released is the verdict on a release.
 func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
 	err := verdict(r, "release", claims, g)
-	if r.Attempts.Possible() > 1 && isTaken(err) {
+	if r.Attempts.Possible() > 1 && isTaken(err) && !runOut(g) {
 		// The client repeats a request whose reply was lost. So it says "not
 		// yours" now because the first attempt released it.
 		return nil
 	}
 	return err
+}
+
+// runOut says that the lease may have ended by itself by now. Then nobody can tell whether
+// an attempt without an answer released it, or never arrived and the key went to another.
+// Of a grant that does not say since when it counts, nobody knows.
+func runOut(g driver.Grant) bool {
+	term := g.Term
+	if term <= 0 {
+		term = g.TTL
+	}
+	return !g.Since.IsZero() && time.Since(g.Since) >= term
 }
 
 // part is the request about some of the claims of a set.

@@ -193,17 +193,24 @@ func (t *term) left(now time.Time) time.Duration {
 	return t.length
 }
 
-// current is the grant with what has changed since it was given.
+// current is the grant with what has changed since it was given. Since and Term are those
+// of the present term, so that a store can tell whether the lease has run out.
 func (t *term) current() driver.Grant {
 	g := *t.given
-	g.TTL, g.Claims = t.ttl, t.claims
+	g.TTL, g.Claims, g.Since, g.Term = t.ttl, t.claims, t.since(), 0
+	if t.length < t.ttl {
+		g.Term = t.length // not renewed yet
+	}
 	return g
 }
+
+// since is the moment that the present term counts from.
+func (t *term) since() time.Time { return t.at.Add(Margin(t.length) - t.length) }
 
 // rest is what a released lease leaves to another holder.
 func (t *term) rest() Rest {
 	return Rest{
-		Since:     t.at.Add(Margin(t.length) - t.length),
+		Since:     t.since(),
 		Term:      t.length,
 		Heard:     t.heard,
 		Unchanged: !t.shared && t.shortest == 0 && slices.Equal(t.claims, t.given.Claims),
