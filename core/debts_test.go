@@ -363,12 +363,12 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		f.store.Heal()
 		time.Sleep(longestRest)
 		const unanswered = `level=WARN msg="keyturn: release unanswered, key may stay locked" `
-		const rest = `owner=\S+ token=\d+ error=".* refuses" again=true within=30s asker="the handler"`
+		const rest = `owner=\S+ token=\d+ error=".* refuses" resend=true free_in_at_most=30s asker="the handler"`
 		want := []string{unanswered + `key=k rule=deliver ` + rest, unanswered + `key=a claims=2 ` + rest}
 		for i := range 8 {
 			want = append(want, unanswered+fmt.Sprintf("key=k%d rule=deliver ", i)+rest)
 		}
-		want = append(want, `level=INFO msg="keyturn: no unanswered release is left" answered=22 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)
+		want = append(want, `level=INFO msg="keyturn: all unanswered releases are settled" answered=22 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)
 		f.log.wantLines(t, want...)
 		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 22, core.DebtPaid: 22})
 		mustRelease(t, first) // the first one arrived

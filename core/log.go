@@ -141,7 +141,7 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 		args = append(args, "rule", d.rule)
 	}
 	args = append(args, "owner", g.Owner, "token", g.FencingToken(), "error", err,
-		"again", d.kept, "within", time.Until(d.until).Round(time.Millisecond))
+		"resend", d.kept, "free_in_at_most", time.Until(d.until).Round(time.Millisecond))
 	if unsaid > 0 {
 		args = append(args, "unsaid", unsaid)
 	}
@@ -155,6 +155,6 @@ func (l *logger) settled(ends debtEnds, took time.Duration) {
 	if ends.expired+ends.dropped+ends.closed > 0 {
 		level = slog.LevelWarn
 	}
-	l.write(context.Background(), level, "keyturn: no unanswered release is left", "answered", ends.paid,
+	l.write(context.Background(), level, "keyturn: all unanswered releases are settled", "answered", ends.paid,
 		"expired", ends.expired, "dropped", ends.dropped, "closed", ends.closed, "after", took.Round(time.Millisecond))
 }

@@ -17,7 +17,7 @@ import (
 type Owner struct {
 	Host     string
 	PID      int
-	Instance int       // the how-manieth engine of that process
+	Instance int       // 1 for the first engine of that process, 2 for the second
 	Start    time.Time // when that engine was made, to the second
 	ID       string    // 128 random bits in hex
 }

@@ -18,7 +18,7 @@ func newWatchdog(e *Engine) *watchdog.Watchdog {
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,
 		Replaced: func(ctx context.Context, leases int) {
-			e.log.write(ctx, slog.LevelWarn, "keyturn: another server answers, all leases are renewed", "leases", leases)
+			e.log.write(ctx, slog.LevelWarn, "keyturn: the store was restarted or has failed over, all leases are renewed", "leases", leases)
 		},
 	}
 	if e.hooks != nil { // nobody else asks how long it took

@@ -36,7 +36,7 @@ type Step struct {
 	Op   Op
 	Wait bool
 	Once bool // Ask: Begin, for the first key exclusively
-	// Who: the how-manieth of those to whom the operation applies, the last one
+	// Who: which of those to whom the operation applies, counted from 0, the last one
 	// first.
 	Who    int
 	Count  int

@@ -152,7 +152,7 @@ func requestProblem(err error) (Problem, bool) {
 	case errors.As(err, &header):
 		return invalid("The header " + header.Header + " " + header.Problem + "."), true
 	case errors.Is(err, httprule.ErrNoCaller):
-		return invalid("It is not known who sends this request."), true
+		return invalid("The caller could not be identified."), true
 	case errors.As(err, &value):
 		return invalid(value.Placeholder.String() + ": " + value.Err.Error()), true
 	case errors.As(err, &key):

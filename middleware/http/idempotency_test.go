@@ -59,7 +59,7 @@ func TestIdempotency(t *testing.T) {
 		{name: "an empty key, where it is optional", config: lockhttp.IdempotencyConfig{Optional: true}, header: []string{"Idempotency-Key", ""}, status: 400, reason: "KEY_INVALID", detail: "is empty"},
 		{name: "a list of keys", header: []string{"Idempotency-Key", `"a", "b"`}, status: 400, reason: "KEY_INVALID", detail: "neither a string"},
 		{name: "a megabyte of key", header: []string{"Idempotency-Key", strings.Repeat("x", 900_000)}, status: 400, reason: "KEY_INVALID", detail: "too long"},
-		{name: "nobody knows who calls", header: []string{"User", ""}, status: 400, reason: "KEY_INVALID", detail: "not known who"},
+		{name: "nobody knows who calls", header: []string{"User", ""}, status: 400, reason: "KEY_INVALID", detail: "could not be identified"},
 		{name: "another caller, where all are one", config: lockhttp.IdempotencyConfig{Caller: lockhttp.AnyCaller}, header: []string{"User", "eve"}, want: replay},
 		{name: "a method that is idempotent by itself", method: "PUT", want: run},
 		{name: "a method of the config's", config: lockhttp.IdempotencyConfig{Methods: []string{"PUT"}}, want: run},

@@ -202,7 +202,7 @@ func (b *Inbox) becomes(channel string, trouble error) {
 	if trouble == nil {
 		b.Log.Info("keyturn: messages arrive again")
 	} else {
-		b.Log.Error("keyturn: no messages arrive: this process looks for its turns, which is slower, also for the others",
+		b.Log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all",
 			"error", trouble, "advice", advice(trouble))
 	}
 	if b.report != nil {
