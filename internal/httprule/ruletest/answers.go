@@ -215,3 +215,20 @@ func BodiesThatAreGone(t *testing.T, face Face) {
 		t.Errorf("log = %q, want the reason", log)
 	}
 }
+
+// CheckJoined checks that err joins one error for each of want, in that order, and
+// that each says all that is in its list.
+func CheckJoined(t testing.TB, err error, want ...[]string) {
+	t.Helper()
+	joined, _ := err.(interface{ Unwrap() []error })
+	if joined == nil || len(joined.Unwrap()) != len(want) {
+		t.Fatalf("error = %v, want %d joined", err, len(want))
+	}
+	for i, err := range joined.Unwrap() {
+		for _, part := range want[i] {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q does not say %q", err, part)
+			}
+		}
+	}
+}
