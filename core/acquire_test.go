@@ -93,14 +93,14 @@ func TestHeldKeyIsRefusedByKind(t *testing.T) {
 		"waited out":            {took: 3 * time.Second, want: timedOut},
 		"waited out, own bound": {opts: []core.CallOption{core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
 		"fail fast":             {opts: []core.CallOption{core.WithFailFast()}, want: held},
-		"the later option wins": {opts: []core.CallOption{core.WithFailFast(), core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
+		"waits after all":       {opts: []core.CallOption{policy(t, core.WithFailFast()), core.WithMaxWait(time.Second)}, took: time.Second, want: timedOut},
 		"the caller gave up":    {cancelAfter: time.Second, took: time.Second, want: []error{context.Canceled}},
 		"the caller's deadline": {deadline: time.Second, took: time.Second, want: []error{context.DeadlineExceeded}},
-		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(0), core.WithMaxHold(0)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
+		"deadline, no max wait": {deadline: time.Hour, opts: []core.CallOption{core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever)}, took: time.Hour, want: []error{context.DeadlineExceeded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(0))
+				eng := newEngine(t, memstore.New(), core.WithMaxWait(3*time.Second), core.WithMaxHold(core.Forever))
 				holder := mustAcquire(t, eng, "k")
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
@@ -195,7 +195,7 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 // (redisson#2883, #3004, #3730)
 func TestWaiterThatGivesUpLeavesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithMaxHold(0))
+		eng := newEngine(t, memstore.New(), core.WithMaxHold(core.Forever))
 		holder := mustAcquire(t, eng, "k")
 		got := make(chan string, 3)
 		wait := func(name string, bound time.Duration) {
@@ -453,7 +453,7 @@ func TestRetryAfterFollowsHolds(t *testing.T) {
 			return held.RetryAfter
 		}
 		first := mustAcquire(t, eng, "k")
-		if got := retryAfter(); got != core.DefaultTTL {
+		if got := retryAfter(); got != defaultTTL {
 			t.Errorf("nothing known yet: retry after %v, want the rest of the TTL", got)
 		}
 		mustRelease(t, first)
@@ -484,7 +484,7 @@ func TestRetryAfterIsTheKeysOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, memstore.New(), core.WithTTL(time.Hour), core.WithMaxHold(0))
+				eng := newEngine(t, memstore.New(), core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 				hold := func(key string, d time.Duration) {
 					l := mustAcquire(t, eng, key)
 					time.Sleep(d)
@@ -563,7 +563,7 @@ func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
 			took time.Duration
 		}{
 			"the engine's bound": {[]core.CallOption{core.WithFailFast()}, 2 * time.Second},
-			"the call's":         {[]core.CallOption{core.WithMaxWait(time.Second), core.WithFailFast()}, time.Second},
+			"the policy's":       {[]core.CallOption{policy(t, core.WithMaxWait(time.Second)), core.WithFailFast()}, time.Second},
 		} {
 			eng := newEngine(t, spy, core.WithMaxWait(2*time.Second)) // a new one, as after an outage it refuses at once
 			asked := time.Now()

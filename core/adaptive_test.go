@@ -53,7 +53,7 @@ func TestAdaptiveTTLOfACrashedHolder(t *testing.T) {
 			return nil
 		}
 		eng := newEngine(t, spy, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling))
-		other := newEngine(t, mem.Peer(), core.WithMaxWait(0))
+		other := newEngine(t, mem.Peer(), core.WithMaxWait(core.Forever))
 		freedAfter := func() time.Duration {
 			l := mustAcquire(t, eng, "k")
 			began := time.Now()
@@ -102,7 +102,7 @@ func TestAdaptiveTTLOfASlowHolder(t *testing.T) {
 // without one by all.
 func TestAdaptiveTTLOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(core.MinTTL, adaptiveCeiling), core.WithMaxHold(0))
+		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(core.MinTTL, adaptiveCeiling), core.WithMaxHold(core.Forever))
 		rule := func(i any) core.CallOption { return core.WithRule(fmt.Sprint("rule ", i)) }
 		quick, slow := rule("quick"), rule("slow")
 		holdMany(t, eng, 31, 100*time.Millisecond, quick)
@@ -123,7 +123,7 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 			"none":                 {nil, 12 * time.Second, 15 * time.Second},
 			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(core.MinTTL, time.Second)}, time.Second, time.Second},
 			"taken back":           {[]core.CallOption{slow, core.WithTTL(time.Minute)}, time.Minute, time.Minute},
-			"the later counts":     {[]core.CallOption{core.WithTTL(time.Minute), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
+			"adaptive after all":   {[]core.CallOption{policy(t, core.WithTTL(time.Minute)), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
 			"fractions are cut":    {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
 			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second, time.Second},
 		} {

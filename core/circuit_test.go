@@ -57,7 +57,7 @@ func attempt(eng *core.Engine, key string, opts ...core.CallOption) (time.Durati
 func trip(t *testing.T, eng *core.Engine, o *outage) {
 	t.Helper()
 	o.hang()
-	_, err := attempt(eng, "tripping", core.WithMaxWait(core.DefaultCircuit))
+	_, err := attempt(eng, "tripping", core.WithMaxWait(defaultCircuit))
 	wantOnly(t, err, core.ErrUnavailable)
 	_, err = attempt(eng, "tripping")
 	wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
@@ -222,7 +222,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		"failures far apart": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			o.refuse()
 			for range 10 {
-				time.Sleep(core.DefaultCircuit + time.Second)
+				time.Sleep(defaultCircuit + time.Second)
 				_, err := attempt(eng, "k")
 				wantOnly(t, err, core.ErrUnavailable)
 			}
@@ -276,7 +276,7 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 				wantOnly(t, err, core.ErrUnavailable)
 			}
 		}},
-		"switched off": {opts: []core.EngineOption{core.WithCircuit(0)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
+		"switched off": {opts: []core.EngineOption{core.WithCircuit(core.Forever)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
 			o.hang()
 			for range 3 {
 				_, err := attempt(eng, "k", core.WithMaxWait(time.Minute))
@@ -315,7 +315,7 @@ func TestProbesThatDoNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{spy: newSpy()}
 		eng := newEngine(t, o)
-		holder := mustAcquire(t, eng, "held", core.WithTTL(time.Hour), core.WithMaxHold(0))
+		holder := mustAcquire(t, eng, "held", core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 		trip(t, eng, o)
 		time.Sleep(100 * time.Millisecond)
 		o.set(func(context.Context) error { panic("store") })
@@ -442,13 +442,13 @@ func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
 		eng := newEngine(t, o)
 		var first sync.WaitGroup
 		first.Go(func() {
-			_, err := attempt(eng, "first", core.WithMaxWait(core.DefaultCircuit))
+			_, err := attempt(eng, "first", core.WithMaxWait(defaultCircuit))
 			if !errors.Is(err, cause) {
 				t.Errorf("error %v", err)
 			}
 		})
-		time.Sleep(core.DefaultCircuit / 2)
-		_, err := attempt(eng, "later", core.WithMaxWait(core.DefaultCircuit/4))
+		time.Sleep(defaultCircuit / 2)
+		_, err := attempt(eng, "later", core.WithMaxWait(defaultCircuit/4))
 		wantOnly(t, err, core.ErrUnavailable)
 		first.Wait()
 		_, err = attempt(eng, "k")

@@ -131,7 +131,7 @@ func wearOut(t *testing.T, eng *core.Engine, keys ...string) {
 	for range 2 {
 		_, err := eng.AcquireAll(t.Context(), exclusives(keys))
 		wantOnly(t, err, core.ErrUnavailable)
-		time.Sleep(core.DefaultCircuit)
+		time.Sleep(defaultCircuit)
 	}
 	_, err := eng.AcquireAll(t.Context(), exclusives(keys))
 	wantOnly(t, err, core.ErrUnavailable)
@@ -170,7 +170,7 @@ func TestCircuitOfAPart(t *testing.T) {
 			_, err := attempt(eng, "a:k")
 			wantOnly(t, err, core.ErrUnavailable)
 			passes(t, eng, "b:k")
-			time.Sleep(core.DefaultCircuit / 20)
+			time.Sleep(defaultCircuit / 20)
 		}
 		_, _ = attempt(eng, "a:k") // the last straw
 		_, err := attempt(eng, "a:other")
@@ -204,7 +204,7 @@ func TestCircuitOfASet(t *testing.T) {
 			t.Errorf("the part that is well was asked %d times", n-before)
 		}
 		s.set(func() { s.down["b"] = false })
-		time.Sleep(core.DefaultCircuit) // one may try again
+		time.Sleep(defaultCircuit) // one may try again
 		passes(t, eng, "a:k", "b:k", "c:k")
 		passes(t, eng, "b:k")
 	})
@@ -220,7 +220,7 @@ func TestCircuitOfASetThatFailsSomewhere(t *testing.T) {
 		for range 5 {
 			_, err := eng.AcquireAll(t.Context(), exclusives([]string{"a:k", "b:k"}))
 			wantOnly(t, err, core.ErrUnavailable)
-			time.Sleep(core.DefaultCircuit)
+			time.Sleep(defaultCircuit)
 		}
 		passes(t, eng, "a:k")
 	})

@@ -32,7 +32,7 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 		var home atomic.Int32
 		for range 3 {
 			all.Go(func() {
-				_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(0))
+				_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
 				wantOnly(t, err, core.ErrClosed)
 				home.Add(1)
 			})
@@ -91,7 +91,7 @@ func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			began := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(0))
+			_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(core.Forever))
 			wantOnly(t, err, core.ErrClosed)
 			if waited := time.Since(began) - time.Second; waited != 0 {
 				t.Errorf("waited for %v", waited)
@@ -205,7 +205,7 @@ func TestCloseWaitsForRenewals(t *testing.T) {
 		}
 		eng := open(t, spy)
 		l := mustAcquire(t, eng, "k")
-		time.Sleep(core.DefaultTTL/3 + time.Second)
+		time.Sleep(defaultTTL/3 + time.Second)
 		mustRelease(t, l)
 		shut(t, eng)
 		if renewing {

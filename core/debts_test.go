@@ -328,7 +328,7 @@ func TestDebtsAreBounded(t *testing.T) {
 		if still != beyond {
 			t.Errorf("%d keys are locked, want %d", still, beyond)
 		}
-		time.Sleep(core.DefaultTTL)
+		time.Sleep(defaultTTL)
 		if f.held(t, fmt.Sprint("k", len(leases)-1)) {
 			t.Error("what was not kept did not run out")
 		}
@@ -447,7 +447,7 @@ func TestCloseSettles(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				err = eng.Close(ctx)
-				if took := time.Since(began); took > time.Second+core.DefaultReleaseTimeout {
+				if took := time.Since(began); took > time.Second+defaultReleaseTimeout {
 					t.Errorf("took %v", took)
 				}
 				if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held

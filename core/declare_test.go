@@ -14,12 +14,12 @@ import (
 func TestObserversAreToldOfRules(t *testing.T) {
 	log := &recorder{}
 	eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
-	policy, err := core.NewPolicy(core.WithRule("first"), core.WithRule("group"), core.WithHierarchy())
+	grouped, err := core.NewPolicy(policy(t, core.WithRule("first")), core.WithRule("group"), core.WithHierarchy())
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng.Declare(policy, policy.Info(false, "g/{id}"), "g/a")
-	eng.Skipped(context.Background(), policy, core.SkipHeld)
+	eng.Declare(grouped, grouped.Info(false, "g/{id}"), "g/a")
+	eng.Skipped(context.Background(), grouped, core.SkipHeld)
 	fn := func(context.Context, string) (int, error) { return 0, nil }
 	key := func(s string) string { return s }
 	for range 2 { // the second name is taken
@@ -35,6 +35,6 @@ func TestObserversAreToldOfRules(t *testing.T) {
 		t.Errorf("seen\n%q, want\n%q", log.events, want)
 	}
 	quiet := newEngine(t, memstore.New())
-	quiet.Declare(policy, policy.Info(false, "k"), "k")
-	quiet.Skipped(context.Background(), policy, core.SkipHeld)
+	quiet.Declare(grouped, grouped.Info(false, "k"), "k")
+	quiet.Skipped(context.Background(), grouped, core.SkipHeld)
 }

@@ -148,13 +148,13 @@ type Codec interface {
 
 // WithCodec sets how [OnceFunc] stores results. Default: encoding/json.
 func WithCodec(c Codec) Option {
-	return option(func(s *settings) error {
+	return option{"WithCodec", aboutCodec, func(s *settings) error {
 		if isNil(c) {
 			return &OptionError{Option: "WithCodec", Value: c, Want: "a codec"}
 		}
 		s.codec = c
 		return nil
-	})
+	}}
 }
 
 type jsonCodec struct{}

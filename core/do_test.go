@@ -260,7 +260,7 @@ func TestHurryDoesNotRunUnlocked(t *testing.T) {
 		runs  bool
 	}{
 		"slow":                {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}},
-		"slow, fail-fast":     {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond), core.WithFailFast()}},
+		"slow, fail-fast":     {store: slow(errDown), opts: []core.CallOption{policy(t, core.WithMaxWait(50*time.Millisecond)), core.WithFailFast()}},
 		"slow and terse":      {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(50 * time.Millisecond)}},
 		"time enough":         {store: slow(errDown), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},
 		"time enough, terse":  {store: slow(nil), opts: []core.CallOption{core.WithMaxWait(100 * time.Millisecond)}, runs: true},

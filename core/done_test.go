@@ -26,12 +26,12 @@ func TestDone(t *testing.T) {
 		open bool
 	}{
 		"released": {end: func(t *testing.T, _ *spy, l *core.Lease) { mustRelease(t, l) }},
-		"lost":     {end: func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(core.DefaultTTL) }},
+		"lost":     {end: func(t *testing.T, spy *spy, l *core.Lease) { breakLock(t, spy, l); time.Sleep(defaultTTL) }},
 		"lost, while its context goes on": {
 			opts: []core.CallOption{core.WithoutCancelOnLoss()},
 			end: func(t *testing.T, spy *spy, l *core.Lease) {
 				breakLock(t, spy, l)
-				time.Sleep(core.DefaultTTL)
+				time.Sleep(defaultTTL)
 				if l.Context().Err() != nil {
 					t.Error("the context has ended")
 				}
@@ -114,7 +114,7 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
 		}
 		breakLock(t, spy, outer)
-		time.Sleep(core.DefaultTTL)
+		time.Sleep(defaultTTL)
 		if !isDone(second) || !isDone(outer) || !isDone(unasked) || !isDone(first) {
 			t.Error("not closed by the loss of the outer one")
 		}

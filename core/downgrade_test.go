@@ -207,7 +207,7 @@ func TestDowngradeInAnOutage(t *testing.T) {
 		d.before = func(context.Context, driver.Request) error { return errDown }
 		l := mustAcquire(t, newEngine(t, d), "k")
 		_ = l.Downgrade(bg)
-		time.Sleep(core.DefaultTTL)
+		time.Sleep(defaultTTL)
 		synctest.Wait()
 		if reason(l) != core.LossExpired || len(d.asked) < 4 {
 			t.Errorf("%v after %d tries", l.Err(), len(d.asked))
@@ -315,7 +315,7 @@ func TestExtendSettlesADowngrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &downgrades{spy: newSpy()}
 		eng, other := newEngine(t, d), newEngine(t, d.Peer())
-		l := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+		l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 		d.change(func() { d.before = func(context.Context, driver.Request) error { return errDown } })
 		_ = l.Downgrade(bg)
 		d.mend()

@@ -61,6 +61,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	cfg.defaults.said = 0
 	e := &Engine{
 		store:          store,
 		log:            logger{to: cfg.log},
@@ -168,7 +169,7 @@ func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*
 }
 
 // TryAcquire is Acquire without waiting for the holder: ErrHeld at once. A store
-// that does not answer is given 5 s, or less if [WithMaxWait] says so.
+// that does not answer is given 5 s, or [WithMaxWait] if that is less.
 func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -283,7 +284,7 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	}
 	s := new(settings) // what options are given is on the heap
 	*s = e.defaults
-	err := Policy{opts: opts}.apply(s)
+	err := s.apply(opts)
 	return s, err
 }
 

@@ -24,7 +24,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 	for name, tc := range map[string]struct{ ttl, want time.Duration }{
 		"longer":             {time.Hour, time.Hour},
 		"shorter":            {3 * time.Second, 3 * time.Second},
-		"the same":           {0, core.DefaultTTL},
+		"the same":           {0, defaultTTL},
 		"the least":          {core.MinTTL, core.MinTTL},
 		"the most":           {core.MaxTTL, core.MaxTTL},
 		"odd, and truncated": {time.Second + 999*time.Microsecond, time.Second},
@@ -33,7 +33,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
 				eng := newEngine(t, spy)
-				l := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+				l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 				time.Sleep(5 * time.Second)
 				if err := l.Extend(bg, tc.ttl); err != nil {
 					t.Fatal(err)
@@ -65,7 +65,7 @@ func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	for _, ttl := range []time.Duration{-1, 1, core.MinTTL - 1, core.MaxTTL + 1} {
 		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 	}
-	if spy.renewals() != 0 || l.TTL() != core.DefaultTTL {
+	if spy.renewals() != 0 || l.TTL() != defaultTTL {
 		t.Error("the store was asked")
 	}
 	mustRelease(t, l)
@@ -88,7 +88,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 			spy := newSpy()
 			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })
 			l := mustAcquire(t, newEngine(t, spy), "k")
-			time.Sleep(core.DefaultTTL)
+			time.Sleep(defaultTTL)
 			spy.change(func() { spy.onRenew = nil })
 			asked := spy.renewals()
 			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
@@ -172,7 +172,7 @@ func TestUnansweredExtension(t *testing.T) {
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("took %v, want %v", took, tc.took)
 				}
-				if left(l) != tc.left || l.TTL() != core.DefaultTTL {
+				if left(l) != tc.left || l.TTL() != defaultTTL {
 					t.Errorf("%v left, want %v; TTL %v", left(l), tc.left, l.TTL())
 				}
 				spy.change(func() { spy.onRenew = nil })
@@ -329,7 +329,7 @@ func TestExtendBehindARenewalThatHangs(t *testing.T) {
 		took time.Duration
 	}{
 		"own deadline": {own: time.Second, want: context.DeadlineExceeded, took: time.Second},
-		"no deadline":  {want: core.ErrUnavailable, took: core.DefaultReleaseTimeout},
+		"no deadline":  {want: core.ErrUnavailable, took: defaultReleaseTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

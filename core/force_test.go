@@ -150,7 +150,7 @@ func TestForcedLossTellsWhy(t *testing.T) {
 				spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
 				spy.change(func() { spy.onRelease = func(context.Context, driver.Grant) error { return said } })
 				if renewed {
-					time.Sleep(core.DefaultTTL / 2)
+					time.Sleep(defaultTTL / 2)
 					check(t, context.Cause(l.Context()), l)
 					check(t, l.Err(), l)
 				}
@@ -181,7 +181,7 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 		for _, said := range []error{core.ErrLeaseLost, &core.LeaseLostError{}} {
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
-			time.Sleep(core.DefaultTTL / 2)
+			time.Sleep(defaultTTL / 2)
 			if reason(l) != core.LossTaken {
 				t.Errorf("%v: %v", said, l.Err())
 			}
@@ -223,7 +223,7 @@ func TestInspectAndForceOnAStore(t *testing.T) {
 		if second.Token() <= l.Token() {
 			t.Error("the token went back")
 		}
-		time.Sleep(core.DefaultTTL / 2)
+		time.Sleep(defaultTTL / 2)
 		var lost *core.LeaseLostError
 		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != core.LossForced || lost.Detail != "it hangs" {
 			t.Errorf("lost: %v", context.Cause(l.Context()))

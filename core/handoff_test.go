@@ -404,7 +404,7 @@ func TestCloseDuringAStreak(t *testing.T) {
 // and who comes for its key then waits as for any other.
 func TestLongHoldsNeedNoLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithTTL(time.Hour), core.WithMaxHold(0))
+		eng := newEngine(t, newSpy(), core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 		var held []*core.Lease
 		for i := range 5000 {
 			held = append(held, mustAcquire(t, eng, fmt.Sprint("k", i)))

@@ -129,12 +129,12 @@ type Hooks struct {
 // context that the one before it returned, so that their contexts nest, and all ends
 // get the last one.
 func WithHooks(h Hooks) EngineOption {
-	return engineOption(func(c *engineConfig) error {
+	return engineOption{"WithHooks", aboutNothing, func(c *engineConfig) error {
 		if !reflect.ValueOf(h).IsZero() { // one without any hook costs nothing
 			c.hooks = append(c.hooks, h)
 		}
 		return nil
-	})
+	}}
 }
 
 // ErrPanicked is what the hooks AcquireEnd, Extended and OnceEnd get when the store or

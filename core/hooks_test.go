@@ -232,7 +232,7 @@ func TestHookLooksAtTheLease(t *testing.T) {
 		var atEnd error
 		eng := newEngine(t, memstore.New(), core.WithHooks(onHold{
 			start: func(l *core.Lease) {
-				if left := time.Until(l.Deadline()); left != core.DefaultTTL-core.Margin(core.DefaultTTL) || l.Err() != nil || l.Context().Err() != nil {
+				if left := time.Until(l.Deadline()); left != defaultTTL-core.Margin(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
 					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
 				}
 			},

@@ -100,6 +100,8 @@ func TestOptionsOutOfRange(t *testing.T) {
 		"TTL below 10ms":     core.WithTTL(10*time.Millisecond - 1),
 		"TTL over 24h":       core.WithTTL(24*time.Hour + 1),
 		"TTL overflow":       core.WithTTL(math.MaxInt64),
+		"wait zero":          core.WithMaxWait(0),
+		"hold zero":          core.WithMaxHold(0),
 		"wait negative":      core.WithMaxWait(-1),
 		"hold negative":      core.WithMaxHold(-1),
 		"retention zero":     core.WithRetention(0),
@@ -122,6 +124,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	for name, o := range map[string]core.EngineOption{
 		"no waiters":        core.WithMaxWaiters(0),
 		"circuit":           core.WithCircuit(-1),
+		"circuit zero":      core.WithCircuit(0),
 		"no waiters at all": core.WithMaxWaitersTotal(0),
 		"release timeout":   core.WithReleaseTimeout(0),
 		"nil option":        nil,
@@ -163,7 +166,8 @@ func TestNewNamesEveryFault(t *testing.T) {
 }
 
 func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithTTL(core.MaxTTL), core.WithMaxWait(0), core.WithMaxHold(0), core.WithHooks(core.Hooks{}))
+	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(core.Hooks{}))
+	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(core.MaxTTL)))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
 	if got := l.TTL(); got != 11*time.Millisecond {
 		t.Errorf("TTL = %v, want whole milliseconds", got)

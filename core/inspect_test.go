@@ -126,7 +126,7 @@ func TestInspectorErrors(t *testing.T) {
 			},
 			want: []error{core.ErrUnavailable}, unknown: true, took: time.Minute,
 		},
-		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: core.DefaultReleaseTimeout},
+		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: defaultReleaseTimeout},
 		"outage":      {store: func(context.Context) error { return errDown }, want: []error{core.ErrUnavailable}, unknown: true},
 		"definite": {
 			store: func(context.Context) error { return &core.UnsupportedError{Feature: "this"} },

@@ -245,7 +245,7 @@ func TestWithoutCancelOnLoss(t *testing.T) {
 		eng := newEngine(t, spy)
 		l := mustAcquire(t, eng, "k", core.WithoutCancelOnLoss())
 		breakLock(t, spy, l)
-		time.Sleep(core.DefaultTTL)
+		time.Sleep(defaultTTL)
 		if !errors.Is(l.Err(), core.ErrLeaseLost) {
 			t.Errorf("Err = %v", l.Err())
 		}

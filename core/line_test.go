@@ -118,7 +118,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				spy := newSpy()
-				eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(0))
+				eng := newEngine(t, spy, core.WithTTL(time.Hour), core.WithMaxHold(core.Forever))
 				holder := mustAcquire(t, eng, "k")
 				spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 					c := ctx.Value(who{}).(caller)
@@ -164,14 +164,18 @@ func TestWhatTheLineKnows(t *testing.T) {
 // who wait for ever are still there then.
 func TestEachGivesUpInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithMaxHold(0))
+		eng := newEngine(t, newSpy(), core.WithMaxHold(core.Forever))
 		holder := mustAcquire(t, eng, "k")
 		began := time.Now()
 		var all sync.WaitGroup
 		for _, wait := range []time.Duration{4, 2, 0, 6, 2, 5, 0, 1} {
 			wait *= time.Second
 			all.Go(func() {
-				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(wait))
+				bound := wait
+				if wait == 0 {
+					bound = core.Forever
+				}
+				l, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(bound))
 				if wait == 0 {
 					mustRelease(t, l)
 					return

@@ -30,10 +30,10 @@ import (
 //
 // nil, and the default: slog.Default() at that moment.
 func WithLogger(log *slog.Logger) EngineOption {
-	return engineOption(func(c *engineConfig) error {
+	return engineOption{"WithLogger", aboutLogger, func(c *engineConfig) error {
 		c.log = log
 		return nil
-	})
+	}}
 }
 
 // logger is an engine's.

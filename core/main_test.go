@@ -16,6 +16,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// What the options' docstrings promise for an engine without options.
+const (
+	defaultTTL            = 30 * time.Second
+	defaultCircuit        = 2 * time.Second
+	defaultReleaseTimeout = 5 * time.Second
+	defaultResultLimit    = 64 << 10
+)
+
 var errDown = &core.UnavailableError{Op: "test", Err: errors.New("connection refused")}
 
 // spy is a memstore that counts what is asked of it and breaks on demand. A

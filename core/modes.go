@@ -4,30 +4,30 @@ package core
 // exclusive one: for those who read what others change. It goes for what is
 // claimed by a plain key: in [Engine.Acquire], [Engine.TryAcquire], [Engine.Do]
 // and rules, and for claims of a set that are exclusive; a claim of another mode
-// keeps that. Of WithShared and [WithPermits] the later counts.
+// keeps that. It excludes [WithPermits]. Default: exclusive.
 //
 // The store has to be able to ([driver.Capabilities]). [Engine.Once] refuses it with an
 // error that matches ErrInvalidOption, as what is carried out once is so in one
 // place.
 func WithShared() CallOption {
-	return callOption(func(s *settings) error {
+	return callOption{"WithShared", aboutMode, func(s *settings) error {
 		s.mode, s.permits = ModeShared, 0
 		return nil
-	})
+	}}
 }
 
 // WithPermits claims one of n permits of each key: at most n leases of the
-// key are in force at a time. At least 1. All who claim a key should agree on n;
+// key are in force at a time. At least 1, otherwise an [*OptionError]. All who claim a key should agree on n;
 // where they don't, each is let in as long as there are fewer than its own n.
 // For the rest it is as [WithShared].
 func WithPermits(n int) CallOption {
-	return callOption(func(s *settings) error {
+	return callOption{"WithPermits", aboutMode, func(s *settings) error {
 		if n < 1 {
 			return &OptionError{Option: "WithPermits", Value: n, Want: "1 or more"}
 		}
 		s.mode, s.permits = ModePermit, n
 		return nil
-	})
+	}}
 }
 
 // WithHierarchy takes "/" in keys for a separator of levels and claims every
@@ -39,10 +39,10 @@ func WithPermits(n int) CallOption {
 // in [WithShared]. keytmpl escapes "/" in values, so it is the template alone
 // that says which levels there are: "group:{group_id}/member:{user_id}".
 func WithHierarchy() CallOption {
-	return callOption(func(s *settings) error {
+	return callOption{"WithHierarchy", aboutHierarchy, func(s *settings) error {
 		s.hierarchy = true
 		return nil
-	})
+	}}
 }
 
 // shape gives claims the mode and the levels that the call's options ask for.

@@ -99,15 +99,15 @@ func TestModesByOption(t *testing.T) {
 		claims []core.Claim // nil: the plain key a
 		want   []core.Claim
 	}{
-		"none":                      {nil, nil, []core.Claim{core.Exclusive(a)}},
-		"shared":                    {[]core.CallOption{shared}, nil, []core.Claim{core.Shared(a)}},
-		"permits":                   {[]core.CallOption{permits}, nil, []core.Claim{core.Permit(a, 5)}},
-		"the later counts":          {[]core.CallOption{permits, shared}, nil, []core.Claim{core.Shared(a)}},
-		"the later counts, permits": {[]core.CallOption{shared, permits}, nil, []core.Claim{core.Permit(a, 5)}},
-		"levels":                    {[]core.CallOption{hierarchy}, nil, core.Under(a)},
-		"levels, shared":            {[]core.CallOption{hierarchy, shared}, nil, []core.Claim{core.Shared("g:1"), core.Shared(a)}},
-		"levels, permits":           {[]core.CallOption{permits, hierarchy}, nil, []core.Claim{core.Shared("g:1"), core.Permit(a, 5)}},
-		"a set":                     {[]core.CallOption{shared}, exclusive("x", "y"), []core.Claim{core.Shared("x"), core.Shared("y")}},
+		"none":              {nil, nil, []core.Claim{core.Exclusive(a)}},
+		"shared":            {[]core.CallOption{shared}, nil, []core.Claim{core.Shared(a)}},
+		"permits":           {[]core.CallOption{permits}, nil, []core.Claim{core.Permit(a, 5)}},
+		"shared after all":  {[]core.CallOption{policy(t, permits), shared}, nil, []core.Claim{core.Shared(a)}},
+		"permits after all": {[]core.CallOption{permits, policy(t, shared)}, nil, []core.Claim{core.Permit(a, 5)}},
+		"levels":            {[]core.CallOption{hierarchy}, nil, core.Under(a)},
+		"levels, shared":    {[]core.CallOption{hierarchy, shared}, nil, []core.Claim{core.Shared("g:1"), core.Shared(a)}},
+		"levels, permits":   {[]core.CallOption{permits, hierarchy}, nil, []core.Claim{core.Shared("g:1"), core.Permit(a, 5)}},
+		"a set":             {[]core.CallOption{shared}, exclusive("x", "y"), []core.Claim{core.Shared("x"), core.Shared("y")}},
 		"a set with modes": {
 			[]core.CallOption{shared},
 			[]core.Claim{core.Permit("p", 2), core.Exclusive("x"), core.Shared("y")},
@@ -205,7 +205,7 @@ func TestRuleInfoTellsTheMode(t *testing.T) {
 		"serialize shared func":                {core.WithShared()},
 		"serialize permit of 5 func":           {core.WithPermits(5)},
 		"serialize permit of 5 hierarchy func": {core.WithPermits(5), core.WithHierarchy()},
-		"serialize shared func ":               {core.WithPermits(5), core.WithShared()},
+		"serialize shared func ":               {policy(t, core.WithPermits(5)), core.WithShared()},
 		"serialize hierarchy func":             {core.WithHierarchy()},
 	} {
 		if _, err := core.SerializeFunc(eng, name, key, fn, opts...); err != nil {

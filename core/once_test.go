@@ -174,8 +174,8 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 		opts   []core.CallOption
 		kept   bool
 	}{
-		"at the limit":    {size: core.DefaultResultLimit, kept: true},
-		"over the limit":  {size: core.DefaultResultLimit + 1},
+		"at the limit":    {size: defaultResultLimit, kept: true},
+		"over the limit":  {size: defaultResultLimit + 1},
 		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
 		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
 		"not to be kept":  {size: 10, result: core.ErrSkipResult},
@@ -326,7 +326,7 @@ func TestOnceCompletesAcrossABlip(t *testing.T) {
 		if string(out.Result) != "r" || out.Duplicate {
 			t.Errorf("the function succeeded, the outcome says %+v", out)
 		}
-		if took := time.Since(began); took > core.DefaultReleaseTimeout {
+		if took := time.Since(began); took > defaultReleaseTimeout {
 			t.Errorf("took %v", took)
 		}
 	})

@@ -1,14 +1,13 @@
 package core
 
 import (
-	"errors"
 	"slices"
 	"sync/atomic"
 )
 
 // Policy is a checked set of options under one name, made once and used for
-// many calls: what a middleware's rule goes by. It is itself a [CallOption].
-// The zero Policy changes nothing.
+// many calls: what a middleware's rule goes by. It is itself a [CallOption], and what is
+// given beside it overrides it ([Option]). The zero Policy changes nothing.
 type Policy struct {
 	opts    []CallOption
 	settled *atomic.Pointer[settled] // nil: made otherwise than by NewPolicy
@@ -34,8 +33,8 @@ func (p Policy) settle(e *Engine) (*settings, error) {
 	return &last.settings, last.err
 }
 
-// NewPolicy checks opts, all of them, and bundles them. The error joins every
-// [*OptionError].
+// NewPolicy checks opts, all of them, and bundles them. A policy among them is a level
+// below the others, which override it. The error joins every [*OptionError].
 func NewPolicy(opts ...CallOption) (Policy, error) {
 	p := Policy{opts: slices.Clone(opts), settled: new(atomic.Pointer[settled])}
 	var scratch settings
@@ -68,16 +67,4 @@ func (p Policy) settings() settings {
 	return s
 }
 
-func (p Policy) apply(s *settings) error {
-	var errs []error
-	for _, o := range p.opts {
-		if o == nil {
-			errs = append(errs, &OptionError{Option: "CallOption", Value: nil, Want: "not nil"})
-			continue
-		}
-		if err := o.apply(s); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
+func (p Policy) apply(s *settings) error { return s.apply([]CallOption{p}) }

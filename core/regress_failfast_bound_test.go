@@ -18,9 +18,9 @@ func TestFailFastIsBoundedByItself(t *testing.T) {
 		want time.Duration
 	}{
 		"by default":       {want: 5 * time.Second},
-		"without a bound":  {opts: []core.CallOption{core.WithMaxWait(0)}, want: 5 * time.Second},
+		"without a bound":  {opts: []core.CallOption{core.WithMaxWait(core.Forever)}, want: 5 * time.Second},
 		"a shorter one":    {opts: []core.CallOption{core.WithMaxWait(time.Second)}, want: time.Second},
-		"by its own words": {opts: []core.CallOption{core.WithMaxWait(0), core.WithFailFast()}, want: 5 * time.Second},
+		"by its own words": {opts: []core.CallOption{policy(t, core.WithMaxWait(core.Forever)), core.WithFailFast()}, want: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestWaitersDoNotSpin(t *testing.T) {
 		spy := newSpy()
 		var asked atomic.Int64
 		spy.onAcquire = func(context.Context, driver.Request) error { asked.Add(1); return nil }
-		eng := newEngine(t, spy, core.WithMaxHold(0), core.WithMaxWait(0))
+		eng := newEngine(t, spy, core.WithMaxHold(core.Forever), core.WithMaxWait(core.Forever))
 		holder := mustAcquire(t, eng, "k")
 		granted := make(chan *core.Lease)
 		for range 10 {

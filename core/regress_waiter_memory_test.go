@@ -20,7 +20,7 @@ func TestWaiterTakesLessThanFourKiB(t *testing.T) {
 		t.Skip("the race detector makes stacks larger")
 	}
 	const waiters, most = 5000, 4096
-	eng := newEngine(t, memstore.New(), core.WithMaxWait(0), core.WithMaxWaiters(2*waiters))
+	eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever), core.WithMaxWaiters(2*waiters))
 	ctx := context.Background()
 	nothing := func(context.Context) error { return nil }
 	policy, err := core.NewPolicy(core.WithRule("rule"))

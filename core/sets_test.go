@@ -97,7 +97,7 @@ func exclusive(keys ...string) (claims []core.Claim) {
 func TestOverlappingSetsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSetStore()
-		eng := newEngine(t, store, core.WithMaxWait(0))
+		eng := newEngine(t, store, core.WithMaxWait(core.Forever))
 		var guard sync.Mutex
 		inside := map[string]int{}
 		var all sync.WaitGroup
@@ -142,7 +142,7 @@ func TestOverlappingSetsTakeTurns(t *testing.T) {
 // the store, which nobody asked.
 func TestLineBehindASetThatWaitsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSetStore(), core.WithMaxHold(0))
+		eng := newEngine(t, newSetStore(), core.WithMaxHold(core.Forever))
 		b := mustAcquire(t, eng, "b")
 		wait := func(maxWait time.Duration, keys ...string) {
 			_, err := eng.AcquireAll(context.Background(), exclusive(keys...), core.WithMaxWait(maxWait))

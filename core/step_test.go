@@ -76,7 +76,7 @@ func TestReadersLetAWriterIn(t *testing.T) {
 		spy := newSpy()
 		spy.Store = mem
 		spy.onAcquire = taking(roundTrip)
-		readers := newEngine(t, spy, core.WithMaxWait(0), core.WithMaxWaiters(5000))
+		readers := newEngine(t, spy, core.WithMaxWait(core.Forever), core.WithMaxWaiters(5000))
 		writers := newEngine(t, mem.Peer())
 		var all sync.WaitGroup
 		for range 5000 {
@@ -149,7 +149,7 @@ func TestPermitsAreCalledForwardTogether(t *testing.T) {
 		const callers, permits, roundTrip, hold = 60, 3, 10 * time.Millisecond, time.Second
 		spy := newSpy()
 		spy.onAcquire = taking(roundTrip)
-		eng := newEngine(t, spy, core.WithMaxWait(0))
+		eng := newEngine(t, spy, core.WithMaxWait(core.Forever))
 		inside, mostInside := 0, 0
 		var mu sync.Mutex
 		count := func(by int) {
@@ -187,7 +187,7 @@ func TestPermitsAreCalledForwardTogether(t *testing.T) {
 // it waits at the store or in this process; who wants the group is not overtaken.
 func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithMaxWait(0))
+		eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever))
 		var mu sync.Mutex
 		var got []string
 		var all sync.WaitGroup
@@ -285,7 +285,7 @@ func TestTooManyReaders(t *testing.T) {
 func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithCircuit(0))
+		eng := newEngine(t, spy, core.WithCircuit(core.Forever))
 		var asked, unanswered atomic.Int32
 		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
 			if asked.Add(1) == 3 {
@@ -407,7 +407,7 @@ func TestReadersStopWhenOneHasToWait(t *testing.T) {
 // for itself.
 func TestTransfersBetweenRandomPairs(t *testing.T) {
 	mem := memstore.New()
-	engines := []*core.Engine{newEngine(t, mem, core.WithMaxWait(0)), newEngine(t, mem.Peer(), core.WithMaxWait(0))}
+	engines := []*core.Engine{newEngine(t, mem, core.WithMaxWait(core.Forever)), newEngine(t, mem.Peer(), core.WithMaxWait(core.Forever))}
 	const accounts, transfers = 10, 100
 	account := func(i int) string { return fmt.Sprint("account:", i) }
 	var balance [accounts]int // the race detector looks too

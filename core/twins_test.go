@@ -188,12 +188,12 @@ func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
 		for i := range 100 {
 			all.Go(func() {
 				if i == 50 {
-					l := mustAcquire(t, eng, "k", core.WithMaxWait(0))
+					l := mustAcquire(t, eng, "k", core.WithMaxWait(core.Forever))
 					locked = true
 					mustRelease(t, l)
 					return
 				}
-				out, err := eng.Once(context.Background(), "k", run, core.WithMaxWait(0))
+				out, err := eng.Once(context.Background(), "k", run, core.WithMaxWait(core.Forever))
 				switch {
 				case err != nil:
 					failed.Add(1)

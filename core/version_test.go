@@ -53,7 +53,7 @@ func TestRaiseRefuses(t *testing.T) {
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		store := locktest.NewStore(memstore.New())
-		eng := newEngine(t, store, core.WithLogger(discard), core.WithCircuit(0))
+		eng := newEngine(t, store, core.WithLogger(discard), core.WithCircuit(core.Forever))
 		try := func(ctx context.Context, key string, took time.Duration, opts []core.CallOption, want ...error) {
 			t.Helper()
 			began := time.Now()

@@ -291,7 +291,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 func TestHangingRenewalHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithMaxHold(0))
+		eng := newEngine(t, spy, core.WithMaxHold(core.Forever))
 		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
 			if g.Claims[0].Key == "hangs" {
 				<-ctx.Done()
@@ -359,7 +359,7 @@ func TestMaxHold(t *testing.T) {
 		mustRelease(t, next)
 		_ = hung.Release(context.Background())
 
-		forever := mustAcquire(t, eng, "k", core.WithMaxHold(0))
+		forever := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
 		time.Sleep(24 * time.Hour)
 		if forever.Err() != nil {
 			t.Errorf("no max hold: %v", forever.Err())
@@ -481,7 +481,7 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 	// One that slept while it waited, and was granted after that, is fine.
 	t.Run("before the grant", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second), core.WithMaxHold(0))
+			eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
 			time.AfterFunc(time.Second, func() { eng.JumpWall(time.Minute) })
 			next := mustAcquire(t, eng, "k", core.WithMaxWait(time.Minute))
@@ -570,7 +570,7 @@ func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 // After a sleep every lease is looked at, also behind one that is still good.
 func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithMaxHold(0))
+		eng := newEngine(t, newSpy(), core.WithMaxHold(core.Forever))
 		long := mustAcquire(t, eng, "long", core.WithTTL(90*time.Second)) // renewed at 30s
 		time.Sleep(15 * time.Second)
 		short := mustAcquire(t, eng, "short", core.WithTTL(60*time.Second)) // renewed at 35s
@@ -629,7 +629,7 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 // watchdog had nothing to do, and however late its renewal is due.
 func TestSuspensionIsNoticedAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithTTL(24*time.Hour), core.WithMaxHold(0))
+		eng := newEngine(t, newSpy(), core.WithTTL(24*time.Hour), core.WithMaxHold(core.Forever))
 		mustRelease(t, mustAcquire(t, eng, "k"))
 		time.Sleep(10 * time.Second)
 		l := mustAcquire(t, eng, "k")

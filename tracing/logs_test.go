@@ -60,7 +60,7 @@ func (forceable) ForceRelease(context.Context, string, string) ([]core.Holder, e
 func TestEnginesLinesAreInTheTrace(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))
-	eng := newEngine(t, forceable{Store: memstore.New()}, core.WithLogger(log))
+	eng := newLoggingEngine(t, forceable{Store: memstore.New()}, log)
 	defer eng.Close(context.Background())
 	if _, err := eng.ForceRelease(inTrace(1, trace.FlagsSampled), key, "it hangs"); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestALossIsLoggedInItsTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s := newScene(t)
-		s.eng = newEngine(t, s.store, core.WithHooks(s.obs), core.WithLogger(slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil)))))
+		s.eng = newLoggingEngine(t, s.store, slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil))), core.WithHooks(s.obs))
 		s.want(s.eng.Do(s.ctx, key, s.work(2*time.Second), core.WithMaxHold(time.Second)), core.ErrLeaseLost)
 		s.finish()
 		in := s.rec.named(tracing.SpanHold)[0].SpanContext()

@@ -115,7 +115,12 @@ func newScene(t testing.TB, opts ...tracing.Option) *scene {
 
 func newEngine(t testing.TB, store driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	eng, err := core.New(store, append([]core.EngineOption{core.WithLogger(slog.New(slog.DiscardHandler))}, opts...)...)
+	return newLoggingEngine(t, store, slog.New(slog.DiscardHandler), opts...)
+}
+
+func newLoggingEngine(t testing.TB, store driver.Store, log *slog.Logger, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(store, append(opts, core.WithLogger(log))...)
 	if err != nil {
 		t.Fatal(err)
 	}

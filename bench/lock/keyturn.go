@@ -30,8 +30,8 @@ func openKeyturn(cfg Config) (Locker, error) {
 	engine, err := core.New(
 		store,
 		core.WithTTL(cfg.TTL),
-		core.WithMaxWait(0),                     // the scenario's context bounds it
-		core.WithMaxHold(0),                     // leases are held for as long as the scenario likes
+		core.WithMaxWait(core.Forever),          // the scenario's context bounds it
+		core.WithMaxHold(core.Forever),          // leases are held for as long as the scenario likes
 		core.WithMaxWaiters(math.MaxInt32),      // ten thousand on a key are wanted here
 		core.WithMaxWaitersTotal(math.MaxInt32), // and on all keys
 	)

@@ -46,11 +46,11 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 		}
 	}
 	r, err := s.bind(rule.Spec[*request]{
-		Name: s.Package + ".Idempotency",
-		Once: true,
-		Key:  i.key,
-		// First, so that what the rule says counts.
-		Options: append([]core.CallOption{core.WithFailFast()}, s.Options...),
+		Name:     s.Package + ".Idempotency",
+		Once:     true,
+		Key:      i.key,
+		Defaults: [][]core.CallOption{{core.WithFailFast()}},
+		Options:  s.Options,
 	}, &m, errs)
 	if err != nil {
 		return nil, err

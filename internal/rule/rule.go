@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/keytmpl"
@@ -30,6 +31,9 @@ type Spec[R any] struct {
 	Once bool
 	// Skips is why requests may be dropped, "" if they never are.
 	Skips core.SkipReason
+	// Defaults are levels of options below Options, the lowest first: a level overrides
+	// those below it.
+	Defaults [][]core.CallOption
 	// Options are the rule's policy. They also say in which mode the key is
 	// wanted: core.WithShared, core.WithPermits, core.WithHierarchy.
 	Options []core.CallOption
@@ -72,7 +76,7 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
 	var errs []error
 	var err error
-	if r.policy, err = core.NewPolicy(append([]core.CallOption{core.WithRule(spec.Name)}, spec.Options...)...); err != nil {
+	if r.policy, err = spec.policy(); err != nil {
 		r.policy, errs = core.Policy{}, append(errs, err) // else what is wrong would be said again
 	}
 	key := spec.Template
@@ -91,6 +95,20 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	}
 	eng.Declare(r.policy, r.info, like...)
 	return r, nil
+}
+
+// policy is made of the levels of options, each of which overrides those before.
+func (s Spec[R]) policy() (core.Policy, error) {
+	policy, err := core.NewPolicy(core.WithRule(s.Name))
+	errs := []error{err}
+	for _, level := range append(slices.Clone(s.Defaults), s.Options) {
+		_, err := core.NewPolicy(level...)
+		errs = append(errs, err)
+		if err == nil {
+			policy, _ = core.NewPolicy(append([]core.CallOption{policy}, level...)...)
+		}
+	}
+	return policy, errors.Join(errs...)
 }
 
 // possible reports whether the engine can do what the rule wants, for keys like

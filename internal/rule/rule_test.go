@@ -170,7 +170,7 @@ func TestOnceRefusesModes(t *testing.T) {
 
 func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
 	spec := rule.Spec[string]{Name: "n", Template: "k", Once: true}
-	for want, opts := range map[int][]core.CallOption{core.DefaultResultLimit: nil, 7: {core.WithResultLimit(7)}} {
+	for want, opts := range map[int][]core.CallOption{64 << 10: nil, 7: {core.WithResultLimit(7)}} {
 		spec.Options = opts
 		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
 		if err != nil || r.ResultLimit() != want {

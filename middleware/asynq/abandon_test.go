@@ -55,7 +55,7 @@ func TestKeyIsHeldUntilAnAbandonedHandlerReturns(t *testing.T) {
 func TestLeaseIsRenewedUntilAnAbandonedHandlerReturns(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
-		l := locks(t, engine(t, nil), lockasynq.Serialize("t", "k", core.WithMaxWait(0)))
+		l := locks(t, engine(t, nil), lockasynq.Serialize("t", "k", core.WithMaxWait(core.Forever)))
 		began := time.Now()
 		abandoned, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

@@ -221,7 +221,7 @@ func TestWaitLeavesTheTaskHalfOfItsTime(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)
 	eng := engine(t, nil)
-	l := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(0)))
+	l := locks(t, eng, lockasynq.Serialize("im:status", "k", core.WithMaxWait(core.Forever)))
 	hold(t, eng, "k")
 	q.serve(l.Middleware(handler(succeed)), noForwarding)
 	id := q.enqueue("im:status", "", asynq.Timeout(3*time.Second))

@@ -151,15 +151,15 @@ func TestHowLongAPolicyWaits(t *testing.T) {
 	}{
 		{lockasynq.Skip, nil, 0},
 		{lockasynq.Skip, []core.CallOption{core.WithMaxWait(time.Minute)}, time.Minute},
-		{lockasynq.Skip, []core.CallOption{core.WithMaxWait(0)}, 30 * time.Minute}, // half of its time
+		{lockasynq.Skip, []core.CallOption{core.WithMaxWait(core.Forever)}, 30 * time.Minute}, // half of its time
 		{lockasynq.Fail, nil, lockasynq.DefaultMaxWait},
 		{lockasynq.Fail, []core.CallOption{core.WithFailFast()}, 0},
-		{lockasynq.Fail, []core.CallOption{core.WithMaxWait(0)}, 30 * time.Minute},
+		{lockasynq.Fail, []core.CallOption{core.WithMaxWait(core.Forever)}, 30 * time.Minute},
 		{lockasynq.Wait, []core.CallOption{core.WithFailFast()}, time.Hour},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			eng := engine(t, nil, core.WithMaxHold(0))
+			eng := engine(t, nil, core.WithMaxHold(core.Forever))
 			hold(t, eng, "k")
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()

@@ -152,8 +152,8 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Key:      r.key,
 		Once:     r.once,
 		Skips:    r.skips(),
-		// First, so that whatever the rule says about waiting counts.
-		Options: append([]core.CallOption{r.conflict.defaultWait()}, r.opts...),
+		Defaults: [][]core.CallOption{{r.conflict.defaultWait()}},
+		Options:  r.opts,
 	}, r.bind)
 	if err == nil && r.remembers() {
 		err = r.canRemember(compiled)

@@ -29,7 +29,7 @@ func TestHowLongATaskWaits(t *testing.T) {
 		{name: "the rule's, shorter", opts: []core.CallOption{core.WithMaxWait(time.Millisecond)}, timeout: time.Hour, want: time.Millisecond, is: core.ErrWaitTimeout},
 		{name: "not at all", opts: []core.CallOption{core.WithFailFast()}, timeout: time.Hour, want: 0, is: core.ErrHeld},
 		{name: "half of the task's time", timeout: 2 * time.Second, want: time.Second, is: core.ErrHeld},
-		{name: "half of the task's time, the rule has no bound", opts: []core.CallOption{core.WithMaxWait(0)}, timeout: time.Minute, want: 30 * time.Second, is: core.ErrHeld},
+		{name: "half of the task's time, the rule has no bound", opts: []core.CallOption{core.WithMaxWait(core.Forever)}, timeout: time.Minute, want: 30 * time.Second, is: core.ErrHeld},
 		{name: "a task without a deadline", want: lockasynq.DefaultMaxWait, is: core.ErrWaitTimeout},
 	}
 	for _, tt := range tests {
@@ -239,7 +239,7 @@ func TestLastAttemptEndsWithTheTask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newFaultyStore()
-				eng := engine(t, store, core.WithMaxHold(0))
+				eng := engine(t, store, core.WithMaxHold(core.Forever))
 				prepare(t, eng, store)
 				ctx, cancel := context.WithTimeout(ctx, time.Hour)
 				defer cancel()

@@ -82,7 +82,7 @@ func (w work) attempt(ctx context.Context) error {
 	}
 	refused, own := w.run(ctx, func(ctx context.Context) error {
 		return w.handler.ProcessTask(ctx, w.task)
-	}, core.WithMaxWait(0))
+	}, core.WithMaxWait(core.Forever))
 	return w.answer(ctx, refused, own)
 }
 

@@ -80,7 +80,8 @@ func resolve(rules []Rule) ([]Rule, error) {
 	}
 	annotated = slices.DeleteFunc(annotated, func(r Rule) bool { return inGo[r.method] })
 	for _, r := range annotated {
-		r.options = slices.Concat([]core.CallOption{core.WithRule(r.name)}, r.options, policies[r.name], methodPolicy(r, policies))
+		r.defaults = [][]core.CallOption{{core.WithRule(r.name)}, r.options, policies[r.name]}
+		r.options = methodPolicy(r, policies)
 		resolved = append(resolved, r)
 	}
 	return resolved, errors.Join(append(errs, unused(policies, annotated))...)

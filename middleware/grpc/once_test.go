@@ -71,7 +71,7 @@ func TestRepeatsGetTheFirstResponse(t *testing.T) {
 // The first caller gets its response, however large, and the effect is on record:
 // three deliveries used to have three effects.
 func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
-	large := strings.Repeat("x", core.DefaultResultLimit)
+	large := strings.Repeat("x", 64<<10)
 	for name, opts := range map[string][]core.CallOption{"the default": nil, "none": {core.WithResultLimit(0)}} {
 		t.Run(name, func(t *testing.T) {
 			var effects atomic.Int32

@@ -128,7 +128,7 @@ func TestEffectsOnARedisWithoutMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return serve(t, s, locks(t, engine(t, store, core.WithCircuit(0)), lockgrpc.Once(setStatus, byMessage)))
+		return serve(t, s, locks(t, engine(t, store, core.WithCircuit(core.Forever)), lockgrpc.Once(setStatus, byMessage)))
 	}
 	replicas := []client{replica(), replica()}
 	resp, err := replicas[0].SetStatus(bounded(t), message("a", 1))

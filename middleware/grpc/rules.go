@@ -21,6 +21,7 @@ type Rule struct {
 	messages bool // each message of a stream takes its own turn
 	template string
 	options  []core.CallOption
+	defaults [][]core.CallOption // levels below the options
 
 	// Of an annotated method:
 	name   string

@@ -222,7 +222,7 @@ func TestStopDuringAnOutage(t *testing.T) {
 				time.Sleep(tc.outage)
 				server.Restart(t)
 			}
-			if got := p.says("closed", startup+core.DefaultReleaseTimeout); got != tc.want {
+			if got := p.says("closed", startup+5*time.Second); got != tc.want {
 				t.Errorf("Close said %s, want %s", got, tc.want)
 			}
 			if tc.outage > 0 {

@@ -189,7 +189,7 @@ func TestOnceWithoutMemory(t *testing.T) {
 	onEach(t, func(t *testing.T, servers []*redistest.Server, client redis.UniversalClient) {
 		effects := map[string]int{}
 		deliver := func(key string, during func()) (core.Outcome, error) {
-			eng, err := core.New(open(t, client), core.WithCircuit(0))
+			eng, err := core.New(open(t, client), core.WithCircuit(core.Forever))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestInventedKeysFillAServer(t *testing.T) {
 	set(t, server, "maxmemory", strconv.Itoa(used(t, server)+8<<20))
 	s := open(t, server.Client())
 	h := lock(t, s, "holder", "held", time.Minute)
-	eng, err := core.New(s, core.WithCircuit(0))
+	eng, err := core.New(s, core.WithCircuit(core.Forever))
 	if err != nil {
 		t.Fatal(err)
 	}

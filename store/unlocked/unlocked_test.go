@@ -43,7 +43,7 @@ func open(t *testing.T, value string, store driver.Store) (*core.Engine, *bytes.
 	t.Helper()
 	t.Setenv(unlocked.Env, value)
 	var said bytes.Buffer
-	eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.NewTextHandler(&said, nil))), core.WithMaxHold(0))
+	eng, err := core.New(unlocked.FromEnv(store, slog.New(slog.NewTextHandler(&said, nil))), core.WithMaxHold(core.Forever))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func Waiting(t testing.TB, eng *core.Engine, st *Store, key string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	gone := make(chan error, 1)
 	go func() {
-		_, err := eng.Acquire(ctx, key, core.WithMaxWait(0))
+		_, err := eng.Acquire(ctx, key, core.WithMaxWait(core.Forever))
 		gone <- err
 	}()
 	t.Cleanup(func() {

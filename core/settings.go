@@ -1,0 +1,192 @@
+package core
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/keyturn/keyturn/core/internal/holdstats"
+)
+
+// settings is what one call goes by.
+type settings struct {
+	said        matter // by the options of the level that is being applied
+	ttl         time.Duration
+	adaptive    holdstats.Bounds // zero: the TTL is ttl
+	maxWait     time.Duration    // 0: as long as the context
+	failFast    bool
+	mode        Mode          // of claims on plain keys
+	permits     int           // ModePermit only
+	hierarchy   bool          // keys have levels
+	maxHold     time.Duration // 0: for ever
+	keepContext bool          // the context survives a loss
+	runUnlocked bool          // Do and Once run without the lock in an outage
+	rule        string
+	once        bool // the call is Engine.Once
+	retention   time.Duration
+	resultLimit int
+	codec       Codec
+	fingerprint []byte
+	anyContent  bool // fingerprints are not compared
+}
+
+type engineConfig struct {
+	defaults        settings
+	hooks           []Hooks
+	log             *slog.Logger
+	maxWaiters      int
+	maxWaitersTotal int
+	circuit         time.Duration // 0: never opens
+	releaseTimeout  time.Duration
+}
+
+func defaultConfig() engineConfig {
+	return engineConfig{
+		defaults: settings{
+			ttl:         30 * time.Second,
+			maxWait:     30 * time.Second,
+			maxHold:     10 * time.Minute,
+			retention:   24 * time.Hour,
+			resultLimit: 64 << 10,
+			codec:       jsonCodec{},
+		},
+		maxWaiters:      1000,
+		maxWaitersTotal: 20_000,
+		circuit:         2 * time.Second,
+		releaseTimeout:  5 * time.Second,
+	}
+}
+
+// Forever, given to an option that bounds a time, means no bound: [WithMaxWait],
+// [WithMaxHold], [WithCircuit]. Their zero is an error, because a reader could take it for
+// "none" as well as for "no bound".
+const Forever time.Duration = math.MaxInt64
+
+// bounded is how a time of at least a nanosecond is kept; Forever is 0.
+func bounded(d time.Duration) time.Duration {
+	if d == Forever {
+		return 0
+	}
+	return d
+}
+
+// matter is what an option decides. On one level each matter is decided once, so that
+// the order of options means nothing.
+type matter uint32
+
+const (
+	aboutTTL matter = 1 << iota
+	aboutWait
+	aboutMode
+	aboutHierarchy
+	aboutMaxHold
+	aboutContext
+	aboutUnlocked
+	aboutRule
+	aboutRetention
+	aboutResultLimit
+	aboutCodec
+	aboutFingerprint
+	aboutAnyContent
+	aboutLogger
+	aboutMaxWaiters
+	aboutMaxWaitersTotal
+	aboutCircuit
+	aboutReleaseTimeout
+	aboutNothing matter = 0 // may be given any number of times
+)
+
+// exclusive names the options of the matters that several are about.
+var exclusive = map[matter]string{
+	aboutTTL:  "one of WithTTL and WithAdaptiveTTL",
+	aboutWait: "one of WithMaxWait and WithFailFast",
+	aboutMode: "one of WithShared and WithPermits",
+}
+
+// decide notes that the option named decides m. The error says that another one
+// of the same level has done so.
+func (s *settings) decide(m matter, option string) error {
+	if s.said&m != 0 {
+		want := exclusive[m]
+		if want == "" {
+			want = "it"
+		}
+		return &OptionError{Option: option, Value: "...", Want: want + " once"}
+	}
+	s.said |= m
+	return nil
+}
+
+type option struct {
+	name  string
+	about matter
+	set   func(*settings) error
+}
+
+func (o option) apply(s *settings) error {
+	if err := s.decide(o.about, o.name); err != nil {
+		return err
+	}
+	return o.set(s)
+}
+
+func (o option) applyEngine(c *engineConfig) error { return o.apply(&c.defaults) }
+
+// callOption is an option that is none of New's.
+type callOption option
+
+func (o callOption) apply(s *settings) error { return option(o).apply(s) }
+
+type engineOption struct {
+	name  string
+	about matter
+	set   func(*engineConfig) error
+}
+
+func (o engineOption) applyEngine(c *engineConfig) error {
+	if err := c.defaults.decide(o.about, o.name); err != nil {
+		return err
+	}
+	return o.set(c)
+}
+
+// apply applies the options of one level. Those in policies among them are a level
+// below, so what is said beside a policy overrides it.
+func (s *settings) apply(opts []CallOption) error {
+	var errs []error
+	var byPolicies matter
+	for _, o := range opts {
+		p, ok := o.(Policy)
+		if !ok {
+			continue
+		}
+		if err := s.apply(p.opts); err != nil {
+			errs = append(errs, err)
+		}
+		if byPolicies&s.said != 0 {
+			errs = append(errs, &OptionError{Option: "Policy", Value: "...", Want: "policies that decide different things"})
+		}
+		byPolicies |= s.said
+	}
+	s.said = 0
+	for _, o := range opts {
+		if err := s.applyOne(o); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	s.said |= byPolicies
+	return errors.Join(errs...)
+}
+
+// applyOne applies an option that is no policy.
+func (s *settings) applyOne(o CallOption) error {
+	switch o := o.(type) {
+	case nil:
+		return &OptionError{Option: "CallOption", Value: nil, Want: "not nil"}
+	case Policy:
+		return nil
+	default:
+		return o.apply(s)
+	}
+}
