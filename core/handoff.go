@@ -42,25 +42,19 @@ func (e *Engine) handOn(in *within, g handoff.Grant) bool {
 	return e.lines.HandOn(g) == handoff.HandOn
 }
 
-// heritage is a grant as the next holder may have it, if there may be one.
-type heritage struct {
-	grant handoff.Grant
-	any   bool
-}
-
-// heritage is what the next holder may have of a lease that leaves this rest: nothing
-// of one that another process may work under, or that is not what it was when it was
-// granted; also not while an extension may be on its way to the store.
-func (l *Lease) heritage(rest watchdog.Rest) heritage {
-	g := l.grant
-	if !rest.Unchanged || len(g.Claims) != 1 || g.Claims[0].Mode != ModeExclusive {
-		return heritage{}
+// heritage is the grant as the next holder may have it, of a lease that leaves this rest.
+// There is none of a lease that another process may work under, or that is not what it
+// was when it was granted; also not while an extension may be on its way to the store.
+func (l *Lease) heritage(rest watchdog.Rest) (g handoff.Grant, ok bool) {
+	g = l.grant
+	if !rest.Unchanged || !g.Heritable {
+		return handoff.Grant{}, false
 	}
 	g.Since, g.Heard = rest.Since, rest.Heard
 	if g.Term = 0; rest.Term < g.TTL {
 		g.Term = rest.Term // not renewed yet
 	}
-	return heritage{g, true}
+	return g, true
 }
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,

@@ -31,10 +31,10 @@ type Lease struct {
 	ctx      context.Context // the same, or what a hook made of it
 
 	release struct {
-		gate             // one at a time; later ones get its answer
-		begun, over bool // begun: out of the watchdog; over: err is final
-		handedOn    bool // to the next in line
-		err         error
+		boundedMutex      // one at a time; later ones get its answer
+		begun, over  bool // begun: out of the watchdog; over: err is final
+		handedOn     bool // to the next in line
+		err          error
 	}
 
 	prev, next *Lease // in the engine's list of those that are held

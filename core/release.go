@@ -118,10 +118,10 @@ func (l *Lease) done(ctx context.Context, err error) error {
 // The order matters: a renewal after the release would be an error at best. It is
 // bounded for all of it, also for waiting until another is done.
 func (l *Lease) finish(in *within, op string, settle func(context.Context) error) error {
-	if l.release.try() != nil && !l.release.enter(in.context()) {
+	if l.release.tryLock() != nil && !l.release.lock(in.context()) {
 		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
 	}
-	defer l.release.leave()
+	defer l.release.unlock()
 	if l.release.over {
 		return l.release.err
 	}
@@ -138,7 +138,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		}
 		l.finished.signal()
 		l.cancel(ErrReleased)
-		if left := l.heritage(rest); op == opRelease && left.any && l.engine.handOn(in, left.grant) {
+		if g, ok := l.heritage(rest); ok && op == opRelease && l.engine.handOn(in, g) {
 			l.release.handedOn = true
 			return l.conclude(nil)
 		}

@@ -227,6 +227,28 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// The cap on all waiters does not refuse a caller that finds nobody in line, although it
+// has to wait for the holder's hand-off.
+func TestTotalDoesNotRefuseTheFirstInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLines(100, 0)
+		holder, next := waiter("k"), waiter("k")
+		mustEnter(t, enter(ls, holder))
+		holder.Got.Grant = grant("k")
+		ls.Leave(holder, waitline.Answer{At: time.Now()})
+		waits := enter(ls, next)
+		mustWait(t, waits)
+		var full *waitline.FullError
+		if err := ls.Enter(context.Background(), waiter("k"), nil); !errors.As(err, &full) {
+			t.Errorf("the second in line: %v", err)
+		}
+		ls.Ended(holder.Got.Grant)
+		mustEnter(t, waits)
+		ls.Leave(next, refused())
+		empty(t, ls)
+	})
+}
+
 // A set that waits for one of its keys keeps nobody waiting with the others.
 func TestSetGoesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -260,10 +282,10 @@ func TestRecordIsShared(t *testing.T) {
 		afterwards := enter(ls, late)
 		rec := &driver.Record{Result: []byte("done")}
 		ls.Share("k", rec, asked)
+		rec.Result[0] = 'x'
 		mustEnter(t, shared)
 		mustWait(t, waits)
 		mustWait(t, afterwards)
-		rec.Result[0] = 'x'
 		if string(twin.Got.Record.Result) != "done" {
 			t.Errorf("%q", twin.Got.Record.Result)
 		}

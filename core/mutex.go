@@ -1,0 +1,54 @@
+package core
+
+import (
+	"context"
+	"sync"
+)
+
+// boundedMutex is a mutex whose wait ends with a context. It is no channel, because most
+// callers find it free. The zero value is unlocked.
+type boundedMutex struct {
+	mu       sync.Mutex
+	locked   bool
+	unlocked chan struct{} // closed when it is unlocked; nil: nobody waits
+}
+
+// lock reports false when ctx ended first. A mutex that is free is locked also when ctx
+// has ended.
+func (m *boundedMutex) lock(ctx context.Context) bool {
+	for {
+		unlocked := m.tryLock()
+		if unlocked == nil {
+			return true
+		}
+		select {
+		case <-unlocked:
+		case <-ctx.Done():
+			return m.tryLock() == nil
+		}
+	}
+}
+
+// tryLock returns nil when it locked m, otherwise what to wait for.
+func (m *boundedMutex) tryLock() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.locked {
+		m.locked = true
+		return nil
+	}
+	if m.unlocked == nil {
+		m.unlocked = make(chan struct{})
+	}
+	return m.unlocked
+}
+
+func (m *boundedMutex) unlock() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.locked = false
+	if m.unlocked != nil {
+		close(m.unlocked)
+		m.unlocked = nil
+	}
+}
