@@ -27,7 +27,7 @@ func (w *Watch) request(now time.Time, ch change) request {
 		left = min(left, ch.ttl)
 	}
 	g := t.request(ch)
-	return request{watch: w, grant: g, term: left, convert: t.convert, part: w.dog.config.Parts(g.Claims)}
+	return request{watch: w, grant: g, term: left, convert: t.convert, part: w.shard.dog.config.Parts(g.Claims)}
 }
 
 // batches parts what is due by the length of the term, so that in each the

@@ -2,13 +2,17 @@ package watchdog
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // shard is a part of the leases, with a mutex of its own: callers of different keys
 // rarely meet on one.
 type shard struct {
+	dog  *Watchdog
 	mu   sync.Mutex
 	heap watchHeap
 	look time.Time // when the watchdog looks here next; zero: now
@@ -20,7 +24,6 @@ type shard struct {
 // The methods of shard need mu.
 
 func (s *shard) add(w *Watch) {
-	w.next = w.term.next()
 	heap.Push(&s.heap, w)
 	s.busy = true
 }
@@ -40,23 +43,29 @@ func (s *shard) move(w *Watch) (first bool) {
 	if w.place == 0 {
 		return false
 	}
-	w.next = w.term.next()
 	heap.Fix(&s.heap, w.place-1)
 	return w.place == 1
 }
 
-// suspect has every lease looked at now, wherever it stands.
-func (s *shard) suspect(now time.Time) {
-	for _, w := range s.heap {
-		w.next = now
+// expire takes out every lease that is over, wherever it stands, and adds it to the
+// round.
+func (s *shard) expire(r *round) {
+	for _, w := range slices.Clone(s.heap) {
+		if reason := w.term.overdue(r.now, &s.dog.clock); reason != "" {
+			s.lose(w, reason, r)
+		}
 	}
+}
+
+func (s *shard) lose(w *Watch, reason driver.LossReason, r *round) {
+	s.end(w, lost, w.holder.Loss(reason, nil))
+	r.lost = append(r.lost, w)
 }
 
 // renewAll has every lease renewed now.
 func (s *shard) renewAll(now time.Time) {
 	for _, w := range s.heap {
 		w.term.renewAt = now
-		w.next = w.term.next()
 	}
 	heap.Init(&s.heap)
 }
@@ -66,13 +75,12 @@ func (s *shard) collect(r *round) {
 	for len(s.heap) > 0 {
 		w := s.heap[0]
 		t := &w.term
-		if reason := t.overdue(r.now, &w.dog.clock); reason != "" {
-			s.end(w, lost, w.holder.Loss(reason, nil))
-			r.lost = append(r.lost, w)
+		if reason := t.overdue(r.now, &s.dog.clock); reason != "" {
+			s.lose(w, reason, r)
 			continue
 		}
 		renew := t.due(r.now) || len(r.due) > 0 && t.joins(r.now)
-		if !renew && w.next.After(r.now) {
+		if !renew && t.next().After(r.now) {
 			break
 		}
 		if renew {
@@ -89,7 +97,7 @@ func (s *shard) collect(r *round) {
 func (s *shard) rest(now time.Time) time.Time {
 	switch {
 	case len(s.heap) > 0:
-		s.look = now.Add(min(s.heap[0].next.Sub(now), heartbeat))
+		s.look = now.Add(min(s.heap[0].term.next().Sub(now), heartbeat))
 	case s.busy:
 		s.look = now.Add(heartbeat)
 	case !s.look.After(now):
@@ -102,11 +110,12 @@ func (s *shard) rest(now time.Time) time.Time {
 // idle is how long the watchdog sleeps without leases. Start wakes it.
 const idle = time.Hour
 
-// watchHeap is a container/heap of leases by next.
+// watchHeap is a container/heap of leases by when they have to be looked at. What
+// changes that has to move the lease.
 type watchHeap []*Watch
 
 func (h watchHeap) Len() int           { return len(h) }
-func (h watchHeap) Less(i, j int) bool { return h[i].next.Before(h[j].next) }
+func (h watchHeap) Less(i, j int) bool { return h[i].term.next().Before(h[j].term.next()) }
 
 func (h watchHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

@@ -40,17 +40,17 @@ func (s state) String() string {
 // An answer that comes after the end changes nothing. Of one lease one request is under
 // way at a time: otherwise nobody could tell which of two terms the store took last.
 type term struct {
-	state state
-	why   error // it ended; nil before
+	state   state
+	shared  bool  // another process renews the lease, too, with this TTL
+	convert bool  // the store has not confirmed the modes of claims yet
+	why     error // it ended; nil before
 
 	// What a renewal asks for.
 	given    *driver.Grant  // as it was granted; never written to
 	ttl      time.Duration  // Extend changes it
 	claims   []driver.Claim // in their present modes, which Downgrade changes
-	shared   bool           // another process renews the lease, too, with this TTL
 	shortest time.Duration  // the shortest TTL that Extend asked for, answered or not; 0: none
 	longest  time.Duration  // the longest
-	convert  bool           // the store has not confirmed the modes of claims yet
 
 	// Until when it lasts.
 	length    time.Duration // of the present term; shorter than ttl at first, for some grants

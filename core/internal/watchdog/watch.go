@@ -26,12 +26,10 @@ type Holder interface {
 // Watch is the watchdog's keeping of one lease. The zero value keeps nothing; Begin
 // comes first. It is safe for concurrent use after that.
 type Watch struct {
-	dog      *Watchdog
 	shard    *shard // whose mutex guards what follows
 	holder   Holder
 	term     term
-	next     time.Time     // where it stands in the shard's heap
-	place    int           // in the heap, from 1; 0: out of it
+	place    int           // in the shard's heap, from 1; 0: out of it
 	answered chan struct{} // closed when no request is under way any more; nil: nobody waits
 }
 
@@ -47,7 +45,7 @@ type Rest struct {
 // force. The grant must not change any more. The watch answers questions from then on;
 // [Watch.Start] has the lease renewed.
 func (w *Watch) Begin(dog *Watchdog, h Holder, g *driver.Grant, heard time.Time) {
-	w.dog, w.shard, w.holder = dog, dog.shardOf(g.Claims[0].Key), h
+	w.shard, w.holder = dog.shardOf(g.Claims[0].Key), h
 	w.term.begin(g, heard, &dog.clock)
 }
 
@@ -57,7 +55,7 @@ func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 	s := w.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if reason := w.term.overdue(now, &w.dog.clock); reason != "" {
+	if reason := w.term.overdue(now, &w.shard.dog.clock); reason != "" {
 		s.end(w, lost, w.holder.Loss(reason, nil))
 		return false
 	}
@@ -65,9 +63,9 @@ func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 		w.term.holdUntil = now.Add(maxHold)
 	}
 	s.add(w)
-	w.dog.start(w.term.drift)
-	if w.next.Before(s.look) || now.Add(heartbeat).Before(s.look) {
-		w.dog.poke()
+	w.shard.dog.start(w.term.drift)
+	if w.term.next().Before(s.look) || now.Add(heartbeat).Before(s.look) {
+		w.shard.dog.poke()
 	}
 	return true
 }
@@ -110,7 +108,7 @@ func (w *Watch) Err() error {
 // check is Err. Needs the shard's mutex.
 func (w *Watch) check() error {
 	if w.term.why == nil {
-		if reason := w.term.overdue(time.Now(), &w.dog.clock); reason != "" {
+		if reason := w.term.overdue(time.Now(), &w.shard.dog.clock); reason != "" {
 			w.shard.end(w, lost, w.holder.Loss(reason, nil))
 		}
 	}
@@ -181,9 +179,9 @@ func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.
 		return late
 	}
 	if err == nil {
-		t.confirm(r.grant.TTL, sent, &w.dog.clock)
+		t.confirm(r.grant.TTL, sent, &w.shard.dog.clock)
 	} else {
-		t.fail(r.grant.TTL, sent, answered, &w.dog.clock)
+		t.fail(r.grant.TTL, sent, answered, &w.shard.dog.clock)
 	}
 	w.free()
 	w.reschedule()
@@ -201,6 +199,6 @@ func (w *Watch) free() {
 // reschedule finds the lease its new place in the heap.
 func (w *Watch) reschedule() {
 	if w.shard.move(w) {
-		w.dog.poke()
+		w.shard.dog.poke()
 	}
 }

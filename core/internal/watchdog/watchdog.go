@@ -58,6 +58,9 @@ func New(c Config) *Watchdog {
 		wake:   make(chan struct{}, 1),
 		stop:   make(chan struct{}),
 	}
+	for i := range d.shards {
+		d.shards[i].dog = d
+	}
 	d.clock.started = time.Now()
 	if s, ok := c.Store.(driver.Identified); ok {
 		d.identity.ask = s.Identity
@@ -173,7 +176,7 @@ func (d *Watchdog) collect(now time.Time, slept bool) round {
 	r := round{now: now, next: now.Add(idle)}
 	for s := range d.locked() {
 		if slept {
-			s.suspect(now)
+			s.expire(&r)
 		}
 		s.collect(&r)
 	}

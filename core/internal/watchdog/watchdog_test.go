@@ -192,6 +192,29 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// After the machine has slept every lease is looked at, also one behind others that are
+// in force.
+func TestSleepEndsAnyLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDog(t, &store{}, nil)
+		short := watch(t, d, "k", 60*time.Second)
+		now := time.Now()
+		first := &holder{grant: driver.Grant{Owner: "first", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 10 * time.Hour, Since: now}}
+		first.watch.Begin(d, first, &first.grant, now)
+		first.watch.Start(now, 10*time.Second) // due for a look before the other is
+		time.Sleep(1500 * time.Millisecond)
+		d.SetWall(func(at time.Time) time.Time { return at.Add(2 * time.Minute) })
+		time.Sleep(time.Second)
+		var told *driver.LeaseLostError
+		if losses := short.losses(); len(losses) != 1 || !errors.As(losses[0], &told) || told.Reason != driver.LossSuspended {
+			t.Errorf("told of %v", losses)
+		}
+		if err := first.watch.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A holder that finds out first, by Err, is not told again; nor is one that lets its
 // lease be ended.
 func TestHolderIsToldOnce(t *testing.T) {
