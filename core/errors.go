@@ -36,7 +36,7 @@ var (
 	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
 	// may not have been carried out. Repeating it is safe. A release is repeated by the
 	// engine itself.
-	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
+	ErrOutcomeUnknown = driver.ErrOutcomeUnknown
 	// ErrUnavailable: the store could not answer. See [UnavailableError].
 	ErrUnavailable = driver.ErrUnavailable
 	// ErrCircuitOpen: the store has not answered for a while, so it was not asked.

@@ -21,6 +21,10 @@ var (
 	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
 	// what it asks for now, so it would wait for itself. See [DeadlockError].
 	ErrWouldDeadlock = errors.New("keyturn: would wait for itself")
+	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
+	// may not have been carried out. Repeating it is safe. A release is repeated by the
+	// engine itself.
+	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
 	// ErrUnavailable: the store could not answer. See [UnavailableError].
 	ErrUnavailable = errors.New("keyturn: store unavailable")
 	// ErrInvalidKey: the key can't name a lock. See [KeyError].

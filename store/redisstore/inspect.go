@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
@@ -52,7 +51,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.
 	before, err := info("force release", key, r)
 	if len(before.Holders) == 0 && r.Attempts.Possible() > 1 {
 		// The client has repeated it, and the first attempt's answer was lost.
-		err = errors.Join(err, &driver.UnavailableError{Op: "force release", Err: core.ErrOutcomeUnknown})
+		err = errors.Join(err, &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown})
 	}
 	return before.Holders, err
 }
