@@ -32,7 +32,7 @@ func TestASmallBodyCostsNoAllocation(t *testing.T) {
 	if with := allocs(small, rule) - allocs(small); with > without {
 		t.Errorf("the rule makes %v allocations for a request with a body, %v without", with, without)
 	}
-	if without > 10 {
+	if without > 13 { // nine of them are the lease's
 		t.Errorf("the rule makes %v allocations for a request", without)
 	}
 }
