@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,8 +30,14 @@ const longTTL = 5 * time.Minute
 // newEngine makes an engine over the server, as a process of its own would.
 func newEngine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
+	return newEngineWith(t, s, longTTL, opts...)
+}
+
+// newEngineWith is newEngine with a TTL.
+func newEngineWith(t testing.TB, s driver.Store, ttl time.Duration, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
 	quiet := core.WithLogger(slog.New(slog.DiscardHandler))
-	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(longTTL), quiet}, opts...)...)
+	eng, err := core.New(s, append([]core.EngineOption{core.WithTTL(ttl), quiet}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +54,14 @@ func acquire(t testing.TB, eng *core.Engine, key string, opts ...core.CallOption
 	return l
 }
 
-// refused has the client say at once that its connection is refused.
-func refused(o *redis.Options) { o.MaxRetries = -1 }
+// refused has the client say at once that its connection is refused. Later versions of
+// go-redis than the lowest repeat the dialing, too.
+func refused(o *redis.Options) {
+	o.MaxRetries = -1
+	if retries := reflect.ValueOf(o).Elem().FieldByName("DialerRetries"); retries.IsValid() {
+		retries.SetInt(1)
+	}
+}
 
 // freeSoon waits until another process gets the key, and says how long that took.
 func freeSoon(t testing.TB, eng *core.Engine, key string) time.Duration {

@@ -20,7 +20,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	const ttl = 9 * time.Second
 	server := redistest.Start(t)
 	p := redistest.NewProxy(t, server.Addr())
-	holding := newEngine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(ttl), core.WithReleaseTimeout(200*time.Millisecond))
+	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), ttl, core.WithReleaseTimeout(200*time.Millisecond))
 	other := newEngine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")
 	renewed(t, l)
@@ -49,7 +49,7 @@ func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	p := redistest.NewProxy(t, server.Addr())
-	holding := newEngine(t, open(t, throughProxy(server, p, hasty)), core.WithTTL(time.Second), core.WithReleaseTimeout(200*time.Millisecond))
+	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), time.Second, core.WithReleaseTimeout(200*time.Millisecond))
 	other := newEngine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")
 	renewed(t, l)

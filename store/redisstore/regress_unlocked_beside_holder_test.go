@@ -22,7 +22,7 @@ func TestNothingRunsUnlockedOnAServerThatRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			holding := newEngine(t, open(t, server.Client()), core.WithTTL(time.Second))
+			holding := newEngineWith(t, open(t, server.Client()), time.Second)
 			asking := newEngine(t, open(t, server.Client()), core.WithRunUnlocked())
 			holder := acquire(t, holding, "k")
 			refuse(server)

@@ -128,7 +128,7 @@ func TestReleaseRepeatedAfterTheEnd(t *testing.T) {
 	if err := late(func() error { return s.Release(within(t, 10*time.Second), g) }); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
-	eng := newEngine(t, s, core.WithTTL(600*time.Millisecond))
+	eng := newEngineWith(t, s, 600*time.Millisecond)
 	lease := acquire(t, eng, "k")
 	held := time.Now()
 	eventually(t, 5*time.Second, "it is renewed", func() bool { return time.Since(held) > 700*time.Millisecond })
