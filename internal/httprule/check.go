@@ -10,8 +10,12 @@ import (
 )
 
 // Problem says which of the rule's placeholders a route can't fill, as it has the
-// parameters params and no others; "" if all is well.
+// parameters params and no others; or that the key is the same for all requests
+// because it names a parameter as routes do. It is "" if all is well.
 func (r *Rule) Problem(params []string) string {
+	if name := r.asInRoutes(params); name != "" {
+		return fmt.Sprintf("\":%s\" is text, so all requests have one key: write {path.%s}", name, name)
+	}
 	var missing []string
 	for _, name := range r.params {
 		if p := "{path." + name + "}"; !slices.Contains(params, name) && !slices.Contains(missing, p) {
@@ -26,6 +30,22 @@ func (r *Rule) Problem(params []string) string {
 		has = strings.Join(params, ", ")
 	}
 	return strings.Join(missing, ", ") + ": the route has no such parameter, it has " + has
+}
+
+// asInRoutes returns the parameter that a template without placeholders names by a
+// colon, as in "user::id".
+func (r *Rule) asInRoutes(params []string) string {
+	if strings.Contains(r.template, "{") {
+		return ""
+	}
+	for _, name := range params {
+		for _, before := range []string{":", "/"} {
+			if strings.Contains(before+r.template, before+":"+name) {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // Check joins the problems of all routes. Package is in whose words errors

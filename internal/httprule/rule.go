@@ -32,6 +32,7 @@ type Settings struct {
 type Rule struct {
 	rule       *rule.Rule[*request]
 	info       core.RuleInfo
+	template   string   // "" with a key function
 	params     []string // of the route, that the template has
 	bodyLimit  int64
 	streamBody bool
@@ -80,6 +81,7 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 	binder := binder{usesBody: m != nil}
 	r.rule, err = rule.Compile(s.Engine, spec, binder.bind)
 	r.params = binder.params
+	r.template = s.Template
 	if s.StreamBody && binder.usesBody {
 		errs = append(errs, &core.OptionError{Option: "StreamBody", Value: true, Want: "false where the key comes from the body, as that is read before"})
 	}

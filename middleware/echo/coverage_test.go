@@ -99,6 +99,7 @@ func TestCheck(t *testing.T) {
 	e.POST(`/users/:id/posts\:publish/:post-id`, ok, locks.Serialize("user:{path.id}:{path.post-id}"), some)
 	e.Group("/groups/:group", locks.Serialize("group:{path.group}")).PUT("/members/:id", ok)
 	e.GET("/files/*", ok, locks.SerializeBy(func(echo.Context) string { return "k" }))
+	e.PUT("/all/:members", ok, locks.Serialize("group:members"))
 	if err := cov.Check(); err != nil {
 		t.Errorf("routes that are well: %v", err)
 	}
@@ -106,12 +107,14 @@ func TestCheck(t *testing.T) {
 	e.DELETE("/users/:id", ok, locks.Serialize("user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"))
 	e.POST(`/posts\:publish`, ok, locks.Serialize("post:{path.publish}"))
 	e.DELETE("/users", ok, locks.Serialize("a:{query.a}"), locks.Once("b:{path.b}"))
+	e.PUT("/cities/:id", ok, locks.Serialize("city::id"))
 	ruletest.CheckJoined(t, cov.Check(),
 		[]string{`"DELETE /users/:id"`, `"user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"`, " {path.uid}, {path.tenant}:", "it has id"},
 		[]string{`"POST /posts\\:publish"`, `"post:{path.publish}"`, " {path.publish}:", "none"},
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
+		[]string{`"PUT /cities/:id"`, `"city::id"`, "one key", "{path.id}"},
 	)
-	if left := core.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users"}) {
+	if left := core.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users", "PUT /cities/:id"}) {
 		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
 	}
 
