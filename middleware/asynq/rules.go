@@ -49,6 +49,7 @@ type checked struct {
 	untilStarted bool
 	every        time.Duration // 0: grows
 	skipped      atomic.Uint64
+	warned       atomic.Bool // of a task that was enqueued without an id of ours
 }
 
 // Serialize runs tasks one at a time per key. The pattern is one as in

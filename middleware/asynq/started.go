@@ -2,6 +2,7 @@ package lockasynq
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,8 @@ func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
 }
 
 // started notes that the task waits no longer, so that the next one is none of its
-// duplicates. A task that was enqueued without [Locks.TaskID] has none.
+// duplicates. A task that was enqueued without [Locks.TaskID] has none; the first one
+// of a rule is logged.
 func (w work) started(ctx context.Context) error {
 	if !w.untilStarted {
 		return nil
@@ -73,6 +75,10 @@ func (w work) started(ctx context.Context) error {
 	number, ours := strings.CutPrefix(id, w.Name+"/"+w.keys.First+"/")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if !ours || err != nil {
+		if id != "" && !w.warned.Swap(true) { // no duplicate was ever refused, and nothing else says so
+			slog.WarnContext(ctx, "lockasynq: a task of a rule with UniqueUntilStarted was enqueued without Locks.TaskID, so it is not unique",
+				"rule", w.Name, "id", id)
+		}
 		return nil
 	}
 	_, err = w.Raise(ctx, w.waits(w.keys.First), n+1)

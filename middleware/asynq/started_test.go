@@ -197,9 +197,9 @@ func TestUniqueUntilStartedInAnOutage(t *testing.T) {
 }
 
 // A task that was enqueued with an id of its own, or none, is no reason to fail, nor
-// to start another's.
+// to start another's. The log says once that the rule does nothing for such tasks.
 func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
-	t.Parallel()
+	log := captureLog(t)
 	eng := engine(t, nil)
 	l := locks(t, eng, lockasynq.Serialize("t", "k").UniqueUntilStarted())
 	ran := 0
@@ -219,6 +219,9 @@ func TestUniqueUntilStartedWithOtherIDs(t *testing.T) {
 	}
 	if again, err := l.TaskID(context.Background(), asynq.NewTask("t", nil)); err != nil || again.String() != first.String() || ran != len(ids)+1 {
 		t.Errorf("%v and %v, %v; %d ran", first, again, err, ran)
+	}
+	if strings.Count(log.String(), "without Locks.TaskID") != 1 {
+		t.Errorf("log = %s, want one warning", log)
 	}
 }
 
