@@ -82,8 +82,8 @@ func (c Coverage) String() string {
 }
 
 // Uncovered returns the targets without a rule, except those that may do
-// without, and the targets with a rule that can't work there. A test that wants none fails when somebody adds a method and forgets
-// its rule:
+// without, and the targets with a rule that can't work there. A test that wants none
+// fails when somebody adds a method and forgets its rule:
 //
 //	if left := core.Uncovered(locks.Coverage(server), "/grpc.health.v1.Health/Check"); len(left) > 0 {
 //		t.Errorf("without a rule: %v", left)
@@ -99,24 +99,30 @@ func Uncovered(all []Coverage, except ...string) []string {
 	return left
 }
 
-// LogCoverage writes one line per target, at start: with its rules at level
-// info, without any at level warn, with one that can't work at level error. nil:
-// slog.Default().
-func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage) {
+// LogCoverage writes one line per target and rule, at start: at level info for a rule
+// that guards it, at level error for a rule that can't work there, and at level warn for
+// a target without any, unless it is one of except. A log of nil is slog.Default().
+func LogCoverage(ctx context.Context, log *slog.Logger, all []Coverage, except ...string) {
 	if log == nil {
 		log = slog.Default()
 	}
 	for _, c := range all {
-		if len(c.Rules) == 0 {
+		if len(c.Rules) == 0 && !slices.Contains(except, c.Target) {
 			log.WarnContext(ctx, "keyturn: runs without a lock", "target", c.Target)
-			continue
 		}
 		for _, r := range c.Rules {
 			if r.Problem != "" {
-				log.ErrorContext(ctx, "keyturn: the rule refuses every request", "target", c.Target, "once", r.Once, "key", r.Key, "problem", r.Problem)
+				log.ErrorContext(ctx, "keyturn: the rule can't work", "target", c.Target, "once", r.Once, "key", r.Key, "problem", r.Problem)
 				continue
 			}
-			log.InfoContext(ctx, "keyturn: guarded", "target", c.Target, "once", r.Once, "key", r.Key, "mode", r.Mode.String(), "permits", r.Permits, "hierarchy", r.Hierarchy)
+			args := []any{"target", c.Target, "once", r.Once, "key", r.Key, "mode", r.Mode.String()}
+			if r.Permits > 0 {
+				args = append(args, "permits", r.Permits)
+			}
+			if r.Hierarchy {
+				args = append(args, "hierarchy", true)
+			}
+			log.InfoContext(ctx, "keyturn: guarded", args...)
 		}
 	}
 }

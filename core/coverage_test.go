@@ -38,17 +38,20 @@ func TestCoverage(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	core.LogCoverage(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), all)
+	core.LogCoverage(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), all, "/health/Check")
 	log := out.String()
 	for _, want := range []string{
 		`level=INFO msg="keyturn: guarded" target=/im.Groups/Join once=false key=group:{group_id}`,
 		`level=INFO msg="keyturn: guarded" target=/im.Messages/Send once=true key=msg:{id}`,
 		`level=WARN msg="keyturn: runs without a lock" target=/im.Groups/List`,
-		`level=ERROR msg="keyturn: the rule refuses every request" target="PUT /users/:id" once=false key=user:{path.uid} problem="no such parameter"`,
+		`level=ERROR msg="keyturn: the rule can't work" target="PUT /users/:id" once=false key=user:{path.uid} problem="no such parameter"`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("%q is missing in\n%s", want, log)
 		}
+	}
+	if strings.Contains(log, "/health/Check") {
+		t.Errorf("the log warns of an exception:\n%s", log)
 	}
 	core.LogCoverage(context.Background(), nil, nil)
 }
