@@ -17,7 +17,7 @@ import (
 
 // ErrInvalidVersion is why a task is archived whose rule keeps the latest
 // ([Rule.KeepLatestBy]) and whose version is neither a number nor a time.
-var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole number from 0 to 2^64-1, or a time as in RFC 3339 since 1970")
+var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole number from 0 to 2^64-1, or a time as in RFC 3339 from 1970 to 2261")
 
 // KeepLatestBy returns the rule with versions: a task is dropped, as if it were
 // done, if a newer one of the same key has come to a worker. For work that brings
@@ -27,7 +27,7 @@ var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole numbe
 //	lockasynq.Serialize("index", "index:{payload.id}").KeepLatestBy("{payload.version}")
 //
 // The template is one placeholder, and its value the task's version: a whole number
-// up to 2^64-1, or a time as in RFC 3339, which counts in nanoseconds since 1970. A
+// up to 2^64-1, or a time as in RFC 3339 from 1970 to 2261, which counts in nanoseconds. A
 // task with anything else is archived ([ErrInvalidVersion]). Tasks of one version
 // all run, one after the other. Versions are the rule's own: another rule that
 // takes the same key has others.
