@@ -80,25 +80,42 @@ func (f *fleet) over(d time.Duration) (each []int64, all int64) {
 func TestProcessWithoutMessages(t *testing.T) {
 	server := redistest.Start(t)
 	good := func() *redisstore.Store { return open(t, server.Client()) }
-	a, b, c := good(), good(), good()
-	well := startFleet(t, "k", a, b, c, good())
-	well.over(500 * time.Millisecond)
-	_, all := well.over(3 * time.Second)
-	well.end()
-
+	a, b, c, d := good(), good(), good(), good()
 	mute := open(t, as(t, server, aclKeys, aclCommands, "+info"))
-	sick := startFleet(t, "k", a, b, c, mute)
-	sick.over(500 * time.Millisecond)
-	each, _ := sick.over(3 * time.Second)
-	sick.end()
-	others := each[0] + each[1] + each[2]
-	t.Logf("grants in 3 s: %d by four, then %d by three and %d by one that has no messages", all, others, each[3])
-	if before := all * 3 / 4; others < before/2 {
-		t.Errorf("the others got %d, and %d before", others, before)
+	bestOf(t, 3, func() (verdict string) {
+		well := startFleet(t, "k", a, b, c, d)
+		well.over(500 * time.Millisecond)
+		_, all := well.over(3 * time.Second)
+		well.end()
+
+		sick := startFleet(t, "k", a, b, c, mute)
+		sick.over(500 * time.Millisecond)
+		each, _ := sick.over(3 * time.Second)
+		sick.end()
+		others := each[0] + each[1] + each[2]
+		t.Logf("grants in 3 s: %d by four, then %d by three and %d by one that has no messages", all, others, each[3])
+		if before := all * 3 / 4; others < before/2 {
+			return fmt.Sprintf("the others got %d, and %d before", others, before)
+		}
+		if each[3] < 5 {
+			return fmt.Sprintf("the one without messages got %d turns", each[3])
+		}
+		return ""
+	})
+}
+
+// bestOf compares rates up to n times. Two rates that are measured one after the other
+// also differ because of what else the machine does meanwhile; a fault is there each
+// time.
+func bestOf(t *testing.T, n int, compare func() (verdict string)) {
+	t.Helper()
+	var verdict string
+	for range n {
+		if verdict = compare(); verdict == "" {
+			return
+		}
 	}
-	if each[3] < 5 {
-		t.Errorf("the one without messages got %d turns", each[3])
-	}
+	t.Errorf("in each of %d tries; in the last one %s", n, verdict)
 }
 
 // TestHalfOpenSubscriptionAmongOthers: the connection of one process' subscription is
@@ -110,21 +127,24 @@ func TestHalfOpenSubscriptionAmongOthers(t *testing.T) {
 	stores := []*redisstore.Store{open(t, server.Client()), open(t, server.Client()), open(t, server.Client()), open(t, sub)}
 	f := startFleet(t, "k", stores...)
 	f.over(500 * time.Millisecond)
-	_, well := f.over(2 * time.Second)
-	network.Blackhole()
-	f.over(3 * time.Second)
-	each, all := f.over(2 * time.Second)
-	t.Logf("grants in 2 s: %d; with a dead subscription, after 3 s, %d by three and %d by its process", well, all-each[3], each[3])
-	if others, before := all-each[3], well*3/4; others < before/2 {
-		t.Errorf("the others got %d, and %d before", others, before)
-	}
-	network.Heal()
-	f.over(3 * time.Second)
-	each, all = f.over(2 * time.Second)
-	t.Logf("and when the network is well again %d", all)
-	if all < well/2 || each[3] < all/16 {
-		t.Errorf("%v after the network was well again, %d before", each, well)
-	}
+	bestOf(t, 3, func() (verdict string) {
+		_, well := f.over(2 * time.Second)
+		network.Blackhole()
+		f.over(3 * time.Second)
+		each, all := f.over(2 * time.Second)
+		network.Heal()
+		t.Logf("grants in 2 s: %d; with a dead subscription, after 3 s, %d by three and %d by its process", well, all-each[3], each[3])
+		if others, before := all-each[3], well*3/4; others < before/2 {
+			verdict = fmt.Sprintf("the others got %d, and %d before", others, before)
+		}
+		f.over(3 * time.Second)
+		each, all = f.over(2 * time.Second)
+		t.Logf("and when the network is well again %d", all)
+		if all < well/2 || each[3] < all/16 {
+			verdict += fmt.Sprintf(" %v after the network was well again, %d before", each, well)
+		}
+		return verdict
+	})
 }
 
 // TestManyWaitersWithoutMessages: 10 000 waiters that look for themselves have one
