@@ -42,7 +42,6 @@ func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
 	servers, client := startCluster(t)
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 300 * time.Millisecond,
 		New: func(t testing.TB) driver.Store { return open(t, client) },
 		Pause: func(testing.TB) {
 			for _, server := range servers {
