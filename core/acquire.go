@@ -70,7 +70,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 }
 
 // acquireNested is acquire where ctx holds all of it. That is no new lease, so
-// Close does not wait for it but for the outer one's work.
+// Close does not wait for it. It waits for the outer one's work.
 func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, s *settings) (lease *Lease, err error) {
 	asking := ctx
 	if e.hooks != nil {

@@ -300,8 +300,8 @@ func TestAnyAnswerHasDebtsSent(t *testing.T) {
 	})
 }
 
-// What is beyond the bound is not kept, and said so. What is kept is not sent one
-// after the other.
+// A debt beyond the bound is not kept, and the log says so. Those that are kept are not
+// sent one after the other.
 func TestDebtsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const beyond = 7

@@ -44,7 +44,7 @@ type Debt struct {
 // DebtState is what became of a [Debt].
 type DebtState string
 
-// The states of a debt. Owed is followed by one of those after it, but for Dropped.
+// The states of a debt. Owed is followed by one of those after it, except Dropped.
 const (
 	DebtOwed    DebtState = "owed"    // the engine goes on sending it
 	DebtPaid    DebtState = "paid"    // the store has answered

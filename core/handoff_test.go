@@ -321,7 +321,7 @@ func TestHandOffAsksNowAndThen(t *testing.T) {
 }
 
 // A store that says the lease is gone, or nothing, or that hangs, leaves the release
-// to say what became of it. Who is next asks for itself.
+// to say what became of it. The next caller asks for itself.
 func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
 	for name, tt := range map[string]struct {
 		renew   func(*spy) error

@@ -93,7 +93,7 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 	})
 }
 
-// Who holds nothing has nothing to lose, and asks nothing. What was known before is
+// An engine without leases has nothing to lose, and asks nothing. What was known before is
 // known afterwards: the server may have changed in between.
 func TestIdentityIsAskedForOnlyWithLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (l *Lease) Claims() []Claim {
 // current is the grant with what has changed since.
 func (l *Lease) current() handoff.Grant {
 	g := l.grant
-	g.Grant, g.Longest = l.watch.Grant(), l.watch.Longest()
+	g.Grant, g.Longest = l.watch.Grant()
 	return g
 }
 

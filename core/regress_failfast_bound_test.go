@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Who does not wait for a holder does not wait for a silent store either, for
+// A caller that does not wait for a holder does not wait for a silent store either, for
 // as long as others would.
 func TestFailFastIsBoundedByItself(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -155,7 +155,7 @@ func (ds *debts) heard() {
 	}
 }
 
-// rest sleeps for about the pause, or until the store is heard; but for so long that
+// rest sleeps for about the pause, or until the store is heard, and always long enough that
 // one sick server among healthy ones is not asked all the time. It reports false when
 // the engine has closed.
 func (ds *debts) rest(pause time.Duration) bool {

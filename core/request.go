@@ -185,9 +185,9 @@ func (r *request) askStore(ask ask) error {
 // errOwed: the store may hold the key for this process, which has released it.
 var errOwed = errors.New("an earlier release of the key is still unanswered")
 
-// afterDebts is ask once the engine owes the store no release of the claims. Who does
-// not wait must not be told that the key is held, when it is so by nobody. Who waits
-// gets in line, and is let in by the release when the store answers it.
+// afterDebts is ask once the engine owes the store no release of the claims. A caller that
+// does not wait must not be told that the key is held, as nobody holds it. A caller that
+// waits joins the queue, and the release lets it in when the store answers.
 func (r *request) afterDebts(ask ask) ask {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		if !r.engine.debts.settle(ctx, req.Claims) && !req.Wait {

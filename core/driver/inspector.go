@@ -64,7 +64,7 @@ type LockInfo struct {
 
 // Holder is who has a lease on a key.
 type Holder struct {
-	// Owner can be read by ParseOwner, but for a foreign client's value. Show
+	// Owner can be read by ParseOwner, except a foreign client's value. Show
 	// it to operators; never send it to the caller of a service.
 	Owner string
 	// Token is that of the grant, 0 for a foreign client's. From the engine it is

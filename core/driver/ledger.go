@@ -37,7 +37,7 @@ type Ledger interface {
 	//      no later one falls behind.
 	//  L10. Versions are compared as numbers, up to the greatest uint64. Version 0 is
 	//      only a question, and leaves nothing behind.
-	//  L11. It is kept for the retention after the last Raise, but for questions, on
+	//  L11. It is kept for the retention after the last Raise, except questions, on
 	//      the backend's clock.
 	//  L12. Leases and records of key neither change it nor are changed by it. It
 	//      takes no lease, and waits for none.

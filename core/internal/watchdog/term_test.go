@@ -163,7 +163,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// Who joins a batch early: neither an uncertain lease, which would be tried without
+// Which leases join a batch early: neither an uncertain lease, which would be tried without
 // pause, nor one in its short first term, nor one with a request under way.
 func TestJoins(t *testing.T) {
 	at := 7 * time.Second // an eighth of the TTL before the renewal is due

@@ -122,19 +122,13 @@ func (w *Watch) Deadline() time.Time {
 	return w.term.at
 }
 
-// Grant is what was granted with what has changed since: the TTL and the modes.
-func (w *Watch) Grant() driver.Grant {
+// Grant is what was granted with what has changed since: the TTL and the modes. Longest
+// is the longest TTL that the store may give the lease by a request that was sent until
+// now, as an extension may arrive although nobody is told.
+func (w *Watch) Grant() (g driver.Grant, longest time.Duration) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	return w.term.current()
-}
-
-// Longest is the longest TTL that the store may give the lease by a request that was
-// sent until now: an extension may arrive although nobody is told.
-func (w *Watch) Longest() time.Duration {
-	w.shard.mu.Lock()
-	defer w.shard.mu.Unlock()
-	return max(w.term.ttl, w.term.longest)
+	return w.term.current(), max(w.term.ttl, w.term.longest)
 }
 
 // Shared says whether another process renews the lease, too.

@@ -324,7 +324,7 @@ func TestDowngradeIsRepeated(t *testing.T) {
 		if _, renewals := s.renewed(); again != n+1 || renewals == 0 {
 			t.Errorf("%d more downgrades, %d renewals", again-n, renewals)
 		}
-		if g := h.watch.Grant(); g.Claims[0].Mode != driver.ModeShared || h.watch.Err() != nil {
+		if g, _ := h.watch.Grant(); g.Claims[0].Mode != driver.ModeShared || h.watch.Err() != nil {
 			t.Errorf("%v, %v", g.Claims, h.watch.Err())
 		}
 	})
