@@ -4,11 +4,12 @@ package driver
 type Mode uint8
 
 const (
-	// ModeExclusive admits one lease at a time. It is the zero value.
+	// ModeExclusive admits one lease at a time and excludes all other modes. It is the zero
+	// value.
 	ModeExclusive Mode = iota
-	// ModeShared admits any number of shared leases together, and no exclusive one.
+	// ModeShared admits any number of shared leases together. It excludes the other modes.
 	ModeShared
-	// ModePermit admits at most N leases at a time.
+	// ModePermit admits at most N leases at a time. It excludes the other modes.
 	ModePermit
 )
 
@@ -33,8 +34,8 @@ type Claim struct {
 	Mode Mode
 	// Permits is the number of leases admitted at a time; ModePermit only.
 	Permits int
-	// Flaw says what was wrong when the claim was made, for Validate to report; ""
-	// if nothing was. It completes the sentence "claim x ...".
+	// Flaw says what was wrong when the claim was made; Validate reports it. It completes the
+	// sentence "claim x ...". "": nothing was wrong.
 	Flaw string
 }
 
@@ -47,8 +48,8 @@ func Shared(key string) Claim { return Claim{Key: key, Mode: ModeShared} }
 // Permit claims one of n permits of key.
 func Permit(key string, n int) Claim { return Claim{Key: key, Mode: ModePermit, Permits: n} }
 
-// Validate reports a key, mode or number of permits that can't be: a
-// [*KeyError], or an error that matches [ErrInvalidClaim].
+// Validate checks the key, the mode and the number of permits. It returns a [*KeyError], or an
+// error that matches [ErrInvalidClaim].
 func (c Claim) Validate() error {
 	if err := ValidateKey(c.Key); err != nil {
 		return err

@@ -12,31 +12,31 @@ import (
 var (
 	// ErrHeld: somebody else holds the key. See [HeldError].
 	ErrHeld = errors.New("keyturn: held by another")
-	// ErrWaitTimeout: the caller's turn had not come when the maximum wait was over.
-	// An error that matches it also matches ErrHeld.
+	// ErrWaitTimeout: the maximum wait ended before the caller's turn came. An error that
+	// matches it also matches ErrHeld.
 	ErrWaitTimeout = errors.New("keyturn: waited too long")
 	// ErrLeaseLost: the lease ended before it was released, so somebody else
 	// may have held the key meanwhile. See [LeaseLostError].
 	ErrLeaseLost = errors.New("keyturn: lease lost")
-	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
-	// what it asks for now, so it would wait for itself. See [DeadlockError].
+	// ErrWouldDeadlock: the caller already holds the key in a mode that excludes the new
+	// request, so it would wait for itself. See [DeadlockError].
 	ErrWouldDeadlock = errors.New("keyturn: would wait for itself")
-	// ErrOutcomeUnknown: the request was sent and no answer came, so it may or
-	// may not have been carried out. Repeating it is safe. A release is repeated by the
-	// engine itself.
+	// ErrOutcomeUnknown: the request was sent and no answer came, so the store may or may not
+	// have carried it out. Repeating it is safe. The engine itself repeats a release.
 	ErrOutcomeUnknown = errors.New("keyturn: outcome unknown")
-	// ErrUnavailable: the store could not answer. See [UnavailableError].
+	// ErrUnavailable: the store did not answer, or answered that it cannot serve. See
+	// [UnavailableError].
 	ErrUnavailable = errors.New("keyturn: store unavailable")
-	// ErrInvalidKey: the key can't name a lock. See [KeyError].
+	// ErrInvalidKey: a lock cannot have this key. See [KeyError].
 	ErrInvalidKey = errors.New("keyturn: invalid key")
-	// ErrInvalidClaim: the claim, or the set of claims, can't be asked for.
+	// ErrInvalidClaim: the claim or the set of claims is invalid. See [ClaimError].
 	ErrInvalidClaim = errors.New("keyturn: invalid claim")
-	// ErrInvalidOption: an option's value is out of range.
+	// ErrInvalidOption: an option's value is out of range. See [OptionError].
 	ErrInvalidOption = errors.New("keyturn: invalid option")
 	// ErrClosed: the engine or the store has been closed.
 	ErrClosed = errors.New("keyturn: closed")
-	// ErrResultNotKept: the execution is on record, and its result is not: it was
-	// over the limit, or the store had no room for it. See [ResultNotKeptError].
+	// ErrResultNotKept: the execution is on record, but its result is not, because it was over
+	// the limit or the store had no room for it. See [ResultNotKeptError].
 	ErrResultNotKept = errors.New("keyturn: done before, result not kept")
 )
 
@@ -47,7 +47,7 @@ type KeyError struct {
 }
 
 func (e *KeyError) Error() string {
-	// A hostile key may be a megabyte of anything: quoted, and only its head.
+	// A hostile key may be a megabyte of anything, so the text has only its head, quoted.
 	const shown = 64
 	if len(e.Key) > shown {
 		return fmt.Sprintf("keyturn: key %q... %s", e.Key[:shown], e.Reason)
@@ -61,7 +61,7 @@ func (e *KeyError) Is(target error) bool { return target == ErrInvalidKey }
 // ClaimError says why a claim or a set of claims was refused. It matches
 // [ErrInvalidClaim].
 type ClaimError struct {
-	Key    string // empty when the set as a whole is at fault
+	Key    string // empty if the set as a whole is invalid
 	Reason string
 }
 
@@ -75,8 +75,7 @@ func (e *ClaimError) Error() string {
 // Is makes errors.Is(err, ErrInvalidClaim) true.
 func (e *ClaimError) Is(target error) bool { return target == ErrInvalidClaim }
 
-// OptionError says which option has which impossible value. It matches
-// [ErrInvalidOption].
+// OptionError says which option has which invalid value. It matches [ErrInvalidOption].
 type OptionError struct {
 	Option string // the function's name, such as "WithTTL"
 	Value  any
@@ -90,27 +89,28 @@ func (e *OptionError) Error() string {
 // Is makes errors.Is(err, ErrInvalidOption) true.
 func (e *OptionError) Is(target error) bool { return target == ErrInvalidOption }
 
-// HeldError says who has the key. It matches [ErrHeld], and [ErrWaitTimeout]
-// too when it ended a wait. Stores return it for a refused request and for a
-// wait that its context ended; the engine fills in Waited.
+// HeldError says who has the key. It matches [ErrHeld], and also [ErrWaitTimeout] if it ended a
+// wait. A store returns it for a request that it refused, and for a wait whose context ended.
+// The engine sets Local, Waited and TimedOut.
 type HeldError struct {
 	Key string
-	// Holder is the value stored for the lease: an owner that core.ParseOwner
-	// can read, a foreign client's value, or "" when the store can't say.
-	// Show it to operators; never send it to the caller of a service.
+	// Holder is the value stored for the lease: an owner that core.ParseOwner can read, a
+	// foreign client's value, or "" if the store does not know it. Show it to operators. Never
+	// send it to the caller of a service.
 	Holder string
-	// RetryAfter is when asking again makes sense; 0 when nothing is known.
+	// RetryAfter says after what time a retry is useful; 0 if nothing is known.
 	RetryAfter time.Duration
-	// HeldFor is how long the holder has had the key, at least; 0 when not known.
+	// HeldFor is how long the holder has had the key, at least; 0 if that is unknown.
 	HeldFor time.Duration
-	// Trace is the holder's, as its engine's hook Trace wrote it (core.Hooks); "" when not known.
+	// Trace is the holder's trace, as its engine's hook Trace wrote it (core.Hooks); "" if
+	// unknown.
 	Trace string
-	// Ahead is how many wait in front, at the store; 0 also when not known.
+	// Ahead is the number of waiters in front at the store; 0 also if that is unknown.
 	Ahead int
-	// Local: the wait was in this process's line, behind others of it, and the store
-	// was not asked.
+	// Local: the caller waited in this process's line, behind other callers, and did not ask
+	// the store itself.
 	Local bool
-	// Waited is how long the caller waited; 0 when it asked not to.
+	// Waited is how long the caller waited; 0 if it asked not to wait.
 	Waited time.Duration
 
 	// TimedOut: the error ended a wait. The engine sets it; stores leave it false.
@@ -124,40 +124,40 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("keyturn: %q is held by another", e.Key)
 }
 
-// Is makes errors.Is true for ErrHeld, and for ErrWaitTimeout after a wait.
+// Is makes errors.Is report true for ErrHeld, and after a wait also for ErrWaitTimeout.
 func (e *HeldError) Is(target error) bool {
 	return target == ErrHeld || (e.TimedOut && target == ErrWaitTimeout)
 }
 
-// LossReason says how a lease was lost.
+// LossReason says why a lease was lost.
 type LossReason string
 
-// The ways to lose a lease.
+// The reasons for a loss.
 const (
-	// LossExpired: no renewal came through before the local deadline.
+	// LossExpired: no renewal succeeded before the local deadline.
 	LossExpired LossReason = "expired"
-	// LossTaken: the store said that the lease is not this owner's any more.
+	// LossTaken: the store answered that this owner no longer has the lease.
 	LossTaken LossReason = "taken"
-	// LossMaxHold: it was held for as long as core.WithMaxHold allows.
+	// LossMaxHold: the lease was held for as long as core.WithMaxHold allows.
 	LossMaxHold LossReason = "max hold"
 	// LossSuspended: this machine slept past the lease's deadline.
 	LossSuspended LossReason = "suspended"
-	// LossClosed: the engine was closed before the holder was done.
+	// LossClosed: the engine was closed before the holder had finished.
 	LossClosed LossReason = "closed"
-	// LossForced: somebody took it away with Engine.ForceRelease.
+	// LossForced: a call of Engine.ForceRelease took the lease away.
 	LossForced LossReason = "forced"
-	// LossOuter: the lease that this one was nested in, or borrowed from another
-	// process, ended.
+	// LossOuter: this lease was nested in another one, or borrowed from another process, and
+	// that other lease ended.
 	LossOuter LossReason = "outer lease ended"
 )
 
-// LeaseLostError says which lease ended early and how. It matches
-// [ErrLeaseLost], and [ErrClosed] too when closing the engine ended it.
+// LeaseLostError says which lease ended early, and why. It matches [ErrLeaseLost], and also
+// [ErrClosed] if the lease ended because the engine was closed.
 type LeaseLostError struct {
 	Key    string
 	Token  uint64
 	Reason LossReason
-	// Detail is what was given as the reason for LossForced.
+	// Detail is the reason that the caller of Engine.ForceRelease gave (LossForced only).
 	Detail string
 }
 
@@ -173,15 +173,15 @@ func (e *LeaseLostError) Is(target error) bool {
 	return target == ErrLeaseLost || (e.Reason == LossClosed && target == ErrClosed)
 }
 
-// DeadlockError says which key the caller holds already. It matches
-// [ErrWouldDeadlock], and neither ErrHeld nor any other sentinel: no wait and no
-// retry helps, the program has to be changed.
+// DeadlockError says which key the caller already holds. It matches [ErrWouldDeadlock] and no
+// other sentinel, not even ErrHeld: neither a wait nor a retry helps, the program has to
+// change.
 type DeadlockError struct {
 	Key string
-	// Held is the mode in which the caller has the key, Wanted what it asked for
-	// on top of that.
+	// Held is the mode in which the caller has the key. Wanted is what it asked for in
+	// addition.
 	Held, Wanted Claim
-	// Once: what it asked for was an execution by Engine.Once.
+	// Once: the caller asked for an execution by Engine.Once.
 	Once bool
 }
 
@@ -195,15 +195,15 @@ func (e *DeadlockError) Error() string {
 // Is makes errors.Is(err, ErrWouldDeadlock) true.
 func (e *DeadlockError) Is(target error) bool { return target == ErrWouldDeadlock }
 
-// UnavailableError is an outage of the store: no answer, or one that says it
-// can't serve. It matches [ErrUnavailable].
+// UnavailableError reports an outage of the store: it gave no answer, or answered that it
+// cannot serve. It matches [ErrUnavailable].
 type UnavailableError struct {
 	Op  string // "acquire", "release", ...
-	Key string // whose request failed, of several; empty: not known, or it makes no difference
+	Key string // the key whose request failed, if there were several; empty if unknown or irrelevant
 	Err error
-	// Refused: the store answered that it cannot serve, for want of memory or replicas,
-	// for instance. So it is there, it may go on renewing others' leases, and no work
-	// runs unlocked because of it (core.WithRunUnlocked).
+	// Refused: the store answered that it cannot serve, for example because memory or replicas
+	// are missing. Such a store may still renew the leases of others, so no work runs unlocked
+	// because of it (core.WithRunUnlocked).
 	Refused bool
 }
 
@@ -214,8 +214,8 @@ func (e *UnavailableError) Error() string {
 // Is makes errors.Is(err, ErrUnavailable) true.
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }
 
-// Unwrap returns what the store said, but not a context's error: the bound
-// that cut a silent store short must not look like the caller giving up.
+// Unwrap returns the store's error, except a context's error: a timeout that the engine set for
+// a silent store must not look like a cancel by the caller.
 func (e *UnavailableError) Unwrap() error { return hideContext(e.Err) }
 
 func hideContext(err error) error {
@@ -225,8 +225,7 @@ func hideContext(err error) error {
 	return err
 }
 
-// UnsupportedError says what the store can't do. It matches
-// [errors.ErrUnsupported].
+// UnsupportedError says what the store cannot do. It matches [errors.ErrUnsupported].
 type UnsupportedError struct {
 	Feature string
 }
@@ -238,8 +237,8 @@ func (e *UnsupportedError) Error() string {
 // Is makes errors.Is(err, errors.ErrUnsupported) true.
 func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// ResultNotKeptError says which key was executed before without its result having
-// been kept, so that there is none to return. It matches [ErrResultNotKept].
+// ResultNotKeptError says which key was executed before without a stored result, so there is
+// none to return. It matches [ErrResultNotKept].
 type ResultNotKeptError struct {
 	Key string
 }

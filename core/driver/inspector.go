@@ -5,81 +5,76 @@ import (
 	"time"
 )
 
-// Inspector is implemented by stores that can show what they keep, and break
-// it. The engine asserts it for Engine.Inspect, Engine.List,
-// Engine.ForceRelease and Engine.Forget.
+// Inspector is implemented by stores that can show what they keep, and break it.
+// Engine.Inspect, Engine.List, Engine.ForceRelease and Engine.Forget need it.
 type Inspector interface {
 	// Inspect shows one key.
 	//
-	//  I1. A key that nobody holds or waits for, and that has no record, gives a
-	//      LockInfo that says just that; no error.
-	//  I2. Holders are those whose leases are in force, in order of their tokens,
-	//      each with what its request said of itself. A foreign client's lock is a
-	//      holder, too.
-	//  I3. Waiters are those who have not given up or died, in order of arrival.
-	//  I4. The record is the one in force, if any, and says whether its result was
-	//      kept.
+	//  I1. For a key without holder, waiter and record, it returns a LockInfo that says so, and
+	//      no error.
+	//  I2. Holders lists the leases in force, in order of their tokens, each with the notes of
+	//      its request. A foreign client's lock is a holder, too.
+	//  I3. Waiters lists the waiters that have neither given up nor died, in order of arrival.
+	//  I4. Record is the record in force, if there is one. It says whether its result was kept.
 	Inspect(ctx context.Context, key string) (LockInfo, error)
 
-	// List shows the keys that begin with prefix, one page at a time: the first
-	// for an empty cursor, each next one for the cursor that came with the one
-	// before, until that is empty.
+	// List shows the keys that begin with prefix, one page at a time. An empty cursor asks for
+	// the first page. The cursor that comes with a page asks for the next one. An empty cursor
+	// ends the list.
 	//
-	//  I5. A key that is held, waited for, or has a record, from before the first
-	//      page until after the last, comes at least once. About limit keys come
-	//      per page; possibly none, while the cursor is not empty.
-	//  I6. The backend goes on serving others between any two pages and within
-	//      one.
+	//  I5. A key that is held, waited for, or has a record, from before the first page until
+	//      after the last page, is listed at least once. A page has about limit keys. It may be
+	//      empty although the cursor is not.
+	//  I6. The backend goes on serving other clients between two pages and within a page.
 	List(ctx context.Context, prefix, cursor string, limit int) (page []LockInfo, next string, err error)
 
-	// ForceRelease ends all leases on key, foreign ones too, and returns who had
-	// them.
+	// ForceRelease ends all leases on key, including foreign ones, and returns their holders.
 	//
-	//  I7. Their owners' next renewal or release is a *LeaseLostError with
-	//      LossForced and the reason. (A store may forget the reason after a while,
-	//      and say LossTaken.)
-	//  I8. The next grant's token is greater than any before, and the first waiter
-	//      gets it, as after a release.
-	//  I9. A set of which one key is forced is lost as N6 says.
+	//  I7. The next renewal or release by an owner of such a lease gets a *LeaseLostError with
+	//      LossForced and the reason. (A store may forget the reason after a while, and then
+	//      return LossTaken.)
+	//  I8. The token of the next grant is greater than any before. The first waiter gets that
+	//      grant, as after a release.
+	//  I9. If one key of a set is forced, the set is lost as N6 says.
 	ForceRelease(ctx context.Context, key, reason string) ([]Holder, error)
 
-	// Forget drops the record on key, and the version that Raise keeps for it, and
-	// reports whether there was either.
+	// Forget drops the record on key and the version that Raise keeps for it. It reports
+	// whether there was either.
 	//
-	//  I10. The next Begin is granted, and the next Raise is the first. A lease on key
-	//      is not touched.
+	//  I10. The next Begin is granted, and the next Raise is the first. A lease on key is not
+	//      touched.
 	Forget(ctx context.Context, key string) (bool, error)
 }
 
 // LockInfo is what a store knows of a key.
 type LockInfo struct {
 	Key string
-	// Mode is that of the holders; without any it means nothing.
+	// Mode is the mode of the holders. It means nothing without a holder.
 	Mode    Mode
 	Holders []Holder
 	Waiters []Waiter
-	// Record is what Once remembers; nil: nothing.
+	// Record is what Once remembers; nil if there is no record.
 	Record *RecordInfo
 }
 
-// Holder is who has a lease on a key.
+// Holder is a lease in force, with its owner.
 type Holder struct {
-	// Owner can be read by ParseOwner, except a foreign client's value. Show
-	// it to operators; never send it to the caller of a service.
+	// Owner is readable by core.ParseOwner, unless a foreign client wrote it. Show it to
+	// operators. Never send it to the caller of a service.
 	Owner string
-	// Token is that of the grant, 0 for a foreign client's. From the engine it is
-	// the lease's fencing token, or the first one's if the lease was handed on
-	// within its process since.
+	// Token is the token of the grant; 0 for a foreign client's lock. Engine.Inspect and
+	// Engine.List show the lease's fencing token. If the lease was handed on within its process
+	// since the grant, it is the token of the first holder.
 	Token uint64
 	Rule  string
 	Trace string
-	// Since is how long ago the lease was granted, and Left how long it lasts
-	// unless renewed; both by the backend's clock. Since is 0 and Left below 0
-	// where it is not known, as of a foreign lock without an expiry.
+	// Since is how long ago the lease was granted. Left is how long it lasts unless it is
+	// renewed. Both go by the backend's clock. If they are unknown, as for a foreign lock
+	// without an expiry, Since is 0 and Left is below 0.
 	Since, Left time.Duration
 }
 
-// Waiter is who waits for a key.
+// Waiter is a request that waits for a key.
 type Waiter struct {
 	Owner   string
 	Mode    Mode
@@ -89,11 +84,11 @@ type Waiter struct {
 	Since   time.Duration // how long it has waited
 }
 
-// RecordInfo describes a record, but for its content.
+// RecordInfo describes a record without its content.
 type RecordInfo struct {
-	Owner         string // whose execution it was
+	Owner         string // the owner of the execution
 	Size          int    // bytes of the result
 	ResultNotKept bool   // as in [Record]
 	Trace         string
-	Left          time.Duration // how long it is in force
+	Left          time.Duration // how long it stays in force
 }

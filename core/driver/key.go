@@ -5,16 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKeyBytes is the longest key keyturn accepts.
+// MaxKeyBytes is the maximum length of a key, in bytes.
 const MaxKeyBytes = 512
 
-// ValidateKey reports whether key may name a lock: valid UTF-8, 1 to
-// [MaxKeyBytes] bytes, no control characters and no braces. The error is a
-// [*KeyError], which matches [ErrInvalidKey].
+// ValidateKey reports whether key may name a lock: valid UTF-8, 1 to [MaxKeyBytes] bytes, no
+// control characters and no braces. The error is a [*KeyError], which matches [ErrInvalidKey].
 //
-// Braces are refused because Redis reads them as a hash tag: a key that chose
-// its own slot could part from its side keys, which then no script can reach
-// together. Control characters are refused because keys end up in logs.
+// Braces are refused because Redis reads them as a hash tag. A key with a hash tag of its own
+// could be in another slot than its side keys, and no script could then reach both. Control
+// characters are refused because keys are written to logs.
 func ValidateKey(key string) error {
 	switch {
 	case key == "":
