@@ -12,22 +12,22 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Config is what a [Breaker] is made of. Log and Answered are required.
+// Config configures a [Breaker]. Log and Answered are required.
 type Config struct {
-	// Silence is for how long requests must have failed, with no answer to any request,
-	// before further ones are refused. 0: none ever is.
+	// Silence is how long requests must have failed, with no answer to any request, before the
+	// breaker refuses further ones. 0: it never refuses.
 	Silence time.Duration
-	// Partition names the part of the store that has a key, as in [driver.Partitioned].
-	// nil: the store has one part.
+	// Partition names the part of the store that has a key, as in [driver.Partitioned]. nil:
+	// the store has one part.
 	Partition func(key string) string
 	// Log writes one line.
 	Log func(ctx context.Context, level slog.Level, msg string, args ...any)
-	// Answered is called after each answer of the store, without a lock held.
+	// Answered is called after each answer of the store, while no mutex is held.
 	Answered func()
 }
 
-// Breaker refuses requests for leases whose part of the store is out. It is safe for
-// concurrent use. It starts no goroutine.
+// Breaker refuses requests for leases whose part of the store is out. It is safe for concurrent
+// use and starts no goroutine.
 type Breaker struct {
 	cfg   Config
 	whole part // the state of a store with one part, and of keys whose part is unknown
@@ -36,30 +36,29 @@ type Breaker struct {
 	parts map[string]*part
 }
 
-// mostParts bounds the states that are kept. Names change where servers are replaced,
-// and the state of a server that has gone is of no use.
+// mostParts is the number of states that are kept at most. Part names change when servers are
+// replaced, and the state of a server that is gone has no use.
 const mostParts = 64
 
-// New makes a breaker for a store of which nothing is known yet.
+// New makes a breaker that knows nothing of its store yet.
 func New(cfg Config) *Breaker {
 	b := &Breaker{cfg: cfg, parts: make(map[string]*part)}
 	b.whole.cfg = &b.cfg
 	return b
 }
 
-// Ask is a request for a lease: driver.Store's Acquire or driver.Ledger's Begin. An alias,
-// so that a function of this form is one.
+// Ask sends a request for a lease: driver.Store's Acquire or driver.Ledger's Begin. It is an
+// alias, so any function of this form is an Ask.
 type Ask = func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
 
-// Ask sends req by ask, unless a part of the store that its claims need is out, and
-// learns from the answer. Began is when the caller began to ask. It returns what ask
-// returned, and the time of that; or an error that matches [ErrOpen] and
-// driver.ErrUnavailable without having called ask.
+// Ask sends req by calling ask, and learns from the answer. began is when the caller began to
+// ask. Ask returns what ask returned, and when. If a part of the store that the claims need is
+// out, ask is not called, and the error matches [ErrOpen] and driver.ErrUnavailable.
 //
-// That the store has a request wait is to be told to [Breaker.Held] by req.OnHeld.
+// The caller's req.OnHeld has to tell [Breaker.Held] that the store answered "wait".
 //
-// A set of claims in several parts may be refused by each of them, and each learns
-// what concerns it.
+// If a set has claims in several parts, each of them may refuse it. Each part learns only from
+// failures that concern it.
 func (b *Breaker) Ask(ctx context.Context, began time.Time, req driver.Request, ask Ask) (driver.Grant, *driver.Record, time.Time, error) {
 	if b.together(req.Claims) {
 		return b.of(req.Claims[0].Key).ask(ctx, began, req, nil, ask)
@@ -75,8 +74,8 @@ func (b *Breaker) Ask(ctx context.Context, began time.Time, req driver.Request, 
 	return grant, rec, time.Now(), err
 }
 
-// Refuses returns the error for a caller that would only stand in line for a part of
-// the store that is out; nil if one should ask.
+// Refuses returns the error for a caller that would only join the line for a part of the store
+// that is out; nil if the caller should ask.
 func (b *Breaker) Refuses(claims []driver.Claim) error {
 	if b.together(claims) {
 		return b.of(claims[0].Key).refuses()
@@ -89,22 +88,22 @@ func (b *Breaker) Refuses(claims []driver.Claim) error {
 	return nil
 }
 
-// Held notes that the store answered a request for claims, which has the context ctx: it
-// has to wait.
+// Held notes that the store answered a request for claims: it has to wait. ctx is the context
+// of that request.
 func (b *Breaker) Held(ctx context.Context, claims []driver.Claim, held driver.HeldError) {
 	key := held.Key
 	if key == "" {
-		key = claims[0].Key // a store need not say which is held
+		key = claims[0].Key // a store need not say which key is held
 	}
 	b.of(key).answered(ctx, time.Now())
 }
 
-// Learn takes in what came of a request about claims that are held: a renewal, a
-// release or a record. An answer keeps the circuit closed and does not close it.
+// Learn notes the result of a request about claims that are held: a renewal, a release or a
+// record. An answer keeps a closed circuit closed, but does not close an open one.
 func (b *Breaker) Learn(claims []driver.Claim, err error) {
 	switch {
 	case err != nil && !errors.Is(err, driver.ErrLeaseLost):
-		// A failure says nothing: the next request for a lease finds out.
+		// A failure is ignored: the next request for a lease shows whether the store is out.
 	case b.together(claims):
 		b.of(claims[0].Key).answeredHolder()
 	case err == nil:
@@ -114,16 +113,16 @@ func (b *Breaker) Learn(claims []driver.Claim, err error) {
 	}
 }
 
-// AskNext ends the pause of the parts that claims need: the next request asks. For a
-// store that has answered what it did not answer before.
+// AskNext ends the pause of the parts that claims need, so the next request is sent. Call it
+// when the store has answered a request that it did not answer before.
 func (b *Breaker) AskNext(claims []driver.Claim) {
 	for _, p := range b.ofAll(claims) {
 		p.askNext()
 	}
 }
 
-// Parts names the parts of the store that claims need, in one word; "" if the store has
-// one part.
+// Parts returns one text that names the parts of the store that claims need; "" if the store
+// has one part.
 func (b *Breaker) Parts(claims []driver.Claim) string {
 	switch {
 	case b.cfg.Partition == nil:
@@ -139,12 +138,12 @@ func (b *Breaker) Parts(claims []driver.Claim) string {
 	return strings.Join(slices.Compact(all), " ")
 }
 
-// together says whether claims are in one part for sure.
+// together reports whether all claims are certainly in one part.
 func (b *Breaker) together(claims []driver.Claim) bool {
 	return b.cfg.Partition == nil || len(claims) == 1
 }
 
-// of is the part that has key at this moment.
+// of returns the part that has key at present.
 func (b *Breaker) of(key string) *part {
 	if b.cfg.Partition == nil {
 		return &b.whole
@@ -161,7 +160,7 @@ func (b *Breaker) of(key string) *part {
 	}
 	if len(b.parts) >= mostParts {
 		for name, p := range b.parts {
-			if !p.refusing.Load() { // what it knows is some moments old at most
+			if !p.refusing.Load() { // its knowledge is a moment old at most
 				delete(b.parts, name)
 			}
 		}
@@ -174,7 +173,7 @@ func (b *Breaker) of(key string) *part {
 	return p
 }
 
-// ofAll are the parts that have claims, each once.
+// ofAll returns the parts that have claims, each once.
 func (b *Breaker) ofAll(claims []driver.Claim) []*part {
 	var all []*part
 	for _, claim := range claims {
@@ -185,8 +184,8 @@ func (b *Breaker) ofAll(claims []driver.Claim) []*part {
 	return all
 }
 
-// concerns says whether a set was refused because of p. An error that does not say
-// which key it is about says nothing of any part.
+// concerns reports whether a set failed because of p. An error that names no key says nothing
+// about any part.
 func (b *Breaker) concerns(p *part, err error) bool {
 	var held *driver.HeldError
 	var out *driver.UnavailableError

@@ -16,64 +16,63 @@ import (
 // sent. That error also matches driver.ErrUnavailable.
 var ErrOpen = errors.New("keyturn: circuit open")
 
-// part is the state of a part of the store that fails by itself: a circuit breaker (M.
+// part is the state of a part of the store that fails independently: a circuit breaker (M.
 // Nygard, "Release It!", 2007).
 //
-// It opens when a request failed and nothing has been answered for a while:
-// silence, not the number of failures, is what tells an outage from a broken
-// connection that failed fifty requests at once, or from one sick shard among
-// healthy ones. Requests sent before the last answer count for nothing, however
-// late they fail. While it is open one request at a time is let through, the
-// probe, with a pause after each. The first answer to a request for a lease, whatever
-// it says, closes the circuit.
+// It opens when a request has failed and nothing has been answered for a while. Silence is the
+// sign of an outage, not the number of failures: one broken connection can fail fifty requests
+// at once, and so can one sick shard among healthy ones. A request that was sent before the
+// last answer is ignored, however late it fails. While the circuit is open, one request at a
+// time is let through, the probe, with a pause after each. The first answer to a request for a
+// lease closes the circuit, whatever it says.
 //
-// An answered renewal or release keeps it closed, or one sick key would shut out
-// the callers of all others. It does not close it: a server that is out of
-// memory renews and releases, and does not grant.
+// An answered renewal or release keeps a closed circuit closed. Otherwise one sick key would
+// shut out the callers of all others. It does not close an open circuit: a server that is out
+// of memory still renews and releases, but does not grant.
 type part struct {
 	cfg  *Config
 	name string // "": the store has one part
 
-	refusing   atomic.Bool // open is set: most callers look no further
+	refusing   atomic.Bool // true while open is set, so most callers need not take mu
 	mu         sync.Mutex
 	lastAnswer time.Time     // to any request
-	silent     time.Time     // when the first request was sent of those that failed since
-	failedAt   time.Time     // when the last of them failed; zero: none did
-	open       error         // what callers are told; nil: closed
+	silent     time.Time     // when the first request was sent that has failed since lastAnswer
+	failedAt   time.Time     // when the last of them failed; zero: none failed
+	open       error         // the error for callers; nil: closed
 	openedAt   time.Time     // when the circuit opened
 	refused    int           // callers, since then
-	probing    int           // the number of the probe under way; 0: none
-	probes     int           // how many there were
-	probeAt    time.Time     // when there may be another
-	pause      time.Duration // after the next probe that fails
+	probing    int           // number of callers refused since then
+	probes     int           // number of probes so far
+	probeAt    time.Time     // when the next probe may be sent
+	pause      time.Duration // the pause after the next probe that fails
 }
 
-// The pauses are short, because a refused caller may have no second try, and
-// work that a rule runs unlocked in an outage should not do so for long after.
+// The pauses are short for two reasons: a refused caller may have no second try, and a rule
+// that runs work unlocked in an outage should stop doing so soon after it.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
 )
 
-// ProbeTime is for how long a request that finds out whether the store is back may hear
-// nothing: the next one may find another connection, or another server.
+// ProbeTime is how long a probe may wait for an answer. After that the next probe may find
+// another connection, or another server.
 const ProbeTime = 2 * time.Second
 
-// FairTime is how long a request must have had before a deadline cut it short for
-// its failure to say anything about the store.
+// FairTime is how much time a request must have had before its deadline for its failure to say
+// anything about the store.
 const FairTime = 100 * time.Millisecond
 
-// CutShort reports whether ctx ended within [FairTime] of began, so that the failure of
-// a request with ctx says nothing about the store.
+// CutShort reports whether ctx ended within [FairTime] of began. The failure of such a request
+// says nothing about the store.
 func CutShort(ctx context.Context, began time.Time) bool {
 	return ctx.Err() != nil && time.Since(began) < FairTime
 }
 
-// errNoReturn is what a request failed with that did not return, but panicked.
+// errNoReturn is the error of a request that panicked instead of returning.
 var errNoReturn = errors.New("no return")
 
-// ask sends one request, unless the circuit is open, and learns from its end, if that
-// concerns this part; nil: it does.
+// ask sends one request, unless the circuit is open. It learns from the result if concerns says
+// that an error is about this part; nil: every error is.
 func (p *part) ask(ctx context.Context, began time.Time, req driver.Request, concerns func(error) bool, ask Ask) (grant driver.Grant, rec *driver.Record, answered time.Time, err error) {
 	probe, err := p.admit()
 	if err != nil {
@@ -101,8 +100,8 @@ func (p *part) ask(ctx context.Context, began time.Time, req driver.Request, con
 	return grant, rec, answered, err
 }
 
-// untilHeard gives a context that ends after so long, unless heard is called
-// before: then it goes on as its parent does.
+// untilHeard returns a context that ends after d. If heard is called before that, it ends only
+// with its parent.
 func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard, cancel func()) {
 	ctx, end := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(d, func() { end(fmt.Errorf("nothing within %v", d)) })
@@ -128,9 +127,9 @@ func (p *part) refusal() error {
 	return nil
 }
 
-// admit is refuses for a caller that is about to ask. The number is the probe's, if the
-// request is one: a probe that is told to wait closes the circuit and goes on, and
-// must not be taken for a later one when it ends.
+// admit is refuses for a caller that is about to ask. probe is the number of the probe if the
+// request is one. A probe that is told to wait closes the circuit and goes on; its number keeps
+// it from being taken for a later probe when it ends.
 func (p *part) admit() (probe int, err error) {
 	if !p.refusing.Load() {
 		return 0, nil
@@ -148,9 +147,9 @@ func (p *part) admit() (probe int, err error) {
 	return p.probing, nil
 }
 
-// learn takes in what came of a request, and the end of a probe. A grant, a record
-// and a holder are answers; an outage is none, unless the caller had left no time for
-// one. What does not concern this part says nothing.
+// learn notes the result of a request, and the end of a probe. A grant, a record and a holder
+// are answers. An outage is a failure, unless the caller had left too little time for an
+// answer. A result that does not concern this part is ignored.
 func (p *part) learn(ctx context.Context, began, answered time.Time, err error, concerned bool, probe int) {
 	switch {
 	case !concerned:
@@ -170,14 +169,14 @@ func (p *part) learn(ctx context.Context, began, answered time.Time, err error, 
 	}
 }
 
-// refused says that the store answered, though it cannot serve. Its callers are not kept
-// waiting, and are to hear why.
+// refused reports whether the store answered that it cannot serve. Its callers get that error
+// at once, with the cause.
 func refused(err error) bool {
 	var out *driver.UnavailableError
 	return errors.As(err, &out) && out.Refused
 }
 
-// answered notes the answer to a request for a lease, with ctx.
+// answered notes an answer to a request for a lease, which has the context ctx.
 func (p *part) answered(ctx context.Context, now time.Time) {
 	p.mu.Lock()
 	wasOpen, out, refused := p.open != nil, now.Sub(p.openedAt), p.refused
@@ -193,7 +192,7 @@ func (p *part) answered(ctx context.Context, now time.Time) {
 	p.cfg.Answered()
 }
 
-// answeredHolder notes the answer to a request about a lease that is held.
+// answeredHolder notes an answer to a request about a lease that is held.
 func (p *part) answeredHolder() {
 	p.mu.Lock()
 	if p.open == nil {
@@ -212,7 +211,7 @@ func (p *part) askNext() {
 	}
 }
 
-// failed notes that a request found the store out.
+// failed notes that a request failed because the store is out.
 func (p *part) failed(ctx context.Context, began time.Time, probe int, err error) {
 	if p.opens(began, probe, err) {
 		p.log(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
@@ -227,7 +226,7 @@ func (p *part) log(ctx context.Context, level slog.Level, message string, args .
 	p.cfg.Log(ctx, level, message, args...)
 }
 
-// opens takes the failure in, and says whether the circuit opens for it.
+// opens notes the failure, and reports whether it opens the circuit.
 func (p *part) opens(began time.Time, probe int, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,8 +239,8 @@ func (p *part) opens(began time.Time, probe int, err error) bool {
 	case p.cfg.Silence == 0, p.open != nil, began.Before(p.lastAnswer):
 		return false
 	}
-	// While nobody asks the store is not silent: two failures an hour apart are
-	// two broken connections.
+	// A store that nobody asks is not silent: two failures an hour apart are two broken
+	// connections.
 	if began.Before(p.silent) || began.Sub(p.failedAt) > p.cfg.Silence {
 		p.silent = began
 	}
@@ -250,9 +249,10 @@ func (p *part) opens(began time.Time, probe int, err error) bool {
 		return false
 	}
 	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) {
-		err = out.Err // the rest is said again
+		err = out.Err // the new error below adds the rest again
 	}
-	// The cause as text only: it was another caller's request.
+	// The cause becomes text: it belongs to another caller's request, so errors.Is must not
+	// find it.
 	p.open = &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrOpen, err)}
 	p.refusing.Store(true)
 	p.openedAt = now

@@ -6,26 +6,27 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// TokenBits is how many low bits of a lease's fencing token count hand-offs. The bits
-// above them are the store's.
+// TokenBits is the number of low bits in a lease's fencing token that count hand-offs. The bits
+// above them are the store's token.
 const TokenBits = 10
 
-// MaxHands is how many hand-offs a token can count, and so how many a grant is good for.
+// MaxHands is the greatest number of hand-offs that a token can count, so it bounds the
+// hand-offs of one grant.
 const MaxHands = 1<<TokenBits - 1
 
-// Grant is the store's grant with what the engine knows of it. The store knows nothing
-// of the callers that it goes through within this process.
+// Grant is the store's grant and what the engine knows about it. The store does not know the
+// callers that hold the lease one after the other within this process.
 type Grant struct {
 	driver.Grant
-	Hands     uint64    // how often it was handed on
-	Heard     time.Time // when the store's last word about it came
+	Hands     uint64    // number of hand-offs so far
+	Heard     time.Time // when the store's last answer about it came
 	Heritable bool      // it may be handed on
-	// Longest is the longest TTL that the store may have been asked for, as an extension
-	// may arrive although nobody was told; 0: the grant's.
+	// Longest is the longest TTL that the store may have been asked for: an extension may have
+	// arrived although its answer was lost. 0: the grant's TTL.
 	Longest time.Duration
 }
 
-// FencingToken is the token of the lease that g makes.
+// FencingToken is the fencing token of the lease that has the grant g.
 func (g Grant) FencingToken() uint64 { return g.Token<<TokenBits | g.Hands }
 
 // SplitToken returns the store's part of a fencing token, and the number of hand-offs.
@@ -41,9 +42,9 @@ func (g Grant) PresentTerm() time.Duration {
 	return g.TTL
 }
 
-// heritableFor is for how long after Since the lease may go to the next holder. That one
-// needs half of the term for its first renewal. Of a first term a quarter is enough:
-// much of it may have been over when the grant came, and it is renewed soon.
+// heritableFor is how long after Since the lease may go to the next holder. That holder needs
+// half of the term for its first renewal. For a first term, a quarter is enough: much of it may
+// have been over when the grant came, and the lease is renewed soon.
 func (g Grant) heritableFor() time.Duration {
 	if g.Term > 0 {
 		return g.PresentTerm() - g.PresentTerm()/4

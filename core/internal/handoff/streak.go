@@ -2,25 +2,25 @@ package handoff
 
 import "time"
 
-// A streak is bounded so that other processes get their turn. If the store says that
-// one of them waits, the streak ends with the callers that stood in line when the grant
-// came. Otherwise it ends after a while, because another process may have come by then.
+// A streak is bounded so that other processes get their turn. If the store says that another
+// process waits, the streak ends with the callers that stood in line when the grant came.
+// Otherwise it ends after MaxTime, because another process may have come by then.
 const (
-	// mostWhileContended is the number of hand-offs at most while another process waits.
+	// mostWhileContended is the maximum number of hand-offs while another process waits.
 	mostWhileContended = 64
-	// MaxTime is for how long another process that comes meanwhile may have to wait for
-	// the end of a streak. It is also how long a caller waits for a hand-off before it
-	// joins the store's queue.
+	// MaxTime is how long a streak lasts at most, so another process that comes during it waits
+	// no longer for its end. It is also how long a caller waits for a hand-off before it joins
+	// the store's queue.
 	MaxTime = 100 * time.Millisecond
-	// trustedFor is for how long after its last word the store is believed to have the
-	// lease still. It may have lost it (DEL, FLUSHALL, a failover) and granted the key to
-	// another process. The next caller would work beside that one, under a smaller token
-	// than one that was given before. Work of a millisecond or less asks once in many
-	// hand-offs, and longer work does not notice a round trip.
+	// trustedFor is how long after its last answer the store is assumed to still have the
+	// lease. It may have lost the lease (DEL, FLUSHALL, a failover) and granted the key to
+	// another process. The next caller would then work beside that process, with a smaller
+	// token. With work of a millisecond or less, one in many hand-offs asks the store; longer
+	// work does not notice a round trip.
 	trustedFor = 10 * time.Millisecond
 )
 
-// Decision is what becomes of a lease that its holder is done with.
+// Decision says what happens to a lease that its holder no longer needs.
 type Decision int
 
 const (
@@ -32,16 +32,16 @@ const (
 	HandOn
 )
 
-// Streak is the time for which a lease goes from caller to caller. The zero value is
-// idle. It is not safe for concurrent use.
+// Streak is the time during which a lease goes from caller to caller. The zero value is idle.
+// It is not safe for concurrent use.
 type Streak struct {
 	state state
-	owner string // of the grant
-	trace string // of the caller that has it now
-	hands uint64 // of the present holder's grant
-	left  int    // hand-offs
+	owner string // the owner of the grant
+	trace string // the trace of the present holder
+	hands uint64 // the hand-off count of the present holder's grant
+	left  int    // hand-offs that are left
 	until time.Time
-	timer *time.Timer // opens the streak while somebody waits; nil: nobody did
+	timer *time.Timer // opens the streak when its time is over; nil: nobody has waited
 }
 
 type state uint8
@@ -49,12 +49,12 @@ type state uint8
 const (
 	idle    state = iota // there is no lease to hand on
 	running              // callers wait for a hand-off and do not ask the store
-	open                 // the present holder is the last; who is next asks the store
+	open                 // the present holder is the last of the streak; the next caller asks the store
 )
 
-// Begin starts a streak with a grant that just came, for the caller with that trace.
-// Behind is how many others stand in line. It returns the moment from which the grant
-// counts, or false if the grant can't be handed on.
+// Begin starts a streak with a grant that just came, for the caller with that trace. behind is
+// the number of other callers in line. It returns the moment from which the streak's time
+// counts, or false if the grant cannot be handed on.
 func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun bool) {
 	left := MaxHands
 	if g.Contended {
@@ -77,10 +77,10 @@ func (s *Streak) Idle() bool { return s.state == idle }
 // Running reports whether callers wait for a hand-off instead of asking the store.
 func (s *Streak) Running() bool { return s.state == running }
 
-// Outlasted reports whether the streak's time is over, so that nothing is handed on.
+// Outlasted reports whether the streak's time is over. Then nothing more is handed on.
 func (s *Streak) Outlasted(now time.Time) bool { return now.After(s.until) }
 
-// Owner is the owner of the lease in the streak, and the trace of its present holder.
+// Owner returns the owner of the lease in the streak, and the trace of its present holder.
 func (s *Streak) Owner() (owner, trace string) { return s.owner, s.trace }
 
 // Holds reports whether g is the grant of the present holder.
@@ -88,8 +88,8 @@ func (s *Streak) Holds(g Grant) bool {
 	return s.state != idle && s.owner == g.Owner && s.hands == g.Hands
 }
 
-// Decide says what becomes of g, whose holder is done with it, if the next caller wants
-// a lease with this TTL; zero: it takes none.
+// Decide says what happens to g, which its holder no longer needs. ttl is the TTL that the next
+// caller wants; 0: the next caller takes no lease.
 func (s *Streak) Decide(g Grant, ttl time.Duration, now time.Time) Decision {
 	switch {
 	case s.state != running, !s.Holds(g), !suits(ttl, g.TTL), s.Outlasted(now), now.Sub(g.Since) > g.heritableFor():
@@ -100,11 +100,11 @@ func (s *Streak) Decide(g Grant, ttl time.Duration, now time.Time) Decision {
 	return HandOn
 }
 
-// suits reports whether a lease with the TTL has will do for a caller that asked for
-// want. It can't choose, so the two have to be about the same.
+// suits reports whether a lease with the TTL has is good enough for a caller that asked for
+// want. That caller cannot choose, so the two must differ by less than a factor of two.
 func suits(want, has time.Duration) bool { return want < 2*has && has < 2*want }
 
-// Next hands g on to the caller with that trace, and returns the grant that it has.
+// Next hands g on to the caller with that trace, and returns that caller's grant.
 func (s *Streak) Next(g Grant, trace string) Grant {
 	g.Hands++
 	s.hands, s.trace = g.Hands, trace
@@ -115,7 +115,7 @@ func (s *Streak) Next(g Grant, trace string) Grant {
 	return g
 }
 
-// Expire opens the streak of owner, whose time is over, and reports whether it did.
+// Expire opens the streak of owner, because its time is over. It reports whether it did.
 func (s *Streak) Expire(owner string) bool {
 	if s.state == idle || s.owner != owner {
 		return false
@@ -127,11 +127,11 @@ func (s *Streak) Expire(owner string) bool {
 // Timed reports whether [Streak.ExpireLater] was called.
 func (s *Streak) Timed() bool { return s.timer != nil }
 
-// ExpireLater has f called, on a goroutine of its own, when the streak's time is over.
-// The end of the streak calls it off, if it has not begun.
+// ExpireLater makes a timer call f, on a goroutine of its own, when the streak's time is over.
+// The end of the streak stops the timer, if it has not fired.
 func (s *Streak) ExpireLater(f func()) { s.timer = time.AfterFunc(time.Until(s.until), f) }
 
-// End ends the streak: its lease is over.
+// End ends the streak, because its lease has ended.
 func (s *Streak) End() {
 	if s.timer != nil {
 		s.timer.Stop()

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// histogram is a distribution of durations in some 230 bytes. It has four buckets
-// to each doubling, from 4 ms to a day and more, so that a quantile is at most a
-// quarter too long there. It forgets: whenever it has a thousand samples each
-// bucket is halved, which also drops what happened once.
+// histogram is a distribution of durations in some 230 bytes. It has four buckets for each
+// doubling, from 4 ms to more than a day, so a quantile in this range is at most a quarter too
+// long. It forgets: when it has a thousand samples, each bucket is halved. A single sample then
+// disappears.
 type histogram struct {
 	counts [112]uint16
 	total  int
@@ -29,8 +29,8 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// quantile is a duration that percent of the samples did not pass: the upper
-// bound of a bucket, in whole milliseconds. 0 without samples.
+// quantile returns a duration that percent of the samples did not exceed: the upper bound of a
+// bucket, in whole milliseconds. 0 without samples.
 func (h *histogram) quantile(percent int) time.Duration {
 	below := 0
 	for i, n := range h.counts {
@@ -42,9 +42,9 @@ func (h *histogram) quantile(percent int) time.Duration {
 	return 0
 }
 
-// bucketOf is the bucket of d, by the three highest bits of its milliseconds.
+// bucketOf returns the bucket of d: the three highest bits of its milliseconds choose it.
 func bucketOf(d time.Duration) int {
-	ms := uint64(max(0, d-1) / time.Millisecond) // so that 4 ms are not more than 4 ms
+	ms := uint64(max(0, d-1) / time.Millisecond) // so exactly 4 ms are in the bucket that ends at 4 ms
 	if ms < 4 {
 		return int(ms)
 	}
@@ -52,7 +52,7 @@ func bucketOf(d time.Duration) int {
 	return min(4*shift+int(ms>>shift), len(histogram{}.counts)-1)
 }
 
-// boundOf is the longest duration in bucket i.
+// boundOf returns the longest duration in bucket i.
 func boundOf(i int) time.Duration {
 	if i < 4 {
 		return time.Duration(i+1) * time.Millisecond

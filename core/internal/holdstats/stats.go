@@ -8,14 +8,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Stats are the statistics of one engine. They are safe for concurrent use. Make them
-// with [New].
+// Stats are the statistics of one engine. They are safe for concurrent use. Make them with
+// [New].
 //
-// There is an estimate for the engine and for each rule, and an average for
-// each of the keys that callers are refused, in a table of fixed size with one
-// place per hash. A refusal takes the place of another key; a hold only fills an empty
-// one. So the keys that matter stay, however many others come and go without anybody
-// waiting for them.
+// There is an estimate for the engine and one for each rule. In addition, each key that callers
+// were refused has an average, in a table of fixed size with one place per hash. A refusal
+// takes the place of another key; a hold only fills an empty place. So keys with contention
+// keep their places, however many other keys come and go.
 type Stats struct {
 	seed maphash.Seed
 
@@ -26,29 +25,29 @@ type Stats struct {
 }
 
 const (
-	mostKeys    = 1024 // have an average of their own: 24 KiB per engine
-	mostRules   = 256  // 64 KiB; further ones share the engine's estimate
-	headroom    = 3    // times the usual hold is the TTL, so that the usual lease needs no renewal
-	usual       = 99   // percent of the holds are usual
-	fewestHolds = 32   // are needed for a TTL: a handful says nothing about the slowest
+	mostKeys    = 1024 // keys with an average of their own: 24 KiB per engine
+	mostRules   = 256  // rules with an estimate: 64 KiB; further rules share the engine's
+	headroom    = 3    // the TTL is this times the usual hold, so that the usual lease needs no renewal
+	usual       = 99   // the percentile of holds that counts as usual
+	fewestHolds = 32   // a TTL needs this many holds: fewer say nothing about the slowest
 )
 
-// estimate is for the leases of one rule, or of the engine.
+// estimate has the statistics of one rule, or of the engine.
 type estimate struct {
 	average
 	histogram
 }
 
-// place is for one key at a time.
+// place has the average of one key at a time.
 type place struct {
-	key  uint64 // its hash; two keys of one hash share an estimate, which does no harm
+	key  uint64 // the key's hash; two keys with the same hash share an average, which does no harm
 	used bool
 	average
 }
 
-// average is an exponentially moving one: the last sample weighs an eighth.
+// average is an exponential moving average: the last sample has a weight of one eighth.
 type average struct {
-	d time.Duration // 0: nothing known
+	d time.Duration // 0: unknown
 }
 
 func (a *average) add(d time.Duration) {
@@ -62,9 +61,9 @@ func (a *average) add(d time.Duration) {
 // New makes statistics without any sample.
 func New() *Stats { return &Stats{seed: maphash.MakeSeed(), byRule: make(map[string]*estimate)} }
 
-// Add takes in that claims were held for d by a lease of rule ("": none), and whether
-// they were released then. A lease that was lost would have been held for longer: that is
-// no measure for when to come back, but it is one for the TTL.
+// Add notes that a lease of rule ("": none) held claims for d, and whether it was released
+// then. A lost lease would have been held for longer. Its time does not count for RetryAfter,
+// but it counts for the TTL.
 func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +97,8 @@ func (e *estimate) take(d time.Duration, released bool) {
 	}
 }
 
-// of is the estimate for a rule: the engine's for no rule, and for those that
-// there was no room for; nil if nothing is known. Needs mu.
+// of returns the estimate of a rule. Without a rule, or for a rule without room for an
+// estimate, it returns the engine's; nil if nothing is known. Needs mu.
 func (s *Stats) of(rule string) *estimate {
 	if r := s.byRule[rule]; r != nil {
 		return r
@@ -110,19 +109,20 @@ func (s *Stats) of(rule string) *estimate {
 	return nil
 }
 
-// place is where key's average is, if it has one. Needs mu.
+// place returns the only place that key's average may have, and the key's hash. Another key may
+// occupy it. Needs mu.
 func (s *Stats) place(key string) (*place, uint64) {
 	hash := maphash.String(s.seed, key)
 	return &s.byKey[hash%mostKeys], hash
 }
 
-// RetryAfter combines the average of key's holds, or of those of the rule or of all if
-// nothing is known of the key, with what is known of the holder: for how long it has had
-// the key, and what is left of its lease (0: not known). Key may be empty. 0: not known.
+// RetryAfter says when a refused caller should come back; 0: unknown. It uses the average of
+// key's holds or, if there is none, that of the rule's or of all holds. heldFor is how long the
+// holder has had the key, and remaining what is left of its lease (0: unknown). key may be
+// empty.
 //
-// A holder that has taken longer than the average is no average one: the longer it
-// has taken, the longer it is expected to take still. As much again is right where
-// holds have a long tail, which is where this happens.
+// A holder that has taken longer than the average is expected to take as long again. That is
+// right for holds with a long tail, where this happens most.
 func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +137,13 @@ func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) t
 		return max(remaining, 0)
 	}
 	average = max(average, heldFor)
-	if remaining <= 0 { // the store can't say
+	if remaining <= 0 { // the store does not know it
 		return average
 	}
 	return min(average, remaining)
 }
 
-// refused has key keep a place from now on, and returns its average; 0: not known.
-// Needs mu.
+// refused makes key keep a place from now on, and returns its average; 0: unknown. Needs mu.
 func (s *Stats) refused(key string) time.Duration {
 	if key == "" {
 		return 0
@@ -156,11 +155,11 @@ func (s *Stats) refused(key string) time.Duration {
 	return p.d
 }
 
-// Bounds are those of a TTL. The zero value is for none.
+// Bounds are the least and the greatest TTL. The zero value means no adaptive TTL.
 type Bounds struct{ Floor, Ceiling time.Duration }
 
-// TTL is three times what 99 of 100 leases of rule were held at most in the recent past
-// ("": of all), within bounds; the ceiling if fewer than 32 are known. A lease is
+// TTL returns three times the duration that 99 % of rule's recent holds did not exceed ("": all
+// holds), within bounds. If fewer than 32 holds are known, it returns the ceiling. A lease is
 // renewed at a third of its TTL, so the usual lease is released before that.
 func (s *Stats) TTL(rule string, within Bounds) time.Duration {
 	s.mu.Lock()

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Context is a [context.Context] that ends with its parent, at a deadline, or with
-// another context. It costs no allocation but its own until somebody waits for its end.
-// The zero value is not ready: see [Context.Init]. It must not be copied.
+// Context is a [context.Context] that ends with its parent, at a deadline, or with another
+// context. It allocates nothing but itself until somebody waits for its end. The zero value is
+// not ready: see [Context.Init]. It must not be copied.
 type Context struct {
 	values  context.Context
-	parent  context.Context // the same, or nil: its end is not ours
-	ending  context.Context // nil: it has no other end
-	timeout time.Duration   // from when somebody first waits; 0: none
+	parent  context.Context // the parent if its end matters, otherwise nil
+	ending  context.Context // another context that ends this one; nil: none
+	timeout time.Duration   // counts from the first wait; 0: none
 
 	mu       sync.Mutex
 	deadline time.Time // zero: none, or nobody waits yet
@@ -21,30 +21,31 @@ type Context struct {
 	watch    *watch // nil: nobody waits
 }
 
-// watch says who is told of the end, and what there is to stop then.
+// watch says who is told of the end, and which registrations to stop then.
 type watch struct {
 	done  chan struct{}
 	after []*after
 	stops []func() bool
-	room  [3]func() bool // as many of those as there are
+	room  [3]func() bool // room for all registrations that there can be
 }
 
-// Init makes c a context that ends with parent, with ending (nil: there is none), and so
-// long after somebody first waits for its end (0: never). It comes before any other use.
+// Init makes c a context that ends with parent, with ending (nil: none), and when the timeout
+// is over, which counts from the first wait for the end (0: no timeout). Call it before any
+// other method.
 func (c *Context) Init(parent, ending context.Context, timeout time.Duration) {
 	c.values, c.parent, c.ending, c.timeout = parent, parent, ending, timeout
 }
 
-// Detached returns a context with the values of parent, that ends only after the timeout,
-// or when it is canceled.
+// Detached returns a context that has the values of parent, but ends only after the timeout or
+// when it is canceled.
 func Detached(parent context.Context, timeout time.Duration) *Context {
 	return &Context{values: parent, timeout: timeout}
 }
 
-// Parent is the context that c has its values from.
+// Parent returns the context that c takes its values from.
 func (c *Context) Parent() context.Context { return c.values }
 
-// Deadline implements context.Context. A caller that asks for it is taken to wait.
+// Deadline implements context.Context. A caller that asks for the deadline counts as waiting.
 func (c *Context) Deadline() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +64,8 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// startLocked has the time run. Callers that are answered before they wait do not look at
-// the clock: that would cost more than their answer.
+// startLocked starts the timeout. A caller that is answered before it waits never looks at the
+// clock: that would cost more than its answer.
 func (c *Context) startLocked() {
 	if c.deadline.IsZero() && c.timeout > 0 {
 		c.deadline = time.Now().Add(c.timeout)
@@ -74,7 +75,7 @@ func (c *Context) startLocked() {
 // Value implements context.Context.
 func (c *Context) Value(key any) any { return c.values.Value(key) }
 
-// Done implements context.Context. From the first call on something watches for
+// Done implements context.Context. From the first call on, timers and registrations watch for
 // the end.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
@@ -103,7 +104,7 @@ func (c *Context) Done() <-chan struct{} {
 	return w.done
 }
 
-// Start has the time run from that moment on, if it does not run yet.
+// Start starts the timeout at that moment, if it has not started.
 func (c *Context) Start(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +113,7 @@ func (c *Context) Start(at time.Time) {
 	}
 }
 
-// Err implements context.Context. It looks for itself, so it is right also
-// where nobody watches.
+// Err implements context.Context. It checks for itself, so it is right even if nobody waits.
 func (c *Context) Err() error {
 	c.mu.Lock()
 	if c.err != nil || c.lookLocked() == nil {
@@ -123,8 +123,8 @@ func (c *Context) Err() error {
 	return c.endedLocked()
 }
 
-// Cancel ends the context, if it has not ended. Somebody has to call it at last, as for
-// any context.
+// Cancel ends the context, if it has not ended. As with any context, somebody must call it in
+// the end.
 func (c *Context) Cancel() {
 	c.mu.Lock()
 	if c.err != nil {
@@ -135,7 +135,7 @@ func (c *Context) Cancel() {
 	_ = c.endedLocked()
 }
 
-// lookLocked sets err if the context has ended meanwhile.
+// lookLocked sets err if the context has ended by now.
 func (c *Context) lookLocked() error {
 	if c.err != nil {
 		return c.err
@@ -153,7 +153,7 @@ func (c *Context) lookLocked() error {
 	return c.err
 }
 
-// endedLocked tells those who wait, once, and gives mu back.
+// endedLocked tells those that wait, once, and unlocks mu.
 func (c *Context) endedLocked() error {
 	err, w := c.err, c.watch
 	if w == nil {
@@ -173,11 +173,11 @@ func (c *Context) endedLocked() error {
 	return err
 }
 
-// after is a function to be called in a goroutine of its own at the end.
+// after is a function that is called on its own goroutine at the end.
 type after struct{ f func() }
 
-// AfterFunc is what package context asks of a context that is not its own, or
-// it would start a goroutine for every one derived from it.
+// AfterFunc is what package context looks for in a foreign context. Without this method it
+// would start a goroutine for every context derived from c.
 func (c *Context) AfterFunc(f func()) (stop func() bool) {
 	if c.Done(); c.Err() != nil {
 		go f()
@@ -194,7 +194,7 @@ func (c *Context) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { return c.drop(a) }
 }
 
-// drop reports whether a was still to be called.
+// drop removes a, and reports whether it had not been called yet.
 func (c *Context) drop(a *after) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,32 +2,31 @@ package waitline
 
 import "github.com/keyturn/keyturn/core/driver"
 
-// admission says who of a line may ask the store now. That is always the first in line.
-// Next to it may go, in order of arrival, those behind it that share the key in the same
-// mode
+// admission says which callers of a line may ask the store now. The first in line always may.
+// Callers behind it that want the key in the same shared mode or as permits may join it, in
+// order of arrival, in two cases:
 //
-//   - when the store has just granted the key in that mode: most likely they get it,
-//     too, and need not ask one after the other. Once the store says that one of them has
-//     to wait, nobody else is called until the next grant. So a long line leaves a bounded
-//     number of requests in the store's queue;
-//   - when all in front of them wait for another of their keys. Otherwise two members of
-//     a group would deadlock, although each only shares the group.
+//   - The store has just granted the key in that mode. Most likely they get it, too, and need
+//     not ask one after the other. Once the store says that one of them has to wait, nobody
+//     else is called until the next grant. So even a long line leaves a bounded number of
+//     requests in the store's queue.
+//   - All callers in front of them wait for another of their keys. Otherwise two members of a
+//     group would deadlock, although each only shares the group.
 //
-// An exclusive request asks alone, and later requests stay behind it, also shared ones:
-// readers do not keep a writer out by coming one after the other.
+// An exclusive request asks alone. Later requests stay behind it, including shared ones, so
+// that a stream of readers cannot keep a writer out.
 type admission struct {
-	next    *place      // the first that was not called forward yet; nil: all were
-	called  int         // how many were
-	here    int         // of those: all but the ones that wait for another of their keys
-	granted driver.Mode // the store's last word was a grant of this mode; exclusive: it was none to share
+	next    *place      // the first caller that was not called forward yet; nil: all were
+	called  int         // number of callers that were called forward
+	here    int         // those of them that do not wait for another of their keys
+	granted driver.Mode // the mode of a grant that others may share, if that was the store's last answer; otherwise exclusive
 }
 
-// mostTogether is how many callers of one process ask the store for one key at the same
-// time, if they share it. More would not be served sooner: the first grant lets the next
-// ones ask.
+// mostTogether is how many callers of one process may ask the store for one key at the same
+// time, if they share it. More would not be served sooner: the first grant calls the next ones.
 const mostTogether = 64
 
-// admits reports whether p, the next, may be called forward while first is in front.
+// admits reports whether p, the next caller, may be called forward while first is in front.
 func (a *admission) admits(p, first *place) bool {
 	switch mode := p.claim.Mode; {
 	case a.called == 0:
@@ -41,8 +40,8 @@ func (a *admission) admits(p, first *place) bool {
 	}
 }
 
-// together is how many may ask for what c wants at the same time: of permits no more
-// than there are.
+// together is how many callers may ask for c's key at the same time: for permits, no more than
+// there are permits.
 func together(c driver.Claim) int {
 	if c.Mode == driver.ModePermit {
 		return min(c.Permits, mostTogether)
@@ -50,7 +49,7 @@ func together(c driver.Claim) int {
 	return mostTogether
 }
 
-// call takes note that p, the next, is called forward.
+// call notes that p, the next caller, is called forward.
 func (a *admission) call(p *place) {
 	a.next = p.behind
 	a.called++
@@ -58,7 +57,7 @@ func (a *admission) call(p *place) {
 	p.called = true
 }
 
-// leave takes note that p, which is still in the queue, leaves it.
+// leave notes that p leaves. p must still be in the queue.
 func (a *admission) leave(p *place) {
 	if !p.called {
 		if a.next == p {
@@ -72,8 +71,7 @@ func (a *admission) leave(p *place) {
 	}
 }
 
-// goElsewhere takes note that p waits for another of its keys, and reports whether that
-// is new.
+// goElsewhere notes that p waits for another of its keys, and reports whether that is new.
 func (a *admission) goElsewhere(p *place) bool {
 	if !p.called || p.elsewhere {
 		return false
@@ -83,7 +81,7 @@ func (a *admission) goElsewhere(p *place) bool {
 	return true
 }
 
-// comeBack takes note that p, for all that is known, waits for this key.
+// comeBack notes that p waits for this key, as far as anybody knows.
 func (a *admission) comeBack(p *place) {
 	if p.elsewhere {
 		p.elsewhere = false
@@ -91,9 +89,8 @@ func (a *admission) comeBack(p *place) {
 	}
 }
 
-// callForward has those go on that may ask the store now. While a lease goes from caller
-// to caller nobody may: the next one waits for a hand-off, but not for longer than the
-// streak lasts.
+// callForward lets those callers go on that may ask the store now. During a streak of hand-offs
+// nobody may: the next caller waits for a hand-off, until the streak's time is over.
 func (l *line) callForward() {
 	for l.admission.next != nil {
 		p := l.admission.next

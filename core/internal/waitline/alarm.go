@@ -2,21 +2,20 @@ package waitline
 
 import "time"
 
-// alarm has the callers of a line give up in time. There is one timer per line: a timer
-// for each waiter would cost more than a hand-off, which is what most of them wait for,
-// and would have to be taken back each time.
+// alarm makes the callers of a line give up in time. There is one timer per line. Most callers
+// wait for a hand-off, and a timer for each would cost more than a hand-off.
 type alarm struct {
 	timer *time.Timer // nil: nobody has waited
-	rings time.Time   // when; zero: it does not
-	rang  time.Time   // last
+	rings time.Time   // zero: it is not set
+	rang  time.Time   // when it last rang
 }
 
-// alarmRest is how long an alarm rests. Otherwise, in a line of thousands whose time is
-// over one after the other, each ring would look at all of them for one.
+// alarmRest is the least time between two rings. Without it, if the time of thousands ran out
+// one after the other, each ring would look at all of them for the sake of one.
 const alarmRest = time.Millisecond
 
-// expect has the alarm ring at that moment, or sooner. It stays as it is when the caller
-// goes on before: the next one needs it as well.
+// expect makes the alarm ring at that moment, or sooner. It stays set if the caller goes on
+// before, because the next caller needs it as well.
 func (a *alarm) expect(at time.Time, l *line) {
 	if at.IsZero() {
 		return
@@ -30,25 +29,26 @@ func (a *alarm) expect(at time.Time, l *line) {
 	a.rings = at
 	in := time.Until(at)
 	if a.timer == nil {
-		s := l.shard // l itself may be another key's by then, and is the mutex's
+		s := l.shard // by then l may be another key's line, and the mutex guards l
 		a.timer = time.AfterFunc(in, func() { s.ring(l) })
 		return
 	}
 	a.timer.Reset(in)
 }
 
-// stop is for a line that is done with: its timer would keep the engine in memory.
+// stop stops the timer of a line that is dropped. A running timer would keep the engine in
+// memory.
 func (a *alarm) stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
 }
 
-// kept is the alarm for the next key of its line. That it may ring for this one does no
-// harm there.
+// kept returns the alarm for the next key of its line. It may still ring for this one, which
+// does no harm.
 func (a *alarm) kept() alarm { return alarm{timer: a.timer, rings: a.rings} }
 
-// ring has those in l give up whose time is over.
+// ring makes those in l give up whose time is over.
 func (s *shard) ring(l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

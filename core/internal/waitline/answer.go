@@ -8,15 +8,15 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Answer is what the store said to a request, and when. The zero value is a store that
-// was not asked, or had no time to answer.
+// Answer is the store's answer to a request, and when it came. The zero value means that the
+// store was not asked, or had no time to answer.
 type Answer struct {
 	Err error // nil: granted
 	At  time.Time
 }
 
-// Asks notes that a caller that had to wait, or that has several places, now asks the
-// store.
+// Asks notes that the caller now asks the store. It is for a caller that had to wait or has
+// several places.
 func (ls *Lines) Asks(w *Waiter, now time.Time) {
 	for _, p := range w.places {
 		p.shard.mu.Lock()
@@ -28,11 +28,12 @@ func (ls *Lines) Asks(w *Waiter, now time.Time) {
 	}
 }
 
-// Verdict says what has kept the caller waiting that was called forward too late.
+// Verdict returns the error for a caller that was called forward too late: it says what kept
+// the caller waiting.
 func (ls *Lines) Verdict(w *Waiter) error { return w.places[len(w.places)-1].verdict() }
 
-// Told notes that the store keeps the caller waiting, and for whom, and returns that as
-// [Lines.Holder] does.
+// Told notes that the store makes the caller wait, and for whom. It returns held as
+// [Lines.Holder] completes it.
 func (ls *Lines) Told(w *Waiter, held driver.HeldError) driver.HeldError {
 	held = ls.Holder(held)
 	at, now := w.placeFor(held.Key), time.Now()
@@ -58,12 +59,12 @@ func (p *place) told(held driver.HeldError, at *place, now time.Time) {
 	}
 }
 
-// Leave gives up the caller's places, with the store's answer, and calls forward who may
-// ask now. It does nothing for a caller without places.
+// Leave gives up the caller's places, notes the store's answer, and calls forward the callers
+// that may ask now. It does nothing for a caller without places.
 func (ls *Lines) Leave(w *Waiter, said Answer) { ls.leave(w, w.places, said) }
 
 func (ls *Lines) leave(w *Waiter, places []*place, said Answer) {
-	var held driver.HeldError // where the key was granted, who is in the way now is not known yet
+	var held driver.HeldError // zero after a grant: nobody knows yet who is in the way
 	var at *place
 	if said.Err != nil {
 		held = ls.Holder(heldBy(said.Err))
@@ -99,7 +100,7 @@ func (p *place) leave(held driver.HeldError, at *place, said Answer) {
 	p.shard.tidy(p.claim.Key, l)
 }
 
-// remove takes p out of its line, which is to be tidied when that is settled.
+// remove takes p out of its line. The caller of remove tidies the line afterwards.
 func (l *line) remove(p *place) {
 	p.hangUp()
 	if !p.called {
@@ -116,7 +117,7 @@ func (p *place) ask(now time.Time) {
 	p.line.evidence.asked(now)
 }
 
-// hangUp notes that no answer to the caller's request is expected any more.
+// hangUp notes that nobody waits for an answer to the caller's request any more.
 func (p *place) hangUp() {
 	if p.asking {
 		p.asking = false
@@ -124,8 +125,8 @@ func (p *place) hangUp() {
 	}
 }
 
-// heard notes an answer of the store's. Held is about the key of at and says nothing of
-// others; where at is nil it may be about any.
+// heard notes an answer of the store. held is about the key of at and says nothing of other
+// keys. If at is nil, it may be about any key.
 func (p *place) heard(held driver.HeldError, at *place, now time.Time) {
 	if at != nil && at != p {
 		held = driver.HeldError{}
@@ -134,8 +135,8 @@ func (p *place) heard(held driver.HeldError, at *place, now time.Time) {
 	p.line.evidence.heard(held, now)
 }
 
-// heldBy is what err says of who is in the way, if anything. (In a function of its own,
-// because the target of errors.As is on the heap, also where there is no error.)
+// heldBy returns what err says about the holder, if anything. It is a function of its own
+// because the target of errors.As is on the heap, even if there is no error.
 func heldBy(err error) driver.HeldError {
 	if held := (*driver.HeldError)(nil); errors.As(err, &held) {
 		return *held

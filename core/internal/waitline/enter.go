@@ -8,13 +8,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// FullError says which line was full. Key is empty where all lines together were.
+// FullError says which line was full. Key is empty if all lines together were.
 type FullError struct {
 	Key   string
 	Limit int
 }
 
-// Error says where how many callers wait.
+// Error says how many callers wait, and in which line.
 func (e *FullError) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("%d callers wait already", e.Limit)
@@ -22,21 +22,21 @@ func (e *FullError) Error() string {
 	return fmt.Sprintf("%d callers wait for %q already", e.Limit, e.Key)
 }
 
-// Caller is told, on its own goroutine, who keeps it waiting and how many callers were
-// ahead of it in line.
+// Caller is told, on its own goroutine, whom it waits for and how many callers were ahead of it
+// in line.
 type Caller interface {
 	Blocked(held driver.HeldError, ahead int)
 }
 
-// Enter waits until the caller may ask the store for all that w wants. It then owes a
-// [Lines.Leave]. Instead of that it may get, in w.Got, the record or the lease of another
-// caller, and has no places any more. The lines are entered in key order, so that no two
-// sets wait for each other.
+// Enter waits until the caller may ask the store for everything that w wants. The caller then
+// owes a [Lines.Leave]. Instead, another caller may give it a record or a lease, in w.Got; it
+// then has no places any more. The lines are entered in key order, so that no two sets
+// deadlock.
 //
-// The caller gives up when ctx ends or w.MaxWait is over: the error is a
-// *driver.HeldError, or matches driver.ErrUnavailable where a silent store kept it. The
-// error is a *FullError where it was not let in, driver.ErrClosed after Close. After an
-// error it has no places. By may be nil.
+// The caller gives up when ctx ends or w.MaxWait is over. The error is then a
+// *driver.HeldError, or matches driver.ErrUnavailable if a silent store kept it waiting. If the
+// line is full, the error is a *FullError; after Close it is driver.ErrClosed. After an error
+// the caller has no places. by may be nil.
 func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 	for i, p := range w.places {
 		waits, err := ls.join(p, i)
@@ -48,7 +48,7 @@ func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 			continue
 		}
 		w.Waited = true
-		for _, b := range w.places[:i] { // nobody else waits there because of this one
+		for _, b := range w.places[:i] { // nobody else waits there because of this caller
 			b.goElsewhere()
 		}
 		told := p.tell(by)
@@ -56,7 +56,7 @@ func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 			err = p.verdict()
 			ls.leave(w, w.places[:i+1], Answer{})
 		}
-		if !w.Got.Nothing() { // where both came, this is worth more than the error
+		if !w.Got.Nothing() { // if both came, the lease or record counts
 			w.accept(by, told)
 			return nil
 		}
@@ -67,8 +67,8 @@ func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 	return nil
 }
 
-// join has the caller take the last place in the line for claim i, and reports whether
-// it has to wait there.
+// join puts the caller at the end of the line for claim i, and reports whether it has to wait
+// there.
 func (ls *Lines) join(p *place, i int) (waits bool, err error) {
 	w, key := p.waiter, p.claim.Key
 	s := ls.shardOf(key)
@@ -85,7 +85,7 @@ func (ls *Lines) join(p *place, i int) (waits bool, err error) {
 	}
 	p.shard, p.line, p.ahead, p.joined = s, l, l.queue.n, w.Since
 	if i > 0 {
-		p.joined = time.Now() // it may have waited in the lines before
+		p.joined = time.Now() // it may have waited in other lines before
 	}
 	l.queue.push(p)
 	if l.admission.next == nil {
@@ -93,7 +93,7 @@ func (ls *Lines) join(p *place, i int) (waits bool, err error) {
 		l.callForward()
 	}
 	if p.called {
-		if len(w.places) == 1 { // a set asks later, see Asks
+		if len(w.places) == 1 { // a set asks later: see Asks
 			p.ask(w.Since)
 		}
 		return false, nil
@@ -101,8 +101,8 @@ func (ls *Lines) join(p *place, i int) (waits bool, err error) {
 	return true, l.seat(p)
 }
 
-// seat has p wait, or refuses it. The cap on all lines refuses only callers that would
-// wait behind others: a flood on some keys must not shut out the callers of the rest.
+// seat makes p wait, or refuses it. The cap on all lines refuses only a caller that has others
+// in front of it. Otherwise a flood on some keys would shut out the callers of all other keys.
 func (l *line) seat(p *place) error {
 	ls := l.shard.lines
 	if n := ls.waiting.Add(1); p.ahead > 0 && n > int64(ls.cfg.MaxWaitersTotal) {
@@ -117,7 +117,7 @@ func (l *line) seat(p *place) error {
 	return nil
 }
 
-// await waits until the caller is to go on, and reports false when it gives up instead.
+// await waits until the caller may go on. It reports false if the caller gives up instead.
 func (p *place) await(ctx context.Context) bool {
 	select {
 	case <-p.goOn:
@@ -127,13 +127,13 @@ func (p *place) await(ctx context.Context) bool {
 	}
 }
 
-// tell tells the caller who keeps it waiting, and returns the trace of that.
+// tell tells the caller whom it waits for, and returns that holder's trace.
 func (p *place) tell(by Caller) (trace string) {
 	if by == nil {
 		return ""
 	}
 	p.shard.mu.Lock()
-	held := driver.HeldError{Key: p.claim.Key, Local: true} // it has just been given what it waits for
+	held := driver.HeldError{Key: p.claim.Key, Local: true} // no line: it has just been given what it waits for
 	if p.line != nil {
 		held = p.line.evidence.holder(p.claim.Key)
 	}
@@ -142,18 +142,18 @@ func (p *place) tell(by Caller) (trace string) {
 	return held.Trace
 }
 
-// verdict says what has kept the caller waiting.
+// verdict returns the error that says what kept the caller waiting.
 func (p *place) verdict() error {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
-	if p.line == nil { // it has just been given what it waits for
+	if p.line == nil { // no line: it has just been given what it waits for
 		return &driver.HeldError{Key: p.claim.Key, Local: true}
 	}
 	return p.line.evidence.verdict(p.claim.Key, p.joined, p.shard.lines.cfg.FairTime)
 }
 
-// accept takes what the caller was given. Told is the trace that it knows already: the
-// caller that had the lease last may have come to the key later than this one.
+// accept tells the caller who had the lease before it. told is the trace that it knows already:
+// the last holder may have come to the key later than this caller.
 func (w *Waiter) accept(by Caller, told string) {
 	got := &w.Got
 	switch {

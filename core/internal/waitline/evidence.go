@@ -8,20 +8,20 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// evidence is what the store last said about a key. A caller that gives up in line has
-// not heard from the store itself. The evidence says whether a holder or a silent store
-// kept it waiting.
+// evidence is what the store last said about a key. A caller that gives up in line has not
+// asked the store itself. The evidence says whether it waited for a holder or for a silent
+// store.
 type evidence struct {
-	unanswered int              // requests to the store without a word since
-	silent     time.Time        // since when that is so, of one at least; zero: it is not
+	unanswered int              // number of requests under way without an answer
+	silent     time.Time        // since when one of them has been unanswered; zero: no silence
 	answered   time.Time        // when the store last answered
-	held       driver.HeldError // who was in the way then
-	heldSince  time.Time        // since when, about; zero: not known
-	outage     error            // set while the last answer was that the store is out
+	held       driver.HeldError // the holder that this answer named
+	heldSince  time.Time        // about when it got the key; zero: unknown
+	outage     error            // set if the last answer was that the store is out
 }
 
-// ErrHurried says that the store, or the line for it, had hardly any time to answer. An
-// outage that wraps it is one for the caller only.
+// ErrHurried says that the caller left hardly any time for an answer. An outage that wraps it
+// concerns this caller only.
 var ErrHurried = errors.New("no answer in the little time there was")
 
 // asked notes that a request was sent.
@@ -32,8 +32,8 @@ func (e *evidence) asked(now time.Time) {
 	}
 }
 
-// hungUp notes that no answer to a request is expected any more. That does not end a
-// silence that has lasted for fair by now.
+// hungUp notes that nobody waits for the answer to a request any more. A silence that has
+// lasted for fair by now goes on.
 func (e *evidence) hungUp(fair time.Duration) {
 	e.unanswered--
 	if e.unanswered == 0 && time.Since(e.silent) < fair {
@@ -41,7 +41,7 @@ func (e *evidence) hungUp(fair time.Duration) {
 	}
 }
 
-// heard notes that the store answered, and who is in the way.
+// heard notes that the store answered, and whom it named as the holder.
 func (e *evidence) heard(held driver.HeldError, now time.Time) {
 	e.answered, e.held, e.outage, e.silent = now, held, nil, time.Time{}
 	e.heldSince = time.Time{}
@@ -53,15 +53,15 @@ func (e *evidence) heard(held driver.HeldError, now time.Time) {
 	}
 }
 
-// handedTo notes who has the key now, since when.
+// handedTo notes who has the key now, and since when.
 func (e *evidence) handedTo(key, owner, trace string, since time.Time) {
 	e.held, e.heldSince = driver.HeldError{Key: key, Holder: owner, Trace: trace}, since
 }
 
-// released notes that the holder of this process is done.
+// released notes that the holder in this process has released the key.
 func (e *evidence) released() { e.held, e.heldSince = driver.HeldError{}, time.Time{} }
 
-// holder is who is in the way of those in line, as far as it is known.
+// holder returns what is known of the holder that the callers in line wait for.
 func (e *evidence) holder(key string) driver.HeldError {
 	return driver.HeldError{
 		Key: key, Holder: e.held.Holder, Trace: e.held.Trace,
@@ -69,7 +69,7 @@ func (e *evidence) holder(key string) driver.HeldError {
 	}
 }
 
-// heldFor is how long the holder has been there; 0: not known.
+// heldFor is how long the holder has had the key; 0: unknown.
 func (e *evidence) heldFor() time.Duration {
 	if e.heldSince.IsZero() {
 		return 0
@@ -77,12 +77,12 @@ func (e *evidence) heldFor() time.Duration {
 	return time.Since(e.heldSince)
 }
 
-// verdict is the error for a caller that joined the line at that time and gives up. Only
-// a store that was asked can be silent, and only since it was: before, the caller waited
-// for those in front. A store that told them to wait owes no further word, however long
-// ago that was: it answers when the key is free, or when it finds itself out.
+// verdict returns the error for a caller that joined the line at that time and gives up. Only a
+// store that was asked can be silent, and only from the request on: before, the caller waited
+// for those in front. A store that told them to wait owes no further answer, however long ago
+// that was. It answers again when the key is free, or when it finds that it is out.
 func (e *evidence) verdict(key string, joined time.Time, fair time.Duration) error {
-	heard := min(time.Since(e.silent), time.Since(joined)) // of the silence, by the caller
+	heard := min(time.Since(e.silent), time.Since(joined)) // the part of the silence that this caller was there for
 	switch {
 	case e.outage != nil:
 		return e.outage

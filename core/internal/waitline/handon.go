@@ -6,8 +6,8 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
-// HandOn gives g, which its holder is done with, to the next in line if
-// [handoff.Streak.Decide] says so, and returns what it said.
+// HandOn gives g, which its holder no longer needs, to the next in line if
+// [handoff.Streak.Decide] says so. It returns that decision.
 func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
 	if !g.Heritable {
 		return handoff.Release
@@ -27,13 +27,13 @@ func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
 		l.evidence.handedTo(p.claim.Key, g.Owner, p.waiter.Trace, now)
 		l.remove(p)
 		p.wake()
-		l.callForward() // behind the last of a streak the next one may join the store's queue
+		l.callForward() // after the last hand-off of a streak the next caller may join the store's queue
 	}
 	return decision
 }
 
-// Ended notes that the lease of g has ended without having been handed on. If it was in
-// a streak, that is over, and the next in line asks the store.
+// Ended notes that the lease of g has ended and was not handed on. If it was in a streak, the
+// streak ends and the next in line asks the store.
 func (ls *Lines) Ended(g handoff.Grant) {
 	if !g.Heritable {
 		return
@@ -60,7 +60,7 @@ func (l *line) beginStreak(p *place) {
 	}
 }
 
-// expireLater has the next in line called forward when the streak's time is over.
+// expireLater calls the next in line forward when the streak's time is over.
 func (l *line) expireLater(key string) {
 	if l.streak.Timed() {
 		return
@@ -70,7 +70,7 @@ func (l *line) expireLater(key string) {
 	l.streak.ExpireLater(func() { s.expire(key, owner) })
 }
 
-// expire opens the streak of owner, which took too long.
+// expire opens the streak of owner, because its time is over.
 func (s *shard) expire(key, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,23 +8,23 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Config is what the lines of an engine have to keep to.
+// Config has the limits of an engine's lines.
 type Config struct {
-	MaxWaiters      int // in one line
-	MaxWaitersTotal int // that wait in all lines
+	MaxWaiters      int // callers in one line
+	MaxWaitersTotal int // callers that wait in all lines together
 	// FairTime is how long a store must have been silent before that counts as an outage.
 	FairTime time.Duration
 }
 
-// Lines are all the lines of an engine. Safe for concurrent use.
+// Lines are all the lines of an engine. They are safe for concurrent use.
 type Lines struct {
 	cfg     Config
-	waiting atomic.Int64 // callers that have had to wait and were not called forward yet
+	waiting atomic.Int64 // callers that have to wait and were not called forward yet
 	seed    maphash.Seed
 	shards  [shardCount]shard
 }
 
-// New returns lines in which nobody stands.
+// New returns lines without callers.
 func New(cfg Config) *Lines {
 	ls := &Lines{cfg: cfg, seed: maphash.MakeSeed()}
 	for i := range ls.shards {
@@ -33,14 +33,14 @@ func New(cfg Config) *Lines {
 	return ls
 }
 
-// Close has everybody that waits give up, and lets nobody in any more.
+// Close makes every waiting caller give up, and refuses callers from then on.
 func (ls *Lines) Close() {
 	for i := range ls.shards {
 		ls.shards[i].close()
 	}
 }
 
-// Len is how many lines there are.
+// Len is the number of lines.
 func (ls *Lines) Len() (n int) {
 	for i := range ls.shards {
 		s := &ls.shards[i]
@@ -51,11 +51,11 @@ func (ls *Lines) Len() (n int) {
 	return n
 }
 
-// Waiting is how many callers wait in line, without those that ask the store.
+// Waiting is the number of callers that wait in line. Callers that ask the store do not count.
 func (ls *Lines) Waiting() int { return int(ls.waiting.Load()) }
 
-// Holder completes what the store said of the holder of a key: if its lease went from
-// caller to caller in this process, the store knows only the first of them.
+// Holder completes what the store said about the holder of a key. If a lease was handed on
+// within this process, the store knows only its first holder.
 func (ls *Lines) Holder(held driver.HeldError) driver.HeldError {
 	if held.Holder == "" {
 		return held

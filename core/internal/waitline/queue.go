@@ -1,7 +1,7 @@
 package waitline
 
-// queue is places in order of arrival. It is no container/list because that allocates
-// for each element what a place has in itself.
+// queue holds places in order of arrival. It does not use container/list, which allocates an
+// element for each place; a place has the links in itself.
 type queue struct {
 	first, last *place
 	n           int

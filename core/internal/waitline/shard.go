@@ -7,8 +7,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
-// shardCount is into how many parts the lines are split, so that callers of different
-// keys seldom meet on one mutex.
+// shardCount is the number of shards. Callers of different keys then rarely meet on one mutex.
 const shardCount = 32
 
 // shard has the lines of some keys.
@@ -17,14 +16,14 @@ type shard struct {
 
 	mu      sync.Mutex
 	byKey   map[string]*line
-	sweepAt int // how many lines call for a sweep
+	sweepAt int // a sweep is due at this number of lines
 	spare   []*line
-	closed  bool // nobody is let in any more
+	closed  bool // callers are refused
 
 	_ [64]byte // keeps the next shard's mutex off this one's cache line
 }
 
-// line is the callers that want one key. Its shard's mutex guards it.
+// line has the callers that want one key. Its shard's mutex guards it.
 type line struct {
 	shard     *shard
 	queue     queue
@@ -34,7 +33,7 @@ type line struct {
 	streak    handoff.Streak
 }
 
-// spareLines is how many lines a shard keeps for other keys.
+// spareLines is how many unused lines a shard keeps for other keys.
 const spareLines = 4
 
 // open makes a line for key.
@@ -56,9 +55,9 @@ func (s *shard) open(key string) *line {
 // sweepFloor is how many lines a shard may have without a sweep.
 const sweepFloor = 32
 
-// sweep removes the empty lines of leases that have been held for too long to be handed
-// on. It runs when there are twice as many lines as the last sweep left. So a lease that
-// is held for hours costs no line, and the sweeps cost a constant per lease.
+// sweep removes the empty lines of leases that have been held for too long to be handed on. It
+// runs when there are twice as many lines as the last sweep left. So a lease that is held for
+// hours costs no line, and sweeping costs a constant amount per lease.
 func (s *shard) sweep() {
 	if len(s.byKey) < max(s.sweepAt, sweepFloor) {
 		return

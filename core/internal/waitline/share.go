@@ -7,10 +7,10 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Share gives a record that the store had at some time after asked to the callers in
-// line for key that wait for the same execution ([Waiter.Once]), so that they need not
-// ask one after the other. Callers that joined after asked have to ask: the record may
-// have been forgotten by then.
+// Share gives a record to the callers in line for key that wait for the same execution
+// ([Waiter.Once]), so that they need not ask one after the other. The store had the record at
+// some time after asked. Callers that joined after asked have to ask: the record may have been
+// forgotten by then.
 func (ls *Lines) Share(key string, rec *driver.Record, asked time.Time) {
 	s := ls.shardOf(key)
 	s.mu.Lock()
@@ -19,7 +19,7 @@ func (ls *Lines) Share(key string, rec *driver.Record, asked time.Time) {
 	if l == nil {
 		return
 	}
-	var own *driver.Record // what callers do to theirs does not reach it
+	var own *driver.Record // a copy, so that callers that change their record do not change this one
 	for p, behind := l.admission.next, (*place)(nil); p != nil; p = behind {
 		behind = p.behind
 		if !p.waiter.Once || p.joined.After(asked) {

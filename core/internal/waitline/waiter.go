@@ -7,28 +7,28 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
-// Waiter is one caller with its places: one in the line of each key that it wants. The
-// caller fills in the first fields, and calls [Waiter.Want], before [Lines.Enter]. The zero
-// value wants nothing.
+// Waiter is one caller with its places: one in the line of each key that it wants. Before
+// [Lines.Enter] the caller sets the first fields and calls [Waiter.Want]. The zero value wants
+// nothing.
 type Waiter struct {
 	Since   time.Time     // the beginning of the call
-	MaxWait time.Duration // in line, from Since; 0: no bound
-	Once    bool          // a record of the execution will do as well as the lease
-	HeirTTL time.Duration // the TTL with which it takes a lease that is handed on; 0: it takes none
-	Trace   string        // shown to those that it keeps waiting
+	MaxWait time.Duration // counts from Since; 0: no bound
+	Once    bool          // a record of the execution serves as well as the lease
+	HeirTTL time.Duration // the TTL that it wants if a lease is handed on to it; 0: it takes none
+	Trace   string        // shown to callers that wait for this one
 
-	// Waited says that the caller had to wait in line.
+	// Waited reports whether the caller had to wait in line.
 	Waited bool
-	// Got is what the caller was given in line, by another caller. Where it was given
-	// nothing and asks the store, the caller puts the store's answer there.
+	// Got is what another caller gave to this one in line. If that is nothing, the caller asks
+	// the store and puts the store's answer there.
 	Got Got
 
 	places []*place
-	place  place // the only one
+	place  place // memory for the place of a single claim
 	only   [1]*place
 }
 
-// Got is what a caller came to: a lease, a record, or the zero value.
+// Got is what a caller received: a lease, a record, or nothing (the zero value).
 type Got struct {
 	Record *driver.Record
 	Grant  handoff.Grant
@@ -38,7 +38,7 @@ type Got struct {
 // Nothing reports whether it is the zero value.
 func (g *Got) Nothing() bool { return g.Record == nil && g.Grant.Owner == "" }
 
-// Want says which claims the caller wants, in key order.
+// Want sets the claims that the caller wants, in key order.
 func (w *Waiter) Want(claims []driver.Claim) {
 	w.only[0] = &w.place
 	w.places = w.only[:]
@@ -54,7 +54,7 @@ func (w *Waiter) Want(claims []driver.Claim) {
 	}
 }
 
-// placeFor is the place for key, or nil: a store need not say which key is held.
+// placeFor returns the place for key, or nil: a store need not say which key is held.
 func (w *Waiter) placeFor(key string) *place {
 	for _, p := range w.places {
 		if p.claim.Key == key {
@@ -64,27 +64,27 @@ func (w *Waiter) placeFor(key string) *place {
 	return nil
 }
 
-// place is where a caller stands in one line.
+// place is a caller's position in one line.
 type place struct {
 	waiter *Waiter
 	claim  driver.Claim
-	shard  *shard // nil: it has never stood in line
-	line   *line  // nil: it does not stand in line
-	ahead  int    // callers in front when it joined
+	shard  *shard // nil: it has never joined a line
+	line   *line  // nil: it is in no line
+	ahead  int    // number of callers in front when it joined
 	joined time.Time
 	until  time.Time     // when it gives up; zero: never
-	goOn   chan struct{} // closed when the caller is to go on; nil: it need not wait
+	goOn   chan struct{} // closed when the caller may go on; nil: it need not wait
 
 	wentOn    bool // goOn is closed
-	late      bool // because it has waited long enough, or the lines were closed
-	called    bool // forward
-	elsewhere bool // called forward, and waits for another of its keys
-	asking    bool // it asked the store, which has said nothing
+	late      bool // it went on because its time was over, or the lines were closed
+	called    bool // it was called forward
+	elsewhere bool // it was called forward, and waits for another of its keys
+	asking    bool // it asked the store, and has no answer yet
 
-	before, behind *place // in the queue
+	before, behind *place // the neighbours in the queue
 }
 
-// wake has the caller go on.
+// wake lets the caller go on.
 func (p *place) wake() {
 	if p.goOn != nil && !p.wentOn {
 		p.wentOn = true

@@ -8,20 +8,20 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Extend asks the store for another term now, of that TTL, which later renewals keep;
-// 0: the present one. It waits for a request that is under way. An error of a request
-// that was sent leaves open what the store did, except one that matches
-// [driver.ErrLeaseLost]: the earlier one of both ends counts then, and the old TTL goes
-// on. The other errors are how the lease ended, and ctx's.
+// Extend asks the store now for another term with that TTL, which later renewals keep; 0: the
+// present TTL. It first waits for a request that is under way. sent reports whether a request
+// was sent. If its error matches [driver.ErrLeaseLost], the lease is lost. After any other
+// error of a request that was sent, nobody knows what the store did: the earlier of both
+// deadlines counts, and the old TTL stays. If nothing was sent, the error says how the lease
+// ended, or is ctx's.
 func (w *Watch) Extend(ctx context.Context, ttl time.Duration) (sent bool, err error) {
 	return w.change(ctx, change{ttl: ttl})
 }
 
-// Downgrade has the holder ask the store now to take over the claims' modes, which
-// gives a full TTL as well. From the sending on the lease has the new modes, as the
-// holder can count on no more. Until the store answers, the watchdog repeats the
-// downgrade instead of renewing: a renewal in the wrong mode would look like a loss.
-// Otherwise it is as Extend.
+// Downgrade makes the holder ask the store now to change the claims' modes, which also gives a
+// full TTL. From the sending on the lease has the new modes, because the holder cannot count on
+// more. Until the store answers, the watchdog repeats the downgrade instead of renewing: a
+// renewal in the wrong mode would look like a loss. The errors are those of [Watch.Extend].
 func (w *Watch) Downgrade(ctx context.Context, claims []driver.Claim) (sent bool, err error) {
 	return w.change(ctx, change{claims: claims})
 }
@@ -29,7 +29,7 @@ func (w *Watch) Downgrade(ctx context.Context, claims []driver.Claim) (sent bool
 // errDidNotReturn stands for the answer of a store that panicked.
 var errDidNotReturn = errors.New("the store did not return")
 
-// change has one request sent, within a bound of its own, as a renewal has.
+// change sends one request, with a timeout of its own like a renewal.
 func (w *Watch) change(ctx context.Context, ch change) (sent bool, err error) {
 	r, err := w.reserve(ctx, ch)
 	if err != nil {
@@ -44,8 +44,8 @@ func (w *Watch) change(ctx context.Context, ch change) (sent bool, err error) {
 	return true, err
 }
 
-// reserve waits until no request for the lease is under way and takes the place of the
-// next one. The error is that of a lease that has ended, or ctx's.
+// reserve waits until no request for the lease is under way, and then takes the place of the
+// next one. The error says how the lease ended, or is ctx's.
 func (w *Watch) reserve(ctx context.Context, ch change) (request, error) {
 	for {
 		r, busy, err := w.tryReserve(ch)
@@ -60,7 +60,8 @@ func (w *Watch) reserve(ctx context.Context, ch change) (request, error) {
 	}
 }
 
-// tryReserve gives a channel where it is not done yet: closed when to try again.
+// tryReserve is reserve without the wait. If a request is under way, it returns a channel that
+// is closed when to try again.
 func (w *Watch) tryReserve(ch change) (request, <-chan struct{}, error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// heartbeat is how often the watchdog looks at the clocks while it has leases: timers
-// stand still in a suspended machine, and go on afterwards as if nothing had happened.
+// heartbeat is how often the watchdog looks at the clocks while it has leases. Timers stand
+// still in a suspended machine, and go on afterwards as if nothing had happened.
 const heartbeat = time.Second
 
-// suspendNoticed is the drift between two looks that the slewing of a clock that is
-// being set right cannot explain.
+// suspendNoticed is the least drift between two looks that counts as a suspension. It is more
+// than the gradual correction of a clock can cause.
 const suspendNoticed = 100 * time.Millisecond
 
-// clock notices that the machine slept. Deadlines go by the monotonic clock,
-// which on most systems stands still while a laptop or a virtual machine is
-// suspended; the backend's clock does not. The wall clock is the witness: where
-// it ran ahead of the monotonic one, time has passed that the deadlines missed.
+// clock notices that the machine slept. Deadlines go by the monotonic clock. On most systems it
+// stands still while a laptop or a virtual machine is suspended; the backend's clock does not.
+// So the wall clock is compared with it: if the wall clock ran ahead, time has passed that the
+// deadlines missed.
 //
-// A wall clock set forward by hand looks the same and costs leases that were
-// still good: the error is on the safe side. One set back is ignored.
+// A wall clock that is set forward by hand looks the same, and costs leases that were still
+// good. That error is on the safe side. A wall clock that is set back is ignored.
 type clock struct {
 	started time.Time
-	wall    atomic.Pointer[func(time.Time) time.Time] // nil: the machine's; tests set another
+	wall    atomic.Pointer[func(time.Time) time.Time] // nil: the machine's clock; tests set another
 }
 
-// drift is how far the wall clock had run ahead, since the start, at t.
+// drift is how far the wall clock has run ahead of the monotonic one, from the start to t.
 func (c *clock) drift(t time.Time) time.Duration {
-	wall := t.Round(0) // without the monotonic reading
+	wall := t.Round(0) // Round drops the monotonic reading
 	if f := c.wall.Load(); f != nil {
 		wall = (*f)(wall)
 	}

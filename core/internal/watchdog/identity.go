@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// identity watches for another server in the place of the one that leases were granted
-// by: after a failover, or a restart without its data. What that one does not know is
-// lost at once then, and not at the next renewal, a third of the TTL later.
+// identity notices that another server answers instead of the one that granted the leases:
+// after a failover, or a restart without data. Leases that the new server does not know are
+// then lost at once, and not at the next renewal, a third of the TTL later.
 type identity struct {
-	ask func(context.Context) (string, error) // nil: the store can't tell
+	ask func(context.Context) (string, error) // nil: the store cannot tell
 
 	mu     sync.Mutex
-	known  string // who answered last; it stays while there are no leases
+	known  string // the server that answered last; kept while there are no leases
 	asking bool
 	next   time.Time // when to ask again
 }
 
-// due says whether to ask now, which the caller has to do then.
+// due reports whether to ask now. If so, its caller must ask.
 func (id *identity) due(now time.Time, leases int) bool {
 	if id.ask == nil || leases == 0 {
 		return false
@@ -32,7 +32,7 @@ func (id *identity) due(now time.Time, leases int) bool {
 	return true
 }
 
-// told takes in the answer, and says whether it is another server's than before.
+// told notes the answer, and reports whether another server gave it than before.
 func (id *identity) told(name string, err error) (another bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -45,7 +45,7 @@ func (id *identity) told(name string, err error) (another bool) {
 	return before != "" && before != name
 }
 
-// recognize asks who answers, and has all leases renewed if that is another one.
+// recognize asks which server answers. If it is another one, all leases are renewed.
 func (d *Watchdog) recognize(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()

@@ -9,14 +9,14 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// request is what the store is asked for one lease. The watch is renewing meanwhile;
-// whoever made the request owes a [Watch.take].
+// request is a request to the store for one lease. The watch is in state renewing meanwhile.
+// The maker of a request owes a [Watch.take].
 type request struct {
 	watch   *Watch
 	grant   driver.Grant
-	term    time.Duration // the shorter one of that in force and that asked for; a third is what the store may take
+	term    time.Duration // the shorter of the present term and the new one; the store may take a third of it
 	convert bool          // the store may have the claims in other modes
-	part    string        // of the store: what it depends on
+	part    string        // the parts of the store that the claims need
 }
 
 // request takes the place of the next renewal. Needs the shard's mutex.
@@ -30,12 +30,12 @@ func (w *Watch) request(now time.Time, ch change) request {
 	return request{watch: w, grant: g, term: left, convert: t.convert, part: w.shard.dog.config.Parts(g.Claims)}
 }
 
-// batches parts what is due by the length of the term, so that in each the
-// longest is less than twice the shortest. A batch has as long as its shortest
-// term allows: leases of 30 s together with those of 10 ms would have 3 ms, and
-// a store that takes longer would cost them, too. It also parts it by the parts of
-// the store that are needed: one that does not answer would otherwise keep the others'
-// answers until the batch is given up. What is no plain renewal goes by itself.
+// batches divides the due requests. In each batch the longest term is less than twice the
+// shortest, because a batch has as long as its shortest term allows. Otherwise leases of 30 s
+// in a batch with leases of 10 ms would have 3 ms, and a slower store would cost them, too. The
+// requests of a batch also need the same parts of the store: a part that does not answer would
+// keep the other parts' answers until the batch times out. A request that is no plain renewal
+// is a batch by itself.
 func batches(due []request) [][]request {
 	type kind struct {
 		part   string
@@ -58,28 +58,28 @@ func batches(due []request) [][]request {
 	return all
 }
 
-// renew asks the store for one batch. Each lease goes by its own answer.
+// renew sends one batch. Each lease takes its own answer.
 func (d *Watchdog) renew(ctx context.Context, batch []request) {
 	bound := batch[0].term
 	for _, r := range batch {
 		bound = min(bound, r.term)
 	}
-	// A third of it: a store that hangs leaves time for another try.
+	// A third of the term: after a store that hangs there is time for another try.
 	ctx, cancel := context.WithTimeout(ctx, bound/3)
 	defer cancel()
 	sent := time.Now()
 	errs := d.send(ctx, batch)
-	answered := time.Now() // of all, so that those that failed stay together
+	answered := time.Now() // one time for all, so that those that failed stay together
 	for i, r := range batch {
 		late := r.watch.take(r, sent, answered, errs[i])
 		r.watch.holder.Renewed(late, errs[i])
 	}
 }
 
-// ErrNoAnswer says that a store gave fewer answers than it was asked for.
+// ErrNoAnswer says that a store returned fewer answers than it was asked for.
 var ErrNoAnswer = errors.New("keyturn: the store gave no answer for this lease")
 
-// send asks the store, and gives one answer for each.
+// send asks the store, and returns one answer for each request.
 func (d *Watchdog) send(ctx context.Context, batch []request) []error {
 	op, asked := "renew", time.Now()
 	errs := make([]error, len(batch))

@@ -9,8 +9,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// shard is a part of the leases, with a mutex of its own: callers of different keys
-// rarely meet on one.
+// shard has a part of the leases and a mutex of its own. Callers of different keys rarely meet
+// on one mutex.
 type shard struct {
 	dog  *Watchdog
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ func (s *shard) add(w *Watch) {
 	s.busy = true
 }
 
-// end ends a lease for good and takes it out.
+// end ends a lease for good and takes it out of the heap.
 func (s *shard) end(w *Watch, st state, why error) {
 	w.term.end(st, why)
 	w.free()
@@ -37,8 +37,8 @@ func (s *shard) end(w *Watch, st state, why error) {
 	}
 }
 
-// move finds a lease its new place, and says whether it is the first one now. A lease
-// that is out stays out.
+// move moves a lease to its new place, and reports whether it is the first one now. A lease
+// that is out of the heap stays out.
 func (s *shard) move(w *Watch) (first bool) {
 	if w.place == 0 {
 		return false
@@ -47,7 +47,7 @@ func (s *shard) move(w *Watch) (first bool) {
 	return w.place == 1
 }
 
-// expire takes out every lease that is over, wherever it stands, and adds it to the
+// expire takes out every lease that is over, wherever it is in the heap, and adds it to the
 // round.
 func (s *shard) expire(r *round) {
 	for _, w := range slices.Clone(s.heap) {
@@ -62,7 +62,7 @@ func (s *shard) lose(w *Watch, reason driver.LossReason, r *round) {
 	r.lost = append(r.lost, w)
 }
 
-// renewAll has every lease renewed now.
+// renewAll makes every lease due for renewal now.
 func (s *shard) renewAll(now time.Time) {
 	for _, w := range s.heap {
 		w.term.renewAt = now
@@ -70,7 +70,7 @@ func (s *shard) renewAll(now time.Time) {
 	heap.Init(&s.heap)
 }
 
-// collect takes out what is lost, and adds it and what is due to the round.
+// collect takes out the lost leases, and adds them and the due ones to the round.
 func (s *shard) collect(r *round) {
 	for len(s.heap) > 0 {
 		w := s.heap[0]
@@ -90,10 +90,10 @@ func (s *shard) collect(r *round) {
 	}
 }
 
-// rest says when to look again. With leases the heart beats, and once more when the
-// heap has run empty: a caller who takes one lease after the other would otherwise wake
-// the goroutine for each, which costs more than the lease. A look that another shard
-// has asked for does not count as that beat.
+// rest says when to look at this shard again: with leases, after a heartbeat at most. After the
+// heap has become empty there is one more heartbeat. Otherwise a caller that takes one lease
+// after the other would wake the goroutine for each, which costs more than the lease. A look
+// that another shard asked for does not count as that heartbeat.
 func (s *shard) rest(now time.Time) time.Time {
 	switch {
 	case len(s.heap) > 0:
@@ -107,11 +107,11 @@ func (s *shard) rest(now time.Time) time.Time {
 	return s.look
 }
 
-// idle is how long the watchdog sleeps without leases. Start wakes it.
+// idle is how long the watchdog sleeps without leases. A new lease wakes it.
 const idle = time.Hour
 
-// watchHeap is a container/heap of leases by when they have to be looked at. What
-// changes that has to move the lease.
+// watchHeap is a container/heap of leases, ordered by when they have to be looked at. Code that
+// changes that time has to move the lease.
 type watchHeap []*Watch
 
 func (h watchHeap) Len() int           { return len(h) }
@@ -131,7 +131,7 @@ func (h *watchHeap) Push(x any) {
 func (h *watchHeap) Pop() any {
 	old := *h
 	w := old[len(old)-1]
-	old[len(old)-1] = nil // or the array keeps it from the garbage collector
+	old[len(old)-1] = nil // otherwise the array keeps it from the garbage collector
 	*h = old[:len(old)-1]
 	w.place = 0
 	return w

@@ -7,14 +7,14 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// state is where a lease is in its life.
+// state is the state of a lease.
 type state uint8
 
 const (
-	fresh     state = iota // nothing is known of it yet
-	held                   // the store's last word: in force
+	fresh     state = iota // no grant yet
+	held                   // in force, by the store's last answer
 	renewing               // a request to the store is under way
-	uncertain              // the last request failed: the store may have carried it out
+	uncertain              // the last request failed; the store may have carried it out
 	lost
 	released
 )
@@ -42,36 +42,36 @@ func (s state) String() string {
 type term struct {
 	state   state
 	shared  bool  // another process renews the lease, too, with this TTL
-	convert bool  // the store has not confirmed the modes of claims yet
-	why     error // it ended; nil before
+	convert bool  // the store has not confirmed the new modes of claims yet
+	why     error // why the lease ended; nil before that
 
 	// What a renewal asks for.
 	given    *driver.Grant  // as it was granted; never written to
-	ttl      time.Duration  // Extend changes it
-	claims   []driver.Claim // in their present modes, which Downgrade changes
+	ttl      time.Duration  // changed by Extend
+	claims   []driver.Claim // in their present modes, changed by Downgrade
 	shortest time.Duration  // the shortest TTL that Extend asked for, answered or not; 0: none
-	longest  time.Duration  // the longest
+	longest  time.Duration  // the longest TTL that Extend asked for
 
 	// Until when it lasts.
-	length    time.Duration // of the present term; shorter than ttl at first, for some grants
-	at        time.Time     // lost when not renewed by then
-	drift     time.Duration // the clock's, at the moment that at counts from
+	length    time.Duration // of the present term; for some grants shorter than ttl at first
+	at        time.Time     // the lease is lost if it is not renewed by then
+	drift     time.Duration // the clock's drift at the moment that at counts from
 	heard     time.Time     // when the store last said that the lease is in force
 	renewAt   time.Time
 	holdUntil time.Time // zero: no max hold
 }
 
-// Margin is how much earlier than the backend this side counts a lease as over: for the
-// clocks' different speeds, and for the time between a look at the clock and the act.
+// Margin is how much earlier than the backend this side counts a lease as over. It covers
+// clocks of different speeds, and the time between a look at the clock and the act.
 func Margin(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
 
 // firstRenewal is how soon after the grant a lease with a first term of its own
-// ([driver.Grant.Term]) is renewed. It is soon, because until then a shorter pause of
-// the process than the TTL promises loses the lease. It is not at once, because most
-// sections are over by then, and should cost no renewal.
+// ([driver.Grant.Term]) is renewed. It is soon, because until then a pause of the process that
+// the TTL would survive loses the lease. It is not at once, because most sections are over by
+// then and should cost no renewal.
 const firstRenewal = 10 * time.Millisecond
 
-// begin counts a grant's first term, of which much may be over.
+// begin starts a grant's first term, of which much may be over already.
 func (t *term) begin(g *driver.Grant, heard time.Time, c *clock) {
 	t.state, t.given = held, g
 	t.ttl, t.claims, t.shared, t.heard = g.TTL, g.Claims, g.Borrowed, heard
@@ -86,8 +86,8 @@ func (t *term) begin(g *driver.Grant, heard time.Time, c *clock) {
 	}
 }
 
-// count starts a term at the moment before the request was sent: the backend's own
-// term begins later, so it ends later.
+// count starts a term at the moment before the request was sent. The backend's own term begins
+// later, so it ends later.
 func (t *term) count(length time.Duration, sent time.Time, c *clock) {
 	t.length = length
 	t.at = sent.Add(length - Margin(length))
@@ -95,14 +95,13 @@ func (t *term) count(length time.Duration, sent time.Time, c *clock) {
 	t.drift = c.drift(sent)
 }
 
-// change is what a request asks for besides another term. The zero value is nothing.
+// change is what a request asks for in addition to another term. The zero value is nothing.
 type change struct {
-	ttl    time.Duration  // 0: the present one
-	claims []driver.Claim // in other modes; nil: the present ones
+	ttl    time.Duration  // 0: the present TTL
+	claims []driver.Claim // the claims in other modes; nil: in the present ones
 }
 
-// request notes that the store is about to be asked for a term, and returns the grant
-// to ask with.
+// request notes that a request to the store is about to be sent, and returns the grant to send.
 func (t *term) request(ch change) driver.Grant {
 	t.state = renewing
 	if ch.ttl != 0 && (t.shortest == 0 || ch.ttl < t.shortest) {
@@ -119,17 +118,17 @@ func (t *term) request(ch change) driver.Grant {
 	return g
 }
 
-// confirm takes in that the store gave the lease the TTL that it was asked for.
+// confirm notes that the store gave the lease the TTL that it was asked for.
 func (t *term) confirm(ttl time.Duration, sent time.Time, c *clock) {
 	t.state, t.convert, t.heard = held, false, sent
-	if !t.shared { // or it was carried to another process while an Extend was under way
+	if !t.shared { // otherwise it was carried to another process during an Extend, and keeps its TTL
 		t.ttl = ttl
 	}
 	t.count(min(t.ttl, ttl), sent, c)
 }
 
-// fail takes in that nobody knows whether the store gave the lease that TTL. The
-// earlier one of the two ends counts that may be in force there.
+// fail notes that nobody knows whether the store gave the lease that TTL. Either of two ends
+// may be in force there, so the earlier one counts.
 func (t *term) fail(ttl time.Duration, sent, answered time.Time, c *clock) {
 	t.state = uncertain
 	if at := sent.Add(ttl - Margin(ttl)); at.Before(t.at) {
@@ -138,17 +137,17 @@ func (t *term) fail(ttl time.Duration, sent, answered time.Time, c *clock) {
 	t.renewAt = answered.Add(min(t.length, t.ttl, ttl) / 10)
 }
 
-// end is for good. The first end counts.
+// end ends the lease for good. Only the first call counts.
 func (t *term) end(s state, why error) {
 	if t.why == nil {
 		t.state, t.why = s, why
 	}
 }
 
-// correct notes a loss that came out in the release.
+// correct notes a loss that the answer to the release revealed.
 func (t *term) correct(why error) { t.state, t.why = lost, why }
 
-// overdue says why the lease is over at this moment, or "".
+// overdue returns why the lease is over at this moment, or "".
 func (t *term) overdue(now time.Time, c *clock) driver.LossReason {
 	slept := c.drift(now) - t.drift
 	switch {
@@ -162,17 +161,17 @@ func (t *term) overdue(now time.Time, c *clock) driver.LossReason {
 	return ""
 }
 
-// due says whether a renewal is to leave by then.
+// due reports whether a renewal has to be sent by then.
 func (t *term) due(by time.Time) bool { return t.state != renewing && !t.renewAt.After(by) }
 
-// joins says whether the lease goes along, early, in a batch that leaves now. An
-// uncertain one does not, or it would be tried without pause; nor does one in its
-// first, short term, which may be over without a renewal.
+// joins reports whether the lease is renewed early, in a batch that leaves now. An uncertain
+// lease does not join, or it would be retried without a pause. Nor does a lease in its short
+// first term, which may end without a renewal.
 func (t *term) joins(now time.Time) bool {
 	return t.state == held && t.length >= t.ttl && t.due(now.Add(t.ttl/8))
 }
 
-// next is when the lease has to be looked at again.
+// next is when somebody has to look at the lease again.
 func (t *term) next() time.Time {
 	next := t.at
 	if t.state != renewing && t.renewAt.Before(next) {
@@ -184,8 +183,8 @@ func (t *term) next() time.Time {
 	return next
 }
 
-// left is the length of the term as a request that leaves now has to reckon with: of a
-// first one much may be over.
+// left is the length of the term that a request sent now may count on. Much of a first term may
+// be over.
 func (t *term) left(now time.Time) time.Duration {
 	if t.length < t.ttl {
 		return min(t.length, t.at.Sub(now)*3/2)
@@ -193,8 +192,8 @@ func (t *term) left(now time.Time) time.Duration {
 	return t.length
 }
 
-// current is the grant with what has changed since it was given. Since and Term are those
-// of the present term, so that a store can tell whether the lease has run out.
+// current is the grant with what has changed since it was given. Since and Term are those of
+// the present term, so that a store can tell whether the lease has run out.
 func (t *term) current() driver.Grant {
 	g := *t.given
 	g.TTL, g.Claims, g.Since, g.Term = t.ttl, t.claims, t.since(), 0
@@ -207,7 +206,7 @@ func (t *term) current() driver.Grant {
 // since is the moment that the present term counts from.
 func (t *term) since() time.Time { return t.at.Add(Margin(t.length) - t.length) }
 
-// rest is what a released lease leaves to another holder.
+// rest is the information about a released lease that the next holder needs.
 func (t *term) rest() Rest {
 	return Rest{
 		Since:     t.since(),

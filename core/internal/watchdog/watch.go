@@ -8,49 +8,48 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Holder is who has a lease that is watched.
+// Holder is the holder of a watched lease.
 type Holder interface {
-	// Loss makes the error for a loss. Said is the store's error for it; nil: the
-	// watchdog found out itself. It is called under a mutex, so it must do nothing else.
+	// Loss makes the error for a loss. said is the store's error for it; nil: the watchdog
+	// itself noticed the loss. Loss is called under a mutex, so it must do nothing else.
 	Loss(reason driver.LossReason, said error) error
-	// Lost is told once the lease is lost, without a mutex held.
+	// Lost is called when the lease is lost, while no mutex is held.
 	Lost(why error)
-	// Renewed is told of each answer to a renewal by the watchdog, and how late the
-	// renewal left.
+	// Renewed is called after each answer to a renewal. late is how late the renewal was sent.
 	Renewed(late time.Duration, err error)
-	// Downgrade asks the store to take over the modes of the grant's claims, which also
+	// Downgrade asks the store to change the modes to those of the grant's claims, which also
 	// renews the lease. See [Watch.Downgrade].
 	Downgrade(ctx context.Context, g driver.Grant) error
 }
 
-// Watch is the watchdog's keeping of one lease. The zero value keeps nothing; Begin
-// comes first. It is safe for concurrent use after that.
+// Watch keeps one lease in force. The zero value keeps nothing until [Watch.Begin]; after that
+// it is safe for concurrent use.
 type Watch struct {
-	shard    *shard // whose mutex guards what follows
+	shard    *shard // its mutex guards the fields below
 	holder   Holder
 	term     term
-	place    int           // in the shard's heap, from 1; 0: out of it
-	answered chan struct{} // closed when no request is under way any more; nil: nobody waits
+	place    int           // in the shard's heap, from 1; 0: not in it
+	answered chan struct{} // closed when no request is under way any more; nil: nobody waits for that
 }
 
-// Rest is what a released lease leaves to another holder.
+// Rest is the information about a released lease that the next holder needs.
 type Rest struct {
-	Since     time.Time     // what the present term counts from
-	Term      time.Duration // how long that one is
+	Since     time.Time     // the present term counts from here
+	Term      time.Duration // the length of the present term
 	Heard     time.Time     // when the store last said that the lease is in force
-	Unchanged bool          // nobody else knows of the lease, and nobody asked to change it
+	Unchanged bool          // no other process knows the lease, and nobody asked to change it
 }
 
-// Begin counts the first term of a grant that the store said at that moment to be in
-// force. The grant must not change any more. The watch answers questions from then on;
-// [Watch.Start] has the lease renewed.
+// Begin starts the first term of a grant. heard is when the store said that the lease is in
+// force. The grant must not change any more. From then on the watch answers questions;
+// [Watch.Start] starts the renewals.
 func (w *Watch) Begin(dog *Watchdog, h Holder, g *driver.Grant, heard time.Time) {
 	w.shard, w.holder = dog.shardOf(g.Claims[0].Key), h
 	w.term.begin(g, heard, &dog.clock)
 }
 
-// Start takes the lease in at a moment that has just been. MaxHold bounds it from
-// there; 0: no bound. It reports false when the lease's time is over already.
+// Start starts the renewals. now must be a moment that has just been. maxHold counts from it;
+// 0: no bound. Start reports false if the lease's time is over already.
 func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 	s := w.shard
 	s.mu.Lock()
@@ -70,8 +69,8 @@ func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 	return true
 }
 
-// Release takes the lease out. Err gives why from then on. The error is how the lease
-// had ended before.
+// Release ends the renewals. From then on Err returns why. The error says how the lease had
+// ended before; nil: it was in force.
 func (w *Watch) Release(why error) (Rest, error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -82,15 +81,15 @@ func (w *Watch) Release(why error) (Rest, error) {
 	return w.term.rest(), nil
 }
 
-// Correct notes a loss that came out in the release.
+// Correct notes a loss that the answer to the release revealed.
 func (w *Watch) Correct(why error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	w.term.correct(why)
 }
 
-// Lose ends the lease as lost, if it has not ended otherwise, and returns how it
-// ended. Its holder is not told.
+// Lose ends the lease as lost, if it has not ended, and returns why it ended. Its holder is not
+// told.
 func (w *Watch) Lose(why error) error {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -98,7 +97,7 @@ func (w *Watch) Lose(why error) error {
 	return w.term.why
 }
 
-// Err says how the lease has ended, by the clock of this moment; nil: it is in force.
+// Err says why the lease has ended, by the clock at this moment; nil: it is in force.
 func (w *Watch) Err() error {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -122,26 +121,26 @@ func (w *Watch) Deadline() time.Time {
 	return w.term.at
 }
 
-// Grant is what was granted with what has changed since: the TTL and the modes. Longest
-// is the longest TTL that the store may give the lease by a request that was sent until
-// now, as an extension may arrive although nobody is told.
+// Grant returns the grant with its present TTL and modes. longest is the longest TTL that the
+// store may give the lease by a request that was sent before now: an extension may arrive
+// although its answer was lost.
 func (w *Watch) Grant() (g driver.Grant, longest time.Duration) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return w.term.current(), max(w.term.ttl, w.term.longest)
 }
 
-// Shared says whether another process renews the lease, too.
+// Shared reports whether another process renews the lease, too.
 func (w *Watch) Shared() bool {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return w.term.shared
 }
 
-// Share notes that another process renews the lease, too, from now on, and returns the
-// grant for it; false: the lease has ended, and may be another holder's by now. Of the
-// TTLs that the store may have been told it takes the shortest: a longer one than is on
-// record would be refused (N7).
+// Share notes that from now on another process renews the lease, too, and returns the grant for
+// it. It reports false if the lease has ended: another holder may have the key. The grant has
+// the shortest of the TTLs that the store may have been told, because the store refuses a TTL
+// that is longer than the one it has on record (N7).
 func (w *Watch) Share() (driver.Grant, bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -157,8 +156,8 @@ func (w *Watch) Share() (driver.Grant, bool) {
 	return g, true
 }
 
-// take takes in the store's answer to a request, and returns how late after it was
-// due the request left.
+// take notes the store's answer to a request, and returns how late after its due time the
+// request was sent.
 func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.Duration) {
 	if errors.Is(err, driver.ErrLeaseLost) {
 		if why := w.Lose(w.holder.Loss(driver.LossTaken, err)); errors.Is(why, driver.ErrLeaseLost) {
@@ -182,7 +181,7 @@ func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.
 	return late
 }
 
-// free lets those go on who wait for a request to be over.
+// free wakes those that wait for a request to be over.
 func (w *Watch) free() {
 	if w.answered != nil {
 		close(w.answered)
@@ -190,7 +189,7 @@ func (w *Watch) free() {
 	}
 }
 
-// reschedule finds the lease its new place in the heap.
+// reschedule moves the lease to its new place in the heap.
 func (w *Watch) reschedule() {
 	if w.shard.move(w) {
 		w.shard.dog.poke()

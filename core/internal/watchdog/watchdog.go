@@ -11,13 +11,12 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Watchdog renews leases and declares the lost ones lost. Make one with [New].
+// Watchdog renews leases and declares leases lost. Make one with [New].
 //
-// A lease is renewed at a third of its TTL, so that two renewals may fail
-// before it is in danger; one that the store gave a shorter term at first, soon
-// after the grant. Those due within the next eighth of a TTL go along in
-// the same batch: a little early costs nothing, and batches stay few however
-// the leases' beginnings are spread.
+// A lease is renewed at a third of its TTL, so two renewals may fail before it is in danger. A
+// lease that the store gave a shorter first term is renewed soon after the grant. Leases that
+// are due within the next eighth of a TTL join the same batch. A little early costs nothing,
+// and batches stay few however the beginnings of the leases are spread.
 type Watchdog struct {
 	config   Config
 	clock    clock
@@ -25,32 +24,32 @@ type Watchdog struct {
 	shards   [shardCount]shard
 	identity identity
 
-	started atomic.Bool   // the goroutine has been
+	started atomic.Bool   // the goroutine was started
 	wake    chan struct{} // something is due before the next look
 	stop    chan struct{}
 	running sync.WaitGroup
 }
 
-// shardCount is enough for 64 processors that do nothing but lock and unlock, and few
-// enough to look at all of them.
+// shardCount is enough for 64 processors that do nothing but lock and unlock, and few enough to
+// look at all shards.
 const shardCount = 16
 
-// Config is what a watchdog needs. The functions are called without a mutex held.
+// Config is what a watchdog needs. Its functions are called while no mutex is held.
 type Config struct {
 	Store driver.Store
-	// Answered is told what the store said about a lease with these claims.
+	// Answered is called with each answer of the store about a lease with these claims.
 	Answered func(claims []driver.Claim, err error)
-	// Parts names the parts of the store that claims depend on and that fail by
-	// themselves, in one word. Renewals go to each in a batch of their own.
+	// Parts returns one text that names the parts of the store that claims depend on. Parts
+	// fail independently, so each gets a batch of its own.
 	Parts func(claims []driver.Claim) string
-	// Called is told of each request to the store, with all errors joined; nil: nobody.
+	// Called, if set, is called after each request to the store, with all errors joined.
 	Called func(op string, asked time.Time, err error)
-	// Replaced is told that another server answers now, and how many leases are
-	// renewed for that.
+	// Replaced is called when another server answers, with the number of leases that are
+	// renewed because of it.
 	Replaced func(ctx context.Context, leases int)
 }
 
-// New makes a watchdog, which starts its goroutine with the first lease.
+// New makes a watchdog. Its goroutine starts with the first lease.
 func New(c Config) *Watchdog {
 	d := &Watchdog{
 		config: c,
@@ -68,14 +67,14 @@ func New(c Config) *Watchdog {
 	return d
 }
 
-// Close stops the goroutine and waits for renewals in flight. No lease may be started
-// after it.
+// Close stops the goroutine and waits for the renewals under way. No lease may be started after
+// it.
 func (d *Watchdog) Close() {
 	close(d.stop)
 	d.running.Wait()
 }
 
-// Len is how many leases are watched.
+// Len is the number of watched leases.
 func (d *Watchdog) Len() (n int) {
 	for s := range d.locked() {
 		n += len(s.heap)
@@ -83,7 +82,7 @@ func (d *Watchdog) Len() (n int) {
 	return n
 }
 
-// NextLook is when the watchdog looks at its leases next, for tests.
+// NextLook is when the watchdog next looks at its leases. It is for tests.
 func (d *Watchdog) NextLook() (next time.Time) {
 	for s := range d.locked() {
 		if next.IsZero() || !s.look.IsZero() && s.look.Before(next) {
@@ -93,14 +92,14 @@ func (d *Watchdog) NextLook() (next time.Time) {
 	return next
 }
 
-// SetWall replaces what the wall clock reads at a moment, for tests.
+// SetWall replaces the reading of the wall clock. It is for tests.
 func (d *Watchdog) SetWall(wall func(time.Time) time.Time) { d.clock.wall.Store(&wall) }
 
 func (d *Watchdog) shardOf(key string) *shard {
 	return &d.shards[maphash.String(d.seed, key)%shardCount]
 }
 
-// locked is every shard, one after the other, each under its mutex.
+// locked yields every shard, one after the other, each under its mutex.
 func (d *Watchdog) locked() iter.Seq[*shard] {
 	return func(yield func(*shard) bool) {
 		for i := range d.shards {
@@ -117,18 +116,18 @@ func yieldLocked(s *shard, yield func(*shard) bool) bool {
 	return yield(s)
 }
 
-// start starts the goroutine, with what the first lease read from the clocks.
+// start starts the goroutine. drift is what the first lease read from the clocks.
 func (d *Watchdog) start(drift time.Duration) {
 	if !d.started.Load() && d.started.CompareAndSwap(false, true) {
 		d.running.Go(func() { d.run(drift) })
 	}
 }
 
-// poke has the watchdog look at its leases again.
+// poke makes the watchdog look at its leases again.
 func (d *Watchdog) poke() {
 	select {
 	case d.wake <- struct{}{}:
-	default: // a look is coming anyway
+	default: // a look is due anyway
 	}
 }
 
@@ -161,7 +160,7 @@ func (d *Watchdog) run(drift time.Duration) {
 	}
 }
 
-// round is what one look at all leases found.
+// round is the result of one look at all leases.
 type round struct {
 	now    time.Time
 	due    []request
@@ -170,8 +169,8 @@ type round struct {
 	next   time.Time // when to look again
 }
 
-// collect looks at all leases. Slept says that time passed that no timer saw: any
-// lease may be over then, wherever it stands in its heap.
+// collect looks at all leases. slept says that time passed that no timer saw: any lease may be
+// over then, wherever it is in its heap.
 func (d *Watchdog) collect(now time.Time, slept bool) round {
 	r := round{now: now, next: now.Add(idle)}
 	for s := range d.locked() {
@@ -181,7 +180,7 @@ func (d *Watchdog) collect(now time.Time, slept bool) round {
 		s.collect(&r)
 	}
 	for s := range d.locked() {
-		if len(r.due) > 0 { // what was looked at before the first one that is due may join
+		if len(r.due) > 0 { // leases that were looked at before the first due one may join
 			s.collect(&r)
 		}
 		r.leases += len(s.heap)
