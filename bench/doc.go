@@ -3,6 +3,8 @@
 //	go run ./bench                                    everything, in some 20 minutes
 //	go run ./bench -quick                             a look, in less than 50 seconds
 //	go run ./bench -scenario hot-4proc,handover       some of it
+//	go run ./bench -ladder                            1 to 256 goroutines, a key each
+//	go run ./bench -systems keyturn,redislock         some of the systems
 //	go run ./bench -growth                            how costs grow with keys, waiters and processes
 //	go run ./bench -json > rows.json                  for programs
 //	go run ./bench -ratios                            as Markdown, for docs/benchmarks.md
@@ -31,7 +33,9 @@
 // a library that passes a key on within the process can be beyond it. Under
 // handover it is one round trip.
 //
-// A pair is a lock and its unlock. p50 and p99 are of a pair's time where the
+// A pair is a lock and its unlock. "server CPU us" and "client CPU us" are the processor
+// time of a pair, of user and system together: the servers' by their own word (INFO cpu),
+// and that of the process that measures. p50 and p99 are of a pair's time where the
 // keys differ, and of the wait for the lock where all want the same one. There,
 // read pairs/s together with p99/p50: a library that lets the last holder take
 // the key again at once makes many pairs, all of them one goroutine's, while

@@ -37,12 +37,14 @@ const masters = 3
 
 // options are what the command line says.
 type options struct {
-	size   scenario.Size
-	names  string
-	growth bool
-	json   bool
-	ratios bool
-	plot   string
+	size    scenario.Size
+	names   string
+	systems string
+	growth  bool
+	ladder  bool
+	json    bool
+	ratios  bool
+	plot    string
 }
 
 func parse(args []string, messages io.Writer) (options, error) {
@@ -51,6 +53,8 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.SetOutput(messages)
 	quick := flags.Bool("quick", false, "measure for less than 50 seconds in all")
 	flags.StringVar(&o.names, "scenario", "", "only these `scenarios`, name[,name]")
+	flags.StringVar(&o.systems, "systems", "", "only these `systems` of each scenario, name[,name]")
+	flags.BoolVar(&o.ladder, "ladder", false, "measure instead 1 to 256 goroutines, a key each")
 	flags.BoolVar(&o.growth, "growth", false, "measure instead how costs grow with keys, waiters and processes")
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
 	flags.BoolVar(&o.ratios, "ratios", false, "print what keyturn's figures are of the others', in Markdown, instead of a table")
@@ -76,8 +80,14 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if o.growth {
 		all = scenario.Growth(o.size)
 	}
+	if o.ladder {
+		all = scenario.Ladder()
+	}
 	scenarios, err := scenario.Pick(all, o.names)
 	if err != nil {
+		return err
+	}
+	if scenarios, err = scenario.With(scenarios, o.systems); err != nil {
 		return err
 	}
 	redis, err := server.Start()
@@ -110,6 +120,8 @@ func (o options) write(out io.Writer, rows []stats.Row) error {
 	switch {
 	case o.json:
 		return stats.WriteJSON(out, rows)
+	case o.ratios && o.ladder:
+		return stats.WriteLadder(out, rows, "keyturn")
 	case o.ratios:
 		return stats.WriteRatios(out, rows, "keyturn")
 	}

@@ -35,6 +35,9 @@ func TestParse(t *testing.T) {
 	if o, err := parse([]string{"-growth", "-ratios"}, new(bytes.Buffer)); err != nil || !o.growth || !o.ratios {
 		t.Errorf("with flags: %+v, %v", o, err)
 	}
+	if o, err := parse([]string{"-ladder", "-systems", "keyturn"}, new(bytes.Buffer)); err != nil || !o.ladder || o.systems != "keyturn" {
+		t.Errorf("with flags: %+v, %v", o, err)
+	}
 	if _, err := parse([]string{"echo"}, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "echo") {
 		t.Errorf("the error of an argument is %v", err)
 	}
@@ -61,5 +64,8 @@ func TestRunPrintsRows(t *testing.T) {
 func TestRunRefusesUnknownScenarios(t *testing.T) {
 	if err := run(t.Context(), []string{"-scenario", "none"}, new(bytes.Buffer), new(bytes.Buffer)); err == nil {
 		t.Error("no error")
+	}
+	if err := run(t.Context(), []string{"-systems", "nobody"}, new(bytes.Buffer), new(bytes.Buffer)); err == nil {
+		t.Error("no error of a system")
 	}
 }

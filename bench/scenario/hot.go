@@ -21,7 +21,7 @@ const (
 // have more of them than round trips fit one after the other.
 func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 	if system == Limit {
-		return env.limit(ctx, question{callers: 1})
+		return env.limit(ctx, question{callers: 1}, env.Size.Span)
 	}
 	callers := min(hotCallers, env.Size.MaxCallers)
 	l, err := env.open(ctx, system, callers)
@@ -43,7 +43,7 @@ func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Samp
 // all are put together. Its limit is as above.
 func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
 	if system == Limit {
-		return env.limit(ctx, question{callers: 1})
+		return env.limit(ctx, question{callers: 1}, env.Size.Span)
 	}
 	did, most, err := env.loadFleet(ctx, system, hotKey, hotChildren, min(childCallers, env.Size.MaxCallers))
 	if err != nil {

@@ -65,14 +65,14 @@ func (q question) forms() []form {
 // limit is the row of the same name: the pairs that the server gets through when
 // nothing but bytes prepared before goes there and back, with no more of them
 // under way at a time than callers would have. The best form is looked for once.
-func (e *Env) limit(ctx context.Context, q question) ([]stats.Sample, error) {
+func (e *Env) limit(ctx context.Context, q question, span time.Duration) ([]stats.Sample, error) {
 	if err := e.reset(ctx); err != nil {
 		return nil, err
 	}
 	best, known := e.best[q]
 	if !known {
 		var err error
-		if best, err = e.search(ctx, q); err != nil {
+		if best, err = e.search(ctx, q, span/8); err != nil {
 			return nil, err
 		}
 		if e.best == nil {
@@ -80,20 +80,20 @@ func (e *Env) limit(ctx context.Context, q question) ([]stats.Sample, error) {
 		}
 		e.best[q] = best
 	}
-	did, err := e.flood(ctx, q.callers, best, e.Size.Span)
+	did, spent, err := e.flood(ctx, q.callers, best, span)
 	if err != nil {
 		return nil, err
 	}
-	return pairFigures(did, e.Size.Span), nil
+	return append(pairFigures(did, span), spent.figures(did)...), nil
 }
 
 // search tries every form twice, so that one that met a busy moment gets
 // another chance.
-func (e *Env) search(ctx context.Context, q question) (best form, err error) {
+func (e *Env) search(ctx context.Context, q question, span time.Duration) (best form, err error) {
 	var most uint64
 	forms := q.forms()
 	for _, f := range append(forms, forms...) {
-		did, err := e.flood(ctx, q.callers, f, e.Size.Span/8)
+		did, _, err := e.flood(ctx, q.callers, f, span)
 		if err != nil && !errors.Is(err, errNothing) { // that was a busy moment
 			return best, fmt.Errorf("%+v: %w", f, err)
 		}
@@ -108,22 +108,22 @@ func (e *Env) search(ctx context.Context, q question) (best form, err error) {
 }
 
 // flood sends pairs in a form for a while.
-func (e *Env) flood(ctx context.Context, callers int, f form, span time.Duration) (_ report, err error) {
+func (e *Env) flood(ctx context.Context, callers int, f form, span time.Duration) (_ report, _ cost, err error) {
 	share := callers / f.conns
 	batches := make([]*batch, f.conns)
 	for i := range batches {
 		b, err := newBatch(ctx, e.Addrs[0], i*share, share, f.perCall)
 		if err != nil {
-			return report{}, err
+			return report{}, cost{}, err
 		}
 		defer closing(&err, b.conn)
 		batches[i] = b
 	}
-	did, err := load{f.conns, span / 5, span}.run(ctx, func(_ context.Context, i int) (time.Duration, error) {
+	did, spent, err := e.metered(ctx, load{f.conns, warm(span), span}, func(_ context.Context, i int) (time.Duration, error) {
 		return batches[i].pairs()
 	})
 	did.Done *= uint64(share)
-	return did, err
+	return did, spent, err
 }
 
 // batch is what one connection sends: bytes that are the same every time.

@@ -118,3 +118,23 @@ func Pick(all []Scenario, names string) ([]Scenario, error) {
 	}
 	return picked, nil
 }
+
+// With returns the scenarios with nothing but the systems of these names, separated by
+// commas, and without those that have none of them; all for "".
+func With(scenarios []Scenario, systems string) ([]Scenario, error) {
+	if systems == "" {
+		return scenarios, nil
+	}
+	names := strings.Split(systems, ",")
+	var left []Scenario
+	for _, s := range scenarios {
+		s.Systems = slices.DeleteFunc(slices.Clone(s.Systems), func(name string) bool { return !slices.Contains(names, name) })
+		if len(s.Systems) > 0 {
+			left = append(left, s)
+		}
+	}
+	if len(left) == 0 {
+		return nil, fmt.Errorf("no scenario has a system named %q", systems)
+	}
+	return left, nil
+}

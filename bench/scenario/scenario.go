@@ -46,16 +46,16 @@ func All() []Scenario {
 	lockers := lockerNames()
 	withLimit := append(lockerNames(), Limit)
 	return []Scenario{
-		{Name: "uncontended-1", About: "1 goroutine, its own key", Systems: withLimit, Measure: uncontended(1)},
-		{Name: "uncontended-64", About: "64 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(64)},
-		{Name: "uncontended-512", About: "512 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(512)},
+		{Name: "uncontended-1", About: "1 goroutine, its own key", Systems: withLimit, Measure: uncontended(1, Full.Span)},
+		{Name: "uncontended-64", About: "64 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(64, Full.Span)},
+		{Name: "uncontended-512", About: "512 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(512, Full.Span)},
 		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: withLimit, Measure: hotOneProcess},
 		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: withLimit, Measure: hotProcesses},
 		{Name: "handover", About: "from release in one process to grant in another", Systems: withLimit, Measure: handover},
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
 		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
-		{Name: "cluster-64", About: "uncontended-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64)},
+		{Name: "cluster-64", About: "uncontended-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64, Full.Span)},
 		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
 		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
 		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Once: true, Measure: asynqTasks},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func newEnv(t *testing.T) *Env {
 // Every scenario runs with every one of its systems, and ends in figures.
 func TestScenarios(t *testing.T) {
 	env := newEnv(t)
-	for _, s := range append(All(), Growth(Tiny)...) {
+	for _, s := range slices.Concat(All(), Growth(Tiny), Ladder()) {
 		t.Run(s.Name, func(t *testing.T) {
 			var progress bytes.Buffer
 			rows, err := Run(t.Context(), env, []Scenario{s}, &progress)

@@ -51,4 +51,7 @@ var Tiny = Size{
 }
 
 // warm is for how long a load runs before it is measured.
-func (s Size) warm() time.Duration { return s.Span / 5 }
+func (s Size) warm() time.Duration { return warm(s.Span) }
+
+// warm is that of a load of another span.
+func warm(span time.Duration) time.Duration { return span / 5 }

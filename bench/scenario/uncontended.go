@@ -10,11 +10,12 @@ import (
 
 // uncontended has goroutines lock and unlock, each on a key that nobody else
 // wants: what the lock costs where it is not needed, which is most of the time.
-func uncontended(callers int) func(context.Context, *Env, string) ([]stats.Sample, error) {
+// A measurement lasts for the size's span, but no longer than most.
+func uncontended(callers int, most time.Duration) func(context.Context, *Env, string) ([]stats.Sample, error) {
 	return func(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
-		callers := min(callers, env.Size.MaxCallers)
+		callers, span := min(callers, env.Size.MaxCallers), min(most, env.Size.Span)
 		if system == Limit || system == Grouped {
-			return env.limit(ctx, question{callers, system == Grouped})
+			return env.limit(ctx, question{callers, system == Grouped}, span)
 		}
 		l, err := env.open(ctx, system, callers)
 		if err != nil {
@@ -25,14 +26,14 @@ func uncontended(callers int) func(context.Context, *Env, string) ([]stats.Sampl
 		for i := range keys {
 			keys[i] = fmt.Sprintf("user:status:%d", i)
 		}
-		did, err := load{callers, env.Size.warm(), env.Size.Span}.run(ctx, func(ctx context.Context, i int) (time.Duration, error) {
+		did, spent, err := env.metered(ctx, load{callers, warm(span), span}, func(ctx context.Context, i int) (time.Duration, error) {
 			_, took, err := pair(ctx, l, keys[i])
 			return took, err
 		})
 		if err != nil {
 			return nil, err
 		}
-		return pairFigures(did, env.Size.Span), nil
+		return append(pairFigures(did, span), spent.figures(did)...), nil
 	}
 }
 

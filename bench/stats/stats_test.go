@@ -212,3 +212,24 @@ func TestRatios(t *testing.T) {
 		t.Errorf("of nothing: %q, %v", out.String(), err)
 	}
 }
+
+func TestLadder(t *testing.T) {
+	var rows Rows
+	rows.Add("ladder-1", "ours", Sample{"pairs/s", 30}, Sample{"server CPU us", 5})
+	rows.Add("ladder-1", "theirs", Sample{"pairs/s", 10}, Sample{"server CPU us", 10})
+	rows.Add("ladder-16", "ours", Sample{"pairs/s", 30})
+	rows.Add("ladder-16", "limit", Sample{"pairs/s", 60})
+	var out bytes.Buffer
+	if err := WriteLadder(&out, rows.Summary(), "ours"); err != nil {
+		t.Fatal(err)
+	}
+	want := `| | | 1 | 16 |
+|---|---|---|---|
+| pairs/s | theirs | 3.00 |  |
+| pairs/s | limit |  | 0.500 |
+| server CPU us (less) | theirs | 0.500 |  |
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,28 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+)
+
+// rungs are the numbers of goroutines of the ladder. Most processes live on the lower ones.
+var rungs = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
+
+// ladderSpan bounds the measurement of a rung: there are many, and those beside it show as
+// well as a longer one whether a figure stands out.
+const ladderSpan = time.Second
+
+// Ladder returns the scenarios that measure a lock nobody else wants with more and more
+// goroutines, a key each.
+func Ladder() []Scenario {
+	var all []Scenario
+	for _, n := range rungs {
+		all = append(all, Scenario{
+			Name:    fmt.Sprintf("ladder-%d", n),
+			About:   fmt.Sprintf("goroutines with a key each: %d", n),
+			Systems: append(lockerNames(), Limit),
+			Measure: uncontended(n, ladderSpan),
+		})
+	}
+	return all
+}
