@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // entry is a key that is held or waited for. Where somebody waits there is also
 // a holder, if only one whose time is over.
 type entry struct {
 	key     string
-	mode    driver.Mode        // of the holders or, without any, of the last ones
+	phase   phasefair.Phase
 	holders []*holder          // in order of their tokens
 	index   map[string]*holder // by owner; nil: so few that looking at each is quicker
 	soonest time.Time          // no holder's time is over before
@@ -49,7 +50,7 @@ func (e *entry) add(h *holder, mode driver.Mode) {
 	if len(e.holders) == 0 || h.expires.Before(e.soonest) {
 		e.soonest = h.expires
 	}
-	e.mode = mode
+	e.phase = e.phase.Entered(mode)
 	e.holders = append(e.holders, h)
 	switch {
 	case e.index != nil:
@@ -76,7 +77,7 @@ func (e *entry) stamp(owner string, token uint64, now time.Time) {
 	if h := e.find(owner); h != nil && h.token != token {
 		e.remove(h)
 		h.token, h.since = token, now
-		e.add(h, e.mode)
+		e.add(h, e.phase.Mode)
 	}
 }
 
@@ -98,35 +99,29 @@ func (e *entry) lend(h *holder, ttl time.Duration, now time.Time) {
 	}
 }
 
-// fits reports whether a lease of this claim can be in force besides those that
-// are. Of permits, each claim brings its own idea of how many there are.
-func (e *entry) fits(c driver.Claim) bool {
-	switch {
-	case len(e.holders) == 0:
-		return true
-	case c.Mode != e.mode:
-		return false
-	case c.Mode == driver.ModePermit:
-		return len(e.holders) < c.Permits
-	default:
-		return c.Mode == driver.ModeShared
+// place is the key as far as it decides whose turn it is.
+func (e *entry) place() phasefair.Key {
+	k := phasefair.Key{Phase: e.phase, Holders: len(e.holders)}
+	if w := e.readers.front; w != nil {
+		k.Reader, k.LastReader = w.place(), e.readers.back.nr
 	}
+	if w := e.line.front; w != nil {
+		k.Other = w.place()
+	}
+	return k
 }
-
-// admits reports whether a newcomer gets in, which is behind all who wait.
-func (e *entry) admits(c driver.Claim) bool { return !e.isAwaited() && e.fits(c) }
 
 // change prepares for the owner of h to have the key as c says, too.
 func (e *entry) change(h *holder, c driver.Claim) error {
-	if e.mode == c.Mode || e.isDowngrade(c) {
+	if e.phase.Mode == c.Mode || e.isDowngrade(c) {
 		return nil
 	}
-	return &driver.DeadlockError{Key: e.key, Held: driver.Claim{Key: e.key, Mode: e.mode}, Wanted: c}
+	return &driver.DeadlockError{Key: e.key, Held: driver.Claim{Key: e.key, Mode: e.phase.Mode}, Wanted: c}
 }
 
 // isDowngrade: asked for by a holder.
 func (e *entry) isDowngrade(c driver.Claim) bool {
-	return e.mode == driver.ModeExclusive && c.Mode == driver.ModeShared
+	return e.phase.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared
 }
 
 // held says who is in the way.
@@ -141,7 +136,7 @@ func (e *entry) held(now time.Time) *driver.HeldError {
 		}
 	}
 	free := last.expires
-	if e.mode == driver.ModePermit {
+	if e.phase.Mode == driver.ModePermit {
 		free = first.expires // a place is free when one has gone
 	}
 	return &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}

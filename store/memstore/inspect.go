@@ -122,7 +122,7 @@ func (s *shard) inspect(key string) driver.LockInfo {
 	defer s.mu.Unlock()
 	now, info := time.Now(), driver.LockInfo{Key: key}
 	if e := s.live(key, now); e != nil {
-		info.Mode, info.Holders, info.Waiters = e.mode, e.show(now), e.showWaiting(now)
+		info.Mode, info.Holders, info.Waiters = e.phase.Mode, e.show(now), e.showWaiting(now)
 	}
 	if r, ok := s.records[key]; ok && r.inForce(now) {
 		info.Record = &driver.RecordInfo{Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.expires.Sub(now)}

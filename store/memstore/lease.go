@@ -24,7 +24,7 @@ func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder
 // that.
 func (s *shard) current(g driver.Grant, c driver.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
-	if h == nil || g.Token == 0 || e.mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
+	if h == nil || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
 		return nil, nil, s.lost(g, c.Key, now)
 	}
 	return e, h, nil

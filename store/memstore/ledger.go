@@ -33,7 +33,7 @@ func (m *memory) complete(g driver.Grant, rec driver.Record, retention time.Dura
 	defer s.mu.Unlock()
 	now := time.Now()
 	e, h := s.find(g, key, now)
-	if h == nil || e.mode != driver.ModeExclusive {
+	if h == nil || e.phase.Mode != driver.ModeExclusive {
 		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
 			return nil // said before
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
 // waiting is who waits for a key. While dead holders' leases run out nobody
@@ -98,19 +99,10 @@ func (e *entry) wind(now time.Time) {
 
 // serve gives the key to those whose turn it is, if it is anybody's, and reports
 // whether the entry is still in use.
-//
-// Phases alternate (Brandenburg and Anderson): what is not shared makes way for
-// all readers, and readers for the line, so neither keeps the other out.
 func (s *shard) serve(e *entry, now time.Time) bool {
 	s.reap(e, now)
 	if e.isAwaited() {
-		readersTurn := len(e.holders) == 0 && e.mode != driver.ModeShared
-		if (readersTurn || e.line.n == 0) && e.fits(driver.Shared(e.key)) {
-			s.admitReaders(e, now)
-		}
-		for w := e.line.front; w != nil && (e.isNext(w) || e.has(w)); w = e.line.front {
-			s.admit(w, now)
-		}
+		s.admitNext(e, now)
 		e.wind(now)
 	}
 	if len(e.holders) == 0 {
@@ -120,23 +112,34 @@ func (s *shard) serve(e *entry, now time.Time) bool {
 	return true
 }
 
-func (s *shard) admitReaders(e *entry, now time.Time) {
-	for w := e.readers.front; w != nil; w = e.readers.front {
-		s.admit(w, now)
+// admitNext lets in all whose turn it is.
+func (s *shard) admitNext(e *entry, now time.Time) {
+	for e.isAwaited() {
+		if w := e.line.front; w != nil && e.has(w) {
+			s.admit(w, now)
+			continue
+		}
+		turn, phase := e.place().Next()
+		switch turn {
+		case phasefair.Nobody:
+			return
+		case phasefair.Reader:
+			e.phase = phase
+			s.admit(e.readers.front, now)
+		case phasefair.Other:
+			e.phase = phase
+			s.admit(e.line.front, now)
+		}
 	}
 }
 
-// isNext reports whether w, the first in line, gets in. A permit that came after
-// a reader leaves the phase to end, or the reader would wait for as long as
-// permits are asked for.
-func (e *entry) isNext(w *waiter) bool {
-	return e.fits(w.claim) && (len(e.holders) == 0 || e.readers.n == 0 || w.nr < e.readers.front.nr)
-}
+// place is w in the order of arrival.
+func (w *waiter) place() phasefair.Waiter { return phasefair.Waiter{Claim: w.claim, Arrived: w.nr} }
 
 // has reports whether the owner of w, which asked more than once, has by now
 // what w waits for.
 func (e *entry) has(w *waiter) bool {
-	return e.mode == w.claim.Mode && e.find(w.req.Owner) != nil
+	return e.phase.Mode == w.claim.Mode && e.find(w.req.Owner) != nil
 }
 
 func (s *shard) admit(w *waiter, now time.Time) {

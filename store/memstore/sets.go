@@ -93,7 +93,7 @@ func (p *set) reach(now time.Time) (int, error) {
 		}
 		h := e.find(p.req.Owner)
 		if h == nil {
-			if !e.admits(c) {
+			if !e.place().Admits(c) {
 				reach = min(reach, i)
 			}
 			continue

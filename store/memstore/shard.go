@@ -62,7 +62,7 @@ func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 		s.keep(e, h, c, req.TTL, now)
 		return answer{grant: granted(req, h.token, now, e.isAwaited())}, nil, nil
 	}
-	if e.admits(c) {
+	if e.place().Admits(c) {
 		return s.grant(e, req, c, now), nil, nil
 	}
 	held := e.held(now)
@@ -132,8 +132,8 @@ func granted(req driver.Request, token uint64, now time.Time, contended bool) dr
 func (s *shard) keep(e *entry, h *holder, c driver.Claim, ttl time.Duration, now time.Time) {
 	e.extend(h, ttl, now)
 	if e.isDowngrade(c) {
-		e.mode = driver.ModeShared
-		s.admitReaders(e, now)
+		e.phase = e.place().Shared()
+		s.admitNext(e, now)
 		e.wind(now)
 	}
 }

@@ -1,0 +1,207 @@
+package phasefair_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/phasefair"
+)
+
+// literal is a key as the sentences of driver.Store have it, one after the other, with no
+// bound of a step. It looks at everybody each time.
+type literal struct {
+	last    driver.Mode // of the holders, or of the last there were
+	holders []request
+	waiters []request // in order of arrival
+}
+
+type request struct {
+	name  int
+	claim driver.Claim
+}
+
+func isShared(r request) bool { return r.claim.Mode == driver.ModeShared }
+
+// together reports whether a lease for c can be in force beside the holders (M1, M6).
+func (l *literal) together(c driver.Claim) bool {
+	for _, h := range l.holders {
+		if h.claim.Mode != c.Mode || c.Mode == driver.ModeExclusive {
+			return false
+		}
+	}
+	return c.Mode != driver.ModePermit || len(l.holders) < c.Permits
+}
+
+func (l *literal) enter(r request) {
+	l.waiters = slices.DeleteFunc(l.waiters, func(w request) bool { return w == r })
+	l.holders, l.last = append(l.holders, r), r.claim.Mode
+}
+
+// come is a new request: behind all that wait (M2).
+func (l *literal) come(r request) {
+	if len(l.waiters) == 0 && l.together(r.claim) {
+		l.enter(r)
+		return
+	}
+	l.waiters = append(l.waiters, r)
+}
+
+// settle lets in whose turn it is (M3, M6).
+func (l *literal) settle() {
+	for {
+		shared := slices.DeleteFunc(slices.Clone(l.waiters), func(w request) bool { return !isShared(w) })
+		others := slices.DeleteFunc(slices.Clone(l.waiters), isShared)
+		free := len(l.holders) == 0
+		switch {
+		case len(l.waiters) == 0:
+			return
+		case free && l.last != driver.ModeShared && len(shared) > 0, // what is not shared makes way for all readers,
+			len(others) == 0 && l.together(shared[0].claim): // and nobody else may wait for a key that readers can share
+			for _, r := range shared {
+				l.enter(r)
+			}
+		case free && len(others) > 0: // readers make way for the first of the others
+			l.enter(others[0])
+		case len(others) > 0 && l.waiters[0] == others[0] && l.together(others[0].claim):
+			l.enter(others[0]) // a permit that came before all readers
+		default:
+			return
+		}
+	}
+}
+
+func (l *literal) end(name int) {
+	is := func(r request) bool { return r.name == name }
+	l.holders, l.waiters = slices.DeleteFunc(l.holders, is), slices.DeleteFunc(l.waiters, is)
+	l.settle()
+}
+
+func (l *literal) downgrade() {
+	l.holders[0].claim, l.last = driver.Shared("k"), driver.ModeShared
+	for _, w := range slices.Clone(l.waiters) {
+		if isShared(w) {
+			l.enter(w)
+		}
+	}
+}
+
+// stepped is the same key by steps of this package.
+type stepped struct {
+	lock    phasefair.Lock
+	holders []request // those of the lock
+	waiters []request
+	arrived uint64
+}
+
+func (s *stepped) come(r request) {
+	if s.lock.Admits(r.claim, now) {
+		s.lock.Phase = s.lock.Phase.Entered(r.claim.Mode)
+		s.enter(r)
+		return
+	}
+	s.arrived += 1 + uint64(r.name%3) // it need not be dense
+	s.lock.Waiters = append(s.lock.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: r.claim, Arrived: s.arrived}})
+	s.waiters = append(s.waiters, r)
+}
+
+func (s *stepped) enter(r request) {
+	s.holders, s.lock.Holders = append(s.holders, r), append(s.lock.Holders, phasefair.Holder{})
+}
+
+// step takes one step, of at most so many.
+func (s *stepped) step(most int) (more bool) {
+	step := s.lock.Step(now, most)
+	s.lock.Phase = step.Phase
+	for _, i := range step.Granted {
+		s.enter(s.waiters[i])
+	}
+	slices.Sort(step.Granted)
+	for _, i := range slices.Backward(step.Granted) {
+		s.leaveLine(i)
+	}
+	return step.More
+}
+
+func (s *stepped) leaveLine(i int) {
+	s.waiters, s.lock.Waiters = slices.Delete(s.waiters, i, i+1), slices.Delete(s.lock.Waiters, i, i+1)
+}
+
+func (s *stepped) end(name int) {
+	is := func(r request) bool { return r.name == name }
+	if i := slices.IndexFunc(s.holders, is); i >= 0 {
+		s.holders, s.lock.Holders = slices.Delete(s.holders, i, i+1), slices.Delete(s.lock.Holders, i, i+1)
+	}
+	if i := slices.IndexFunc(s.waiters, is); i >= 0 {
+		s.leaveLine(i)
+	}
+}
+
+// in lists who is in: those that hold the key, and those that this phase owes it to.
+func (s *stepped) in() []request {
+	in := slices.Clone(s.holders)
+	for i, w := range s.lock.Waiters {
+		if s.lock.Phase.Mode == driver.ModeShared && w.Claim.Mode == driver.ModeShared && w.Arrived <= s.lock.Phase.Through {
+			in = append(in, s.waiters[i])
+		}
+	}
+	return in
+}
+
+func names(all []request) string {
+	var list []string
+	for _, r := range all {
+		list = append(list, fmt.Sprintf("%d:%v", r.name, r.claim.Mode))
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// TestStepsAreTheSentences plays random requests, ends and downgrades on both. Whatever the
+// bound of a step, and however late its rest comes, those that are in or are owed the key are
+// those that the sentences let in.
+func TestStepsAreTheSentences(t *testing.T) {
+	for seed := range uint64(4000) {
+		if log, err := play(rand.New(rand.NewPCG(seed, 1))); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(log, "\n"))
+		}
+	}
+}
+
+func play(r *rand.Rand) (log []string, err error) {
+	want, is, most := &literal{}, &stepped{}, 1+r.IntN(3)
+	claims := []string{"x", "s", "s", "p1", "p2", "p3"}
+	for n := range 40 {
+		switch everybody := slices.Concat(is.holders, is.waiters); {
+		case len(everybody) == 0 || r.IntN(5) < 3:
+			who := request{n, claimOf(claims[r.IntN(len(claims))])}
+			log = append(log, fmt.Sprintf("%d comes for %v of %d", n, who.claim.Mode, who.claim.Permits))
+			if len(want.waiters) == 0 { // otherwise it would wait behind readers that nobody keeps out
+				for is.step(most) {
+				}
+			}
+			want.come(who)
+			is.come(who)
+		case len(is.holders) == 1 && is.lock.Phase.Mode == driver.ModeExclusive && r.IntN(4) == 0:
+			log = append(log, fmt.Sprintf("%d downgrades", is.holders[0].name))
+			want.downgrade()
+			is.lock.Phase = is.lock.Downgraded(now)
+			is.holders[0].claim = driver.Shared("k")
+		default:
+			who := everybody[r.IntN(len(everybody))].name
+			log = append(log, fmt.Sprintf("%d goes", who))
+			want.end(who)
+			is.end(who)
+		}
+		for is.step(most) && (is.lock.Phase.Mode != driver.ModeShared || r.IntN(2) == 0) {
+			log = append(log, "the rest comes with another step")
+		}
+		if got := names(is.in()); got != names(want.holders) {
+			return log, fmt.Errorf("in are %s, want %s", got, names(want.holders))
+		}
+	}
+	return log, nil
+}
