@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
@@ -24,14 +25,14 @@ import (
 // again when more than one in a hundred is.
 //
 // The TTL is chosen when the lease is asked for, and is what the store is told:
-// nothing about it is adaptive from then on. Floor is at least [MinTTL], ceiling
-// at most [MaxTTL] and not less than floor; fractions of a millisecond are cut
+// nothing about it is adaptive from then on. Floor is at least [driver.MinTTL], ceiling
+// at most [driver.MaxTTL] and not less than floor; fractions of a millisecond are cut
 // off. Anything else is an [*OptionError]. It excludes [WithTTL]. Off by default.
 //
 // At most 256 rules are told apart; further ones go by the engine's holds.
 func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 	return option{"WithAdaptiveTTL", aboutTTL, func(s *settings) error {
-		if floor < MinTTL || ceiling > MaxTTL || floor > ceiling {
+		if floor < driver.MinTTL || ceiling > driver.MaxTTL || floor > ceiling {
 			return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{floor, ceiling}, Want: "10ms to 24h, floor first"}
 		}
 		s.adaptive = holdstats.Bounds{Floor: floor.Truncate(time.Millisecond), Ceiling: ceiling.Truncate(time.Millisecond)}

@@ -102,7 +102,7 @@ func TestAdaptiveTTLOfASlowHolder(t *testing.T) {
 // without one by all.
 func TestAdaptiveTTLOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(core.MinTTL, adaptiveCeiling), core.WithMaxHold(core.Forever))
+		eng := newEngine(t, memstore.New(), core.WithAdaptiveTTL(driver.MinTTL, adaptiveCeiling), core.WithMaxHold(core.Forever))
 		rule := func(i any) core.CallOption { return core.WithRule(fmt.Sprint("rule ", i)) }
 		quick, slow := rule("quick"), rule("slow")
 		holdMany(t, eng, 31, 100*time.Millisecond, quick)
@@ -121,7 +121,7 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 			"quick":                {[]core.CallOption{quick}, 300 * time.Millisecond, 375 * time.Millisecond},
 			"slow":                 {[]core.CallOption{slow}, 12 * time.Second, 15 * time.Second},
 			"none":                 {nil, 12 * time.Second, 15 * time.Second},
-			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(core.MinTTL, time.Second)}, time.Second, time.Second},
+			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(driver.MinTTL, time.Second)}, time.Second, time.Second},
 			"taken back":           {[]core.CallOption{slow, core.WithTTL(time.Minute)}, time.Minute, time.Minute},
 			"adaptive after all":   {[]core.CallOption{policy(t, core.WithTTL(time.Minute)), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
 			"fractions are cut":    {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
@@ -184,8 +184,8 @@ func TestAdaptiveTTLGrowsWithLosses(t *testing.T) {
 
 func TestAdaptiveTTLOutOfRange(t *testing.T) {
 	for name, o := range map[string]core.Option{
-		"floor":       core.WithAdaptiveTTL(core.MinTTL-1, time.Second),
-		"ceiling":     core.WithAdaptiveTTL(time.Second, core.MaxTTL+1),
+		"floor":       core.WithAdaptiveTTL(driver.MinTTL-1, time.Second),
+		"ceiling":     core.WithAdaptiveTTL(time.Second, driver.MaxTTL+1),
 		"upside down": core.WithAdaptiveTTL(2*time.Second, time.Second),
 		"zero":        core.WithAdaptiveTTL(0, 0),
 	} {

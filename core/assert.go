@@ -34,7 +34,7 @@ func AssertHeld(ctx context.Context, key string) error {
 //		return err // also where the group is held to be read
 //	}
 //
-// Leases in other modes count as none; the [*NotHeldError] then says which there is.
+// Leases in other modes count as none; the error then says which there is.
 // After [Lease.Downgrade] an exclusive lease is a shared one here, too.
 func AssertClaim(ctx context.Context, c Claim) error {
 	return assert(ctx, c.Key, func(held Claim) bool { return covers(held.Mode, c) })
@@ -66,22 +66,8 @@ func assert(ctx context.Context, key string, enough func(Claim) bool) error {
 	if ended != nil {
 		return ended
 	}
-	return &NotHeldError{Key: key, Other: other}
-}
-
-// NotHeldError says which key a context does not hold. It matches [ErrNotHeld].
-type NotHeldError struct {
-	Key string
-	// Other is how the key is held instead, for [AssertClaim]; nil: not at all.
-	Other *Claim
-}
-
-func (e *NotHeldError) Error() string {
-	if e.Other != nil {
-		return fmt.Sprintf("keyturn: %q is held here, but only in mode %v", e.Key, e.Other.Mode)
+	if other != nil {
+		return fmt.Errorf("%w: %q is held %v only", ErrNotHeld, key, other.Mode)
 	}
-	return fmt.Sprintf("keyturn: %q is not held here", e.Key)
+	return fmt.Errorf("%w: %q", ErrNotHeld, key)
 }
-
-// Is makes errors.Is(err, ErrNotHeld) true.
-func (e *NotHeldError) Is(target error) bool { return target == ErrNotHeld }

@@ -19,10 +19,10 @@ func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
 		if f.claims[at+1:at+claimChars] != hash {
 			continue
 		}
-		switch mode := Mode(strings.IndexByte(modeLetters, f.claims[at])); {
-		case mode != ModePermit:
+		switch mode := driver.Mode(strings.IndexByte(modeLetters, f.claims[at])); {
+		case mode != driver.ModePermit:
 			return Claim{Key: c.Key, Mode: mode}, true
-		case c.Mode == ModePermit:
+		case c.Mode == driver.ModePermit:
 			return c, true
 		default:
 			return Permit(c.Key, 1), true

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Bounds of what is carried: it rides in the headers of requests.
@@ -122,7 +124,7 @@ func (f foreign) String() string {
 // the holder's lease, and never extend it beyond the TTL that the holder chose,
 // whatever the text says. The lease is never released here.
 // When its holder has released it, or lost it, the next renewal finds out and ends
-// its context, with a cause that matches ErrLeaseLost ([LossOuter]). Until then,
+// its context, with a cause that matches ErrLeaseLost ([driver.LossOuter]). Until then,
 // for at most a third of the TTL, this side works on without the lock: so the
 // holder waits for the answer before it releases, and the end of its request,
 // which comes sooner, is to be heeded.
@@ -167,18 +169,13 @@ func parseForeign(s string) (foreign, bool) {
 		return foreign{}, false // a store takes 0 for "not known", and compares nothing
 	}
 	ms, err := strconv.ParseInt(fields[2], 10, 64)
-	if err != nil || ms < MinTTL.Milliseconds() || ms > MaxTTL.Milliseconds() {
+	if err != nil || ms < driver.MinTTL.Milliseconds() || ms > driver.MaxTTL.Milliseconds() {
 		return foreign{}, false
 	}
 	f.ttl = time.Duration(ms) * time.Millisecond
-	return f, isOwner(f.owner) && areClaims(f.claims)
-}
-
-// isOwner keeps away what a store could take for something else, such as a
-// foreign client's value.
-func isOwner(s string) bool {
-	o, err := ParseOwner(s)
-	return err == nil && o.String() == s && cleanHost(o.Host) == o.Host
+	// A store could take another client's value for something else.
+	_, err = driver.ParseOwner(f.owner)
+	return f, err == nil && areClaims(f.claims)
 }
 
 func areClaims(s string) bool {

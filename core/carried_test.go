@@ -181,7 +181,7 @@ func TestCarriedModes(t *testing.T) {
 			defer mustRelease(t, two.outer)
 			l, err := two.callee.AcquireAll(two.ctx, []core.Claim{tt.wanted})
 			if !tt.covered {
-				var circle *core.DeadlockError
+				var circle *driver.DeadlockError
 				if !errors.As(err, &circle) || circle.Key != "k" || circle.Held.Mode != tt.held.Mode || circle.Wanted != tt.wanted || circle.Once {
 					t.Errorf("%+v", err)
 				}
@@ -191,7 +191,7 @@ func TestCarriedModes(t *testing.T) {
 				mustRelease(t, l)
 			}
 			_, err = two.callee.Once(two.ctx, "k", neverRuns)
-			if circle := (*core.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once {
+			if circle := (*driver.DeadlockError)(nil); !errors.As(err, &circle) || !circle.Once {
 				t.Errorf("Once: %v", err)
 			}
 			if left := two.callee.Left(); left != "" {
@@ -219,7 +219,7 @@ func TestBorrowedEndsWithItsHolder(t *testing.T) {
 		time.Sleep(ttl/3 + time.Second)
 		for _, err := range []error{l.Err(), context.Cause(l.Context()), l.Release(context.Background())} {
 			wantOnly(t, err, core.ErrLeaseLost)
-			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossOuter {
+			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter {
 				t.Errorf("%v", err)
 			}
 		}
@@ -264,7 +264,7 @@ func TestBorrowedIsNotReleasedHere(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		err = l.Release(context.Background())
-		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossMaxHold {
+		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossMaxHold {
 			t.Error(err)
 		}
 		callee, err := core.New(two.spy.Peer())

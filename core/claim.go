@@ -22,32 +22,9 @@ func Shared(key string) Claim { return driver.Shared(key) }
 // Permit claims one of n permits of key: at most n leases are in force at a time.
 func Permit(key string, n int) Claim { return driver.Permit(key, n) }
 
-// Mode says how a claim shares its key with others.
-type Mode = driver.Mode
-
-// The modes of a claim.
-const (
-	ModeExclusive = driver.ModeExclusive
-	ModeShared    = driver.ModeShared
-	ModePermit    = driver.ModePermit
-)
-
-// MaxKeyBytes is the longest key that keyturn accepts.
-const MaxKeyBytes = driver.MaxKeyBytes
-
-// ValidateKey reports whether key may name a lock: valid UTF-8, 1 to
-// [MaxKeyBytes] bytes, no control characters and no braces. The error is a
-// [*KeyError], which matches [ErrInvalidKey].
-func ValidateKey(key string) error { return driver.ValidateKey(key) }
-
-// MaxClaims is how many claims a set may have. A lock server carries out one
-// request at a time, so a set of a million keys would stop everybody's locks for
-// seconds; the set's size often comes from a request.
-const MaxClaims = 4096
-
 func checkCount(claims []Claim) error {
-	if len(claims) > MaxClaims {
-		return &ClaimError{Reason: fmt.Sprintf("has %d claims, more than the %d that are possible", len(claims), MaxClaims)}
+	if len(claims) > driver.MaxClaims {
+		return &driver.ClaimError{Reason: fmt.Sprintf("has %d claims, more than the %d that are possible", len(claims), driver.MaxClaims)}
 	}
 	return nil
 }
@@ -56,7 +33,7 @@ func checkCount(claims []Claim) error {
 // keys in one order is what keeps two sets from waiting for each other for ever.
 func sortClaims(claims []Claim) error {
 	if len(claims) == 0 {
-		return &ClaimError{Reason: "is empty"}
+		return &driver.ClaimError{Reason: "is empty"}
 	}
 	var errs []error
 	for _, c := range claims {
@@ -70,7 +47,7 @@ func sortClaims(claims []Claim) error {
 	slices.SortFunc(claims, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })
 	for i := 1; i < len(claims); i++ {
 		if claims[i].Key == claims[i-1].Key {
-			return &ClaimError{Key: claims[i].Key, Reason: "stands in the set twice"}
+			return &driver.ClaimError{Key: claims[i].Key, Reason: "stands in the set twice"}
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
@@ -181,7 +182,7 @@ func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
 	left := e.life.held.all()
 	e.life.mu.Unlock()
 	for _, l := range left {
-		l.lose(LossClosed)
+		l.lose(driver.LossClosed)
 	}
 	// The store is told once nobody counts on a lease any more. Several at a
 	// time and within one bound: it may not answer.

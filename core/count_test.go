@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -21,13 +22,13 @@ func TestSetsAreBounded(t *testing.T) {
 	}
 	sets := newSetStore()
 	eng := newEngine(t, sets)
-	_, acquired := eng.AcquireAll(context.Background(), many(core.MaxClaims+1))
-	done := eng.DoAll(context.Background(), many(core.MaxClaims+1), func(context.Context) error {
+	_, acquired := eng.AcquireAll(context.Background(), many(driver.MaxClaims+1))
+	done := eng.DoAll(context.Background(), many(driver.MaxClaims+1), func(context.Context) error {
 		t.Error("it ran without its locks")
 		return nil
 	}, core.WithRunUnlocked())
 	for _, err := range []error{acquired, done} {
-		var bad *core.ClaimError
+		var bad *driver.ClaimError
 		if !errors.As(err, &bad) || bad.Key != "" || !strings.Contains(err.Error(), "4097 claims") {
 			t.Errorf("%v", err)
 		}
@@ -39,8 +40,8 @@ func TestSetsAreBounded(t *testing.T) {
 
 	// The most that is allowed, and the level that the engine adds to it.
 	eng = newEngine(t, memstore.New())
-	l, err := eng.AcquireAll(context.Background(), many(core.MaxClaims), core.WithHierarchy())
-	if err != nil || len(l.Claims()) != core.MaxClaims+1 {
+	l, err := eng.AcquireAll(context.Background(), many(driver.MaxClaims), core.WithHierarchy())
+	if err != nil || len(l.Claims()) != driver.MaxClaims+1 {
 		t.Fatalf("%v", err)
 	}
 	mustRelease(t, l)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // RuleInfo says what a rule does, for reports.
@@ -16,7 +18,7 @@ type RuleInfo struct {
 	Key string
 	// Mode is how the key is shared, and Permits how many hold it at a time, with
 	// ModePermit.
-	Mode    Mode
+	Mode    driver.Mode
 	Permits int
 	// Hierarchy: the levels above the key are claimed too; see [WithHierarchy].
 	Hierarchy bool
@@ -48,8 +50,8 @@ func (r RuleInfo) String() string {
 func (r RuleInfo) mode() string {
 	var s string
 	switch r.Mode {
-	case ModeExclusive:
-	case ModePermit:
+	case driver.ModeExclusive:
+	case driver.ModePermit:
 		s = "permit of " + strconv.Itoa(r.Permits) + " "
 	default:
 		s = r.Mode.String() + " "

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"slices"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Downgrade turns every exclusive claim of the lease into a shared one, without a
@@ -26,16 +28,16 @@ import (
 // before any I/O. It is bounded as [Lease.Extend] is.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.nest != nil {
-		return &ClaimError{Key: l.Key(), Reason: "is held by an outer lease: only that one can be downgraded"}
+		return &driver.ClaimError{Key: l.Key(), Reason: "is held by an outer lease: only that one can be downgraded"}
 	}
-	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == ModeExclusive })
+	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == driver.ModeExclusive })
 	if !exclusive {
-		return &ClaimError{Key: l.Key(), Reason: "is not held exclusively, so it can't be downgraded"}
+		return &driver.ClaimError{Key: l.Key(), Reason: "is not held exclusively, so it can't be downgraded"}
 	}
 	shared := slices.Clone(l.grant.Claims)
 	for i := range shared {
-		if shared[i].Mode == ModeExclusive {
-			shared[i].Mode = ModeShared
+		if shared[i].Mode == driver.ModeExclusive {
+			shared[i].Mode = driver.ModeShared
 		}
 	}
 	if err := l.engine.Supports(shared...); err != nil {

@@ -93,7 +93,7 @@ func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	t.Run("not supported", func(t *testing.T) {
 		l := mustAcquire(t, newEngine(t, plain{memstore.New()}), "k")
 		wantOnly(t, l.Downgrade(bg), errors.ErrUnsupported)
-		if l.Claims()[0].Mode != core.ModeExclusive {
+		if l.Claims()[0].Mode != driver.ModeExclusive {
 			t.Error("shared all the same")
 		}
 		mustRelease(t, l)
@@ -123,7 +123,7 @@ type downgrades struct {
 }
 
 func (d *downgrades) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	if req.Claims[0].Mode != core.ModeShared {
+	if req.Claims[0].Mode != driver.ModeShared {
 		return d.spy.Acquire(ctx, req)
 	}
 	if !req.Held {
@@ -169,7 +169,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 					l := mustAcquire(t, eng, "k")
 					d.change(func() { breaks(d) })
 					wantOnly(t, l.Downgrade(bg), core.ErrOutcomeUnknown, core.ErrUnavailable)
-					if l.Claims()[0].Mode != core.ModeShared {
+					if l.Claims()[0].Mode != driver.ModeShared {
 						t.Error("the holder may believe that it has the key exclusively")
 					}
 					time.Sleep(10 * time.Second)
@@ -209,7 +209,7 @@ func TestDowngradeInAnOutage(t *testing.T) {
 		_ = l.Downgrade(bg)
 		time.Sleep(defaultTTL)
 		synctest.Wait()
-		if reason(l) != core.LossExpired || len(d.asked) < 4 {
+		if reason(l) != driver.LossExpired || len(d.asked) < 4 {
 			t.Errorf("%v after %d tries", l.Err(), len(d.asked))
 		}
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)
@@ -237,7 +237,7 @@ func TestDowngradeDoesNotBringBack(t *testing.T) {
 					theirs = mustAcquire(t, other, "k")
 				}
 				wantOnly(t, l.Downgrade(bg), tc.want)
-				if reason(l) != core.LossTaken {
+				if reason(l) != driver.LossTaken {
 					t.Errorf("lost: %v", l.Err())
 				}
 				if tc.other {

@@ -109,14 +109,14 @@ func isNil(v any) bool {
 // error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) Supports(claims ...Claim) error {
 	if len(claims) > 1 && !e.can.Sets {
-		return &UnsupportedError{Feature: "several claims at once"}
+		return &driver.UnsupportedError{Feature: "several claims at once"}
 	}
 	for _, c := range claims {
 		switch {
-		case c.Mode == ModeShared && !e.can.Shared:
-			return &UnsupportedError{Feature: "shared claims"}
-		case c.Mode == ModePermit && !e.can.Permits:
-			return &UnsupportedError{Feature: "permits"}
+		case c.Mode == driver.ModeShared && !e.can.Shared:
+			return &driver.UnsupportedError{Feature: "shared claims"}
+		case c.Mode == driver.ModePermit && !e.can.Permits:
+			return &driver.UnsupportedError{Feature: "permits"}
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (e *Engine) SupportsOnce(opts ...CallOption) error {
 
 func (e *Engine) canOnce(s *settings) error {
 	if e.ledger == nil {
-		return &UnsupportedError{Feature: "records of executions"}
+		return &driver.UnsupportedError{Feature: "records of executions"}
 	}
 	return s.forOnce()
 }
@@ -182,9 +182,9 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 
 // AcquireAll claims a set, all or none. The claims are taken in key order,
 // whatever order they come in, so that two sets never wait for each other. A
-// key may stand in the set once, and a set has at most [MaxClaims] claims; the
+// key may stand in the set once, and a set has at most [driver.MaxClaims] claims; the
 // levels that [WithHierarchy] adds do not count. Otherwise the error is a
-// [*ClaimError], before any I/O. What the store can't do gives an error that
+// [*driver.ClaimError], before any I/O. What the store can't do gives an error that
 // matches errors.ErrUnsupported, also before any I/O; see [Engine.Supports]. In
 // all else it is like Acquire.
 //

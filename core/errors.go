@@ -29,7 +29,7 @@ var (
 	// ErrNotHeld: the context does not hold the key. See [AssertHeld] and [AssertClaim].
 	ErrNotHeld = errors.New("keyturn: not held")
 	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
-	// what it asks for now, so it would wait for itself. See [DeadlockError].
+	// what it asks for now, so it would wait for itself. See [driver.DeadlockError].
 	ErrWouldDeadlock = driver.ErrWouldDeadlock
 	// ErrReleased is the cause of a lease's context after a release.
 	ErrReleased = errors.New("keyturn: lease released")
@@ -51,9 +51,9 @@ var (
 	// ErrClosed: the engine or the store has been closed.
 	ErrClosed = driver.ErrClosed
 	// ErrFingerprintMismatch: the key was used before for other content.
-	ErrFingerprintMismatch = errors.New("keyturn: same key, other content")
+	ErrFingerprintMismatch = errors.New("keyturn: used before for other content")
 	// ErrResultNotKept: the execution is on record, and its result is not: it was
-	// over the limit, or the store had no room for it. See [ResultNotKeptError].
+	// over the limit, or the store had no room for it. See [driver.ResultNotKeptError].
 	ErrResultNotKept = driver.ErrResultNotKept
 	// ErrResultCodec: what a function returned can't be stored, or what was stored
 	// can't be returned. See [OnceFunc].
@@ -65,9 +65,6 @@ var (
 type (
 	// KeyError says why a key was refused. It matches [ErrInvalidKey].
 	KeyError = driver.KeyError
-	// ClaimError says why a claim or a set of claims was refused. It matches
-	// [ErrInvalidClaim].
-	ClaimError = driver.ClaimError
 	// OptionError says which option has which impossible value. It matches
 	// [ErrInvalidOption].
 	OptionError = driver.OptionError
@@ -78,19 +75,9 @@ type (
 	// LeaseLostError says which lease ended early and how. It matches
 	// [ErrLeaseLost], and [ErrClosed] too when closing the engine ended it.
 	LeaseLostError = driver.LeaseLostError
-	// DeadlockError says which key the caller holds already. It matches
-	// [ErrWouldDeadlock], and neither ErrHeld nor any other sentinel: no wait and no
-	// retry helps, the program has to be changed.
-	DeadlockError = driver.DeadlockError
 	// UnavailableError is an outage of the store: no answer, or one that says it
 	// can't serve. It matches [ErrUnavailable].
 	UnavailableError = driver.UnavailableError
-	// UnsupportedError says what the store can't do. It matches
-	// [errors.ErrUnsupported].
-	UnsupportedError = driver.UnsupportedError
-	// ResultNotKeptError says which key was executed before without its result having
-	// been kept, so that there is none to return. It matches [ErrResultNotKept].
-	ResultNotKeptError = driver.ResultNotKeptError
 )
 
 // TooManyWaitersError says which line was full. It matches
@@ -110,16 +97,3 @@ func (e *TooManyWaitersError) Error() string {
 
 // Is makes errors.Is(err, ErrTooManyWaiters) true.
 func (e *TooManyWaitersError) Is(target error) bool { return target == ErrTooManyWaiters }
-
-// FingerprintError says which key came back with other content. It matches
-// [ErrFingerprintMismatch].
-type FingerprintError struct {
-	Key string
-}
-
-func (e *FingerprintError) Error() string {
-	return fmt.Sprintf("keyturn: %q was used before for other content", e.Key)
-}
-
-// Is makes errors.Is(err, ErrFingerprintMismatch) true.
-func (e *FingerprintError) Is(target error) bool { return target == ErrFingerprintMismatch }

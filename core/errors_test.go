@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Messages say which key, and never who holds it: they may reach the caller of a
@@ -17,10 +18,9 @@ func TestMessages(t *testing.T) {
 		`"user:42" is held by another`:                  &core.HeldError{Key: key, Holder: holder},
 		`3 callers wait for "user:42" already`:          &core.TooManyWaitersError{Key: key, Limit: 3},
 		`3 callers wait already`:                        &core.TooManyWaitersError{Limit: 3},
-		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: core.LossMaxHold},
-		`"user:42" was used before for other content`:   &core.FingerprintError{Key: key},
-		`"user:42" is not held here`:                    &core.NotHeldError{Key: key},
-		`does not support permits`:                      &core.UnsupportedError{Feature: "permits"},
+		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: driver.LossMaxHold},
+		`not held: "user:42"`:                           core.AssertHeld(context.Background(), key),
+		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},
 		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
 	} {
 		if got := err.Error(); !strings.HasPrefix(got, "keyturn: ") || !strings.Contains(got, want) || strings.Contains(got, holder) {

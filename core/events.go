@@ -1,5 +1,7 @@
 package core
 
+import "github.com/keyturn/keyturn/core/driver"
+
 // Acquisition is what was asked for.
 type Acquisition struct {
 	Claims []Claim // not to be changed
@@ -28,7 +30,7 @@ type Removal struct {
 	Key     string
 	Reason  string // as given
 	Store   string // as in Acquisition
-	Holders []Holder
+	Holders []driver.Holder
 }
 
 // Debt is a release that the store has not answered, which the engine therefore

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -25,7 +26,7 @@ func ExampleEngine_Inspect() {
 		return
 	}
 	for _, h := range info.Holders {
-		owner, err := core.ParseOwner(h.Owner) // an error: a foreign client's
+		owner, err := driver.ParseOwner(h.Owner) // an error: a foreign client's
 		fmt.Println(info.Key, "is held", info.Mode, "by rule", h.Rule, owner.PID > 0, err)
 	}
 	// Output: user:status:42 is held exclusive by rule status true <nil>

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -56,7 +57,7 @@ func ExampleEngine_TryAcquire() {
 
 	var held *core.HeldError
 	if errors.As(err, &held) {
-		holder, _ := core.ParseOwner(held.Holder)
+		holder, _ := driver.ParseOwner(held.Holder)
 		fmt.Println(errors.Is(err, core.ErrHeld), holder.PID > 0)
 	}
 	// Output: true true

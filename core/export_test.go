@@ -24,9 +24,6 @@ var Margin = watchdog.Margin
 // NewOwner makes one owner as an engine does.
 func NewOwner() string { return newOwnerSource().next() }
 
-// CleanHost is what becomes of a host name.
-var CleanHost = cleanHost
-
 // Left names what an engine still keeps books on; after Close, nothing.
 func (e *Engine) Left() string {
 	watched := e.watchdog.Len()
@@ -64,3 +61,6 @@ func Waiting(e *Engine) int { return e.lines.Waiting() }
 
 // MostDebts is how many unanswered releases an engine keeps.
 const MostDebts = mostDebts
+
+// MaxLevels is how many levels a key may have.
+const MaxLevels = maxLevels

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Extend renews the lease now, for ttl, and has it renewed with that from now on:
 // for work that turns out to take so long, or to be so risky, that the TTL it was
-// acquired with does not fit. From [MinTTL] to [MaxTTL]; fractions of a millisecond
+// acquired with does not fit. From [driver.MinTTL] to [driver.MaxTTL]; fractions of a millisecond
 // are cut off; 0 keeps the present TTL. The watchdog renews a living holder's lease
 // anyway, so it is not needed to hold a lease for long; and max hold still ends it.
 //
@@ -28,7 +30,7 @@ import (
 // A store that hangs is given a third of the TTL, the shorter one, but no more than
 // [WithReleaseTimeout] and ctx allow.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if ttl != 0 && (ttl < MinTTL || ttl > MaxTTL) {
+	if ttl != 0 && (ttl < driver.MinTTL || ttl > driver.MaxTTL) {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, or 10ms to 24h"}
 	}
 	if err := l.Err(); err != nil && l.nest != nil {

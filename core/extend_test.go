@@ -25,8 +25,8 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 		"longer":             {time.Hour, time.Hour},
 		"shorter":            {3 * time.Second, 3 * time.Second},
 		"the same":           {0, defaultTTL},
-		"the least":          {core.MinTTL, core.MinTTL},
-		"the most":           {core.MaxTTL, core.MaxTTL},
+		"the least":          {driver.MinTTL, driver.MinTTL},
+		"the most":           {driver.MaxTTL, driver.MaxTTL},
 		"odd, and truncated": {time.Second + 999*time.Microsecond, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 func TestExtendRefusesWhatCanNotBe(t *testing.T) {
 	spy := newSpy()
 	l := mustAcquire(t, newEngine(t, spy), "k")
-	for _, ttl := range []time.Duration{-1, 1, core.MinTTL - 1, core.MaxTTL + 1} {
+	for _, ttl := range []time.Duration{-1, 1, driver.MinTTL - 1, driver.MaxTTL + 1} {
 		wantOnly(t, l.Extend(bg, ttl), core.ErrInvalidOption)
 	}
 	if spy.renewals() != 0 || l.TTL() != defaultTTL {
@@ -105,7 +105,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 			breakLock(t, spy, l)
 			wantOnly(t, l.Extend(bg, time.Hour), core.ErrLeaseLost)
 			wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost)
-			if reason(l) != core.LossTaken {
+			if reason(l) != driver.LossTaken {
 				t.Errorf("lost: %v", l.Err())
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
@@ -119,7 +119,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if reason(l) != core.LossMaxHold {
+			if reason(l) != driver.LossMaxHold {
 				t.Errorf("lost: %v", l.Err())
 			}
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)

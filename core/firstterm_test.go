@@ -122,7 +122,7 @@ func TestFirstTermEnds(t *testing.T) {
 		if held := time.Since(began); held != firstTerm-core.Margin(firstTerm)-time.Second {
 			t.Errorf("lost after %v", held)
 		}
-		if reason(l) != core.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
+		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term
 			t.Errorf("cause %v after %d tries", context.Cause(l.Context()), tries)
 		}
 		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)

@@ -28,8 +28,8 @@ import (
 // ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
 // may not have been done; repeating it is safe, but takes the key from whoever
 // holds it by then.
-func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]Holder, error) {
-	var holders []Holder
+func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
+	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
 		holders, err = e.inspect.ForceRelease(ctx, key, reason)
 		return err
@@ -70,7 +70,7 @@ func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 // force has the store asked for something that can't be undone. What it may have
 // done without answering stands in the log, too.
 func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(context.Context) error) error {
-	if err := errors.Join(ValidateKey(key), validateReason(reason)); err != nil {
+	if err := errors.Join(driver.ValidateKey(key), validateReason(reason)); err != nil {
 		return err
 	}
 	asked := false
@@ -88,7 +88,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 	return err
 }
 
-func (e *Engine) forced(ctx context.Context, key, reason string, holders []Holder) {
+func (e *Engine) forced(ctx context.Context, key, reason string, holders []driver.Holder) {
 	if e.hooks != nil {
 		e.hooks.forced(ctx, Removal{Key: key, Reason: reason, Store: e.name, Holders: holders})
 	}
@@ -110,7 +110,7 @@ func validateReason(reason string) error {
 }
 
 // owners are the first few, for a line in a log.
-func owners(holders []Holder) []string {
+func owners(holders []driver.Holder) []string {
 	const shown = 16
 	var names []string
 	for _, h := range holders[:min(len(holders), shown)] {

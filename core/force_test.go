@@ -61,9 +61,9 @@ func (w *watcher) Forced(_ context.Context, r core.Removal) {
 
 // Whoever takes something away leaves traces; who finds nothing to take does not.
 func TestForceIsToldAndLogged(t *testing.T) {
-	var many []core.Holder
+	var many []driver.Holder
 	for i := range 100 {
-		many = append(many, core.Holder{Owner: fmt.Sprint("owner", i)})
+		many = append(many, driver.Holder{Owner: fmt.Sprint("owner", i)})
 	}
 	force := func(eng *core.Engine) error {
 		_, err := eng.ForceRelease(context.Background(), "k", "it hangs")
@@ -74,7 +74,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		return err
 	}
 	for name, tc := range map[string]struct {
-		holders []core.Holder
+		holders []driver.Holder
 		record  bool
 		err     error
 		do      func(*core.Engine) error
@@ -94,7 +94,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 			var log bytes.Buffer
 			w := &watcher{}
 			p := answering(nil)
-			p.force = func(context.Context, string, string) ([]core.Holder, error) { return tc.holders, tc.err }
+			p.force = func(context.Context, string, string) ([]driver.Holder, error) { return tc.holders, tc.err }
 			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
 			eng := newEngine(t, p, core.WithHooks(w.hooks()), core.WithHooks(core.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
@@ -133,11 +133,11 @@ func TestForceIsLoggedByDefault(t *testing.T) {
 // ask the store: in its context's cause, in what observers are told, and in the
 // error of its release.
 func TestForcedLossTellsWhy(t *testing.T) {
-	said := &core.LeaseLostError{Key: "theirs", Token: 1, Reason: core.LossForced, Detail: "ops: it hangs"}
+	said := &core.LeaseLostError{Key: "theirs", Token: 1, Reason: driver.LossForced, Detail: "ops: it hangs"}
 	check := func(t *testing.T, err error, l *core.Lease) {
 		t.Helper()
 		var lost *core.LeaseLostError
-		if !errors.As(err, &lost) || lost.Reason != core.LossForced || lost.Detail != said.Detail || lost.Key != "k" || lost.Token != l.Token() {
+		if !errors.As(err, &lost) || lost.Reason != driver.LossForced || lost.Detail != said.Detail || lost.Key != "k" || lost.Token != l.Token() {
 			t.Errorf("error %#v", err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 			l := mustAcquire(t, eng, "k")
 			spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return said } })
 			time.Sleep(defaultTTL / 2)
-			if reason(l) != core.LossTaken {
+			if reason(l) != driver.LossTaken {
 				t.Errorf("%v: %v", said, l.Err())
 			}
 			_ = l.Release(context.Background())
@@ -225,7 +225,7 @@ func TestInspectAndForceOnAStore(t *testing.T) {
 		}
 		time.Sleep(defaultTTL / 2)
 		var lost *core.LeaseLostError
-		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != core.LossForced || lost.Detail != "it hangs" {
+		if !errors.As(context.Cause(l.Context()), &lost) || lost.Reason != driver.LossForced || lost.Detail != "it hangs" {
 			t.Errorf("lost: %v", context.Cause(l.Context()))
 		}
 		wantOnly(t, l.Release(bg), core.ErrLeaseLost)

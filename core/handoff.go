@@ -16,7 +16,7 @@ const TokenBits = handoff.TokenBits
 // heritable says whether the grant of a request may be handed on, and to whom: from one
 // plain exclusive lease on a key to the next.
 func (s *settings) heritable(claims []Claim) bool {
-	return !s.once && len(claims) == 1 && claims[0].Mode == ModeExclusive
+	return !s.once && len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
 // handOn gives g, which its holder is done with, to the first in line, and reports

@@ -2,8 +2,8 @@ package core
 
 import "strings"
 
-// MaxLevels is how many levels a key may have for [Under] and [WithHierarchy].
-const MaxLevels = 8
+// maxLevels is how many levels a key may have for [Under] and [WithHierarchy].
+const maxLevels = 8
 
 // Under claims a key with levels, such as one member of a group: the path as a
 // whole exclusively and every level above it shared.
@@ -18,7 +18,7 @@ const MaxLevels = 8
 //
 // The segments are joined by "/", and what ends before a "/" is a level, so that
 // Under("a/b", "c") is Under("a", "b", "c"). A level can't be empty, and there
-// are at most [MaxLevels]; otherwise the claim's Validate, and with it the
+// are at most 8; otherwise the claim's Validate, and with it the
 // acquisition, returns an error that matches ErrInvalidClaim. A segment that
 // comes from outside should go through keytmpl.Escape, or its "/" adds a level.
 //
@@ -33,7 +33,7 @@ func levels(leaf Claim) []Claim {
 	switch n := strings.Count(leaf.Key, "/"); {
 	case n == 0:
 		return []Claim{leaf}
-	case n >= MaxLevels:
+	case n >= maxLevels:
 		leaf.Flaw = "has more than 8 levels"
 		return []Claim{leaf}
 	case strings.Contains("/"+leaf.Key+"/", "//"):

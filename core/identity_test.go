@@ -76,7 +76,7 @@ func TestAnotherServerIsAskedForAllLeases(t *testing.T) {
 		s.change(func() {
 			s.onRenew = func(_ context.Context, g driver.Grant) error {
 				if g.Claims[0].Key == "forgotten" {
-					return &core.LeaseLostError{Key: "forgotten", Reason: core.LossTaken}
+					return &core.LeaseLostError{Key: "forgotten", Reason: driver.LossTaken}
 				}
 				return nil
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -51,7 +52,7 @@ func TestKeysThatCannotNameALock(t *testing.T) {
 
 func TestKeysThatCan(t *testing.T) {
 	for _, key := range []string{"a", strings.Repeat("k", 512), "user:status:42", "群:7", "a b", "%7B", "x/y/z"} {
-		if err := core.ValidateKey(key); err != nil {
+		if err := driver.ValidateKey(key); err != nil {
 			t.Errorf("ValidateKey(%q): %v", key, err)
 		}
 	}
@@ -166,8 +167,8 @@ func TestNewNamesEveryFault(t *testing.T) {
 }
 
 func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(core.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(core.Hooks{}))
-	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(core.MaxTTL)))
+	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(core.Hooks{}))
+	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
 	if got := l.TTL(); got != 11*time.Millisecond {
 		t.Errorf("TTL = %v, want whole milliseconds", got)
@@ -196,7 +197,7 @@ func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
 		s := core.NewOwner()
-		o, err := core.ParseOwner(s)
+		o, err := driver.ParseOwner(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,13 +212,13 @@ func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 			t.Fatalf("owner %q, parsed %+v", s, o)
 		}
 	}
-	for _, bad := range []string{"", "uuid-of-a-stranger", "h/1/1/abc/xyz", "h/x/1/abc/" + strings.Repeat("0", 32), "h/1/x/abc/" + strings.Repeat("0", 32), "h/1/1/!/" + strings.Repeat("0", 32), "h/1/1/a/" + strings.Repeat("g", 32), "/1/1/a/" + strings.Repeat("0", 32)} {
-		if _, err := core.ParseOwner(bad); err == nil {
+	for _, bad := range []string{"", "uuid-of-a-stranger", "h/1/1/abc/xyz", "h/x/1/abc/" + strings.Repeat("0", 32), "h/1/x/abc/" + strings.Repeat("0", 32), "h/1/1/!/" + strings.Repeat("0", 32), "h/1/1/a/" + strings.Repeat("g", 32), "/1/1/a/" + strings.Repeat("0", 32), "h/+1/1/a/" + strings.Repeat("0", 32), "h h/1/1/a/" + strings.Repeat("0", 32)} {
+		if _, err := driver.ParseOwner(bad); err == nil {
 			t.Errorf("ParseOwner(%q) gave no error", bad)
 		}
 	}
 	for host, want := range map[string]string{"": "unknown", "a:b/c d\n": "a-b-c-d-", "web-1.local_x": "web-1.local_x", strings.Repeat("h", 300): strings.Repeat("h", 64)} {
-		if got := core.CleanHost(host); got != want {
+		if got := driver.CleanHost(host); got != want {
 			t.Errorf("host %q becomes %q, want %q", host, got, want)
 		}
 	}

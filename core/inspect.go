@@ -15,37 +15,37 @@ import (
 // it keeps. The error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) SupportsInspection() error {
 	if e.inspect == nil {
-		return &UnsupportedError{Feature: "inspection"}
+		return &driver.UnsupportedError{Feature: "inspection"}
 	}
 	return nil
 }
 
 // Inspect shows who holds key, who waits for it and what [Engine.Once] remembers
 // of it: for operators, not for decisions, as it may all be over by the time it
-// is read. A key that nothing is known of is no error. [ParseOwner] reads the
+// is read. A key that nothing is known of is no error. [driver.ParseOwner] reads the
 // owners.
 //
 // It is bounded by ctx or, where that has no deadline, by [WithReleaseTimeout].
 // Errors: one that matches ErrUnavailable, ErrInvalidKey, errors.ErrUnsupported
 // (before any I/O), ErrClosed; ctx's own when ctx ended first.
-func (e *Engine) Inspect(ctx context.Context, key string) (LockInfo, error) {
-	if err := ValidateKey(key); err != nil {
-		return LockInfo{}, err
+func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
+	if err := driver.ValidateKey(key); err != nil {
+		return driver.LockInfo{}, err
 	}
-	var info LockInfo
+	var info driver.LockInfo
 	err := e.administer(ctx, "inspect", key, func(ctx context.Context) (err error) {
 		info, err = e.inspect.Inspect(ctx, key)
 		return err
 	})
 	if err != nil {
-		return LockInfo{}, err
+		return driver.LockInfo{}, err
 	}
 	fence(info.Holders)
 	return info, nil
 }
 
 // fence makes the tokens of grants those of leases.
-func fence(holders []Holder) {
+func fence(holders []driver.Holder) {
 	for i, h := range holders {
 		holders[i].Token = handoff.Grant{Grant: driver.Grant{Token: h.Token}}.FencingToken()
 	}
@@ -75,11 +75,11 @@ const listRemembered = 16 << 10
 //		}
 //		fmt.Println(info.Key, len(info.Holders), len(info.Waiters))
 //	}
-func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[LockInfo, error] {
-	return func(yield func(LockInfo, error) bool) {
+func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error] {
+	return func(yield func(driver.LockInfo, error) bool) {
 		if prefix != "" {
-			if err := ValidateKey(prefix); err != nil {
-				yield(LockInfo{}, err)
+			if err := driver.ValidateKey(prefix); err != nil {
+				yield(driver.LockInfo{}, err)
 				return
 			}
 		}
@@ -87,7 +87,7 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[LockInfo, er
 		for cursor := ""; ; {
 			page, next, err := e.listPage(ctx, prefix, cursor)
 			if err != nil {
-				yield(LockInfo{}, err)
+				yield(driver.LockInfo{}, err)
 				return
 			}
 			for _, info := range page {
@@ -110,7 +110,7 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[LockInfo, er
 	}
 }
 
-func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []LockInfo, next string, err error) {
+func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []driver.LockInfo, next string, err error) {
 	err = e.administer(ctx, "list", prefix, func(ctx context.Context) (err error) {
 		page, next, err = e.inspect.List(ctx, prefix, cursor, listPage)
 		return err

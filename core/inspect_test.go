@@ -18,21 +18,21 @@ import (
 // panel is a store whose Inspector says what a test wants.
 type panel struct {
 	driver.Store
-	inspect func(ctx context.Context, key string) (core.LockInfo, error)
-	list    func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error)
-	force   func(ctx context.Context, key, reason string) ([]core.Holder, error)
+	inspect func(ctx context.Context, key string) (driver.LockInfo, error)
+	list    func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error)
+	force   func(ctx context.Context, key, reason string) ([]driver.Holder, error)
 	forget  func(ctx context.Context, key string) (bool, error)
 }
 
-func (p *panel) Inspect(ctx context.Context, key string) (core.LockInfo, error) {
+func (p *panel) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
 	return p.inspect(ctx, key)
 }
 
-func (p *panel) List(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+func (p *panel) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
 	return p.list(ctx, prefix, cursor, limit)
 }
 
-func (p *panel) ForceRelease(ctx context.Context, key, reason string) ([]core.Holder, error) {
+func (p *panel) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
 	return p.force(ctx, key, reason)
 }
 
@@ -42,16 +42,16 @@ func (p *panel) Forget(ctx context.Context, key string) (bool, error) { return p
 func answering(answer func(context.Context) error) *panel {
 	return &panel{
 		Store:   memstore.New(),
-		inspect: func(ctx context.Context, _ string) (core.LockInfo, error) { return core.LockInfo{}, answer(ctx) },
-		list: func(ctx context.Context, _, _ string, _ int) ([]core.LockInfo, string, error) {
+		inspect: func(ctx context.Context, _ string) (driver.LockInfo, error) { return driver.LockInfo{}, answer(ctx) },
+		list: func(ctx context.Context, _, _ string, _ int) ([]driver.LockInfo, string, error) {
 			return nil, "", answer(ctx)
 		},
-		force:  func(ctx context.Context, _, _ string) ([]core.Holder, error) { return nil, answer(ctx) },
+		force:  func(ctx context.Context, _, _ string) ([]driver.Holder, error) { return nil, answer(ctx) },
 		forget: func(ctx context.Context, _ string) (bool, error) { return false, answer(ctx) },
 	}
 }
 
-func listed(seq func(func(core.LockInfo, error) bool)) (keys []string, err error) {
+func listed(seq func(func(driver.LockInfo, error) bool)) (keys []string, err error) {
 	for info, err := range seq {
 		if err != nil {
 			return keys, err
@@ -129,7 +129,7 @@ func TestInspectorErrors(t *testing.T) {
 		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: defaultReleaseTimeout},
 		"outage":      {store: func(context.Context) error { return errDown }, want: []error{core.ErrUnavailable}, unknown: true},
 		"definite": {
-			store: func(context.Context) error { return &core.UnsupportedError{Feature: "this"} },
+			store: func(context.Context) error { return &driver.UnsupportedError{Feature: "this"} },
 			want:  []error{errors.ErrUnsupported},
 		},
 	} {
@@ -223,7 +223,7 @@ func TestCloseEndsInspection(t *testing.T) {
 
 // paged has n keys, and repeats the last of each page in the next one.
 func paged(n int) *panel {
-	return &panel{Store: memstore.New(), list: func(_ context.Context, prefix, cursor string, limit int) (page []core.LockInfo, next string, err error) {
+	return &panel{Store: memstore.New(), list: func(_ context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
 		at := 0
 		if cursor != "" {
 			_, _ = fmt.Sscan(cursor, &at)
@@ -232,7 +232,7 @@ func paged(n int) *panel {
 			return nil, fmt.Sprint(at + 1), nil
 		}
 		for i := max(at-1, 0); i < min(at+limit, n); i++ {
-			page = append(page, core.LockInfo{Key: fmt.Sprintf("%s%06d", prefix, i)})
+			page = append(page, driver.LockInfo{Key: fmt.Sprintf("%s%06d", prefix, i)})
 		}
 		if at+limit < n {
 			next = fmt.Sprint(at + limit)
@@ -260,7 +260,7 @@ func TestListGoesThroughAllPages(t *testing.T) {
 func TestListStopsWithItsReader(t *testing.T) {
 	p := paged(1000)
 	pages, list := 0, p.list
-	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
 		pages++
 		return list(ctx, prefix, cursor, limit)
 	}
@@ -278,7 +278,7 @@ func TestListStopsWithItsReader(t *testing.T) {
 func TestListEndsWithTheFirstError(t *testing.T) {
 	p := paged(1000)
 	list := p.list
-	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]core.LockInfo, string, error) {
+	p.list = func(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
 		if cursor != "" {
 			return nil, "", errDown
 		}

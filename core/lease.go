@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
@@ -69,7 +70,7 @@ func (l *Lease) Token() uint64 { return l.grant.FencingToken() }
 // release, without asking the store. The two have one owner.
 func (l *Lease) HandedOff() bool { return l.grant.Hands > 0 }
 
-// Owner is the value stored for this lease; see [ParseOwner].
+// Owner is the value stored for this lease; see [driver.ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
 
 // Claims returns what is held, in key order and in the present modes
@@ -117,7 +118,7 @@ func (l *Lease) Depth() int { return max(int(l.depth), 1) }
 // the clock itself, so it is right also where the watchdog has had no time to
 // run, as after a pause of the process.
 //
-// A nested lease tells the loss of the outer one as it is, and [LossOuter] when
+// A nested lease tells the loss of the outer one as it is, and [driver.LossOuter] when
 // that was released before it.
 func (l *Lease) Err() error {
 	if l.nest != nil {
@@ -134,7 +135,7 @@ func (l *Lease) Err() error {
 func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
 // lose ends the lease as lost, if it has not ended otherwise.
-func (l *Lease) lose(reason LossReason) {
+func (l *Lease) lose(reason driver.LossReason) {
 	if err := l.watch.Lose(l.lossError(reason)); errors.Is(err, ErrLeaseLost) {
 		l.end(err)
 	}
@@ -163,9 +164,9 @@ func (l *Lease) end(err error) {
 	}
 }
 
-func (l *Lease) lossError(reason LossReason) *LeaseLostError {
-	if l.borrowed != nil && reason == LossTaken {
-		reason = LossOuter // by its holder, most likely, who released it
+func (l *Lease) lossError(reason driver.LossReason) *LeaseLostError {
+	if l.borrowed != nil && reason == driver.LossTaken {
+		reason = driver.LossOuter // by its holder, most likely, who released it
 	}
 	return &LeaseLostError{Key: l.Key(), Token: l.Token(), Reason: reason}
 }
@@ -173,8 +174,8 @@ func (l *Lease) lossError(reason LossReason) *LeaseLostError {
 // taken makes a loss of what the store said, which may know more than that the
 // lease is gone: who took it away, and why.
 func (l *Lease) taken(said error) *LeaseLostError {
-	lost := l.lossError(LossTaken)
-	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" && told.Reason != LossTaken {
+	lost := l.lossError(driver.LossTaken)
+	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" && told.Reason != driver.LossTaken {
 		lost.Reason, lost.Detail = told.Reason, told.Detail
 	}
 	return lost

@@ -210,7 +210,7 @@ func TestReleaseOfALostLeaseSaysSo(t *testing.T) {
 	wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
 	wantOnly(t, l.Err(), core.ErrLeaseLost)
 	var lost *core.LeaseLostError
-	if !errors.As(err, &lost) || lost.Reason != core.LossTaken || lost.Key != "k" || lost.Token != l.Token() {
+	if !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Key != "k" || lost.Token != l.Token() {
 		t.Errorf("details: %+v", lost)
 	}
 }

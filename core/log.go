@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // WithLogger has the engine write to log, with the contexts of those concerned, so
@@ -73,7 +75,7 @@ func (l *logger) write(ctx context.Context, level slog.Level, msg string, args .
 // and ended with its holder's, the holder's process says so.
 func (l *logger) lost(lease *Lease, err error) {
 	var lost *LeaseLostError
-	if !errors.As(err, &lost) || lost.Reason == LossOuter {
+	if !errors.As(err, &lost) || lost.Reason == driver.LossOuter {
 		return
 	}
 	unsaid, ok := l.count(&l.losses)

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/keyturn/keyturn/core/driver"
+
 // WithShared claims keys together with other shared leases, and with no
 // exclusive one: for those who read what others change. It goes for what is
 // claimed by a plain key: in [Engine.Acquire], [Engine.TryAcquire], [Engine.Do]
@@ -11,7 +13,7 @@ package core
 // place.
 func WithShared() CallOption {
 	return callOption{"WithShared", aboutMode, func(s *settings) error {
-		s.mode, s.permits = ModeShared, 0
+		s.mode, s.permits = driver.ModeShared, 0
 		return nil
 	}}
 }
@@ -25,7 +27,7 @@ func WithPermits(n int) CallOption {
 		if n < 1 {
 			return &OptionError{Option: "WithPermits", Value: n, Want: "1 or more"}
 		}
-		s.mode, s.permits = ModePermit, n
+		s.mode, s.permits = driver.ModePermit, n
 		return nil
 	}}
 }
@@ -47,12 +49,12 @@ func WithHierarchy() CallOption {
 
 // shape gives claims the mode and the levels that the call's options ask for.
 func (s *settings) shape(claims []Claim) []Claim {
-	if s.mode == ModeExclusive && !s.hierarchy {
+	if s.mode == driver.ModeExclusive && !s.hierarchy {
 		return claims
 	}
 	shaped := make([]Claim, 0, len(claims))
 	for _, c := range claims {
-		if c.Mode == ModeExclusive && c.Permits == 0 {
+		if c.Mode == driver.ModeExclusive && c.Permits == 0 {
 			c.Mode, c.Permits = s.mode, s.permits
 		}
 		if s.hierarchy {
@@ -71,9 +73,9 @@ func (s *settings) shape(claims []Claim) []Claim {
 func (s *settings) forOnce() error {
 	const want = "no such option for Once, which has its key alone"
 	switch {
-	case s.mode == ModeShared:
+	case s.mode == driver.ModeShared:
 		return &OptionError{Option: "WithShared", Value: true, Want: want}
-	case s.mode == ModePermit:
+	case s.mode == driver.ModePermit:
 		return &OptionError{Option: "WithPermits", Value: s.permits, Want: want}
 	case s.hierarchy:
 		return &OptionError{Option: "WithHierarchy", Value: true, Want: want}

@@ -47,7 +47,7 @@ func (n *nest) loss() error {
 		case errors.Is(err, ErrLeaseLost):
 			return err
 		default: // its holder released it while there was work to be done under it
-			return p.lossError(LossOuter)
+			return p.lossError(driver.LossOuter)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ type cover struct {
 
 // covers says whether who holds a key in mode m has all that c asks for. Of
 // permits one is as good as another, whatever the number that each was one of.
-func covers(m Mode, c Claim) bool { return m == ModeExclusive || m == c.Mode }
+func covers(m driver.Mode, c Claim) bool { return m == driver.ModeExclusive || m == c.Mode }
 
 // left says whether anything is to be obtained.
 func (cov *cover) left() bool { return cov == nil || len(cov.rest) > 0 }
@@ -126,7 +126,7 @@ func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) *cove
 // take leaves c to by, which has it in the mode of held.
 func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 	if s.once || !covers(held.Mode, c) {
-		cov.refused = &DeadlockError{Key: c.Key, Held: held, Wanted: c, Once: s.once}
+		cov.refused = &driver.DeadlockError{Key: c.Key, Held: held, Wanted: c, Once: s.once}
 		return
 	}
 	cov.claims = append(cov.claims, c)

@@ -116,7 +116,7 @@ func TestOuterReleaseEndsTheNested(t *testing.T) {
 		err := inner.Release(context.Background())
 		wantOnly(t, err, core.ErrLeaseLost)
 		wantOnly(t, inner.Err(), core.ErrLeaseLost)
-		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
+		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter || lost.Key != "k" || lost.Token != outer.Token() {
 			t.Errorf("lost: %+v", lost)
 		}
 	}
@@ -143,7 +143,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 			wantOnly(t, err, core.ErrHeld)
 			return nil
 		})
-		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != core.LossTaken || lost.Token != outer.Token() {
+		if lost := (*core.LeaseLostError)(nil); !ran || !errors.As(err, &lost) || lost.Reason != driver.LossTaken || lost.Token != outer.Token() {
 			t.Errorf("Do: ran %v, %v", ran, err)
 		}
 		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
@@ -203,7 +203,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 			for _, opt := range []core.CallOption{core.WithMaxWait(time.Hour), core.WithFailFast(), core.WithRunUnlocked()} {
 				ran := false
 				err := eng.DoAll(outer.Context(), []core.Claim{tt.wanted}, func(context.Context) error { ran = true; return nil }, opt)
-				var circle *core.DeadlockError
+				var circle *driver.DeadlockError
 				switch {
 				case tt.covered && (err != nil || !ran):
 					t.Errorf("ran %v, %v", ran, err)
@@ -211,7 +211,7 @@ func TestWhatALeaseCovers(t *testing.T) {
 					t.Errorf("ran %v, %v", ran, err)
 				case !tt.covered:
 					wantOnly(t, err)
-					if *circle != (core.DeadlockError{Key: "k", Held: tt.held, Wanted: tt.wanted}) {
+					if *circle != (driver.DeadlockError{Key: "k", Held: tt.held, Wanted: tt.wanted}) {
 						t.Errorf("%+v", circle)
 					}
 				}
@@ -247,7 +247,7 @@ func TestOnceOnAHeldKey(t *testing.T) {
 		t.Helper()
 		asked := store.asked.Load()
 		_, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) { t.Error("it ran"); return nil, nil })
-		var circle *core.DeadlockError
+		var circle *driver.DeadlockError
 		if !errors.As(err, &circle) || !circle.Once || circle.Key != "k" || store.asked.Load() != asked {
 			t.Errorf("%v; asked %d times", err, store.asked.Load()-asked)
 		}
@@ -297,7 +297,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		mustRelease(t, outer)
 		return nil
 	})
-	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != core.LossOuter {
+	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
 		t.Errorf("the part that it left to another was lost: %v", err)
 	}
 	if store.released.Load() != 3 || eng.Left() != "" {

@@ -117,10 +117,10 @@ func dropResult(r *driver.Record) { r.Result, r.ResultNotKept = nil, true }
 // compared: the record may be older than the rule that fingerprints.
 func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
-		return Outcome{}, &FingerprintError{Key: key}
+		return Outcome{}, fmt.Errorf("%w: %q", ErrFingerprintMismatch, key)
 	}
 	if rec.ResultNotKept {
-		return Outcome{Duplicate: true, ResultNotKept: true, Trace: rec.Trace}, &ResultNotKeptError{Key: key}
+		return Outcome{Duplicate: true, ResultNotKept: true, Trace: rec.Trace}, &driver.ResultNotKeptError{Key: key}
 	}
 	return Outcome{Duplicate: true, Result: rec.Result, Trace: rec.Trace}, nil
 }

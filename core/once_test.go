@@ -199,7 +199,7 @@ func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
 					}
 				default:
 					wantOnly(t, err, core.ErrResultNotKept)
-					var notKept *core.ResultNotKeptError
+					var notKept *driver.ResultNotKeptError
 					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
 						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
 					}

@@ -4,14 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
-)
-
-// The bounds of a TTL. Below MinTTL a lease could not be renewed in time over a
-// network; over MaxTTL a crashed holder would block its key for days.
-const (
-	MinTTL = 10 * time.Millisecond
-	MaxTTL = 24 * time.Hour
 )
 
 // EngineOption configures an engine; see [New].
@@ -43,11 +37,11 @@ type Option interface {
 // lease three times per TTL. A lease that is handed on within a process begins with what
 // is left of its predecessor's; see [Lease.TTL].
 //
-// 10 ms to 24 h ([MinTTL], [MaxTTL]), otherwise an [*OptionError]; fractions of a
+// 10 ms to 24 h ([driver.MinTTL], [driver.MaxTTL]), otherwise an [*OptionError]; fractions of a
 // millisecond are cut off. Default 30 s. It excludes [WithAdaptiveTTL].
 func WithTTL(d time.Duration) Option {
 	return option{"WithTTL", aboutTTL, func(s *settings) error {
-		if d < MinTTL || d > MaxTTL {
+		if d < driver.MinTTL || d > driver.MaxTTL {
 			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
 		}
 		s.ttl, s.adaptive = d.Truncate(time.Millisecond), holdstats.Bounds{}
@@ -82,7 +76,7 @@ func WithFailFast() Option {
 }
 
 // WithMaxHold bounds how long a lease is renewed. After it the lease counts as lost
-// ([LossMaxHold]) and runs out within its TTL, so that a handler that hangs does not hold
+// ([driver.LossMaxHold]) and runs out within its TTL, so that a handler that hangs does not hold
 // its key for ever.
 //
 // More than 0, otherwise an [*OptionError]; [Forever] means no bound. Default 10 min.

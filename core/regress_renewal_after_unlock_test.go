@@ -18,7 +18,7 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 	for name, said := range map[string]error{
 		"renewed": nil,
 		"failed":  errDown,
-		"lost":    &core.LeaseLostError{Reason: core.LossTaken}, // as it must be, once released
+		"lost":    &core.LeaseLostError{Reason: driver.LossTaken}, // as it must be, once released
 	} {
 		for when, release := range map[string]time.Duration{"during": 200 * time.Millisecond, "after": 0} {
 			t.Run(name+" "+when, func(t *testing.T) {

@@ -152,7 +152,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
 		lost := l.taken(err)
-		if op == opRelease && lost.Reason == LossTaken && time.Now().After(l.Deadline()) {
+		if op == opRelease && lost.Reason == driver.LossTaken && time.Now().After(l.Deadline()) {
 			return l.conclude(&outcomeUnknownError{op: op, key: l.Key(), err: errAnsweredLate})
 		}
 		l.watch.Correct(lost)
@@ -181,9 +181,9 @@ func (l *Lease) abandon(ctx context.Context, err error) {
 		return
 	}
 	switch lost.Reason {
-	case LossMaxHold, LossClosed:
+	case driver.LossMaxHold, driver.LossClosed:
 		_ = l.engine.storeRelease(ctx, l.current(), l.terms.rule)
-	case LossExpired, LossSuspended:
+	case driver.LossExpired, driver.LossSuspended:
 		l.engine.undo(ctx, l.current(), l.terms.rule)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
@@ -16,7 +17,7 @@ type settings struct {
 	adaptive    holdstats.Bounds // zero: the TTL is ttl
 	maxWait     time.Duration    // 0: as long as the context
 	failFast    bool
-	mode        Mode          // of claims on plain keys
+	mode        driver.Mode   // of claims on plain keys
 	permits     int           // ModePermit only
 	hierarchy   bool          // keys have levels
 	maxHold     time.Duration // 0: for ever

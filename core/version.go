@@ -40,7 +40,7 @@ import (
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
 	s, err := e.settle(opts)
 	if err == nil {
-		err = ValidateKey(key)
+		err = driver.ValidateKey(key)
 	}
 	if err == nil {
 		err = e.SupportsVersions()
@@ -77,7 +77,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 // [Engine.Raise]. The error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) SupportsVersions() error {
 	if e.ledger == nil {
-		return &UnsupportedError{Feature: "versions of keys"}
+		return &driver.UnsupportedError{Feature: "versions of keys"}
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		spy.onRenew = func(_ context.Context, g driver.Grant) error {
 			switch g.Claims[0].Key {
 			case "taken":
-				return &core.LeaseLostError{Key: "taken", Reason: core.LossTaken}
+				return &core.LeaseLostError{Key: "taken", Reason: driver.LossTaken}
 			case "failing":
 				return errDown
 			}
@@ -104,14 +104,14 @@ func TestRenewalFailuresAreIsolated(t *testing.T) {
 		}
 		taken, failing, good := mustAcquire(t, eng, "taken"), mustAcquire(t, eng, "failing"), mustAcquire(t, eng, "good")
 		time.Sleep(11 * time.Second)
-		if reason(taken) != core.LossTaken {
+		if reason(taken) != driver.LossTaken {
 			t.Errorf("a definite no is a loss at once: %v", taken.Err())
 		}
 		if failing.Err() != nil {
 			t.Errorf("an error within the TTL is no loss yet: %v", failing.Err())
 		}
 		time.Sleep(time.Minute)
-		if reason(failing) != core.LossExpired {
+		if reason(failing) != driver.LossExpired {
 			t.Errorf("failing: %v", failing.Err())
 		}
 		if good.Err() != nil {
@@ -144,7 +144,7 @@ func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
 			short.Go(func() {
 				time.Sleep(time.Duration(i) * 300 * time.Microsecond) // one of them is always due
 				for ctx.Err() == nil {
-					l, err := eng.Acquire(context.Background(), fmt.Sprint("short", i), core.WithTTL(core.MinTTL))
+					l, err := eng.Acquire(context.Background(), fmt.Sprint("short", i), core.WithTTL(driver.MinTTL))
 					if err != nil {
 						t.Error(err)
 						return
@@ -165,7 +165,7 @@ func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
 }
 
 // reason says how the lease's context came to its end.
-func reason(l *core.Lease) core.LossReason {
+func reason(l *core.Lease) driver.LossReason {
 	var lost *core.LeaseLostError
 	if l.Context().Err() == nil || !errors.As(context.Cause(l.Context()), &lost) {
 		return ""
@@ -272,7 +272,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 				if got, want := time.Since(start), ttl-core.Margin(ttl); got != want {
 					t.Errorf("context ended after %v, want %v", got, want)
 				}
-				if reason(l) != core.LossExpired {
+				if reason(l) != driver.LossExpired {
 					t.Errorf("cause %v", context.Cause(l.Context()))
 				}
 				next := mustAcquire(t, eng, "k") // the store's own clock frees it
@@ -321,7 +321,7 @@ func TestMissingAnswersAreNoAnswers(t *testing.T) {
 			t.Errorf("lost too early: %v", l.Err())
 		}
 		time.Sleep(5 * time.Second)
-		if reason(l) != core.LossExpired {
+		if reason(l) != driver.LossExpired {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		_ = l.Release(context.Background())
@@ -343,7 +343,7 @@ func TestMaxHold(t *testing.T) {
 		if got := time.Since(start); got != 10*time.Second+300*time.Millisecond { // between two looks
 			t.Errorf("ended after %v", got)
 		}
-		if reason(l) != core.LossMaxHold {
+		if reason(l) != driver.LossMaxHold {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		_, err := eng.TryAcquire(context.Background(), "k")
@@ -392,7 +392,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 					if took := time.Since(woke); took > time.Second {
 						t.Errorf("noticed after %v", took)
 					}
-					if reason(l) != core.LossSuspended {
+					if reason(l) != driver.LossSuspended {
 						t.Errorf("cause %v", context.Cause(l.Context()))
 					}
 					wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
@@ -416,7 +416,7 @@ func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 		l, other := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "other")
 		eng.JumpWall(time.Minute)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
-		if reason(l) != core.LossSuspended {
+		if reason(l) != driver.LossSuspended {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		wantOnly(t, other.Release(context.Background()), core.ErrLeaseLost)
@@ -472,7 +472,7 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 			}
 			l := mustAcquire(t, eng, "k")
 			time.Sleep(11 * time.Second)
-			if reason(l) != core.LossSuspended {
+			if reason(l) != driver.LossSuspended {
 				t.Errorf("cause %v", context.Cause(l.Context()))
 			}
 			wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)
@@ -511,7 +511,7 @@ func (s *afterAcquire) Acquire(ctx context.Context, req driver.Request) (driver.
 // The margin is for clocks of different speeds and for what cannot be cut short.
 func TestMargin(t *testing.T) {
 	for ttl, want := range map[time.Duration]time.Duration{
-		core.MinTTL:      2100 * time.Microsecond,
+		driver.MinTTL:    2100 * time.Microsecond,
 		30 * time.Second: 302 * time.Millisecond,
 	} {
 		if got := core.Margin(ttl); got != want {
@@ -577,7 +577,7 @@ func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		eng.JumpWall(65 * time.Second)
 		time.Sleep(1100 * time.Millisecond)
-		if reason(short) != core.LossSuspended || long.Err() != nil {
+		if reason(short) != driver.LossSuspended || long.Err() != nil {
 			t.Errorf("short: %v, long: %v", context.Cause(short.Context()), long.Err())
 		}
 		wantOnly(t, short.Release(context.Background()), core.ErrLeaseLost)
@@ -594,7 +594,7 @@ func TestSuspendAfterTheWallClockWasSetBack(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		eng.JumpWall(-time.Hour + time.Minute)
 		time.Sleep(1100 * time.Millisecond)
-		if reason(l) != core.LossSuspended {
+		if reason(l) != driver.LossSuspended {
 			t.Errorf("cause %v", context.Cause(l.Context()))
 		}
 		wantOnly(t, l.Release(context.Background()), core.ErrLeaseLost)

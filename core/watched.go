@@ -64,9 +64,9 @@ func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
 	})
 	switch {
 	case errors.Is(err, ErrHeld):
-		return l.lossError(LossTaken) // somebody else has it by now
+		return l.lossError(driver.LossTaken) // somebody else has it by now
 	case err == nil && got.Token != g.Token:
-		err = l.lossError(LossTaken)
+		err = l.lossError(driver.LossTaken)
 	case l.Err() == nil:
 		return err
 	case err == nil && errors.Is(l.Err(), ErrReleased):

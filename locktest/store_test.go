@@ -72,7 +72,7 @@ func TestRenewalsFailInAnOutage(t *testing.T) {
 		kit.Store.Hang()
 		<-l.Context().Done()
 		var lost *driver.LeaseLostError
-		if !errors.As(l.Err(), &lost) || lost.Reason != core.LossExpired {
+		if !errors.As(l.Err(), &lost) || lost.Reason != driver.LossExpired {
 			t.Errorf("a long one: %v", l.Err())
 		}
 		_ = l.Release(ctx)

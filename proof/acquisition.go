@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -33,7 +32,7 @@ func (r *run) ask(s Step) *acquisition {
 	n := len(r.asked)
 	a := &acquisition{
 		// In the form that the engine gives them, as a store may rely on that.
-		owner: core.Owner{Host: fmt.Sprintf("owner-%d", n+1), PID: 1, Instance: 1, Start: time.Unix(0, 0), ID: fmt.Sprintf("%032x", n+1)}.String(),
+		owner: driver.Owner{Host: fmt.Sprintf("owner-%d", n+1), PID: 1, Instance: 1, Start: time.Unix(0, 0), ID: fmt.Sprintf("%032x", n+1)}.String(),
 		store: r.Stores[n%len(r.Stores)], once: s.Once, claims: s.Claims, cancel: cancel,
 		told: make(chan struct{}), done: make(chan struct{}),
 	}

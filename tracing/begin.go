@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // A counter's series that is born at its first loss is born at 1, and what has
@@ -52,7 +53,7 @@ func (m *metrics) begin(at labels) {
 		return
 	}
 	m.zero(m.conflicts, at)
-	if at.mode == core.ModeExclusive.String() && !info.Once {
+	if at.mode == driver.ModeExclusive.String() && !info.Once {
 		m.zero(m.handoffs, at)
 	}
 	for _, reason := range lossReasons {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // holdStart begins the hold's span, under the caller's: next to the
@@ -118,11 +119,11 @@ func (o *observer) lost(ctx context.Context, holding *running, err error) {
 // whatever a store made up.
 func lossReason(loss *core.LeaseLostError) string {
 	switch loss.Reason {
-	case core.LossExpired, core.LossTaken, core.LossForced, core.LossSuspended, core.LossClosed:
+	case driver.LossExpired, driver.LossTaken, driver.LossForced, driver.LossSuspended, driver.LossClosed:
 		return string(loss.Reason)
-	case core.LossMaxHold:
+	case driver.LossMaxHold:
 		return "max_hold"
-	case core.LossOuter:
+	case driver.LossOuter:
 		return "outer"
 	}
 	return ErrorOther

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 func TestRenewals(t *testing.T) {
 	const ttl = 10 * time.Second
-	lost := &core.LeaseLostError{Key: key, Reason: core.LossTaken}
+	lost := &core.LeaseLostError{Key: key, Reason: driver.LossTaken}
 	tests := map[string]struct {
 		late      time.Duration
 		err       error

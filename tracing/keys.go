@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // mostKeys is how many keys of a claim set are shown.
@@ -36,7 +37,7 @@ func (k *keys) raw(rule string) bool { return k.rawAll || k.rawRules[rule] }
 // execution that is about to be refused has, may be a megabyte of anything: it
 // is never shown.
 func (k *keys) name(key, rule string) attribute.KeyValue {
-	if k.raw(rule) && core.ValidateKey(key) == nil {
+	if k.raw(rule) && driver.ValidateKey(key) == nil {
 		return KeyKey.String(key)
 	}
 	return KeyHashKey.String(k.hash(key))

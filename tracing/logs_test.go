@@ -52,8 +52,8 @@ type forceable struct {
 	driver.Inspector
 }
 
-func (forceable) ForceRelease(context.Context, string, string) ([]core.Holder, error) {
-	return []core.Holder{{Owner: "host-1:2:x"}}, nil
+func (forceable) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
+	return []driver.Holder{{Owner: "host-1:2:x"}}, nil
 }
 
 // TestEnginesLinesAreInTheTrace: the line that says who took a key by force.

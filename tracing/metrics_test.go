@@ -20,6 +20,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -215,14 +216,14 @@ func TestStoreErrors(t *testing.T) {
 
 func TestLossReasonsAreBounded(t *testing.T) {
 	type loss struct {
-		reason core.LossReason
+		reason driver.LossReason
 		detail string
 	}
 	want := map[loss]string{
-		{core.LossExpired, ""}: "expired", {core.LossTaken, ""}: "taken", {core.LossMaxHold, ""}: "max_hold",
-		{core.LossSuspended, ""}: "suspended", {core.LossClosed, ""}: "closed", {core.LossOuter, ""}: "outer",
-		{core.LossForced, "user 42 hangs"}: "forced",
-		{"what user:status:42 did", ""}:    "_OTHER",
+		{driver.LossExpired, ""}: "expired", {driver.LossTaken, ""}: "taken", {driver.LossMaxHold, ""}: "max_hold",
+		{driver.LossSuspended, ""}: "suspended", {driver.LossClosed, ""}: "closed", {driver.LossOuter, ""}: "outer",
+		{driver.LossForced, "user 42 hangs"}: "forced",
+		{"what user:status:42 did", ""}:      "_OTHER",
 	}
 	for loss, label := range want {
 		synctest.Test(t, func(t *testing.T) {

@@ -131,7 +131,7 @@ func WithKeySecret(secret []byte) Option {
 // WithOwners shows who holds what: the owner on the span of a hold, and on that of
 // an acquisition the one who is in the way, as the store has them. That finds the
 // process, and a foreign client, which has no trace to link to; but an owner names
-// the machine and the process (see [core.ParseOwner]), and a foreign client's is
+// the machine and the process (see [driver.ParseOwner]), and a foreign client's is
 // whatever it wrote. Never on a measurement.
 func WithOwners() Option {
 	return func(c *config) error {

@@ -3,7 +3,6 @@ package drivertest
 import (
 	"time"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -37,11 +36,11 @@ func borrowerShortensNothing(s *scene) {
 	key := s.key()
 	h := s.lock(a, key, long)
 	for range 3 {
-		if err := s.renew(b, h.borrowed(core.MinTTL)); err != nil {
+		if err := s.renew(b, h.borrowed(driver.MinTTL)); err != nil {
 			s.Fatalf("a renewal with less than the owner's TTL: %v", err)
 		}
 	}
-	time.Sleep(core.MinTTL + s.Early + settle)
+	time.Sleep(driver.MinTTL + s.Early + settle)
 	s.noRoom(b, key, driver.Exclusive(key))
 	s.mustRenew(h)
 	s.mustRelease(h)
@@ -55,7 +54,7 @@ func borrowerAddsNothing(s *scene) {
 	h := s.lock(a, key, s.TTL)
 	w := s.queue(c, long, driver.Exclusive(key))
 	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
-		for _, ttl := range []time.Duration{s.TTL + time.Millisecond, long, core.MaxTTL} {
+		for _, ttl := range []time.Duration{s.TTL + time.Millisecond, long, driver.MaxTTL} {
 			s.isLost(s.renew(b, h.borrowed(ttl)))
 		}
 	}

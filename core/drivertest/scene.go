@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -58,7 +57,7 @@ func (s *scene) key() string {
 // owner makes an owner in the form the engine gives them.
 func (s *scene) owner() string {
 	id := fmt.Sprintf("%016x%016x", s.run, s.n.Add(1))
-	return core.Owner{Host: "drivertest", PID: 1, Instance: 1, Start: time.Now(), ID: id}.String()
+	return driver.Owner{Host: "drivertest", PID: 1, Instance: 1, Start: time.Now(), ID: id}.String()
 }
 
 func (s *scene) request(key string, ttl time.Duration) driver.Request {

@@ -8,23 +8,24 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
 // examples has errors of every kind, as the engine and the key templates make them.
 var examples = map[refusal.Kind][]error{
-	refusal.Internal:            {errors.New("anything"), &core.UnsupportedError{Feature: "sets"}, core.ErrResultCodec, core.ErrNotHeld},
+	refusal.Internal:            {errors.New("anything"), &driver.UnsupportedError{Feature: "sets"}, core.ErrResultCodec, core.ErrNotHeld},
 	refusal.Canceled:            {context.Canceled},
 	refusal.DeadlineExceeded:    {context.DeadlineExceeded},
 	refusal.KeyInvalid:          {&core.KeyError{Key: "", Reason: "is empty"}, &keytmpl.ValueError{Err: errors.New("too long")}, keytmpl.ErrMissingValue},
 	refusal.Held:                {&core.HeldError{Key: "k"}},
 	refusal.WaitTimeout:         {&core.HeldError{Key: "k", TimedOut: true}},
 	refusal.TooManyWaiters:      {&core.TooManyWaitersError{Key: "k", Limit: 1}},
-	refusal.LeaseLost:           {&core.LeaseLostError{Key: "k", Reason: core.LossExpired}, errors.Join(&core.LeaseLostError{Key: "k"}, context.Canceled)},
-	refusal.LostByClose:         {&core.LeaseLostError{Key: "k", Reason: core.LossClosed}},
-	refusal.FingerprintMismatch: {&core.FingerprintError{Key: "k"}},
-	refusal.ResultNotKept:       {&core.ResultNotKeptError{Key: "k"}},
+	refusal.LeaseLost:           {&core.LeaseLostError{Key: "k", Reason: driver.LossExpired}, errors.Join(&core.LeaseLostError{Key: "k"}, context.Canceled)},
+	refusal.LostByClose:         {&core.LeaseLostError{Key: "k", Reason: driver.LossClosed}},
+	refusal.FingerprintMismatch: {core.ErrFingerprintMismatch},
+	refusal.ResultNotKept:       {&driver.ResultNotKeptError{Key: "k"}},
 	refusal.OutcomeUnknown: {
 		core.ErrOutcomeUnknown,
 		fmt.Errorf("%w: %w", core.ErrOutcomeUnknown, &core.UnavailableError{Op: "complete", Err: errors.New("reset")}),
@@ -32,7 +33,7 @@ var examples = map[refusal.Kind][]error{
 	},
 	refusal.Unavailable: {&core.UnavailableError{Op: "acquire", Err: context.DeadlineExceeded}, core.ErrUnavailable},
 	refusal.Closed:      {core.ErrClosed},
-	refusal.Deadlock:    {&core.DeadlockError{Key: "k"}},
+	refusal.Deadlock:    {&driver.DeadlockError{Key: "k"}},
 	refusal.Panicked:    {core.ErrPanicked},
 }
 

@@ -11,12 +11,13 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
 // What a template renders is a set that the engine takes: this does not compile
 // otherwise. (keytmpl imports nothing, so the two bounds are written apart.)
-const _ = uint(core.MaxClaims - keytmpl.MaxKeys)
+const _ = uint(driver.MaxClaims - keytmpl.MaxKeys)
 
 // Spec is a rule as its author wrote it, unchecked. R is the request a key is
 // derived from.
@@ -135,11 +136,11 @@ func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 		if err != nil {
 			return Keys{}, err
 		}
-		if err := core.ValidateKey(k); err != nil {
+		if err := driver.ValidateKey(k); err != nil {
 			return Keys{}, err
 		}
 		if levels {
-			var bad *core.ClaimError
+			var bad *driver.ClaimError
 			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
 				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // the key's fault, to whoever sent it
 			}

@@ -50,7 +50,7 @@ func (s *faultyStore) Renew(ctx context.Context, grants []driver.Grant) []error 
 	}
 	errs := make([]error, len(grants))
 	for i, g := range grants {
-		errs[i] = &core.LeaseLostError{Key: g.Claims[0].Key, Reason: core.LossTaken}
+		errs[i] = &core.LeaseLostError{Key: g.Claims[0].Key, Reason: driver.LossTaken}
 	}
 	return errs
 }

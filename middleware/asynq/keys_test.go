@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
@@ -192,7 +193,7 @@ func FuzzPayload(f *testing.F) {
 			ran := false
 			err := l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 				lease, ok := core.LeaseFrom(ctx)
-				ran = ok && core.ValidateKey(lease.Key()) == nil
+				ran = ok && driver.ValidateKey(lease.Key()) == nil
 				return nil
 			})).ProcessTask(context.Background(), asynq.NewTask(typename, payload))
 			if ran != (err == nil) || err != nil && !errors.Is(err, asynq.SkipRetry) {

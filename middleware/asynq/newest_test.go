@@ -214,7 +214,7 @@ func TestKeepLatestVersionsAreTheRules(t *testing.T) {
 		lockasynq.Serialize("thumbnail", "k").KeepLatestBy("{payload.version}"),
 		lockasynq.Serialize("a", "b:c").KeepLatestBy("{payload.version}"),
 		lockasynq.Serialize("a:b", "c").KeepLatestBy("{payload.version}"),
-		lockasynq.Serialize("long"+strings.Repeat(":", 250), strings.Repeat("k", core.MaxKeyBytes)).KeepLatestBy("{payload.version}"),
+		lockasynq.Serialize("long"+strings.Repeat(":", 250), strings.Repeat("k", driver.MaxKeyBytes)).KeepLatestBy("{payload.version}"),
 	).Middleware(handler(func(context.Context, *asynq.Task) error { ran++; return nil }))
 	for i, typename := range []string{"index", "thumbnail", "a", "a:b", "long" + strings.Repeat(":", 250)} {
 		if err := h.ProcessTask(context.Background(), asynq.NewTask(typename, fmt.Appendf(nil, `{"version":%d}`, 9-i))); err != nil {

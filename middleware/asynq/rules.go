@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -80,7 +81,7 @@ func SerializeFor[T any](pattern, template string, opts ...core.CallOption) Rule
 
 // SerializeBy is [Serialize] with a key computed from the payload, which is
 // decoded from JSON into a T as the handler does it. A payload that does not
-// decode, and a key that is empty or no valid one ([core.ValidateKey]), archive
+// decode, and a key that is empty or no valid one ([driver.ValidateKey]), archive
 // the task. The function is called from many goroutines; values from outside
 // should go through [keytmpl.Escape].
 func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
@@ -189,7 +190,7 @@ func (r Rule) canRemember(c *checkedRule) error {
 		want = "a rule of Serialize's"
 	case strings.Contains(r.template, "[*]"):
 		want = "a rule with one key"
-	case info.Mode != core.ModeExclusive:
+	case info.Mode != driver.ModeExclusive:
 		want = "a rule that takes its key exclusively"
 	case info.RunUnlocked:
 		want = "a rule without core.WithRunUnlocked"
@@ -202,7 +203,7 @@ func (r Rule) canRemember(c *checkedRule) error {
 	if r.untilStarted {
 		option = "UniqueUntilStarted"
 	}
-	errs := []error{c.Engine().SupportsVersions(), core.ValidateKey(remembered("", r.pattern, "k"))}
+	errs := []error{c.Engine().SupportsVersions(), driver.ValidateKey(remembered("", r.pattern, "k"))}
 	if want != "" {
 		errs = append(errs, &core.OptionError{Option: option, Value: r.pattern, Want: want})
 	}
@@ -216,7 +217,7 @@ func (r Rule) canRemember(c *checkedRule) error {
 // other rules. No template renders a "%" that is not followed by two digits.
 func remembered(what, pattern, key string) string {
 	name := "%" + what + ":" + keytmpl.Escape(pattern) + ":" + key
-	if len(name) <= core.MaxKeyBytes {
+	if len(name) <= driver.MaxKeyBytes {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))

@@ -41,7 +41,7 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) echo.Middlew
 // a template can't say.
 //
 // The key that key returns is used as it is: keytmpl.Escape keeps the parts of
-// a composed one apart. "" and everything else that core.ValidateKey refuses is
+// a composed one apart. "" and everything else that driver.ValidateKey refuses is
 // the caller's error, 400. key may read the request's body, up to the limit;
 // the handler reads it again from its beginning. It is called from many
 // goroutines.

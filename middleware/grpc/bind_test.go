@@ -227,7 +227,7 @@ func FuzzValues(f *testing.F) {
 				}
 				return "", false
 			}
-			if err := core.ValidateKey(keys[0]); err != nil {
+			if err := driver.ValidateKey(keys[0]); err != nil {
 				t.Errorf("%q, %q, %d: %v", text, data, n, err)
 			}
 			return keys[0], true

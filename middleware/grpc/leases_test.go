@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -234,7 +235,7 @@ func TestCalleeEndsWithItsCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = wait(t, left, "end of the handler")
-	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != core.LossOuter {
+	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter {
 		t.Error(err)
 	}
 	if err := wait(t, answer, "answer"); reason(t, err) != lockgrpc.ReasonLeaseLost {

@@ -59,7 +59,7 @@ func Serialize(method, template string, opts ...core.CallOption) Rule {
 // *imv1.SetStatusRequest, which [New] checks.
 //
 // The key that key returns is used as it is: keytmpl.Escape keeps the parts of
-// a composed one apart. "" and everything else that core.ValidateKey refuses is
+// a composed one apart. "" and everything else that driver.ValidateKey refuses is
 // the caller's error, INVALID_ARGUMENT. key must not change the request, and is
 // called from many goroutines.
 func SerializeBy[T proto.Message](method string, key func(T) string, opts ...core.CallOption) Rule {
