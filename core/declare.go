@@ -1,13 +1,9 @@
 package core
 
-import "context"
+import (
+	"context"
 
-// SkipReason is why work was dropped that its rule allows to be.
-type SkipReason string
-
-const (
-	SkipHeld       SkipReason = "held"       // somebody else was at it
-	SkipSuperseded SkipReason = "superseded" // something newer was there
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Declaration is a rule that there is, as the hook Declared is told of it.
@@ -15,21 +11,21 @@ type Declaration struct {
 	Rule   string  // its name, as from WithRule
 	Store  string  // as in Acquisition
 	Claims []Claim // such as its calls ask for; their keys mean nothing
-	Info   RuleInfo
+	Info   coverage.Rule
 }
 
 // Skip is work that was dropped, as if it were done.
 type Skip struct {
 	Rule   string // as in Acquisition
 	Store  string
-	Reason SkipReason
+	Reason coverage.SkipReason
 }
 
 // Declare tells the hooks that there is a rule, named by its policy's [WithRule],
 // before its first call: so that what they count begins at zero. Its calls ask for
 // keys like these. Middlewares, [SerializeFunc] and [OnceFunc] do it for theirs; a
 // program that names rules itself may. It may be repeated.
-func (e *Engine) Declare(p Policy, info RuleInfo, like ...string) {
+func (e *Engine) Declare(p Policy, info coverage.Rule, like ...string) {
 	if e.hooks == nil {
 		return
 	}
@@ -39,7 +35,7 @@ func (e *Engine) Declare(p Policy, info RuleInfo, like ...string) {
 
 // Skipped tells the hooks that work under the rule with this policy was dropped
 // instead of being done: for middlewares, whose rules say when.
-func (e *Engine) Skipped(ctx context.Context, p Policy, why SkipReason) {
+func (e *Engine) Skipped(ctx context.Context, p Policy, why coverage.SkipReason) {
 	if e.hooks != nil {
 		s := p.settings()
 		e.hooks.skipped(ctx, Skip{Rule: s.rule, Store: e.name, Reason: why})

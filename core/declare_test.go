@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -19,7 +20,7 @@ func TestObserversAreToldOfRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	eng.Declare(grouped, grouped.Info(false, "g/{id}"), "g/a")
-	eng.Skipped(context.Background(), grouped, core.SkipHeld)
+	eng.Skipped(context.Background(), grouped, coverage.SkipHeld)
 	fn := func(context.Context, string) (int, error) { return 0, nil }
 	key := func(s string) string { return s }
 	for range 2 { // the second name is taken
@@ -36,5 +37,5 @@ func TestObserversAreToldOfRules(t *testing.T) {
 	}
 	quiet := newEngine(t, memstore.New())
 	quiet.Declare(grouped, grouped.Info(false, "k"), "k")
-	quiet.Skipped(context.Background(), grouped, core.SkipHeld)
+	quiet.Skipped(context.Background(), grouped, coverage.SkipHeld)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // SerializeFunc returns fn with a lock around it: one call at a time per key,
@@ -100,7 +102,7 @@ func decorate(eng *Engine, name string, key, fn, once bool, opts []CallOption) (
 		return Policy{}, err
 	}
 	info := policy.Info(once, "func")
-	if err := eng.decorated.add(Coverage{Target: name, Rules: []RuleInfo{info}}); err != nil {
+	if err := eng.decorated.add(coverage.Target{Name: name, Rules: []coverage.Rule{info}}); err != nil {
 		return Policy{}, err
 	}
 	eng.Declare(policy, info, "a/b")
@@ -116,7 +118,7 @@ func codecError(key string, err error) error {
 
 // Coverage lists what [SerializeFunc] and [OnceFunc] decorated, in order, for
 // reports together with what the middlewares cover.
-func (e *Engine) Coverage() []Coverage {
+func (e *Engine) Coverage() []coverage.Target {
 	e.decorated.mu.Lock()
 	defer e.decorated.mu.Unlock()
 	return slices.Clone(e.decorated.all)
@@ -125,16 +127,16 @@ func (e *Engine) Coverage() []Coverage {
 // decorated are the functions with a rule.
 type decorated struct {
 	mu  sync.Mutex
-	all []Coverage
+	all []coverage.Target
 }
 
 // add refuses a name that is taken: the reports could not tell the two apart,
 // and somebody who decorates per call would fill the memory.
-func (d *decorated) add(c Coverage) error {
+func (d *decorated) add(c coverage.Target) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if slices.ContainsFunc(d.all, func(o Coverage) bool { return o.Target == c.Target }) {
-		return &OptionError{Option: "func", Value: c.Target, Want: "a name of its own"}
+	if slices.ContainsFunc(d.all, func(o coverage.Target) bool { return o.Name == c.Name }) {
+		return &OptionError{Option: "func", Value: c.Name, Want: "a name of its own"}
 	}
 	d.all = append(d.all, c)
 	return nil

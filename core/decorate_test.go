@@ -300,8 +300,8 @@ func TestCoverageOfDecoratedFunctions(t *testing.T) {
 	if want := []string{"deliver", "charge"}; !slices.Equal(spy.names, want) {
 		t.Errorf("observers were told the rules %q, want %q", spy.names, want)
 	}
-	eng.Coverage()[0].Target = "mine"
-	if eng.Coverage()[0].Target != "deliver" {
+	eng.Coverage()[0].Name = "mine"
+	if eng.Coverage()[0].Name != "deliver" {
 		t.Error("the list is the engine's own")
 	}
 }

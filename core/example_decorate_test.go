@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -25,7 +26,7 @@ func ExampleSerializeFunc() {
 		fmt.Println(err)
 		return
 	}
-	core.LogCoverage(context.Background(), nil, eng.Coverage()) // keyturn: guarded target=apply ...
+	coverage.Log(context.Background(), nil, eng.Coverage()) // keyturn: guarded target=apply ...
 
 	queue := []Operation{{"7", "join"}, {"8", "leave"}, {"{7}", "join"}}
 	for len(queue) > 0 {

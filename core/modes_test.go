@@ -213,8 +213,8 @@ func TestRuleInfoTellsTheMode(t *testing.T) {
 		}
 	}
 	for _, c := range eng.Coverage() {
-		if got := c.Rules[0].String(); got != strings.TrimSpace(c.Target) {
-			t.Errorf("%q, want %q", got, c.Target)
+		if got := c.Rules[0].String(); got != strings.TrimSpace(c.Name) {
+			t.Errorf("%q, want %q", got, c.Name)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package core
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Policy is a checked set of options under one name, made once and used for
@@ -54,9 +56,9 @@ func (p Policy) Claims(keys ...string) []Claim {
 }
 
 // Info describes a rule with this policy, for reports.
-func (p Policy) Info(once bool, key string) RuleInfo {
+func (p Policy) Info(once bool, key string) coverage.Rule {
 	s := p.settings()
-	return RuleInfo{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy, RunUnlocked: s.runUnlocked}
+	return coverage.Rule{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy, RunUnlocked: s.runUnlocked}
 }
 
 // settings are those that the policy says something about, its errors being

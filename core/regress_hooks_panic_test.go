@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -64,7 +65,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	policy, err := core.NewPolicy(core.WithRule("rule"))
 	note("policy", err)
 	eng.Declare(policy, policy.Info(false, "k"), "k")
-	eng.Skipped(ctx, policy, core.SkipHeld)
+	eng.Skipped(ctx, policy, coverage.SkipHeld)
 
 	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))
 	note("extend", first.Extend(ctx, 0))

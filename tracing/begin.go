@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -16,7 +17,7 @@ import (
 // begun is which rules' series have begun, and what is known of the rules.
 type begun struct {
 	mu       sync.Mutex
-	declared map[labels]core.RuleInfo
+	declared map[labels]coverage.Rule
 	places   map[labels]bool
 }
 
@@ -90,9 +91,9 @@ func (o *observer) skipped(ctx context.Context, s core.Skip) {
 }
 
 // skipped adds the reason, one of a short list.
-func skipped(l labels, why core.SkipReason) labels {
+func skipped(l labels, why coverage.SkipReason) labels {
 	l.outcome = ErrorOther
-	if why == core.SkipHeld || why == core.SkipSuperseded {
+	if why == coverage.SkipHeld || why == coverage.SkipSuperseded {
 		l.outcome = string(why)
 	}
 	return l

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -17,7 +18,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
 		s.want(err, nil)
 		info := policy.Info(true, "func")
-		info.Skips = core.SkipHeld
+		info.Skips = coverage.SkipHeld
 		s.meter.off = func(string) bool { return true }
 		s.eng.Declare(policy, info, "k")
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)

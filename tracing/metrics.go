@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // The metrics. docs/observability.md has a table of them. A loss, a conflict or
@@ -65,7 +66,7 @@ type metrics struct {
 func newMetrics(attributes []attribute.KeyValue) metrics {
 	return metrics{
 		series: newSeries(attributes),
-		begun:  begun{declared: make(map[labels]core.RuleInfo), places: make(map[labels]bool)},
+		begun:  begun{declared: make(map[labels]coverage.Rule), places: make(map[labels]bool)},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -143,7 +144,7 @@ var plays = map[string]func(*scene){
 	"skipped": func(s *scene) {
 		index, err := core.NewPolicy(core.WithRule("index"))
 		s.want(err, nil)
-		for _, why := range []core.SkipReason{core.SkipSuperseded, core.SkipHeld, "what user:status:42 did"} {
+		for _, why := range []coverage.SkipReason{coverage.SkipSuperseded, coverage.SkipHeld, "what user:status:42 did"} {
 			s.eng.Skipped(s.ctx, index, why)
 		}
 	},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Problem says which of the rule's placeholders a route can't fill, as it has the
@@ -50,12 +50,12 @@ func (r *Rule) asInRoutes(params []string) string {
 
 // Check joins the problems of all routes. Package is in whose words errors
 // speak.
-func Check(pkg string, all []core.Coverage) error {
+func Check(pkg string, all []coverage.Target) error {
 	var errs []error
 	for _, c := range all {
 		for _, r := range c.Rules {
 			if r.Problem != "" {
-				errs = append(errs, fmt.Errorf("%s: route %q: rule %q: %s", pkg, c.Target, r.Key, r.Problem))
+				errs = append(errs, fmt.Errorf("%s: route %q: rule %q: %s", pkg, c.Name, r.Key, r.Problem))
 			}
 		}
 	}

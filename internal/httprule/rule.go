@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -31,7 +32,7 @@ type Settings struct {
 // Rule is a checked rule, ready for requests. It is safe for concurrent use.
 type Rule struct {
 	rule       *rule.Rule[*request]
-	info       core.RuleInfo
+	info       coverage.Rule
 	template   string   // "" with a key function
 	params     []string // of the route, that the template has
 	bodyLimit  int64
@@ -118,7 +119,7 @@ func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
 
 // Covers describes the rule, for reports, and says whether it applies to
 // requests with a method; "" stands for all.
-func (r *Rule) Covers(method string) (core.RuleInfo, bool) {
+func (r *Rule) Covers(method string) (coverage.Rule, bool) {
 	if r.methods == nil || method == "" {
 		return r.info, true
 	}

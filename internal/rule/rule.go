@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -31,7 +32,7 @@ type Spec[R any] struct {
 	// Once: process once, instead of one at a time.
 	Once bool
 	// Skips is why requests may be dropped, "" if they never are.
-	Skips core.SkipReason
+	Skips coverage.SkipReason
 	// Defaults are levels of options below Options, the lowest first: a level overrides
 	// those below it.
 	Defaults [][]core.CallOption
@@ -54,12 +55,12 @@ type Rule[R any] struct {
 	engine *core.Engine
 	policy core.Policy
 	alone  []core.CallOption // the policy, for calls without options of their own
-	info   core.RuleInfo
+	info   coverage.Rule
 	keys   func(R) (Keys, error)
 }
 
 // Info describes the rule, for reports.
-func (r *Rule[R]) Info() core.RuleInfo { return r.info }
+func (r *Rule[R]) Info() coverage.Rule { return r.info }
 
 // Engine is where the rule's locks are.
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
@@ -271,7 +272,7 @@ func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest
 }
 
 // Skipped tells the engine's hooks that a request was dropped.
-func (r *Rule[R]) Skipped(ctx context.Context, why core.SkipReason) {
+func (r *Rule[R]) Skipped(ctx context.Context, why coverage.SkipReason) {
 	r.engine.Skipped(ctx, r.policy, why)
 }
 

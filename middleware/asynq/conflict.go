@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/refusal"
 )
 
@@ -91,7 +92,7 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 func (w work) conflicted(ctx context.Context, refused, _ error) error {
 	switch {
 	case w.conflict == Skip && errors.Is(refused, core.ErrHeld):
-		w.skip(ctx, core.SkipHeld, refused)
+		w.skip(ctx, coverage.SkipHeld, refused)
 		return nil
 	case w.conflict == Fail:
 		return &ConflictError{Pattern: w.Name, Err: refused}
@@ -101,7 +102,7 @@ func (w work) conflicted(ctx context.Context, refused, _ error) error {
 
 // skip makes sure that work which is not done leaves a trace: to asynq the task
 // is like any other that succeeded.
-func (w work) skip(ctx context.Context, why core.SkipReason, refused error) {
+func (w work) skip(ctx context.Context, why coverage.SkipReason, refused error) {
 	w.skipped.Add(1)
 	w.Skipped(ctx, why)
 	id, _ := asynq.GetTaskID(ctx)

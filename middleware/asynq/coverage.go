@@ -6,27 +6,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Coverage lists the given task types, in order, each with the rule that covers
-// it or without one: to write to the log at start with core.LogCoverage, and in
-// a test that fails with core.Uncovered when somebody adds a type and forgets
+// it or without one: to write to the log at start with coverage.Log, and in
+// a test that fails with coverage.Uncovered when somebody adds a type and forgets
 // its rule. The types have to be given because [asynq.ServeMux] does not tell
 // which it has handlers for; a program does well to keep them in one list, and
 // to fill the mux from that.
 //
 // Without types it lists the rules themselves, each under its pattern, sorted.
 // In such a list nothing is ever without a rule.
-func (l *Locks) Coverage(types ...string) []core.Coverage {
+func (l *Locks) Coverage(types ...string) []coverage.Target {
 	if len(types) == 0 {
 		types = l.patterns()
 	}
-	all := make([]core.Coverage, len(types))
+	all := make([]coverage.Target, len(types))
 	for i, typename := range types {
-		all[i].Target = typename
+		all[i].Name = typename
 		if r := l.find(typename); r != nil {
-			all[i].Rules = []core.RuleInfo{r.Info()}
+			all[i].Rules = []coverage.Rule{r.Info()}
 		}
 	}
 	return all

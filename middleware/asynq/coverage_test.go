@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -23,30 +24,30 @@ func TestCoverage(t *testing.T) {
 		lockasynq.Once("im:", "msg:{id}"),
 		lockasynq.OnceBy("mail:welcome", func(string) string { return "k" }),
 	)
-	once := []core.RuleInfo{{Once: true, Key: "msg:{id}"}}
-	byFunc := []core.RuleInfo{{Once: true, Key: "func"}}
-	serialize := []core.RuleInfo{{Key: "user:{payload.user_id}"}}
+	once := []coverage.Rule{{Once: true, Key: "msg:{id}"}}
+	byFunc := []coverage.Rule{{Once: true, Key: "func"}}
+	serialize := []coverage.Rule{{Key: "user:{payload.user_id}"}}
 	for _, tt := range []struct {
 		name  string
 		types []string
-		want  []core.Coverage
+		want  []coverage.Target
 	}{
 		{
 			"types, in their order",
 			[]string{"mail:welcome", "mail:other", "im:status:set", "im:message"},
-			[]core.Coverage{
-				{Target: "mail:welcome", Rules: byFunc},
-				{Target: "mail:other"},
-				{Target: "im:status:set", Rules: serialize},
-				{Target: "im:message", Rules: once},
+			[]coverage.Target{
+				{Name: "mail:welcome", Rules: byFunc},
+				{Name: "mail:other"},
+				{Name: "im:status:set", Rules: serialize},
+				{Name: "im:message", Rules: once},
 			},
 		},
 		{
 			"the rules, sorted", nil,
-			[]core.Coverage{
-				{Target: "im:", Rules: once},
-				{Target: "im:status", Rules: serialize},
-				{Target: "mail:welcome", Rules: byFunc},
+			[]coverage.Target{
+				{Name: "im:", Rules: once},
+				{Name: "im:status", Rules: serialize},
+				{Name: "mail:welcome", Rules: byFunc},
 			},
 		},
 	} {
@@ -79,12 +80,12 @@ func TestCoverageTellsWhatHappens(t *testing.T) {
 	}
 	q.serve(mux)
 	for _, c := range l.Coverage(types...) {
-		q.enqueue(c.Target, "")
+		q.enqueue(c.Name, "")
 		ran := receive(t, "the handler to run", keys)
 		if ran != "none" {
 			ran = "serialize " + ran
 		}
-		if want := c.Target + ": " + ran; c.String() != want {
+		if want := c.Name + ": " + ran; c.String() != want {
 			t.Errorf("the report says %q, and it ran under %q", c, want)
 		}
 	}
@@ -95,13 +96,13 @@ func TestCoverageInTheLog(t *testing.T) {
 	l := locks(t, engine(t, nil), lockasynq.Serialize("im:status", "k"))
 	var log bytes.Buffer
 	all := l.Coverage("im:status", "im:message")
-	core.LogCoverage(context.Background(), slog.New(slog.NewTextHandler(&log, nil)), all)
+	coverage.Log(context.Background(), slog.New(slog.NewTextHandler(&log, nil)), all)
 	for _, want := range []string{"level=INFO", "target=im:status", "level=WARN", "target=im:message"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("log = %s, want %s", &log, want)
 		}
 	}
-	if left := core.Uncovered(all); !reflect.DeepEqual(left, []string{"im:message"}) {
+	if left := coverage.Uncovered(all); !reflect.DeepEqual(left, []string{"im:message"}) {
 		t.Errorf("uncovered: %v, want im:message", left)
 	}
 }
@@ -128,7 +129,7 @@ func TestCheckFindsRulesForNothing(t *testing.T) {
 
 // At start, into the log: which tasks have which rule. In a test:
 //
-//	if left := core.Uncovered(locks.Coverage(taskTypes...), "mail:welcome"); len(left) > 0 {
+//	if left := coverage.Uncovered(locks.Coverage(taskTypes...), "mail:welcome"); len(left) > 0 {
 //		t.Errorf("without a rule: %v", left)
 //	}
 func ExampleLocks_Coverage() {
@@ -139,10 +140,10 @@ func ExampleLocks_Coverage() {
 		lockasynq.Once("im:message", "msg:{payload.id}"),
 	)
 	taskTypes := []string{"im:message", "im:status:set", "mail:welcome"}
-	for _, c := range locks.Coverage(taskTypes...) { // core.LogCoverage(ctx, logger, ...) in a real one
+	for _, c := range locks.Coverage(taskTypes...) { // coverage.Log(ctx, logger, ...) in a real one
 		fmt.Println(c)
 	}
-	fmt.Println("without a rule:", core.Uncovered(locks.Coverage(taskTypes...)))
+	fmt.Println("without a rule:", coverage.Uncovered(locks.Coverage(taskTypes...)))
 	// Output:
 	// im:message: once msg:{payload.id}
 	// im:status:set: serialize user:status:{payload.user_id}

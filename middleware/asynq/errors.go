@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/refusal"
 )
 
@@ -115,7 +116,7 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 	}
 	var newer *superseded
 	if errors.As(refused, &newer) {
-		w.skip(ctx, core.SkipSuperseded, newer)
+		w.skip(ctx, coverage.SkipSuperseded, newer)
 		return nil
 	}
 	return answers[refusal.Of(refused)](w, ctx, refused, own)

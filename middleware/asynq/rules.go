@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
@@ -168,12 +169,12 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 }
 
 // skips is why tasks may be dropped.
-func (r Rule) skips() core.SkipReason {
+func (r Rule) skips() coverage.SkipReason {
 	switch {
 	case r.versioned:
-		return core.SkipSuperseded
+		return coverage.SkipSuperseded
 	case r.conflict == Skip:
-		return core.SkipHeld
+		return coverage.SkipHeld
 	}
 	return ""
 }

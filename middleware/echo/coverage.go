@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
@@ -71,7 +71,7 @@ type route struct {
 //	cov := lockecho.Watch(e)
 //	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}"))
 //	e.GET("/users/:id", getUser)
-//	core.LogCoverage(ctx, logger, cov.Coverage())
+//	coverage.Log(ctx, logger, cov.Coverage())
 //	if err := cov.Check(); err != nil {
 //		log.Fatal(err)
 //	}
@@ -134,12 +134,12 @@ func (w *Watcher) add(host string, r echo.Route, middleware []echo.MiddlewareFun
 // rules of each, such as "PUT /users/:id/status". The name of a host stands in
 // front of the path. A rule with a Skipper is listed like any other. A rule that
 // [Watcher.Check] complains of has its Problem set.
-func (w *Watcher) Coverage() []core.Coverage {
+func (w *Watcher) Coverage() []coverage.Target {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]core.Coverage, len(w.routes))
+	all := make([]coverage.Target, len(w.routes))
 	for i, r := range w.routes {
-		all[i].Target = r.target
+		all[i].Name = r.target
 		for _, rules := range [][]*guard{w.global, r.rules} {
 			for _, g := range rules {
 				if info, covers := g.rule.Covers(r.method); covers {

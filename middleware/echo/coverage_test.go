@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
@@ -63,7 +63,7 @@ func TestCoverage(t *testing.T) {
 		"PUT im.example/users/:id: serialize host:{path.id}",
 		"GET /again: serialize again",
 	)
-	if left := core.Uncovered(cov.Coverage(), "GET /before", "PUT /hidden"); !slices.Equal(left, []string{"GET /users/:id"}) {
+	if left := coverage.Uncovered(cov.Coverage(), "GET /before", "PUT /hidden"); !slices.Equal(left, []string{"GET /users/:id"}) {
 		t.Errorf("Uncovered() = %v", left)
 	}
 
@@ -114,7 +114,7 @@ func TestCheck(t *testing.T) {
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
 		[]string{`"PUT /cities/:id"`, `"city::id"`, "one key", "{path.id}"},
 	)
-	if left := core.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users", "PUT /cities/:id"}) {
+	if left := coverage.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users", "PUT /cities/:id"}) {
 		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
 	}
 

@@ -125,8 +125,8 @@
 // # Which routes have a rule
 //
 // [Watch] lists every route with its rules: for a log at start
-// (core.LogCoverage), and for a test that fails when somebody adds a route and
-// forgets its rule (core.Uncovered). [Watcher.Check] finds a {path.name} that the
+// (coverage.Log), and for a test that fails when somebody adds a route and
+// forgets its rule (coverage.Uncovered). [Watcher.Check] finds a {path.name} that the
 // route does not have; such a rule refuses every request, so it counts as none and
 // is logged as an error. A handler that must not run unlocked,
 // whatever is around it, can ask core.AssertHeld.

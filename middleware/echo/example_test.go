@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -168,7 +169,7 @@ func ExampleWatch() {
 	for _, route := range cov.Coverage() {
 		fmt.Println(route)
 	}
-	fmt.Println("forgotten:", core.Uncovered(cov.Coverage(), "GET /health"))
+	fmt.Println("forgotten:", coverage.Uncovered(cov.Coverage(), "GET /health"))
 	// Output:
 	// PUT /users/:id/status: serialize user:status:{path.id}
 	// PUT /groups/:id/name: serialize group:{path.id}

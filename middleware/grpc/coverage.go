@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Server is what knows the services of a server, such as a *grpc.Server.
@@ -19,24 +19,24 @@ type Server interface {
 
 // Coverage lists every method that server serves, sorted by name, with the rule
 // it has or without one. Call it when all services are registered: to write to
-// the log at start with core.LogCoverage, and in a test that fails with
-// core.Uncovered when somebody adds a method and forgets its rule.
+// the log at start with coverage.Log, and in a test that fails with
+// coverage.Uncovered when somebody adds a method and forgets its rule.
 //
 // A rule counts as soon as the interceptor that applies it was asked for:
 // [Interceptor.Unary] for unary methods, [Interceptor.Stream] for streams. That
 // it was given to this very server can't be seen from here.
-func (i *Interceptor) Coverage(server Server) []core.Coverage {
-	var all []core.Coverage
+func (i *Interceptor) Coverage(server Server) []coverage.Target {
+	var all []coverage.Target
 	for service, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
-			c := core.Coverage{Target: "/" + service + "/" + m.Name}
-			if r, ok := i.rules[c.Target]; ok && i.applies(m.IsClientStream || m.IsServerStream) {
-				c.Rules = []core.RuleInfo{r.Info()}
+			c := coverage.Target{Name: "/" + service + "/" + m.Name}
+			if r, ok := i.rules[c.Name]; ok && i.applies(m.IsClientStream || m.IsServerStream) {
+				c.Rules = []coverage.Rule{r.Info()}
 			}
 			all = append(all, c)
 		}
 	}
-	slices.SortFunc(all, func(a, b core.Coverage) int { return strings.Compare(a.Target, b.Target) })
+	slices.SortFunc(all, func(a, b coverage.Target) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 

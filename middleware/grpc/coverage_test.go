@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -32,22 +33,22 @@ func TestCoverage(t *testing.T) {
 		lockgrpc.Serialize(chat, "chat:{metadata.x-group}"),
 	)
 	srv := imServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
-	want := []core.Coverage{
-		{Target: addMembers, Rules: []core.RuleInfo{{Key: "func"}}},
-		{Target: chat, Rules: []core.RuleInfo{{Key: "chat:{metadata.x-group}"}}},
-		{Target: importAll},
-		{Target: watch},
-		{Target: setStatus, Rules: []core.RuleInfo{{Once: true, Key: "once:{message_id}"}}},
+	want := []coverage.Target{
+		{Name: addMembers, Rules: []coverage.Rule{{Key: "func"}}},
+		{Name: chat, Rules: []coverage.Rule{{Key: "chat:{metadata.x-group}"}}},
+		{Name: importAll},
+		{Name: watch},
+		{Name: setStatus, Rules: []coverage.Rule{{Once: true, Key: "once:{message_id}"}}},
 	}
 	got := i.Coverage(srv)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if left := core.Uncovered(got, watch); !reflect.DeepEqual(left, []string{importAll}) {
+	if left := coverage.Uncovered(got, watch); !reflect.DeepEqual(left, []string{importAll}) {
 		t.Errorf("uncovered: %v", left)
 	}
 	var log bytes.Buffer
-	core.LogCoverage(bounded(t), slog.New(slog.NewTextHandler(&log, nil)), got)
+	coverage.Log(bounded(t), slog.New(slog.NewTextHandler(&log, nil)), got)
 	if !strings.Contains(log.String(), importAll) || strings.Count(log.String(), "\n") != len(want) {
 		t.Errorf("logged %s", &log)
 	}
@@ -73,7 +74,7 @@ func TestCoverageWithoutTheInterceptor(t *testing.T) {
 		var guarded []string
 		for _, c := range i.Coverage(imServer()) {
 			if len(c.Rules) > 0 {
-				guarded = append(guarded, c.Target)
+				guarded = append(guarded, c.Name)
 			}
 		}
 		if !reflect.DeepEqual(guarded, tt.guarded) {
@@ -115,7 +116,7 @@ func checkJoined(t *testing.T, err error, want ...[]string) {
 
 // At start: what guards which method, and no rule in vain. In a test:
 //
-//	if left := core.Uncovered(locks.Coverage(server), "/im.v1.Users/Get"); len(left) > 0 {
+//	if left := coverage.Uncovered(locks.Coverage(server), "/im.v1.Users/Get"); len(left) > 0 {
 //		t.Errorf("without a rule: %v", left)
 //	}
 func ExampleInterceptor_Coverage() {
@@ -135,10 +136,10 @@ func ExampleInterceptor_Coverage() {
 	if err := locks.Check(server); err != nil {
 		fmt.Println(err) // a rule that does nothing
 	}
-	for _, c := range locks.Coverage(server) { // core.LogCoverage(ctx, logger, ...) in a real one
+	for _, c := range locks.Coverage(server) { // coverage.Log(ctx, logger, ...) in a real one
 		fmt.Println(c)
 	}
-	fmt.Println("without a rule:", core.Uncovered(locks.Coverage(server)))
+	fmt.Println("without a rule:", coverage.Uncovered(locks.Coverage(server)))
 	// Output:
 	// /keyturn.test.v1.Annotated/Chat: serialize group:{group_id}
 	// /keyturn.test.v1.Annotated/ClearStatus: serialize user:{user_id}

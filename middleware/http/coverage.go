@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
@@ -42,10 +42,10 @@ func rulesBetween(outer, inner http.Handler) (rules []*guard) {
 // is not called, and for an idempotency rule that passes the method by. It is
 // for routers that can tell the middleware of their routes, as chi.Walk does;
 // [Watch] is for those that can't.
-func RuleOf(m func(http.Handler) http.Handler, method string) (info core.RuleInfo, ok bool) {
+func RuleOf(m func(http.Handler) http.Handler, method string) (info coverage.Rule, ok bool) {
 	g := ruleOf(m)
 	if g == nil {
-		return core.RuleInfo{}, false
+		return coverage.Rule{}, false
 	}
 	return g.rule.Covers(method)
 }
@@ -61,14 +61,14 @@ type Mux interface {
 //	routes := lockhttp.Watch(mux)
 //	routes.Handle("PUT /users/{id}/status", setStatus, locks.Serialize("user:status:{path.id}"))
 //	routes.Handle("GET /users/{id}", getUser)
-//	core.LogCoverage(ctx, logger, routes.Coverage())
+//	coverage.Log(ctx, logger, routes.Coverage())
 //	if err := routes.Check(); err != nil {
 //		log.Fatal(err)
 //	}
 type Routes struct {
 	mux Mux
 	mu  sync.Mutex
-	all []core.Coverage
+	all []coverage.Target
 }
 
 // Watch returns a place to add routes to mux. Those that are added elsewhere
@@ -90,7 +90,7 @@ func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.
 		h = m(inner)
 		rules = append(rulesBetween(h, inner), rules...)
 	}
-	target := core.Coverage{Target: pattern}
+	target := coverage.Target{Name: pattern}
 	for _, g := range rules {
 		if info, covers := g.rule.Covers(method); covers {
 			info.Problem = r.problem(pattern, g)
@@ -146,7 +146,7 @@ func (r *Routes) Check() error { return httprule.Check("lockhttp", r.Coverage())
 
 // Coverage lists the routes, in the order in which they were added, with the
 // rules of each. A rule that [Routes.Check] complains of has its Problem set.
-func (r *Routes) Coverage() []core.Coverage {
+func (r *Routes) Coverage() []coverage.Target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all)

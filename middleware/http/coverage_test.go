@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
@@ -54,7 +54,7 @@ func TestCoverage(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("Coverage() =\n%q, want\n%q", got, want)
 	}
-	if left := core.Uncovered(routes.Coverage(), "GET /pay", "PUT /foreign"); !slices.Equal(left, []string{"GET /users/{id}"}) {
+	if left := coverage.Uncovered(routes.Coverage(), "GET /pay", "PUT /foreign"); !slices.Equal(left, []string{"GET /users/{id}"}) {
 		t.Errorf("Uncovered() = %v", left)
 	}
 
@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 		[]string{`"GET /{$}"`, `"root:{path.a}"`, " {path.a}:", "none"},
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
 	)
-	if left := core.Uncovered(routes.Coverage(), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users"}) {
+	if left := coverage.Uncovered(routes.Coverage(), "DELETE /users"); !slices.Equal(left, []string{"DELETE /users/{id}", "GET /{$}", "DELETE /users"}) {
 		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)
 	}
 }
@@ -111,7 +111,7 @@ type otherMux struct{ *http.ServeMux }
 
 func TestRuleOf(t *testing.T) {
 	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
-	if info, ok := lockhttp.RuleOf(locks.Serialize("a"), "GET"); !ok || info != (core.RuleInfo{Key: "a"}) {
+	if info, ok := lockhttp.RuleOf(locks.Serialize("a"), "GET"); !ok || info != (coverage.Rule{Key: "a"}) {
 		t.Errorf("RuleOf() = %v, %v", info, ok)
 	}
 	if _, ok := lockhttp.RuleOf(locks.Idempotency(lockhttp.AnyCaller), "GET"); ok {

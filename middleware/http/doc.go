@@ -156,8 +156,8 @@
 // # Which routes have a rule
 //
 // A mux can't list its routes, so [Watch] adds them and remembers the rules of
-// each: for a log at start (core.LogCoverage), and for a test that fails when
-// somebody adds a route and forgets its rule (core.Uncovered). [Routes.Check]
+// each: for a log at start (coverage.Log), and for a test that fails when
+// somebody adds a route and forgets its rule (coverage.Uncovered). [Routes.Check]
 // finds a {path.name} that the route does not have; such a rule refuses every
 // request, so it counts as none and is logged as an error. [RuleOf] is for routers
 // that can list theirs. A handler that must not run unlocked, whatever

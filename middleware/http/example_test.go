@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -100,7 +101,7 @@ func ExampleWatch() {
 	for _, route := range routes.Coverage() {
 		fmt.Println(route)
 	}
-	fmt.Println("forgotten:", core.Uncovered(routes.Coverage(), "GET /health"))
+	fmt.Println("forgotten:", coverage.Uncovered(routes.Coverage(), "GET /health"))
 	// Output:
 	// PUT /users/{id}/status: serialize user:status:{path.id}
 	// POST /messages: once message:{body.id}

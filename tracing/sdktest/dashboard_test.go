@@ -15,6 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -63,7 +64,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	}
 	policy, err := core.NewPolicy(rule)
 	want(t, err, nil)
-	eng.Skipped(ctx, policy, core.SkipHeld)
+	eng.Skipped(ctx, policy, coverage.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
 	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store()}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)

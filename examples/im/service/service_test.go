@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/examples/im/impb"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -24,7 +25,7 @@ func TestEveryMethodHasItsLock(t *testing.T) {
 	}
 	covered := locks.Coverage(server)
 	// The gateways have SetStatus take turns.
-	if left := core.Uncovered(covered, impb.Users_SetStatus_FullMethodName); len(left) > 0 {
+	if left := coverage.Uncovered(covered, impb.Users_SetStatus_FullMethodName); len(left) > 0 {
 		t.Errorf("without a lock: %v", left)
 	}
 	if err := locks.Check(server); err != nil {

@@ -1,4 +1,4 @@
-package core_test
+package coverage_test
 
 import (
 	"bytes"
@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 )
 
 func TestCoverage(t *testing.T) {
-	all := []core.Coverage{
-		{Target: "/im.Groups/Join", Rules: []core.RuleInfo{{Key: "group:{group_id}"}}},
-		{Target: "/im.Messages/Send", Rules: []core.RuleInfo{{Key: "func"}, {Once: true, Key: "msg:{id}"}}},
-		{Target: "/im.Groups/List"},
-		{Target: "/health/Check"},
-		{Target: "PUT /users/:id", Rules: []core.RuleInfo{{Key: "user:{path.uid}", Problem: "no such parameter"}}},
+	all := []coverage.Target{
+		{Name: "/im.Groups/Join", Rules: []coverage.Rule{{Key: "group:{group_id}"}}},
+		{Name: "/im.Messages/Send", Rules: []coverage.Rule{{Key: "func"}, {Once: true, Key: "msg:{id}"}}},
+		{Name: "/im.Groups/List"},
+		{Name: "/health/Check"},
+		{Name: "PUT /users/:id", Rules: []coverage.Rule{{Key: "user:{path.uid}", Problem: "no such parameter"}}},
 	}
-	if got, want := core.Uncovered(all, "/health/Check", "PUT /users/:id"), []string{"/im.Groups/List", "PUT /users/:id"}; !slices.Equal(got, want) {
+	if got, want := coverage.Uncovered(all, "/health/Check", "PUT /users/:id"), []string{"/im.Groups/List", "PUT /users/:id"}; !slices.Equal(got, want) {
 		t.Errorf("uncovered %q, want %q", got, want)
 	}
 	var texts []string
@@ -38,7 +38,7 @@ func TestCoverage(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	core.LogCoverage(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), all, "/health/Check")
+	coverage.Log(context.Background(), slog.New(slog.NewTextHandler(&out, nil)), all, "/health/Check")
 	log := out.String()
 	for _, want := range []string{
 		`level=INFO msg="keyturn: guarded" target=/im.Groups/Join once=false key=group:{group_id}`,
@@ -53,5 +53,5 @@ func TestCoverage(t *testing.T) {
 	if strings.Contains(log, "/health/Check") {
 		t.Errorf("the log warns of an exception:\n%s", log)
 	}
-	core.LogCoverage(context.Background(), nil, nil)
+	coverage.Log(context.Background(), nil, nil)
 }
