@@ -1,13 +1,12 @@
-// Package phasefair decides whose turn it is at a key: who is let in at once, who waits,
-// and which of the waiters follow when a lease ends. It is the one implementation of the
+// Package phasefair decides whose turn it is at a key: which request is admitted at once, which
+// waits, and which of the waiters follow when a lease ends. It is the one implementation of the
 // sentences M1, M2, M3 and M6 of [driver.Store]. A store that can run Go code for such a
-// decision uses it. It does no I/O and reads no clock, and it knows neither tokens
-// nor TTLs.
+// decision uses it. It does no I/O and reads no clock, and it knows neither tokens nor TTLs.
 //
-// A store that has queues of its own asks [Key.Next] about their heads, once for each
-// waiter that it lets in. A store that reads all rows of a key calls [Lock.Step].
+// A store that has queues of its own asks [Key.Next] about their heads, once for each waiter
+// that it admits. A store that reads all rows of a key calls [Lock.Step].
 //
-// Claims of a set are claims like others here. A set (S1) takes its claims in key order
-// for as long as [Key.Admits] lets it in, and waits at the first key that does not. It
+// The claims of a set count here like any other claims. A set (S1) takes its claims in key
+// order for as long as [Key.Admits] admits it, and waits at the first key that does not. It
 // holds nothing behind that key.
 package phasefair

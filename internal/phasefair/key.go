@@ -6,11 +6,11 @@ import "github.com/keyturn/keyturn/core/driver"
 // value is that of a key that nobody has held. A store keeps it when the last lease
 // ends, because the next phase depends on it.
 type Phase struct {
-	// Mode is that of the leases in force or, without any, of the last that were.
+	// Mode is the mode of the leases in force or, if there are none, of the last ones.
 	Mode driver.Mode
-	// Through is the arrival of the last reader that this phase lets in. It matters while
-	// Mode is shared: a store that lets in a few readers at a time owes the phase to the
-	// others, also if a writer has got in line meanwhile.
+	// Through is the arrival of the last reader that this phase admits. It matters while Mode
+	// is shared: a store that admits a few readers at a time owes the phase to the others, even
+	// if a writer has joined the queue meanwhile.
 	Through uint64
 }
 
@@ -24,8 +24,8 @@ type Waiter struct {
 
 func (w Waiter) exists() bool { return w.Arrived > 0 }
 
-// Key is one key at a moment, as far as it decides whose turn it is. Leases that are
-// over and waiters that are dead are left out.
+// Key is one key at a moment, as far as it decides whose turn it is. It leaves out leases that
+// are over and waiters that are dead.
 type Key struct {
 	Phase
 	Holders int // leases in force
@@ -60,18 +60,17 @@ func (k Key) Fits(c driver.Claim) bool {
 	}
 }
 
-// Admits reports whether a request that comes now gets the key. It is behind all that
-// wait, also where it would fit in (M2).
+// Admits reports whether a request that comes now gets the key. It is behind all waiters, even
+// if there is room for it (M2).
 func (k Key) Admits(c driver.Claim) bool {
 	return !k.Reader.exists() && !k.Other.exists() && k.Fits(c)
 }
 
-// Next says whose turn it is, and the phase that the key is in once that waiter has its
-// lease. A store asks again until the turn is nobody's.
+// Next returns whose turn it is, and the phase of the key once that waiter has its lease. A
+// store asks again until it is nobody's turn.
 //
-// Phases alternate (M3). After an exclusive lease, or the last permit, all readers come in
-// that wait at that moment. After the last of these the first of the other requests
-// comes in.
+// Phases alternate (M3). After an exclusive lease, or the last permit, all readers enter that
+// wait at that moment. After the last of these readers, the first of the other requests enters.
 func (k Key) Next() (Turn, Phase) {
 	readers, others := k.Reader.exists(), k.Other.exists()
 	switch {
@@ -87,7 +86,7 @@ func (k Key) Next() (Turn, Phase) {
 	return Nobody, k.Phase
 }
 
-// owes reports whether the first reader belongs to the phase that is on.
+// owes reports whether the first reader belongs to the present phase.
 func (k Key) owes() bool { return k.Mode == driver.ModeShared && k.Reader.Arrived <= k.Through }
 
 // readerFirst reports whether a reader waits that came before the first of the other requests. A

@@ -6,12 +6,12 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// MostPerStep is how many waiters a store lets in with one step, if the cost of a step
-// to its backend grows with their number.
+// MostPerStep is how many waiters a store admits with one step, if the cost of a step to its
+// backend grows with their number.
 const MostPerStep = 64
 
-// Lock is a key as a store reads it from its backend: everybody who has it or waits for
-// it. An owner that has it does not wait for it as well.
+// Lock is a key as a store reads it from its backend: all holders and all waiters. An owner
+// that holds the key does not wait for it as well.
 type Lock struct {
 	Phase   Phase
 	Holders []Holder
@@ -35,18 +35,18 @@ type Queued struct {
 
 // Step is one decision about a key.
 type Step struct {
-	// Granted are the waiters that are let in, as indices, in the order of their tokens.
+	// Granted lists the waiters that are admitted, as indices, in the order of their tokens.
 	Granted []int
-	// Phase is to be kept together with the grants, in one atomic step.
+	// Phase has to be stored together with the grants, in one atomic step.
 	Phase Phase
-	// More reports that others come in with the next step. Readers still belong to the
-	// phase, whoever comes meanwhile; permits keep their place in line.
+	// More reports that others enter with the next step. Readers still belong to the phase,
+	// whoever comes meanwhile; permits keep their place in the queue.
 	More bool
 }
 
-// Step says whose turn it is at now, for at most so many waiters, which must be 1 or
-// more. A store takes a step with everything that can make room: a release, by force or
-// not, a downgrade, the end of a lease, and the end of a wait.
+// Step says whose turn it is at now, for at most that many waiters; most must be 1 or more. A
+// store takes a step after everything that can make room: a release, forced or not, a
+// downgrade, the end of a lease, and the end of a wait.
 func (l Lock) Step(now time.Time, most int) Step {
 	holders, readers, others := l.inForce(now)
 	step := Step{Phase: l.Phase}
@@ -75,16 +75,16 @@ func (l Lock) Admits(c driver.Claim, now time.Time) bool {
 	return l.key(l.Phase, holders, readers, others).Admits(c)
 }
 
-// Downgraded is the phase after the one holder has turned its exclusive lease into a
-// shared one (M5). The readers come in with the next step.
+// Downgraded is the phase after the only holder has turned its exclusive lease into a shared
+// one (M5). The readers enter with the next step.
 func (l Lock) Downgraded(now time.Time) Phase {
 	holders, readers, others := l.inForce(now)
 	return l.key(l.Phase, holders, readers, others).Shared()
 }
 
 // Reach says how far a set gets at now (S1): how many of its claims, from the first, the owner
-// has or is let in to. It takes these, waits at the next and holds nothing behind that. The locks
-// are those of the claims, in the same order.
+// has or gets. It takes these, waits at the next one and holds nothing behind that. locks has
+// the lock of each claim, in the same order.
 func Reach(owner string, claims []driver.Claim, locks []Lock, now time.Time) int {
 	for i, c := range claims {
 		if !locks[i].holds(owner, now) && !locks[i].Admits(c, now) {
@@ -103,7 +103,7 @@ func (l Lock) holds(owner string, now time.Time) bool {
 	return false
 }
 
-// inForce leaves out what is over and who is dead. The waiters are indices.
+// inForce leaves out leases that are over and waiters that are dead. The waiters are indices.
 func (l Lock) inForce(now time.Time) (holders int, readers, others []int) {
 	for _, h := range l.Holders {
 		if !over(h.Ends, now) {

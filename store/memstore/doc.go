@@ -1,15 +1,15 @@
-// Package memstore keeps leases in this process's memory. It is what tests and
-// examples run on, and a real choice for a service of one process that wants
-// one at a time per key, with the lines, deadlines and records of keyturn.
-// Nothing leaves the process and nothing survives it.
+// Package memstore keeps leases in this process's memory. Tests and examples run on it. It is
+// also a real choice for a service of one process that wants one at a time per key, with the
+// lines, deadlines and records of keyturn. Other processes do not see its leases, and nothing
+// survives the process.
 //
-// It does all that there is: exclusive, shared and permit claims, sets of them,
+// It supports everything in package driver: exclusive, shared and permit claims, sets of them,
 // records of executions, inspection and forced release.
 //
-// It runs no goroutine of its own; a key that is waited for has a timer for the
-// case that its holders died, and a set that waits extends on its caller's
-// goroutine what it has so far. It gives memory back: a key without lease and
-// waiters is forgotten, and what has expired is swept as new keys come. What a
-// forced release leaves behind, so that its victims can be told the reason, is
-// bounded, too: at most 65 536 notes, for an hour.
+// It runs no goroutine of its own. A key with waiters has a timer, in case its holders have
+// died. A waiting set extends what it holds so far on its caller's goroutine.
+//
+// It gives memory back: a key without leases and waiters is forgotten, and expired entries are
+// swept as new keys come. After a forced release it keeps the reason for the victims, in at
+// most 65 536 notes, for an hour.
 package memstore

@@ -9,28 +9,28 @@ import (
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// entry is a key that is held or waited for. Where somebody waits there is also
-// a holder, if only one whose time is over.
+// entry is a key that is held or waited for. If somebody waits, there is also a holder, though
+// its time may be over.
 type entry struct {
 	key     string
 	phase   phasefair.Phase
 	holders []*holder          // in order of their tokens
-	index   map[string]*holder // by owner; nil: so few that looking at each is quicker
-	soonest time.Time          // no holder's time is over before
+	index   map[string]*holder // by owner; nil: there are so few that a search is quicker
+	soonest time.Time          // no holder's lease ends before this
 	waiting
 }
 
-// holder is a lease on one key. It is in force until it expires, and may stay in
-// its entry after that until somebody looks.
+// holder is a lease on one key. It is in force until it expires. After that it may stay in its
+// entry until somebody looks.
 type holder struct {
 	owner, rule, trace string
 	token              uint64
 	since, expires     time.Time
-	ttl                time.Duration // that its owner asked for last: what a borrower may renew it for
-	partial            bool          // of a set that waits for the rest of its claims
+	ttl                time.Duration // the one that the owner asked for last; a borrower's may not be longer
+	partial            bool          // it belongs to a set that waits for the rest of its claims
 }
 
-// few is how many holders an entry has without an index.
+// few is the greatest number of holders of an entry without an index.
 const few = 8
 
 func (e *entry) find(owner string) *holder {
@@ -45,7 +45,7 @@ func (e *entry) find(owner string) *holder {
 	return nil
 }
 
-// add takes a holder in, whose token must be greater than those of the others.
+// add adds a holder. Its token must be greater than those of the others.
 func (e *entry) add(h *holder, mode driver.Mode) {
 	if len(e.holders) == 0 || h.expires.Before(e.soonest) {
 		e.soonest = h.expires
@@ -71,7 +71,7 @@ func (e *entry) remove(h *holder) {
 	}
 }
 
-// stamp gives owner's lease, if it has one, a token that must be greater than those
+// stamp gives owner's lease, if there is one, a new token. The token must be greater than those
 // of the others.
 func (e *entry) stamp(owner string, token uint64, now time.Time) {
 	if h := e.find(owner); h != nil && h.token != token {
@@ -81,9 +81,9 @@ func (e *entry) stamp(owner string, token uint64, now time.Time) {
 	}
 }
 
-// extend gives h another term, which its owner asked for. The line's timer is late
-// for a shorter one than before, else early, which does no harm: most renewals have
-// nobody waiting.
+// extend gives h another term, which its owner asked for. It winds the line's timer only if the
+// term ends earlier than before. Otherwise the timer fires early, which does no harm: most
+// renewals have nobody waiting.
 func (e *entry) extend(h *holder, ttl time.Duration, now time.Time) {
 	h.ttl, h.expires = ttl, now.Add(ttl)
 	if h.expires.Before(e.soonest) {
@@ -92,14 +92,15 @@ func (e *entry) extend(h *holder, ttl time.Duration, now time.Time) {
 	}
 }
 
-// lend gives h another term, which a borrower asked for. The owner may have more.
+// lend gives h another term, which a borrower asked for. The owner's present term may be
+// longer, and then stays.
 func (e *entry) lend(h *holder, ttl time.Duration, now time.Time) {
 	if expires := now.Add(ttl); expires.After(h.expires) {
 		h.expires = expires
 	}
 }
 
-// place is the key as far as it decides whose turn it is.
+// place is what decides whose turn it is at the key.
 func (e *entry) place() phasefair.Key {
 	k := phasefair.Key{Phase: e.phase, Holders: len(e.holders)}
 	if w := e.readers.front; w != nil {
@@ -111,7 +112,8 @@ func (e *entry) place() phasefair.Key {
 	return k
 }
 
-// change prepares for the owner of h to have the key as c says, too.
+// change returns an error unless the owner of h may hold the key as c says: in the same mode,
+// or by a downgrade.
 func (e *entry) change(h *holder, c driver.Claim) error {
 	if e.phase.Mode == c.Mode || e.isDowngrade(c) {
 		return nil
@@ -119,12 +121,12 @@ func (e *entry) change(h *holder, c driver.Claim) error {
 	return &driver.DeadlockError{Key: e.key, Held: driver.Claim{Key: e.key, Mode: e.phase.Mode}, Wanted: c}
 }
 
-// isDowngrade: asked for by a holder.
+// isDowngrade reports whether c, asked for by a holder of the key, is a downgrade.
 func (e *entry) isDowngrade(c driver.Claim) bool {
 	return e.phase.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared
 }
 
-// held says who is in the way.
+// held returns the error that says who is in the way.
 func (e *entry) held(now time.Time) *driver.HeldError {
 	last, first := e.holders[0], e.holders[0]
 	for _, h := range e.holders[1:] {
@@ -137,7 +139,7 @@ func (e *entry) held(now time.Time) *driver.HeldError {
 	}
 	free := last.expires
 	if e.phase.Mode == driver.ModePermit {
-		free = first.expires // a place is free when one has gone
+		free = first.expires // a place is free as soon as one holder has gone
 	}
 	return &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
 }

@@ -11,14 +11,14 @@ type note struct {
 	until  time.Time
 }
 
-// notes are those of a shard. The zero value is none.
+// notes are the notes of a shard. The zero value has none.
 //
-// Owners learn of it with their next renewal, within a third of their TTL; who
-// has not asked in noteTerm is not there any more. No more than maxNotes are
-// kept: the oldest go, and their owners learn no reason.
+// Owners learn of a forced release at their next renewal, within a third of their TTL. An owner
+// that has not asked in noteTerm is gone. At most maxNotes are kept: the oldest are dropped,
+// and their owners learn no reason.
 type notes struct {
 	byLease map[lease]note
-	order   []lease // as they came, and so as they end
+	order   []lease // in the order in which they came, so they end in this order, too
 }
 
 const (
@@ -53,7 +53,7 @@ func (n *notes) dropFirst() {
 	delete(n.byLease, n.order[0])
 	n.order = n.order[1:]
 	if len(n.order) == 0 {
-		n.order = nil // and its array
+		n.order = nil // this frees its array
 	}
 }
 

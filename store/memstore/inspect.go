@@ -21,8 +21,8 @@ func (s *Store) Inspect(_ context.Context, key string) (driver.LockInfo, error) 
 // defaultPage is how many keys List looks for if limit is below 1.
 const defaultPage = 100
 
-// List implements [driver.Inspector]. Keys come in no particular order. An error
-// matches driver.ErrInvalidOption: the cursor is not one of this store's.
+// List implements [driver.Inspector]. Keys come in no particular order. If cursor is not one of
+// this store's, the error matches driver.ErrInvalidOption.
 func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
 	at, after, err := parseCursor(cursor, len(s.mem.shards))
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 	return page, "", nil
 }
 
-// A cursor is a shard's number and the last key that came from there.
+// A cursor is a shard's number and the last key that was listed from that shard.
 func formatCursor(at int, after string) string { return strconv.Itoa(at) + "/" + after }
 
 func parseCursor(cursor string, shards int) (at int, after string, err error) {
@@ -65,8 +65,7 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 	return at, after, nil
 }
 
-// ForceRelease implements [driver.Inspector]. Owners can learn the reason for an
-// hour.
+// ForceRelease implements [driver.Inspector]. Owners can learn the reason for an hour.
 func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]driver.Holder, error) {
 	shard := s.mem.shard(key)
 	shard.mu.Lock()
@@ -93,8 +92,8 @@ func (s *Store) Forget(_ context.Context, key string) (bool, error) {
 	return had, nil
 }
 
-// keys returns those in use that begin with prefix and come after the one given,
-// in order. It locks.
+// keys returns the keys in use that begin with prefix and come after the key after, in order.
+// It locks.
 func (s *shard) keys(prefix, after string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

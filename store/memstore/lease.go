@@ -6,8 +6,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// find returns the lease that g has on key, as of now; nil: none. Token 0 is
-// that of an owner who was not told.
+// find returns the lease that g has on key, as of now; nil: none. Token 0 stands for an owner
+// that was not told its token.
 func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder) {
 	e := s.entries[key]
 	if e == nil {
@@ -20,8 +20,8 @@ func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder
 	return e, h
 }
 
-// current is find for one who must know what it has. A borrower's TTL is a part of
-// that.
+// current is find with more checks: the token must be given, the mode must be that of c, and a
+// borrower's TTL must not be longer than the lease's. Otherwise it returns the error of a loss.
 func (s *shard) current(g driver.Grant, c driver.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
 	if h == nil || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
@@ -54,7 +54,7 @@ func (s *shard) release(g driver.Grant, key string, now time.Time) error {
 	return nil
 }
 
-// lost says how g lost key.
+// lost returns the error that says how g lost key.
 func (s *shard) lost(g driver.Grant, key string, now time.Time) error {
 	if reason, ok := s.forced.find(lease{key, g.Owner}, now); ok {
 		return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossForced, Detail: reason}
@@ -64,7 +64,7 @@ func (s *shard) lost(g driver.Grant, key string, now time.Time) error {
 
 // renew extends all leases of g, or none. It locks.
 func (m *memory) renew(g driver.Grant, now time.Time) error {
-	if len(g.Claims) == 1 { // the path that most take, at half the cost
+	if len(g.Claims) == 1 { // most calls take this path, at half the cost
 		c := g.Claims[0]
 		s := m.shard(c.Key)
 		s.mu.Lock()
@@ -78,12 +78,12 @@ func (m *memory) renew(g driver.Grant, now time.Time) error {
 		}
 	}
 	for _, c := range g.Claims {
-		_ = m.shard(c.Key).renew(g, c, now) // it was there just now
+		_ = m.shard(c.Key).renew(g, c, now) // the lease was there just now
 	}
 	return noClaims(g)
 }
 
-// release ends those leases of g that are in force. It locks.
+// release ends the leases of g that are in force. It locks.
 func (m *memory) release(g driver.Grant) error {
 	if len(g.Claims) == 1 {
 		key := g.Claims[0].Key
@@ -102,7 +102,7 @@ func (m *memory) release(g driver.Grant) error {
 	return first
 }
 
-// noClaims is the answer for a grant that no Acquire gave.
+// noClaims is the error for a grant that no Acquire returned.
 func noClaims(g driver.Grant) error {
 	if len(g.Claims) > 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 // record is a finished execution.
 type record struct {
 	driver.Record
-	owner   string // whose execution it was
+	owner   string // the owner of the execution
 	expires time.Time
 }
 
@@ -21,11 +21,11 @@ func clone(r driver.Record) driver.Record {
 	return r
 }
 
-// complete keeps rec, which is the store's from then on, and releases. An
-// execution has one claim, an exclusive one. It locks.
+// complete keeps rec, which belongs to the store from then on, and releases. An execution has
+// one exclusive claim. It locks.
 func (m *memory) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if !isExecution(g.Claims) {
-		return &driver.LeaseLostError{Token: g.Token, Reason: driver.LossTaken} // never granted as one
+		return &driver.LeaseLostError{Token: g.Token, Reason: driver.LossTaken} // no such grant was ever made
 	}
 	key := g.Claims[0].Key
 	s := m.shard(key)
@@ -35,7 +35,7 @@ func (m *memory) complete(g driver.Grant, rec driver.Record, retention time.Dura
 	e, h := s.find(g, key, now)
 	if h == nil || e.phase.Mode != driver.ModeExclusive {
 		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
-			return nil // said before
+			return nil // a repetition
 		}
 		return s.lost(g, key, now)
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// waiting is who waits for a key. While dead holders' leases run out nobody
-// calls, so there is one timer, for the end of the first lease that ends,
-// whatever the number of those who wait. The zero value is nobody.
+// waiting has the waiters for a key. Nobody calls the store while the leases of dead holders
+// run out. So there is one timer, for the end of the first lease that ends, whatever the number
+// of waiters. The zero value has no waiters.
 type waiting struct {
-	line    queue // for exclusive leases and permits: one after the other
-	readers queue // for shared ones: they come in together
+	line    queue // requests for exclusive leases and permits, which enter one after the other
+	readers queue // shared requests, which enter together
 	arrived uint64
 	timer   *time.Timer // nil: nobody waits
 }
@@ -21,16 +21,16 @@ type waiting struct {
 type waiter struct {
 	req   driver.Request
 	claim driver.Claim
-	once  bool        // a record will do as well as the lease
-	done  chan answer // takes an answer without a reader
+	once  bool        // a record serves as well as the lease
+	done  chan answer // buffered: an answer needs no reader
 	since time.Time
 
-	entry      *entry // nil: waits no more
-	nr         uint64 // counts those who came to wait for the key
+	entry      *entry // nil: it no longer waits
+	nr         uint64 // its number in order of arrival at the key
 	prev, next *waiter
 }
 
-// queue is a list of waiters in order of arrival, which may leave anywhere.
+// queue is a list of waiters in order of arrival. A waiter may leave at any place.
 type queue struct {
 	front, back *waiter
 	n           int
@@ -71,19 +71,19 @@ func (q *waiting) queue(c driver.Claim) *queue {
 	return &q.line
 }
 
-// enqueue has w wait for c, which is its claim on the key of e.
+// enqueue makes w wait for c, which is its claim on the key of e.
 func (s *shard) enqueue(e *entry, w *waiter, c driver.Claim, now time.Time) {
 	e.arrived++
 	w.entry, w.claim, w.nr, w.since = e, c, e.arrived, now
 	e.queue(c).push(w)
 	if e.timer == nil {
-		key := e.key // the entry may be another key's by then
+		key := e.key // by then the entry may be another key's
 		e.timer = time.AfterFunc(e.soonest.Sub(now), func() { s.expired(key) })
 	}
 }
 
-// expired is called when a lease on key may be over: a renewal leaves the timer
-// as it is. It locks.
+// expired is called when a lease on key may be over; it need not be, because a renewal leaves
+// the timer as it is. It locks.
 func (s *shard) expired(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (e *entry) wind(now time.Time) {
 	}
 }
 
-// serve gives the key to those whose turn it is, if it is anybody's, and reports
-// whether the entry is still in use.
+// serve gives the key to those whose turn it is, if it is anybody's turn. It reports whether
+// the entry is still in use.
 func (s *shard) serve(e *entry, now time.Time) bool {
 	s.reap(e, now)
 	if e.isAwaited() {
@@ -136,8 +136,7 @@ func (s *shard) admitNext(e *entry, now time.Time) {
 // place is w in the order of arrival.
 func (w *waiter) place() phasefair.Waiter { return phasefair.Waiter{Claim: w.claim, Arrived: w.nr} }
 
-// has reports whether the owner of w, which asked more than once, has by now
-// what w waits for.
+// has reports whether the owner of w, which asked more than once, has by now what w waits for.
 func (e *entry) has(w *waiter) bool {
 	return e.phase.Mode == w.claim.Mode && e.find(w.req.Owner) != nil
 }
@@ -154,7 +153,7 @@ func (s *shard) admit(w *waiter, now time.Time) {
 	w.done <- s.grant(e, w.req, w.claim, now)
 }
 
-// tell answers all in line who are content with the record.
+// tell gives the record to all in line that accept one.
 func (s *shard) tell(e *entry, rec *driver.Record) {
 	for w := e.line.front; w != nil; {
 		next := w.next
@@ -166,7 +165,7 @@ func (s *shard) tell(e *entry, rec *driver.Record) {
 	}
 }
 
-// remove takes w out of its queue. Who is behind it may be next: see serve.
+// remove takes w out of its queue. The one behind it may be next: see serve.
 func (s *shard) remove(w *waiter) {
 	e := w.entry
 	e.queue(w.claim).remove(w)
@@ -177,8 +176,8 @@ func (s *shard) remove(w *waiter) {
 	}
 }
 
-// leave takes w out of its queue, unless it has been answered, and says who
-// holds the key. It locks.
+// leave takes w out of its queue, unless it has been answered, and returns the error that says
+// who holds the key. It locks.
 func (s *shard) leave(w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// memory is what the stores of one family share, in shards that do not get in
-// each other's way. A key is always in the same one.
+// memory is what the stores of one family share. It has shards, so that callers of different
+// keys rarely meet on one mutex. A key is always in the same shard.
 type memory struct {
 	seed   maphash.Seed
 	last   atomic.Uint64 // the greatest token given so far
-	shards [64]shard     // as many as locked has bits
+	shards [64]shard     // as many as a locked has bits
 }
 
 func newMemory() *memory {
@@ -31,12 +31,11 @@ func (m *memory) index(key string) uint64 {
 
 func (m *memory) shard(key string) *shard { return &m.shards[m.index(key)] }
 
-// locked is which shards are locked, one bit for each.
+// locked says which shards are locked, with one bit for each.
 type locked uint64
 
-// lock makes what follows, until unlock, one atomic step for all of claims. The
-// shards are locked in their own order, whatever that of the keys: so no two
-// steps wait for each other.
+// lock makes everything until unlock one atomic step for all of claims. The shards are locked
+// in their own order, whatever the order of the keys, so that no two steps deadlock.
 func (m *memory) lock(claims []driver.Claim) locked {
 	var set locked
 	for _, c := range claims {
@@ -54,9 +53,9 @@ func (m *memory) unlock(set locked) {
 	}
 }
 
-// nextToken rises with the clock, as a store's does that can lose its data, so
-// that tokens of an earlier process are behind those of this one. All shards
-// have them from here: the token of a set must be greater than any of each key.
+// nextToken returns the next token. Tokens rise with the clock, as in a store that can lose its
+// data, so the tokens of an earlier process are smaller than those of this one. All shards
+// share the counter: the token of a set must be greater than the last token of each key.
 func (m *memory) nextToken(now time.Time) uint64 {
 	for {
 		last := m.last.Load()

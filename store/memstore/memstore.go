@@ -8,8 +8,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Store implements [driver.Store] with all that it can do, [driver.Ledger] and
-// [driver.Inspector]. Make one with [New]; it is safe for concurrent use.
+// Store implements [driver.Store], [driver.Ledger] and [driver.Inspector] with every
+// capability. Make one with [New]. It is safe for concurrent use.
 type Store struct {
 	mem       *memory
 	closed    chan struct{}
@@ -25,9 +25,9 @@ var (
 // New makes an empty store.
 func New() *Store { return open(newMemory()) }
 
-// Peer makes another store on the same leases and records, as a second process
-// would on a shared backend. Each is closed for itself, so that the engines of
-// one process, which close their stores, can share what they lock.
+// Peer makes another store on the same leases and records, as a second process would on a
+// shared backend. Each store is closed on its own. So several engines of one process, each of
+// which closes its store, can share their locks.
 func (s *Store) Peer() *Store { return open(s.mem) }
 
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
@@ -35,14 +35,14 @@ func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct
 // Name implements [driver.Named]: "memory".
 func (*Store) Name() string { return "memory" }
 
-// Capabilities implements [driver.Capable]: all.
+// Capabilities implements [driver.Capable]: it has all of them.
 func (s *Store) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
 }
 
-// Acquire implements [driver.Store]. A claim that can't be is an error that
-// matches driver.ErrInvalidClaim; one of a key that the owner has in another mode
-// is a [*driver.DeadlockError], but for the downgrade.
+// Acquire implements [driver.Store]. An invalid claim gets an error that matches
+// driver.ErrInvalidClaim. A claim on a key that the owner holds in another mode gets a
+// [*driver.DeadlockError], unless it is a downgrade.
 func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if err := check(req.Claims); err != nil {
 		return driver.Grant{}, err
@@ -57,8 +57,8 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	return a.grant, err
 }
 
-// check refuses what would wait for a place that never comes. The engine has
-// checked all the rest.
+// check refuses a claim that would wait for a place that never comes free. The engine has
+// checked everything else.
 func check(claims []driver.Claim) error {
 	for _, c := range claims {
 		if c.Mode != driver.ModeExclusive {
@@ -73,8 +73,8 @@ func check(claims []driver.Claim) error {
 	return nil
 }
 
-// Begin implements [driver.Ledger]. Other than one exclusive claim, an error
-// matches [errors.ErrUnsupported]: an execution is nobody else's.
+// Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
+// error that matches [errors.ErrUnsupported].
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	if !isExecution(req.Claims) {
 		return driver.Grant{}, nil, &driver.UnsupportedError{Feature: "executions of anything but one exclusive claim"}
@@ -86,7 +86,7 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 	if a.rec == nil {
 		return a.grant, nil, err
 	}
-	rec := clone(*a.rec) // the caller may do with it what it likes
+	rec := clone(*a.rec) // a copy, which the caller may change
 	return driver.Grant{}, &rec, nil
 }
 
@@ -99,7 +99,7 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// acquire asks for one claim or, with once, for the record instead of it.
+// acquire asks for one claim. With once, it asks for the record instead, if there is one.
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
 	shard := s.mem.shard(req.Claims[0].Key)
 	a, w, err := shard.ask(req, once)
@@ -119,7 +119,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 		err = driver.ErrClosed
 	}
 	select {
-	case a := <-w.done: // the answer came first
+	case a := <-w.done: // the answer came before the end of ctx
 		return a, nil
 	default:
 		return answer{}, err
@@ -153,7 +153,7 @@ func (s *Store) Raise(_ context.Context, key string, version uint64, retention t
 	return s.mem.raise(key, version, retention), nil
 }
 
-// Close implements [driver.Store]: waiters get ErrClosed.
+// Close implements [driver.Store]. Waiters get ErrClosed.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })
 	return nil

@@ -7,14 +7,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// set is a request for several claims. Each step of it is atomic, so a set that
-// finds all of its keys free has them in one. One that has to wait holds the
-// claims before the one it waits for, and nothing behind that: as all sets go
-// in key order, no two of them wait for each other.
+// set is a request for several claims. Each step of it is atomic, so a set that finds all of
+// its keys free takes them in one step. A set that has to wait holds the claims before the one
+// it waits for, and nothing behind it. All sets go in key order, so no two of them deadlock.
 type set struct {
 	mem *memory
 	req driver.Request
-	w   *waiter // for the claim it waits for
+	w   *waiter // its place in the line that it waits in
 }
 
 // acquireSet takes all claims of req, or none.
@@ -24,7 +23,7 @@ func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Gran
 	if held == nil || !req.Wait {
 		return grant, err
 	}
-	// What it holds must not run out while it waits for the rest.
+	// The claims that the set holds must not run out while it waits for the rest.
 	extend := time.NewTicker(max(req.TTL/3, time.Millisecond))
 	defer extend.Stop()
 	for told := ""; ; {
@@ -54,9 +53,8 @@ func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Gran
 	}
 }
 
-// step goes as far as it can without waiting. Where that is not the end it
-// says who is in the way, and the set, if it is to stay, waits there; else it
-// holds nothing any more.
+// step goes as far as it can without waiting. If it cannot take all claims, it says who is in
+// the way. With stay, the set then waits there; otherwise it holds nothing any more.
 func (p *set) step(stay bool) (driver.Grant, *driver.HeldError, error) {
 	defer p.mem.unlock(p.mem.lock(p.req.Claims))
 	now := time.Now()
@@ -82,8 +80,8 @@ func (p *set) step(stay bool) (driver.Grant, *driver.HeldError, error) {
 	return driver.Grant{}, held, held
 }
 
-// reach counts the claims, from the first, that the set has or could have now.
-// It changes nothing but what time has changed.
+// reach returns how many claims, from the first, the set has or could have now. It changes
+// nothing except what time has changed.
 func (p *set) reach(now time.Time) (int, error) {
 	reach := len(p.req.Claims)
 	for i, c := range p.req.Claims {
@@ -114,18 +112,18 @@ func (p *set) wait(reach int, now time.Time) {
 		case i < reach:
 			p.take(s, c, token, now)
 		case i == reach && p.w.entry == e:
-			// It keeps its place.
+			// It keeps its place in line.
 		case i == reach:
 			p.unqueue(now)
 			s.enqueue(e, p.w, c, now)
 		case e != nil:
-			// What it had here it had before it lost an earlier one.
+			// The set held this claim before it lost an earlier one.
 			p.drop(s, e, now)
 		}
 	}
 }
 
-// take has the set hold c, for another term if it did before, else with token.
+// take makes the set hold c: for another term if it holds c already, otherwise with token.
 func (p *set) take(s *shard, c driver.Claim, token uint64, now time.Time) *holder {
 	e := s.entries[c.Key]
 	if e == nil {
@@ -139,8 +137,8 @@ func (p *set) take(s *shard, c driver.Claim, token uint64, now time.Time) *holde
 	return h
 }
 
-// complete takes all claims, under one token: that which they have already, if
-// the set was granted before, or a new one.
+// complete takes all claims under one token: the set's own if it was granted before, otherwise
+// a new one.
 func (p *set) complete(now time.Time) driver.Grant {
 	p.unqueue(now)
 	token, again := p.token()
@@ -150,14 +148,14 @@ func (p *set) complete(now time.Time) driver.Grant {
 	for _, c := range p.req.Claims {
 		s := p.mem.shard(c.Key)
 		if e := s.entries[c.Key]; e != nil {
-			e.stamp(p.req.Owner, token, now) // first: take may let readers in, under greater tokens
+			e.stamp(p.req.Owner, token, now) // before take, which may admit readers under greater tokens
 		}
 		p.take(s, c, token, now).partial = false
 	}
 	return granted(p.req, token, now, false)
 }
 
-// token returns that of the set if it was granted before.
+// token returns the token of the set, if it was granted before.
 func (p *set) token() (token uint64, ok bool) {
 	for i, c := range p.req.Claims {
 		e := p.mem.shard(c.Key).entries[c.Key]
@@ -173,7 +171,7 @@ func (p *set) token() (token uint64, ok bool) {
 	return token, true
 }
 
-// giveUp has the set hold nothing and wait for nothing.
+// giveUp ends everything that the set holds or waits for.
 func (p *set) giveUp(now time.Time) {
 	p.unqueue(now)
 	for _, c := range p.req.Claims {
@@ -184,15 +182,14 @@ func (p *set) giveUp(now time.Time) {
 	}
 }
 
-// drop ends the set's lease on e, unless it is one that was granted.
+// drop ends the set's lease on e, unless it was granted as a whole set before.
 func (p *set) drop(s *shard, e *entry, now time.Time) {
 	if h := e.find(p.req.Owner); h != nil && h.partial {
 		s.drop(e, h, now)
 	}
 }
 
-// unqueue takes the set out of the line it is in, and forgets an answer that
-// was not waited for.
+// unqueue takes the set out of its line, and discards an answer that came meanwhile.
 func (p *set) unqueue(now time.Time) {
 	if e := p.w.entry; e != nil {
 		s := p.mem.shard(e.key)

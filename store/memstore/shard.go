@@ -8,28 +8,28 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// shard stands for the server: what it does under its mutex is atomic. Its
-// methods are called with the mutex held, but for those that say otherwise.
+// shard stands for the server: what it does under its mutex is atomic. Its methods need the
+// mutex, except those whose comment says "It locks".
 type shard struct {
 	mem      *memory
 	mu       sync.Mutex
 	entries  map[string]*entry
 	records  map[string]record
 	versions map[string]version
-	forced   notes // of leases that were taken away
-	sweepAt  int   // number of entries, records and versions that calls for a sweep
+	forced   notes // notes on leases that were taken away
+	sweepAt  int   // a sweep is due at this number of entries, records and versions
 
 	idleEntries spare[entry]
 	idleHolders spare[holder]
 }
 
-// answer is what a request gets: a grant or a record.
+// answer is the answer to a request: a grant or a record.
 type answer struct {
 	grant driver.Grant
-	rec   *driver.Record // not to be changed
+	rec   *driver.Record // must not be changed
 }
 
-// sweepFloor is how much a shard keeps without a sweep.
+// sweepFloor is how much a shard keeps before it sweeps.
 const sweepFloor = 64
 
 func (s *shard) init(m *memory) {
@@ -40,8 +40,8 @@ func (s *shard) init(m *memory) {
 	s.sweepAt = sweepFloor
 }
 
-// ask answers a request for one claim, or says who holds the key. If the request
-// is to wait it then has a place in line, which the waiter stands for. It locks.
+// ask answers a request for one claim, or says who holds the key. If the request waits, it then
+// has a place in line, and the returned waiter stands for it. It locks.
 func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +75,8 @@ func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 	return answer{}, w, held
 }
 
-// live returns the entry of key as of now, nil if nobody holds it or waits. The
-// timer of a line may be late; whoever comes now is behind the line.
+// live returns the entry of key as of now; nil if nobody holds it or waits. The timer of a line
+// may be late, so live first serves the line: a request that comes now is behind it.
 func (s *shard) live(key string, now time.Time) *entry {
 	if e := s.entries[key]; e != nil && s.serve(e, now) {
 		return e
@@ -84,7 +84,7 @@ func (s *shard) live(key string, now time.Time) *entry {
 	return nil
 }
 
-// open makes an entry, for somebody to hold the key at once.
+// open makes an entry. Its caller makes somebody hold the key at once.
 func (s *shard) open(key string, now time.Time) *entry {
 	s.sweep(now)
 	e := s.idleEntries.take()
@@ -113,7 +113,7 @@ func (s *shard) grant(e *entry, req driver.Request, c driver.Claim, now time.Tim
 
 func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64, now time.Time) *holder {
 	if len(s.forced.byLease) > 0 {
-		delete(s.forced.byLease, lease{c.Key, req.Owner}) // it tries again
+		delete(s.forced.byLease, lease{c.Key, req.Owner}) // the owner asks again, so the note is obsolete
 	}
 	h := s.idleHolders.take()
 	*h = holder{
@@ -128,7 +128,7 @@ func granted(req driver.Request, token uint64, now time.Time, contended bool) dr
 	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now, Contended: contended}
 }
 
-// keep gives the owner of h, who asked for c, another term and the mode of c.
+// keep gives the owner of h, which asked for c, another term and the mode of c.
 func (s *shard) keep(e *entry, h *holder, c driver.Claim, ttl time.Duration, now time.Time) {
 	e.extend(h, ttl, now)
 	if e.isDowngrade(c) {
@@ -138,7 +138,7 @@ func (s *shard) keep(e *entry, h *holder, c driver.Claim, ttl time.Duration, now
 	}
 }
 
-// drop ends a lease and lets in whose turn it is.
+// drop ends a lease and admits those whose turn it is.
 func (s *shard) drop(e *entry, h *holder, now time.Time) {
 	e.remove(h)
 	s.forget(h)
@@ -170,9 +170,8 @@ func (s *shard) reap(e *entry, now time.Time) {
 	}
 }
 
-// sweep drops what has expired once there is twice as much as was left by the
-// last sweep, so that its cost per new key stays constant. A key that is waited
-// for is left to its timer.
+// sweep drops what has expired. It runs when there is twice as much as the last sweep left, so
+// that its cost per new key stays constant. It leaves a key with waiters to its timer.
 func (s *shard) sweep(now time.Time) {
 	if s.size() < s.sweepAt {
 		return

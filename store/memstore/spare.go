@@ -1,7 +1,6 @@
 package memstore
 
-// spare keeps a few things that are not in use, so that a key that comes and
-// goes costs no allocation.
+// spare keeps a few unused objects, so that a key that comes and goes costs no allocation.
 type spare[T any] struct{ idle []*T }
 
 const maxSpare = 16
@@ -16,8 +15,8 @@ func (p *spare[T]) take() *T {
 	return v
 }
 
-// give takes v, which must be clean: nothing that was stored in it may be kept
-// from the garbage collector, or come back.
+// give keeps v for later use. v must be clean: otherwise what was stored in it would stay in
+// memory, or come back.
 func (p *spare[T]) give(v *T) {
 	if len(p.idle) < maxSpare {
 		p.idle = append(p.idle, v)

@@ -2,13 +2,13 @@ package memstore
 
 import "time"
 
-// version is the greatest that a key was given.
+// version is the greatest version that a key was given.
 type version struct {
 	n       uint64
 	expires time.Time
 }
 
-// at is the version as of now.
+// at returns the version as of now; 0 if it has expired.
 func (v version) at(now time.Time) uint64 {
 	if now.Before(v.expires) {
 		return v.n
@@ -16,7 +16,7 @@ func (v version) at(now time.Time) uint64 {
 	return 0
 }
 
-// raise keeps the greater of n and what there is, and returns it; 0 only asks. It
+// raise keeps the greater of n and the present version, and returns it. n 0 only asks. It
 // locks.
 func (m *memory) raise(key string, n uint64, retention time.Duration) uint64 {
 	s := m.shard(key)

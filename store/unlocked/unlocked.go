@@ -1,16 +1,15 @@
-// Package unlocked runs a program without its locks, for a developer's machine
-// that has no store to lock in.
+// Package unlocked runs a program without its locks, for a developer's machine that has no
+// store.
 //
 //	eng, err := core.New(unlocked.FromEnv(store, logger))
 //
-// It takes both: this line in the program, and KEYTURN_UNLOCKED=1 in its
-// environment. Without the variable [FromEnv] returns the store as it is. With
-// it nothing excludes anything, Once remembers nothing, and the log says so at
-// level warn: at the start, with the first grant, and every minute in which
-// there are more.
+// It takes both: this line in the program, and KEYTURN_UNLOCKED=1 in its environment. Without
+// the variable, [FromEnv] returns the store as it is. With it, nothing excludes anything and
+// Once remembers nothing. The log says so at level warn: at the start, with the first grant,
+// and in every minute with further grants.
 //
-// Never in production. Leave the line out of a program that must not be run
-// unlocked by whoever can set its environment.
+// Never use it in production. Leave the line out of a program if somebody else can set its
+// environment and it must not run unlocked.
 package unlocked
 
 import (
@@ -24,19 +23,20 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Env is the variable that is looked at. Values are those of strconv.ParseBool.
+// Env is the environment variable that FromEnv reads. Its values are those of
+// strconv.ParseBool.
 const Env = "KEYTURN_UNLOCKED"
 
 // every is how often the log repeats that nothing is locked.
 const every = time.Minute
 
-// FromEnv returns store or, if the environment says so, one that grants
-// everything to everybody without asking it; such a one closes store when it is
-// closed. A value that is neither true nor false locks, and is logged as an
-// error. log nil: slog.Default().
+// FromEnv returns store. If the environment variable [Env] is true, it returns another store,
+// which grants everything to everybody, does not ask store, and closes store when it is closed.
+// A value that is neither true nor false locks, and is logged as an error. log nil:
+// slog.Default().
 //
-// The stand-in can do what store can, and no more, so that a rule that store
-// does not support fails at the start here as well.
+// That other store supports what store supports, and no more. So a rule that store does not
+// support fails at the start here as well.
 func FromEnv(store driver.Store, log *slog.Logger) driver.Store {
 	value := os.Getenv(Env)
 	if value == "" || store == nil {
@@ -57,7 +57,7 @@ func FromEnv(store driver.Store, log *slog.Logger) driver.Store {
 	return standIn(store, log)
 }
 
-// standIn offers what store does.
+// standIn returns a stand-in that implements the same optional interfaces as store.
 func standIn(store driver.Store, log *slog.Logger) driver.Store {
 	s := &grantAll{Store: store, log: log, tokens: make(map[string]uint64)}
 	_, remembers := store.(driver.Ledger)
@@ -79,18 +79,18 @@ func standIn(store driver.Store, log *slog.Logger) driver.Store {
 	return s
 }
 
-// grantAll is a store that never refuses. Leases are as ever to their holders:
-// with tokens that rise, renewed, and in force until they are released. An owner
-// that asks again, to go on in another mode, gets its token again.
+// grantAll is a store that never refuses. To their holders, leases look as usual: tokens rise,
+// renewals succeed, and a lease is in force until it is released. An owner that asks again, to
+// change the mode, gets its token again.
 type grantAll struct {
-	driver.Store // closed with it, and else not asked
+	driver.Store // closed with grantAll, otherwise not asked
 	log          *slog.Logger
 
 	mu      sync.Mutex
-	token   uint64            // the last one
+	token   uint64            // the last token
 	tokens  map[string]uint64 // by owner, until it releases
 	said    time.Time
-	granted int // since then
+	granted int // grants since then
 }
 
 func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
@@ -122,7 +122,7 @@ func (s *grantAll) Release(_ context.Context, g driver.Grant) error {
 	return nil
 }
 
-// Name implements [driver.Named]: what is measured must not look like a real store's.
+// Name implements [driver.Named]. Metrics must not mistake it for a real store.
 func (s *grantAll) Name() string { return "unlocked" }
 
 // Capabilities implements [driver.Capable].
@@ -133,8 +133,7 @@ func (s *grantAll) Capabilities() driver.Capabilities {
 	return driver.Capabilities{}
 }
 
-// ledger stands in for a store that remembers executions and versions, and
-// remembers none.
+// ledger stands in for a store that remembers executions and versions. It remembers none.
 type ledger struct{ *grantAll }
 
 func (s ledger) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
@@ -146,12 +145,12 @@ func (s ledger) Complete(ctx context.Context, g driver.Grant, _ driver.Record, _
 	return s.Release(ctx, g)
 }
 
-// Raise finds every version the newest.
+// Raise reports every version as the newest.
 func (ledger) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
 	return version, nil
 }
 
-// inspector stands in for a store that shows what it keeps, and keeps nothing.
+// inspector stands in for a store that shows what it keeps. It keeps nothing.
 type inspector struct{}
 
 func (inspector) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
