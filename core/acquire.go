@@ -12,7 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
-// ask is the store's part of an acquisition: Store.Acquire or Ledger.Begin.
+// ask is the store's part of an acquisition: Store.Acquire or Begin.
 type ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
 
 func (e *Engine) acquirePlain(ctx context.Context, claims []Claim, s *settings) (*Lease, error) {
@@ -89,7 +89,7 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 
 // acquisition is what hooks are told that was asked for.
 func (e *Engine) acquisition(claims []Claim, s *settings) Acquisition {
-	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.name}
+	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
 }
 
 // giveUp stops renewing what was borrowed for an acquisition that came to
@@ -115,7 +115,7 @@ func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 // storeCalled tells the hooks, if there are any, of an answer to op.
 func (e *Engine) storeCalled(op string, asked time.Time, err error) {
 	if e.hooks != nil {
-		e.hooks.storeCalled(e.name, op, time.Since(asked), err)
+		e.hooks.storeCalled(e.about.Name, op, time.Since(asked), err)
 	}
 }
 

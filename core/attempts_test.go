@@ -151,6 +151,8 @@ func TestAttempts(t *testing.T) {
 // nameless is a store that says nothing of itself.
 type nameless struct{ driver.Store }
 
+func (nameless) Describe() driver.Description { return driver.Description{} }
+
 func TestStoreWithoutAName(t *testing.T) {
 	eng := newEngine(t, nameless{memstore.New()})
 	l := mustAcquire(t, eng, "k")

@@ -52,7 +52,13 @@ func (s *shards) locate(key string) string {
 	return at
 }
 
-func (s *shards) Partition(key string) string {
+func (s *shards) Describe() driver.Description {
+	d := s.spy.Describe()
+	d.Partition = s.partition
+	return d
+}
+
+func (s *shards) partition(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locate(key)

@@ -220,6 +220,6 @@ func (ds *debts) tell(ctx context.Context, d *debt, err error) {
 
 func (ds *debts) became(ctx context.Context, d *debt, state DebtState) {
 	if e := ds.engine; e.hooks != nil {
-		e.hooks.owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.name, State: state})
+		e.hooks.owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
 	}
 }

@@ -30,7 +30,7 @@ func (e *Engine) Declare(p Policy, info coverage.Rule, like ...string) {
 		return
 	}
 	s := p.settings()
-	e.hooks.declared(Declaration{Rule: s.rule, Store: e.name, Claims: p.Claims(like...), Info: info})
+	e.hooks.declared(Declaration{Rule: s.rule, Store: e.about.Name, Claims: p.Claims(like...), Info: info})
 }
 
 // Skipped tells the hooks that work under the rule with this policy was dropped
@@ -38,6 +38,6 @@ func (e *Engine) Declare(p Policy, info coverage.Rule, like ...string) {
 func (e *Engine) Skipped(ctx context.Context, p Policy, why coverage.SkipReason) {
 	if e.hooks != nil {
 		s := p.settings()
-		e.hooks.skipped(ctx, Skip{Rule: s.rule, Store: e.name, Reason: why})
+		e.hooks.skipped(ctx, Skip{Rule: s.rule, Store: e.about.Name, Reason: why})
 	}
 }

@@ -267,7 +267,7 @@ func TestDecoratorsCheckAtTheStart(t *testing.T) {
 			}
 		})
 	}
-	plain := newEngine(t, struct{ driver.Store }{memstore.New()})
+	plain := newEngine(t, plain{memstore.New()})
 	if _, err := core.OnceFunc(plain, "once", byUser, fn); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store without records: %v", err)
 	}

@@ -19,13 +19,10 @@ import (
 // enough; it is safe for concurrent use. Make one with [New].
 type Engine struct {
 	store    driver.Store
+	about    driver.Description // of the store
 	askPlain ask
-	ledger   driver.Ledger    // nil: no Once
-	inspect  driver.Inspector // nil: no look into the store
 	log      logger
-	can      driver.Capabilities
 	hooks    *hooks // nil: none
-	name     string // the store's
 	defaults settings
 
 	releaseTimeout time.Duration
@@ -64,6 +61,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	cfg.defaults.said = 0
 	e := &Engine{
 		store:          store,
+		about:          store.Describe(),
 		log:            logger{to: cfg.log},
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
@@ -72,26 +70,14 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		holds:          holdstats.New(),
 	}
 	e.hooks = newHooks(cfg.hooks, &e.log)
-	breaker := circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard}
-	if p, ok := store.(driver.Partitioned); ok {
-		breaker.Partition = p.Partition
-	}
-	e.circuit = circuit.New(breaker)
-	if n, ok := store.(driver.Named); ok {
-		e.name = n.Name()
-	}
-	if i, ok := store.(driver.Impairable); ok && e.hooks != nil {
-		i.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.name, reason) })
+	e.circuit = circuit.New(circuit.Config{Silence: cfg.circuit, Log: e.log.write, Answered: e.debts.heard, Partition: e.about.Partition})
+	if e.about.OnImpaired != nil && e.hooks != nil {
+		e.about.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.about.Name, reason) })
 	}
 	e.watchdog = newWatchdog(e)
 	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)
-	e.ledger, _ = store.(driver.Ledger)
-	e.inspect, _ = store.(driver.Inspector)
-	if c, ok := store.(driver.Capable); ok {
-		e.can = c.Capabilities()
-	}
 	return e, nil
 }
 
@@ -108,14 +94,14 @@ func isNil(v any) bool {
 // Supports reports whether the engine's store can do what claims ask for. The
 // error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) Supports(claims ...Claim) error {
-	if len(claims) > 1 && !e.can.Sets {
+	if len(claims) > 1 && !e.about.Sets {
 		return &driver.UnsupportedError{Feature: "several claims at once"}
 	}
 	for _, c := range claims {
 		switch {
-		case c.Mode == driver.ModeShared && !e.can.Shared:
+		case c.Mode == driver.ModeShared && !e.about.Shared:
 			return &driver.UnsupportedError{Feature: "shared claims"}
-		case c.Mode == driver.ModePermit && !e.can.Permits:
+		case c.Mode == driver.ModePermit && !e.about.Permits:
 			return &driver.UnsupportedError{Feature: "permits"}
 		}
 	}
@@ -135,7 +121,7 @@ func (e *Engine) SupportsOnce(opts ...CallOption) error {
 }
 
 func (e *Engine) canOnce(s *settings) error {
-	if e.ledger == nil {
+	if !e.about.Ledger {
 		return &driver.UnsupportedError{Feature: "records of executions"}
 	}
 	return s.forOnce()

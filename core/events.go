@@ -7,7 +7,7 @@ type Acquisition struct {
 	Claims []Claim // not to be changed
 	Rule   string  // from WithRule
 	Wait   bool    // false: refused at once when held
-	Store  string  // what the engine's store says that it is ([driver.Named]); "" if it does not
+	Store  string  // what the engine's store says that it is ([driver.Description]); "" if it does not
 
 	// Attempts is known to the hook AcquireEnd alone: how often the store was asked. 0 where
 	// there was no need to, or no way: a nested lease, one that was handed on in this

@@ -31,7 +31,7 @@ import (
 func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
 	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
-		holders, err = e.inspect.ForceRelease(ctx, key, reason)
+		holders, err = e.store.ForceRelease(ctx, key, reason)
 		return err
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]driver
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 	var was bool
 	err := e.force(ctx, "forget", key, reason, func(ctx context.Context) (err error) {
-		was, err = e.inspect.Forget(ctx, key)
+		was, err = e.store.Forget(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []driver.Holder) {
 	if e.hooks != nil {
-		e.hooks.forced(ctx, Removal{Key: key, Reason: reason, Store: e.name, Holders: holders})
+		e.hooks.forced(ctx, Removal{Key: key, Reason: reason, Store: e.about.Name, Holders: holders})
 	}
 }
 

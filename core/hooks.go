@@ -113,13 +113,13 @@ type Hooks struct {
 
 	// StoreCalled is called when the store answered a request, on the goroutine that
 	// asked, which for "renew" is one of the engine's (see Renewed). store is its name
-	// ([driver.Named]), op is "acquire", "renew", "release", "complete", "raise",
+	// ([driver.Description]), op is "acquire", "renew", "release", "complete", "raise",
 	// "downgrade", "inspect", "list", "force" or "forget". took includes the time that
 	// an acquisition waited at the store for a holder.
 	StoreCalled func(store, op string, took time.Duration, err error)
 
 	// StoreImpaired is called on a goroutine of the store when it works less well than
-	// it should, with the reason ([driver.Impairable]), and with nil when it works well
+	// it should, with the reason ([driver.Description]), and with nil when it works well
 	// again.
 	StoreImpaired func(store string, err error)
 }

@@ -20,7 +20,13 @@ type server struct {
 	asked int
 }
 
-func (s *server) Identity(context.Context) (string, error) {
+func (s *server) Describe() driver.Description {
+	d := s.spy.Describe()
+	d.Identity = s.identity
+	return d
+}
+
+func (s *server) identity(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -14,7 +15,11 @@ type ailing struct {
 	tell func(error)
 }
 
-func (a *ailing) OnImpaired(f func(error)) { a.tell = f }
+func (a *ailing) Describe() driver.Description {
+	d := a.Store.Describe()
+	d.OnImpaired = func(f func(error)) { a.tell = f }
+	return d
+}
 
 // impairments writes down what it is told.
 type impairments struct {

@@ -14,7 +14,7 @@ import (
 // SupportsInspection reports whether the engine's store can show and break what
 // it keeps. The error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) SupportsInspection() error {
-	if e.inspect == nil {
+	if !e.about.Inspector {
 		return &driver.UnsupportedError{Feature: "inspection"}
 	}
 	return nil
@@ -34,7 +34,7 @@ func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, erro
 	}
 	var info driver.LockInfo
 	err := e.administer(ctx, "inspect", key, func(ctx context.Context) (err error) {
-		info, err = e.inspect.Inspect(ctx, key)
+		info, err = e.store.Inspect(ctx, key)
 		return err
 	})
 	if err != nil {
@@ -112,13 +112,13 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[driver.LockI
 
 func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []driver.LockInfo, next string, err error) {
 	err = e.administer(ctx, "list", prefix, func(ctx context.Context) (err error) {
-		page, next, err = e.inspect.List(ctx, prefix, cursor, listPage)
+		page, next, err = e.store.List(ctx, prefix, cursor, listPage)
 		return err
 	})
 	return page, next, err
 }
 
-// administer has the store's Inspector asked once, within a bound, and tells the
+// administer has the store asked once, within a bound, and tells the
 // caller's own end from the store's silence, as refusal does.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
 	if err := e.SupportsInspection(); err != nil {

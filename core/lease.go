@@ -97,8 +97,8 @@ func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 // Rule is the name given with [WithRule].
 func (l *Lease) Rule() string { return l.terms.rule }
 
-// Store is the name of the store that granted it ([driver.Named]); "" if it has none.
-func (l *Lease) Store() string { return l.engine.name }
+// Store is the name of the store that granted it ([driver.Description]); "" if it has none.
+func (l *Lease) Store() string { return l.engine.about.Name }
 
 // TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
 // [Lease.Extend] made of it.

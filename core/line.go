@@ -94,6 +94,6 @@ func (r *request) told(held HeldError) {
 // Blocked tells the hooks who is in the way.
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
-		h.blocked(r.ctx, Acquisition{Claims: r.sent.Claims, Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.name}, held, ahead)
+		h.blocked(r.ctx, Acquisition{Claims: r.sent.Claims, Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name}, held, ahead)
 	}
 }

@@ -8,7 +8,7 @@ import "github.com/keyturn/keyturn/core/driver"
 // and rules, and for claims of a set that are exclusive; a claim of another mode
 // keeps that. It excludes [WithPermits]. Default: exclusive.
 //
-// The store has to be able to ([driver.Capabilities]). [Engine.Once] refuses it with an
+// The store has to be able to ([driver.Description]). [Engine.Once] refuses it with an
 // error that matches ErrInvalidOption, as what is carried out once is so in one
 // place.
 func WithShared() CallOption {

@@ -20,8 +20,8 @@ type grantAll struct {
 	asked [][]core.Claim
 }
 
-func (s *grantAll) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+func (s *grantAll) Describe() driver.Description {
+	return driver.Description{Shared: true, Permits: true, Sets: true}
 }
 
 func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
@@ -195,6 +195,8 @@ func TestModesOutOfPlace(t *testing.T) {
 
 // plainStore hides what its store can do.
 type plainStore struct{ driver.Store }
+
+func (plainStore) Describe() driver.Description { return driver.Description{} }
 
 func TestRuleInfoTellsTheMode(t *testing.T) {
 	eng := newEngine(t, &grantAll{Store: memstore.New()})

@@ -16,12 +16,13 @@ import (
 // yes grants whatever it is asked for, in any mode, and counts: for what the
 // engine decides without a store.
 type yes struct {
+	driver.Unsupported
 	asked, renewed, released atomic.Int64
 	renew                    func(driver.Grant) error
 }
 
-func (s *yes) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+func (s *yes) Describe() driver.Description {
+	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
 }
 
 func (s *yes) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
@@ -336,7 +337,7 @@ func TestSetTellsHowItsRestEnded(t *testing.T) {
 // capable says that its store does sets, for sets whose rest is one key.
 type capable struct{ *spy }
 
-func (capable) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
+func (capable) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
 func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
 	spy := newSpy()

@@ -62,7 +62,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	x := Execution{Key: key, Rule: s.rule, Store: e.name}
+	x := Execution{Key: key, Rule: s.rule, Store: e.about.Name}
 	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
 	err = ErrPanicked // unless fn returns
@@ -83,7 +83,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	own.once = true
 	s := &own
 	claims := []Claim{Exclusive(key)}
-	lease, rec, err := e.acquire(ctx, claims, s, e.ledger.Begin)
+	lease, rec, err := e.acquire(ctx, claims, s, e.store.Begin)
 	switch {
 	case err != nil && e.runsUnlocked(ctx, claims, s, err):
 		result, err := fn(ctx)
@@ -137,7 +137,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.ledger.Complete(ctx, lease.current().Grant, *rec, lease.terms.retention)
+			err := e.store.Complete(ctx, lease.current().Grant, *rec, lease.terms.retention)
 			if errors.Is(err, ErrResultNotKept) {
 				dropResult(rec)
 				err = nil

@@ -380,6 +380,8 @@ func TestOnceNeedsALedger(t *testing.T) {
 // plain is a store without a ledger.
 type plain struct{ driver.Store }
 
+func (plain) Describe() driver.Description { return driver.Description{} }
+
 // Once must not claim success for what is not on record.
 func TestOnceWhoseFunctionReleases(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -215,7 +215,7 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // More than 0, otherwise an [*OptionError]; [Forever] means never. Default 2 s.
 //
 // Where a store consists of parts that fail by themselves, as a Redis Cluster does
-// ([driver.Partitioned]), each part counts alone: only acquisitions of its keys are refused.
+// ([driver.Description]), each part counts alone: only acquisitions of its keys are refused.
 //
 // Only a store that is out has that effect: no held key, however long it is
 // held, and no caller who hangs up. To [WithRunUnlocked] it is an outage like

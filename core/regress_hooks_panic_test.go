@@ -129,7 +129,7 @@ type hooked struct {
 	ailing *ailing
 }
 
-func (h hooked) OnImpaired(f func(error)) { h.ailing.OnImpaired(f) }
+func (h hooked) Describe() driver.Description { return h.ailing.Describe() }
 
 // A hook that panics changes neither what callers get nor what other hooks are told,
 // and leaves no lease, no place in a line and no goroutine behind. The log names it.

@@ -17,6 +17,7 @@ import (
 // setStore grants sets, in this process and without expiry: enough of a store
 // to show what the engine does with several lines at once.
 type setStore struct {
+	driver.Unsupported
 	mu    sync.Mutex
 	held  map[string]string // key to owner
 	freed chan struct{}     // closed by the next release
@@ -27,7 +28,7 @@ func newSetStore() *setStore {
 	return &setStore{held: map[string]string{}, freed: make(chan struct{})}
 }
 
-func (s *setStore) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
+func (s *setStore) Describe() driver.Description { return driver.Description{Sets: true} }
 
 func (s *setStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	s.mu.Lock()

@@ -63,7 +63,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	defer bounded.Cancel()
 	_, _, _, err = e.circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()
-		newest, err = e.ledger.Raise(ctx, key, version, s.retention)
+		newest, err = e.store.Raise(ctx, key, version, s.retention)
 		e.storeCalled("raise", asked, err)
 		return driver.Grant{}, nil, err
 	})
@@ -76,7 +76,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 // SupportsVersions reports whether the engine's store can remember versions, for
 // [Engine.Raise]. The error matches errors.ErrUnsupported. For checks at start.
 func (e *Engine) SupportsVersions() error {
-	if e.ledger == nil {
+	if !e.about.Ledger {
 		return &driver.UnsupportedError{Feature: "versions of keys"}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 func newWatchdog(e *Engine) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    e.store,
+		Identity: e.about.Identity,
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,
 		Replaced: func(ctx context.Context, leases int) {

@@ -35,12 +35,7 @@ const (
 // request is one that an outage can cut short.
 type request struct{ cut context.CancelCauseFunc }
 
-var (
-	_ driver.Store     = (*Store)(nil)
-	_ driver.Capable   = (*Store)(nil)
-	_ driver.Ledger    = (*Store)(nil)
-	_ driver.Inspector = (*Store)(nil)
-)
+var _ driver.Store = (*Store)(nil)
 
 var (
 	errRefused = errors.New("locktest: the store refuses")
@@ -112,11 +107,8 @@ func (s *Store) set(f fault) {
 	s.changed = make(chan struct{})
 }
 
-// Name implements [driver.Named]: "memory".
-func (s *Store) Name() string { return s.mem.Name() }
-
-// Capabilities implements [driver.Capable]: all.
-func (s *Store) Capabilities() driver.Capabilities { return s.mem.Capabilities() }
+// Describe implements [driver.Store]: it is the memory's, which can do everything.
+func (s *Store) Describe() driver.Description { return s.mem.Describe() }
 
 // Acquire implements [driver.Store].
 func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {

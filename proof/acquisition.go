@@ -53,7 +53,7 @@ func (r *run) ask(s Step) *acquisition {
 
 func (a *acquisition) send(ctx context.Context, req driver.Request) answer {
 	if a.once {
-		return answerOf(a.store.(driver.Ledger).Begin(ctx, req))
+		return answerOf(a.store.Begin(ctx, req))
 	}
 	grant, err := a.store.Acquire(ctx, req)
 	return answerOf(grant, nil, err)

@@ -19,7 +19,7 @@ func (r *run) look() (map[string]driver.LockInfo, error) {
 	}
 	seen := map[string]driver.LockInfo{}
 	for i, key := range r.Keys {
-		info, err := r.Stores[i%len(r.Stores)].(driver.Inspector).Inspect(r.ctx, key)
+		info, err := r.Stores[i%len(r.Stores)].Inspect(r.ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("inspect %s: %w", key, err)
 		}

@@ -1,6 +1,6 @@
 // Package proof checks the stores, and the engine on top of them, against what
-// [driver.Store], [driver.Ledger] and [driver.Inspector] promise, by means that do not
-// depend on somebody having thought of the case.
+// [driver.Store] promises, by means that do not depend on somebody having thought of
+// the case.
 //
 // # Programs
 //

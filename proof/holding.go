@@ -104,7 +104,7 @@ func (r *run) complete(s Step) (taken, bool) {
 		retention = short
 	}
 	rec := driver.Record{Result: make([]byte, size)}
-	said := ended(a.store.(driver.Ledger).Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
+	said := ended(a.store.Complete(r.ctx, with(a.said.grant, s.Flaw), rec, retention))
 	r.do(func(m *Model) { m.Complete(a.owner, a.claims[0], s.Flaw, size, retention) })
 	if brief {
 		r.lapse()

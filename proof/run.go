@@ -12,8 +12,8 @@ import (
 
 // Rig is what programs run on.
 type Rig struct {
-	// Stores are processes with one backend, whose keys nobody else uses. They
-	// implement [driver.Ledger] and [driver.Inspector].
+	// Stores are processes with one backend, whose keys nobody else uses. They can do
+	// everything in [driver.Description].
 	Stores []driver.Store
 	Keys   []string // those of the programs
 	// Sleep lets time go by.

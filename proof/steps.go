@@ -68,7 +68,7 @@ func (r *run) step(s Step) (taken, bool) {
 	case Complete:
 		return r.complete(s)
 	case Forget:
-		had, err := r.inspector().Forget(r.ctx, s.Key)
+		had, err := r.Stores[0].Forget(r.ctx, s.Key)
 		r.do(func(m *Model) { m.Forget(s.Key) })
 		a := ended(err)
 		if had {
@@ -94,8 +94,6 @@ func (r *run) step(s Step) (taken, bool) {
 func (r *run) took(a *acquisition, what string, answers ...answer) taken {
 	return taken{fmt.Sprintf("#%d %s", 1+slices.Index(r.asked, a), what), answers}
 }
-
-func (r *run) inspector() driver.Inspector { return r.Stores[0].(driver.Inspector) }
 
 // again asks once more for what a has, if need be in another mode.
 func (r *run) again(s Step) (taken, bool) {
@@ -125,7 +123,7 @@ func (r *run) force(s Step) (taken, bool) {
 	if !r.free(s.Key) {
 		return taken{}, false
 	}
-	had, err := r.inspector().ForceRelease(r.ctx, s.Key, reason)
+	had, err := r.Stores[0].ForceRelease(r.ctx, s.Key, reason)
 	r.do(func(m *Model) { m.Force(s.Key, reason) })
 	a := ended(err)
 	var owners []string
@@ -145,7 +143,7 @@ func (r *run) list() error {
 	}
 	listed := map[string]bool{}
 	for cursor, first := "", true; first || cursor != ""; first = false {
-		page, next, err := r.inspector().List(r.ctx, "", cursor, 2)
+		page, next, err := r.Stores[0].List(r.ctx, "", cursor, 2)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,6 @@ func TestLogHandlerKeepsTheRules(t *testing.T) {
 // forceable is a store of which somebody holds every key.
 type forceable struct {
 	driver.Store
-	driver.Inspector
 }
 
 func (forceable) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {

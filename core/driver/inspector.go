@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Inspector is implemented by stores that can show what they keep, and break it.
-// Engine.Inspect, Engine.List, Engine.ForceRelease and Engine.Forget need it.
+// Inspector is the part of a [Store] that shows what it keeps, and breaks it. It is optional:
+// see [Description]. Engine.Inspect, Engine.List, Engine.ForceRelease and Engine.Forget need
+// it.
 type Inspector interface {
 	// Inspect shows one key.
 	//

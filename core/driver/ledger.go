@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Ledger is implemented by stores that remember finished executions, for Engine.Once, and
-// versions, for Engine.Raise.
+// Ledger is the part of a [Store] that remembers finished executions, for Engine.Once, and
+// versions, for Engine.Raise. It is optional: see [Description].
 type Ledger interface {
 	// Begin acquires the claims like Acquire, unless the key's execution has finished.
 	//

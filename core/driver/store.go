@@ -11,8 +11,12 @@ import (
 // within a process, renewal, deadlines and contexts.
 //
 // Each numbered sentence below has a test in core/drivertest. A store is safe for concurrent
-// use.
+// use. What its [Description] does not list, it need not do; it embeds [Unsupported] then.
 type Store interface {
+	// Describe says what the store can do. It does no I/O. The engine calls it once,
+	// when it is made.
+	Describe() Description
+
 	// Acquire grants all claims of req, or none.
 	//
 	//  A1. At most one exclusive lease per key is in force at any time.
@@ -39,7 +43,7 @@ type Store interface {
 	//      renewed since; or it is 0.
 	//
 	// The following sentences concern claims that are not exclusive, if the store lists them in
-	// its Capabilities:
+	// its Description:
 	//
 	//  M1. Shared leases are in force together, and so are at most N permits. A key that is
 	//      held in one mode is held for the other two. In A5 to A8, "held" means that there is
@@ -100,6 +104,9 @@ type Store interface {
 	//  C1. Waiting calls of Acquire return an error that matches ErrClosed.
 	//  C2. Close releases no lease: the engine does that.
 	Close() error
+
+	Ledger
+	Inspector
 }
 
 // Request asks a store for a lease.
@@ -155,53 +162,4 @@ type Grant struct {
 	// Borrowed: the grant is what another process told of its lease (core.WithCarried). Its TTL
 	// is unproven, and the store checks it (N7).
 	Borrowed bool
-}
-
-// Capabilities says what a store can do beyond one exclusive claim at a time.
-type Capabilities struct {
-	Shared  bool // ModeShared
-	Permits bool // ModePermit
-	Sets    bool // several claims in one request
-}
-
-// Capable is implemented by stores that can do more than exclusive claims, one at a time. The
-// engine refuses what the store does not list, before any I/O, with an error that matches
-// [errors.ErrUnsupported].
-type Capable interface {
-	Capabilities() Capabilities
-}
-
-// Named is implemented by stores that have a name: a short text such as "redis" that never
-// changes. Hooks use it as a label in metrics (core.Acquisition, Lease.Store).
-type Named interface {
-	Name() string
-}
-
-// Impairable is implemented by stores that can tell when they work less well than they should,
-// for example slower because a connection is missing. This is no outage, and nobody is kept
-// from asking. Hooks are told (core.Hooks.StoreImpaired).
-type Impairable interface {
-	// OnImpaired registers f. The store calls f with the reason when an impairment begins, also
-	// if it began before, and with nil when it ends; never from two goroutines at once. The
-	// engine calls OnImpaired once, in core.New.
-	OnImpaired(f func(reason error))
-}
-
-// Partitioned is implemented by stores that keep keys in several parts that fail independently,
-// such as the masters of a Cluster. The engine then refuses only the keys of a part that is out
-// (core.WithCircuit). An *UnavailableError for several claims must set its Key.
-type Partitioned interface {
-	// Partition names the part where key is at present; "" if there is only one, or if it is
-	// unknown. It does no I/O. Keys in the same part have the same name.
-	Partition(key string) string
-}
-
-// Identified is implemented by stores that can tell when another server has replaced the one
-// that granted the leases, or the same one has restarted. That server may not know all leases.
-// The engine asks once a second while it has leases, and renews them at once if the name has
-// changed.
-type Identified interface {
-	// Identity names the server that answers at present; "" if that is unknown. It returns when
-	// ctx ends.
-	Identity(ctx context.Context) (string, error)
 }

@@ -72,8 +72,8 @@ func benchHotKey(s *scene, b *testing.B) {
 }
 
 // needs skips what the store does not list.
-func (s *scene) needs(b *testing.B, st driver.Store, can driver.Capabilities) {
-	if why := (check{can: can}).beyond(st); why != "" {
+func (s *scene) needs(b *testing.B, st driver.Store, can driver.Description) {
+	if why := (check{can: can}).beyond(st.Describe()); why != "" {
 		b.Skip(why)
 	}
 }
@@ -83,7 +83,7 @@ func (s *scene) needs(b *testing.B, st driver.Store, can driver.Capabilities) {
 func benchMode(s *scene, b *testing.B) {
 	stores := []driver.Store{s.open(), s.open()}
 	key := s.key()
-	s.needs(b, stores[0], driver.Capabilities{
+	s.needs(b, stores[0], driver.Description{
 		Shared: s.claim(key).Mode == driver.ModeShared, Permits: s.claim(key).Mode == driver.ModePermit,
 	})
 	s.inParallel(b, stores, func(uint64) driver.Claim { return s.claim(key) })

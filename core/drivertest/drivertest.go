@@ -15,12 +15,6 @@ type Harness struct {
 	// own; all of them see the same leases. The suite closes what it opened.
 	New func(testing.TB) driver.Store
 
-	// NoLedger says that the stores are no driver.Ledger.
-	NoLedger bool
-	// NoInspector says that the stores show nothing, though they may have the
-	// methods of a driver.Inspector. It is not needed for those that have not.
-	NoInspector bool
-
 	// TTL is for leases that a test lets run out: short, and long enough for
 	// this backend to tell "still held" from "over". 0: 500 ms.
 	TTL time.Duration
@@ -45,9 +39,8 @@ type Harness struct {
 	Around func(t *testing.T, test func(*testing.T))
 }
 
-// Run tests the store behind h against the contract in [driver.Store] and
-// [driver.Ledger], with those modes that the store lists as a [driver.Capable], and
-// in [driver.Inspector] where it is one.
+// Run tests the store behind h against the contract in [driver.Store]. Of what is
+// optional it tests what the store lists in its [driver.Description].
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
 	st := h.New(t)
@@ -58,7 +51,7 @@ func Run(t *testing.T, h Harness) {
 		t.Run(c.name, func(t *testing.T) {
 			why := c.skipped(h)
 			if why == "" {
-				why = c.beyond(st)
+				why = c.beyond(st.Describe())
 			}
 			if why != "" {
 				t.Skip(why)
@@ -85,13 +78,11 @@ func (h Harness) withDefaults() Harness {
 
 // check is the test of one sentence, or of one side of it.
 type check struct {
-	name   string // the sentence's number, then what is seen when it holds
-	run    func(*scene)
-	needs  need
-	ledger bool // it is about a driver.Ledger
-	begin  bool // acquire by Begin
-	can    driver.Capabilities
-	shows  bool // it is about a driver.Inspector
+	name  string // the sentence's number, then what is seen when it holds
+	run   func(*scene)
+	needs need
+	can   driver.Description // what the store must list
+	begin bool               // acquire by Begin
 	// claim is what it asks for where it takes one key; nil: driver.Exclusive.
 	claim func(key string) driver.Claim
 }
@@ -111,10 +102,6 @@ func (c check) skipped(h Harness) string {
 	canCut := h.Cut != nil && h.Heal != nil
 	canPause := h.Pause != nil && h.Resume != nil
 	switch {
-	case c.ledger && h.NoLedger:
-		return "not tested: this store keeps no records (Harness.NoLedger)"
-	case c.shows && h.NoInspector:
-		return "not tested: this store shows nothing (Harness.NoInspector)"
 	case c.needs == toRestart && h.Restart == nil:
 		return "not tested: this backend can't be made to lose its data (no Harness.Restart)"
 	case c.needs == toCut && !canCut:
@@ -125,22 +112,21 @@ func (c check) skipped(h Harness) string {
 	return ""
 }
 
-// beyond says why the check asks too much of st, or "".
-func (c check) beyond(st driver.Store) string {
-	var can driver.Capabilities
-	if s, ok := st.(driver.Capable); ok {
-		can = s.Capabilities()
-	}
-	_, shows := st.(driver.Inspector)
-	switch {
-	case c.shows && !shows:
-		return "not tested: this store shows nothing (it is no driver.Inspector)"
-	case c.can.Shared && !can.Shared:
-		return "not tested: this store lists no shared leases (driver.Capabilities)"
-	case c.can.Permits && !can.Permits:
-		return "not tested: this store lists no permits (driver.Capabilities)"
-	case c.can.Sets && !can.Sets:
-		return "not tested: this store lists no sets of claims (driver.Capabilities)"
+// beyond says why the check asks too much of a store that describes itself as d, or "".
+func (c check) beyond(d driver.Description) string {
+	for _, f := range []struct {
+		wanted, listed bool
+		name           string
+	}{
+		{c.can.Shared, d.Shared, "Shared"},
+		{c.can.Permits, d.Permits, "Permits"},
+		{c.can.Sets, d.Sets, "Sets"},
+		{c.can.Ledger, d.Ledger, "Ledger"},
+		{c.can.Inspector, d.Inspector, "Inspector"},
+	} {
+		if f.wanted && !f.listed {
+			return "not tested: this store does not list it (driver.Description." + f.name + ")"
+		}
 	}
 	return ""
 }
@@ -160,15 +146,15 @@ func checks() []check {
 	all = append(all, downgradeChecks...)
 	all = append(all, setChecks...)
 	for _, c := range slices.Concat(inspectChecks, forceChecks) {
-		c.shows, c.begin = true, c.ledger
+		c.can.Inspector, c.begin = true, c.can.Ledger
 		all = append(all, c)
 	}
 	for _, c := range slices.Concat(ledgerChecks, versionChecks) {
-		c.ledger, c.begin = true, true
+		c.can.Ledger, c.begin = true, true
 		all = append(all, c)
 	}
 	for _, c := range acquireChecks {
-		c.name, c.ledger, c.begin = "L3 Begin "+c.name, true, true
+		c.name, c.can.Ledger, c.begin = "L3 Begin "+c.name, true, true
 		all = append(all, c)
 	}
 	return all

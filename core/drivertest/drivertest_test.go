@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"context"
 	"flag"
 	"strings"
 	"testing"
@@ -29,9 +30,6 @@ func TestSkipsSayWhy(t *testing.T) {
 		{"silent by pause", check{needs: toSilence}, noCut, ""},
 		{"silent by cut", check{needs: toSilence}, noPause, ""},
 		{"silent never", check{needs: toSilence}, silentNever, "no Harness.Pause"},
-		{"ledger", check{ledger: true}, full, ""},
-		{"no ledger", check{ledger: true}, Harness{NoLedger: true}, "Harness.NoLedger"},
-		{"no inspector", check{shows: true}, Harness{NoInspector: true}, "Harness.NoInspector"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			why := tc.c.skipped(tc.h)
@@ -42,29 +40,44 @@ func TestSkipsSayWhy(t *testing.T) {
 	}
 }
 
-// TestSkipsWhatIsNotListed has a store that lists nothing and shows nothing.
 func TestSkipsWhatIsNotListed(t *testing.T) {
-	type plain struct{ driver.Store }
-	for _, c := range []check{{can: shares}, {can: permits}, {can: inSets}, {shows: true}} {
-		if why := c.beyond(plain{}); why == "" {
-			t.Errorf("%+v is not skipped", c)
+	all := memstore.New().Describe()
+	for _, d := range []driver.Description{shares, permits, inSets, records, {Inspector: true}} {
+		if why := (check{can: d}).beyond(driver.Description{}); why == "" {
+			t.Errorf("%+v is not skipped", d)
 		}
-		if why := c.beyond(memstore.New()); why != "" {
-			t.Errorf("%+v is skipped: %s", c, why)
+		if why := (check{can: d}).beyond(all); why != "" {
+			t.Errorf("%+v is skipped: %s", d, why)
 		}
 	}
-	if why := (check{}).beyond(plain{}); why != "" {
-		t.Errorf("what every store can is skipped: %s", why)
+	if why := (check{}).beyond(driver.Description{}); why != "" {
+		t.Errorf("what every store can do is skipped: %s", why)
 	}
 }
 
-// TestLedgerIsExpected: a store whose records are not tested must say so.
-func TestLedgerIsExpected(t *testing.T) {
-	type plain struct{ driver.Store }
-	h := Harness{New: func(testing.TB) driver.Store { return plain{memstore.New()} }}
+// boaster lists everything and refuses what is optional.
+type boaster struct {
+	driver.Unsupported
+	mem *memstore.Store
+}
+
+func (b boaster) Describe() driver.Description { return b.mem.Describe() }
+
+func (b boaster) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	return b.mem.Acquire(ctx, req)
+}
+
+func (b boaster) Renew(ctx context.Context, grants []driver.Grant) []error {
+	return b.mem.Renew(ctx, grants)
+}
+func (b boaster) Release(ctx context.Context, g driver.Grant) error { return b.mem.Release(ctx, g) }
+func (b boaster) Close() error                                      { return b.mem.Close() }
+
+func TestListedIsExpected(t *testing.T) {
+	h := Harness{New: func(testing.TB) driver.Store { return boaster{mem: memstore.New()} }}
 	for _, c := range checks() {
-		if c.ledger && !c.shows && c.skipped(h) == "" && len(verdict(t, c, h)) == 0 {
-			t.Errorf("%q passed a store that is no driver.Ledger", c.name)
+		if (c.can.Ledger || c.can.Inspector) && c.skipped(h) == "" && len(verdict(t, c, h)) == 0 {
+			t.Errorf("%q passed a store that refuses what it lists", c.name)
 		}
 	}
 }

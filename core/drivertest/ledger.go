@@ -25,7 +25,7 @@ var ledgerChecks = []check{
 // beginOnce asks without waiting for the record of key, or its lease.
 func (s *scene) beginOnce(st driver.Store, key string) (driver.Grant, *driver.Record) {
 	s.Helper()
-	g, rec, err := s.asLedger(st).Begin(s.ctx, s.request(key, long))
+	g, rec, err := st.Begin(s.ctx, s.request(key, long))
 	if err != nil {
 		s.Fatalf("Begin: %v", err)
 	}
@@ -56,7 +56,7 @@ func (s *scene) isRecord(g driver.Grant, rec *driver.Record, want driver.Record)
 // complete finishes the execution that h was begun for.
 func (s *scene) complete(h hold, rec driver.Record, retention time.Duration) {
 	s.Helper()
-	if err := s.asLedger(h.st).Complete(s.ctx, h.Grant, rec, retention); err != nil {
+	if err := h.st.Complete(s.ctx, h.Grant, rec, retention); err != nil {
 		s.Fatalf("Complete of a lease in force: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func recordAtomic(s *scene) {
 	}
 	for range processes {
 		st := s.open()
-		l := s.asLedger(st)
+		l := st
 		for range goroutines {
 			all.Go(func() {
 				for i, key := range names {
@@ -122,7 +122,7 @@ func recordAtomic(s *scene) {
 // enqueueBegin has a new owner wait for key's record or lease.
 func (s *scene) enqueueBegin(st driver.Store, key string) *waiter {
 	s.Helper()
-	return s.wait(s.ctx, st, s.request(key, long), s.asLedger(st).Begin)
+	return s.wait(s.ctx, st, s.request(key, long), st.Begin)
 }
 
 // recordServesWaiters, all of them: each would run the execution again. One ahead
@@ -170,10 +170,10 @@ func lostStoresNothing(s *scene) {
 	key := s.key()
 	expired := s.lock(a, key, s.TTL)
 	time.Sleep(time.Until(expired.returned.Add(s.TTL + s.Late)))
-	s.isLost(s.asLedger(a).Complete(s.ctx, expired.Grant, someRecord, long))
+	s.isLost(a.Complete(s.ctx, expired.Grant, someRecord, long))
 	taken := s.lock(b, key, long)
 	for _, g := range s.imposters(taken.Grant, expired.Owner) {
-		s.isLost(s.asLedger(a).Complete(s.ctx, g, someRecord, long))
+		s.isLost(a.Complete(s.ctx, g, someRecord, long))
 		s.held(c, key)
 	}
 	s.mustRelease(taken)
@@ -191,7 +191,7 @@ func completeIdempotent(s *scene) {
 	s.recorded(b, key, someRecord)
 	other := driver.Record{Result: []byte("another's")}
 	for _, g := range s.imposters(h.Grant, s.owner()) {
-		s.isLost(s.asLedger(b).Complete(s.ctx, g, other, long))
+		s.isLost(b.Complete(s.ctx, g, other, long))
 	}
 	s.recorded(b, key, someRecord)
 }

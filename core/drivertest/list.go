@@ -55,7 +55,7 @@ func (s *scene) list(st driver.Store, prefix string, limit int) map[string]int {
 	found := map[string]int{}
 	seen := map[string]bool{}
 	for cursor := ""; ; {
-		page, next, err := s.asInspector(st).List(s.ctx, prefix, cursor, limit)
+		page, next, err := st.List(s.ctx, prefix, cursor, limit)
 		if err != nil {
 			s.Fatalf("List: %v", err)
 		}
@@ -99,7 +99,7 @@ func listAll(s *scene) {
 			s.Errorf("a free key is listed")
 		}
 	}
-	page, _, err := s.asInspector(b).List(s.ctx, prefix+"1", "", 1000)
+	page, _, err := b.List(s.ctx, prefix+"1", "", 1000)
 	if err != nil {
 		s.Fatalf("List: %v", err)
 	}
@@ -175,7 +175,7 @@ func listServes(s *scene) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for ctx.Err() == nil {
-			if _, _, err := s.asInspector(b).List(s.ctx, prefix, "", 1000); err != nil {
+			if _, _, err := b.List(s.ctx, prefix, "", 1000); err != nil {
 				s.Errorf("List: %v", err)
 				return
 			}

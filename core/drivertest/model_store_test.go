@@ -53,8 +53,8 @@ func (p *process) outage(err error) error {
 	return &driver.UnavailableError{Op: "call", Err: err}
 }
 
-func (p *process) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+func (p *process) Describe() driver.Description {
+	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true, Inspector: true}
 }
 
 func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {

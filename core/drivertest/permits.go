@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	permits      = driver.Capabilities{Permits: true}
-	sharesToo    = driver.Capabilities{Shared: true, Permits: true}
+	permits      = driver.Description{Permits: true}
+	sharesToo    = driver.Description{Shared: true, Permits: true}
 	permitChecks = append(onePermit(), []check{
 		{name: "M1 at most N permits are in force", run: atMostN, can: permits},
 		{name: "M1 at most N permits are in force, in a crowd", run: atMostNInCrowd, can: permits},

@@ -94,21 +94,12 @@ func (s *scene) acquireOnly(ctx context.Context, st driver.Store, req driver.Req
 		s.wellFormed(req, g, err)
 		return g, err
 	}
-	g, rec, err := s.asLedger(st).Begin(ctx, req)
+	g, rec, err := st.Begin(ctx, req)
 	if rec != nil {
 		s.Errorf("Begin gave a record of an execution that never finished: %+v", rec)
 	}
 	s.wellFormed(req, g, err)
 	return g, err
-}
-
-func (s *scene) asLedger(st driver.Store) driver.Ledger {
-	s.Helper()
-	l, ok := st.(driver.Ledger)
-	if !ok {
-		s.Fatalf("%T is no driver.Ledger: implement it, or set Harness.NoLedger", st)
-	}
-	return l
 }
 
 func (s *scene) wellFormed(req driver.Request, g driver.Grant, err error) {

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	inSets    = driver.Capabilities{Sets: true}
-	sharedSet = driver.Capabilities{Sets: true, Shared: true, Permits: true}
+	inSets    = driver.Description{Sets: true}
+	sharedSet = driver.Description{Sets: true, Shared: true, Permits: true}
 	setChecks = []check{
 		{name: "S1 a set that is refused holds nothing", run: refusedSet, can: inSets},
 		{name: "S1 a set that gave up holds nothing", run: givenUpSet, can: inSets},

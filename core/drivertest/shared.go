@@ -8,7 +8,10 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-var shares = driver.Capabilities{Shared: true}
+// records is what a check of executions needs, in a group of other checks.
+var records = driver.Description{Ledger: true}
+
+var shares = driver.Description{Shared: true}
 
 var sharedChecks = []check{
 	{name: "M1 shared leases are in force together", run: readersTogether, can: shares},

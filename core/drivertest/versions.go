@@ -23,7 +23,7 @@ var versionChecks = []check{
 // raise tells st of a version, which has to come to want.
 func (s *scene) raise(st driver.Store, key string, version, want uint64) {
 	s.Helper()
-	newest, err := s.asLedger(st).Raise(s.ctx, key, version, long)
+	newest, err := st.Raise(s.ctx, key, version, long)
 	if err != nil || newest != want {
 		s.Fatalf("Raise to %d is answered with %d, %v; want %d", version, newest, err, want)
 	}
@@ -49,7 +49,7 @@ func versionsRise(s *scene) {
 	key := s.key()
 	var all sync.WaitGroup
 	for p := range processes {
-		l := s.asLedger(s.open())
+		l := s.open()
 		for g := range goroutines {
 			all.Go(func() {
 				var last uint64
@@ -98,12 +98,12 @@ func versionLasts(s *scene) {
 	key := s.key()
 	s.raise(a, key, 5, 5)
 	called := time.Now()
-	if newest, err := s.asLedger(a).Raise(s.ctx, key, 2, s.TTL); err != nil || newest != 5 {
+	if newest, err := a.Raise(s.ctx, key, 2, s.TTL); err != nil || newest != 5 {
 		s.Fatalf("Raise: %d, %v", newest, err)
 	}
 	returned := time.Now()
 	for {
-		newest, err := s.asLedger(b).Raise(s.ctx, key, 0, long)
+		newest, err := b.Raise(s.ctx, key, 0, long)
 		ended := time.Now()
 		switch {
 		case err != nil:
@@ -140,7 +140,7 @@ func versionClosed(s *scene) {
 	if err := a.Close(); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
-	_, err := s.asLedger(a).Raise(s.ctx, s.key(), 1, long)
+	_, err := a.Raise(s.ctx, s.key(), 1, long)
 	s.isClosed(err)
 }
 
@@ -154,7 +154,7 @@ func versionOutage(s *scene) {
 			ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
 			defer cancel()
 			called := time.Now()
-			_, err := s.asLedger(b).Raise(ctx, key, 5, long)
+			_, err := b.Raise(ctx, key, 5, long)
 			s.isUnavailable(err)
 			if over := time.Since(called) - s.TTL; over > s.Late {
 				s.Errorf("the error came %v after the context's end", over)

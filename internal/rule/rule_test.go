@@ -17,14 +17,14 @@ import (
 // able is a store that says it can do everything. Nothing is acquired here.
 type able struct{ *memstore.Store }
 
-func (able) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+func (able) Describe() driver.Description {
+	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
 }
 
 // unable says it can do nothing but exclusive claims.
 type unable struct{ *memstore.Store }
 
-func (unable) Capabilities() driver.Capabilities { return driver.Capabilities{} }
+func (unable) Describe() driver.Description { return driver.Description{Ledger: true} }
 
 func engine(t *testing.T, store driver.Store) *core.Engine {
 	t.Helper()

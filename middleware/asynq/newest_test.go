@@ -320,7 +320,7 @@ func TestKeepLatestIsCheckedAtStart(t *testing.T) {
 			t.Errorf("%s: %v, want an error that has %q", name, err, tt.says)
 		}
 	}
-	_, err := lockasynq.New(engine(t, struct{ driver.Store }{memstore.New()}), lockasynq.Serialize("t", "k").KeepLatestBy(by))
+	_, err := lockasynq.New(engine(t, leasesOnly{memstore.New()}), lockasynq.Serialize("t", "k").KeepLatestBy(by))
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store that remembers nothing: %v", err)
 	}

@@ -17,6 +17,8 @@ import (
 // leasesOnly is a store that keeps no records.
 type leasesOnly struct{ driver.Store }
 
+func (leasesOnly) Describe() driver.Description { return driver.Description{} }
+
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	type payload struct{ ID string }

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/locktest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -241,7 +240,7 @@ func TestUniqueUntilStartedIsCheckedAtStart(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := lockasynq.New(engine(t, struct{ driver.Store }{memstore.New()}), lockasynq.Serialize("t", "k").UniqueUntilStarted())
+	_, err := lockasynq.New(engine(t, leasesOnly{memstore.New()}), lockasynq.Serialize("t", "k").UniqueUntilStarted())
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a store that remembers nothing: %v", err)
 	}

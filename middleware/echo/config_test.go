@@ -77,6 +77,8 @@ func TestConstructionRefuses(t *testing.T) {
 // bareStore has neither a ledger nor sets.
 type bareStore struct{ driver.Store }
 
+func (bareStore) Describe() driver.Description { return driver.Description{} }
+
 func TestShortFormsPanicWhereTheOthersReturnAnError(t *testing.T) {
 	locks := lockecho.New(ruletest.NewEngine(t, memstore.New()))
 	for name, make := range map[string]func() echo.MiddlewareFunc{

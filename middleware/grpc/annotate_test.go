@@ -248,7 +248,7 @@ func TestWrongAnnotations(t *testing.T) {
 // exclusiveOnly is a store that does one exclusive claim at a time.
 type exclusiveOnly struct{ *memstore.Store }
 
-func (exclusiveOnly) Capabilities() driver.Capabilities { return driver.Capabilities{} }
+func (exclusiveOnly) Describe() driver.Description { return driver.Description{} }
 
 func TestAnnotationsThatTheStoreCannotDo(t *testing.T) {
 	able, unable := engine(t, everything{memstore.New()}), engine(t, exclusiveOnly{memstore.New()})
@@ -268,8 +268,8 @@ func TestAnnotationsThatTheStoreCannotDo(t *testing.T) {
 // everything is a store that says it can do everything.
 type everything struct{ *memstore.Store }
 
-func (everything) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+func (everything) Describe() driver.Description {
+	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true}
 }
 
 // modes grants nothing, and remembers what it was asked for.

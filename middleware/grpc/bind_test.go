@@ -24,7 +24,7 @@ const take = testpb.Fields_Take_FullMethodName
 // acquired here.
 type sets struct{ *memstore.Store }
 
-func (sets) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
+func (sets) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
 func bindTo(t testing.TB, r Rule) *boundRule {
 	t.Helper()

@@ -26,10 +26,12 @@ import (
 // acquired here.
 type several struct{ *memstore.Store }
 
-func (several) Capabilities() driver.Capabilities { return driver.Capabilities{Sets: true} }
+func (several) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
 // plain is a store that remembers nothing.
 type plain struct{ driver.Store }
+
+func (plain) Describe() driver.Description { return driver.Description{} }
 
 func TestNewRefuses(t *testing.T) {
 	const take = testpb.Fields_Take_FullMethodName

@@ -17,6 +17,8 @@ import (
 // bareStore has neither a ledger nor sets.
 type bareStore struct{ driver.Store }
 
+func (bareStore) Describe() driver.Description { return driver.Description{} }
+
 func TestConstructionRefuses(t *testing.T) {
 	eng := ruletest.NewEngine(t, memstore.New())
 	plain := ruletest.NewEngine(t, bareStore{memstore.New()})

@@ -11,8 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-var _ driver.Inspector = (*Store)(nil)
-
 // Inspect implements [driver.Inspector].
 func (s *Store) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return s.mem.shard(key).inspect(key), nil

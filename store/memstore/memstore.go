@@ -8,19 +8,15 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Store implements [driver.Store], [driver.Ledger] and [driver.Inspector] with every
-// capability. Make one with [New]. It is safe for concurrent use.
+// Store implements [driver.Store], with everything that is optional there. Make one
+// with [New]; it is safe for concurrent use.
 type Store struct {
 	mem       *memory
 	closed    chan struct{}
 	closeOnce sync.Once
 }
 
-var (
-	_ driver.Store   = (*Store)(nil)
-	_ driver.Capable = (*Store)(nil)
-	_ driver.Ledger  = (*Store)(nil)
-)
+var _ driver.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New() *Store { return open(newMemory()) }
@@ -32,12 +28,9 @@ func (s *Store) Peer() *Store { return open(s.mem) }
 
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
-// Name implements [driver.Named]: "memory".
-func (*Store) Name() string { return "memory" }
-
-// Capabilities implements [driver.Capable]: it has all of them.
-func (s *Store) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
+// Describe implements [driver.Store]: the name is "memory".
+func (*Store) Describe() driver.Description {
+	return driver.Description{Name: "memory", Shared: true, Permits: true, Sets: true, Ledger: true, Inspector: true}
 }
 
 // Acquire implements [driver.Store]. An invalid claim gets an error that matches

@@ -52,7 +52,7 @@ func TestWaitersAreShownInOrderOfArrival(t *testing.T) {
 	release(t, s, writer.granted(time.Second))
 }
 
-func waiters(t *testing.T, s driver.Inspector, key string) []driver.Waiter {
+func waiters(t *testing.T, s driver.Store, key string) []driver.Waiter {
 	t.Helper()
 	info, err := s.Inspect(context.Background(), key)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestImpaired(t *testing.T) {
 	network := redistest.NewProxy(t, server.Addr())
 	told := make(chan error, 16)
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
-	s.OnImpaired(func(reason error) { told <- reason })
+	s.Describe().OnImpaired(func(reason error) { told <- reason })
 	next := func() error {
 		t.Helper()
 		select {
@@ -105,7 +105,7 @@ func TestImpaired(t *testing.T) {
 		t.Error("told that all is well")
 	}
 	late := make(chan error, 1)
-	s.OnImpaired(func(reason error) {
+	s.Describe().OnImpaired(func(reason error) {
 		select {
 		case late <- reason:
 		default:
@@ -126,7 +126,7 @@ func TestImpairedFromTheStart(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, as(t, server, aclKeys, aclCommands))
 	told := make(chan error, 1)
-	s.OnImpaired(func(reason error) { told <- reason })
+	s.Describe().OnImpaired(func(reason error) { told <- reason })
 	select {
 	case reason := <-told:
 		var refusal redis.Error

@@ -18,9 +18,9 @@ type who struct {
 
 var errAsking = errors.New("redisstore: no answer yet to the last question")
 
-// Identity implements [driver.Identified]: the run ID of the one server, or of the master
-// behind Sentinel; "" on a Cluster or Ring, and where INFO is not permitted.
-func (s *Store) Identity(ctx context.Context) (string, error) {
+// identity is the run ID of the one server, or of the master behind Sentinel; "" on a
+// Cluster or Ring, and where INFO is not permitted.
+func (s *Store) identity(ctx context.Context) (string, error) {
 	if s.keys.Topology() != script.Single || s.who.barred.Load() {
 		return "", nil
 	}

@@ -31,7 +31,7 @@ func exhaust(t testing.TB, servers ...*redistest.Server) {
 }
 
 // begin asks for a record or the lease.
-func begin(t testing.TB, s driver.Ledger, owner, key string) (driver.Grant, *driver.Record, error) {
+func begin(t testing.TB, s driver.Store, owner, key string) (driver.Grant, *driver.Record, error) {
 	t.Helper()
 	return s.Begin(within(t, 5*time.Second), request(owner, key, time.Minute))
 }

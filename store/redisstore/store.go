@@ -18,8 +18,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// Store implements [driver.Store], [driver.Ledger] and [driver.Inspector], in every mode
-// and for sets. Make one with [New]; it is safe for concurrent use.
+// Store implements [driver.Store], with everything that is optional there. Make one
+// with [New]; it is safe for concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	cfg    config
@@ -41,34 +41,22 @@ type Store struct {
 	err    error          // Close's answer
 }
 
-var (
-	_ driver.Store       = (*Store)(nil)
-	_ driver.Capable     = (*Store)(nil)
-	_ driver.Named       = (*Store)(nil)
-	_ driver.Partitioned = (*Store)(nil)
-	_ driver.Identified  = (*Store)(nil)
-	_ driver.Ledger      = (*Store)(nil)
-	_ driver.Inspector   = (*Store)(nil)
-	_ driver.Impairable  = (*Store)(nil)
-)
+var _ driver.Store = (*Store)(nil)
 
-// Name implements [driver.Named]: "redis", also of a Valkey.
-func (*Store) Name() string { return "redis" }
-
-// Partition implements [driver.Partitioned]: the address of the master that has the
-// key's slot, on a Cluster that has answered before.
-func (s *Store) Partition(key string) string {
-	return s.sender.Master(key)
+// Describe implements [driver.Store]: the name is "redis", also of a Valkey. Partition
+// names the address of the master that has the key's slot, on a Cluster that has answered
+// before. Identity is the run ID of the one server, or of the master behind Sentinel. The
+// store is impaired while messages do not arrive; [Store.Check] says more.
+func (s *Store) Describe() driver.Description {
+	return driver.Description{
+		Name:   "redis",
+		Shared: true, Permits: true, Sets: true,
+		Ledger: true, Inspector: true,
+		Partition:  s.sender.Master,
+		Identity:   s.identity,
+		OnImpaired: s.inbox.Watch,
+	}
 }
-
-// Capabilities implements [driver.Capable].
-func (*Store) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Shared: true, Permits: true, Sets: true}
-}
-
-// OnImpaired implements [driver.Impairable]: f is told when messages do not arrive any
-// more, and when they arrive again. [Store.Check] says more.
-func (s *Store) OnImpaired(f func(reason error)) { s.inbox.Watch(f) }
 
 const (
 	// tidyTimeout bounds one try to tidy up after a request that nobody waits for.

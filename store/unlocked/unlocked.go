@@ -54,37 +54,16 @@ func FromEnv(store driver.Store, log *slog.Logger) driver.Store {
 		return store
 	}
 	log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env)
-	return standIn(store, log)
-}
-
-// standIn returns a stand-in that implements the same optional interfaces as store.
-func standIn(store driver.Store, log *slog.Logger) driver.Store {
-	s := &grantAll{Store: store, log: log, tokens: make(map[string]uint64)}
-	_, remembers := store.(driver.Ledger)
-	_, shows := store.(driver.Inspector)
-	switch {
-	case remembers && shows:
-		return struct {
-			ledger
-			inspector
-		}{ledger{s}, inspector{}}
-	case remembers:
-		return ledger{s}
-	case shows:
-		return struct {
-			*grantAll
-			inspector
-		}{s, inspector{}}
-	}
-	return s
+	return &grantAll{about: store.Describe(), store: store, log: log, tokens: make(map[string]uint64)}
 }
 
 // grantAll is a store that never refuses. To their holders, leases look as usual: tokens rise,
 // renewals succeed, and a lease is in force until it is released. An owner that asks again, to
 // change the mode, gets its token again.
 type grantAll struct {
-	driver.Store // closed with grantAll, otherwise not asked
-	log          *slog.Logger
+	about driver.Description
+	store driver.Store // closed with it, and not asked otherwise
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	token   uint64            // the last token
@@ -122,47 +101,43 @@ func (s *grantAll) Release(_ context.Context, g driver.Grant) error {
 	return nil
 }
 
-// Name implements [driver.Named]. Metrics must not mistake it for a real store.
-func (s *grantAll) Name() string { return "unlocked" }
-
-// Capabilities implements [driver.Capable].
-func (s *grantAll) Capabilities() driver.Capabilities {
-	if c, ok := s.Store.(driver.Capable); ok {
-		return c.Capabilities()
-	}
-	return driver.Capabilities{}
+// Describe offers what the store does that it stands in for, so far as that has no
+// effect. The name is another one: what is measured must not look like a real store's.
+func (s *grantAll) Describe() driver.Description {
+	d := s.about
+	d.Name = "unlocked"
+	d.Partition, d.Identity, d.OnImpaired = nil, nil, nil
+	return d
 }
 
-// ledger stands in for a store that remembers executions and versions. It remembers none.
-type ledger struct{ *grantAll }
+func (s *grantAll) Close() error { return s.store.Close() }
 
-func (s ledger) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+// Begin remembers no execution.
+func (s *grantAll) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 	g, err := s.Acquire(ctx, req)
 	return g, nil, err
 }
 
-func (s ledger) Complete(ctx context.Context, g driver.Grant, _ driver.Record, _ time.Duration) error {
+func (s *grantAll) Complete(ctx context.Context, g driver.Grant, _ driver.Record, _ time.Duration) error {
 	return s.Release(ctx, g)
 }
 
-// Raise reports every version as the newest.
-func (ledger) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
+// Raise finds every version the newest.
+func (*grantAll) Raise(_ context.Context, _ string, version uint64, _ time.Duration) (uint64, error) {
 	return version, nil
 }
 
-// inspector stands in for a store that shows what it keeps. It keeps nothing.
-type inspector struct{}
-
-func (inspector) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
+// Inspect shows a key that nobody holds.
+func (*grantAll) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	return driver.LockInfo{Key: key}, nil
 }
 
-func (inspector) List(context.Context, string, string, int) ([]driver.LockInfo, string, error) {
+func (*grantAll) List(context.Context, string, string, int) ([]driver.LockInfo, string, error) {
 	return nil, "", nil
 }
 
-func (inspector) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
+func (*grantAll) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
 	return nil, nil
 }
 
-func (inspector) Forget(context.Context, string) (bool, error) { return false, nil }
+func (*grantAll) Forget(context.Context, string) (bool, error) { return false, nil }

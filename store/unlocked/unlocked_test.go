@@ -154,8 +154,8 @@ func TestTheLogSaysItEveryMinute(t *testing.T) {
 // A program that would not start with its locks does not start without them.
 func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 	t.Run("neither", func(t *testing.T) {
-		eng, _ := open(t, "1", struct{ driver.Store }{memstore.New()})
-		for _, err := range []error{eng.SupportsOnce(), eng.Supports(driver.Shared("k"))} {
+		eng, _ := open(t, "1", none{memstore.New()})
+		for _, err := range []error{eng.SupportsOnce(), eng.SupportsVersions(), eng.SupportsInspection(), eng.Supports(driver.Shared("k"))} {
 			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("error %v", err)
 			}
@@ -170,41 +170,23 @@ func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("interfaces", func(t *testing.T) {
-		mem := memstore.New()
-		for name, tc := range map[string]struct {
-			store           driver.Store
-			ledger, inspect bool
-		}{
-			"neither":   {struct{ driver.Store }{mem}, false, false},
-			"ledger":    {struct{ remembering }{mem}, true, false},
-			"inspector": {struct{ showing }{mem}, false, true},
-			"both":      {mem, true, true},
-		} {
-			t.Setenv(unlocked.Env, "1")
-			store := unlocked.FromEnv(tc.store, slog.New(slog.DiscardHandler))
-			_, remembers := store.(driver.Ledger)
-			_, shows := store.(driver.Inspector)
-			if remembers != tc.ledger || shows != tc.inspect {
-				t.Errorf("%s: Ledger %v, Inspector %v", name, remembers, shows)
+	t.Run("all", func(t *testing.T) {
+		eng, _ := open(t, "1", memstore.New())
+		for _, err := range []error{eng.SupportsOnce(), eng.SupportsVersions(), eng.SupportsInspection(), eng.Supports(driver.Shared("k"))} {
+			if err != nil {
+				t.Error(err)
 			}
 		}
 	})
 }
 
+type none struct{ driver.Store }
+
+func (none) Describe() driver.Description { return driver.Description{} }
+
 type some struct{ *memstore.Store }
 
-func (some) Capabilities() driver.Capabilities { return driver.Capabilities{Shared: true, Sets: true} }
-
-type remembering interface {
-	driver.Store
-	driver.Ledger
-}
-
-type showing interface {
-	driver.Store
-	driver.Inspector
-}
+func (some) Describe() driver.Description { return driver.Description{Shared: true, Sets: true} }
 
 func TestEveryModeIsGranted(t *testing.T) {
 	eng, _ := open(t, "1", memstore.New())

@@ -17,7 +17,7 @@ type Config struct {
 	// Silence is how long requests must have failed, with no answer to any request, before the
 	// breaker refuses further ones. 0: it never refuses.
 	Silence time.Duration
-	// Partition names the part of the store that has a key, as in [driver.Partitioned]. nil:
+	// Partition names the part of the store that has a key, as in [driver.Description]. nil:
 	// the store has one part.
 	Partition func(key string) string
 	// Log writes one line.
@@ -47,7 +47,7 @@ func New(cfg Config) *Breaker {
 	return b
 }
 
-// Ask sends a request for a lease: driver.Store's Acquire or driver.Ledger's Begin. It is an
+// Ask sends a request for a lease: driver.Store's Acquire or Begin. It is an
 // alias, so any function of this form is an Ask.
 type Ask = func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)
 

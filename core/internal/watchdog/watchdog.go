@@ -37,6 +37,8 @@ const shardCount = 16
 // Config is what a watchdog needs. Its functions are called while no mutex is held.
 type Config struct {
 	Store driver.Store
+	// Identity is that of the store's Description, or nil.
+	Identity func(ctx context.Context) (string, error)
 	// Answered is called with each answer of the store about a lease with these claims.
 	Answered func(claims []driver.Claim, err error)
 	// Parts returns one text that names the parts of the store that claims depend on. Parts
@@ -61,9 +63,7 @@ func New(c Config) *Watchdog {
 		d.shards[i].dog = d
 	}
 	d.clock.started = time.Now()
-	if s, ok := c.Store.(driver.Identified); ok {
-		d.identity.ask = s.Identity
-	}
+	d.identity.ask = c.Identity
 	return d
 }
 

@@ -38,7 +38,7 @@ func (s *store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
-func (s *store) Identity(context.Context) (string, error) {
+func (s *store) identity(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.server, nil
@@ -96,6 +96,7 @@ func (h *holder) losses() []error {
 func newDog(t *testing.T, s *store, change func(*watchdog.Config)) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    s,
+		Identity: s.identity,
 		Answered: func([]driver.Claim, error) {},
 		Parts:    func([]driver.Claim) string { return "" },
 		Replaced: func(context.Context, int) {},
