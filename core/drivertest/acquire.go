@@ -38,8 +38,8 @@ var acquireChecks = []check{
 	{name: "A12 a refusal counts from the grant", run: countsFromGrant},
 }
 
-// idempotent asks twice under one name, as clients do that retry after a lost
-// reply: told "held", the owner would wait for itself until its lease is over.
+// idempotent asks twice as the same owner, as a client does that retries after a lost reply. If
+// the store answered "held", the owner would wait for itself until its lease is over.
 func idempotent(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	for _, wait := range []bool{false, true} {
@@ -48,7 +48,7 @@ func idempotent(s *scene) {
 		if err != nil {
 			s.Fatalf("Acquire of a free key: %v", err)
 		}
-		// The owner that has the key must not be sent to the end of the line.
+		// The owner that has the key must not be sent to the end of the queue.
 		w := s.enqueue(b, req.Claims[0].Key, long)
 		time.Sleep(s.TTL / 4)
 		req.Wait = wait
@@ -64,7 +64,7 @@ func idempotent(s *scene) {
 		next := w.granted(s.TTL + 2*s.Late)
 		s.lasted("the lease that was asked for again", s.TTL, called, returned, next.returned)
 		s.mustRelease(next)
-		s.mustRelease(s.lock(c, req.Claims[0].Key, long)) // one lease: one release
+		s.mustRelease(s.lock(c, req.Claims[0].Key, long)) // it is one lease, so one release ends it
 	}
 }
 
@@ -107,7 +107,7 @@ func countsFromGrant(s *scene) {
 	s.mustRenew(h)
 	time.Sleep(s.TTL)
 	look := func(what string, said driver.HeldError, from, until time.Time) {
-		// A millisecond is what a clock may count in, on either end.
+		// A clock on either end may count in milliseconds.
 		least, most := from.Sub(granted)-2*time.Millisecond, until.Sub(asked)+2*time.Millisecond
 		if said.HeldFor != 0 && (said.HeldFor < least || said.HeldFor > most) {
 			s.Errorf("%s: held for %v, want %v to %v", what, said.HeldFor, least, most)
@@ -147,8 +147,8 @@ func countsFromGrant(s *scene) {
 	<-over
 }
 
-// refusedAtOnce looks at the error too: it is what callers are told by, and when
-// to come again.
+// refusedAtOnce also looks at the error: it tells callers who holds the key, and when to come
+// again.
 func refusedAtOnce(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()

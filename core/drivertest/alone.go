@@ -15,19 +15,19 @@ var termChecks = []check{
 	{name: "N5 a renewal compares the mode", run: renewalComparesMode, can: shares},
 }
 
-// readerEndsAlone while others go on reading: they neither end with it nor keep
-// it alive, and a writer that waits gets in when the last is gone.
+// readerEndsAlone: a reader's lease ends while others go on reading. They neither end with it
+// nor keep it alive, and a waiting writer enters when the last one is gone.
 func readerEndsAlone(s *scene) {
 	s.endsAlone(driver.Shared, driver.Exclusive, true)
 }
 
-// permitEndsAlone and makes room while the other permits go on.
+// permitEndsAlone: a permit ends and makes room while the other permits go on.
 func permitEndsAlone(s *scene) {
 	s.endsAlone(permit(2), permit(2), false)
 }
 
-// endsAlone lets one of two leases run out; blocked says whether the other keeps
-// the one who waits out for itself.
+// endsAlone lets one of two leases run out. blocked says whether the other lease alone keeps
+// the waiter out.
 func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) {
 	s.Helper()
 	a, b, c := s.open(), s.open(), s.open()
@@ -44,7 +44,7 @@ func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) 
 			w.waits()
 		}
 	}
-	s.isLost(s.renew(a, dies.Grant)) // however long the other goes on
+	s.isLost(s.renew(a, dies.Grant)) // even if the other lease goes on
 	if !blocked {
 		next := w.granted(s.Late)
 		s.lasted("the lease that was not renewed", s.TTL, dies.called, dies.returned, next.returned)
@@ -64,7 +64,7 @@ func deadPermit(s *scene) {
 	s.deadHolder(permit(2), permit(2))
 }
 
-// deadHolder kills a process among two that hold; the other releases.
+// deadHolder kills one of two processes that hold the key. The other one releases.
 func (s *scene) deadHolder(held, wanted func(string) driver.Claim) {
 	s.Helper()
 	a, b, c := s.open(), s.open(), s.open()
@@ -81,8 +81,8 @@ func (s *scene) deadHolder(held, wanted func(string) driver.Claim) {
 	s.lasted("the dead holder's lease", s.TTL, dies.called, dies.returned, next.returned)
 }
 
-// renewalComparesToken: an owner that was granted the key twice could otherwise
-// keep the second lease alive by what is left of the first.
+// renewalComparesToken: otherwise an owner that was granted the key twice could keep the second
+// lease alive with a grant of the first.
 func renewalComparesToken(s *scene) {
 	a, b := s.open(), s.open()
 	for _, claim := range []func(string) driver.Claim{driver.Exclusive, driver.Shared} {
@@ -101,8 +101,7 @@ func renewalComparesToken(s *scene) {
 	}
 }
 
-// renewalComparesMode: whoever believes to write must not be told so while
-// others read.
+// renewalComparesMode: a renewal must not confirm a writer while others read.
 func renewalComparesMode(s *scene) {
 	a, b := s.open(), s.open()
 	for _, modes := range [][2]func(string) driver.Claim{{driver.Exclusive, driver.Shared}, {driver.Shared, driver.Exclusive}} {

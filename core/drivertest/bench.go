@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Bench measures the store behind h: what an operation costs the caller, and
-// what goes through a store that many callers use at once. One operation is an
-// acquire and its release, or, for "renew", the renewal of one lease.
+// Bench measures the store behind h: what an operation costs its caller, and the throughput
+// with many callers at once. One operation is an acquire and its release or, for "renew", the
+// renewal of one lease.
 func Bench(b *testing.B, h Harness) {
 	h = h.withDefaults()
 	b.Run("pair", func(b *testing.B) { benchPair(newScene(b, h, check{}), b) })
@@ -28,7 +28,7 @@ const callers = 32
 
 // pair acquires and releases once.
 func (s *scene) pair(st driver.Store, req driver.Request) bool {
-	// Not the scene's context: a benchmark may take long.
+	// It does not use the scene's context, because a benchmark may take long.
 	g, err := st.Acquire(context.Background(), req)
 	if err == nil {
 		err = st.Release(context.Background(), g)
@@ -39,7 +39,7 @@ func (s *scene) pair(st driver.Store, req driver.Request) bool {
 	return err == nil
 }
 
-// benchPair has one caller and one key nobody else wants.
+// benchPair has one caller and one key that nobody else wants.
 func benchPair(s *scene, b *testing.B) {
 	st, req := s.open(), s.request(s.key(), long)
 	b.ReportAllocs()
@@ -63,8 +63,7 @@ func benchPairs(s *scene, b *testing.B) {
 	})
 }
 
-// benchHotKey has callers of two processes queue for one key, and the key go
-// from one to the next.
+// benchHotKey makes callers of two processes queue for one key.
 func benchHotKey(s *scene, b *testing.B) {
 	stores := []driver.Store{s.open(), s.open()}
 	key := s.key()
@@ -78,8 +77,8 @@ func (s *scene) needs(b *testing.B, st driver.Store, can driver.Description) {
 	}
 }
 
-// benchMode has callers of two processes want one key in a mode in which many of
-// them have it at a time.
+// benchMode has callers of two processes that want one key in a mode in which many of them have
+// it at a time.
 func benchMode(s *scene, b *testing.B) {
 	stores := []driver.Store{s.open(), s.open()}
 	key := s.key()
@@ -89,7 +88,7 @@ func benchMode(s *scene, b *testing.B) {
 	s.inParallel(b, stores, func(uint64) driver.Claim { return s.claim(key) })
 }
 
-// benchReadersAndWriters has one caller in ten write.
+// benchReadersAndWriters has one writer in ten callers.
 func benchReadersAndWriters(s *scene, b *testing.B) {
 	stores := []driver.Store{s.open(), s.open()}
 	s.needs(b, stores[0], shares)
@@ -102,7 +101,7 @@ func benchReadersAndWriters(s *scene, b *testing.B) {
 	})
 }
 
-// inParallel has many callers wait for what claim gives to the nth of them.
+// inParallel runs many callers. The nth of them waits for claim(n).
 func (s *scene) inParallel(b *testing.B, stores []driver.Store, claim func(n uint64) driver.Claim) {
 	b.ReportAllocs()
 	b.SetParallelism(callers)
@@ -117,7 +116,7 @@ func (s *scene) inParallel(b *testing.B, stores []driver.Store, claim func(n uin
 	})
 }
 
-// benchSet has one caller and four keys nobody else wants.
+// benchSet has one caller and four keys that nobody else wants.
 func benchSet(s *scene, b *testing.B) {
 	st := s.open()
 	s.needs(b, st, inSets)

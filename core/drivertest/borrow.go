@@ -22,15 +22,15 @@ var borrowChecks = []check{
 	{name: "N7 a set can be borrowed, in part too", run: borrowedSet, can: inSets},
 }
 
-// borrowed is h's grant as a borrower says it, with that TTL.
+// borrowed is h's grant as a borrower states it, with that TTL.
 func (h hold) borrowed(ttl time.Duration) driver.Grant {
 	g := h.Grant
 	g.Borrowed, g.TTL, g.Since, g.Term = true, ttl, time.Time{}, 0
 	return g
 }
 
-// borrowerShortensNothing: what the borrower was told may be less than what the
-// owner asked for, and the owner counts on that.
+// borrowerShortensNothing: the borrower may state a shorter TTL than the owner asked for. The
+// owner still counts on its own.
 func borrowerShortensNothing(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -46,8 +46,8 @@ func borrowerShortensNothing(s *scene) {
 	s.mustRelease(h)
 }
 
-// borrowerAddsNothing: what the borrower was told may be more than what the owner
-// asked for, and the key is blocked for that long when both die.
+// borrowerAddsNothing: the borrower may state a longer TTL than the owner asked for. The key
+// would be blocked for that long if both died.
 func borrowerAddsNothing(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -62,7 +62,8 @@ func borrowerAddsNothing(s *scene) {
 	s.lasted("the lease that a borrower asked too much of", s.TTL, h.called, h.returned, next.returned)
 }
 
-// borrowerRenews while the owner does not, as when its process is paused.
+// borrowerRenews: a borrower's renewals keep the lease while the owner does not renew, as when
+// its process is paused.
 func borrowerRenews(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -83,7 +84,7 @@ func borrowerRenews(s *scene) {
 	s.isLost(s.renew(b, h.borrowed(s.TTL)))
 }
 
-// ownerChangesTTL up, and down again.
+// ownerChangesTTL changes the TTL up, and down again.
 func ownerChangesTTL(s *scene) {
 	a, b := s.open(), s.open()
 	h := s.lock(a, s.key(), long)
@@ -95,7 +96,7 @@ func ownerChangesTTL(s *scene) {
 	s.mustRelease(h)
 }
 
-// lendable checks that h can be borrowed for its TTL, and for no more.
+// lendable checks that h can be borrowed with its own TTL, and with no longer one.
 func (s *scene) lendable(st driver.Store, h hold) {
 	s.Helper()
 	s.isLost(s.renew(st, h.borrowed(h.TTL+time.Millisecond)))
@@ -104,7 +105,7 @@ func (s *scene) lendable(st driver.Store, h hold) {
 	}
 }
 
-// borrowedAfterAWait: its TTL stood in line with it.
+// borrowedAfterAWait: the TTL of a request that waited counts, too.
 func borrowedAfterAWait(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -125,7 +126,7 @@ func borrowedAfterADowngrade(s *scene) {
 	s.mustRelease(h)
 }
 
-// borrowedSet: a callee has heard of all keys and needs one.
+// borrowedSet: a borrower knows all keys of a set and needs one of them.
 func borrowedSet(s *scene) {
 	a, b := s.open(), s.open()
 	keys := s.keys(3)

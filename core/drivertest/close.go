@@ -7,7 +7,7 @@ var closeChecks = []check{
 	{name: "C2 Close releases no lease", run: closeReleasesNothing},
 }
 
-// closeEndsWaits of the store that closes, and of no other.
+// closeEndsWaits: Close ends the waits of its own store, and of no other.
 func closeEndsWaits(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -39,7 +39,7 @@ func closeReleasesNothing(s *scene) {
 	s.held(b, key)
 }
 
-// closedAfterClose asks for a key that is free: there is nothing else to fail on.
+// closedAfterClose asks for a free key, so that nothing else can fail.
 func closedAfterClose(s *scene) {
 	st := s.open()
 	key := s.key()

@@ -1,9 +1,8 @@
-// Package drivertest is what every [driver.Store] has to pass: one test per
-// numbered sentence of the contract, under the sentence's number, and the
-// benchmarks that make stores comparable.
+// Package drivertest tests whether a [driver.Store] keeps the contract. It has one test per
+// numbered sentence, under the sentence's number, and benchmarks that make stores comparable.
 //
-// A store's own test gives it a [Harness], which opens stores on one backend and
-// breaks that backend as far as it can be broken:
+// A store's own test gives it a [Harness], which opens stores on one backend and breaks that
+// backend as far as it can be broken:
 //
 //	func TestContract(t *testing.T) {
 //		server := startServer(t)
@@ -14,14 +13,13 @@
 //		})
 //	}
 //
-// What a backend can't be made to do is skipped by name, with the reason, so
-// that a look at the output tells what has not been proved.
+// If a harness cannot make its backend fail in some way, the tests that need it are skipped by
+// name, with the reason. So the output shows what has not been proved.
 //
-// Tests order events by what the store says, never by sleeping: a request is in
-// line once its OnHeld has been called. Where the contract speaks of time, a
-// lower bound is exact but for [Harness.Early], and an upper one has
-// [Harness.Late] to spare.
+// Tests order events by the store's answers, never by sleeping: a request is in the queue once
+// its OnHeld has been called. If the contract speaks of time, a lower bound is exact except for
+// [Harness.Early], and an upper bound has [Harness.Late] to spare.
 //
-// The suite has the cases that somebody has thought of. Those that nobody has are
-// for the module proof, which runs random programs on a store and on a model.
+// The suite tests the cases that somebody has thought of. For all others, the module proof runs
+// random programs on a store and on a model, and compares.
 package drivertest

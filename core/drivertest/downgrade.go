@@ -33,7 +33,7 @@ func (s *scene) downgrade(h hold) hold {
 	return hold{g, h.st, called, time.Now()}
 }
 
-// downgraded twice, as after a lost reply. What the holder had before is over.
+// downgraded downgrades twice, as after a lost reply. The exclusive lease is then over.
 func downgraded(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -51,8 +51,8 @@ func downgraded(s *scene) {
 	s.mustRelease(s.take(a, long, driver.Exclusive(key)))
 }
 
-// downgradeLetsReadersIn also past a writer, as the end of an exclusive lease
-// does.
+// downgradeLetsReadersIn: a downgrade admits waiting readers, even past a writer, as the end of
+// an exclusive lease does.
 func downgradeLetsReadersIn(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -71,8 +71,8 @@ func downgradeLetsReadersIn(s *scene) {
 	writer.granted(s.Late)
 }
 
-// downgradeWithoutGap has others ask all the time, without waiting, for the key
-// while it goes from exclusive to shared.
+// downgradeWithoutGap: others ask all the time, without waiting, while the key goes from
+// exclusive to shared. They must never get it exclusively.
 func downgradeWithoutGap(s *scene) {
 	a, others := s.open(), []driver.Store{s.open(), s.open()}
 	for range 5 {
@@ -81,7 +81,7 @@ func downgradeWithoutGap(s *scene) {
 		stop := s.hammer(key, h.Token, others)
 		time.Sleep(settle)
 		func() {
-			defer stop() // also when the downgrade ends the test
+			defer stop() // even if the downgrade ends the test
 			h = s.downgrade(h)
 			time.Sleep(settle)
 		}()
@@ -90,7 +90,7 @@ func downgradeWithoutGap(s *scene) {
 	}
 }
 
-// hammer has the others ask for key until stopped; that they get it is an error.
+// hammer makes the others ask for key until stop is called. If they get it, the test fails.
 func (s *scene) hammer(key string, held uint64, others []driver.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	var all sync.WaitGroup
@@ -110,7 +110,7 @@ func (s *scene) hammer(key string, held uint64, others []driver.Store) (stop fun
 	return func() { cancel(); all.Wait() }
 }
 
-// downgradedLasts: it is a full TTL, and no more.
+// downgradedLasts: a downgrade gives a full TTL, and no more.
 func downgradedLasts(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -122,8 +122,8 @@ func downgradedLasts(s *scene) {
 	s.lasted("the downgraded lease", s.TTL, h.called, h.returned, next.returned)
 }
 
-// unansweredDowngrade leaves the lease in one of both modes: the engine renews it by
-// asking again, and its holder works on.
+// unansweredDowngrade: it leaves the lease in one of the two modes. The engine renews the lease
+// by asking again, and its holder works on.
 func unansweredDowngrade(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
@@ -136,7 +136,7 @@ func unansweredDowngrade(s *scene) {
 			_, err := s.acquire(ctx, b, req)
 			s.isUnavailable(err)
 		})
-		// What a store does about other requests that went unanswered takes a moment.
+		// The store may take a moment to undo other requests that were not answered.
 		for end := time.Now().Add(s.TTL); time.Now().Before(end); time.Sleep(settle) {
 			s.noRoom(a, key, driver.Exclusive(key))
 		}
@@ -146,9 +146,9 @@ func unansweredDowngrade(s *scene) {
 	}
 }
 
-// otherModeRefused also where it would fit in: an upgrade of two readers would
-// have each wait for the other. It is neither contention nor an outage, and
-// changes nothing.
+// otherModeRefused: an owner that asks for another mode is refused, even if there is room. An
+// upgrade of two readers would deadlock. The error is neither contention nor an outage, and
+// nothing changes.
 func otherModeRefused(s *scene) {
 	a, b := s.open(), s.open()
 	for _, wait := range []bool{false, true} {

@@ -8,34 +8,33 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Harness tells the suite how to reach a backend. Only New is needed; what is
-// left out is skipped, or has the default that stands with it.
+// Harness tells the suite how to reach a backend. Only New is required. A test that needs a
+// missing function is skipped; a missing value has its default.
 type Harness struct {
-	// New opens a store on the backend. Every call stands for a process of its
-	// own; all of them see the same leases. The suite closes what it opened.
+	// New opens a store on the backend. Every call stands for a process of its own, and all of
+	// them see the same leases. The suite closes what New opened.
 	New func(testing.TB) driver.Store
 
-	// TTL is for leases that a test lets run out: short, and long enough for
-	// this backend to tell "still held" from "over". 0: 500 ms.
+	// TTL is the TTL of leases that a test lets run out. It should be short, and long enough
+	// for this backend to tell "still held" from "over". 0: 500 ms.
 	TTL time.Duration
-	// Early is how much sooner than promised a lease or record may end: the step
-	// of the backend's clock. 0: 5 ms.
+	// Early is how much sooner than promised a lease or record may end: the resolution of the
+	// backend's clock. 0: 5 ms.
 	Early time.Duration
 	// Late is how much later than due an answer, a wake-up or an end may come,
 	// on a busy machine. 0: 1 s.
 	Late time.Duration
 
-	// Restart has the backend come back without its data.
+	// Restart restarts the backend without its data.
 	Restart func(testing.TB)
-	// Pause has the backend fall silent, its connections left open; Resume ends
-	// that.
+	// Pause makes the backend fall silent, with its connections left open. Resume ends that.
 	Pause, Resume func(testing.TB)
-	// Cut takes the network from one store; Heal gives it back. A store that is
-	// cut off for good stands for a process that was killed.
+	// Cut takes the network from one store, and Heal gives it back. A store that stays cut off
+	// stands for a process that was killed.
 	Cut, Heal func(testing.TB, driver.Store)
 
-	// Around runs each test, if set. testing/synctest.Test fits, and takes the
-	// waiting out of the tests of a store that does no I/O.
+	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
+	// I/O is tested without real waiting.
 	Around func(t *testing.T, test func(*testing.T))
 }
 
@@ -76,18 +75,18 @@ func (h Harness) withDefaults() Harness {
 	return h
 }
 
-// check is the test of one sentence, or of one side of it.
+// check tests one sentence, or one aspect of it.
 type check struct {
-	name  string // the sentence's number, then what is seen when it holds
+	name  string // the sentence's number, then what one sees when it holds
 	run   func(*scene)
 	needs need
 	can   driver.Description // what the store must list
-	begin bool               // acquire by Begin
-	// claim is what it asks for where it takes one key; nil: driver.Exclusive.
+	begin bool               // it acquires by Begin
+	// claim makes the claim on a single key; nil: driver.Exclusive.
 	claim func(key string) driver.Claim
 }
 
-// need is what a check asks of the harness beyond New.
+// need is what a check needs of the harness in addition to New.
 type need int
 
 const (
@@ -97,7 +96,7 @@ const (
 	toSilence      // Pause and Resume, or Cut and Heal
 )
 
-// skipped says why the check can't be made, or "".
+// skipped says why the check cannot run with h, or "".
 func (c check) skipped(h Harness) string {
 	canCut := h.Cut != nil && h.Heal != nil
 	canPause := h.Pause != nil && h.Resume != nil
@@ -131,8 +130,8 @@ func (c check) beyond(d driver.Description) string {
 	return ""
 }
 
-// checks lists what Run runs. Those of Acquire come twice: a third sentence of
-// the Ledger's says that all of them hold for Begin.
+// checks lists what Run runs. The checks of Acquire come twice, because L3 says that all of
+// them hold for Begin.
 func checks() []check {
 	var all []check
 	all = append(all, acquireChecks...)

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// oneAtATime has goroutines of several processes take turns, and counts who is
-// inside: the lease alone keeps them apart.
+// oneAtATime lets goroutines of several processes take turns, and counts who is inside: only
+// the lease keeps them apart.
 func oneAtATime(s *scene) {
 	const processes, goroutines, rounds = 3, 4, 8
 	key := s.key()
@@ -54,8 +54,8 @@ func oneAtATime(s *scene) {
 	s.rising(tokens)
 }
 
-// oneAtATimeDying is oneAtATime with holders that never release, seen through
-// the time that each was entitled to believe in its lease.
+// oneAtATimeDying is oneAtATime with holders that never release. It compares the times in which
+// each was entitled to believe in its lease.
 func oneAtATimeDying(s *scene) {
 	const processes, rounds = 4, 3
 	type tenure struct {
@@ -95,22 +95,23 @@ func oneAtATimeDying(s *scene) {
 		})
 	}
 	all.Wait()
-	// In the order of the tokens, for two grants may return at the same moment.
+	// Sort by token, because two grants may return at the same moment.
 	slices.SortFunc(history, func(a, b tenure) int { return cmp.Compare(a.Token, b.Token) })
 	for i := 1; i < len(history); i++ {
 		one, next := history[i-1], history[i]
 		if next.Token == one.Token {
 			s.Errorf("two grants have token %d", one.Token)
 		}
-		// A grant was made before it returned: what overlaps here, overlapped.
+		// A grant was made before it returned. So if these times overlap, the leases
+		// overlapped.
 		if overlap := one.until.Sub(next.returned); overlap > s.Early {
 			s.Errorf("two leases overlap by %v, or their tokens fell: %d and %d", overlap, one.Token, next.Token)
 		}
 	}
 }
 
-// keysApart holds keys together that a careless encoding would mix up with each
-// other, or with what a store keeps besides the key, such as "key:q" for a queue.
+// keysApart holds keys together that a careless encoding would mix up with each other, or with
+// what a store keeps in addition to the key, such as "key:q" for a queue.
 func keysApart(s *scene) {
 	st := s.open()
 	key := s.key()

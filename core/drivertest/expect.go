@@ -32,22 +32,22 @@ func (s *scene) renew(st driver.Store, g driver.Grant) error {
 	return errs[0]
 }
 
-// renewWithin renews with the bound that the engine sets: a third of the TTL,
-// here of the short one.
+// renewWithin renews with the timeout that the engine sets: a third of the TTL, here of the
+// short one.
 func (s *scene) renewWithin(st driver.Store, g driver.Grant) []error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.TTL/3)
 	defer cancel()
 	return st.Renew(ctx, []driver.Grant{g})
 }
 
-// held checks that key can't be had without waiting.
+// held checks that nobody gets key without waiting.
 func (s *scene) held(st driver.Store, key string) {
 	s.Helper()
 	_, err := s.acquire(s.ctx, st, s.request(key, s.TTL))
 	s.isHeld(err, key)
 }
 
-// noRoom checks that claims can't be had without waiting, because of key.
+// noRoom checks that nobody gets claims without waiting, because of key.
 func (s *scene) noRoom(st driver.Store, key string, claims ...driver.Claim) {
 	s.Helper()
 	_, err := s.acquire(s.ctx, st, s.ask(s.TTL, claims...))

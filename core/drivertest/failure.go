@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// leavesNothing looks for what refused requests and ended waits left in line.
+// leavesNothing looks for what refused requests and ended waits may have left in the queue.
 func leavesNothing(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -21,8 +21,8 @@ func leavesNothing(s *scene) {
 	s.lock(c, key, long)
 }
 
-// leavesNothingInRace releases the key at the moment the only waiter gives up:
-// it gets the grant, or nobody has the key.
+// leavesNothingInRace releases the key at the moment when the only waiter gives up. Either the
+// waiter gets the grant, or nobody has the key.
 func leavesNothingInRace(s *scene) {
 	a, b := s.open(), s.open()
 	for range 20 {
@@ -41,7 +41,7 @@ func leavesNothingInRace(s *scene) {
 	}
 }
 
-// leavesNothingInOutage: the request may have arrived and its answer not.
+// leavesNothingInOutage: the request may have arrived although its answer did not.
 func leavesNothingInOutage(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
@@ -52,19 +52,18 @@ func leavesNothingInOutage(s *scene) {
 			_, err := s.acquire(ctx, b, s.request(key, s.TTL))
 			s.isUnavailable(err)
 		})
-		ended := time.Now() // a paused backend reads what it was sent only now
+		ended := time.Now() // a paused backend reads only now what it was sent
 		s.freed(a, key, ended.Add(s.TTL+s.Late))
 	}
 }
 
-// outage asks for a key that is free, for one that is held and for one that is
-// worth a wait.
+// outage asks for a free key, for a held one, and for one that it would wait for.
 func outage(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
 		free, held := s.key(), s.key()
 		s.lock(a, held, long)
-		s.held(b, held) // b knows
+		s.held(b, held) // b knows that it is held
 		s.during(q, b, func() {
 			for _, wait := range []bool{false, true} {
 				for _, key := range []string{free, held} {

@@ -40,8 +40,8 @@ func (s *scene) isForced(err error, reason string) {
 
 const someReason = `stuck: "see" ticket 7% | é`
 
-// forceTells one owner at its renewal, and another at its release. The key is
-// free by then, and what the first had can't come back.
+// forceTells: one owner learns of it at its renewal, and another at its release. The key is
+// free by then, and the first owner's lease cannot come back.
 func forceTells(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -66,7 +66,7 @@ func forceTells(s *scene) {
 	}
 }
 
-// forceReaders, with the key taken by another by the time they ask.
+// forceReaders forces a shared key. By the time its owners ask, another has the key.
 func forceReaders(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -107,7 +107,7 @@ func forceServes(s *scene) {
 	second.granted(s.Late)
 }
 
-// forcePhases: what was forced to end is a phase like any other.
+// forcePhases: a phase that was ended by force is a phase like any other.
 func forcePhases(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -123,8 +123,9 @@ func forcePhases(s *scene) {
 	writer.granted(s.Late)
 }
 
-// forceSetShared has the owner, who does not know yet, downgrade the set: what is
-// left gets the readers in, and what was taken is its own again, being free.
+// forceSetShared: the owner, which does not know yet, downgrades the set. The remaining claim
+// then admits the readers, and the owner gets back the claim that was taken, because it is
+// free.
 func forceSetShared(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	for i := range 2 {
@@ -153,8 +154,8 @@ func forceSetShared(s *scene) {
 	}
 }
 
-// forceSet takes one key from it. The others stay until the owner, who learns of
-// it, releases them.
+// forceSet takes one key from a set. The others stay until the owner, who learns of it,
+// releases them.
 func forceSet(s *scene) {
 	a, b := s.open(), s.open()
 	for i := range 2 {
@@ -193,7 +194,7 @@ func forget(s *scene) {
 	s.recorded(b, key, someRecord)
 }
 
-// forgetKeepsLease of an execution that is under way, and its waiters.
+// forgetKeepsLease: Forget leaves the lease of an execution that is under way, and its waiters.
 func forgetKeepsLease(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()

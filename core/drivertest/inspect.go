@@ -46,7 +46,7 @@ func (s *scene) isFree(st driver.Store, key string) {
 	}
 }
 
-// heldBy checks who has key: in this order, and in which mode.
+// heldBy checks who holds key, in this order and mode.
 func (s *scene) heldBy(info driver.LockInfo, mode driver.Mode, holds ...hold) {
 	s.Helper()
 	if len(info.Holders) != len(holds) {
@@ -70,7 +70,7 @@ func (s *scene) heldBy(info driver.LockInfo, mode driver.Mode, holds ...hold) {
 	}
 }
 
-// inspectNothing of keys that never were, and of one that was held.
+// inspectNothing inspects keys that never existed, and one that was held.
 func inspectNothing(s *scene) {
 	a := s.open()
 	key := s.key()
@@ -79,7 +79,7 @@ func inspectNothing(s *scene) {
 	s.isFree(a, key)
 }
 
-// note makes a request that says something of itself.
+// note adds notes to a request.
 func note(req driver.Request, rule, trace string) driver.Request {
 	req.Rule, req.Trace = rule, trace
 	return req
@@ -95,7 +95,7 @@ func (s *scene) takeNoted(st driver.Store, req driver.Request) hold {
 	return hold{g, st, called, time.Now()}
 }
 
-// inspectHolder from another process, and after a renewal.
+// inspectHolder inspects from another process, and after a renewal.
 func inspectHolder(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -116,7 +116,7 @@ func inspectHolder(s *scene) {
 	}
 }
 
-// inspectNotes with what separates, quotes and escapes in some format or other.
+// inspectNotes uses notes with characters that separate, quote or escape in some format.
 func inspectNotes(s *scene) {
 	a, b := s.open(), s.open()
 	for _, text := range []string{
@@ -143,13 +143,13 @@ func inspectNotes(s *scene) {
 	}
 }
 
-// inspectReaders after one in the middle has gone, with a note on each.
+// inspectReaders inspects readers with notes after one in the middle has gone.
 func inspectReaders(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	var readers []hold
 	for i := range 5 {
-		ttl := long - time.Duration(i)*time.Second // those who came last end first
+		ttl := long - time.Duration(i)*time.Second // those that came last end first
 		req := note(s.ask(ttl, driver.Shared(key)), "rule", string(rune('a'+i)))
 		readers = append(readers, s.takeNoted([]driver.Store{a, b}[i%2], req))
 	}
@@ -164,7 +164,7 @@ func inspectReaders(s *scene) {
 	}
 }
 
-// inspectPermits next to those of a set.
+// inspectPermits inspects single permits beside those of a set.
 func inspectPermits(s *scene) {
 	a, b := s.open(), s.open()
 	k := s.keys(3)
@@ -175,12 +175,12 @@ func inspectPermits(s *scene) {
 	s.heldBy(s.inspect(a, k[2]), driver.ModePermit, one, set)
 }
 
-// inspectOver: leases that were released, ran out, or were never granted.
+// inspectOver: leases that were released, ran out, or were never granted are not shown.
 func inspectOver(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	h := s.lock(a, key, s.TTL)
-	s.held(b, key) // is no waiter
+	s.held(b, key) // this request is refused, so it is no waiter
 	if got := s.inspect(b, key).Waiters; len(got) != 0 {
 		s.Errorf("one that was refused is shown as a waiter: %+v", got)
 	}

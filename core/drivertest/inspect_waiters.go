@@ -24,7 +24,7 @@ func (s *scene) waitedBy(info driver.LockInfo, line ...*waiter) {
 	}
 }
 
-// inspectWaiters while they give up and are served.
+// inspectWaiters inspects waiters while they give up and are served.
 func inspectWaiters(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -53,7 +53,7 @@ func inspectWaiters(s *scene) {
 	}
 }
 
-// inspectWaitersOfModes whose queues may be kept apart.
+// inspectWaitersOfModes inspects waiters whose queues may be kept apart.
 func inspectWaitersOfModes(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -62,14 +62,14 @@ func inspectWaitersOfModes(s *scene) {
 	for i, c := range []driver.Claim{
 		driver.Shared(key), driver.Exclusive(key), driver.Permit(key, 7), driver.Shared(key), driver.Permit(key, 1), driver.Exclusive(key),
 	} {
-		time.Sleep(3 * time.Millisecond) // a backend may know no finer time
+		time.Sleep(3 * time.Millisecond) // a backend's clock may have no finer resolution
 		line = append(line, s.queue([]driver.Store{a, b}[i%2], long, c))
 	}
 	s.waitedBy(s.inspect(b, key), line...)
 }
 
-// inspectDead: a store may keep the place of one that may only be reconnecting,
-// but not for ever, and not in front of those who are served.
+// inspectDead: a store may keep the place of a waiter that may only be reconnecting. It must
+// not keep it for ever, nor show it before those that are served.
 func inspectDead(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()

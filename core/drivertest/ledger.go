@@ -22,7 +22,7 @@ var ledgerChecks = []check{
 	{name: "L7 a record says that its result was not kept", run: recordWithoutResult},
 }
 
-// beginOnce asks without waiting for the record of key, or its lease.
+// beginOnce asks for the record of key, or its lease, without waiting.
 func (s *scene) beginOnce(st driver.Store, key string) (driver.Grant, *driver.Record) {
 	s.Helper()
 	g, rec, err := st.Begin(s.ctx, s.request(key, long))
@@ -53,7 +53,7 @@ func (s *scene) isRecord(g driver.Grant, rec *driver.Record, want driver.Record)
 	}
 }
 
-// complete finishes the execution that h was begun for.
+// complete finishes the execution that h began.
 func (s *scene) complete(h hold, rec driver.Record, retention time.Duration) {
 	s.Helper()
 	if err := h.st.Complete(s.ctx, h.Grant, rec, retention); err != nil {
@@ -63,8 +63,8 @@ func (s *scene) complete(h hold, rec driver.Record, retention time.Duration) {
 
 var someRecord = driver.Record{Fingerprint: []byte("digest"), Result: []byte("result")}
 
-// recordReturned to every process, and the lease is not taken along with it: it
-// would block the key until it runs out.
+// recordReturned: every process gets the record, and no lease with it. A lease would block the
+// key until it runs out.
 func recordReturned(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -74,11 +74,11 @@ func recordReturned(s *scene) {
 	for _, st := range []driver.Store{b, a, b} {
 		s.recorded(st, key, someRecord)
 	}
-	s.isLost(a.Release(s.ctx, h.Grant)) // Complete did
+	s.isLost(a.Release(s.ctx, h.Grant)) // Complete has released it
 }
 
-// recordAtomic has many ask for the same few executions at once: each must
-// happen once.
+// recordAtomic lets many ask for the same few executions at once. Each execution must happen
+// once.
 func recordAtomic(s *scene) {
 	const processes, goroutines, keys = 3, 3, 10
 	var runs [keys]atomic.Int64
@@ -119,14 +119,15 @@ func recordAtomic(s *scene) {
 	}
 }
 
-// enqueueBegin has a new owner wait for key's record or lease.
+// enqueueBegin makes a new owner wait for key's record or lease.
 func (s *scene) enqueueBegin(st driver.Store, key string) *waiter {
 	s.Helper()
 	return s.wait(s.ctx, st, s.request(key, long), st.Begin)
 }
 
-// recordServesWaiters, all of them: each would run the execution again. One ahead
-// of them that waits for the key itself, and gets it, does not keep them from it.
+// recordServesWaiters: all waiting Begins get the record; otherwise each would run the
+// execution again. A waiter in front of them that waits for the key itself, and gets it, must
+// not keep the record from them.
 func recordServesWaiters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -145,8 +146,8 @@ func recordServesWaiters(s *scene) {
 	plain.granted(s.Late)
 }
 
-// abandonServesWaiters after an execution that failed: the next one tries, and
-// the one behind it waits for what comes of that.
+// abandonServesWaiters: after an execution that failed, the next waiter tries. The one behind
+// it waits for the result of that.
 func abandonServesWaiters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -163,8 +164,8 @@ func abandonServesWaiters(s *scene) {
 	s.isRecord(g.Grant, second.rec, someRecord)
 }
 
-// lostStoresNothing: an execution that lost its lease may have run twice, and
-// must not be on record as the one that counts.
+// lostStoresNothing: an execution that lost its lease may have run twice, so its result must
+// not become the record.
 func lostStoresNothing(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -180,7 +181,8 @@ func lostStoresNothing(s *scene) {
 	s.lock(c, key, long) // fails if there is a record
 }
 
-// completeIdempotent for the owner that completed; to others the lease is lost.
+// completeIdempotent: a repeated Complete succeeds for the owner that completed. For others the
+// lease is lost.
 func completeIdempotent(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -220,7 +222,7 @@ func recordLasts(s *scene) {
 	}
 }
 
-// recordExact tries what text encodings, C strings and number formats ruin.
+// recordExact uses bytes that text encodings, C strings and number formats ruin.
 func recordExact(s *scene) {
 	a, b := s.open(), s.open()
 	every := make([]byte, 256)
@@ -239,7 +241,7 @@ func recordExact(s *scene) {
 		key := s.key()
 		given := driver.Record{Result: bytes.Clone(rec.Result), Fingerprint: bytes.Clone(rec.Fingerprint)}
 		s.complete(s.lock(a, key, long), given, long)
-		// What callers do with their bytes must not reach the record.
+		// The record must not change when callers change their bytes.
 		clear(given.Result)
 		s.recorded(b, key, rec)
 		if _, got := s.beginOnce(a, key); got != nil {
@@ -249,7 +251,7 @@ func recordExact(s *scene) {
 	}
 }
 
-// recordWithoutResult: an empty result and one that was not kept are not the same.
+// recordWithoutResult: an empty result differs from one that was not kept.
 func recordWithoutResult(s *scene) {
 	a, b := s.open(), s.open()
 	for _, rec := range []driver.Record{
@@ -260,7 +262,7 @@ func recordWithoutResult(s *scene) {
 		key := s.key()
 		h := s.lock(a, key, long)
 		first := s.enqueueBegin(b, key)
-		for range 2 { // L5: also when it is said again
+		for range 2 { // L5: the repetition says the same
 			s.complete(h, rec, long)
 		}
 		g := first.granted(s.Late)

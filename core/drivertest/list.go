@@ -10,7 +10,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// inspectRecord until its retention is over; the next lease stands next to it.
+// inspectRecord inspects a record until its retention is over. The next lease is shown beside
+// it.
 func inspectRecord(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -76,8 +77,8 @@ func (s *scene) list(st driver.Store, prefix string, limit int) map[string]int {
 	}
 }
 
-// listAll keys, in pages of one, of few and of more than there are, each as
-// Inspect shows it.
+// listAll lists all keys in pages of one, of a few and of more keys than there are. Each key is
+// as Inspect shows it.
 func listAll(s *scene) {
 	a, b := s.open(), s.open()
 	prefix := s.key() + ":"
@@ -111,8 +112,7 @@ func listAll(s *scene) {
 	}
 }
 
-// listPrefix has prefixes that mean something else to a glob, a LIKE, or a
-// regular expression.
+// listPrefix uses prefixes that mean something else in a glob, a LIKE or a regular expression.
 func listPrefix(s *scene) {
 	a := s.open()
 	base := s.key()
@@ -126,7 +126,7 @@ func listPrefix(s *scene) {
 	}
 }
 
-// listBusy while others take and release keys of the same prefix.
+// listBusy lists while others take and release keys with the same prefix.
 func listBusy(s *scene) {
 	a, b := s.open(), s.open()
 	prefix := s.key() + ":"
@@ -164,7 +164,7 @@ func listBusy(s *scene) {
 	}
 }
 
-// listServes measures what an acquisition takes while all is listed.
+// listServes measures how long an acquisition takes while all keys are listed.
 func listServes(s *scene) {
 	a, b := s.open(), s.open()
 	prefix := s.key() + ":"

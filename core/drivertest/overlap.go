@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// crowd has goroutines of several processes act, round after round.
+// crowd runs goroutines of several processes, each of which acts in every round.
 func (s *scene) crowd(processes, goroutines, rounds int, act func(st driver.Store, i int) bool) {
 	s.Helper()
 	var all sync.WaitGroup
@@ -27,7 +27,7 @@ func (s *scene) crowd(processes, goroutines, rounds int, act func(st driver.Stor
 	all.Wait()
 }
 
-// within waits for claims, acts with them and gives them back.
+// within waits for claims, calls act while it holds them, and gives them back.
 func (s *scene) within(st driver.Store, act func(driver.Grant), claims ...driver.Claim) bool {
 	req := s.ask(long, claims...)
 	req.Wait = true
@@ -43,12 +43,12 @@ func (s *scene) within(st driver.Store, act func(driver.Grant), claims ...driver
 	return !s.Failed()
 }
 
-// readersAndWriters take turns, and count who is inside.
+// readersAndWriters lets readers and writers take turns, and counts who is inside.
 func readersAndWriters(s *scene) {
 	key := s.key()
 	var readers, writers atomic.Int64
 	var mu sync.Mutex
-	var tokens []uint64 // of writers, in the order of the grants
+	var tokens []uint64 // the writers' tokens, in the order of the grants
 	read := func(driver.Grant) {
 		readers.Add(1)
 		if n := writers.Load(); n != 0 {
@@ -76,8 +76,8 @@ func readersAndWriters(s *scene) {
 	s.rising(tokens)
 }
 
-// readersAndWritersDying has holders that never release, seen through the time
-// that each was entitled to believe in its lease.
+// readersAndWritersDying has holders that never release. It compares the times in which each
+// was entitled to believe in its lease.
 func readersAndWritersDying(s *scene) {
 	type tenure struct {
 		driver.Grant
@@ -120,7 +120,8 @@ func readersAndWritersDying(s *scene) {
 			if one.Claims[0].Mode == driver.ModeShared && next.Claims[0].Mode == driver.ModeShared {
 				continue
 			}
-			// A grant was made before it returned: what overlaps here, overlapped.
+			// A grant was made before it returned. So if these times overlap, the leases
+			// overlapped.
 			if overlap := one.until.Sub(next.from); overlap > s.Early {
 				s.Errorf("%s and %s leases overlap by %v, or their tokens fell: %d and %d",
 					one.Claims[0].Mode, next.Claims[0].Mode, overlap, one.Token, next.Token)
@@ -129,20 +130,20 @@ func readersAndWritersDying(s *scene) {
 	}
 }
 
-// stream is callers who want the same claim all the time.
+// stream is a set of callers that want the same claim all the time.
 type stream struct {
 	mu     sync.Mutex
 	grants []passage
 }
 
-// passage is one grant, and when it was asked for.
+// passage is one grant, with the time of its request.
 type passage struct {
 	called time.Time
 	token  uint64
 }
 
-// stream has two goroutines of each process come one after the other, until the
-// function that it returns is called.
+// stream starts two goroutines per process that take the claim again and again, until the
+// returned function is called.
 func (s *scene) stream(claim driver.Claim, stores ...driver.Store) (*stream, func()) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	st := &stream{}
@@ -185,8 +186,8 @@ func (st *stream) last() (last uint64) {
 	return last
 }
 
-// streamOfReaders that overlap, so that there never is a moment without one
-// unless the writer makes them wait.
+// streamOfReaders: readers overlap, so there is never a moment without one, unless the writer
+// makes them wait.
 func streamOfReaders(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -209,7 +210,7 @@ func streamOfReaders(s *scene) {
 	}
 }
 
-// streamOfWriters whose line never is empty. A reader waits for the one that has
+// streamOfWriters: the line of writers is never empty. A reader waits for the writer that has
 // the key when it comes, and for no other.
 func streamOfWriters(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
@@ -221,7 +222,7 @@ func streamOfWriters(s *scene) {
 		var before uint64
 		req := s.ask(long, driver.Shared(key))
 		req.Wait = true
-		// By then, all but the one that is inside have told their token.
+		// By then all writers, except the one inside, have reported their token.
 		var once sync.Once
 		req.OnHeld = func(driver.HeldError) { once.Do(func() { before = writers.last() }) }
 		called := time.Now()

@@ -28,8 +28,7 @@ var (
 	}...)
 )
 
-// onePermit makes the sentences that a single permit shares with an exclusive
-// lease again.
+// onePermit lists the checks of exclusive leases that hold for a single permit, too.
 func onePermit() []check {
 	var again []check
 	for _, all := range [][]check{acquireChecks, renewChecks, releaseChecks} {
@@ -60,13 +59,13 @@ func onePermit() []check {
 	return again
 }
 
-// permit returns what makes claims of one of n permits.
+// permit returns a function that claims one of n permits of its key.
 func permit(n int) func(string) driver.Claim {
 	return func(key string) driver.Claim { return driver.Permit(key, n) }
 }
 
-// atMostN in several processes, one that waits, and one that comes when a permit
-// is given back that is not the last granted.
+// atMostN: several processes hold permits. One request waits, and one comes when a permit is
+// given back that was not granted last.
 func atMostN(s *scene) {
 	const n = 3
 	a, b := s.open(), s.open()
@@ -99,14 +98,14 @@ func atMostNInCrowd(s *scene) {
 	})
 }
 
-// inside is who holds a permit of one key.
+// inside has the holders of one key's permits.
 type inside struct {
 	mu     sync.Mutex
 	tokens map[uint64]bool
 }
 
-// visit goes in for a moment. Those who are in already and have smaller tokens
-// were there when g was granted: they have to be fewer than g's own N.
+// visit goes in for a moment. Holders with smaller tokens that are still inside were there when
+// g was granted. There must be fewer of them than g's own N.
 func (in *inside) visit(s *scene, g driver.Grant) {
 	in.mu.Lock()
 	before := 0
@@ -136,9 +135,8 @@ func excludePermitsShared(s *scene) {
 	s.exclude(permit(5), driver.Shared)
 }
 
-// permitBehindReader has a permit come after a reader. There is room for it while
-// others are in force, but then readers would wait for as long as permits are
-// asked for.
+// permitBehindReader: a permit comes after a waiting reader. There is room for it among the
+// permits in force, but then the reader would wait for as long as permits are asked for.
 func permitBehindReader(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -156,7 +154,7 @@ func permitBehindReader(s *scene) {
 	behind.granted(s.Late)
 }
 
-// ownN has requests with several N look at the same permits.
+// ownN: requests with different N compete for the same permits.
 func ownN(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -173,8 +171,8 @@ func ownN(s *scene) {
 	s.mustRenew(third)
 }
 
-// changingN is a rollout: processes with the old N run next to those with the
-// new one, and each keeps its own.
+// changingN is a rollout: processes with the old N run beside those with the new one, and each
+// keeps its own.
 func changingN(s *scene) {
 	const before, after = 4, 2
 	key := s.key()
@@ -192,8 +190,8 @@ func changingN(s *scene) {
 	s.noRoom(st, key, driver.Permit(key, after))
 }
 
-// permitAgain repeats a request while others wait: it must not take a second
-// permit, nor go to the end of the line.
+// permitAgain repeats a request while others wait. It must not take a second permit, nor go to
+// the end of the queue.
 func permitAgain(s *scene) {
 	a, b := s.open(), s.open()
 	for _, wait := range []bool{false, true} {

@@ -6,7 +6,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// permitsGetBehind: with enough of those who come, one permit always is in force.
+// permitsGetBehind: a permit queues behind a waiting writer. Otherwise a stream of permits
+// would keep the writer out.
 func permitsGetBehind(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -21,14 +22,14 @@ func permitsGetBehind(s *scene) {
 	s.mustRenew(late.granted(s.Late))
 }
 
-// permitsGetBehindReader also those who wait: with enough of them in line, the
-// last permit would never be given back.
+// permitsGetBehindReader: waiting permits queue behind a reader, too. Otherwise the last permit
+// would never be given back.
 func permitsGetBehindReader(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
 	p1, p2 := s.take(a, long, driver.Permit(key, 2)), s.take(b, long, driver.Permit(key, 2))
 	before := s.queue(b, long, driver.Permit(key, 2))
-	time.Sleep(3 * time.Millisecond) // a backend may know no finer time
+	time.Sleep(3 * time.Millisecond) // a backend's clock may have no finer resolution
 	reader := s.queue(a, long, driver.Shared(key))
 	time.Sleep(3 * time.Millisecond)
 	after := s.queue(b, long, driver.Permit(key, 2))
@@ -45,7 +46,7 @@ func permitsGetBehindReader(s *scene) {
 	after.granted(s.Late)
 }
 
-// readersAfterPermits: all of them, before the writer that came first.
+// readersAfterPermits: all waiting readers follow, before the writer that came first.
 func readersAfterPermits(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -66,7 +67,8 @@ func readersAfterPermits(s *scene) {
 	writer.granted(s.Late)
 }
 
-// smallNKeepsTurn: it would never come where those with a greater N go on.
+// smallNKeepsTurn: a request with a small N would never get its turn if those with a greater N
+// went on.
 func smallNKeepsTurn(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -77,7 +79,7 @@ func smallNKeepsTurn(s *scene) {
 	small := s.queue(b, long, driver.Permit(key, 2))
 	great := s.queue(a, long, driver.Permit(key, 4))
 	s.noRoom(b, key, driver.Permit(key, 9))
-	s.mustRelease(held[2]) // two left: one too many for the first, not for the second
+	s.mustRelease(held[2]) // two are left: too many for the first waiter, not for the second
 	time.Sleep(settle)
 	small.waits()
 	great.waits()
@@ -87,8 +89,8 @@ func smallNKeepsTurn(s *scene) {
 	s.mustRenew(held[0])
 }
 
-// permitsInOrder has writers and permits in one line: those permits that follow
-// each other enter together, as many as fit.
+// permitsInOrder has writers and permits in one queue. Permits that follow each other enter
+// together, as many as there is room for.
 func permitsInOrder(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -114,7 +116,7 @@ func permitsInOrder(s *scene) {
 	s.rising([]uint64{h.Token, p1.Token, p2.Token, p3.Token, w.Token, last.granted(s.Late).Token})
 }
 
-// permitsAfterGivenUp: without the writer, the permits fit in.
+// permitsAfterGivenUp: when the writer has given up, there is room for the permits.
 func permitsAfterGivenUp(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()

@@ -4,8 +4,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// readersGetBehind: a reader would fit in next to those who read already, and
-// with enough of them the writer would never get the key.
+// readersGetBehind: there would be room for a reader beside those that read already. But a
+// stream of them would keep the writer out.
 func readersGetBehind(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -29,8 +29,8 @@ func readersGetBehind(s *scene) {
 	second.waits()
 }
 
-// phases alternate: neither kind of request waits for more than one of the
-// other's, wherever it stands in line.
+// phases alternate: no request waits for more than one phase of the other kind, wherever it
+// stands in the queue.
 func phases(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -59,8 +59,8 @@ func phases(s *scene) {
 	s.rising([]uint64{r2.Token, h.Token, r3.Token, third.granted(s.Late).Token})
 }
 
-// phasesAfterExpiry: which kind of holder it was that died may be forgotten, but
-// that readers go together, and nobody with a writer, holds all the same.
+// phasesAfterExpiry: the store may forget which kind of holder died. Even so, readers enter
+// together, and nobody enters with a writer.
 func phasesAfterExpiry(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -91,7 +91,7 @@ func readersAfterGivenUp(s *scene) {
 	s.mustRenew(h)
 }
 
-// skipsDeadWriter that is first in line. It may be given the key; then that
+// skipsDeadWriter: the first waiter, a writer, is dead. It may be given the key; then that
 // lease has to end first.
 func skipsDeadWriter(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()

@@ -17,7 +17,7 @@ var releaseChecks = []check{
 	{name: "R4 a release wakes one waiter", run: releaseWakesOne},
 }
 
-// releaseFrees the key for whoever comes next, in this process or another.
+// releaseFrees: a release frees the key for the next request, of this process or another.
 func releaseFrees(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -27,7 +27,7 @@ func releaseFrees(s *scene) {
 	}
 }
 
-// releaseServes a waiter whose lease is then as good as any.
+// releaseServes: a release serves a waiter, whose lease is then as good as any.
 func releaseServes(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -39,8 +39,8 @@ func releaseServes(s *scene) {
 	s.mustRelease(h)
 }
 
-// releaseTellsLoss: a holder that learns here that its lease had ended knows that
-// its work may have met another's.
+// releaseTellsLoss: a holder that learns here that its lease had ended knows that its work may
+// have overlapped another's.
 func releaseTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	twice := s.lock(a, s.key(), long)
@@ -57,8 +57,8 @@ func releaseTellsLoss(s *scene) {
 	s.lock(b, key, long)
 }
 
-// releaseKeepsOff has the previous holder, and owners whose names are much alike,
-// release a lease that is not theirs.
+// releaseKeepsOff: the previous holder, and owners with similar names, release a lease that is
+// not theirs.
 func releaseKeepsOff(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -72,7 +72,7 @@ func releaseKeepsOff(s *scene) {
 	s.mustRelease(h)
 }
 
-// releaseRepeats a release that may or may not have been carried out.
+// releaseRepeats repeats a release that may or may not have been carried out.
 func releaseRepeats(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
@@ -93,9 +93,9 @@ func releaseRepeats(s *scene) {
 	}
 }
 
-// releaseWakesOne counts how often the store tells those who go on waiting that
-// they have to wait: each time, one was woken for nothing. A store may look
-// after its waiters now and then; if every release wakes all, that is far more.
+// releaseWakesOne counts how often the store tells a waiter again that it has to wait: each
+// time, that waiter was woken for nothing. A store may check on its waiters now and then. If
+// every release woke all of them, the count would be far greater.
 func releaseWakesOne(s *scene) {
 	const waiters = 8
 	stores := []driver.Store{s.open(), s.open()}

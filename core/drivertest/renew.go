@@ -36,8 +36,8 @@ func renewalExtends(s *scene) {
 	s.lasted("the renewed lease", s.TTL, called, returned, next.returned)
 }
 
-// renewalAnswersEach mixes leases in force with lost ones: an answer in the
-// wrong place ends a good lease and keeps a bad one.
+// renewalAnswersEach mixes leases in force with lost ones. An answer in the wrong place would
+// end a good lease and keep a bad one.
 func renewalAnswersEach(s *scene) {
 	st := s.open()
 	if errs := st.Renew(s.ctx, nil); len(errs) != 0 {
@@ -55,8 +55,8 @@ func renewalAnswersEach(s *scene) {
 	s.renewsAllBut(st, grants, func(i int) bool { return i%3 == 0 })
 }
 
-// renewsAllBut renews grants in one call; those that lost says must come back
-// as lost, the others renewed.
+// renewsAllBut renews grants in one call. The grants for which lost is true must be lost, and
+// the others renewed.
 func (s *scene) renewsAllBut(st driver.Store, grants []driver.Grant, lost func(int) bool) {
 	s.Helper()
 	errs := st.Renew(s.ctx, grants)
@@ -73,8 +73,8 @@ func (s *scene) renewsAllBut(st driver.Store, grants []driver.Grant, lost func(i
 	}
 }
 
-// renewalTellsLoss of leases that were released, ran out, were taken by another
-// and never were.
+// renewalTellsLoss renews leases that were released, ran out, were taken by another owner, or
+// never existed.
 func renewalTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	released := s.lock(a, s.key(), long)
@@ -92,8 +92,8 @@ func renewalTellsLoss(s *scene) {
 	s.isLost(s.renew(a, never))
 }
 
-// renewalOutage: the lease is in force all along, and its holder must not be
-// told otherwise because an answer is missing.
+// renewalOutage: the lease is in force all the time. A missing answer must not tell its holder
+// otherwise.
 func renewalOutage(s *scene) {
 	for _, q := range s.silences() {
 		st := s.open()
@@ -111,8 +111,8 @@ func renewalOutage(s *scene) {
 	}
 }
 
-// renewalAfterDataLoss: to the backend, the key is free. A renewal that set it
-// again could do so behind the back of a new holder.
+// renewalAfterDataLoss: for the backend, the key is free. A renewal that set the key again
+// could do so behind the back of a new holder.
 func renewalAfterDataLoss(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -124,8 +124,8 @@ func renewalAfterDataLoss(s *scene) {
 	s.lock(b, key, long)
 }
 
-// renewalRevivesNothing: between the lease's end and the renewal others may have
-// held the key, though nobody does now.
+// renewalRevivesNothing: between the lease's end and the renewal, others may have held the key,
+// although nobody holds it now.
 func renewalRevivesNothing(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -135,8 +135,8 @@ func renewalRevivesNothing(s *scene) {
 	s.lock(b, key, long)
 }
 
-// renewalKeepsOff sends renewals by those who do not have the key: the one who
-// had it before, and owners whose names are much alike.
+// renewalKeepsOff: owners without the key renew it: the previous holder, and owners with
+// similar names.
 func renewalKeepsOff(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -157,7 +157,7 @@ func renewalKeepsOff(s *scene) {
 	s.lasted("the lease that others tried to renew", s.TTL, h.called, h.returned, next.returned)
 }
 
-// imposters returns grants of h's key under names that are not its owner's.
+// imposters returns grants of h's key for owners that are not h's.
 func (s *scene) imposters(h driver.Grant, other string) []driver.Grant {
 	var all []driver.Grant
 	for _, owner := range []string{
@@ -170,8 +170,8 @@ func (s *scene) imposters(h driver.Grant, other string) []driver.Grant {
 	return all
 }
 
-// renewalIsolates has one lost lease among good ones of a batch, and sees that
-// the one behind it got its full TTL.
+// renewalIsolates has one lost lease in a batch of good ones. The lease behind it must get its
+// full TTL.
 func renewalIsolates(s *scene) {
 	a, b := s.open(), s.open()
 	lostKey, tailKey := s.key(), s.key()

@@ -13,22 +13,22 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// long is the TTL of leases that must not run out while a test looks on: a
-// store that lets waiters in only when a lease runs out is seen to be late.
+// long is the TTL of leases that must not run out during a test. A store that admits waiters
+// only when a lease runs out is then too late.
 const long = time.Minute
 
-// settle is how long a test watches for what must not happen.
+// settle is how long a test watches for something that must not happen.
 const settle = 20 * time.Millisecond
 
-// scene is what a check plays in: the backend, and names nobody else uses.
+// scene is the environment of a check: the backend, and names that nobody else uses.
 type scene struct {
 	testing.TB
 	Harness
 	begin bool
-	claim func(key string) driver.Claim // what lock, enqueue and so on ask for
-	// ctx ends when the test must be stuck.
+	claim func(key string) driver.Claim // makes the claim that lock, enqueue and so on ask for
+	// ctx ends when the test is certainly stuck.
 	ctx context.Context
-	run uint64 // random: backends outlive a run of the tests
+	run uint64 // random, because backends outlive a run of the tests
 	n   atomic.Uint64
 }
 
@@ -42,7 +42,7 @@ func newScene(t testing.TB, h Harness, c check) *scene {
 	return s
 }
 
-// open starts a process.
+// open opens a store, which stands for a process.
 func (s *scene) open() driver.Store {
 	s.Helper()
 	st := s.New(s.TB)
@@ -54,7 +54,7 @@ func (s *scene) key() string {
 	return fmt.Sprintf("drivertest:%016x:%d", s.run, s.n.Add(1))
 }
 
-// owner makes an owner in the form the engine gives them.
+// owner makes an owner in the engine's format.
 func (s *scene) owner() string {
 	id := fmt.Sprintf("%016x%016x", s.run, s.n.Add(1))
 	return driver.Owner{Host: "drivertest", PID: 1, Instance: 1, Start: time.Now(), ID: id}.String()
@@ -64,13 +64,13 @@ func (s *scene) request(key string, ttl time.Duration) driver.Request {
 	return s.ask(ttl, s.claim(key))
 }
 
-// ask makes a request of a new owner for claims, which are in key order.
+// ask makes a request of a new owner for claims, which must be in key order.
 func (s *scene) ask(ttl time.Duration, claims ...driver.Claim) driver.Request {
 	return driver.Request{Owner: s.owner(), Claims: claims, TTL: ttl}
 }
 
-// acquire asks st in the way this check is about, looks at the answer's form, and
-// renews what has a short term at first, as the engine does.
+// acquire asks st in the way that this check tests, and checks the form of the answer. Like the
+// engine, it renews a lease that has a short first term.
 func (s *scene) acquire(ctx context.Context, st driver.Store, req driver.Request) (driver.Grant, error) {
 	s.Helper()
 	g, err := s.acquireOnly(ctx, st, req)
@@ -117,7 +117,7 @@ func (s *scene) wellFormed(req driver.Request, g driver.Grant, err error) {
 	}
 }
 
-// hold is a lease that a check took, through which store and when.
+// hold is a lease that a check took, with its store and the time.
 type hold struct {
 	driver.Grant
 	st               driver.Store
@@ -138,7 +138,7 @@ func (s *scene) lock(st driver.Store, key string, ttl time.Duration) hold {
 	return s.take(st, ttl, s.claim(key))
 }
 
-// take gets claims that fit in.
+// take takes claims for which there is room.
 func (s *scene) take(st driver.Store, ttl time.Duration, claims ...driver.Claim) hold {
 	s.Helper()
 	req := s.ask(ttl, claims...)
@@ -150,7 +150,7 @@ func (s *scene) take(st driver.Store, ttl time.Duration, claims ...driver.Claim)
 	return hold{g, st, called, time.Now()}
 }
 
-// freed asks for key until it is granted, at most until deadline.
+// freed asks for key until it is granted, until deadline at most.
 func (s *scene) freed(st driver.Store, key string, deadline time.Time) hold {
 	s.Helper()
 	for {
@@ -166,8 +166,8 @@ func (s *scene) freed(st driver.Store, key string, deadline time.Time) hold {
 	}
 }
 
-// lasted checks the length of a term that began between two moments, by when
-// the next one had the key.
+// lasted checks the length of a term. It began between from and to, and next is when the next
+// owner had the key.
 func (s *scene) lasted(what string, term time.Duration, from, to, next time.Time) {
 	s.Helper()
 	if early := from.Add(term).Sub(next); early > s.Early {

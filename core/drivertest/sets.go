@@ -49,7 +49,7 @@ func exclusives(keys ...string) []driver.Claim {
 	return all
 }
 
-// refusedSet for the sake of its first, middle and last claim.
+// refusedSet is refused because of its first, middle and last claim.
 func refusedSet(s *scene) {
 	a, b := s.open(), s.open()
 	for i := range 3 {
@@ -104,14 +104,14 @@ func waitingSet(s *scene) {
 	s.mustRelease(s.take(a, long, exclusives(k...)...))
 }
 
-// waitingSetKeeps what it may hold while it waits for longer than its TTL: when
-// it is granted, no claim may have run out meanwhile and gone to another.
+// waitingSetKeeps: a waiting set may hold claims, and waits for longer than its TTL. When it is
+// granted, no claim may have run out meanwhile and gone to another owner.
 func waitingSetKeeps(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	k := s.keys(2)
 	h := s.lock(a, k[1], long)
 	w := s.queue(b, s.TTL, exclusives(k...)...)
-	var others []hold // those who got the first key behind its back keep it
+	var others []hold // owners that got the first key meanwhile keep it
 	for waited := time.Now(); time.Since(waited) < 2*s.TTL; time.Sleep(s.TTL / 10) {
 		req := s.request(k[0], 4*s.TTL)
 		called := time.Now()
@@ -120,7 +120,7 @@ func waitingSetKeeps(s *scene) {
 		}
 	}
 	s.mustRelease(h)
-	if len(others) > 0 { // a store may let go of everything while it waits
+	if len(others) > 0 { // a store may release everything while the set waits
 		time.Sleep(settle)
 		w.waits()
 		for _, o := range others {
@@ -135,7 +135,7 @@ func waitingSetKeeps(s *scene) {
 	s.lasted("the first claim of a set", s.TTL, called, returned, next.returned)
 }
 
-// deadSet waits for its last claim when it dies, and then while it holds all.
+// deadSet dies while it waits for its last claim, and then while it holds all claims.
 func deadSet(s *scene) {
 	a := s.open()
 	for _, waits := range []bool{true, false} {
@@ -150,7 +150,7 @@ func deadSet(s *scene) {
 			s.take(b, s.TTL, exclusives(k...)...)
 			s.Cut(s.TB, b)
 		}
-		// Dead in line, it may be given the rest first.
+		// A dead set in the queue may be given its last claim first.
 		deadline := time.Now().Add(2*s.TTL + s.Late)
 		s.freed(a, k[0], deadline)
 		s.freed(a, k[1], deadline)
@@ -158,7 +158,7 @@ func deadSet(s *scene) {
 	}
 }
 
-// setOfModes next to others that share with it.
+// setOfModes holds a set beside others that share its keys.
 func setOfModes(s *scene) {
 	a, b := s.open(), s.open()
 	k := s.keys(3)
@@ -180,8 +180,8 @@ func setOfModes(s *scene) {
 	s.mustRelease(s.take(a, long, exclusives(k...)...))
 }
 
-// transfers between random pairs of a few accounts, in both directions, a
-// hundred at once: those who take their keys in different orders get stuck.
+// transfers locks random pairs of a few accounts, in both directions, a hundred at once. A
+// store that takes the keys in different orders gets stuck.
 func transfers(s *scene) {
 	const accounts, processes, each = 6, 4, 25
 	k := s.keys(accounts)
@@ -202,8 +202,8 @@ func transfers(s *scene) {
 	})
 }
 
-// setToken is that of all claims: it rises for each of them, whatever the token
-// that the key had before, and also where the set had to wait.
+// setToken: the token rises for every claim of the set, whatever token the key had before, and
+// even if the set had to wait.
 func setToken(s *scene) {
 	a, b := s.open(), s.open()
 	k := s.keys(3)

@@ -6,7 +6,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// setAgain asks twice under one name, before and behind a waiter.
+// setAgain asks twice as the same owner, before and behind a waiter.
 func setAgain(s *scene) {
 	a, b := s.open(), s.open()
 	k := s.keys(2)
@@ -53,8 +53,8 @@ func setReleased(s *scene) {
 	s.isLost(a.Release(s.ctx, h.Grant))
 }
 
-// half takes a set of two and renews but one claim until the other, lost, is
-// over, and another's.
+// half takes a set of two and renews only one claim, until the other one, lost, has ended and
+// belongs to another owner.
 func (s *scene) half(a, b driver.Store, lost int) (set hold, left string, other hold) {
 	s.Helper()
 	k := s.keys(2)
@@ -75,7 +75,7 @@ func (s *scene) half(a, b driver.Store, lost int) (set hold, left string, other 
 	return set, k[1-lost], other
 }
 
-// partRenewed: the part gets a full TTL, and the rest does not.
+// partRenewed: the renewed part gets a full TTL, and the rest does not.
 func partRenewed(s *scene) {
 	a, b := s.open(), s.open()
 	set, left, other := s.half(a, b, 1)
@@ -89,7 +89,7 @@ func brokenSetLost(s *scene) {
 		set, _, other := s.half(a, b, lost)
 		s.isLost(s.renew(a, set.Grant))
 		s.mustRenew(other)
-		s.mustRelease(other) // free or not, the claim is not the set's
+		s.mustRelease(other) // whether free or not, this claim is not the set's
 		s.isLost(s.renew(a, set.Grant))
 		s.lock(b, other.Claims[0].Key, long)
 	}

@@ -31,7 +31,7 @@ var sharedChecks = []check{
 	{name: "A9 a reader that gave up leaves nothing behind", run: readerLeavesNothing, can: shares},
 }
 
-// readersTogether in several processes, each with a token of its own.
+// readersTogether: readers in several processes each have a token of their own.
 func readersTogether(s *scene) {
 	stores := []driver.Store{s.open(), s.open(), s.open()}
 	key := s.key()
@@ -41,7 +41,7 @@ func readersTogether(s *scene) {
 		h := s.take(stores[i%3], long, driver.Shared(key))
 		readers, tokens = append(readers, h), append(tokens, h.Token)
 	}
-	slices.Reverse(readers) // the first of them is the last
+	slices.Reverse(readers) // the first reader releases last
 	for _, h := range readers {
 		s.mustRenew(h)
 		s.noRoom(stores[0], key, driver.Exclusive(key))
@@ -51,7 +51,7 @@ func readersTogether(s *scene) {
 	s.rising(append(tokens, s.released(stores[1], driver.Exclusive(key))))
 }
 
-// released takes claims and gives them back.
+// released takes claims, gives them back and returns the token.
 func (s *scene) released(st driver.Store, claims ...driver.Claim) uint64 {
 	s.Helper()
 	h := s.take(st, long, claims...)
@@ -64,7 +64,7 @@ func excludeShared(s *scene) {
 	s.exclude(driver.Shared, driver.Exclusive)
 }
 
-// exclude has one mode held and another asked for, at once (A5) and with a wait.
+// exclude holds the key in one mode and asks for another, at once (A5) and with a wait.
 func (s *scene) exclude(held, wanted func(key string) driver.Claim) {
 	s.Helper()
 	a, b := s.open(), s.open()
@@ -92,8 +92,8 @@ func (s *scene) exclude(held, wanted func(key string) driver.Claim) {
 	s.rising([]uint64{h.Token, next.Token, s.released(a, held(key))})
 }
 
-// readerAgain repeats a request while a writer waits: the reader must not be
-// sent behind it, and what it got is one lease, gone with one release.
+// readerAgain repeats a request while a writer waits. The reader must not be sent behind the
+// writer. It has one lease, which one release ends.
 func readerAgain(s *scene) {
 	a, b := s.open(), s.open()
 	for _, wait := range []bool{false, true} {
@@ -118,8 +118,8 @@ func readerAgain(s *scene) {
 	}
 }
 
-// readersKeepOff has owners whose names are much alike renew and release a lease
-// among others on the same key.
+// readersKeepOff: owners with similar names renew and release a lease among others on the same
+// key.
 func readersKeepOff(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -146,8 +146,8 @@ func readerWaitEndsHeld(s *scene) {
 	s.isHeld(w.refused(s.Late), key)
 }
 
-// readerLeavesNothing: a request that ended is let in with no phase of readers,
-// not even when its end meets the release.
+// readerLeavesNothing: a request that has ended enters with no phase of readers, even if its
+// end meets the release.
 func readerLeavesNothing(s *scene) {
 	a, b := s.open(), s.open()
 	for i := range 20 {

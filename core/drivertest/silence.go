@@ -7,13 +7,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// silence is one way to keep the backend from answering a store.
+// silence is one way to keep the backend's answers from a store.
 type silence struct {
 	how        string
 	begin, end func(driver.Store)
 }
 
-// silences lists the ways this harness has.
+// silences lists the ways that this harness has.
 func (s *scene) silences() []silence {
 	var all []silence
 	if s.Pause != nil && s.Resume != nil {
@@ -33,14 +33,14 @@ func (s *scene) silences() []silence {
 	return all
 }
 
-// during acts while st hears nothing from the backend, and then waits until it
-// does again.
+// during calls act while st gets no answer from the backend, and then waits until it gets
+// answers again.
 func (s *scene) during(q silence, st driver.Store, act func()) {
 	s.Helper()
 	s.Logf("the backend is %s", q.how)
 	func() {
 		q.begin(st)
-		defer q.end(st) // also when act ends the test
+		defer q.end(st) // even if act ends the test
 		act()
 	}()
 	s.answers(st)

@@ -7,8 +7,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// lastsTTL has a waiter find out when a holder that never releases has lost the
-// key: not before the holder itself counts it as lost.
+// lastsTTL: a waiter finds out when a holder that never releases has lost the key. That must
+// not be before the holder itself counts it as lost.
 func lastsTTL(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -18,7 +18,8 @@ func lastsTTL(s *scene) {
 	s.lasted("the lease, as its holder counts,", s.TTL, h.since(), h.returned, next.returned)
 }
 
-// lastsTTLUnwatched: a store may learn of the end by its waiters only.
+// lastsTTLUnwatched: nobody waits here. A store that notices the end of a lease only because of
+// its waiters fails.
 func lastsTTLUnwatched(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -27,9 +28,8 @@ func lastsTTLUnwatched(s *scene) {
 	s.lasted("the lease", s.TTL, h.called, h.returned, next.returned)
 }
 
-// lastsTTLAfterWait has a waiter wait for longer than the lease it asks for: a
-// store that counts the lease from when the wait began gives it nothing. What it
-// may give is a shorter term at first.
+// lastsTTLAfterWait waits for longer than the lease that it asks for. A store that counts the
+// lease from the beginning of the wait gives it nothing. A store may give a shorter first term.
 func lastsTTLAfterWait(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -58,10 +58,10 @@ func lastsTTLAfterWait(s *scene) {
 	s.lasted("the lease, as its holder counts,", term, h.Since, h.returned, next.returned)
 }
 
-// countsFromBefore looks whether Since lies near the call or near the return. A
-// store that takes the time when the answer arrives makes its holder believe in
-// a lease that the backend has ended. Most of many attempts decide, as any one
-// of them may have been interrupted anywhere.
+// countsFromBefore checks whether Since is near the call or near the return. A store that takes
+// the time when the answer arrives makes its holder believe in a lease that the backend has
+// ended. The majority of many attempts decides, because any of them may have been interrupted
+// anywhere.
 func countsFromBefore(s *scene) {
 	const attempts = 21
 	st := s.open()

@@ -16,7 +16,7 @@ func (s *scene) rising(tokens []uint64) {
 	}
 }
 
-// tokensRise from process to process, and whether the holder released or died.
+// tokensRise from process to process, after a release and after the death of the holder.
 func tokensRise(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -28,13 +28,13 @@ func tokensRise(s *scene) {
 			s.mustRelease(h)
 		}
 	}
-	h := s.lock(a, key, s.TTL) // and once the holder is gone
+	h := s.lock(a, key, s.TTL) // and again after the holder has died
 	tokens = append(tokens, h.Token)
 	tokens = append(tokens, s.freed(b, key, h.returned.Add(s.TTL+s.Late)).Token)
 	s.rising(tokens)
 }
 
-// tokensGoWithClock allows for a backend whose clock is a little off.
+// tokensGoWithClock tolerates a backend whose clock is a little wrong.
 func tokensGoWithClock(s *scene) {
 	h := s.lock(s.open(), s.key(), long)
 	if least := h.called.Add(-time.Minute).UnixMicro(); h.Token < uint64(least) {
@@ -42,12 +42,12 @@ func tokensGoWithClock(s *scene) {
 	}
 }
 
-// tokensRiseAfterLoss is about keys that were free and held when the backend
-// forgot them: a holder from before must not get past a fence.
+// tokensRiseAfterLoss uses keys that were free and held when the backend forgot them. A holder
+// from before must not get past a fence.
 func tokensRiseAfterLoss(s *scene) {
 	a, b := s.open(), s.open()
 	released, held := s.key(), s.key()
-	for range 50 { // a counter that began again must not get there by itself
+	for range 50 { // so many that a counter that began again would still be behind
 		s.mustRelease(s.lock(a, released, long))
 		s.mustRelease(s.lock(b, held, long))
 	}

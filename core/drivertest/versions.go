@@ -20,7 +20,7 @@ var versionChecks = []check{
 	{name: "L13 versions in an outage", run: versionOutage, needs: toSilence},
 }
 
-// raise tells st of a version, which has to come to want.
+// raise tells st a version. The answer must be want.
 func (s *scene) raise(st driver.Store, key string, version, want uint64) {
 	s.Helper()
 	newest, err := st.Raise(s.ctx, key, version, long)
@@ -29,7 +29,7 @@ func (s *scene) raise(st driver.Store, key string, version, want uint64) {
 	}
 }
 
-// versionGreatest of several processes, each key for itself.
+// versionGreatest: several processes raise, and each key counts by itself.
 func versionGreatest(s *scene) {
 	a, b := s.open(), s.open()
 	key, other := s.key(), s.key()
@@ -42,8 +42,8 @@ func versionGreatest(s *scene) {
 	s.raise(b, other, 1, 4)
 }
 
-// versionsRise has many raise one key at once: a step that reads and then writes
-// would let a smaller one overwrite a greater one.
+// versionsRise lets many raise one key at once. A store that reads and then writes in two steps
+// would let a smaller version overwrite a greater one.
 func versionsRise(s *scene) {
 	const processes, goroutines, versions = 3, 3, 40
 	key := s.key()
@@ -70,7 +70,7 @@ func versionsRise(s *scene) {
 	s.raise(s.open(), key, 0, processes*goroutines*versions)
 }
 
-// versionNumbers where texts, signed numbers and floating point go wrong.
+// versionNumbers uses numbers with which texts, signed numbers and floating point go wrong.
 func versionNumbers(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -92,7 +92,7 @@ func versionAsks(s *scene) {
 	s.raise(a, key, 0, 1)
 }
 
-// versionLasts as long as the last one that raised it, or tried to, has said.
+// versionLasts: a version lasts for the retention of the last call that raised it or tried to.
 func versionLasts(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -119,7 +119,7 @@ func versionLasts(s *scene) {
 	}
 }
 
-// versionAlone: whoever holds the key, and whatever is on record.
+// versionAlone: the version does not depend on who holds the key, or on records.
 func versionAlone(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -131,7 +131,7 @@ func versionAlone(s *scene) {
 	s.recorded(a, key, someRecord)
 	other := s.key()
 	s.raise(a, other, 3, 3)
-	s.mustRelease(s.lock(b, other, long)) // is no record
+	s.mustRelease(s.lock(b, other, long)) // there is no record
 	s.raise(b, other, 2, 3)
 }
 
@@ -144,7 +144,8 @@ func versionClosed(s *scene) {
 	s.isClosed(err)
 }
 
-// versionOutage within the bound, and what was returned before counts after it.
+// versionOutage: the error comes within the bound, and versions returned before the outage
+// count after it.
 func versionOutage(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
@@ -165,7 +166,7 @@ func versionOutage(s *scene) {
 	}
 }
 
-// forgetVersion beside the record.
+// forgetVersion: Forget drops the version together with the record.
 func forgetVersion(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()

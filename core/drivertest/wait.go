@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// servedInOrder queues requests of several processes in a known order. Between
-// each release and the next grant, one that does not wait tries to slip in:
-// where it can, waiters starve while others come and go.
+// servedInOrder queues requests of several processes in a known order. Between each release and
+// the next grant, a request that does not wait tries to slip in. If it could, waiters would
+// starve while others come and go.
 func servedInOrder(s *scene) {
 	stores := []driver.Store{s.open(), s.open(), s.open()}
 	key := s.key()
@@ -32,8 +32,8 @@ func servedInOrder(s *scene) {
 	s.rising(tokens)
 }
 
-// servedInOrderAfterExpiry has others ask all the time, without waiting, for the
-// key of a holder that never releases.
+// servedInOrderAfterExpiry: while a holder that never releases loses the key, others ask for it
+// all the time without waiting.
 func servedInOrderAfterExpiry(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -48,7 +48,7 @@ func servedInOrderAfterExpiry(s *scene) {
 	for i := range 6 {
 		st := []driver.Store{a, b, c}[i%3]
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * time.Millisecond) // or all ask at once
+			time.Sleep(time.Duration(i) * time.Millisecond) // otherwise all ask at once
 			for pushing.Err() == nil {
 				if _, err := s.acquire(s.ctx, st, s.request(key, s.TTL)); err == nil {
 					s.Errorf("a request that does not wait overtook those who do")
@@ -63,13 +63,13 @@ func servedInOrderAfterExpiry(s *scene) {
 		for _, other := range line[i+1:] {
 			other.waits()
 		}
-		if i < len(line)-1 { // then nobody is left to be overtaken
+		if i < len(line)-1 { // behind the last waiter there is nobody to overtake
 			s.mustRelease(h)
 		}
 	}
 }
 
-// skipsGivenUp takes waiters from the head, the middle and the end of the line.
+// skipsGivenUp: waiters at the head, in the middle and at the end of the queue give up.
 func skipsGivenUp(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -89,7 +89,7 @@ func skipsGivenUp(s *scene) {
 	third.granted(s.Late)
 }
 
-// skipsClosed ends a process in good order while it waits.
+// skipsClosed closes a store that waits.
 func skipsClosed(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -99,13 +99,13 @@ func skipsClosed(s *scene) {
 	if err := b.Close(); err != nil {
 		s.Fatalf("Close: %v", err)
 	}
-	_ = gone.refused(s.Late) // what it says is C1
+	_ = gone.refused(s.Late) // C1 tests its error
 	s.mustRelease(h)
 	next.granted(s.Late)
 }
 
-// skipsDead kills the first in line. The others may have to wait until its
-// lease, should it have been given one, is over.
+// skipsDead kills the first waiter. The others may have to wait for the end of its lease, if it
+// was given one.
 func skipsDead(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
@@ -118,8 +118,8 @@ func skipsDead(s *scene) {
 	next.granted(s.TTL + s.Late)
 }
 
-// waitEndsHeld: neither a caller's cancel nor its deadline is an outage, and the
-// engine needs to know who was in the way.
+// waitEndsHeld: neither a caller's cancel nor its deadline is an outage, and the engine has to
+// learn who was in the way.
 func waitEndsHeld(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
@@ -133,7 +133,7 @@ func waitEndsHeld(s *scene) {
 	s.isHeld(late.refused(s.TTL+s.Late), key)
 }
 
-// waitEndsUnavailable has the backend fall silent behind the back of a waiter.
+// waitEndsUnavailable: the backend falls silent during a wait.
 func waitEndsUnavailable(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()

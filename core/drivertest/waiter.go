@@ -25,7 +25,7 @@ type waiter struct {
 	at     time.Time
 }
 
-// enqueue has a new owner wait for key, and returns once it is in line.
+// enqueue makes a new owner wait for key, and returns once it is in the queue.
 func (s *scene) enqueue(st driver.Store, key string, ttl time.Duration) *waiter {
 	s.Helper()
 	return s.enqueueUntil(s.ctx, st, key, ttl)
@@ -36,7 +36,7 @@ func (s *scene) enqueueUntil(ctx context.Context, st driver.Store, key string, t
 	return s.queueUntil(ctx, st, s.request(key, ttl))
 }
 
-// queue has a new owner wait for claims, and returns once it is in line.
+// queue makes a new owner wait for claims, and returns once it is in the queue.
 func (s *scene) queue(st driver.Store, ttl time.Duration, claims ...driver.Claim) *waiter {
 	s.Helper()
 	return s.queueUntil(s.ctx, st, s.ask(ttl, claims...))
@@ -50,7 +50,7 @@ func (s *scene) queueUntil(ctx context.Context, st driver.Store, req driver.Requ
 	})
 }
 
-// wait sends req to st by ask, and returns once it is in line.
+// wait sends req to st by calling ask, and returns once it is in the queue.
 func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) *waiter {
 	s.Helper()
 	ctx, cancel := context.WithCancel(ctx)
