@@ -19,43 +19,43 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	return g, err
 }
 
-// acquisition is one Acquire or Begin under way.
+// acquisition is one call of Acquire or Begin.
 type acquisition struct {
 	s      *Store
 	req    driver.Request
-	groups [][]driver.Claim // a script each
-	once   bool             // a record will do as well
+	groups [][]driver.Claim // the claims of each script call
+	once   bool             // a record serves as well as the lease
 	notes  string
 
-	waiter *inbox.Waiter // nil: it has not been in line
-	number uint64        // of the last question; 0: no message is an answer to it
-	last   send.Request  // that question
-	queued bool          // the server may have put it in line
-	simple bool          // it was answered before it got there
-	asked  int           // how many of the groups have been asked for so far
-	stuck  []int         // by group: the claim it was refused at, counted from 1
-	began  time.Time     // when it asked first
+	waiter *inbox.Waiter // nil: it has not been in the queue
+	number uint64        // of the last question; 0: a message cannot answer it
+	last   send.Request  // the last question
+	queued bool          // the server may have put it in the queue
+	simple bool          // it was answered without the queue
+	asked  int           // number of groups asked for so far
+	stuck  []int         // for each group: the claim at which it was refused, counted from 1
+	began  time.Time     // when the first question was asked
 	told   time.Time     // when the server last said that the key is held
 	held   driver.HeldError
 
-	inbox     string        // that the last question named
-	holder    script.Value  // as the server last said
-	sameSince time.Time     // when it first said that
-	every     time.Duration // between the looks of a waiter that is not told; 0: it is
+	inbox     string        // the inbox that the last question named
+	holder    script.Value  // the holder that the server last named
+	sameSince time.Time     // when the server first named it
+	every     time.Duration // the interval at which a waiter without messages polls; 0: messages arrive
 
-	alone struct { // groups and stuck, of one script
+	alone struct { // memory for the groups and stuck of a single script call
 		group [1][]driver.Claim
 		stuck [1]int
 	}
 }
 
-// answer is what the server said. Of grant, record and held one is set.
+// answer is the server's answer. One of grant, record and held is set.
 type answer struct {
 	grant  driver.Grant
 	record *driver.Record
 	held   bool
-	ttl    time.Duration // of the first holder that may be gone; below 0: it has none
-	ahead  time.Duration // claim time of the one ahead in line; below 0: nobody
+	ttl    time.Duration // when the first holder's lease may run out; below 0: it does not
+	ahead  time.Duration // the claim time of the waiter in front; below 0: nobody
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
@@ -78,7 +78,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 	return ans.grant, ans.record, err
 }
 
-// asks begins one. What most need is in it, and takes no allocations of its own.
+// asks begins an acquisition. It takes no further allocations for what most of them need.
 func (s *Store) asks(req driver.Request, once bool) *acquisition {
 	a := acquisitions.Get().(*acquisition)
 	a.s, a.req, a.once, a.notes, a.began = s, req, once, script.Notes(req.TTL, req.Rule, req.Trace), time.Now()
@@ -92,15 +92,15 @@ func (s *Store) asks(req driver.Request, once bool) *acquisition {
 	return a
 }
 
-// acquisitions are kept for others, because what most service calls ask for is theirs at
-// once, and the collector would else have more to do than they.
+// acquisitions are reused. Most calls get their lease at once, and the garbage collector would
+// otherwise work harder than the calls.
 var acquisitions = sync.Pool{New: func() any { return new(acquisition) }}
 
 func (a *acquisition) end() {
 	if a.waiter != nil {
 		a.s.inbox.Leave(a.req.Owner)
 	}
-	if a.simple { // no message, no goroutine that tidies up, knows of it
+	if a.simple { // no message and no goroutine that tidies up refers to it
 		*a = acquisition{}
 		acquisitions.Put(a)
 	}
@@ -108,8 +108,8 @@ func (a *acquisition) end() {
 
 // run asks until the answer is final.
 //
-// The first question of a process that does not know yet whether it can have an inbox
-// is put without getting in line: whoever is there without one is passed over at first.
+// If the process does not know yet whether it can have an inbox, the first question does not
+// join the queue: a waiter without an inbox is passed over at first.
 func (a *acquisition) run(ctx context.Context) (answer, error) {
 	getInLine := a.req.Wait && a.s.inbox.Known()
 	if getInLine {
@@ -124,8 +124,8 @@ func (a *acquisition) run(ctx context.Context) (answer, error) {
 	case !a.req.Wait:
 		return answer{}, &a.held
 	}
-	// The closing of the store ends a wait. Most requests have none, so it is
-	// watched only from here on.
+	// Closing the store ends a wait. It is watched only from here on, because most requests do
+	// not wait.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(a.s.ctx, cancel)()
@@ -139,10 +139,10 @@ func (a *acquisition) run(ctx context.Context) (answer, error) {
 	return a.wait(ctx, ans)
 }
 
-// join has messages delivered to this request until its end.
+// join registers this request for messages until its end.
 func (a *acquisition) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Claims[0].Key) }
 
-// wait sleeps and asks, in turn, until the answer is final, or comes by itself.
+// wait sleeps and asks in turn, until the answer is final or a message is the grant.
 func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
 	for {
 		if a.req.OnHeld != nil {
@@ -162,12 +162,15 @@ func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
 	}
 }
 
-// nap is how long to sleep if no message comes: no longer than the place in
-// line is safe; until a holder's lease may have run out, because a holder that
-// died and a foreign client send nothing, and the others may have left by then;
-// and until that of the one ahead may, should it get the lock right now. Without an
-// inbox, a lock that was passed to us must be found before it runs out again; and
-// what a set has already, it has to keep.
+// nap is how long to sleep if no message comes. It is the shortest of these times:
+//
+//   - for how long the place in the queue is safe;
+//   - until the holder's lease may run out: a dead holder and a foreign client send nothing,
+//     and the other waiters may have left by then;
+//   - until the lease of the waiter in front may run out, if that waiter gets the lock right
+//     now;
+//   - without an inbox, until a lock that was passed to this waiter would run out unnoticed;
+//   - for a set, until what it holds so far has to be extended.
 func (a *acquisition) nap(ans answer) time.Duration {
 	d := a.s.cfg.poll()
 	if a.inbox == "" {
@@ -179,7 +182,7 @@ func (a *acquisition) nap(ans answer) time.Duration {
 	if len(a.req.Claims) > 1 {
 		d = min(d, max(a.req.TTL/3, time.Millisecond))
 	}
-	// The jitter keeps the processes in line from acquisition all at once.
+	// The jitter keeps the waiting processes from asking all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)
 	for _, over := range []time.Duration{ans.ttl, ans.ahead} {
 		if over >= 0 {
@@ -189,7 +192,7 @@ func (a *acquisition) nap(ans answer) time.Duration {
 	return d
 }
 
-// sleep reports false when ctx has ended.
+// sleep sleeps for a nap or until a message comes. It reports false if ctx has ended.
 func (a *acquisition) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
 	var looks int64
 	looks, a.every = a.s.pacer.Enter(inbox.Sight{
@@ -206,11 +209,10 @@ func (a *acquisition) sleep(ctx context.Context, ans answer) (m script.Message, 
 	return m, ctx.Err() == nil
 }
 
-// ask puts the question about one group once. After an error nothing is left
-// behind, or soon will be.
+// ask asks once about one group. After an error nothing is left behind, or soon will not be.
 func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answer, error) {
 	if a.waiter != nil {
-		a.waiter.Clear() // this is the look it calls for
+		a.waiter.Clear() // the question below is the poll that such a message asks for
 	}
 	a.number, a.inbox = 0, a.s.inbox.Address()
 	if getInLine && a.inbox != "" && a.counted() {
@@ -228,7 +230,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 		return ans, nil
 	}
 	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {
-		return answer{}, err // what it has, it had before
+		return answer{}, err // nothing to undo: the owner held it before
 	}
 	a.s.tasks.Go(a.AnsweredLate)
 	if ctx.Err() != nil {
@@ -237,7 +239,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
 }
 
-// question makes the last question the one about a group.
+// question makes the question about a group the last one.
 func (a *acquisition) question(group int, getInLine bool) {
 	cfg := &a.s.cfg
 	a.last = send.Request{Replicas: cfg.replicas}
@@ -248,7 +250,7 @@ func (a *acquisition) question(group int, getInLine bool) {
 	})
 }
 
-// remarks are what goes with the lease.
+// remarks are the notes that are stored with the lease.
 func (a *acquisition) remarks() string {
 	if a.inbox == "" && a.s.inbox.Known() {
 		return script.Quietly(a.notes)
@@ -256,8 +258,8 @@ func (a *acquisition) remarks() string {
 	return a.notes
 }
 
-// claim is how long the lock is kept for this request once it is its turn. Without an
-// inbox the request finds that out when it looks.
+// claim is how long the lock is kept for this request once it is its turn. Without an inbox the
+// request learns of its turn only when it polls.
 func (a *acquisition) claim() time.Duration {
 	d := a.s.cfg.claimTime()
 	if a.inbox == "" {

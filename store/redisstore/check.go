@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// checkTimeout bounds a check of its own, should its caller have more time.
+// checkTimeout bounds each check, even if its caller has more time.
 const checkTimeout = 5 * time.Second
 
 // checkItem is one thing that may be wrong with a server or its user.
@@ -29,7 +29,7 @@ var checks = append([]checkItem{
 	{"messages", inbox.Advice, (*Store).checkMessages},
 }, settings...)
 
-// CheckError is something that [Store.Check] has found.
+// CheckError is a problem that [Store.Check] has found.
 type CheckError struct {
 	About  string // "locks", "messages", or the name of a server's setting
 	Advice string // what to do
@@ -44,12 +44,14 @@ func (e *CheckError) Error() string {
 // Unwrap returns Err.
 func (e *CheckError) Unwrap() error { return e.Err }
 
-// Check finds out whether the server and its user are as the store needs them: it takes
-// and releases a lock on a key of its own, sends itself a message, and looks whether the
-// server may evict locks, or go on with them beside a master that Sentinel promotes. It is for a program's start, or a command for operators; each of
-// its parts takes 5 s at most. The error joins a [*CheckError] for each thing that is
-// wrong. Settings that the user may not read count as right, and so do messages on a Ring,
-// which has none.
+// Check tests whether the server and its user are as the store needs them. It takes and
+// releases a lock on a key of its own, and sends itself a message. It also looks at two
+// settings: whether the server may evict locks, and whether a master that is cut off goes on
+// serving beside the one that Sentinel promotes. Call it at the start of a program, or from a
+// command for operators. Each part takes 5 s at most.
+//
+// The error joins a [*CheckError] for each problem. A setting that the user may not read counts
+// as right. Messages on a Ring count as right, too, because a Ring has none.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -87,7 +89,7 @@ func (s *Store) checkMessages(ctx context.Context) error {
 		return err
 	}
 	sub := s.client.Subscribe(ctx, channel)
-	defer sub.Close() // an error would be that it is closed
+	defer sub.Close() // the only error is that it is closed
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	for {
 		msg, err := sub.Receive(ctx)

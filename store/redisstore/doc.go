@@ -1,5 +1,5 @@
-// Package redisstore keeps leases in Redis or Valkey, 6.2 or later, where every
-// process of a fleet sees them.
+// Package redisstore keeps leases in Redis or Valkey, 6.2 or later, where every process of a
+// fleet sees them.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	store, err := redisstore.New(client)
@@ -8,21 +8,20 @@
 //
 // # What is in Redis
 //
-// The lock on "a" is the string "lock:a", which holds "owner:token:..." and
-// expires with the lease. A client of any make that does SET lock:a <uuid> NX PX
-// <ms>, and compares before it deletes, takes its turn with keyturn's: each finds
-// the key taken while the other has it. Only foreign clients are not in line.
-// While shared leases or permits are in force the string is a marker, which no
-// owner can be equal to, and lasts as long as the last of them.
+// The lock on "a" is the string "lock:a". It holds "owner:token:..." and expires with the
+// lease. Any other client that does SET lock:a <uuid> NX PX <ms>, and compares before it
+// deletes, excludes keyturn and is excluded by it. Such foreign clients do not wait in the
+// queue. While shared leases or permits are in force, the string is a marker, which equals no
+// owner and lasts as long as the last of them.
 //
-// Beside it, in the same slot of a cluster and each with an expiry of its own:
+// These side keys are in the same slot of a Cluster, each with an expiry of its own:
 //
 //	{lock:a}:h     sorted set of the holders of shared leases or permits
-//	{lock:a}:i     hash of the same: token, since when, rule and trace
+//	{lock:a}:i     hash of the same holders: token, since when, rule and trace
 //	{lock:a}:q     list of the waiting owners, in order of arrival
 //	{lock:a}:s     list of the owners that wait for a shared lease
-//	{lock:a}:w     hash of both: until when, for what, and how to be reached
-//	{lock:a}:f     hash of the owners that were robbed, and why
+//	{lock:a}:w     hash of all waiters: until when, for what, and their inbox
+//	{lock:a}:f     hash of the owners whose lease was taken by force, and why
 //	{lock:a}:r     what Once remembers: the owner, fingerprint and result
 //	{lock:a}:t     the last token (Cluster and Ring)
 //	{lock:}:token  the last token of all locks (one server); it never expires
@@ -31,78 +30,74 @@
 //
 // # Taking turns
 //
-// At most one goroutine per process and key waits here, or a few where they share
-// it; the engine lines up the others. A release does not free the key but passes it to the first in line
-// that can be told, in the same step: the key is set to the waiter's name for a
-// claim time (half the waiter lease, so 3 s, or its TTL if that is shorter) and
-// a message goes to the inbox of its process. One release, one message, one
-// process that wakes up. The message is the grant, if it was sent to what the
-// waiter asked last; the first renewal makes the claim time the full TTL, as does
-// asking once more, which a waiter does whenever it is not sure. A waiter that died
-// unseen costs the others half the waiter lease at most.
+// At most one goroutine per process and key waits here, or a few if they share the key. The
+// engine lines up the others. A release does not free the key. In the same step it passes the
+// key to the first waiter that a message can reach: the key is set to the waiter's name for a
+// claim time, and a message goes to the inbox of its process. The claim time is half the waiter
+// lease, so 3 s, or the waiter's TTL if that is shorter. One release sends one message and
+// wakes one process.
 //
-// Messages get lost, and holders die without one. So a waiter
-// also looks when the holder's time runs out, when its subscription is made
-// anew, and every third of the waiter lease, which is what keeps its place.
+// The message is the grant, if it answers the waiter's last question. The first renewal extends
+// the claim time to the full TTL. Asking once more does the same, and a waiter asks whenever it
+// is not sure. A waiter that died unnoticed costs the others half the waiter lease at most.
 //
-// Foreign clients send no messages, and a process may be unable to send or to get
-// them: its user has no channels, or its connection is dead. While a foreign client
-// has the lock, the head of the queue looks every 1 to 4 ms; where a process without
-// messages is concerned, every 20 ms. Both slow down when the lock stays where it is.
-// A process sends itself a message per second while anybody waits, and makes its
-// subscription anew when that does not arrive. docs/operations.md, Messages, says
-// what this costs.
+// Messages get lost, and holders die without sending one. So a waiter also asks when the
+// holder's time runs out, when its subscription is made anew, and every third of the waiter
+// lease, which keeps its place in the queue.
 //
-// Shared requests wait in a queue of their own, because they are let in
-// together: when an exclusive lease ends, or the last permit. The end of the last
-// shared lease is the turn of the others' first. Who comes while somebody waits
-// gets behind.
+// Foreign clients send no messages. A process may be unable to send or receive them, because
+// its user has no channels or its connection is dead. While a foreign client has the lock, the
+// first waiter polls every 1 to 4 ms. Behind a process without messages, and in such a process,
+// waiters poll every 20 ms. Both poll less often if the holder stays the same. While anybody
+// waits, a process sends a message to itself once a second, and makes its subscription anew if
+// that message does not arrive. docs/operations.md, Messages, says what this costs.
+//
+// Shared requests wait in a queue of their own, because they enter together: when an exclusive
+// lease ends, or the last permit. When the last shared lease ends, the first of the other
+// requests enters. A request that arrives while others wait queues behind them.
 //
 // # Sets
 //
-// On one server a set is one script: it takes the claims in key order, and where
-// one has to be waited for it keeps those before that and gets in line there. The
-// step that takes the last gives all of them one token. A set that waits asks
-// again at least every third of its TTL, which extends what it has.
+// On one server, a set is one script call. The script takes the claims in key order. If a claim
+// is held, the set keeps the claims before it and waits there in the queue. The step that takes
+// the last claim gives all of them one token. A waiting set asks again at least every third of
+// its TTL, which extends what it holds.
 //
-// On a Cluster or Ring, or with more than 256 claims, the store does the same
-// claim by claim, or 256 by 256, and the last step is a round of its own, in
-// which every claim gets the highest of the tokens, and a full TTL once more. So
-// there the claims become visible one after the other, and a set that is refused
-// has held some for a moment.
+// On a Cluster or Ring, or with more than 256 claims, the store does the same claim by claim,
+// or 256 by 256. The last step is then a round of its own, in which every claim gets the
+// highest of the tokens and once more a full TTL. So other processes see these claims held one
+// after the other, and a set that is refused has held some of them for a moment.
 //
 // # Tokens
 //
-// token = max(last + 1, the server's clock in microseconds), taken in the step
-// that grants. The count covers a clock that is set back; the clock covers data
-// that was lost, by FLUSHALL, a restart without persistence or a failover to a
-// replica that lags. Only both at once could make a token go back.
+// token = max(last + 1, the server's clock in microseconds), taken in the step that grants. The
+// stored counter covers a clock that is set back. The clock covers lost data: FLUSHALL, a
+// restart without persistence, or a failover to a replica that lags. Only both at once could
+// make a token go back.
 //
 // # What can go wrong
 //
-// A reply that is lost: the client asks again, and as the owner is the same, it
-// gets the same lease; a repeated release knows that it was repeated.
+// A reply is lost: the client asks again as the same owner, so it gets the same lease. A
+// repeated release knows that it was repeated.
 //
-// A server that does not answer: every call returns when its context ends, with
-// an error that matches driver.ErrUnavailable. One that stood in line first asks
-// once more, for half a second at most: a holder in the way or a server that has
-// fallen silent, that is the difference between contention and an outage. What
-// it had asked for is undone as soon as the server can be reached, or runs out
-// with its TTL.
+// The server does not answer: every call returns when its context ends, with an error that
+// matches driver.ErrUnavailable. A request that waited in the queue first asks once more, for
+// half a second at most. The answer tells contention (a holder is in the way) from an outage
+// (the server has fallen silent). What the request may have left behind is undone as soon as
+// the server can be reached, or runs out with its TTL.
 //
-// A server that forgets, because it was restarted without its data or because a
-// replica without the last writes took over: the key may be granted to another
-// while its holder still works. The holder is told about a second after its client
-// reaches the new server, or the old one that has started anew: the store asks for
-// the run ID once a second while there are leases, and all are renewed when that
-// changes. On a Cluster, or where INFO is not permitted, it is told at its next
-// renewal, at most a third of the TTL later. What must be safe compares tokens.
-// [WithReplicas] has grants and renewals wait for replicas; a master that is cut off
-// from those keeps no lease in force beyond its TTL.
+// The server forgets, because it was restarted without its data, or because a replica without
+// the last writes took over: the key may be granted to another owner while its holder still
+// works. The store asks for the server's run ID once a second while there are leases, and all
+// leases are renewed when it changes. So the holder learns of its loss about a second after its
+// client reaches the new or restarted server. On a Cluster, or if INFO is not permitted, it
+// learns of it at its next renewal, at most a third of the TTL later. A resource that must be
+// safe compares tokens. With [WithReplicas], grants and renewals wait for replicas. A master
+// that is cut off from its replicas then keeps no lease in force beyond its TTL.
 //
-// Memory that runs out: acquiring fails with ErrOutOfMemory, renewing and
-// releasing go on. A server that evicts keys to make room may evict locks; a
-// store warns when it sees that setting.
+// The server runs out of memory: acquiring fails with ErrOutOfMemory, while renewing and
+// releasing go on. A server that evicts keys to make room may evict locks; the store logs a
+// warning if it sees that setting.
 //
-// docs/operations.md has the settings and permissions that this needs.
+// docs/operations.md has the settings and permissions that the store needs.
 package redisstore

@@ -10,30 +10,29 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// What may be wrong beyond what [driver.Store] knows. What the server says of
-// itself, ErrReadOnly, ErrNoReplicas and ErrOutOfMemory, also matches
-// driver.ErrUnavailable.
+// Errors in addition to those of [driver.Store]. ErrReadOnly, ErrNoReplicas and ErrOutOfMemory,
+// which the server reports about itself, also match driver.ErrUnavailable.
 var (
-	// ErrOwner: the request's owner is empty, or contains a colon or white space.
-	// The engine's never do.
+	// ErrOwner: the request's owner is empty, or has a colon or white space in it. The engine's
+	// owners never have.
 	ErrOwner = errors.New("redisstore: not an owner")
-	// ErrWrongType: the lock's key holds a list, a hash or the like, so somebody
-	// else uses the name for something that is not a lock.
+	// ErrWrongType: the lock's key holds a list, a hash or another type that is not a string.
+	// Somebody else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")
-	// ErrCorrupt: what came from Redis is not what this package writes there.
+	// ErrCorrupt: Redis returned something that this package does not write there.
 	ErrCorrupt = script.ErrCorrupt
 	// ErrReadOnly: the server is a replica.
 	ErrReadOnly = errors.New("redisstore: the server is a read-only replica")
-	// ErrNoReplicas: too few replicas have the write; see [WithReplicas] and
-	// Redis' min-replicas-to-write.
+	// ErrNoReplicas: too few replicas have the write. See [WithReplicas] and Redis'
+	// min-replicas-to-write.
 	ErrNoReplicas = errors.New("redisstore: not enough replicas")
 	// ErrOutOfMemory: the server has reached maxmemory. Leases that are held can
 	// still be renewed and released.
 	ErrOutOfMemory = errors.New("redisstore: the server is out of memory")
 )
 
-// failure is the error for what kept a request from being carried out. Only the
-// typed errors of this package and core come out of here.
+// failure is the error for a request that was not carried out. It returns only the typed errors
+// of this package and of package driver.
 func failure(op, key string, err error) error {
 	switch {
 	case errors.Is(err, ErrCorrupt):
@@ -51,18 +50,18 @@ func failure(op, key string, err error) error {
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
 }
 
-// silence is the error for a request that its context ended first.
+// silence is the error for a request whose context ended before the answer came.
 func silence(ctx context.Context) error {
 	return fmt.Errorf("no answer from Redis: %w", context.Cause(ctx))
 }
 
-// lost is the error for a lease that is not its owner's.
+// lost is the error for a lease that does not belong to its owner any more.
 func lost(key string, g driver.Grant) error {
 	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
 }
 
-// confirmed is nil if as many replicas have the request's write as it waits for. Otherwise
-// a failover may forget it.
+// confirmed returns nil if as many replicas as required have the request's write. Otherwise a
+// failover may forget it.
 func confirmed(r *send.Request) error {
 	if r.Acks < int64(r.Replicas) {
 		return fmt.Errorf("%w: %d of %d have it", ErrNoReplicas, r.Acks, r.Replicas)

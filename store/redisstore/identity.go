@@ -10,16 +10,16 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// who is the question which server answers.
+// who is the state of the question which server answers.
 type who struct {
-	asking atomic.Bool // one is under way, perhaps on a connection that hangs
-	barred atomic.Bool // the server does not tell us
+	asking atomic.Bool // a question is under way, perhaps on a connection that hangs
+	barred atomic.Bool // the user may not run INFO
 }
 
 var errAsking = errors.New("redisstore: no answer yet to the last question")
 
-// identity is the run ID of the one server, or of the master behind Sentinel; "" on a
-// Cluster or Ring, and where INFO is not permitted.
+// identity returns the run ID of the one server, or of the master behind Sentinel. It returns
+// "" on a Cluster or Ring, and if INFO is not permitted.
 func (s *Store) identity(ctx context.Context) (string, error) {
 	if s.keys.Topology() != script.Single || s.who.barred.Load() {
 		return "", nil
@@ -36,7 +36,7 @@ func (s *Store) identity(ctx context.Context) (string, error) {
 		err error
 	}
 	said := make(chan answer, 1)
-	s.tasks.Go(func() { // go-redis does not leave a connection that hangs
+	s.tasks.Go(func() { // on a goroutine, because go-redis does not leave a connection that hangs
 		defer s.who.asking.Store(false)
 		id, err := s.info(context.WithoutCancel(ctx), "server", "run_id")
 		if redis.HasErrorPrefix(err, "NOPERM ") || redis.HasErrorPrefix(err, "ERR ") {

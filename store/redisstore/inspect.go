@@ -21,7 +21,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	return infos[0], errs[0]
 }
 
-// inspect looks at keys in one round trip.
+// inspect inspects keys in one round trip.
 func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, []error) {
 	infos, errs := make([]driver.LockInfo, len(keys)), make([]error, len(keys))
 	reqs := make([]*send.Request, len(keys))
@@ -40,8 +40,8 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, 
 	return infos, errs
 }
 
-// ForceRelease implements [driver.Inspector]. The reason is remembered for an
-// hour, for the last thousand leases of the key or so.
+// ForceRelease implements [driver.Inspector]. The server remembers the reason for an hour, for
+// about the last thousand leases of the key.
 func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
 	r := new(send.Request)
 	s.keys.ForceRelease(&r.Call, key, reason, s.cfg.forcedFor)
@@ -50,7 +50,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.
 	}
 	before, err := info("force release", key, r)
 	if len(before.Holders) == 0 && r.Attempts.Possible() > 1 {
-		// The client has repeated it, and the first attempt's answer was lost.
+		// The client has repeated the request, and the first attempt's answer was lost.
 		err = errors.Join(err, &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown})
 	}
 	return before.Holders, err
@@ -66,7 +66,7 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	return r.Count() > 0, nil
 }
 
-// about sends a request that an operator, not an owner, has asked for.
+// about sends a request of an operator, not of an owner.
 func (s *Store) about(ctx context.Context, op, key string, r *send.Request) error {
 	if err := driver.ValidateKey(key); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Store) about(ctx context.Context, op, key string, r *send.Request) erro
 	return nil
 }
 
-// info is what an operator is told of a key.
+// info reads the answer to an inspection of key.
 func info(op, key string, r *send.Request) (driver.LockInfo, error) {
 	all, err := r.Info(key)
 	if err != nil {

@@ -15,9 +15,9 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 	return s.acquire(ctx, req, true)
 }
 
-// Complete implements [driver.Ledger]. A server that has reached maxmemory stores the
-// record without its result, as a repeat must not do the work again; the error then
-// matches driver.ErrResultNotKept.
+// Complete implements [driver.Ledger]. A server that has reached maxmemory stores the record
+// without its result, because a repeat must not do the work again. The error then matches
+// driver.ErrResultNotKept.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	if err := errors.Join(check(g.Owner, g.Claims, g.TTL), checkOnce(g.Claims)); err != nil {
 		return err

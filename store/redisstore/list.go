@@ -16,21 +16,19 @@ import (
 )
 
 const (
-	// listDefault is how many keys a page has when the caller does not say.
+	// listDefault is how many keys a page has if the caller gives no limit.
 	listDefault = 100
-	// scanMost is how many of its keys a server looks at in one go: some tenths of
-	// a millisecond.
+	// scanMost is how many keys a server looks at in one SCAN, which takes it some tenths of a
+	// millisecond.
 	scanMost = 1000
-	// scansPerPage bounds the work for a page of a database in which other things
-	// are stored than locks.
+	// scansPerPage bounds the work for a page of a database with many keys that are not locks.
 	scansPerPage = 20
 )
 
-// List implements [driver.Inspector], by SCAN. Of a Cluster or Ring it goes through
-// one master after the other, by their addresses or names: keys that move from
-// one to another while it is under way may be missed. Keys that hold something
-// that is not a lock are left out. A key may come on several pages. A limit of 0
-// or less is 100.
+// List implements [driver.Inspector], by SCAN. On a Cluster or Ring it goes through one master
+// after the other, in the order of their addresses or names. A key that moves from one master
+// to another meanwhile may be missed. A key may come on several pages. A key that is no lock,
+// because it holds another type, is left out. A limit of 0 or less is 100.
 func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (page []driver.LockInfo, next string, err error) {
 	if limit <= 0 {
 		limit = listDefault
@@ -43,7 +41,8 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 		return nil, "", err
 	}
 	defer s.leave()
-	// SCAN is no script, so it is not for send; but it may hang just as well.
+	// SCAN is no script, so it does not go through send. It may hang as well, so it has a
+	// goroutine.
 	type result struct {
 		keys []string
 		next string
@@ -130,9 +129,9 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 	if err != nil {
 		return nil, "", err
 	}
-	// One that has gone meanwhile is taken over by the next.
+	// If the node of the cursor is gone, the next one continues.
 	nodes = slices.DeleteFunc(nodes, func(n node) bool { return n.name < name })
-	// Plain keys and side keys, which have a brace in front, in one pattern.
+	// One pattern finds both plain keys and side keys, which begin with a brace.
 	pattern := "*" + glob(s.keys.Locks(prefix)) + "*"
 	seen := make(map[string]bool)
 	count := min(limit, scanMost)
@@ -170,7 +169,7 @@ func (s *Store) scan(ctx context.Context, prefix, name string, at uint64, limit 
 	return keys, fmt.Sprintf("%s|%d", name, at), nil
 }
 
-// glob has every character of s stand for itself in a pattern of Redis.
+// glob escapes s, so that every character stands for itself in a pattern of Redis.
 func glob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }

@@ -33,26 +33,25 @@ type config struct {
 	replicas    int
 	replicaWait time.Duration
 	log         *slog.Logger
-	forcedFor   time.Duration // the reason of a ForceRelease is known to its victims
+	forcedFor   time.Duration // how long the victims of a ForceRelease can learn its reason
 }
 
 func defaultConfig() config {
 	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default(), forcedFor: time.Hour}
 }
 
-// poll is how long a waiter sleeps at most, so that two of its signs of life
-// may get lost before it counts as dead.
+// poll is how long a waiter sleeps at most. Two of its signs of life may then get lost before
+// it counts as dead.
 func (c *config) poll() time.Duration { return c.waiterLease / 3 }
 
-// claimTime is how long the lock is kept for a waiter to which it was passed, until
-// a first renewal or question. It is longer than the poll, for those whom no
-// message reaches.
+// claimTime is how long the lock is kept for a waiter to which it was passed, until that waiter
+// renews it or asks again. It is longer than poll, for waiters that no message reaches.
 func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 
-// WithPrefix sets what stands in front of every key in Redis, so that the lock
-// on "a" is the Redis key "lock:a". All processes, and foreign clients that
-// take part, must agree on it. At most 128 bytes of UTF-8 without braces, white
-// space and control characters; may be empty. Default [DefaultPrefix].
+// WithPrefix sets the beginning of every key in Redis: with "lock:", the lock on "a" is the key
+// "lock:a". All processes, and foreign clients that take part, must use the same. It has at
+// most 128 bytes of UTF-8 without braces, white space and control characters, and may be empty.
+// Default [DefaultPrefix].
 func WithPrefix(prefix string) Option {
 	return func(c *config) error {
 		bad := func(r rune) bool {
@@ -69,10 +68,10 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithWaiterLease sets after how long a waiter that gave no sign of life loses
-// its place in line. A waiter gives one every third of it, and while it waits
-// for its turn that is all it sends. When the lock is passed to a waiter it is kept
-// for half of it, until the waiter renews it. 100 ms to 10 min. Default [DefaultWaiterLease].
+// WithWaiterLease sets after how long a waiter without a sign of life loses its place in the
+// queue. A waiter asks again every third of this time, and sends nothing else while it waits.
+// When the lock is passed to a waiter, it is kept for half this time, until the waiter renews
+// it. 100 ms to 10 min. Default [DefaultWaiterLease].
 func WithWaiterLease(d time.Duration) Option {
 	return func(c *config) error {
 		if d < minWaiterLease || d > maxWaiterLease {
@@ -83,15 +82,15 @@ func WithWaiterLease(d time.Duration) Option {
 	}
 }
 
-// WithReplicas has every grant, renewal and record wait until n replicas have it, at
-// most for timeout; if they don't, the error is ErrNoReplicas. A grant is then undone.
-// A renewal is tried again, and the lease ends at its deadline if that does not help;
-// so a master that is cut off from its replicas keeps no lease in force beyond its TTL.
-// With n as many as there are replicas a failover forgets no lease. With fewer, Redis
-// may promote a replica that was not among the n, and so many replicas may be cut off
-// together with the old master. All processes need the same n. Not on a Cluster or
-// Ring. The timeout must be shorter than the client's ReadTimeout.
-// Default: no waiting.
+// WithReplicas makes every grant, renewal and record wait until n replicas have it, for timeout
+// at most. If too few have it by then, the error is ErrNoReplicas. A grant is then undone. A
+// renewal is tried again, and if that does not help, the lease ends at its deadline. So a
+// master that is cut off from its replicas keeps no lease in force beyond its TTL.
+//
+// If n is the number of replicas, a failover forgets no lease. If n is smaller, Redis may
+// promote a replica that was not among the n, and n replicas may be cut off together with the
+// old master. All processes need the same n. It is not for a Cluster or Ring. The timeout must
+// be shorter than the client's ReadTimeout. Default: no waiting.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) error {
 		switch {
@@ -105,8 +104,9 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	}
 }
 
-// WithLogger sets where warnings go: settings of the server that may cost leases
-// (docs/operations.md), a subscription that can't be had. Default slog.Default().
+// WithLogger sets where the store logs warnings: about settings of the server that may cost
+// leases (docs/operations.md), and about a subscription that does not work. Default
+// slog.Default().
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) error {
 		if l == nil {
@@ -128,7 +128,7 @@ func (c *config) fits(client redis.UniversalClient) error {
 	if script.TopologyOf(client) != script.Single {
 		return bad("a single server")
 	}
-	// Else the client gives up on an answer that is still to come.
+	// Otherwise the client gives up on an answer that is still to come.
 	if one, ok := client.(*redis.Client); ok && one.Options().ReadTimeout > 0 && c.replicaWait >= one.Options().ReadTimeout {
 		return bad(fmt.Sprintf("less than the client's ReadTimeout of %v", one.Options().ReadTimeout))
 	}

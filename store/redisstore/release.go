@@ -13,9 +13,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// Release implements [driver.Store]. If the server does not answer within ctx's
-// bound the error matches driver.ErrUnavailable, and the lease may or may not be
-// released.
+// Release implements [driver.Store]. If the server does not answer before ctx ends, the error
+// matches driver.ErrUnavailable, and the lease may or may not be released.
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
@@ -38,10 +37,10 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	return all
 }
 
-// endings are kept for others, as acquisitions are.
+// endings are reused, like acquisitions.
 var endings = sync.Pool{New: func() any { return new(send.Request) }}
 
-// end is Release of a lease that one request ends, as most are.
+// end is Release for a lease that one request ends, as most are.
 func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	r := endings.Get().(*send.Request)
 	*r = send.Request{}
@@ -53,20 +52,20 @@ func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	return released(r, g.Claims, g)
 }
 
-// released is the verdict on a release.
+// released returns the error for a release.
 func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
 	err := verdict(r, "release", claims, g)
 	if r.Attempts.Possible() > 1 && isTaken(err) && !runOut(g) {
-		// The client repeats a request whose reply was lost. So it says "not
-		// yours" now because the first attempt released it.
+		// The client repeated a request whose reply was lost. The answer is "not yours" because
+		// the first attempt released the lease.
 		return nil
 	}
 	return err
 }
 
-// runOut says that the lease may have ended by itself by now. Then nobody can tell whether
-// an attempt without an answer released it, or never arrived and the key went to another.
-// Of a grant that does not say since when it counts, nobody knows.
+// runOut reports whether the lease may have ended by itself by now. Then nobody can tell
+// whether an attempt without an answer released it, or never arrived and the key went to
+// another owner. It reports true for a grant without Since.
 func runOut(g driver.Grant) bool {
 	term := g.Term
 	if term <= 0 {
@@ -81,8 +80,8 @@ type part struct {
 	claims []driver.Claim
 }
 
-// releases makes the requests that end whatever owner has, or waits for, among
-// claims. Token 0 means any.
+// releases makes the requests that end everything that owner holds or waits for among claims.
+// Token 0 means any token.
 func (s *Store) releases(owner string, claims []driver.Claim, token uint64) []part {
 	groups := s.keys.Groups(claims)
 	parts := make([]part, len(groups))
@@ -104,12 +103,12 @@ func requests(parts []part) []*send.Request {
 	return reqs
 }
 
-// verdict is the error, if any, that the answer to a call about a lease amounts to.
+// verdict returns the error that the answer to a request about a lease stands for, if any.
 func verdict(r *send.Request, op string, claims []driver.Claim, g driver.Grant) error {
 	v, err := r.Verdict(len(claims))
 	switch {
 	case script.Says(err, "WRONGTYPE"):
-		return lost(claims[0].Key, g) // whatever is there now, it is not the lease
+		return lost(claims[0].Key, g) // another type is there now, so the lease is gone
 	case err == nil && v.Forced:
 		return &driver.LeaseLostError{Key: claims[v.Claim].Key, Token: g.Token, Reason: driver.LossForced, Detail: v.Reason}
 	case err == nil && v.Lost:
@@ -123,19 +122,18 @@ func verdict(r *send.Request, op string, claims []driver.Claim, g driver.Grant) 
 	return nil
 }
 
-// isTaken: the lease is not the owner's, and nobody says that it was robbed.
+// isTaken reports whether the lease does not belong to the owner, and was not taken by force.
 func isTaken(err error) bool {
 	var loss *driver.LeaseLostError
 	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
 }
 
-// undo takes owner out of the lines for claims, and what it has of them from it,
-// now that nobody wants it any more. The network that was in the way may be so for a
-// while: undo goes on until the server has answered, until what there is has run out by
-// itself, after life, or until the store closes.
+// undo takes owner out of the queues for claims, and ends what it holds of them, because nobody
+// wants it any more. The network may be down for a while. So undo goes on until the server has
+// answered, until everything has run out by itself after life, or until the store closes.
 //
-// The engine keeps what it owes for as long, but could not do this: only the store
-// knows that the request was sent, and when it is back. A release that overtook it would
+// The engine cannot do this, although it keeps its debts for as long. Only the store knows that
+// the request was sent, and when it has returned. A release that overtook the request would
 // find nothing.
 func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
 	over := time.Now().Add(life)
@@ -149,8 +147,8 @@ func (s *Store) undo(owner string, claims []driver.Claim, life time.Duration) {
 	}
 }
 
-// tryRelease sends what is to be released, and returns what the server did not answer
-// within a while.
+// tryRelease sends the releases once, and returns those that the server did not answer within
+// tidyTimeout.
 func (s *Store) tryRelease(owner string, parts []part) []part {
 	ctx, cancel := context.WithTimeout(context.Background(), tidyTimeout)
 	defer cancel()
@@ -159,7 +157,7 @@ func (s *Store) tryRelease(owner string, parts []part) []part {
 	for _, p := range parts {
 		var answer redis.Error
 		switch {
-		case !home: // it is still under way, so others go in its place
+		case !home: // it is still under way, so a new request takes its place
 			left = append(left, s.releases(owner, p.claims, 0)...)
 		case p.Err != nil && !errors.As(p.Err, &answer):
 			left = append(left, p)

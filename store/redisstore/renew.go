@@ -8,11 +8,11 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// renewBatch is how many claims are renewed in one round trip. It keeps a batch
-// to a few milliseconds of the server's time, which others wait for.
+// renewBatch is how many claims are renewed in one round trip. A batch then takes the server a
+// few milliseconds, during which others wait.
 const renewBatch = 500
 
-// renewal is one grant on its way, or those of its claims that fit in a script.
+// renewal is the renewal of one grant, or of those of its claims that fit in one script call.
 type renewal struct {
 	*send.Request
 	claims []driver.Claim
@@ -69,8 +69,8 @@ func (s *Store) renew(ctx context.Context, batch []renewal) {
 	}
 }
 
-// worse is what a set comes to of which the parts came to a and b: one claim
-// lost is the set lost, whatever the others say.
+// worse returns the error of a set whose parts got a and b. If one claim is lost, the set is
+// lost, whatever the other answers are.
 func worse(a, b error) error {
 	if a == nil || !errors.Is(a, driver.ErrLeaseLost) && errors.Is(b, driver.ErrLeaseLost) {
 		return b

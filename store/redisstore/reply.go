@@ -8,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// read takes in the answer about a group.
+// read reads the answer about a group.
 func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 	claims := a.groups[group]
 	said, err := r.Acquired(len(claims))
@@ -28,7 +28,7 @@ func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 	return a.granted(r, said.Token, said.Contended)
 }
 
-// heldBy takes in who is in the way.
+// heldBy notes who is in the way.
 func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 	a.told = time.Now()
 	a.stuck[group] = said.Claim + 1
@@ -39,7 +39,7 @@ func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 		Key: a.groups[group][said.Claim].Key, Holder: said.Holder.Owner, Trace: said.Holder.Trace,
 		RetryAfter: max(said.Room, 0), Ahead: said.Ahead, HeldFor: said.Holder.HeldFor(said.Now),
 	}
-	if a.held.HeldFor == 0 { // a foreign client's does not say; but it has been there for that long
+	if a.held.HeldFor == 0 { // a foreign client does not say since when, but it has been there for this long
 		a.held.HeldFor = a.told.Sub(a.sameSince)
 	}
 	return answer{held: true, ttl: said.First, ahead: said.NextTerm}
@@ -49,8 +49,8 @@ func (a *acquisition) granted(r *send.Request, token uint64, contended bool) (an
 	if err := confirmed(r); err != nil {
 		return answer{}, err
 	}
-	// Every attempt gives a full TTL, so the one that was answered counts; the
-	// moment of its writing is before the server's.
+	// Every attempt gives a full TTL, so the attempt that was answered counts. Its sending is
+	// before the server's grant.
 	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, Since: r.Attempts.Last, Contended: contended,
 	}}, nil

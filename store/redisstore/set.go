@@ -7,14 +7,14 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// askAll puts the question for all groups. Mostly there is one, and one script
-// grants the whole set or says what is in the way.
+// askAll asks for all groups. Usually there is one, and one script call grants the whole set or
+// says what is in the way.
 //
-// A set whose claims are spread over a Cluster or Ring, or too many for one
-// script, is asked for group by group, in key order, as the script does it claim
-// by claim: what is granted is kept while a later one is waited for, and each
-// round extends it. Nothing is held behind the claim that is waited for, so that
-// all sets take their claims in one order and none waits for another in a circle.
+// A set whose claims are spread over a Cluster or Ring, or are too many for one script call, is
+// asked for group by group, in key order. (Within a group, the script goes claim by claim.)
+// Granted groups are kept while a later one is waited for, and each round extends them. Nothing
+// is held behind the claim that is waited for. So all sets take their claims in one order, and
+// no two of them deadlock.
 func (a *acquisition) askAll(ctx context.Context, getInLine bool) (answer, error) {
 	for {
 		var tokens []uint64
@@ -34,13 +34,12 @@ func (a *acquisition) askAll(ctx context.Context, getInLine bool) (answer, error
 		if ans, sealed, err := a.seal(ctx, tokens); sealed || err != nil {
 			return ans, err
 		}
-		// Something ran out in the meantime: once more from the start.
+		// Something ran out meanwhile, so start again.
 	}
 }
 
-// stop is for a set that can't go on for now. In the way of others stands what it
-// has behind the claim in its way, from a round before; and all that it has, if
-// it does not wait.
+// stop is for a set that cannot go on for now. It gives back what the set holds from an earlier
+// round behind the claim in its way. If the set does not wait, it gives back everything.
 func (a *acquisition) stop(ctx context.Context, group int, ans answer) (answer, error) {
 	var back []driver.Claim
 	for i, claims := range a.groups[:a.asked] {
@@ -55,16 +54,16 @@ func (a *acquisition) stop(ctx context.Context, group int, ans answer) (answer, 
 	if a.giveBack(ctx, back) == nil && a.req.Wait {
 		a.asked = group + 1
 	}
-	return ans, nil // should it fail, that goes on in the background
+	return ans, nil // if that failed, it goes on in the background
 }
 
-// seal gives the groups of a complete set one token: the highest of theirs, which
-// is greater than that of any earlier grant of each, and becomes the count of
-// all. It renews them, too, as the first was granted some round trips ago. It
-// reports false if one of them has been lost meanwhile.
+// seal gives the groups of a complete set one token: the highest of theirs. It is greater than
+// that of any earlier grant of each key, and becomes the last token of all keys. seal also
+// renews the groups, because the first was granted some round trips ago. It reports false if
+// one of them has been lost meanwhile.
 //
-// An owner that asks again for what it has finds the same token everywhere, and
-// that stays.
+// If an owner asks again for what it holds, all groups have the same token already, and keep
+// it.
 func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, error) {
 	highest := tokens[0]
 	for _, token := range tokens {
@@ -84,7 +83,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	var worst error
 	for _, p := range parts {
 		err := verdict(p.Request, "acquire", p.claims, grant)
-		// The lease counts from the first part's.
+		// The lease counts from the earliest part.
 		if grant.Since.IsZero() || p.Attempts.Last.Before(grant.Since) {
 			grant.Since = p.Attempts.Last
 		}
@@ -105,7 +104,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	return answer{}, false, worst
 }
 
-// either is the first that is not nil.
+// either returns the first error that is not nil.
 func either(a, b error) error {
 	if a != nil {
 		return a

@@ -9,15 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// settings are what a store looks at in the server's configuration: when it starts, with
-// a warning, and in [Store.Check]. Each is nil if all is well, or if the user may not look.
+// settings are the checks of the server's configuration. A store runs them when it starts, and
+// logs a warning; [Store.Check] runs them, too. Each returns nil if all is well, or if the user
+// may not read the setting.
 var settings = []checkItem{
 	{"maxmemory-policy", "set it to noeviction", (*Store).checkPolicy},
 	{"min-replicas-to-write", "set it and min-replicas-max-lag, or use WithReplicas", (*Store).checkPartition},
 }
 
-// settingError is a setting under which locks may not hold what is promised of them. The
-// application may know that it never matters.
+// settingError is a setting under which locks may break their promises. The application may
+// know that it does not matter.
 type settingError struct {
 	name, value string
 	effect      string
@@ -25,7 +26,7 @@ type settingError struct {
 
 func (e *settingError) Error() string { return fmt.Sprintf("is %q, so that %s", e.value, e.effect) }
 
-// warn looks at the settings once.
+// warn runs the checks once and logs what they find.
 func (s *Store) warn() {
 	for _, item := range settings {
 		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
@@ -37,7 +38,7 @@ func (s *Store) warn() {
 	}
 }
 
-// checkPolicy: a lease that is evicted to make room is granted to the next one while its
+// checkPolicy: a lease that is evicted to make room is granted to the next owner while its
 // holder works.
 func (s *Store) checkPolicy(ctx context.Context) error {
 	const name = "maxmemory-policy"
@@ -51,9 +52,9 @@ func (s *Store) checkPolicy(ctx context.Context) error {
 	return &settingError{name, policy, "locks may be evicted while they are held"}
 }
 
-// checkPartition: where Sentinel may put another master beside one that is only cut off,
-// that one must stop by itself, or each side's clients hold the same locks for as long as
-// that lasts. With WithReplicas its grants and renewals stop.
+// checkPartition: Sentinel may promote another master beside one that is only cut off. The old
+// one must stop by itself. Otherwise each side's clients hold the same locks for as long as the
+// partition lasts. With WithReplicas, its grants and renewals stop.
 func (s *Store) checkPartition(ctx context.Context) error {
 	const name = "min-replicas-to-write"
 	client, ok := s.client.(*redis.Client)
@@ -62,7 +63,7 @@ func (s *Store) checkPartition(ctx context.Context) error {
 	}
 	if role, _ := s.info(ctx, "replication", "role"); role == "master" {
 		if good, _ := s.info(ctx, "replication", "min_slaves_good_slaves"); good != "" {
-			return nil // a master counts them only where it has to
+			return nil // a master counts its replicas only if this is set
 		}
 	} else if s.setting(ctx, name) != "0" {
 		return nil
@@ -70,10 +71,10 @@ func (s *Store) checkPartition(ctx context.Context) error {
 	return &settingError{name, "0", "a master that is cut off goes on granting and renewing beside the one that Sentinel promotes"}
 }
 
-// failoverAddr is what go-redis calls the server of a client that asks Sentinels.
+// failoverAddr is the address that go-redis shows for a client that asks Sentinels.
 const failoverAddr = "FailoverClient"
 
-// info returns a field of a section of INFO, "" if there is none.
+// info returns a field of a section of INFO; "" if there is none.
 func (s *Store) info(ctx context.Context, section, field string) (string, error) {
 	said, err := s.client.Info(ctx, section).Result()
 	if err != nil {
@@ -87,8 +88,8 @@ func (s *Store) info(ctx context.Context, section, field string) (string, error)
 	return "", nil
 }
 
-// setting is "" if the server does not say: managed services often forbid CONFIG,
-// but not INFO.
+// setting returns a setting by CONFIG GET; "" if the server does not say. Managed services
+// often forbid CONFIG, but not INFO.
 func (s *Store) setting(ctx context.Context, name string) string {
 	settings, err := s.client.ConfigGet(ctx, name).Result()
 	if err != nil {

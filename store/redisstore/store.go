@@ -18,8 +18,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// Store implements [driver.Store], with everything that is optional there. Make one
-// with [New]; it is safe for concurrent use.
+// Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
+// concurrent use.
 type Store struct {
 	client redis.UniversalClient
 	cfg    config
@@ -27,26 +27,26 @@ type Store struct {
 	inbox  *inbox.Inbox
 
 	sender    *send.Sender
-	questions atomic.Uint64 // put by those in line, so far
+	questions atomic.Uint64 // number of the last question that a waiter asked
 	who       who
 	pacer     inbox.Pacer
 
-	ctx    context.Context // ends when Close begins: sends the waiters home
+	ctx    context.Context // ends when Close begins, and ends all waits
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
 	tasks  sync.WaitGroup // calls and goroutines under way
-	done   chan struct{}  // Close has finished
-	err    error          // Close's answer
+	done   chan struct{}  // closed when Close has finished
+	err    error          // what Close returns
 }
 
 var _ driver.Store = (*Store)(nil)
 
-// Describe implements [driver.Store]: the name is "redis", also of a Valkey. Partition
-// names the address of the master that has the key's slot, on a Cluster that has answered
-// before. Identity is the run ID of the one server, or of the master behind Sentinel. The
-// store is impaired while messages do not arrive; [Store.Check] says more.
+// Describe implements [driver.Store]. The name is "redis", also for Valkey. Partition names the
+// address of the master that has the key's slot, on a Cluster that has answered before.
+// Identity is the run ID of the one server, or of the master behind Sentinel. The store is
+// impaired while messages do not arrive; [Store.Check] says more.
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name:   "redis",
@@ -59,16 +59,16 @@ func (s *Store) Describe() driver.Description {
 }
 
 const (
-	// tidyTimeout bounds one try to tidy up after a request that nobody waits for.
+	// tidyTimeout bounds one attempt to undo a request that nobody waits for.
 	tidyTimeout = 5 * time.Second
-	// closeTimeout bounds Close, should the server not answer.
+	// closeTimeout bounds Close if the server does not answer.
 	closeTimeout = 5 * time.Second
 )
 
-// New makes a store over client, which stays the caller's: Close does not close
-// it. New waits for no I/O, so it works while Redis is down. The client should
-// have a ReadTimeout, as go-redis gives it by default: without one, a
-// connection that hangs keeps a goroutine until the system gives it up.
+// New makes a store over client. The client stays the caller's: Close does not close it. New
+// does no I/O of its own that it waits for, so it works while Redis is down. The client should
+// have a ReadTimeout, as go-redis sets it by default. Without one, a connection that hangs
+// keeps a goroutine until the operating system gives it up.
 //
 // The error joins every [*driver.OptionError].
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
@@ -105,8 +105,8 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// isNil also finds the nil pointer inside a non-nil interface, which would
-// otherwise come up in the first request.
+// isNil also finds a nil pointer inside a non-nil interface, which the first request would
+// otherwise run into.
 func isNil(client redis.UniversalClient) bool {
 	if client == nil {
 		return true
@@ -115,7 +115,7 @@ func isNil(client redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// enter registers a call; the caller owes a leave.
+// enter registers a call. If it returns nil, the caller owes a leave.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.tasks.Done() }
 
-// closedOr is err, unless the store being closed is what brought it about.
+// closedOr returns err, or ErrClosed if err comes from the closing of the store.
 func (s *Store) closedOr(err error) error {
 	if s.ctx.Err() != nil {
 		return driver.ErrClosed
@@ -136,9 +136,9 @@ func (s *Store) closedOr(err error) error {
 	return err
 }
 
-// Close implements [driver.Store]. It waits for what is under way, at most five
-// seconds; the error says if that was not enough. A second Close waits for the
-// first and returns its answer.
+// Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
+// most; the error says if that was not enough. A second Close waits for the first and returns
+// the same error.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -166,8 +166,8 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// check refuses, before any I/O, what the scripts could not tell apart or
-// Redis would choke on. The engine has checked the same before.
+// check refuses, before any I/O, requests that the scripts or Redis could not handle. The
+// engine has checked the same before.
 func check(owner string, claims []driver.Claim, ttl time.Duration) error {
 	if len(claims) == 0 {
 		return &driver.ClaimError{Reason: "is empty"}
@@ -189,7 +189,7 @@ func check(owner string, claims []driver.Claim, ttl time.Duration) error {
 	return nil
 }
 
-// checkOnce refuses what no record can be kept for.
+// checkOnce refuses claims for which no record can be kept.
 func checkOnce(claims []driver.Claim) error {
 	if len(claims) != 1 || claims[0].Mode != driver.ModeExclusive {
 		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}

@@ -8,8 +8,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// Raise implements [driver.Ledger]. With [WithReplicas] it waits for them as a grant
-// does, and says ErrNoReplicas if too few have the version.
+// Raise implements [driver.Ledger]. With [WithReplicas] it waits for the replicas as a grant
+// does. If too few have the version, the error is ErrNoReplicas.
 func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
 	if err := driver.ValidateKey(key); err != nil {
 		return 0, err

@@ -8,22 +8,23 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// AnsweredLate implements [send.Late]: it takes back what may have come of the last question, once that is home.
+// AnsweredLate implements [send.Late]. It undoes what the last question may have done, once
+// that question has returned.
 func (a *acquisition) AnsweredLate() {
 	if a.queued || a.last.Attempts.Possible() > 0 {
 		a.undo(a.soFar())
 	}
 }
 
-// undo takes back what may have come of the request, but not what its owner had
-// before: a downgrade that went unanswered is repeated by whoever holds the lease.
+// undo undoes what the request may have done. It leaves what the owner held before: the holder
+// of the lease repeats a downgrade that was not answered.
 func (a *acquisition) undo(claims []driver.Claim) {
 	if !a.req.Held {
-		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // of a lease, of a place in line
+		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // the life of a lease, and of a place in the queue
 	}
 }
 
-// soFar is what the request may hold or wait for.
+// soFar returns the claims that the request may hold or wait for.
 func (a *acquisition) soFar() []driver.Claim {
 	n := 0
 	for _, group := range a.groups[:a.asked] {
@@ -32,13 +33,13 @@ func (a *acquisition) soFar() []driver.Claim {
 	return a.req.Claims[:n]
 }
 
-// grace is how long an answer may take, once the wait is over, before the
-// server counts as silent.
+// grace is how long the answer may take after the end of a wait, before the server counts as
+// silent.
 const grace = 500 * time.Millisecond
 
-// ended leaves the line when the wait was cut short, and is the error for that.
-// Whether there was a holder in the way or a server that has stopped answering
-// shows in whether it answers now: the last time it did may be a while ago.
+// ended leaves the queue when the wait was cut short, and returns the error for that. Whether a
+// holder was in the way or the server has stopped answering shows in whether the server answers
+// now: its last answer may be a while ago.
 func (a *acquisition) ended(ctx context.Context) error {
 	if a.told.IsZero() {
 		return a.s.closedOr(&driver.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
@@ -54,9 +55,8 @@ func (a *acquisition) ended(ctx context.Context) error {
 	return a.s.closedOr(&held)
 }
 
-// giveBack ends what the request has, and its place in line, of claims. It does
-// not wait for longer than a moment; what could not be said by then is said
-// later.
+// giveBack ends what the request holds of claims, and its place in the queue. It waits for a
+// moment at most. What the server has not answered by then is repeated in the background.
 func (a *acquisition) giveBack(ctx context.Context, claims []driver.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
