@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // ask is the store's part of an acquisition: Store.Acquire or Begin.
@@ -54,7 +55,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	r.sent.Claims = claims
 	defer func() {
 		if lease == nil && rec == nil && err == nil { // the store did not return
-			err = ErrPanicked
+			err = observe.ErrPanicked
 		}
 		if err = r.end(lease, s, err); err != nil {
 			rec = nil
@@ -88,8 +89,8 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 }
 
 // acquisition is what hooks are told that was asked for.
-func (e *Engine) acquisition(claims []Claim, s *settings) Acquisition {
-	return Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
+func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
+	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
 }
 
 // giveUp stops renewing what was borrowed for an acquisition that came to

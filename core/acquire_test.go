@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -385,8 +386,8 @@ func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 		var seen *core.Lease
 		var ends []error
 		eng := newEngine(t, late, core.WithHooks(onHold{
-			start: func(l *core.Lease) { seen = l },
-			end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
+			start: func(l observe.Lease) { seen = core.Unobserved(l) },
+			end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
 		}.hooks()))
 		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
 		wantOnly(t, err, core.ErrUnavailable)

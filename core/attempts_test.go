@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -21,11 +22,11 @@ type counting struct {
 	stores   map[string]bool
 }
 
-func (c *counting) hooks() core.Hooks {
-	return core.Hooks{AcquireEnd: c.AcquireEnd, Blocked: c.Blocked, StoreCalled: c.StoreCalled, OnceStart: c.OnceStart, OnceEnd: c.OnceEnd, Forced: c.Forced, Unlocked: c.Unlocked}
+func (c *counting) hooks() observe.Hooks {
+	return observe.Hooks{AcquireEnd: c.AcquireEnd, Blocked: c.Blocked, StoreCalled: c.StoreCalled, OnceStart: c.OnceStart, OnceEnd: c.OnceEnd, Forced: c.Forced, Unlocked: c.Unlocked}
 }
 
-func (c *counting) AcquireEnd(_ context.Context, a core.Acquisition, lease *core.Lease, _ error) {
+func (c *counting) AcquireEnd(_ context.Context, a observe.Acquisition, lease observe.Lease, _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts = a.Attempts
@@ -35,24 +36,24 @@ func (c *counting) AcquireEnd(_ context.Context, a core.Acquisition, lease *core
 	}
 }
 
-func (c *counting) Blocked(_ context.Context, a core.Acquisition, _ core.HeldError, _ int) {
+func (c *counting) Blocked(_ context.Context, a observe.Acquisition, _ core.HeldError, _ int) {
 	c.note(a.Store)
 }
 
 func (c *counting) StoreCalled(store, _ string, _ time.Duration, _ error) { c.note(store) }
 
-func (c *counting) OnceStart(ctx context.Context, x core.Execution) context.Context {
+func (c *counting) OnceStart(ctx context.Context, x observe.Execution) context.Context {
 	c.note(x.Store)
 	return ctx
 }
 
-func (c *counting) OnceEnd(_ context.Context, x core.Execution, _ core.Outcome, _ error) {
+func (c *counting) OnceEnd(_ context.Context, x observe.Execution, _ observe.Outcome, _ error) {
 	c.note(x.Store)
 }
 
-func (c *counting) Forced(_ context.Context, r core.Removal) { c.note(r.Store) }
+func (c *counting) Forced(_ context.Context, r observe.Removal) { c.note(r.Store) }
 
-func (c *counting) Unlocked(_ context.Context, a core.Acquisition, _ error) { c.note(a.Store) }
+func (c *counting) Unlocked(_ context.Context, a observe.Acquisition, _ error) { c.note(a.Store) }
 
 func (c *counting) note(store string) {
 	c.mu.Lock()
@@ -156,8 +157,8 @@ func (nameless) Describe() driver.Description { return driver.Description{} }
 func TestStoreWithoutAName(t *testing.T) {
 	eng := newEngine(t, nameless{memstore.New()})
 	l := mustAcquire(t, eng, "k")
-	if l.Store() != "" {
-		t.Errorf("it is called %q", l.Store())
+	if core.Observed(l).Store() != "" {
+		t.Errorf("it is called %q", core.Observed(l).Store())
 	}
 	mustRelease(t, l)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -545,10 +546,10 @@ type nothingUnlocked struct {
 	t *testing.T
 }
 
-func (o nothingUnlocked) hooks() core.Hooks {
-	return core.Hooks{Unlocked: o.Unlocked}
+func (o nothingUnlocked) hooks() observe.Hooks {
+	return observe.Hooks{Unlocked: o.Unlocked}
 }
 
-func (o nothingUnlocked) Unlocked(_ context.Context, a core.Acquisition, err error) {
+func (o nothingUnlocked) Unlocked(_ context.Context, a observe.Acquisition, err error) {
 	o.t.Errorf("%v runs unlocked: %v", a.Claims, err)
 }

@@ -43,12 +43,12 @@ func TestBorrowedLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || l.Depth() != 2 || l.Key() != "user:1" {
+	if l.Token() != two.outer.Token() || l.Owner() != two.outer.Owner() || l.TTL() != two.outer.TTL() || core.Observed(l).Depth() != 2 || l.Key() != "user:1" {
 		t.Errorf("%+v", l)
 	}
 	inner, err := two.callee.Acquire(l.Context(), "user:1")
-	if err != nil || inner.Depth() != 3 || two.spy.renewals() != 1 {
-		t.Errorf("depth %d, verified %d times, %v", inner.Depth(), two.spy.renewals(), err)
+	if err != nil || core.Observed(inner).Depth() != 3 || two.spy.renewals() != 1 {
+		t.Errorf("depth %d, verified %d times, %v", core.Observed(inner).Depth(), two.spy.renewals(), err)
 	}
 	if err := core.AssertHeld(inner.Context(), "user:1"); err != nil {
 		t.Error(err)
@@ -153,8 +153,8 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 				}
 				mustRelease(t, two.outer)
 				l, err := two.callee.Acquire(ctx, "k") // and in line as anybody
-				if err != nil || l.Depth() != 1 {
-					t.Fatalf("depth %d, %v", l.Depth(), err)
+				if err != nil || core.Observed(l).Depth() != 1 {
+					t.Fatalf("depth %d, %v", core.Observed(l).Depth(), err)
 				}
 				mustRelease(t, l)
 			})
@@ -185,7 +185,7 @@ func TestCarriedModes(t *testing.T) {
 				if !errors.As(err, &circle) || circle.Key != "k" || circle.Held.Mode != tt.held.Mode || circle.Wanted != tt.wanted || circle.Once {
 					t.Errorf("%+v", err)
 				}
-			} else if err != nil || l.Depth() != 2 || l.Claims()[0] != tt.wanted {
+			} else if err != nil || core.Observed(l).Depth() != 2 || l.Claims()[0] != tt.wanted {
 				t.Errorf("%v, %v", l, err)
 			} else {
 				mustRelease(t, l)
@@ -329,8 +329,8 @@ func TestSetBorrowedInPart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := set.Claims(); len(c) != 1 || c[0].Key != "c" || set.Depth() != 1 || two.spy.renewals() != 1 {
-			t.Errorf("%v, depth %d, asked %d times", c, set.Depth(), two.spy.renewals())
+		if c := set.Claims(); len(c) != 1 || c[0].Key != "c" || core.Observed(set).Depth() != 1 || two.spy.renewals() != 1 {
+			t.Errorf("%v, depth %d, asked %d times", c, core.Observed(set).Depth(), two.spy.renewals())
 		}
 		for _, key := range []string{"a", "b", "c"} {
 			if err := core.AssertHeld(set.Context(), key); err != nil {

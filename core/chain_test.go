@@ -32,8 +32,8 @@ func TestWithLease(t *testing.T) {
 		t.Error(err)
 	}
 	inner, err := eng.Acquire(ctx, "k")
-	if err != nil || inner.Depth() != 2 || store.asked.Load() != 1 {
-		t.Errorf("depth %d, %v", inner.Depth(), err)
+	if err != nil || core.Observed(inner).Depth() != 2 || store.asked.Load() != 1 {
+		t.Errorf("depth %d, %v", core.Observed(inner).Depth(), err)
 	}
 	mustRelease(t, l)
 	if !errors.Is(context.Cause(ctx), core.ErrReleased) || !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {

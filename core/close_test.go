@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 func open(t *testing.T, store driver.Store, opts ...core.EngineOption) *core.Engine {
@@ -73,11 +74,11 @@ func TestCloseTakesNoMoreAndSendsWaitersHome(t *testing.T) {
 // slowStart is an observer who takes a second before a caller can go on.
 type slowStart struct{}
 
-func (o slowStart) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: o.AcquireStart}
+func (o slowStart) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: o.AcquireStart}
 }
 
-func (slowStart) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (slowStart) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	time.Sleep(time.Second)
 	return ctx
 }

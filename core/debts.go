@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // debts are the releases that the engine owes its store: of leases whose holders
@@ -70,15 +71,15 @@ type debt struct {
 // debtEnds counts what became of debts that were told.
 type debtEnds struct{ paid, expired, dropped, closed int }
 
-func (e *debtEnds) count(how DebtState) {
+func (e *debtEnds) count(how observe.DebtState) {
 	switch how {
-	case DebtPaid:
+	case observe.DebtPaid:
 		e.paid++
-	case DebtExpired:
+	case observe.DebtExpired:
 		e.expired++
-	case DebtDropped:
+	case observe.DebtDropped:
 		e.dropped++
-	case DebtClosed:
+	case observe.DebtClosed:
 		e.closed++
 	}
 }
@@ -133,7 +134,7 @@ func (ds *debts) strike(g handoff.Grant) {
 	d := ds.all[debtID{g.Owner, g.Token}]
 	ds.mu.Unlock()
 	if d != nil {
-		ds.end(d, DebtPaid)
+		ds.end(d, observe.DebtPaid)
 	}
 }
 
@@ -144,7 +145,7 @@ func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	first := !d.told && (d.at != nil || !d.kept)
 	d.told = true
 	if first && !d.kept {
-		ds.ends.count(DebtDropped)
+		ds.ends.count(observe.DebtDropped)
 	}
 	ds.mu.Unlock()
 	if first {
@@ -168,7 +169,7 @@ func (d *debt) free() {
 }
 
 // end takes d out of the books.
-func (ds *debts) end(d *debt, how DebtState) {
+func (ds *debts) end(d *debt, how observe.DebtState) {
 	ds.mu.Lock()
 	d.free()
 	told := d.told && d.at != nil
@@ -210,16 +211,16 @@ func (ds *debts) removeLocked(d *debt) {
 
 // tell has operators know that the store did not answer d.
 func (ds *debts) tell(ctx context.Context, d *debt, err error) {
-	state := DebtOwed
+	state := observe.DebtOwed
 	if !d.kept {
-		state = DebtDropped
+		state = observe.DebtDropped
 	}
 	ds.engine.log.owed(ctx, d, err)
 	ds.became(ctx, d, state)
 }
 
-func (ds *debts) became(ctx context.Context, d *debt, state DebtState) {
+func (ds *debts) became(ctx context.Context, d *debt, state observe.DebtState) {
 	if e := ds.engine; e.hooks != nil {
-		e.hooks.owed(ctx, Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
+		e.hooks.owed(ctx, observe.Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
 	}
 }

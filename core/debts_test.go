@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -19,19 +20,19 @@ import (
 // books is an observer that counts what is owed, by state.
 type books struct {
 	mu    sync.Mutex
-	seen  map[core.DebtState]int
+	seen  map[observe.DebtState]int
 	rules map[string]int
 }
 
 func newBooks() *books {
-	return &books{seen: make(map[core.DebtState]int), rules: make(map[string]int)}
+	return &books{seen: make(map[observe.DebtState]int), rules: make(map[string]int)}
 }
 
-func (b *books) hooks() core.Hooks {
-	return core.Hooks{Owed: b.Owed}
+func (b *books) hooks() observe.Hooks {
+	return observe.Hooks{Owed: b.Owed}
 }
 
-func (b *books) Owed(_ context.Context, d core.Debt) {
+func (b *books) Owed(_ context.Context, d observe.Debt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen[d.State]++
@@ -39,7 +40,7 @@ func (b *books) Owed(_ context.Context, d core.Debt) {
 }
 
 // wants fails unless exactly these were seen.
-func (b *books) wants(t *testing.T, want map[core.DebtState]int) {
+func (b *books) wants(t *testing.T, want map[observe.DebtState]int) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +118,7 @@ func TestUnansweredReleasesAreSentAgain(t *testing.T) {
 			f.store.Refuse()
 			mustRelease(t, l)
 			heir := <-next
-			if !heir.HandedOff() {
+			if !core.Observed(heir).HandedOff() {
 				t.Error("not handed on: this tests nothing")
 			}
 			wantOnly(t, heir.Release(ctx), core.ErrOutcomeUnknown, core.ErrUnavailable)
@@ -314,11 +315,11 @@ func TestDebtsAreBounded(t *testing.T) {
 		for _, l := range leases {
 			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
-		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: core.MostDebts, core.DebtDropped: beyond})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: core.MostDebts, observe.DebtDropped: beyond})
 		f.store.Heal()
 		f.store.Delay(5 * time.Millisecond)
 		time.Sleep(longestRest + 2*time.Second) // 50 s, one after the other
-		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: core.MostDebts, core.DebtDropped: beyond, core.DebtPaid: core.MostDebts})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: core.MostDebts, observe.DebtDropped: beyond, observe.DebtPaid: core.MostDebts})
 		still := 0
 		for i := range leases {
 			if f.held(t, fmt.Sprint("k", i)) {
@@ -370,7 +371,7 @@ func TestUnansweredReleasesAreLogged(t *testing.T) {
 		}
 		want = append(want, `level=INFO msg="keyturn: all unanswered releases are settled" answered=22 expired=0 dropped=0 closed=0 after=2\.\d+s asker=<nil>`)
 		f.log.wantLines(t, want...)
-		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 22, core.DebtPaid: 22})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 22, observe.DebtPaid: 22})
 		mustRelease(t, first) // the first one arrived
 	})
 }
@@ -392,7 +393,7 @@ func TestDebtsRunOut(t *testing.T) {
 			}
 		}
 		time.Sleep(12 * time.Second)
-		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 2, core.DebtPaid: 1, core.DebtExpired: 1})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, observe.DebtPaid: 1, observe.DebtExpired: 1})
 		if got := f.log.written(); len(got) != 4 {
 			t.Errorf("logged %q", got)
 		}
@@ -411,7 +412,7 @@ func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
 		next := mustAcquire(t, other, "k")
 		f.store.Heal()
 		time.Sleep(longestRest)
-		f.books.wants(t, map[core.DebtState]int{core.DebtOwed: 1, core.DebtPaid: 1})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 1, observe.DebtPaid: 1})
 		if err := next.Extend(context.Background(), time.Minute); err != nil {
 			t.Errorf("the successor: %v", err)
 		}
@@ -424,10 +425,10 @@ func TestDebtLeavesTheSuccessorAlone(t *testing.T) {
 func TestCloseSettles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		back time.Duration
-		want core.DebtState
+		want observe.DebtState
 	}{
-		"the store comes back": {2 * time.Second, core.DebtPaid},
-		"it does not":          {0, core.DebtClosed},
+		"the store comes back": {2 * time.Second, observe.DebtPaid},
+		"it does not":          {0, observe.DebtClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -453,10 +454,10 @@ func TestCloseSettles(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) { // for the one that is held
 					t.Errorf("Close: %v", err)
 				}
-				if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == core.DebtClosed) {
+				if unknown := errors.Is(err, core.ErrOutcomeUnknown); unknown != (tc.want == observe.DebtClosed) {
 					t.Errorf("Close: %v", err)
 				}
-				books.wants(t, map[core.DebtState]int{core.DebtOwed: 2, tc.want: 2})
+				books.wants(t, map[observe.DebtState]int{observe.DebtOwed: 2, tc.want: 2})
 				// A holder that is late has nothing more to say to the store.
 				wantOnly(t, held.Release(context.Background()), core.ErrLeaseLost, core.ErrClosed)
 				_ = l.Release(context.Background())
@@ -480,7 +481,7 @@ func TestNoDebtForBorrowedLeases(t *testing.T) {
 		mustRelease(t, l)
 		f.store.Heal()
 		time.Sleep(time.Second)
-		f.books.wants(t, map[core.DebtState]int{})
+		f.books.wants(t, map[observe.DebtState]int{})
 		mustRelease(t, holder)
 	})
 }

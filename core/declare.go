@@ -4,22 +4,8 @@ import (
 	"context"
 
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/observe"
 )
-
-// Declaration is a rule that there is, as the hook Declared is told of it.
-type Declaration struct {
-	Rule   string  // its name, as from WithRule
-	Store  string  // as in Acquisition
-	Claims []Claim // such as its calls ask for; their keys mean nothing
-	Info   coverage.Rule
-}
-
-// Skip is work that was dropped, as if it were done.
-type Skip struct {
-	Rule   string // as in Acquisition
-	Store  string
-	Reason coverage.SkipReason
-}
 
 // Declare tells the hooks that there is a rule, named by its policy's [WithRule],
 // before its first call: so that what they count begins at zero. Its calls ask for
@@ -30,7 +16,7 @@ func (e *Engine) Declare(p Policy, info coverage.Rule, like ...string) {
 		return
 	}
 	s := p.settings()
-	e.hooks.declared(Declaration{Rule: s.rule, Store: e.about.Name, Claims: p.Claims(like...), Info: info})
+	e.hooks.declared(observe.Declaration{Rule: s.rule, Store: e.about.Name, Claims: p.Claims(like...), Info: info})
 }
 
 // Skipped tells the hooks that work under the rule with this policy was dropped
@@ -38,6 +24,6 @@ func (e *Engine) Declare(p Policy, info coverage.Rule, like ...string) {
 func (e *Engine) Skipped(ctx context.Context, p Policy, why coverage.SkipReason) {
 	if e.hooks != nil {
 		s := p.settings()
-		e.hooks.skipped(ctx, Skip{Rule: s.rule, Store: e.about.Name, Reason: why})
+		e.hooks.skipped(ctx, observe.Skip{Rule: s.rule, Store: e.about.Name, Reason: why})
 	}
 }

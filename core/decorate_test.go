@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -311,11 +312,11 @@ type ruleNames struct {
 	names []string
 }
 
-func (r *ruleNames) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: r.AcquireStart}
+func (r *ruleNames) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: r.AcquireStart}
 }
 
-func (r *ruleNames) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
+func (r *ruleNames) AcquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	r.names = append(r.names, a.Rule)
 	return ctx
 }

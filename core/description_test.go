@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -31,7 +32,7 @@ func TestWrappedStoreCanDoWhatItCouldBefore(t *testing.T) {
 		d.OnImpaired = func(func(error)) { impaired = true }
 	}}
 	wrapped := &wrapper{Store: inner}
-	eng := newEngine(t, wrapped, core.WithHooks(core.Hooks{StoreImpaired: func(string, error) {}}))
+	eng := newEngine(t, wrapped, core.WithHooks(observe.Hooks{StoreImpaired: func(string, error) {}}))
 	for what, err := range map[string]error{
 		"modes and sets": eng.Supports(core.Shared("a"), core.Permit("b", 2)),
 		"records":        eng.SupportsOnce(),
@@ -44,8 +45,8 @@ func TestWrappedStoreCanDoWhatItCouldBefore(t *testing.T) {
 	}
 	l := mustAcquire(t, eng, "k")
 	defer mustRelease(t, l)
-	if l.Store() != "memory" || !impaired || wrapped.acquires.Load() != 1 {
-		t.Errorf("store %q, impairment asked for: %v, %d acquisitions", l.Store(), impaired, wrapped.acquires.Load())
+	if core.Observed(l).Store() != "memory" || !impaired || wrapped.acquires.Load() != 1 {
+		t.Errorf("store %q, impairment asked for: %v, %d acquisitions", core.Observed(l).Store(), impaired, wrapped.acquires.Load())
 	}
 }
 

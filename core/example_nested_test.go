@@ -18,7 +18,7 @@ func ExampleLease_Depth() {
 	setStatus := func(ctx context.Context, status string) error {
 		return eng.Do(ctx, "user:42", func(ctx context.Context) error {
 			lease, _ := core.LeaseFrom(ctx)
-			fmt.Println(status, "at depth", lease.Depth())
+			fmt.Println(status, "at depth", core.Observed(lease).Depth())
 			return nil
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/watchdog"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // JumpWall has the engine's wall clock be ahead by so much from now on.
@@ -64,3 +65,9 @@ const MostDebts = mostDebts
 
 // MaxLevels is how many levels a key may have.
 const MaxLevels = maxLevels
+
+// Observed is l as hooks see it.
+func Observed(l *Lease) observe.Lease { return seen(l) }
+
+// Unobserved is the lease that hooks see as l.
+func Unobserved(l observe.Lease) *Lease { return l.(observed).Lease }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // Extend renews the lease now, for ttl, and has it renewed with that from now on:
@@ -58,7 +59,7 @@ func (l *Lease) change(ctx context.Context, op string, ask func(context.Context)
 	defer cancel()
 	sent := false
 	if bounded.Err() == nil {
-		err = ErrPanicked // unless the store returns
+		err = observe.ErrPanicked // unless the store returns
 		sent, err = ask(bounded)
 	}
 	return l.outcome(ctx, op, sent, err)

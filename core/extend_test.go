@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 var bg = context.Background()
@@ -287,7 +288,7 @@ func TestExtendSurvivesAPanic(t *testing.T) {
 func TestObserverIsToldOfExtensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy, seen := newSpy(), &recorder{}
-		eng := newEngine(t, spy, core.WithHooks(seen.hooks()), core.WithHooks(core.Hooks{}))
+		eng := newEngine(t, spy, core.WithHooks(seen.hooks()), core.WithHooks(observe.Hooks{}))
 		l := mustAcquire(t, eng, "k")
 		_ = l.Extend(bg, time.Minute)
 		spy.change(func() { spy.onRenew = func(context.Context, driver.Grant) error { return errDown } })

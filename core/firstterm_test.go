@@ -185,15 +185,15 @@ func TestHandOffInTheFirstTerm(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		mustRelease(t, first)
 		synctest.Wait()
-		if l := c.leases[0]; !l.HandedOff() || !l.Deadline().Equal(first.Deadline()) {
-			t.Errorf("handed off: %t; the deadline is %v, was %v", l.HandedOff(), l.Deadline(), first.Deadline())
+		if l := c.leases[0]; !core.Observed(l).HandedOff() || !l.Deadline().Equal(first.Deadline()) {
+			t.Errorf("handed off: %t; the deadline is %v, was %v", core.Observed(l).HandedOff(), l.Deadline(), first.Deadline())
 		}
 		c.all.Wait()
 		if n := store.renewals(); n != 1 { // of the one that was held for long
 			t.Errorf("%d renewals", n)
 		}
-		if l := c.leases[2]; !l.HandedOff() || l.Deadline().Sub(first.Deadline()) < 20*time.Second {
-			t.Errorf("handed off: %t; the deadline is %v, was %v", l.HandedOff(), l.Deadline(), first.Deadline())
+		if l := c.leases[2]; !core.Observed(l).HandedOff() || l.Deadline().Sub(first.Deadline()) < 20*time.Second {
+			t.Errorf("handed off: %t; the deadline is %v, was %v", core.Observed(l).HandedOff(), l.Deadline(), first.Deadline())
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestHandOffLateInTheFirstTerm(t *testing.T) {
 			c.join(eng, "0", 0)
 			mustRelease(t, first)
 			c.all.Wait()
-			if got := c.leases[0].HandedOff(); got != handed {
+			if got := core.Observed(c.leases[0]).HandedOff(); got != handed {
 				t.Errorf("%v after the question: handed off: %t", age, got)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // ForceRelease takes key from all who hold it, foreign clients too, and returns
@@ -90,7 +91,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []driver.Holder) {
 	if e.hooks != nil {
-		e.hooks.forced(ctx, Removal{Key: key, Reason: reason, Store: e.about.Name, Holders: holders})
+		e.hooks.forced(ctx, observe.Removal{Key: key, Reason: reason, Store: e.about.Name, Holders: holders})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -51,11 +52,11 @@ type watcher struct {
 	seen []string
 }
 
-func (w *watcher) hooks() core.Hooks {
-	return core.Hooks{Forced: w.Forced}
+func (w *watcher) hooks() observe.Hooks {
+	return observe.Hooks{Forced: w.Forced}
 }
 
-func (w *watcher) Forced(_ context.Context, r core.Removal) {
+func (w *watcher) Forced(_ context.Context, r observe.Removal) {
 	w.seen = append(w.seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
 }
 
@@ -96,7 +97,7 @@ func TestForceIsToldAndLogged(t *testing.T) {
 			p := answering(nil)
 			p.force = func(context.Context, string, string) ([]driver.Holder, error) { return tc.holders, tc.err }
 			p.forget = func(context.Context, string) (bool, error) { return tc.record, tc.err }
-			eng := newEngine(t, p, core.WithHooks(w.hooks()), core.WithHooks(core.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			eng := newEngine(t, p, core.WithHooks(w.hooks()), core.WithHooks(observe.Hooks{}), core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 			if err := tc.do(eng); !errors.Is(err, tc.err) && !errors.Is(err, core.ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
@@ -167,11 +168,11 @@ type endings struct {
 	last atomic.Pointer[error]
 }
 
-func (e *endings) hooks() core.Hooks {
-	return core.Hooks{HoldEnd: e.HoldEnd}
+func (e *endings) hooks() observe.Hooks {
+	return observe.Hooks{HoldEnd: e.HoldEnd}
 }
 
-func (e *endings) HoldEnd(_ context.Context, _ *core.Lease, err error) { e.last.Store(&err) }
+func (e *endings) HoldEnd(_ context.Context, _ observe.Lease, err error) { e.last.Store(&err) }
 
 // A store that says no more than "lost" means that the lease was taken.
 func TestLossWithoutAReasonIsTaken(t *testing.T) {

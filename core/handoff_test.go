@@ -68,12 +68,12 @@ func TestHandOff(t *testing.T) {
 		}
 		last := first.Token()
 		for _, l := range c.leases {
-			if !l.HandedOff() || l.Owner() != first.Owner() || l.Token() <= last || l.Token()>>core.TokenBits != first.Token()>>core.TokenBits {
-				t.Errorf("token %d after %d, owner %s after %s, handed off: %t", l.Token(), last, l.Owner(), first.Owner(), l.HandedOff())
+			if !core.Observed(l).HandedOff() || l.Owner() != first.Owner() || l.Token() <= last || l.Token()>>core.TokenBits != first.Token()>>core.TokenBits {
+				t.Errorf("token %d after %d, owner %s after %s, handed off: %t", l.Token(), last, l.Owner(), first.Owner(), core.Observed(l).HandedOff())
 			}
 			last = l.Token()
 		}
-		if l := mustAcquire(t, eng, "k"); l.Token() <= last || l.HandedOff() {
+		if l := mustAcquire(t, eng, "k"); l.Token() <= last || core.Observed(l).HandedOff() {
 			t.Errorf("the next grant has token %d after %d", l.Token(), last)
 		} else {
 			mustRelease(t, l)
@@ -181,7 +181,7 @@ func TestHandOffEndsInTime(t *testing.T) {
 		if waited := time.Since(began); waited > 102*time.Millisecond {
 			t.Errorf("waited %v", waited)
 		}
-		if l.HandedOff() {
+		if core.Observed(l).HandedOff() {
 			t.Error("handed off to another process")
 		}
 		mustRelease(t, l)
@@ -229,7 +229,7 @@ func TestLostLeaseIsNotHandedOff(t *testing.T) {
 			t.Error("a lost lease was released")
 		}
 		c.all.Wait()
-		if c.leases[0].HandedOff() {
+		if core.Observed(c.leases[0]).HandedOff() {
 			t.Error("a lost lease was handed on")
 		}
 	})
@@ -252,7 +252,7 @@ func TestLeaseWithAnExtensionUnderWayIsNotHandedOff(t *testing.T) {
 		all.Wait()
 		time.Sleep(200 * time.Millisecond)
 		if l, err := other.TryAcquire(context.Background(), "k"); err == nil {
-			t.Errorf("two have the key; handed off: %t", c.leases[0].HandedOff())
+			t.Errorf("two have the key; handed off: %t", core.Observed(c.leases[0]).HandedOff())
 			mustRelease(t, l)
 		}
 		c.all.Wait()
@@ -281,8 +281,8 @@ func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 				}
 				mustRelease(t, first)
 				l := <-got
-				if !l.HandedOff() || spy.renewals() != asks {
-					t.Fatalf("handed off: %t; the store was asked %d times", l.HandedOff(), spy.renewals())
+				if !core.Observed(l).HandedOff() || spy.renewals() != asks {
+					t.Fatalf("handed off: %t; the store was asked %d times", core.Observed(l).HandedOff(), spy.renewals())
 				}
 				if !l.Deadline().Equal(deadline) {
 					t.Errorf("the deadline is %v, want %v", l.Deadline(), deadline)
@@ -314,7 +314,7 @@ func TestHandOffAsksNowAndThen(t *testing.T) {
 		if asked := spy.renewals(); asked < 7 || asked > 9 {
 			t.Errorf("asked %d times in 90 ms", asked)
 		}
-		if last := c.leases[89]; !last.HandedOff() || last.Owner() != first.Owner() {
+		if last := c.leases[89]; !core.Observed(last).HandedOff() || last.Owner() != first.Owner() {
 			t.Errorf("the grant did not serve all: %+v", last)
 		}
 	})
@@ -344,8 +344,8 @@ func TestNoHandOffWithoutTheStoresWord(t *testing.T) {
 					t.Error(err)
 				}
 				c.all.Wait()
-				if next := c.leases[0]; next.HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
-					t.Errorf("handed off: %t, token %d after %d", next.HandedOff(), next.Token(), first.Token())
+				if next := c.leases[0]; core.Observed(next).HandedOff() || next.Owner() == first.Owner() || next.Token() <= first.Token() {
+					t.Errorf("handed off: %t, token %d after %d", core.Observed(next).HandedOff(), next.Token(), first.Token())
 				}
 			})
 		})

@@ -71,7 +71,7 @@ func TestRetryAfterGoesByTheHand(t *testing.T) {
 		synctest.Wait()
 		mustRelease(t, holder)
 		second := <-heir
-		if !second.HandedOff() {
+		if !core.Observed(second).HandedOff() {
 			t.Fatal("not handed on")
 		}
 		time.Sleep(time.Second)

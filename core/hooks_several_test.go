@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -26,8 +27,8 @@ type numbered struct {
 
 type numberedKey string
 
-func (o numbered) hooks() core.Hooks {
-	return core.Hooks{
+func (o numbered) hooks() observe.Hooks {
+	return observe.Hooks{
 		AcquireStart: o.AcquireStart, AcquireEnd: o.AcquireEnd, Trace: o.Trace, Blocked: o.Blocked,
 		HoldStart: o.HoldStart, HoldEnd: o.HoldEnd, Renewed: o.Renewed, Extended: o.Extended, Owed: o.Owed,
 		OnceStart: o.OnceStart, OnceEnd: o.OnceEnd, Unlocked: o.Unlocked, Forced: o.Forced,
@@ -52,39 +53,39 @@ func seenBy(ctx context.Context, event string) string {
 	return s
 }
 
-func (o numbered) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (o numbered) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	return o.start(ctx, "ask")
 }
 
-func (o numbered) AcquireEnd(ctx context.Context, _ core.Acquisition, _ *core.Lease, _ error) {
+func (o numbered) AcquireEnd(ctx context.Context, _ observe.Acquisition, _ observe.Lease, _ error) {
 	o.end(ctx, "asked", "ask")
 }
 
-func (o numbered) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+func (o numbered) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
 	return o.start(ctx, "hold")
 }
 
-func (o numbered) Renewed(*core.Lease, time.Duration, error) {
+func (o numbered) Renewed(observe.Lease, time.Duration, error) {
 	o.log.note("renewed" + o.n)
 }
 
-func (o numbered) HoldEnd(ctx context.Context, _ *core.Lease, _ error) { o.end(ctx, "held", "hold") }
+func (o numbered) HoldEnd(ctx context.Context, _ observe.Lease, _ error) { o.end(ctx, "held", "hold") }
 
-func (o numbered) OnceStart(ctx context.Context, _ core.Execution) context.Context {
+func (o numbered) OnceStart(ctx context.Context, _ observe.Execution) context.Context {
 	return o.start(ctx, "once")
 }
 
-func (o numbered) OnceEnd(ctx context.Context, _ core.Execution, _ core.Outcome, _ error) {
+func (o numbered) OnceEnd(ctx context.Context, _ observe.Execution, _ observe.Outcome, _ error) {
 	o.end(ctx, "done", "once")
 }
 
-func (o numbered) Blocked(_ context.Context, _ core.Acquisition, held core.HeldError, position int) {
+func (o numbered) Blocked(_ context.Context, _ observe.Acquisition, held core.HeldError, position int) {
 	o.log.note(fmt.Sprintf("blocked%s by %s, %d", o.n, held.Trace, position))
 }
 
-func (o numbered) Extended(*core.Lease, error) { o.log.note("extended" + o.n) }
+func (o numbered) Extended(observe.Lease, error) { o.log.note("extended" + o.n) }
 
-func (o numbered) Declared(d core.Declaration) {
+func (o numbered) Declared(d observe.Declaration) {
 	var claims []string
 	for _, c := range d.Claims {
 		claims = append(claims, c.Mode.String()+" "+c.Key)
@@ -92,13 +93,13 @@ func (o numbered) Declared(d core.Declaration) {
 	o.log.note(fmt.Sprintf("declared%s %s, %s on %s: %s", o.n, d.Rule, d.Info, d.Store, claims))
 }
 
-func (o numbered) Skipped(_ context.Context, s core.Skip) {
+func (o numbered) Skipped(_ context.Context, s observe.Skip) {
 	o.log.note(fmt.Sprintf("skipped%s %s on %s: %s", o.n, s.Rule, s.Store, s.Reason))
 }
 
-func (o numbered) Forced(context.Context, core.Removal) { o.log.note("forced" + o.n) }
+func (o numbered) Forced(context.Context, observe.Removal) { o.log.note("forced" + o.n) }
 
-func (o numbered) Owed(_ context.Context, d core.Debt) { o.log.note(string(d.State) + o.n) }
+func (o numbered) Owed(_ context.Context, d observe.Debt) { o.log.note(string(d.State) + o.n) }
 
 func (o numbered) StoreImpaired(string, error) { o.log.note("impaired" + o.n) }
 
@@ -112,7 +113,7 @@ func (o numbered) Trace(context.Context) string {
 	return "trace" + o.n
 }
 
-func (o numbered) Unlocked(context.Context, core.Acquisition, error) {
+func (o numbered) Unlocked(context.Context, observe.Acquisition, error) {
 	o.log.note("unlocked" + o.n)
 }
 
@@ -120,7 +121,7 @@ func TestSeveralHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &recorder{}
 		spy := newSpy()
-		eng := newEngine(t, spy, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(core.Hooks{}), core.WithHooks(numbered{t, "2", log}.hooks()))
+		eng := newEngine(t, spy, core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(observe.Hooks{}), core.WithHooks(numbered{t, "2", log}.hooks()))
 		if _, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
 			time.Sleep(4 * time.Second)
 			return nil, nil

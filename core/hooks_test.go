@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -50,55 +51,55 @@ func outcome(err error) string {
 		return "lost"
 	case errors.Is(err, core.ErrUnavailable):
 		return "outage"
-	case errors.Is(err, core.ErrPanicked):
+	case errors.Is(err, observe.ErrPanicked):
 		return "panicked"
 	}
 	return "error"
 }
 
-func (r *recorder) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd, Renewed: r.Renewed, Extended: r.Extended, OnceStart: r.OnceStart, OnceEnd: r.OnceEnd, Unlocked: r.Unlocked}
+func (r *recorder) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd, Renewed: r.Renewed, Extended: r.Extended, OnceStart: r.OnceStart, OnceEnd: r.OnceEnd, Unlocked: r.Unlocked}
 }
 
-func (r *recorder) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
+func (r *recorder) AcquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	r.note("acquire " + a.Claims[0].Key)
 	return context.WithValue(ctx, marked{}, "acquire")
 }
 
-func (r *recorder) AcquireEnd(ctx context.Context, _ core.Acquisition, l *core.Lease, err error) {
+func (r *recorder) AcquireEnd(ctx context.Context, _ observe.Acquisition, l observe.Lease, err error) {
 	if ctx.Value(marked{}) != "acquire" {
 		r.note("AcquireEnd without its context")
 	}
 	r.note("acquired " + outcome(err))
 }
 
-func (r *recorder) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+func (r *recorder) HoldStart(ctx context.Context, l observe.Lease) context.Context {
 	if ctx.Value(marked{}) == "acquire" {
 		r.note("the hold lies under the acquisition")
 	}
-	r.note("hold " + l.Key())
+	r.note("hold " + l.Claims()[0].Key)
 	return context.WithValue(ctx, marked{}, "hold")
 }
 
-func (r *recorder) HoldEnd(ctx context.Context, l *core.Lease, err error) {
+func (r *recorder) HoldEnd(ctx context.Context, l observe.Lease, err error) {
 	if ctx.Value(marked{}) != "hold" {
 		r.note("HoldEnd without its context")
 	}
 	r.note("held " + outcome(err))
 }
 
-func (r *recorder) Renewed(_ *core.Lease, _ time.Duration, err error) {
+func (r *recorder) Renewed(_ observe.Lease, _ time.Duration, err error) {
 	r.note("renewed " + outcome(err))
 }
 
-func (r *recorder) Extended(_ *core.Lease, err error) { r.note("extended " + outcome(err)) }
+func (r *recorder) Extended(_ observe.Lease, err error) { r.note("extended " + outcome(err)) }
 
-func (r *recorder) OnceStart(ctx context.Context, x core.Execution) context.Context {
+func (r *recorder) OnceStart(ctx context.Context, x observe.Execution) context.Context {
 	r.note("once " + x.Key)
 	return ctx
 }
 
-func (r *recorder) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome, err error) {
+func (r *recorder) OnceEnd(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
 	if out.Duplicate {
 		r.note("duplicate")
 		return
@@ -106,7 +107,7 @@ func (r *recorder) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome
 	r.note("once " + outcome(err))
 }
 
-func (r *recorder) Unlocked(context.Context, core.Acquisition, error) { r.note("unlocked") }
+func (r *recorder) Unlocked(context.Context, observe.Acquisition, error) { r.note("unlocked") }
 
 func TestHooksSeeTheWholeLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestHooksSeeTheEndOfWhatPanics(t *testing.T) {
 }
 
 func TestNoHooksPassContextsOn(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithHooks(core.Hooks{Renewed: func(*core.Lease, time.Duration, error) {}}))
+	eng := newEngine(t, memstore.New(), core.WithHooks(observe.Hooks{Renewed: func(observe.Lease, time.Duration, error) {}}))
 	ctx := context.WithValue(context.Background(), marked{}, "mine")
 	if err := eng.Do(ctx, "k", func(ctx context.Context) error {
 		if ctx.Value(marked{}) != "mine" {
@@ -211,32 +212,32 @@ func TestNoHooksPassContextsOn(t *testing.T) {
 
 // onHold has functions called with the lease.
 type onHold struct {
-	start func(*core.Lease)
-	end   func(*core.Lease, error)
+	start func(observe.Lease)
+	end   func(observe.Lease, error)
 }
 
-func (o onHold) hooks() core.Hooks {
-	return core.Hooks{HoldStart: o.HoldStart, HoldEnd: o.HoldEnd}
+func (o onHold) hooks() observe.Hooks {
+	return observe.Hooks{HoldStart: o.HoldStart, HoldEnd: o.HoldEnd}
 }
 
-func (o onHold) HoldStart(ctx context.Context, l *core.Lease) context.Context {
+func (o onHold) HoldStart(ctx context.Context, l observe.Lease) context.Context {
 	o.start(l)
 	return ctx
 }
 
-func (o onHold) HoldEnd(_ context.Context, l *core.Lease, err error) { o.end(l, err) }
+func (o onHold) HoldEnd(_ context.Context, l observe.Lease, err error) { o.end(l, err) }
 
 // A hook may look at the lease that it is told of.
 func TestHookLooksAtTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var atEnd error
 		eng := newEngine(t, memstore.New(), core.WithHooks(onHold{
-			start: func(l *core.Lease) {
+			start: func(l observe.Lease) {
 				if left := time.Until(l.Deadline()); left != defaultTTL-core.Margin(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
 					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
 				}
 			},
-			end: func(l *core.Lease, _ error) { atEnd = l.Err() },
+			end: func(l observe.Lease, _ error) { atEnd = l.Err() },
 		}.hooks()))
 		mustRelease(t, mustAcquire(t, eng, "k"))
 		if !errors.Is(atEnd, core.ErrReleased) {
@@ -264,8 +265,8 @@ func TestHoldEndIsTheReleasesOutcome(t *testing.T) {
 			var ends []error
 			spy := newSpy()
 			eng := newEngine(t, spy, core.WithHooks(onHold{
-				start: func(*core.Lease) {},
-				end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
+				start: func(observe.Lease) {},
+				end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
 			}.hooks()))
 			l := mustAcquire(t, eng, "k")
 			spy.onRelease = func(context.Context, driver.Grant) error {

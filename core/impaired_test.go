@@ -6,6 +6,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -26,8 +27,8 @@ type impairments struct {
 	all []error
 }
 
-func (i *impairments) hooks() core.Hooks {
-	return core.Hooks{StoreImpaired: i.StoreImpaired}
+func (i *impairments) hooks() observe.Hooks {
+	return observe.Hooks{StoreImpaired: i.StoreImpaired}
 }
 
 func (i *impairments) StoreImpaired(store string, err error) {

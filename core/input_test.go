@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -167,7 +168,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 }
 
 func TestBoundsThemselvesAreFine(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(core.Hooks{}))
+	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
 	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
 	if got := l.TTL(); got != 11*time.Millisecond {
@@ -184,8 +185,8 @@ func TestPolicyIsABundleOfOptions(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	l := mustAcquire(t, eng, "k", p, core.WithRule("later wins"))
 	defer mustRelease(t, l)
-	if l.TTL() != time.Minute || l.Rule() != "later wins" {
-		t.Errorf("TTL %v, rule %q", l.TTL(), l.Rule())
+	if l.TTL() != time.Minute || core.Observed(l).Rule() != "later wins" {
+		t.Errorf("TTL %v, rule %q", l.TTL(), core.Observed(l).Rule())
 	}
 	if _, err := core.NewPolicy(core.WithTTL(0), nil, core.WithMaxWait(-1)); err == nil ||
 		!strings.Contains(err.Error(), "WithTTL") || !strings.Contains(err.Error(), "WithMaxWait") {

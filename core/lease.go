@@ -66,10 +66,6 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // were paused past their lease.
 func (l *Lease) Token() uint64 { return l.grant.FencingToken() }
 
-// HandedOff says whether the lease came from another one of this process, at its
-// release, without asking the store. The two have one owner.
-func (l *Lease) HandedOff() bool { return l.grant.Hands > 0 }
-
 // Owner is the value stored for this lease; see [driver.ParseOwner].
 func (l *Lease) Owner() string { return l.grant.Owner }
 
@@ -94,12 +90,6 @@ func (l *Lease) current() handoff.Grant {
 // Key returns the first claim's key, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 
-// Rule is the name given with [WithRule].
-func (l *Lease) Rule() string { return l.terms.rule }
-
-// Store is the name of the store that granted it ([driver.Description]); "" if it has none.
-func (l *Lease) Store() string { return l.engine.about.Name }
-
 // TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
 // [Lease.Extend] made of it.
 func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
@@ -108,10 +98,8 @@ func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 // little before the backend's own. Each renewal moves it.
 func (l *Lease) Deadline() time.Time { return l.base().watch.Deadline() }
 
-// Depth is how many times over the context holds the keys: 1 for an outermost
-// lease, 2 for one nested in that. One that was borrowed from another process has
-// 2, as nobody here knows how deep it was there.
-func (l *Lease) Depth() int { return max(int(l.depth), 1) }
+// level is how many times over the context holds the keys: see observe.Lease.
+func (l *Lease) level() int { return max(int(l.depth), 1) }
 
 // Err returns nil while the lease is in force, an error that matches
 // ErrLeaseLost once it is lost, and ErrReleased after a release. It looks at

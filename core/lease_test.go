@@ -31,8 +31,8 @@ func TestLeaseContext(t *testing.T) {
 	if _, ok := core.LeaseFrom(parent); ok {
 		t.Error("a lease where there is none")
 	}
-	if l.Key() != "k" || l.Rule() != "r" || len(l.Claims()) != 1 || l.Owner() == "" {
-		t.Errorf("%q %q %v %q", l.Key(), l.Rule(), l.Claims(), l.Owner())
+	if l.Key() != "k" || core.Observed(l).Rule() != "r" || len(l.Claims()) != 1 || l.Owner() == "" {
+		t.Errorf("%q %q %v %q", l.Key(), core.Observed(l).Rule(), l.Claims(), l.Owner())
 	}
 	cancel()
 	<-ctx.Done()

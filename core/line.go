@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/waitline"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // wait waits in line. After it, the caller may ask the store unless it was given
@@ -94,6 +95,6 @@ func (r *request) told(held HeldError) {
 // Blocked tells the hooks who is in the way.
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
-		h.blocked(r.ctx, Acquisition{Claims: r.sent.Claims, Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name}, held, ahead)
+		h.blocked(r.ctx, observe.Acquisition{Claims: r.sent.Claims, Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name}, held, ahead)
 	}
 }

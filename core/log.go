@@ -25,7 +25,7 @@ import (
 //     within what time the lease runs out otherwise. As many lines as of lost leases.
 //     When none is left that is unanswered, what became of all of them: at level info if
 //     the store has answered each, else at level warn.
-//   - at level error, that one of the [Hooks] panicked: which, with the panic and its
+//   - at level error, that one of the [observe.Hooks] panicked: which, with the panic and its
 //     stack. As many lines as of lost leases.
 //   - at level warn, that a lease or a record was taken away by force
 //     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been.
@@ -86,8 +86,8 @@ func (l *logger) lost(lease *Lease, err error) {
 		"reason", string(lost.Reason), "owner", lease.Owner(), "token", lease.Token(),
 		"held", time.Since(lease.granted).Round(time.Millisecond),
 	}
-	if lease.Rule() != "" {
-		args = append(args, "rule", lease.Rule())
+	if lease.terms.rule != "" {
+		args = append(args, "rule", lease.terms.rule)
 	}
 	if lost.Detail != "" {
 		args = append(args, "detail", lost.Detail)

@@ -173,7 +173,7 @@ func (e *Engine) heldIn(top *chain, c Claim) (held Claim, by *Lease, depth int) 
 			if !has || n.lease.Err() != nil || by != nil && !covers(claim.Mode, c) {
 				continue
 			}
-			if held, by, depth = claim, p, n.lease.Depth(); covers(held.Mode, c) {
+			if held, by, depth = claim, p, n.lease.level(); covers(held.Mode, c) {
 				return held, by, depth
 			}
 		}

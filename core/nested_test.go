@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // yes grants whatever it is asked for, in any mode, and counts: for what the
@@ -73,11 +74,11 @@ func TestNestedLeaseCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if inner.Depth() != depth || outer.Depth() != 1 {
-			t.Errorf("depth %d of %d, want %d of 1", inner.Depth(), outer.Depth(), depth)
+		if core.Observed(inner).Depth() != depth || core.Observed(outer).Depth() != 1 {
+			t.Errorf("depth %d of %d, want %d of 1", core.Observed(inner).Depth(), core.Observed(outer).Depth(), depth)
 		}
 		if inner.Token() != outer.Token() || inner.Owner() != outer.Owner() || !inner.Deadline().Equal(outer.Deadline()) ||
-			inner.TTL() != outer.TTL() || inner.Key() != "k" || len(inner.Claims()) != 1 || inner.Rule() != "inner" || inner.Err() != nil {
+			inner.TTL() != outer.TTL() || inner.Key() != "k" || len(inner.Claims()) != 1 || core.Observed(inner).Rule() != "inner" || inner.Err() != nil {
 			t.Errorf("%+v is not in %+v", inner, outer)
 		}
 		if got, ok := core.LeaseFrom(inner.Context()); !ok || got != inner {
@@ -163,14 +164,14 @@ func TestEndedLeaseCoversNothing(t *testing.T) {
 	kept := context.WithoutCancel(inner.Context())
 	mustRelease(t, inner)
 	again, err := eng.Acquire(kept, "k") // the outer one is still there
-	if err != nil || again.Depth() != 2 || store.asked.Load() != 1 {
-		t.Errorf("depth %d, asked %d, %v", again.Depth(), store.asked.Load(), err)
+	if err != nil || core.Observed(again).Depth() != 2 || store.asked.Load() != 1 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(again).Depth(), store.asked.Load(), err)
 	}
 	mustRelease(t, again)
 	mustRelease(t, outer)
 	fresh, err := eng.Acquire(kept, "k")
-	if err != nil || fresh.Depth() != 1 || store.asked.Load() != 2 {
-		t.Errorf("depth %d, asked %d, %v", fresh.Depth(), store.asked.Load(), err)
+	if err != nil || core.Observed(fresh).Depth() != 1 || store.asked.Load() != 2 {
+		t.Errorf("depth %d, asked %d, %v", core.Observed(fresh).Depth(), store.asked.Load(), err)
 	}
 	mustRelease(t, fresh)
 }
@@ -233,8 +234,8 @@ func TestInnermostThatCovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	inner, err := eng.Acquire(shared.Context(), "k")
-	if err != nil || inner.Depth() != 3 {
-		t.Fatalf("depth %d, %v", inner.Depth(), err)
+	if err != nil || core.Observed(inner).Depth() != 3 {
+		t.Fatalf("depth %d, %v", core.Observed(inner).Depth(), err)
 	}
 	for _, l := range []*core.Lease{inner, shared, outer} {
 		mustRelease(t, l)
@@ -275,8 +276,8 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || set.Depth() != 1 {
-		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), set.Depth())
+	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || core.Observed(set).Depth() != 1 {
+		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		if err := core.AssertHeld(set.Context(), key); err != nil {
@@ -284,8 +285,8 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		}
 	}
 	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
-	if err != nil || store.asked.Load() != 2 || all.Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
-		t.Errorf("asked %d times; depth %d, claims %v, %v", store.asked.Load(), all.Depth(), all.Claims(), err)
+	if err != nil || store.asked.Load() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
+		t.Errorf("asked %d times; depth %d, claims %v, %v", store.asked.Load(), core.Observed(all).Depth(), all.Claims(), err)
 	}
 	mustRelease(t, all)
 	mustRelease(t, set)
@@ -373,25 +374,25 @@ type tally struct {
 	leases                          []*core.Lease
 }
 
-func (r *tally) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd}
+func (r *tally) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: r.AcquireStart, AcquireEnd: r.AcquireEnd, HoldStart: r.HoldStart, HoldEnd: r.HoldEnd}
 }
 
-func (r *tally) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (r *tally) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	r.started++
 	return ctx
 }
 
-func (r *tally) AcquireEnd(_ context.Context, _ core.Acquisition, l *core.Lease, _ error) {
+func (r *tally) AcquireEnd(_ context.Context, _ observe.Acquisition, l observe.Lease, _ error) {
 	r.ended++
-	r.leases = append(r.leases, l)
+	r.leases = append(r.leases, core.Unobserved(l))
 }
 
-func (r *tally) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+func (r *tally) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
 	r.holds++
 	return ctx
 }
-func (r *tally) HoldEnd(context.Context, *core.Lease, error) { r.holdEnds++ }
+func (r *tally) HoldEnd(context.Context, observe.Lease, error) { r.holdEnds++ }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not
 // wait for a nested one that nobody released.

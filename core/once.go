@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // Outcome is what came of a call of [Engine.Once].
@@ -21,9 +22,7 @@ type Outcome struct {
 	// function has the Result all the same; a duplicate has none, and an error that
 	// matches ErrResultNotKept.
 	ResultNotKept bool
-	// Trace is that of the execution whose Result this is, as its hook Trace wrote
-	// it; "" when not known. Set for duplicates.
-	Trace string
+	trace         string // of the execution on record, for hooks
 }
 
 // Once runs fn once per key, as far as that can be had: while one run is under
@@ -62,10 +61,10 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	x := Execution{Key: key, Rule: s.rule, Store: e.about.Name}
+	x := observe.Execution{Key: key, Rule: s.rule, Store: e.about.Name}
 	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
-	err = ErrPanicked // unless fn returns
+	err = observe.ErrPanicked // unless fn returns
 	defer func() { e.hooks.onceEnd(ctx, x, out, err) }()
 	out, err = e.once(ctx, key, fn, s)
 	return out, err
@@ -120,9 +119,9 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%w: %q", ErrFingerprintMismatch, key)
 	}
 	if rec.ResultNotKept {
-		return Outcome{Duplicate: true, ResultNotKept: true, Trace: rec.Trace}, &driver.ResultNotKeptError{Key: key}
+		return Outcome{Duplicate: true, ResultNotKept: true, trace: rec.Trace}, &driver.ResultNotKeptError{Key: key}
 	}
-	return Outcome{Duplicate: true, Result: rec.Result, Trace: rec.Trace}, nil
+	return Outcome{Duplicate: true, Result: rec.Result, trace: rec.Trace}, nil
 }
 
 // complete records the result and releases the lease. It tries again for as

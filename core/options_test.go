@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -72,7 +73,7 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 			slices.Reverse(pair)
 		}
 	}
-	eng := newEngine(t, memstore.New(), core.WithHooks(core.Hooks{}), core.WithHooks(core.Hooks{}))
+	eng := newEngine(t, memstore.New(), core.WithHooks(observe.Hooks{}), core.WithHooks(observe.Hooks{}))
 	l := mustAcquire(t, eng, "k", ttl, wait, shared, core.WithMaxHold(time.Second), core.WithRule("r"))
 	mustRelease(t, l)
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // hookNames are all there are.
 func hookNames() (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[core.Hooks]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[observe.Hooks]()) {
 		names = append(names, f.Name)
 	}
 	return names
@@ -28,7 +29,7 @@ func hookNames() (names []string) {
 
 // makeHook sets the hook of that name. Where a hook returns a context, it is the one that
 // it was given.
-func makeHook(h *core.Hooks, name string, called func()) {
+func makeHook(h *observe.Hooks, name string, called func()) {
 	field := reflect.ValueOf(h).Elem().FieldByName(name)
 	field.Set(reflect.MakeFunc(field.Type(), func(args []reflect.Value) []reflect.Value {
 		called()
@@ -50,7 +51,7 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	spy := newSpy()
 	store := hooked{spy, &ailing{}}
 	var mu sync.Mutex
-	var seen core.Hooks
+	var seen observe.Hooks
 	for _, name := range hookNames() {
 		makeHook(&seen, name, func() {
 			mu.Lock()
@@ -145,7 +146,7 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := newLines()
-				var rude core.Hooks
+				var rude observe.Hooks
 				makeHook(&rude, name, func() { panic("the hook " + name) })
 				outcomes, called := wholeLife(t, core.WithHooks(rude), core.WithLogger(slog.New(log)))
 				if !slices.Equal(outcomes, wantOutcomes) {
@@ -169,9 +170,9 @@ func TestHookThatPanicsChangesNothing(t *testing.T) {
 func TestManyPanicsAreFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newLines()
-		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)), core.WithHooks(core.Hooks{
-			Unlocked:   func(context.Context, core.Acquisition, error) { t.Error("nothing ran unlocked") },
-			AcquireEnd: func(context.Context, core.Acquisition, *core.Lease, error) { panic(errDown) },
+		eng := newEngine(t, newSpy(), core.WithLogger(slog.New(log)), core.WithHooks(observe.Hooks{
+			Unlocked:   func(context.Context, observe.Acquisition, error) { t.Error("nothing ran unlocked") },
+			AcquireEnd: func(context.Context, observe.Acquisition, observe.Lease, error) { panic(errDown) },
 		}))
 		for range 100 {
 			mustRelease(t, mustAcquire(t, eng, "k"))
@@ -189,10 +190,10 @@ func TestManyPanicsAreFewLines(t *testing.T) {
 
 // A hook that forgets to return a context does not take the caller's away.
 func TestHookThatReturnsNoContext(t *testing.T) {
-	eng := newEngine(t, newSpy(), core.WithHooks(core.Hooks{
-		AcquireStart: func(context.Context, core.Acquisition) context.Context { return nil },
-		HoldStart:    func(context.Context, *core.Lease) context.Context { return nil },
-		OnceStart:    func(context.Context, core.Execution) context.Context { return nil },
+	eng := newEngine(t, newSpy(), core.WithHooks(observe.Hooks{
+		AcquireStart: func(context.Context, observe.Acquisition) context.Context { return nil },
+		HoldStart:    func(context.Context, observe.Lease) context.Context { return nil },
+		OnceStart:    func(context.Context, observe.Execution) context.Context { return nil },
 	}))
 	ctx := context.WithValue(context.Background(), marked{}, "mine")
 	out, err := eng.Once(ctx, "k", func(ctx context.Context) ([]byte, error) {

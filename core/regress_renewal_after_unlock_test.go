@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // redisson#7272, redisson#2714: renewal went on after the unlock. Here the lease
@@ -28,8 +29,8 @@ func TestRenewalUnderWayAtTheRelease(t *testing.T) {
 					spy.onRenew = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return said }
 					spy.onRelease = func(context.Context, driver.Grant) error { time.Sleep(release); return nil }
 					eng := newEngine(t, spy, core.WithTTL(3*time.Second), core.WithHooks(onHold{
-						start: func(*core.Lease) {},
-						end:   func(_ *core.Lease, err error) { ends = append(ends, err) },
+						start: func(observe.Lease) {},
+						end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
 					}.hooks()))
 					l := mustAcquire(t, eng, "k")
 					time.Sleep(1010 * time.Millisecond) // the renewal left at 1s

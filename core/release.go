@@ -19,7 +19,7 @@ import (
 // may have held the key meanwhile. It matches ErrOutcomeUnknown if the store did not
 // answer within [WithReleaseTimeout], or only after the lease had run out. The engine
 // then sends the release again, until the store answers or the lease has run out there,
-// after its TTL. It logs that ([WithLogger]) and calls the hook Owed ([Hooks]). The
+// after its TTL. It logs that ([WithLogger]) and calls the hook Owed ([observe.Hooks]). The
 // caller need not do anything; it may call Release again, to
 // learn whether the store answers by now.
 //

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // settle pays what is owed for the keys of claims, for a caller who is about to ask
@@ -80,7 +82,7 @@ func (ds *debts) try(ctx context.Context, d *debt) bool {
 		return false
 	}
 	ds.engine.circuit.AskNext(d.grant.Claims)
-	ds.end(d, DebtPaid)
+	ds.end(d, observe.DebtPaid)
 	return true
 }
 
@@ -139,7 +141,7 @@ func (ds *debts) due(most int) (due []*debt, owing bool) {
 	ds.started = owing
 	ds.mu.Unlock()
 	for _, d := range expired {
-		ds.end(d, DebtExpired)
+		ds.end(d, observe.DebtExpired)
 	}
 	return due, owing
 }
@@ -197,7 +199,7 @@ func (ds *debts) close(ctx context.Context) error {
 	}
 	ds.mu.Unlock()
 	for _, d := range left {
-		ds.end(d, DebtClosed)
+		ds.end(d, observe.DebtClosed)
 	}
 	if len(left) == 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/internal/waitline"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // request is one acquisition on its way through the line to the store. What it needs on
@@ -128,7 +129,7 @@ func (r *request) end(lease *Lease, s *settings, err error) error {
 			err = e.giveUp(r.limit.Parent(), r.cov, err)
 		}
 	}
-	if err != nil && err != ErrPanicked {
+	if err != nil && err != observe.ErrPanicked {
 		err = e.refusal(r.limit.Parent(), r.wanted(), s, err, time.Since(r.waiter.Since))
 	}
 	if r.observed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // settings is what one call goes by.
@@ -34,7 +35,7 @@ type settings struct {
 
 type engineConfig struct {
 	defaults        settings
-	hooks           []Hooks
+	hooks           []observe.Hooks
 	log             *slog.Logger
 	maxWaiters      int
 	maxWaitersTotal int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -107,11 +108,11 @@ type onceObserver struct {
 	ends, duplicates, without int
 }
 
-func (o *onceObserver) hooks() core.Hooks {
-	return core.Hooks{AcquireEnd: o.AcquireEnd, OnceEnd: o.OnceEnd}
+func (o *onceObserver) hooks() observe.Hooks {
+	return observe.Hooks{AcquireEnd: o.AcquireEnd, OnceEnd: o.OnceEnd}
 }
 
-func (o *onceObserver) AcquireEnd(_ context.Context, _ core.Acquisition, lease *core.Lease, err error) {
+func (o *onceObserver) AcquireEnd(_ context.Context, _ observe.Acquisition, lease observe.Lease, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if lease == nil && err == nil {
@@ -119,7 +120,7 @@ func (o *onceObserver) AcquireEnd(_ context.Context, _ core.Acquisition, lease *
 	}
 }
 
-func (o *onceObserver) OnceEnd(_ context.Context, _ core.Execution, out core.Outcome, err error) {
+func (o *onceObserver) OnceEnd(_ context.Context, _ observe.Execution, out observe.Outcome, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ends++

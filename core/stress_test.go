@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -104,24 +105,24 @@ func (b *balance) add(what string, n int) {
 	b.open[what] += n
 }
 
-func (b *balance) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: b.AcquireStart, AcquireEnd: b.AcquireEnd, HoldStart: b.HoldStart, HoldEnd: b.HoldEnd}
+func (b *balance) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: b.AcquireStart, AcquireEnd: b.AcquireEnd, HoldStart: b.HoldStart, HoldEnd: b.HoldEnd}
 }
 
-func (b *balance) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (b *balance) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	b.add("acquire", 1)
 	return ctx
 }
 
-func (b *balance) AcquireEnd(context.Context, core.Acquisition, *core.Lease, error) {
+func (b *balance) AcquireEnd(context.Context, observe.Acquisition, observe.Lease, error) {
 	b.add("acquire", -1)
 }
 
-func (b *balance) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+func (b *balance) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
 	b.add("hold", 1)
 	return ctx
 }
-func (b *balance) HoldEnd(context.Context, *core.Lease, error) { b.add("hold", -1) }
+func (b *balance) HoldEnd(context.Context, observe.Lease, error) { b.add("hold", -1) }
 
 // Everything at once, over a bad network, between two processes, with callers
 // that hang up, panic and release twice, and engines that close in the middle:

@@ -2,20 +2,59 @@ package core
 
 import (
 	"context"
+	"reflect"
 	"runtime/debug"
 	"time"
+
+	"github.com/keyturn/keyturn/core/observe"
 )
+
+// WithHooks has the engine call h. Given several times, each of them is called, in the
+// order given; AcquireEnd, HoldEnd and OnceEnd in the reverse order. Each start gets the
+// context that the one before it returned, so that their contexts nest, and all ends
+// get the last one.
+func WithHooks(h observe.Hooks) EngineOption {
+	return engineOption{"WithHooks", aboutNothing, func(c *engineConfig) error {
+		if !reflect.ValueOf(h).IsZero() { // one without any hook costs nothing
+			c.hooks = append(c.hooks, h)
+		}
+		return nil
+	}}
+}
+
+// observed is a lease as hooks see it, with what its users need not see.
+type observed struct{ *Lease }
+
+// Rule implements observe.Lease.
+func (o observed) Rule() string { return o.terms.rule }
+
+// Store implements observe.Lease.
+func (o observed) Store() string { return o.engine.about.Name }
+
+// Depth implements observe.Lease.
+func (o observed) Depth() int { return o.level() }
+
+// HandedOff implements observe.Lease.
+func (o observed) HandedOff() bool { return o.grant.Hands > 0 }
+
+// seen keeps nil nil.
+func seen(l *Lease) observe.Lease {
+	if l == nil {
+		return nil
+	}
+	return observed{l}
+}
 
 // hooks are those of an engine; nil: none. Its methods call them one after the other.
 // Each call is shielded, so that whoever tells the hooks something may rely on getting
 // on: it needs no defer for a panic that is not its own.
 type hooks struct {
-	each []Hooks
+	each []observe.Hooks
 	log  *logger
 }
 
 // newHooks is nil where there is nobody to tell.
-func newHooks(each []Hooks, log *logger) *hooks {
+func newHooks(each []observe.Hooks, log *logger) *hooks {
 	if len(each) == 0 {
 		return nil
 	}
@@ -46,7 +85,7 @@ func (h *hooks) enter(ctx context.Context, hook string, call func(context.Contex
 	return call(ctx)
 }
 
-func (h *hooks) acquireStart(ctx context.Context, a Acquisition) context.Context {
+func (h *hooks) acquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	for i := range h.each {
 		if hook := h.each[i].AcquireStart; hook != nil {
 			ctx = h.enter(ctx, "AcquireStart", func(ctx context.Context) context.Context { return hook(ctx, a) })
@@ -71,7 +110,7 @@ func (h *hooks) trace(ctx context.Context) (trace string) {
 	return trace
 }
 
-func (h *hooks) blocked(ctx context.Context, a Acquisition, held HeldError, position int) {
+func (h *hooks) blocked(ctx context.Context, a observe.Acquisition, held HeldError, position int) {
 	for i := range h.each {
 		if hook := h.each[i].Blocked; hook != nil {
 			h.tell("Blocked", func() { hook(ctx, a, held, position) })
@@ -79,10 +118,10 @@ func (h *hooks) blocked(ctx context.Context, a Acquisition, held HeldError, posi
 	}
 }
 
-func (h *hooks) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, err error) {
+func (h *hooks) acquireEnd(ctx context.Context, a observe.Acquisition, lease *Lease, err error) {
 	for i := len(h.each) - 1; i >= 0; i-- {
 		if hook := h.each[i].AcquireEnd; hook != nil {
-			h.tell("AcquireEnd", func() { hook(ctx, a, lease, err) })
+			h.tell("AcquireEnd", func() { hook(ctx, a, seen(lease), err) })
 		}
 	}
 }
@@ -90,7 +129,7 @@ func (h *hooks) acquireEnd(ctx context.Context, a Acquisition, lease *Lease, err
 func (h *hooks) holdStart(ctx context.Context, lease *Lease) context.Context {
 	for i := range h.each {
 		if hook := h.each[i].HoldStart; hook != nil {
-			ctx = h.enter(ctx, "HoldStart", func(ctx context.Context) context.Context { return hook(ctx, lease) })
+			ctx = h.enter(ctx, "HoldStart", func(ctx context.Context) context.Context { return hook(ctx, seen(lease)) })
 		}
 	}
 	return ctx
@@ -99,7 +138,7 @@ func (h *hooks) holdStart(ctx context.Context, lease *Lease) context.Context {
 func (h *hooks) renewed(lease *Lease, late time.Duration, err error) {
 	for i := range h.each {
 		if hook := h.each[i].Renewed; hook != nil {
-			h.tell("Renewed", func() { hook(lease, late, err) })
+			h.tell("Renewed", func() { hook(seen(lease), late, err) })
 		}
 	}
 }
@@ -107,7 +146,7 @@ func (h *hooks) renewed(lease *Lease, late time.Duration, err error) {
 func (h *hooks) extended(lease *Lease, err error) {
 	for i := range h.each {
 		if hook := h.each[i].Extended; hook != nil {
-			h.tell("Extended", func() { hook(lease, err) })
+			h.tell("Extended", func() { hook(seen(lease), err) })
 		}
 	}
 }
@@ -115,12 +154,12 @@ func (h *hooks) extended(lease *Lease, err error) {
 func (h *hooks) holdEnd(ctx context.Context, lease *Lease, err error) {
 	for i := len(h.each) - 1; i >= 0; i-- {
 		if hook := h.each[i].HoldEnd; hook != nil {
-			h.tell("HoldEnd", func() { hook(ctx, lease, err) })
+			h.tell("HoldEnd", func() { hook(ctx, seen(lease), err) })
 		}
 	}
 }
 
-func (h *hooks) owed(ctx context.Context, d Debt) {
+func (h *hooks) owed(ctx context.Context, d observe.Debt) {
 	for i := range h.each {
 		if hook := h.each[i].Owed; hook != nil {
 			h.tell("Owed", func() { hook(ctx, d) })
@@ -128,7 +167,7 @@ func (h *hooks) owed(ctx context.Context, d Debt) {
 	}
 }
 
-func (h *hooks) onceStart(ctx context.Context, x Execution) context.Context {
+func (h *hooks) onceStart(ctx context.Context, x observe.Execution) context.Context {
 	for i := range h.each {
 		if hook := h.each[i].OnceStart; hook != nil {
 			ctx = h.enter(ctx, "OnceStart", func(ctx context.Context) context.Context { return hook(ctx, x) })
@@ -137,15 +176,16 @@ func (h *hooks) onceStart(ctx context.Context, x Execution) context.Context {
 	return ctx
 }
 
-func (h *hooks) onceEnd(ctx context.Context, x Execution, out Outcome, err error) {
+func (h *hooks) onceEnd(ctx context.Context, x observe.Execution, out Outcome, err error) {
+	told := observe.Outcome{Duplicate: out.Duplicate, ResultNotKept: out.ResultNotKept, Trace: out.trace}
 	for i := len(h.each) - 1; i >= 0; i-- {
 		if hook := h.each[i].OnceEnd; hook != nil {
-			h.tell("OnceEnd", func() { hook(ctx, x, out, err) })
+			h.tell("OnceEnd", func() { hook(ctx, x, told, err) })
 		}
 	}
 }
 
-func (h *hooks) unlocked(ctx context.Context, a Acquisition, err error) {
+func (h *hooks) unlocked(ctx context.Context, a observe.Acquisition, err error) {
 	for i := range h.each {
 		if hook := h.each[i].Unlocked; hook != nil {
 			h.tell("Unlocked", func() { hook(ctx, a, err) })
@@ -153,7 +193,7 @@ func (h *hooks) unlocked(ctx context.Context, a Acquisition, err error) {
 	}
 }
 
-func (h *hooks) forced(ctx context.Context, r Removal) {
+func (h *hooks) forced(ctx context.Context, r observe.Removal) {
 	for i := range h.each {
 		if hook := h.each[i].Forced; hook != nil {
 			h.tell("Forced", func() { hook(ctx, r) })
@@ -161,7 +201,7 @@ func (h *hooks) forced(ctx context.Context, r Removal) {
 	}
 }
 
-func (h *hooks) declared(d Declaration) {
+func (h *hooks) declared(d observe.Declaration) {
 	for i := range h.each {
 		if hook := h.each[i].Declared; hook != nil {
 			h.tell("Declared", func() { hook(d) })
@@ -169,7 +209,7 @@ func (h *hooks) declared(d Declaration) {
 	}
 }
 
-func (h *hooks) skipped(ctx context.Context, s Skip) {
+func (h *hooks) skipped(ctx context.Context, s observe.Skip) {
 	for i := range h.each {
 		if hook := h.each[i].Skipped; hook != nil {
 			h.tell("Skipped", func() { hook(ctx, s) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -126,8 +127,8 @@ type told struct {
 	ops []string
 }
 
-func (o *told) hooks() core.Hooks {
-	return core.Hooks{StoreCalled: o.StoreCalled}
+func (o *told) hooks() observe.Hooks {
+	return observe.Hooks{StoreCalled: o.StoreCalled}
 }
 
 func (o *told) StoreCalled(_, op string, _ time.Duration, _ error) { o.ops = append(o.ops, op) }

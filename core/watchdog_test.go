@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // start is when a bubble's clock begins; offsets are counted from it.
@@ -222,11 +223,11 @@ func TestRetriesStayBatched(t *testing.T) {
 // slow takes its time over each renewal.
 type slow struct{}
 
-func (o slow) hooks() core.Hooks {
-	return core.Hooks{Renewed: o.Renewed}
+func (o slow) hooks() observe.Hooks {
+	return observe.Hooks{Renewed: o.Renewed}
 }
 
-func (slow) Renewed(*core.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
+func (slow) Renewed(observe.Lease, time.Duration, error) { time.Sleep(time.Millisecond) }
 
 // The next try is not left to the next look at the clocks.
 func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {

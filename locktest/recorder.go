@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // Recorder remembers what an engine's leases held, and what ran without a lock. The
@@ -17,8 +17,8 @@ import (
 type Recorder struct {
 	mu       sync.Mutex
 	holds    []Hold
-	open     map[*core.Lease]int // where in holds
-	unlocked []core.Acquisition
+	open     map[observe.Lease]int // where in holds
+	unlocked []observe.Acquisition
 }
 
 // Hold is one lease, from its grant to its end.
@@ -32,22 +32,22 @@ type Hold struct {
 }
 
 // Hooks are for core.WithHooks.
-func (r *Recorder) Hooks() core.Hooks {
-	return core.Hooks{HoldStart: r.holdStart, HoldEnd: r.holdEnd, Unlocked: r.ranUnlocked}
+func (r *Recorder) Hooks() observe.Hooks {
+	return observe.Hooks{HoldStart: r.holdStart, HoldEnd: r.holdEnd, Unlocked: r.ranUnlocked}
 }
 
-func (r *Recorder) holdStart(ctx context.Context, l *core.Lease) context.Context {
+func (r *Recorder) holdStart(ctx context.Context, l observe.Lease) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
-		r.open = make(map[*core.Lease]int)
+		r.open = make(map[observe.Lease]int)
 	}
 	r.open[l] = len(r.holds)
 	r.holds = append(r.holds, Hold{Claims: l.Claims(), Rule: l.Rule(), Token: l.Token(), Begin: time.Now()})
 	return ctx
 }
 
-func (r *Recorder) holdEnd(_ context.Context, l *core.Lease, err error) {
+func (r *Recorder) holdEnd(_ context.Context, l observe.Lease, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i, ok := r.open[l]; ok {
@@ -56,7 +56,7 @@ func (r *Recorder) holdEnd(_ context.Context, l *core.Lease, err error) {
 	}
 }
 
-func (r *Recorder) ranUnlocked(_ context.Context, a core.Acquisition, _ error) {
+func (r *Recorder) ranUnlocked(_ context.Context, a observe.Acquisition, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unlocked = append(r.unlocked, a)

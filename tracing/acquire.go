@@ -10,10 +10,11 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // acquireStart begins the acquisition's span.
-func (o *observer) acquireStart(ctx context.Context, a core.Acquisition) context.Context {
+func (o *observer) acquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	at := place{a.Rule, o.storeName(a.Store)}
 	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
@@ -27,7 +28,7 @@ func (o *observer) acquireStart(ctx context.Context, a core.Acquisition) context
 
 // blocked notes where the request stands when it finds the key held, and links
 // its span to that of the holder, in whatever process that is.
-func (o *observer) blocked(ctx context.Context, a core.Acquisition, held core.HeldError, position int) {
+func (o *observer) blocked(ctx context.Context, a observe.Acquisition, held core.HeldError, position int) {
 	asking := o.acquiring.running(ctx)
 	if asking == nil {
 		return
@@ -78,7 +79,7 @@ func (o *observer) linkToHolder(asking *running, holder string) {
 }
 
 // acquireEnd ends the acquisition's span.
-func (o *observer) acquireEnd(ctx context.Context, a core.Acquisition, lease *core.Lease, err error) {
+func (o *observer) acquireEnd(ctx context.Context, a observe.Acquisition, lease observe.Lease, err error) {
 	if lease != nil {
 		o.noteRun(ctx)
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
-	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // A counter's series that is born at its first loss is born at 1, and what has
@@ -25,7 +25,7 @@ type begun struct {
 var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", ErrorOther}
 
 // declared begins the series of a rule's counters.
-func (o *observer) declared(d core.Declaration) {
+func (o *observer) declared(d observe.Declaration) {
 	if len(d.Claims) == 0 {
 		return
 	}
@@ -86,7 +86,7 @@ func (m *metrics) begin(at labels) {
 }
 
 // skipped counts it.
-func (o *observer) skipped(ctx context.Context, s core.Skip) {
+func (o *observer) skipped(ctx context.Context, s observe.Skip) {
 	o.metrics.add(ctx, o.metrics.skipped, skipped(labels{rule: s.Rule, store: o.storeName(s.Store)}, s.Reason))
 }
 

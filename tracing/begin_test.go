@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -48,7 +49,7 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 // A declaration without claims is of nothing.
 func TestDeclarationOfNothing(t *testing.T) {
 	s := newScene(t)
-	s.obs.Declared(core.Declaration{Rule: "x"})
+	s.obs.Declared(observe.Declaration{Rule: "x"})
 	s.want(s.eng.Close(context.Background()), nil)
 	if len(s.meter.begun) > 0 {
 		t.Errorf("begun: %v", s.meter.begun)

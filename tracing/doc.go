@@ -61,7 +61,7 @@
 //	keyturn.outcome         string    acquire, hold, once, extended                            see below
 //	keyturn.queue           string    acquire                                                  where it began to wait: local, in the line of this process, or store
 //	keyturn.queue_position  int       acquire                                                  how many asked before it and wait too, when it found the key held
-//	keyturn.attempts        int       acquire                                                  how often the store was asked, by its answers: see core.Acquisition
+//	keyturn.attempts        int       acquire                                                  how often the store was asked, by its answers: see observe.Acquisition
 //	keyturn.handed_off      bool      acquire                                                  true: from another holder in this process, without asking the store
 //	keyturn.wait            double    acquire                                                  seconds from asking to the outcome
 //	keyturn.token           int       hold                                                     fencing token

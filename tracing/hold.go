@@ -10,11 +10,12 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // holdStart begins the hold's span, under the caller's: next to the
 // acquisition's, not within it.
-func (o *observer) holdStart(ctx context.Context, lease *core.Lease) context.Context {
+func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.Context {
 	at := place{lease.Rule(), o.storeName(lease.Store())}
 	ctx, holding := o.start(ctx, &o.holding, SpanHold, at, o.metrics.countsHolds(ctx))
 	if holding == nil {
@@ -40,7 +41,7 @@ func (o *observer) holdStart(ctx context.Context, lease *core.Lease) context.Con
 // renewed counts the answer, and adds an event for a renewal that failed or came
 // late: by a tenth of the TTL, which is what is left between two tries when the
 // store fails. A loss is left to HoldEnd, which has come first.
-func (o *observer) renewed(lease *core.Lease, late time.Duration, err error) {
+func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	ctx := lease.Context()
 	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store())}, late.Seconds(), err)
 	if err == nil && late < lease.TTL()/10 || errors.Is(err, core.ErrLeaseLost) {
@@ -58,7 +59,7 @@ func (o *observer) renewed(lease *core.Lease, late time.Duration, err error) {
 
 // extended adds an event for what the holder asked for: the lease as it is now,
 // or what came of it instead.
-func (o *observer) extended(lease *core.Lease, err error) {
+func (o *observer) extended(lease observe.Lease, err error) {
 	holding := o.holding.running(lease.Context())
 	switch {
 	case holding == nil || !holding.IsRecording(): // it was released meanwhile
@@ -87,7 +88,7 @@ func renewalError(err error) string {
 }
 
 // holdEnd ends the hold's span.
-func (o *observer) holdEnd(ctx context.Context, _ *core.Lease, err error) {
+func (o *observer) holdEnd(ctx context.Context, _ observe.Lease, err error) {
 	holding := o.holding.running(ctx)
 	if holding == nil {
 		return

@@ -39,9 +39,9 @@ func TestRenewals(t *testing.T) {
 				s := newScene(t)
 				lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(ttl))
 				s.want(err, nil)
-				s.obs.Renewed(lease, tt.late, tt.err)
+				s.obs.Renewed(seen{lease}, tt.late, tt.err)
 				s.want(lease.Release(s.ctx), nil)
-				s.obs.Renewed(lease, tt.late, tt.err) // its answer came after the release
+				s.obs.Renewed(seen{lease}, tt.late, tt.err) // its answer came after the release
 				s.finish()
 				events := s.rec.named(tracing.SpanHold)[0].events
 				if tt.event == "" {

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -38,7 +39,7 @@ func inProcessOfItsOwn(t *testing.T) bool {
 }
 
 // ask has obs see an acquisition.
-func ask(ctx context.Context, obs core.Hooks, a core.Acquisition) {
+func ask(ctx context.Context, obs observe.Hooks, a observe.Acquisition) {
 	obs.AcquireEnd(obs.AcquireStart(ctx, a), a, nil, core.ErrHeld)
 }
 
@@ -52,7 +53,7 @@ func TestNotConfigured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Rule: rule}
+	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Rule: rule}
 	for name, ctx := range map[string]context.Context{
 		"outside of a trace": context.Background(),
 		"in somebody's":      inTrace(1, trace.FlagsSampled),
@@ -140,7 +141,7 @@ func TestConfiguredLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
 	for range 10 {
 		ask(context.Background(), obs, a)
 	}
@@ -176,7 +177,7 @@ func TestTurnedOnFromOutside(t *testing.T) {
 	if !inProcessOfItsOwn(t) {
 		return
 	}
-	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
 	to := noop.NewTracerProvider().Tracer("")
 	for name, provider := range map[string]trace.TracerProvider{
 		"comparable": &switched{to: &to}, "not comparable": switched{to: &to},

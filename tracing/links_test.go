@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -42,7 +43,7 @@ func TestTrace(t *testing.T) {
 func blocked(t *testing.T, traces ...string) *span {
 	t.Helper()
 	obs := newHooks(t)
-	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
+	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
 	ctx := obs.AcquireStart(context.Background(), a)
 	for i, text := range traces {
 		obs.Blocked(ctx, a, core.HeldError{Key: key, Trace: text, Holder: "host-1:2:x"}, i)
@@ -109,7 +110,7 @@ func TestQueue(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.want, tt.position), func(t *testing.T) {
 			obs := newHooks(t)
-			a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
+			a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}, Wait: true}
 			ctx := obs.AcquireStart(context.Background(), a)
 			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: tt.local}, tt.position)
 			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !tt.local}, 0) // it moved up
@@ -168,8 +169,8 @@ func TestPropagators(t *testing.T) {
 			}
 			// A process that has gone over to it reads both.
 			for _, text := range []string{w3c, tt.want} {
-				ctx := obs.OnceStart(context.Background(), core.Execution{Key: key})
-				obs.OnceEnd(ctx, core.Execution{Key: key}, core.Outcome{Duplicate: true, Trace: text}, nil)
+				ctx := obs.OnceStart(context.Background(), observe.Execution{Key: key})
+				obs.OnceEnd(ctx, observe.Execution{Key: key}, observe.Outcome{Duplicate: true, Trace: text}, nil)
 				links := trace.SpanFromContext(ctx).(*span).links
 				if text != "" && (len(links) != 1 || links[0].SpanContext.TraceID() != (trace.TraceID{0xab, 1})) {
 					t.Errorf("%q gives the links %v", text, links)

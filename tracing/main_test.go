@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -94,7 +95,7 @@ type scene struct {
 	meter *meter
 	store *shaky
 	eng   *core.Engine
-	obs   core.Hooks
+	obs   observe.Hooks
 	ctx   context.Context // the caller's
 	root  trace.Span
 }
@@ -200,3 +201,11 @@ func (s *scene) work(d time.Duration) func(context.Context) error {
 func (s *scene) result(d time.Duration) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return []byte("a result"), s.work(d)(ctx) }
 }
+
+// seen is a lease as hooks see it, for tests that call them.
+type seen struct{ *core.Lease }
+
+func (seen) Rule() string    { return rule }
+func (seen) Store() string   { return "memory" }
+func (seen) Depth() int      { return 1 }
+func (seen) HandedOff() bool { return false }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -169,13 +170,13 @@ func TestRulesAreBounded(t *testing.T) {
 	m := newMeter()
 	obs := newHooks(t, tracing.WithMeterProvider(m))
 	for i := range 3000 {
-		obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, core.Outcome{Duplicate: true}, nil)
+		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, observe.Outcome{Duplicate: true}, nil)
 	}
 	series := m.numbers[tracing.MetricDuplicates]
 	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
 		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
 	}
-	obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: "rule-7"}, core.Outcome{Duplicate: true}, nil)
+	obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: "rule-7"}, observe.Outcome{Duplicate: true}, nil)
 	if n := len(series["keyturn.rule=rule-7"]); n != 2 {
 		t.Errorf("a rule that was there first is counted %d times, want 2", n)
 	}
@@ -230,7 +231,7 @@ func TestLossReasonsAreBounded(t *testing.T) {
 			s := newScene(t)
 			lease, err := s.eng.Acquire(s.ctx, key)
 			s.want(err, nil)
-			s.obs.HoldEnd(lease.Context(), lease, &core.LeaseLostError{Key: key, Reason: loss.reason, Detail: loss.detail})
+			s.obs.HoldEnd(lease.Context(), seen{lease}, &core.LeaseLostError{Key: key, Reason: loss.reason, Detail: loss.detail})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
 			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // scope names this package to the tracer provider.
@@ -41,10 +41,10 @@ type observer struct {
 //
 // The error joins every [*core.OptionError], or is what the meter provider has
 // to say about the instruments.
-func New(opts ...Option) (core.Hooks, error) {
+func New(opts ...Option) (observe.Hooks, error) {
 	o, err := newObserver(opts)
 	if err != nil {
-		return core.Hooks{}, err
+		return observe.Hooks{}, err
 	}
 	return o.hooks(), nil
 }
@@ -74,8 +74,8 @@ func newObserver(opts []Option) (*observer, error) {
 	return o, nil
 }
 
-func (o *observer) hooks() core.Hooks {
-	return core.Hooks{
+func (o *observer) hooks() observe.Hooks {
+	return observe.Hooks{
 		AcquireStart:  o.acquireStart,
 		Trace:         o.trace,
 		Blocked:       o.blocked,

@@ -5,12 +5,12 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // onceStart begins the execution's span; those of its acquisition and its hold
 // come to lie under it.
-func (o *observer) onceStart(ctx context.Context, x core.Execution) context.Context {
+func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.Context {
 	ctx, span := o.start(ctx, &o.executing, SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
 		span.SetAttributes(o.keys.name(x.Key, x.Rule))
@@ -20,7 +20,7 @@ func (o *observer) onceStart(ctx context.Context, x core.Execution) context.Cont
 
 // onceEnd ends the execution's span. A duplicate's is linked to that of the
 // execution whose result it gets.
-func (o *observer) onceEnd(ctx context.Context, x core.Execution, out core.Outcome, err error) {
+func (o *observer) onceEnd(ctx context.Context, x observe.Execution, out observe.Outcome, err error) {
 	if out.Duplicate {
 		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
 	}
@@ -46,7 +46,7 @@ func (o *observer) noteRun(ctx context.Context) {
 
 // unlocked marks the span that is current where the work runs: the
 // execution's, or the caller's.
-func (o *observer) unlocked(ctx context.Context, a core.Acquisition, err error) {
+func (o *observer) unlocked(ctx context.Context, a observe.Acquisition, err error) {
 	o.noteRun(ctx)
 	at, errorType := place{a.Rule, o.storeName(a.Store)}, refused(err).errorType
 	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, errorType: errorType})

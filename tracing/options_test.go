@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -121,8 +122,8 @@ func TestManyRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3000 {
-		ctx := obs.OnceStart(context.Background(), core.Execution{Key: key, Rule: fmt.Sprint(i)})
-		obs.OnceEnd(ctx, core.Execution{Key: key, Rule: fmt.Sprint(i)}, core.Outcome{}, nil)
+		ctx := obs.OnceStart(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint(i)})
+		obs.OnceEnd(ctx, observe.Execution{Key: key, Rule: fmt.Sprint(i)}, observe.Outcome{}, nil)
 	}
 	for i, span := range rec.spans {
 		if got := span.attrs[tracing.RuleKey].AsString(); got != fmt.Sprint(i) {
@@ -163,8 +164,8 @@ func TestGivenProviderIsUsedInsteadOfTheGlobalOne(t *testing.T) {
 	otel.SetTracerProvider(global)
 	before := len(global.spans)
 	obs := newHooks(t, tracing.WithTracerProvider(noop.NewTracerProvider()))
-	ctx := obs.AcquireStart(context.Background(), core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}})
-	obs.AcquireEnd(ctx, core.Acquisition{}, nil, core.ErrHeld)
+	ctx := obs.AcquireStart(context.Background(), observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}})
+	obs.AcquireEnd(ctx, observe.Acquisition{}, nil, core.ErrHeld)
 	if len(global.spans) != before {
 		t.Error("the global provider was used")
 	}

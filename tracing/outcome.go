@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/refusal"
 )
 
@@ -57,7 +58,7 @@ func (v verdict) on(l labels) labels {
 }
 
 // acquired judges the end of an acquisition.
-func acquired(lease *core.Lease, err error) verdict {
+func acquired(lease observe.Lease, err error) verdict {
 	switch {
 	case err != nil:
 		return refused(err)
@@ -102,7 +103,7 @@ func held(err error) verdict {
 
 // executed judges the end of an execution under the caller's ctx; ran says
 // whether its function was called.
-func executed(ctx context.Context, key string, ran bool, out core.Outcome, err error) verdict {
+func executed(ctx context.Context, key string, ran bool, out observe.Outcome, err error) verdict {
 	switch {
 	case out.Duplicate:
 		return verdict{outcome: OutcomeDuplicate}
@@ -121,7 +122,7 @@ func executed(ctx context.Context, key string, ran bool, out core.Outcome, err e
 func failed(ctx context.Context, key string, err error) verdict {
 	var lost *core.LeaseLostError
 	switch {
-	case errors.Is(err, core.ErrPanicked):
+	case errors.Is(err, observe.ErrPanicked):
 		return verdict{OutcomeFailed, ErrorPanic}
 	case errors.As(err, &lost) && lost.Key == key:
 		return verdict{OutcomeLost, ErrorLeaseLost}

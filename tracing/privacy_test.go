@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -122,7 +123,7 @@ func TestSecretIsRandomByDefault(t *testing.T) {
 	}
 }
 
-func newHooks(t testing.TB, opts ...tracing.Option) core.Hooks {
+func newHooks(t testing.TB, opts ...tracing.Option) observe.Hooks {
 	t.Helper()
 	obs, err := tracing.New(append([]tracing.Option{tracing.WithTracerProvider(newRecorder())}, opts...)...)
 	if err != nil {
@@ -132,15 +133,15 @@ func newHooks(t testing.TB, opts ...tracing.Option) core.Hooks {
 }
 
 // hashBy asks obs directly, as no engine is needed for a hash.
-func hashBy(t testing.TB, obs core.Hooks) string {
+func hashBy(t testing.TB, obs observe.Hooks) string {
 	t.Helper()
 	return started(t, obs, core.Exclusive(key)).attrs[tracing.KeyHashKey].AsString()
 }
 
 // started gives the span of an acquisition that begins and is refused.
-func started(t testing.TB, obs core.Hooks, claims ...core.Claim) *span {
+func started(t testing.TB, obs observe.Hooks, claims ...core.Claim) *span {
 	t.Helper()
-	a := core.Acquisition{Claims: claims}
+	a := observe.Acquisition{Claims: claims}
 	ctx := obs.AcquireStart(context.Background(), a)
 	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
 	return trace.SpanFromContext(ctx).(*span)
@@ -218,7 +219,7 @@ func TestOwnersAreOptIn(t *testing.T) {
 // TestForeignHoldersAreCut: a foreign client may have written anything.
 func TestForeignHoldersAreCut(t *testing.T) {
 	obs := newHooks(t, tracing.WithOwners())
-	a := core.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
+	a := observe.Acquisition{Claims: []core.Claim{core.Exclusive(key)}}
 	ctx := obs.AcquireStart(context.Background(), a)
 	obs.Blocked(ctx, a, core.HeldError{Key: key, Holder: "\xff" + strings.Repeat("x", 1<<20)}, 0)
 	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -114,25 +115,25 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer lease.Release(context.Background())
-			a := core.Acquisition{Claims: lease.Claims(), Rule: rule}
+			a := observe.Acquisition{Claims: lease.Claims(), Rule: rule}
 			blocked := core.HeldError{Key: key, Trace: "00-ab010000000000000000000000000000-cd01000000000000-01"}
 			lost := error(&core.LeaseLostError{Key: key})
 			allocs := testing.AllocsPerRun(100, func() {
-				once := obs.OnceStart(tt.ctx, core.Execution{Key: key, Rule: rule})
+				once := obs.OnceStart(tt.ctx, observe.Execution{Key: key, Rule: rule})
 				acquire := obs.AcquireStart(once, a)
 				_ = obs.Trace(acquire)
 				obs.Blocked(acquire, a, blocked, 3)
-				hold := obs.HoldStart(once, lease)
-				obs.AcquireEnd(acquire, a, lease, nil)
-				obs.Renewed(lease, 0, nil)
-				obs.Renewed(lease, time.Hour, nil)
-				obs.Extended(lease, nil)
-				obs.HoldEnd(hold, lease, nil)
-				obs.HoldEnd(hold, lease, lost)
+				hold := obs.HoldStart(once, seen{lease})
+				obs.AcquireEnd(acquire, a, seen{lease}, nil)
+				obs.Renewed(seen{lease}, 0, nil)
+				obs.Renewed(seen{lease}, time.Hour, nil)
+				obs.Extended(seen{lease}, nil)
+				obs.HoldEnd(hold, seen{lease}, nil)
+				obs.HoldEnd(hold, seen{lease}, lost)
 				obs.StoreCalled("memory", "acquire", time.Second, errDown)
-				obs.Forced(once, core.Removal{Key: key, Store: "memory"})
+				obs.Forced(once, observe.Removal{Key: key, Store: "memory"})
 				obs.Unlocked(once, a, errDown)
-				obs.OnceEnd(once, core.Execution{Key: key, Rule: rule}, core.Outcome{Duplicate: true}, nil)
+				obs.OnceEnd(once, observe.Execution{Key: key, Rule: rule}, observe.Outcome{Duplicate: true}, nil)
 			})
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
@@ -153,16 +154,16 @@ func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lease.Release(context.Background())
-	a := core.Acquisition{Claims: lease.Claims(), Rule: rule, Wait: true}
+	a := observe.Acquisition{Claims: lease.Claims(), Rule: rule, Wait: true}
 	allocs := testing.AllocsPerRun(100, func() {
 		acquire := obs.AcquireStart(context.Background(), a)
 		obs.Blocked(acquire, a, core.HeldError{Key: key}, 3)
-		hold := obs.HoldStart(context.Background(), lease)
-		obs.AcquireEnd(acquire, a, lease, nil)
-		obs.Renewed(lease, 0, nil)
-		obs.HoldEnd(hold, lease, nil)
+		hold := obs.HoldStart(context.Background(), seen{lease})
+		obs.AcquireEnd(acquire, a, seen{lease}, nil)
+		obs.Renewed(seen{lease}, 0, nil)
+		obs.HoldEnd(hold, seen{lease}, nil)
 		obs.StoreCalled("memory", "acquire", time.Second, nil)
-		obs.OnceEnd(context.Background(), core.Execution{Key: key, Rule: rule}, core.Outcome{Duplicate: true}, nil)
+		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: rule}, observe.Outcome{Duplicate: true}, nil)
 	})
 	if allocs != 4 {
 		t.Errorf("%v allocations, want 2 for the acquisition and 2 for the hold", allocs)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -135,7 +136,7 @@ var plays = map[string]func(*scene){
 		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
 		s.want(err, nil)
 		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
-		s.obs.Forced(context.Background(), core.Removal{Key: key, Reason: "a person asked"}) // outside of any span
+		s.obs.Forced(context.Background(), observe.Removal{Key: key, Reason: "a person asked"}) // outside of any span
 	},
 	"impaired": func(s *scene) {
 		s.obs.StoreImpaired("memory", errors.New("of user 42"))
@@ -253,8 +254,8 @@ var plays = map[string]func(*scene){
 		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
 		s.store.mute.Store(false)
 		s.want(lease.Release(s.ctx), nil)
-		for _, state := range []core.DebtState{core.DebtOwed, core.DebtExpired, core.DebtOwed, core.DebtClosed, core.DebtDropped} {
-			s.obs.Owed(context.Background(), core.Debt{Rule: "a", Store: "memory", State: state})
+		for _, state := range []observe.DebtState{observe.DebtOwed, observe.DebtExpired, observe.DebtOwed, observe.DebtClosed, observe.DebtDropped} {
+			s.obs.Owed(context.Background(), observe.Debt{Rule: "a", Store: "memory", State: state})
 		}
 	},
 	"panic": func(s *scene) {
@@ -363,9 +364,9 @@ func TestSpans(t *testing.T) {
 }
 
 // dawdling is hooks that take a second over the end of a hold.
-func dawdling(hooks core.Hooks) core.Hooks {
+func dawdling(hooks observe.Hooks) observe.Hooks {
 	end := hooks.HoldEnd
-	hooks.HoldEnd = func(ctx context.Context, lease *core.Lease, err error) {
+	hooks.HoldEnd = func(ctx context.Context, lease observe.Lease, err error) {
 		end(ctx, lease, err)
 		time.Sleep(time.Second)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // storeCalled measures what the store took. A refusal because somebody else has
@@ -53,21 +54,21 @@ func storeError(op string, err error) string {
 }
 
 // debtEnds is what may become of a release that the store has not answered.
-var debtEnds = []core.DebtState{core.DebtPaid, core.DebtExpired, core.DebtClosed, core.DebtDropped}
+var debtEnds = []observe.DebtState{observe.DebtPaid, observe.DebtExpired, observe.DebtClosed, observe.DebtDropped}
 
-func ended(l labels, how core.DebtState) labels {
+func ended(l labels, how observe.DebtState) labels {
 	l.outcome = string(how)
 	return l
 }
 
 // owed counts the releases that the store has not answered, and what becomes of them.
-func (o *observer) owed(ctx context.Context, d core.Debt) {
+func (o *observer) owed(ctx context.Context, d observe.Debt) {
 	l := labels{rule: d.Rule, store: o.storeName(d.Store)}
 	switch d.State {
-	case core.DebtOwed:
+	case observe.DebtOwed:
 		o.metrics.change(ctx, o.metrics.owed, 1, l)
 		return
-	case core.DebtPaid, core.DebtExpired, core.DebtClosed:
+	case observe.DebtPaid, observe.DebtExpired, observe.DebtClosed:
 		o.metrics.change(ctx, o.metrics.owed, -1, l)
 	}
 	o.metrics.add(ctx, o.metrics.unanswered, ended(l, d.State))
@@ -75,7 +76,7 @@ func (o *observer) owed(ctx context.Context, d core.Debt) {
 
 // forced counts it, and adds an event to the span in which somebody did it. The
 // reason may have names in it, and is left to the logs.
-func (o *observer) forced(ctx context.Context, r core.Removal) {
+func (o *observer) forced(ctx context.Context, r observe.Removal) {
 	op, rule := "forget", ""
 	if len(r.Holders) > 0 {
 		op, rule = "force", r.Holders[0].Rule

@@ -14,7 +14,7 @@ import (
 // other's description. If it changes what the other does, it overrides Describe, too.
 type Description struct {
 	// Name is short and never changes, such as "redis". Hooks make it a label of what
-	// they measure (core.Acquisition, Lease.Store). "": the store has no name.
+	// they measure (observe.Acquisition, observe.Lease). "": the store has no name.
 	Name string
 
 	Shared  bool // ModeShared, and Downgrade
@@ -44,7 +44,7 @@ type Description struct {
 	// from asking. The engine calls OnImpaired once, when it is made. The store then
 	// calls f with the reason when the impairment begins, also if it has begun before,
 	// and with nil when it ends; never from two goroutines at once. Hooks are told
-	// (core.Hooks.StoreImpaired). Nil: the store can't tell.
+	// (observe.Hooks.StoreImpaired). Nil: the store can't tell.
 	OnImpaired func(f func(reason error))
 }
 

@@ -102,7 +102,7 @@ type HeldError struct {
 	RetryAfter time.Duration
 	// HeldFor is how long the holder has had the key, at least; 0 if that is unknown.
 	HeldFor time.Duration
-	// Trace is the holder's trace, as its engine's hook Trace wrote it (core.Hooks); "" if
+	// Trace is the holder's trace, as its engine's hook Trace wrote it (observe.Hooks); "" if
 	// unknown.
 	Trace string
 	// Ahead is the number of waiters in front at the store; 0 also if that is unknown.

@@ -129,7 +129,7 @@ type Request struct {
 	// backend. It must not panic: a store need not guard against that.
 	OnHeld func(HeldError)
 	// Rule and Trace are shown to those who inspect the lock or wait for it: the rule that
-	// asks, and its trace, in the form that the hook wrote (core.Hooks.Trace). Both may be
+	// asks, and its trace, in the form that the hook wrote (observe.Hooks.Trace). Both may be
 	// empty. Neither is ever compared. Each has at most [MaxNoteBytes] bytes and no control
 	// characters.
 	Rule, Trace string

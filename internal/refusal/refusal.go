@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -118,7 +119,7 @@ func Of(err error) Kind {
 		return ResultNotKept
 	case errors.Is(err, core.ErrWouldDeadlock):
 		return Deadlock
-	case errors.Is(err, core.ErrPanicked):
+	case errors.Is(err, observe.ErrPanicked):
 		return Panicked
 	case errors.Is(err, core.ErrInvalidKey), errors.Is(err, keytmpl.ErrMissingValue), isValue(err):
 		return KeyInvalid

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
 )
@@ -34,7 +35,7 @@ var examples = map[refusal.Kind][]error{
 	refusal.Unavailable: {&core.UnavailableError{Op: "acquire", Err: context.DeadlineExceeded}, core.ErrUnavailable},
 	refusal.Closed:      {core.ErrClosed},
 	refusal.Deadlock:    {&driver.DeadlockError{Key: "k"}},
-	refusal.Panicked:    {core.ErrPanicked},
+	refusal.Panicked:    {observe.ErrPanicked},
 }
 
 func TestOf(t *testing.T) {

@@ -112,7 +112,7 @@ func (w work) skip(ctx context.Context, why coverage.SkipReason, refused error) 
 }
 
 // Skipped says how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has
-// dropped in this process so far, by pattern. The hook core.Hooks.Skipped is told of each as well.
+// dropped in this process so far, by pattern. The hook observe.Hooks.Skipped is told of each as well.
 func (l *Locks) Skipped() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, r := range l.rules {

@@ -49,11 +49,11 @@ func TestKeys(t *testing.T) {
 			t.Parallel()
 			q := newQueue(t)
 			keys := make(chan string, 1)
-			l := locks(t, engine(t, nil), tt.rule("im:type"))
+			l := locks(t, engine(t, nil, core.WithHooks(seeLeases)), tt.rule("im:type"))
 			q.serve(l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 				lease, ok := core.LeaseFrom(ctx)
-				if !ok || lease.Token() == 0 || lease.Rule() != "im:type" {
-					t.Errorf("the handler's lease is %v with token %d and rule %q", ok, lease.Token(), lease.Rule())
+				if !ok || lease.Token() == 0 || leaseSeen(ctx).Rule() != "im:type" {
+					t.Errorf("the handler's lease is %v with token %d and rule %q", ok, lease.Token(), leaseSeen(ctx).Rule())
 				}
 				keys <- lease.Key()
 				return nil

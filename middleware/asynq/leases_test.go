@@ -22,14 +22,13 @@ func TestTaskUnderTheEnqueuersLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return engine(t, store)
+		return engine(t, store, core.WithHooks(seeLeases))
 	}
 	producer := onRedis()
 	l := locks(t, onRedis(), lockasynq.Serialize("t", "user:{payload.id}", core.WithFailFast()).OnConflict(lockasynq.Fail))
 	depths := make(chan int, 10)
 	work := l.Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
-		lease, _ := core.LeaseFrom(ctx)
-		depths <- lease.Depth()
+		depths <- leaseSeen(ctx).Depth()
 		return nil
 	}))
 	believing := lockasynq.AcceptLeases(work)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -212,24 +213,24 @@ func newWatcher() *watcher {
 	return &watcher{asks: make(chan string, 1000), ends: make(chan error, 1000), holds: make(chan error, 1000)}
 }
 
-func (w *watcher) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: w.AcquireStart, AcquireEnd: w.AcquireEnd, HoldEnd: w.HoldEnd}
+func (w *watcher) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: w.AcquireStart, AcquireEnd: w.AcquireEnd, HoldEnd: w.HoldEnd}
 }
 
-func (w *watcher) AcquireStart(ctx context.Context, a core.Acquisition) context.Context {
+func (w *watcher) AcquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	if a.Rule != "" { // not hold's
 		w.asks <- a.Claims[0].Key
 	}
 	return ctx
 }
 
-func (w *watcher) AcquireEnd(_ context.Context, a core.Acquisition, _ *core.Lease, err error) {
+func (w *watcher) AcquireEnd(_ context.Context, a observe.Acquisition, _ observe.Lease, err error) {
 	if a.Rule != "" {
 		w.ends <- err
 	}
 }
 
-func (w *watcher) HoldEnd(_ context.Context, l *core.Lease, err error) {
+func (w *watcher) HoldEnd(_ context.Context, l observe.Lease, err error) {
 	if l.Rule() != "" {
 		w.holds <- err
 	}
@@ -239,3 +240,13 @@ func (w *watcher) HoldEnd(_ context.Context, l *core.Lease, err error) {
 func decode(task *asynq.Task, into any) error { return json.Unmarshal(task.Payload(), into) }
 
 func handler(fn func(context.Context, *asynq.Task) error) asynq.Handler { return asynq.HandlerFunc(fn) }
+
+// seeLeases puts each lease, as hooks see it, into the context of the work under it.
+var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
+	return context.WithValue(ctx, seenLease{}, l)
+}}
+
+type seenLease struct{}
+
+// leaseSeen is the innermost lease that seeLeases has put into ctx.
+func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }

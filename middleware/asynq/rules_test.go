@@ -3,6 +3,7 @@ package lockasynq_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -149,13 +150,16 @@ func FuzzPatterns(f *testing.F) {
 func patternChosen(t *testing.T, eng *core.Engine, patterns []string, typename string) string {
 	t.Helper()
 	var rules []lockasynq.Rule
-	for _, p := range patterns {
-		rules = append(rules, lockasynq.Serialize(p, "k"))
+	of := make(map[string]string) // by key
+	for i, p := range patterns {
+		key := fmt.Sprint("k", i)
+		of[key] = p
+		rules = append(rules, lockasynq.Serialize(p, key))
 	}
 	var chosen string
 	err := locks(t, eng, rules...).Middleware(handler(func(ctx context.Context, _ *asynq.Task) error {
 		if lease, ok := core.LeaseFrom(ctx); ok {
-			chosen = lease.Rule()
+			chosen = of[lease.Key()]
 		}
 		return nil
 	})).ProcessTask(context.Background(), asynq.NewTask(typename, nil))

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -31,11 +32,11 @@ type traceWatcher struct {
 	asks chan trace.SpanContext
 }
 
-func (w *traceWatcher) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: w.AcquireStart}
+func (w *traceWatcher) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: w.AcquireStart}
 }
 
-func (w *traceWatcher) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (w *traceWatcher) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	w.asks <- trace.SpanContextFromContext(ctx)
 	return ctx
 }

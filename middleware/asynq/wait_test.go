@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
@@ -155,11 +156,11 @@ type slowObserver struct {
 	d time.Duration
 }
 
-func (o slowObserver) hooks() core.Hooks {
-	return core.Hooks{HoldStart: o.HoldStart}
+func (o slowObserver) hooks() observe.Hooks {
+	return observe.Hooks{HoldStart: o.HoldStart}
 }
 
-func (o slowObserver) HoldStart(ctx context.Context, _ *core.Lease) context.Context {
+func (o slowObserver) HoldStart(ctx context.Context, _ observe.Lease) context.Context {
 	time.Sleep(o.d)
 	return ctx
 }

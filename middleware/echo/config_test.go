@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -129,11 +130,11 @@ type ruleNames struct {
 	names chan string
 }
 
-func (r ruleNames) hooks() core.Hooks {
-	return core.Hooks{HoldEnd: r.HoldEnd}
+func (r ruleNames) hooks() observe.Hooks {
+	return observe.Hooks{HoldEnd: r.HoldEnd}
 }
 
-func (r ruleNames) HoldEnd(_ context.Context, lease *core.Lease, _ error) { r.names <- lease.Rule() }
+func (r ruleNames) HoldEnd(_ context.Context, lease observe.Lease, _ error) { r.names <- lease.Rule() }
 
 func TestRulesAreNamedByTheirTemplate(t *testing.T) {
 	names := ruleNames{names: make(chan string, 1)}

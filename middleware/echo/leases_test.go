@@ -29,13 +29,12 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond))
+		return ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
 	}
 	caller, callee := newEngine(), newEngine()
 	rule := lockecho.New(callee).Serialize("user:{path.id}")
 	held := func(c echo.Context) error {
-		lease, _ := core.LeaseFrom(c.Request().Context())
-		return c.String(http.StatusOK, fmt.Sprint(lease.Depth()))
+		return c.String(http.StatusOK, fmt.Sprint(ruletest.Seen(c.Request().Context()).Depth()))
 	}
 	believing, deaf := newSite(t), newSite(t)
 	believing.Use(lockecho.AcceptLeases)

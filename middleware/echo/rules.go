@@ -46,7 +46,7 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) echo.Middlew
 // the handler reads it again from its beginning. It is called from many
 // goroutines.
 //
-// Hooks (core.Hooks) know a rule by its template; core.WithRule gives one with a
+// Hooks (observe.Hooks) know a rule by its template; core.WithRule gives one with a
 // function a name of its own.
 func (l *Locks) SerializeBy(key func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
 	return SerializeWithConfig(SerializeConfig{Engine: l.engine, Key: key, Options: opts})

@@ -42,7 +42,7 @@ func (a *annotated) answer(ctx context.Context) (*testpb.SetStatusResponse, erro
 	if a.ttl != nil {
 		a.ttl <- lease.TTL()
 	}
-	return &testpb.SetStatusResponse{Text: lease.Rule() + " " + lease.Key()}, nil
+	return &testpb.SetStatusResponse{Text: leaseSeen(ctx).Rule() + " " + lease.Key()}, nil
 }
 
 func (a *annotated) SetStatus(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
@@ -94,7 +94,7 @@ func serveAnnotated(t *testing.T, a *annotated, eng *core.Engine, rules ...lockg
 var fromProto = lockgrpc.FromAnnotations(&testpb.Annotated_ServiceDesc)
 
 func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
-	eng := memory(t)
+	eng := memory(t, core.WithHooks(seeLeases))
 	c := serveAnnotated(t, &annotated{}, eng, fromProto)
 	ctx := metadata.AppendToOutgoingContext(bounded(t), "x-user", "alice")
 	type call func(context.Context, *testpb.SetStatusRequest, ...grpc.CallOption) (*testpb.SetStatusResponse, error)
@@ -148,7 +148,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 // wherever they stand.
 func TestConfigure(t *testing.T) {
 	a := &annotated{ttl: make(chan time.Duration, 1)}
-	c := serveAnnotated(t, a, memory(t, core.WithTTL(time.Minute)),
+	c := serveAnnotated(t, a, memory(t, core.WithHooks(seeLeases), core.WithTTL(time.Minute)),
 		lockgrpc.Configure(testpb.Annotated_ClearStatus_FullMethodName, core.WithTTL(7*time.Second)),
 		fromProto,
 		lockgrpc.Configure("user-status", core.WithTTL(5*time.Second), core.WithFailFast()),
@@ -186,7 +186,7 @@ func TestConfigure(t *testing.T) {
 // A rule in Go takes the annotation's place: its key, its policy, its kind.
 func TestGoOverridesAnnotations(t *testing.T) {
 	store := memstore.New()
-	c := serveAnnotated(t, &annotated{}, engine(t, store),
+	c := serveAnnotated(t, &annotated{}, engine(t, store, core.WithHooks(seeLeases)),
 		fromProto,
 		lockgrpc.Serialize(testpb.Annotated_SetStatus_FullMethodName, "go:{user_id}", core.WithFailFast()),
 	)

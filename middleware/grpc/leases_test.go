@@ -39,7 +39,7 @@ func newServices(t *testing.T, s *server, rules ...lockgrpc.Rule) *services {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return engine(t, store, core.WithMaxWait(200*time.Millisecond))
+		return engine(t, store, core.WithMaxWait(200*time.Millisecond), core.WithHooks(seeLeases))
 	}
 	all := &services{caller: onRedis(), callee: onRedis()}
 	register := func(srv *grpc.Server) {
@@ -74,7 +74,7 @@ func depth(ctx context.Context) (int, uint64) {
 	if !ok {
 		return 0, 0
 	}
-	return lease.Depth(), lease.Token()
+	return leaseSeen(ctx).Depth(), lease.Token()
 }
 
 func TestCallUnderTheCallersLease(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -211,3 +212,13 @@ func (s seen) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handl
 	s <- err
 	return resp, err
 }
+
+// seeLeases puts each lease, as hooks see it, into the context of the work under it.
+var seeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
+	return context.WithValue(ctx, seenLease{}, l)
+}}
+
+type seenLease struct{}
+
+// leaseSeen is the innermost lease that seeLeases has put into ctx.
+func leaseSeen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }

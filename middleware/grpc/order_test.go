@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -62,11 +63,11 @@ type asking struct {
 	spans *spans
 }
 
-func (a asking) hooks() core.Hooks {
-	return core.Hooks{AcquireStart: a.AcquireStart}
+func (a asking) hooks() observe.Hooks {
+	return observe.Hooks{AcquireStart: a.AcquireStart}
 }
 
-func (a asking) AcquireStart(ctx context.Context, _ core.Acquisition) context.Context {
+func (a asking) AcquireStart(ctx context.Context, _ observe.Acquisition) context.Context {
 	a.spans.add("wait in " + spanFrom(ctx))
 	return ctx
 }

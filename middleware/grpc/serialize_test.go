@@ -40,13 +40,13 @@ func TestCallsWithOneKeyTakeTurns(t *testing.T) {
 				}
 				defer inside.Add(-1)
 				lease, ok := core.LeaseFrom(ctx)
-				if !ok || lease.Key() != "user:status:42" || lease.Rule() != setStatus || lease.Token() == 0 {
+				if !ok || lease.Key() != "user:status:42" || leaseSeen(ctx).Rule() != setStatus || lease.Token() == 0 {
 					t.Errorf("lease: %v %+v", ok, lease)
 				}
 				value++
 				return &testpb.SetStatusResponse{Text: r.GetStatus().String()}, nil
 			}}
-			c := serve(t, s, locks(t, memory(t), rule))
+			c := serve(t, s, locks(t, memory(t, core.WithHooks(seeLeases)), rule))
 			ctx := bounded(t)
 			var calls sync.WaitGroup
 			for range 20 {

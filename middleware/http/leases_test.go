@@ -32,7 +32,7 @@ func engines(t *testing.T, n int) []*core.Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[i] = ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond))
+		all[i] = ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
 	}
 	return all
 }
@@ -72,8 +72,7 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 
 // held answers with how deep the request's lease is nested.
 func held(w http.ResponseWriter, r *http.Request) {
-	lease, _ := core.LeaseFrom(r.Context())
-	text(w, http.StatusOK, fmt.Sprint(lease.Depth()))
+	text(w, http.StatusOK, fmt.Sprint(ruletest.Seen(r.Context()).Depth()))
 }
 
 func TestRequestUnderTheCallersLease(t *testing.T) {

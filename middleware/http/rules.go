@@ -47,7 +47,7 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) func(http.Ha
 // the handler reads it again from its beginning. It is called from many
 // goroutines.
 //
-// Hooks (core.Hooks) know a rule by its template; core.WithRule gives one with a
+// Hooks (observe.Hooks) know a rule by its template; core.WithRule gives one with a
 // function a name of its own.
 func (l *Locks) SerializeBy(key func(*http.Request) string, opts ...core.CallOption) func(http.Handler) http.Handler {
 	return must(SerializeConfig{Engine: l.engine, Key: key, Options: opts}.ToMiddleware())

@@ -30,7 +30,7 @@ func series(m metricdata.Metrics) int {
 // TestSeriesDoNotGrowWithTheKeys: 100 000 keys, each held and asked for
 // in vain, and some executed twice.
 func TestSeriesDoNotGrowWithTheKeys(t *testing.T) {
-	o := observe(t)
+	o := watch(t)
 	var err error
 	o.obs, err = tracing.New(tracing.WithTracerProvider(noop.NewTracerProvider()), tracing.WithMeterProvider(o.meters))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestSeriesDoNotGrowWithTheKeys(t *testing.T) {
 // TestWaitsLeadToTheirTraces: a histogram's exemplars are spans, so that from a
 // slow bucket one click leads to a wait that was in it.
 func TestWaitsLeadToTheirTraces(t *testing.T) {
-	o := observe(t)
+	o := watch(t)
 	eng := o.engine(t, memstore.New())
 	ctx, root := o.tracers.Tracer("test").Start(context.Background(), "request")
 	if err := eng.Do(ctx, "user:status:42", func(context.Context) error { return nil }); err != nil {

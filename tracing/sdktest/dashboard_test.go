@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
 )
@@ -45,7 +46,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	defer cancel()
 	_, err = eng.Acquire(waiting, "k", rule)
 	want(t, err, context.DeadlineExceeded)
-	obs.Renewed(lease, time.Second, nil)
+	obs.Renewed(seen{lease}, time.Second, nil)
 	var handed sync.WaitGroup
 	handed.Go(func() {
 		want(t, eng.Do(ctx, "k2", func(context.Context) error {
@@ -66,9 +67,9 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	want(t, err, nil)
 	eng.Skipped(ctx, policy, coverage.SkipHeld)
 	down := &core.UnavailableError{Op: "acquire"}
-	obs.Unlocked(ctx, core.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store()}, down)
+	obs.Unlocked(ctx, observe.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: "memory"}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)
-	obs.Owed(ctx, core.Debt{Claims: lease.Claims(), Rule: "set-status", Store: lease.Store(), State: core.DebtOwed})
+	obs.Owed(ctx, observe.Debt{Claims: lease.Claims(), Rule: "set-status", Store: "memory", State: observe.DebtOwed})
 	obs.StoreImpaired("memory", down)
 
 	families, err := registry.Gather()

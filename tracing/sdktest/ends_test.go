@@ -63,7 +63,7 @@ func TestNoSpanIsLeftOpen(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, store := observe(t), memstore.New()
+			o, store := watch(t), memstore.New()
 			eng, err := core.New(store, core.WithHooks(o.obs))
 			want(t, err, nil)
 			other, err := core.New(store.Peer())

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/testpb"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -32,7 +33,7 @@ type scenario struct {
 }
 
 func newScenario(t *testing.T) (*scenario, *core.Engine) {
-	s := &scenario{o: observe(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
+	s := &scenario{o: watch(t), inside: make(chan struct{}, 2), blocked: make(chan struct{}, 2)}
 	eng, err := core.New(memstore.New(), core.WithHooks(s.o.obs), core.WithHooks(blockedAt{c: s.blocked}.hooks()))
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +47,13 @@ type blockedAt struct {
 	c chan struct{}
 }
 
-func (b blockedAt) hooks() core.Hooks {
-	return core.Hooks{Blocked: b.Blocked}
+func (b blockedAt) hooks() observe.Hooks {
+	return observe.Hooks{Blocked: b.Blocked}
 }
 
-func (b blockedAt) Blocked(context.Context, core.Acquisition, core.HeldError, int) { b.c <- struct{}{} }
+func (b blockedAt) Blocked(context.Context, observe.Acquisition, core.HeldError, int) {
+	b.c <- struct{}{}
+}
 
 // handle is the work: under a span of its own.
 func (s *scenario) handle(ctx context.Context) {

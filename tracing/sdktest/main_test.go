@@ -16,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
 )
 
@@ -45,10 +46,10 @@ type observed struct {
 	tracers *sdktrace.TracerProvider
 	reader  *sdkmetric.ManualReader
 	meters  *sdkmetric.MeterProvider
-	obs     core.Hooks
+	obs     observe.Hooks
 }
 
-func observe(t testing.TB) *observed {
+func watch(t testing.TB) *observed {
 	t.Helper()
 	o := &observed{spans: &spans{}, reader: sdkmetric.NewManualReader()}
 	o.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans))
@@ -118,3 +119,11 @@ func await(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// seen is a lease as hooks see it, for tests that call them.
+type seen struct{ *core.Lease }
+
+func (seen) Rule() string    { return "set-status" }
+func (seen) Store() string   { return "memory" }
+func (seen) Depth() int      { return 1 }
+func (seen) HandedOff() bool { return false }

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/tracing"
@@ -30,7 +31,7 @@ const contended = "user:status:42"
 type exported struct{ Name, TraceID, SpanID string }
 
 // onRedis makes an engine over the Redis at addr.
-func onRedis(addr string, obs core.Hooks) (*core.Engine, func(), error) {
+func onRedis(addr string, obs observe.Hooks) (*core.Engine, func(), error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	store, err := redisstore.New(client)
 	if err != nil {
@@ -98,7 +99,7 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 		t.Fatalf("the holder says %q, %v", line, err)
 	}
 
-	o := observe(t)
+	o := watch(t)
 	eng, end, err := onRedis(addr, o.obs)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,7 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 // whom it granted it to; that one is what others are linked to.
 func TestLinksFollowHandOffs(t *testing.T) {
 	addr := redistest.Start(t).Addr()
-	o := observe(t)
+	o := watch(t)
 	here, end, err := onRedis(addr, o.obs)
 	want(t, err, nil)
 	defer end()
@@ -166,7 +167,7 @@ func TestLinksFollowHandOffs(t *testing.T) {
 		all := o.named(tracing.SpanAcquire)
 		return all[len(all)-1]
 	}
-	handOff := func() *core.Lease {
+	handOff := func() (after, next *core.Lease) {
 		first, span := request("first")
 		defer span.End()
 		lease, err := here.Acquire(first, contended)
@@ -181,12 +182,12 @@ func TestLinksFollowHandOffs(t *testing.T) {
 		}()
 		await(t, "another to stand in line", func() bool { return o.conflicts(t) == before+1 })
 		want(t, lease.Release(first), nil)
-		return <-handed
+		return lease, <-handed
 	}
-	lease := handOff()
-	for !lease.HandedOff() { // a busy machine may take longer than a lease goes from hand to hand
+	before, lease := handOff()
+	for lease.Owner() != before.Owner() { // a busy machine may take longer than a lease goes from hand to hand
 		want(t, lease.Release(bounded(t)), nil)
-		lease = handOff()
+		before, lease = handOff()
 	}
 	for name, eng := range map[string]*core.Engine{"first": there, "second": here} {
 		ctx, span := request("refused")

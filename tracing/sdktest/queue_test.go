@@ -17,7 +17,7 @@ import (
 // TestQueue: a message that two gateways deliver. Each processing is in its
 // sender's trace, and that of the second leads to that of the first.
 func TestQueue(t *testing.T) {
-	o := observe(t)
+	o := watch(t)
 	locks, err := lockasynq.New(o.engine(t, memstore.New()), lockasynq.Once("im:message", "msg:{payload.id}"))
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -118,6 +119,16 @@ func NewEngine(t testing.TB, s driver.Store, opts ...core.EngineOption) *core.En
 	})
 	return eng
 }
+
+// SeeLeases puts each lease, as hooks see it, into the context of the work under it.
+var SeeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lease) context.Context {
+	return context.WithValue(ctx, seenLease{}, l)
+}}
+
+type seenLease struct{}
+
+// Seen is the innermost lease that SeeLeases has put into ctx.
+func Seen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }
 
 // Site is a handler behind a real HTTP server.
 type Site struct {
