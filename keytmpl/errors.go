@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Reasons why values make no key, matched with errors.Is. All of them are the
-// fault of the request and not of the service, with the exception of Key being
-// called on a template with [*].
+// Reasons why values make no key, matched with errors.Is. They are the fault of the request,
+// not of the service, with one exception: Key was called on a template with [*].
 var (
 	// ErrMissingValue: a value is missing or empty, or a list has no elements.
 	// A lookup function may return it too.
@@ -25,19 +24,19 @@ var (
 	ErrTooManyKeys = fmt.Errorf("list has more than %d elements", MaxKeys)
 )
 
-// SyntaxError says what is wrong with a template, and where. A middleware that
-// refuses a placeholder, because the request has no such field, can use it for
-// the same form of message.
+// SyntaxError says what is wrong with a template, and where. A middleware that refuses a
+// placeholder, because the request has no such field, can use it for a message of the same
+// form.
 type SyntaxError struct {
 	Template string
-	Pos      int    // byte offset in Template; its length if the end came too early
+	Pos      int    // byte offset in Template; its length if the template ends too early
 	Found    string // what is there
 	Want     string // what should be there
 }
 
 func (e *SyntaxError) Error() string {
-	// A template over the limit may be a whole file by mistake: name it, but
-	// don't print it.
+	// A template over the limit may be a whole file by mistake, so the message does not print
+	// all of it.
 	template, cut := e.Template, ""
 	if len(template) > MaxKeyBytes {
 		template, cut = template[:64], "..."
@@ -46,12 +45,12 @@ func (e *SyntaxError) Error() string {
 		strconv.Quote(template), cut, e.Found, e.Pos, e.Want)
 }
 
-// ValueError says which placeholder could not be rendered, and why. It never
-// contains the value, which may be private and end up in a log.
+// ValueError says which placeholder could not be rendered, and why. It never contains the
+// value, which may be private, because errors end up in logs.
 type ValueError struct {
 	Template    string
 	Placeholder Placeholder
-	Element     int    // index in the list behind [*]; -1 if it is not about one element
+	Element     int    // index in the list behind [*]; -1 if the error is not about one element
 	Err         error  // one of the sentinels, or the error of the lookup function
 	Hint        string // what would help; may be empty
 }

@@ -7,37 +7,39 @@ import (
 	"unicode/utf8"
 )
 
-// Why two value tuples never render the same key. A value here is what the filters
-// have made of it.
+// Why different values never make the same key. ("Value" means here: after the filters.)
 //
-// Read a rendered key as a row of tokens, a token being one character or an
-// escape %XX. No text contains a percent sign, so this reading is the only one,
-// and every value and every text begins and ends where a token does. Call a
-// character special for a placeholder if its escapeSet contains it: as a token of
-// its own it never occurs in that placeholder's value, which has %XX instead.
+// Read a rendered key as a row of tokens. A token is one character or one escape %XX. No text
+// contains a percent sign, so there is only one such reading, and every value and every text
+// begins and ends with a token. Call a character special for a placeholder if its escapeSet
+// contains it. Such a character is never a token of that placeholder's value, which has %XX
+// instead.
 //
-// newEscapeSet sees to it that each text between two placeholders has a character
-// that is special for the first of them. Take two tuples with the same key and go
-// from left to right. The text before the first placeholder is the same. The
-// first token behind it that is special for this placeholder belongs to the text
-// that follows the value, and always at the same place in that text; so the first
-// value has the same tokens in both, and is the same, as undoing the %XX gives
-// the value back. Drop it and the text behind it and go on with the rest; the
-// last value is what is left before the last text.
+// escapesBefore makes sure that each text between two placeholders has a character that is
+// special for the first of them. Take two lists of values with the same key, and read the key
+// from left to right:
 //
-// A slash is special for every placeholder, so those of a key are its template's.
-// Where they separate levels (core.WithHierarchy), a template therefore makes
-// keys of one depth. And how a value is escaped depends on no text beyond the
-// next slash: cut there, the key is the one that the template cut there makes,
-// which is how a rule for a whole group meets the rules for its members.
+//   - The text before the first placeholder is the same in both.
+//   - Behind it, the first token that is special for this placeholder belongs to the text that
+//     follows the value, and is always at the same place in that text. So the first value has
+//     the same tokens in both. Undoing the %XX gives the value back, so the first values are
+//     equal.
+//   - Drop the first value and the text behind it, and go on with the rest. The last value is
+//     what is left before the last text.
 //
-// A digest always takes 64 bytes, whatever they are, and so ends at the same
-// place in both keys; there, equal means equal unless SHA-256 is broken.
+// A slash is special for every placeholder, so the slashes of a key come from its template. If
+// they separate levels (core.WithHierarchy), all keys of a template therefore have the same
+// depth. The escapes of a value depend on no text behind the next slash. So a key that is cut
+// there equals the key of the template that is cut there. That is how a rule for a whole group
+// meets the rules for its members.
+//
+// A digest always takes 64 bytes, so it ends at the same place in both keys. There, equal
+// digests mean equal values unless SHA-256 is broken.
 
-// escapeSet says which characters of a value must not stand in a key as they are.
+// escapeSet has the characters that a value must not contain unescaped in a key.
 type escapeSet struct {
 	ascii [utf8.RuneSelf]bool
-	wide  []rune // beyond ASCII, besides those that alwaysEscaped knows
+	wide  []rune // beyond ASCII, in addition to those of alwaysEscaped
 }
 
 var baseEscapes = newEscapeSet()
@@ -65,9 +67,9 @@ func alwaysEscaped(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r)
 }
 
-// escapesBefore returns what a placeholder's value must not contain, if tail is
-// the text behind it: where that separates it from another placeholder and has
-// none of the characters that are always escaped, its first one, too.
+// escapesBefore returns the escapeSet of a placeholder with the text tail behind it. If tail
+// separates it from another placeholder and has none of the characters that are always escaped,
+// its first character is added.
 func escapesBefore(tail string, last bool) *escapeSet {
 	if last || strings.ContainsFunc(tail, alwaysEscaped) {
 		return baseEscapes
@@ -76,12 +78,10 @@ func escapesBefore(tail string, last bool) *escapeSet {
 	return newEscapeSet(r)
 }
 
-// Escape writes a value the way a template does that separates its placeholders
-// by colons: percent signs, colons, slashes, braces, white space, control
-// characters and bytes that are not UTF-8 become %XX. It is for key functions written in Go,
-// which should build the same keys as a template next to them. The empty value
-// stays empty, and the length of the result is not limited: both are for the
-// caller to check.
+// Escape escapes a value as a template does that separates its placeholders by colons: percent
+// signs, colons, slashes, braces, white space, control characters and bytes that are not UTF-8
+// become %XX. It is for key functions in Go that should build the same keys as a template. The
+// caller has to check for empty values, which stay empty, and for the length of the result.
 func Escape(value string) string { return baseEscapes.escape(value) }
 
 // escape returns s itself, without allocating, if there is nothing to escape.
@@ -91,7 +91,7 @@ func (e *escapeSet) escape(s string) string {
 	if size == 0 {
 		return s
 	}
-	b := make([]byte, 0, len(s)+16) // room for eight escapes in ASCII
+	b := make([]byte, 0, len(s)+16) // room for eight escapes of ASCII characters
 	for size > 0 {
 		b = append(b, s[:clean]...)
 		for _, c := range []byte(s[clean : clean+size]) {
@@ -103,8 +103,8 @@ func (e *escapeSet) escape(s string) string {
 	return string(append(b, s...))
 }
 
-// scan returns the length of the part of s before the first character to escape,
-// and the size of that character: 0 if there is none.
+// scan returns the length of the part of s before the first character to escape, and the size
+// of that character; size 0: there is none.
 func (e *escapeSet) scan(s string) (clean, size int) {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {

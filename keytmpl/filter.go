@@ -8,36 +8,34 @@ import (
 	"unicode/utf8"
 )
 
-// Filter makes one spelling out of several that mean the same: 5 of 5.0 and 5e0.
-// Without it they are different keys, and two deliveries of one request could both
-// be carried out.
+// Filter makes one spelling out of several with the same meaning: 5 of 5.0 and 5e0. Without it
+// they are different keys, and two deliveries of one request could both be carried out.
 type Filter struct {
-	// Name stands behind the bar, as in {name|nfc}: letters, digits, '_' and '-'.
+	// Name is the text behind the bar, as in {name|nfc}: letters, digits, '_' and '-'.
 	Name string
-	// Apply returns the spelling that goes into the key. It is called before
-	// escaping, from many goroutines, and returns the same for the same value
-	// always. Its error is that of the request, in a [ValueError], so it must not
-	// contain the value. Values that mean different things must stay different.
+	// Apply returns the spelling that goes into the key. It is called before escaping, from
+	// many goroutines, and must always return the same for the same value. Values with
+	// different meanings must stay different. A [ValueError] wraps its error, which must not
+	// contain the value.
 	Apply func(value string) (string, error)
 }
 
-// Reasons of filters to refuse a value, besides those in errors.go.
+// Reasons for which a filter refuses a value, in addition to those in errors.go.
 var (
-	// ErrNotInteger: |int was given something else than an integer, or one of more
-	// than 80 digits.
+	// ErrNotInteger: the value for |int is not an integer, or has more than 80 digits.
 	ErrNotInteger = fmt.Errorf("value is not an integer of at most %d digits", maxDigits)
 
-	// ErrNotText: a filter for text was given bytes that are not valid UTF-8.
+	// ErrNotText: the value for a text filter is not valid UTF-8.
 	ErrNotText = errors.New("value is not valid UTF-8")
 )
 
-// filters are those that every template has.
+// filters are the filters that every template has.
 var filters = []*Filter{{"lower", lower}, {"int", integer}}
 
 // lower maps every letter to lower case, one by one and in the same way for every
 // language. It is no case folding: "ß" and "ss" stay different.
 func lower(value string) (string, error) {
-	// ToLower would replace each byte that is not UTF-8 by the same character, and
+	// ToLower would replace every byte that is not UTF-8 by the same character, so that
 	// different values would become equal.
 	if !utf8.ValidString(value) {
 		return "", ErrNotText
@@ -45,12 +43,12 @@ func lower(value string) (string, error) {
 	return strings.ToLower(value), nil
 }
 
-// maxDigits bounds what |int writes out, as 1e999999999 is short.
+// maxDigits bounds the digits that |int writes: 1e999999999 is short.
 const maxDigits = 80
 
-// integer reads a number as JSON or strconv.Atoi do, with a fraction or an exponent
-// if the value is integral all the same, and writes it in decimal digits. It goes by
-// the text: a float64 would round what is above 2^53.
+// integer reads a number as JSON or strconv.Atoi do, also with a fraction or an exponent if the
+// value is an integer, and writes it in decimal digits. It works on the text, because a float64
+// would round values above 2^53.
 func integer(value string) (string, error) {
 	sign, rest := cutSign(value)
 	mantissa, exponent, scaled := cutExponent(rest)
@@ -60,7 +58,7 @@ func integer(value string) (string, error) {
 		return "", ErrNotInteger
 	}
 	digits := strings.TrimLeft(whole+fraction, "0")
-	point := len(digits) - len(fraction) // where it is in digits
+	point := len(digits) - len(fraction) // the position of the decimal point in digits
 	digits = strings.TrimRight(digits, "0")
 	if digits == "" {
 		return "0", nil
@@ -78,13 +76,13 @@ func integer(value string) (string, error) {
 	return strings.TrimPrefix(sign, "+") + digits + strings.Repeat("0", point-len(digits)), nil
 }
 
-// maxExponent is more than the digits of any value can make up for.
+// maxExponent is more than the digits of any value can balance.
 const maxExponent = 1 << 30
 
 func cutSign(number string) (sign, rest string) {
 	rest = strings.TrimLeft(number, "+-")
 	if len(number)-len(rest) > 1 {
-		return "", number // the second sign is no part of a number
+		return "", number // a second sign makes it no number
 	}
 	return number[:len(number)-len(rest)], rest
 }

@@ -14,12 +14,11 @@ const (
 	hashFilter = "hash"
 )
 
-// Parse compiles a template. Its errors are of type *SyntaxError. More are filters
-// that the template may use besides lower and int; of two with one name the first
-// counts.
+// Parse compiles a template. Its errors are of type *SyntaxError. more are filters that the
+// template may use in addition to lower and int. If two have the same name, the first counts.
 //
-// Besides the syntax it checks what no value could mend: a template whose
-// shortest possible key is longer than MaxKeyBytes.
+// In addition to the syntax, Parse refuses a template whose shortest possible key is longer
+// than MaxKeyBytes, because no value could make it valid.
 func Parse(src string, more ...*Filter) (*Template, error) {
 	p := parser{src: src, filters: slices.Concat(filters, more)}
 	if src == "" {
@@ -31,8 +30,8 @@ func Parse(src string, more ...*Filter) (*Template, error) {
 	return p.template()
 }
 
-// MustParse is Parse for templates that are part of the program, such as package
-// variables: it panics where Parse returns an error.
+// MustParse is Parse for templates that are part of the program, such as package variables. It
+// panics if Parse returns an error.
 func MustParse(src string, more ...*Filter) *Template {
 	t, err := Parse(src, more...)
 	if err != nil {
@@ -43,7 +42,7 @@ func MustParse(src string, more ...*Filter) *Template {
 
 var atMostKeyBytes = fmt.Sprintf("at most %d, the length of a key", MaxKeyBytes)
 
-// parser walks once over src, pos being the next byte to look at.
+// parser goes over src once. pos is the next byte to look at.
 type parser struct {
 	src     string
 	filters []*Filter
@@ -77,8 +76,8 @@ func (p *parser) template() (*Template, error) {
 	return t, nil
 }
 
-// hole reads a placeholder and the text behind it, which only the last
-// placeholder can do without.
+// hole reads a placeholder and the text behind it. Only the last placeholder may have no text
+// behind it.
 func (p *parser) hole() (hole, error) {
 	ph, used, err := p.placeholder()
 	if err != nil {
@@ -107,8 +106,8 @@ func (p *parser) text() (string, error) {
 		case r == '}':
 			want = "text or a {placeholder}: this brace closes nothing"
 		case r == '%':
-			// Were it allowed, "{a}%{b}" would render both ("x", "25%") and
-			// ("x%", "25") as x%25%25.
+			// If it were allowed, "{a}%{b}" would render both ("x", "25%") and ("x%", "25") as
+			// x%25%25.
 			want = "text without percent signs: in a key they begin an escaped byte"
 		case unicode.IsControl(r):
 			want = "text without control characters"
@@ -123,7 +122,7 @@ func (p *parser) text() (string, error) {
 	return p.src[start:], nil
 }
 
-// placeholder also returns its filters.
+// placeholder reads a placeholder, and returns its filters, too.
 func (p *parser) placeholder() (Placeholder, []*Filter, error) {
 	ph := Placeholder{Pos: p.pos}
 	p.skip("{")
@@ -148,7 +147,7 @@ func (p *parser) placeholder() (Placeholder, []*Filter, error) {
 			return ph, nil, err
 		}
 		if f == nil {
-			ph.Hash, want = true, "'}'" // nothing is to be said about a digest
+			ph.Hash, want = true, "'}'" // nothing may follow a digest
 			continue
 		}
 		used, ph.Filters = append(used, f), append(ph.Filters, f.Name)
@@ -215,7 +214,7 @@ func (p *parser) skip(token string) bool {
 	return true
 }
 
-// unexpected reports the character that comes next.
+// unexpected returns the error for the character that comes next.
 func (p *parser) unexpected(want string) error {
 	r, size := utf8.DecodeRuneInString(p.src[p.pos:])
 	switch {

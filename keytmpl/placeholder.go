@@ -19,7 +19,7 @@ type Segment struct {
 	Each bool // [*]: the name is a list, and the path goes on in each element
 }
 
-// String returns the placeholder as it stands in the template, with its braces.
+// String returns the placeholder as it is in the template, with its braces.
 func (p Placeholder) String() string {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -10,14 +10,13 @@ import (
 
 const digestBytes = 2 * sha256.Size // in hex
 
-// Key renders the key of a template without [*]. It calls value once for each
-// placeholder, in order, with the index in Placeholders, and stops at the first
-// error.
+// Key renders the key of a template without [*]. It calls value once for each placeholder, in
+// order, with the index in Placeholders, and stops at the first error.
 //
-// Errors are of type *ValueError and match ErrMissingValue if a value is empty,
-// ErrTooLong if the key would be longer than MaxKeyBytes, ErrNotInteger or
-// ErrNotText if a filter refused a value, ErrManyValues if the template contains
-// [*], and otherwise whatever error value or a filter returned.
+// Its errors are of type *ValueError. They match ErrMissingValue if a value is empty,
+// ErrTooLong if the key would be longer than MaxKeyBytes, ErrNotInteger or ErrNotText if a
+// filter refused a value, and ErrManyValues if the template contains [*]. Otherwise they match
+// the error that value or a filter returned.
 func (t *Template) Key(value func(i int) (string, error)) (string, error) {
 	if t.multiple {
 		i := slices.IndexFunc(t.holes, func(h hole) bool { return h.each })
@@ -39,15 +38,15 @@ func (t *Template) Key(value func(i int) (string, error)) (string, error) {
 	return t.join(parts, noElement)
 }
 
-// Keys renders the keys of any template: one for each element of the list behind
-// [*], or a single one if the template has no [*]. The result is sorted, has no
-// duplicates and, without an error, is not empty.
+// Keys renders the keys of any template: one for each element of the list behind [*], or a
+// single one if the template has no [*]. The result is sorted and has no duplicates. Without an
+// error it is not empty.
 //
-// For the placeholder with [*] value returns one string per element, for any
-// other exactly one. It is called as in Key. Errors are those of Key, except
-// that ErrManyValues stands for a plain placeholder with more than one value;
-// none at all, or a list without elements, is ErrMissingValue. A list of more
-// than MaxKeys elements, duplicates included, is ErrTooManyKeys.
+// It calls value as Key does. For the placeholder with [*], value returns one string per
+// element, for any other placeholder exactly one. The errors are those of Key, with two
+// differences. ErrManyValues means that a placeholder without [*] has more than one value;
+// ErrMissingValue also means that a placeholder has no value, or that a list has no elements. A
+// list of more than MaxKeys elements, duplicates included, is ErrTooManyKeys.
 func (t *Template) Keys(value func(i int) ([]string, error)) ([]string, error) {
 	parts := make([]string, len(t.holes))
 	each := -1
@@ -64,7 +63,7 @@ func (t *Template) Keys(value func(i int) ([]string, error)) ([]string, error) {
 			each, elements = i, values
 			continue
 		}
-		// Once and not per element: the value may be a large body to be hashed.
+		// Once, not per element: the value may be a large body to be hashed.
 		if parts[i], err = t.part(i, noElement, values[0]); err != nil {
 			return nil, err
 		}
@@ -79,7 +78,7 @@ func (t *Template) Keys(value func(i int) ([]string, error)) ([]string, error) {
 	return t.joinEach(parts, each, elements)
 }
 
-// joinEach renders one key per element, which takes the place of parts[each].
+// joinEach renders one key per element. The element takes the place of parts[each].
 func (t *Template) joinEach(parts []string, each int, elements []string) ([]string, error) {
 	keys := make([]string, len(elements))
 	for n, v := range elements {
@@ -108,7 +107,7 @@ func checkCount(n int, each bool) error {
 	return nil
 }
 
-// part turns the value of placeholder i into what stands in the key for it.
+// part turns the value of placeholder i into its part of the key.
 func (t *Template) part(i, element int, v string) (string, error) {
 	v, err := t.filtered(i, element, v)
 	switch {
@@ -120,17 +119,17 @@ func (t *Template) part(i, element int, v string) (string, error) {
 		sum := sha256.Sum256([]byte(v))
 		return hex.EncodeToString(sum[:]), nil
 	case len(v) > MaxKeyBytes:
-		// Escaping never shortens; without this check a value of megabytes
-		// would be escaped first and refused then.
+		// Escaping never shortens a value. Without this check a value of megabytes would be
+		// escaped first and refused afterwards.
 		return "", t.tooLong(i, element, len(v))
 	default:
 		return t.holes[i].escapes.escape(v), nil
 	}
 }
 
-// filterable is how long a value may be that filters are to make a part of a key of:
-// composed text can be a third of its length decomposed. There is no bound for a
-// digest.
+// filterable is the maximum length of a value that goes through filters into a key. Filters may
+// shorten it: composed text can have a third of the length of decomposed text. A digest has no
+// such limit.
 const filterable = 4 * MaxKeyBytes
 
 func (t *Template) filtered(i, element int, v string) (string, error) {
@@ -162,7 +161,7 @@ func (t *Template) join(parts []string, element int) (string, error) {
 	if size > MaxKeyBytes {
 		return "", t.tooLong(longest, element, len(parts[longest]))
 	}
-	if size == 0 { // the zero Template: no other has neither text nor values
+	if size == 0 { // the zero Template: every other has text or values
 		return "", &ValueError{Element: noElement, Err: ErrMissingValue}
 	}
 	var b strings.Builder
@@ -183,7 +182,7 @@ func (h hole) minBytes() int {
 	return 1
 }
 
-// tooLong blames placeholder i, the one that takes the most room, size bytes, and
+// tooLong returns the error that names placeholder i, which takes the most room: size bytes. It
 // proposes a digest if that is shorter.
 func (t *Template) tooLong(i, element, size int) error {
 	var hint string

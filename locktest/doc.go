@@ -1,6 +1,5 @@
-// Package locktest is for the tests of programs that use keyturn: an engine
-// that needs no server, a store that fails on command, and assertions about
-// what was locked.
+// Package locktest is for the tests of programs that use keyturn. It has an engine that needs
+// no server, a store that fails on command, and assertions about what was locked.
 //
 //	func TestTransfer(t *testing.T) {
 //		kit := locktest.New(t)
@@ -11,9 +10,9 @@
 //
 // # Time
 //
-// There is no clock to pass around. Leases, timeouts and retention go by package
-// time, so inside a bubble of [testing/synctest] they are on its fake clock: a
-// test of a lease that runs out after ten minutes takes no time.
+// There is no clock to pass around. Leases, timeouts and retention use package time, so inside
+// a bubble of [testing/synctest] they run on its fake clock. A test of a lease that runs out
+// after ten minutes then takes no time.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		kit := locktest.New(t) // in the bubble, so that it is closed there too
@@ -23,10 +22,9 @@
 //
 // # Faults
 //
-// [Store] refuses, hangs, is slow, loses answers or a lease. [Kit.Peer] makes a
-// second process on the same locks, with faults of its own: one that is cut off
-// while the other goes on.
+// [Store] refuses, hangs, is slow, or loses answers or a lease. [Kit.Peer] makes a second
+// process on the same locks, with faults of its own. So one process can be cut off while the
+// other goes on.
 //
-// Run without locks on purpose, on a developer's machine: package
-// store/unlocked.
+// To run a program without locks on a developer's machine, see package store/unlocked.
 package locktest

@@ -24,8 +24,8 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 	return page, next, err
 }
 
-// ForceRelease implements [driver.Inspector]. Unlike [Store.Lose] it takes the key
-// from other engines' leases, too, and holders learn the reason.
+// ForceRelease implements [driver.Inspector]. Unlike [Store.Lose], it also ends the leases of
+// other engines, and holders learn the reason.
 func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []driver.Holder, err error) {
 	err = s.exchange(ctx, "force", func() (err error) {
 		had, err = s.mem.ForceRelease(ctx, key, reason)

@@ -11,13 +11,13 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// Recorder remembers what an engine's leases held, and what ran without a lock. The
-// zero value is ready. A Kit has one; give its Hooks to any other engine. It is safe for
-// concurrent use.
+// Recorder remembers what an engine's leases held, and what ran without a lock. The zero value
+// is ready. A Kit has one. For any other engine, pass its Hooks to core.WithHooks. It is safe
+// for concurrent use.
 type Recorder struct {
 	mu       sync.Mutex
 	holds    []Hold
-	open     map[observe.Lease]int // where in holds
+	open     map[observe.Lease]int // index in holds
 	unlocked []observe.Acquisition
 }
 
@@ -27,11 +27,11 @@ type Hold struct {
 	Rule   string // from core.WithRule
 	Token  uint64
 	Begin  time.Time
-	End    time.Time // zero: held still
-	Err    error     // how it ended; nil: it was released
+	End    time.Time // zero: still held
+	Err    error     // how it ended; nil: by release, or it is still held
 }
 
-// Hooks are for core.WithHooks.
+// Hooks returns the hooks that make r record; pass them to core.WithHooks.
 func (r *Recorder) Hooks() observe.Hooks {
 	return observe.Hooks{HoldStart: r.holdStart, HoldEnd: r.holdEnd, Unlocked: r.ranUnlocked}
 }
@@ -69,8 +69,8 @@ func (r *Recorder) Holds() []Hold {
 	return slices.Clone(r.holds)
 }
 
-// Keys returns the keys of all leases so far, in the order of their grants; a
-// key as often as it was held.
+// Keys returns the keys of all leases so far, in the order of their grants. A key that was held
+// several times comes several times.
 func (r *Recorder) Keys() []string {
 	var keys []string
 	for _, h := range r.Holds() {
@@ -92,7 +92,7 @@ func (r *Recorder) AssertLocked(t testing.TB, keys ...string) {
 	}
 }
 
-// AssertReleased fails the test if anything is held now, or was lost.
+// AssertReleased fails the test if a lease is held now, or was lost.
 func (r *Recorder) AssertReleased(t testing.TB) {
 	t.Helper()
 	for _, h := range r.Holds() {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Section is code that must not run twice at a time for one key. A test enters
-// it where the real work would be done:
+// Section is code that must not run twice at a time for one key. A test enters it in place of
+// the real work:
 //
 //	defer section.Enter(user)()
 //	time.Sleep(time.Millisecond) // so that somebody else could come in
@@ -20,13 +20,13 @@ type Section struct {
 	entered map[string]int
 }
 
-// NewSection makes a section of t.
+// NewSection makes a section that reports to t.
 func NewSection(t testing.TB) *Section {
 	return &Section{t: t, inside: make(map[string]int), entered: make(map[string]int)}
 }
 
-// Enter fails the test if somebody is inside for key already. The caller is
-// inside until it calls leave.
+// Enter fails the test if somebody is inside for key already. The caller is inside until it
+// calls leave.
 func (s *Section) Enter(key string) (leave func()) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -43,8 +43,8 @@ func (s *Section) Enter(key string) (leave func()) {
 	})
 }
 
-// Entered returns how often somebody has come in for key: a section that nobody
-// enters proves nothing.
+// Entered returns how often Enter was called for key. Check it: a section that nobody enters
+// proves nothing.
 func (s *Section) Entered(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

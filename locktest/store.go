@@ -10,8 +10,8 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// Store is a store in memory that fails on command. Its switches may be thrown
-// at any time, from any goroutine; each lasts until another one or [Store.Heal].
+// Store is a store in memory that fails on command. Its faults may be switched at any time,
+// from any goroutine. Each lasts until another one or [Store.Heal].
 type Store struct {
 	mem *memstore.Store
 
@@ -20,7 +20,7 @@ type Store struct {
 	changed chan struct{} // closed when the fault changes
 	delay   time.Duration
 	waits   map[*request]struct{}
-	granted map[string]struct{} // owners whose leases were not given back
+	granted map[string]struct{} // owners whose leases were not released
 }
 
 type fault int
@@ -32,7 +32,7 @@ const (
 	losingAnswers
 )
 
-// request is one that an outage can cut short.
+// request is a request that an outage can cut short.
 type request struct{ cut context.CancelCauseFunc }
 
 var _ driver.Store = (*Store)(nil)
@@ -43,14 +43,14 @@ var (
 	errAnswer  = errors.New("locktest: the answer is lost")
 )
 
-// NewStore makes one over mem, for an engine that is not a [Kit]'s. Several over
-// one mem, or its peers, are several processes; close each for itself.
+// NewStore makes a Store over mem, for an engine that is not a [Kit]'s. Several of them over
+// one mem, or its peers, stand for several processes. Close each of them.
 func NewStore(mem *memstore.Store) *Store {
 	return &Store{mem: mem, changed: make(chan struct{}), waits: make(map[*request]struct{}), granted: make(map[string]struct{})}
 }
 
-// Refuse is an outage that shows at once, as when nobody listens at the
-// server's port. Who waits for a key learns of it, too.
+// Refuse begins an outage that shows at once, as if nobody listened at the server's port.
+// Callers that wait for a key get the error, too.
 func (s *Store) Refuse() {
 	s.set(refusing)
 	s.mu.Lock()
@@ -60,32 +60,31 @@ func (s *Store) Refuse() {
 	}
 }
 
-// Hang is an outage that shows by its silence: each request waits until its
-// context ends, or until [Store.Heal].
+// Hang begins an outage that shows by silence: each request waits until its context ends, or
+// until [Store.Heal].
 func (s *Store) Hang() { s.set(hanging) }
 
-// LoseAnswers has requests carried out and their answers lost. What was granted
-// so is held by nobody until its TTL is over.
+// LoseAnswers makes the store carry out requests and lose their answers. Nobody knows of a
+// lease that is granted this way, so its key is held until its TTL is over.
 func (s *Store) LoseAnswers() { s.set(losingAnswers) }
 
-// Heal ends outages and delays. What hangs goes on.
+// Heal ends outages and delays. Requests that hang go on.
 func (s *Store) Heal() {
 	s.Delay(0)
 	s.set(healthy)
 }
 
-// Delay has every request take so much longer. It goes together with the faults.
+// Delay makes every request take that much longer. It can be combined with the faults.
 func (s *Store) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = d
 }
 
-// Lose takes key away from those who hold it through this store's engine, as
-// when an operator deletes it: it is free for others at once, and a holder
-// learns of it with the next renewal, within a third of the TTL. What else a
-// holder has in the same set stays locked until its release. False: nobody held
-// it.
+// Lose takes key from the holders that got it through this store's engine, as if an operator
+// deleted it. The key is free for others at once. A holder learns of the loss at its next
+// renewal, within a third of the TTL. Other keys of the same set stay locked until its release.
+// Lose reports false if nobody held the key.
 func (s *Store) Lose(key string) bool {
 	ctx := context.Background()
 	info, err := s.mem.Inspect(ctx, key)
@@ -107,7 +106,8 @@ func (s *Store) set(f fault) {
 	s.changed = make(chan struct{})
 }
 
-// Describe implements [driver.Store]: it is the memory's, which can do everything.
+// Describe implements [driver.Store]. It is the description of the store in memory, which
+// supports everything.
 func (s *Store) Describe() driver.Description { return s.mem.Describe() }
 
 // Acquire implements [driver.Store].
@@ -134,7 +134,7 @@ func (s *Store) ask(ctx context.Context, req driver.Request, ask func(context.Co
 	if err == nil && rec == nil {
 		s.keep(g.Owner)
 	}
-	if context.Cause(waiting) == errRefused { // though it may be healed by now
+	if context.Cause(waiting) == errRefused { // even if it is healed by now
 		return driver.Grant{}, nil, &driver.UnavailableError{Op: "acquire", Err: errRefused}
 	}
 	if err := s.back(ctx, "acquire"); err != nil {
@@ -206,14 +206,14 @@ func (s *Store) isGranted(owner string) bool {
 	return ok
 }
 
-// wait gives a context that [Store.Refuse] ends as well.
+// wait returns a context that [Store.Refuse] ends as well.
 func (s *Store) wait(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cut := context.WithCancelCause(ctx)
 	r := &request{cut: cut}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waits[r] = struct{}{}
-	if s.fault == refusing { // since it was sent
+	if s.fault == refusing { // the fault began after the request was sent
 		cut(errRefused)
 	}
 	return ctx, func() {
@@ -224,7 +224,8 @@ func (s *Store) wait(ctx context.Context) (_ context.Context, done func()) {
 	}
 }
 
-// exchange has a request go there and its answer come back.
+// exchange carries out a request, with the faults on its way there and on its answer's way
+// back.
 func (s *Store) exchange(ctx context.Context, op string, carryOut func() error) error {
 	if err := s.there(ctx, op); err != nil {
 		return err
@@ -236,7 +237,7 @@ func (s *Store) exchange(ctx context.Context, op string, carryOut func() error) 
 	return said
 }
 
-// there is a request's way to the store.
+// there applies the faults to a request on its way to the store.
 func (s *Store) there(ctx context.Context, op string) error {
 	s.mu.Lock()
 	delay := s.delay
@@ -252,7 +253,7 @@ func (s *Store) there(ctx context.Context, op string) error {
 	return err
 }
 
-// back is the answer's way.
+// back applies the faults to an answer on its way back.
 func (s *Store) back(ctx context.Context, op string) error {
 	f, err := s.pass(ctx, op)
 	if f == losingAnswers {
@@ -261,7 +262,8 @@ func (s *Store) back(ctx context.Context, op string) error {
 	return err
 }
 
-// pass gets through unless the store is out, and waits while it hangs.
+// pass returns at once unless the store is out, and waits while it hangs. It returns the
+// present fault.
 func (s *Store) pass(ctx context.Context, op string) (fault, error) {
 	for {
 		s.mu.Lock()
