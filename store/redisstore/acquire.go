@@ -3,11 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -35,8 +35,7 @@ type acquisition struct {
 	asked  int           // number of groups asked for so far
 	stuck  []int         // for each group: the claim at which it was refused, counted from 1
 	began  time.Time     // when the first question was asked
-	told   time.Time     // when the server last said that the key is held
-	held   driver.HeldError
+	state  waitloop.State
 
 	inbox     string        // the inbox that the last question named
 	holder    script.Value  // the holder that the server last named
@@ -53,9 +52,7 @@ type acquisition struct {
 type answer struct {
 	grant  driver.Grant
 	record *driver.Record
-	held   bool
-	ttl    time.Duration // when the first holder's lease may run out; below 0: it does not
-	ahead  time.Duration // the claim time of the waiter in front; below 0: nobody
+	held   bool // and the state of the acquisition says how
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
@@ -73,7 +70,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 	defer s.leave()
 	a := s.asks(req, once)
 	defer a.end()
-	ans, err := a.run(ctx)
+	ans, err := waitloop.Run(ctx, waitloop.Terms{Wait: req.Wait, OnHeld: req.OnHeld, Life: s.ctx}, a)
 	a.simple = err == nil && !a.queued
 	return ans.grant, ans.record, err
 }
@@ -106,107 +103,64 @@ func (a *acquisition) end() {
 	}
 }
 
-// run asks until the answer is final.
+// Ask implements [waitloop.Request].
 //
 // If the process does not know yet whether it can have an inbox, the first question does not
 // join the queue: a waiter without an inbox is passed over at first.
-func (a *acquisition) run(ctx context.Context) (answer, error) {
-	getInLine := a.req.Wait && a.s.inbox.Known()
-	if getInLine {
+func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
+	if a.waiter == nil && a.req.Wait && a.s.inbox.Known() {
 		a.join()
 	}
-	ans, err := a.askAll(ctx, getInLine)
-	switch {
-	case err != nil:
-		return answer{}, err
-	case !ans.held:
-		return ans, nil
-	case !a.req.Wait:
-		return answer{}, &a.held
+	ans, err := a.askAll(ctx, a.waiter != nil)
+	if !ans.held {
+		return ans, nil, err
 	}
-	// Closing the store ends a wait. It is watched only from here on, because most requests do
-	// not wait.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(a.s.ctx, cancel)()
+	a.state.Within = a.within()
+	return ans, &a.state, nil
+}
+
+// Enter implements [waitloop.Request].
+func (a *acquisition) Enter(ctx context.Context) (inLine bool) {
 	a.s.inbox.Connect(ctx, a.s.cfg.poll())
-	if !getInLine {
-		a.join()
-		if ans, err = a.askAll(ctx, true); err != nil || !ans.held {
-			return ans, err
-		}
+	if a.waiter != nil {
+		return true
 	}
-	return a.wait(ctx, ans)
+	a.join()
+	return false
 }
 
 // join registers this request for messages until its end.
 func (a *acquisition) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Claims[0].Key) }
 
-// wait sleeps and asks in turn, until the answer is final or a message is the grant.
-func (a *acquisition) wait(ctx context.Context, ans answer) (answer, error) {
-	for {
-		if a.req.OnHeld != nil {
-			a.req.OnHeld(a.held)
-		}
-		m, awake := a.sleep(ctx, ans)
-		if !awake {
-			return answer{}, a.ended(ctx)
-		}
-		if ans, ok := a.passed(m); ok {
-			return ans, nil
-		}
-		var err error
-		if ans, err = a.askAll(ctx, true); err != nil || !ans.held {
-			return ans, err
-		}
-	}
+// Messages implements [waitloop.Request].
+func (a *acquisition) Messages() <-chan script.Message { return a.waiter.Messages() }
+
+// Accept implements [waitloop.Request].
+func (a *acquisition) Accept(m script.Message) (answer, bool) { return a.passed(m) }
+
+// Pace implements [waitloop.Request].
+func (a *acquisition) Pace() (every time.Duration, slept func()) {
+	var looks int64
+	looks, a.every = a.s.pacer.Enter(inbox.Sight{
+		Foreign: a.holder.Foreign(), Untold: a.inbox == "" || a.holder.Quiet, Head: a.state.Held.Ahead == 0, Since: a.sameSince,
+	})
+	return a.every, func() { a.s.pacer.Leave(looks) }
 }
 
-// nap is how long to sleep if no message comes. It is the shortest of these times:
+// within is how long the request may sleep. It is the shortest of these times:
 //
 //   - for how long the place in the queue is safe;
-//   - until the holder's lease may run out: a dead holder and a foreign client send nothing,
-//     and the other waiters may have left by then;
-//   - until the lease of the waiter in front may run out, if that waiter gets the lock right
-//     now;
 //   - without an inbox, until a lock that was passed to this waiter would run out unnoticed;
 //   - for a set, until what it holds so far has to be extended.
-func (a *acquisition) nap(ans answer) time.Duration {
+func (a *acquisition) within() time.Duration {
 	d := a.s.cfg.poll()
 	if a.inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
 	}
-	if a.every > 0 {
-		d = min(d, inbox.Unevenly(a.every))
-	}
 	if len(a.req.Claims) > 1 {
 		d = min(d, max(a.req.TTL/3, time.Millisecond))
 	}
-	// The jitter keeps the waiting processes from asking all at once.
-	late := time.Millisecond + rand.N(20*time.Millisecond)
-	for _, over := range []time.Duration{ans.ttl, ans.ahead} {
-		if over >= 0 {
-			d = min(d, over+late)
-		}
-	}
 	return d
-}
-
-// sleep sleeps for a nap or until a message comes. It reports false if ctx has ended.
-func (a *acquisition) sleep(ctx context.Context, ans answer) (m script.Message, awake bool) {
-	var looks int64
-	looks, a.every = a.s.pacer.Enter(inbox.Sight{
-		Foreign: a.holder.Foreign(), Untold: a.inbox == "" || a.holder.Quiet, Head: a.held.Ahead == 0, Since: a.sameSince,
-	})
-	defer a.s.pacer.Leave(looks)
-	timer := time.NewTimer(a.nap(ans))
-	defer timer.Stop()
-	select {
-	case m = <-a.waiter.Messages():
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return m, ctx.Err() == nil
 }
 
 // ask asks once about one group. After an error nothing is left behind, or soon will not be.
@@ -223,7 +177,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	a.asked = max(a.asked, group+1)
 	r := &a.last
 	if !a.s.sender.Await(ctx, a, r.Alone()) {
-		return answer{}, a.ended(ctx)
+		return answer{}, a.unanswered(ctx)
 	}
 	ans, err := a.read(r, group)
 	if err == nil {
@@ -234,7 +188,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	}
 	a.s.tasks.Go(a.AnsweredLate)
 	if ctx.Err() != nil {
-		return answer{}, a.ended(ctx)
+		return answer{}, a.unanswered(ctx)
 	}
 	return answer{}, failure("acquire", a.groups[group][0].Key, err)
 }

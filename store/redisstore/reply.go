@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
@@ -30,19 +31,23 @@ func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 
 // heldBy notes who is in the way.
 func (a *acquisition) heldBy(group int, said script.Acquired) answer {
-	a.told = time.Now()
+	now := time.Now()
 	a.stuck[group] = said.Claim + 1
 	if a.holder != said.Holder {
-		a.holder, a.sameSince = said.Holder, a.told
+		a.holder, a.sameSince = said.Holder, now
 	}
-	a.held = driver.HeldError{
+	held := driver.HeldError{
 		Key: a.groups[group][said.Claim].Key, Holder: said.Holder.Owner, Trace: said.Holder.Trace,
 		RetryAfter: max(said.Room, 0), Ahead: said.Ahead, HeldFor: said.Holder.HeldFor(said.Now),
 	}
-	if a.held.HeldFor == 0 { // a foreign client does not say since when, but it has been there for this long
-		a.held.HeldFor = a.told.Sub(a.sameSince)
+	if held.HeldFor == 0 { // a foreign client does not say since when, but it has been there for this long
+		held.HeldFor = now.Sub(a.sameSince)
 	}
-	return answer{held: true, ttl: said.First, ahead: said.NextTerm}
+	// A dead holder and a foreign client send nothing when their lease runs out, and the other
+	// waiters may have left by then. Nor does the waiter in front, if it gets the lock right now
+	// and dies.
+	a.state = waitloop.State{Held: held, At: now, Changes: [...]time.Duration{said.First, said.NextTerm}}
+	return answer{held: true}
 }
 
 func (a *acquisition) granted(r *send.Request, token uint64, contended bool) (answer, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
@@ -51,7 +52,9 @@ func (a *acquisition) stop(ctx context.Context, group int, ans answer) (answer, 
 	if len(back) == 0 {
 		return ans, nil
 	}
-	if a.giveBack(ctx, back) == nil && a.req.Wait {
+	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitloop.Grace)
+	defer cancel()
+	if a.giveBack(brief, back) == nil && a.req.Wait {
 		a.asked = group + 1
 	}
 	return ans, nil // if that failed, it goes on in the background
@@ -77,7 +80,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	}
 	tidy := func() { a.undo(a.req.Claims) }
 	if !a.s.sender.Await(ctx, send.LateFunc(tidy), requests(parts)) {
-		return answer{}, false, a.ended(ctx)
+		return answer{}, false, a.unanswered(ctx)
 	}
 	grant := driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
 	var worst error
@@ -99,7 +102,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	}
 	a.s.tasks.Go(tidy)
 	if ctx.Err() != nil {
-		return answer{}, false, a.ended(ctx)
+		return answer{}, false, a.unanswered(ctx)
 	}
 	return answer{}, false, worst
 }

@@ -2,9 +2,9 @@ package redisstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
@@ -33,33 +33,18 @@ func (a *acquisition) soFar() []driver.Claim {
 	return a.req.Claims[:n]
 }
 
-// grace is how long the answer may take after the end of a wait, before the server counts as
-// silent.
-const grace = 500 * time.Millisecond
-
-// ended leaves the queue when the wait was cut short, and returns the error for that. Whether a
-// holder was in the way or the server has stopped answering shows in whether the server answers
-// now: its last answer may be a while ago.
-func (a *acquisition) ended(ctx context.Context) error {
-	if a.told.IsZero() {
-		return a.s.closedOr(&driver.UnavailableError{Op: "acquire", Key: a.groups[max(a.asked, 1)-1][0].Key, Err: silence(ctx)})
-	}
-	if err := a.giveBack(ctx, a.soFar()); err != nil {
-		return a.s.closedOr(err)
-	}
-	held := a.held
-	held.RetryAfter = max(held.RetryAfter-time.Since(a.told), 0)
-	if held.HeldFor > 0 {
-		held.HeldFor += time.Since(a.told)
-	}
-	return a.s.closedOr(&held)
+// unanswered is the error for a question that had no answer when ctx ended.
+func (a *acquisition) unanswered(ctx context.Context) error {
+	key := a.groups[max(a.asked, 1)-1][0].Key
+	return &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Key: key, Err: silence(ctx)}}
 }
 
-// giveBack ends what the request holds of claims, and its place in the queue. It waits for a
-// moment at most. What the server has not answered by then is repeated in the background.
+// Withdraw implements [waitloop.Request].
+func (a *acquisition) Withdraw(ctx context.Context) error { return a.giveBack(ctx, a.soFar()) }
+
+// giveBack releases what the request holds of claims, and its place in the queue. What the
+// server has not been told when ctx ends, a goroutine tells it later.
 func (a *acquisition) giveBack(ctx context.Context, claims []driver.Claim) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
 	parts := a.s.releases(a.req.Owner, claims, 0)
 	trouble := func() error {
 		for _, p := range parts {

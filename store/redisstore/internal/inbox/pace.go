@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -78,6 +77,3 @@ func (p *Pacer) enter(d time.Duration) (looks int64, every time.Duration) {
 
 // Leave ends what Enter began.
 func (p *Pacer) Leave(looks int64) { p.wanted.Add(-looks) }
-
-// Unevenly is d, give or take a half of it, so that processes do not look in step.
-func Unevenly(d time.Duration) time.Duration { return d/2 + rand.N(d) }

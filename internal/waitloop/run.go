@@ -1,0 +1,150 @@
+package waitloop
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Grace is how long an answer may take once the wait is over, before the backend counts
+// as silent.
+const Grace = 500 * time.Millisecond
+
+// Terms are those of a wait.
+type Terms struct {
+	// Wait and OnHeld are those of the [driver.Request].
+	Wait   bool
+	OnHeld func(driver.HeldError)
+	// Life ends when the store closes. That ends a wait.
+	Life context.Context
+}
+
+// Run asks until the answer is final or ctx ends. The error is [driver.ErrClosed] if the
+// store closed, a [*driver.HeldError] if somebody was in the way, or else the request's
+// own. After an error the request holds nothing and waits for nothing (A9).
+func Run[A, M any](ctx context.Context, t Terms, r Request[A, M]) (A, error) {
+	a, s, err := r.Ask(ctx)
+	if silent := (*Unanswered)(nil); errors.As(err, &silent) {
+		return failed[A](t, silent.Err)
+	}
+	if err != nil || s == nil {
+		return a, err
+	}
+	if !t.Wait {
+		held := s.Held
+		return a, &held
+	}
+	// The closing of the store ends a wait. Most requests have none, so it is
+	// watched only from here on.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.Life, cancel)()
+	w := waiting[A, M]{Terms: t, r: r, last: *s}
+	if !r.Enter(ctx) {
+		if a, again, err := w.ask(ctx); !again {
+			return a, err
+		}
+	}
+	return w.run(ctx)
+}
+
+// waiting is a wait under way.
+type waiting[A, M any] struct {
+	Terms
+	r    Request[A, M]
+	last State
+}
+
+func (w *waiting[A, M]) run(ctx context.Context) (A, error) {
+	for {
+		if w.OnHeld != nil {
+			w.OnHeld(w.last.Held)
+		}
+		m, told := w.sleep(ctx)
+		if ctx.Err() != nil {
+			return w.end(ctx)
+		}
+		if told {
+			if a, ok := w.r.Accept(m); ok {
+				return a, nil
+			}
+		}
+		if a, again, err := w.ask(ctx); !again {
+			return a, err
+		}
+	}
+}
+
+// ask puts the question, and reports whether the wait goes on.
+func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
+	a, s, err := w.r.Ask(ctx)
+	if silent := (*Unanswered)(nil); errors.As(err, &silent) {
+		a, err = w.end(ctx)
+		return a, false, err
+	}
+	if err != nil || s == nil {
+		return a, false, err
+	}
+	w.last = *s
+	return a, true, nil
+}
+
+// end gives back what there is, and is the error for a wait that was cut short. Whether
+// there was a holder in the way or a backend that has stopped answering shows in
+// whether it answers now: the last time it did may be a while ago.
+func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
+	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
+	defer cancel()
+	if err := w.r.Withdraw(brief); err != nil {
+		return failed[A](w.Terms, err)
+	}
+	held, ago := w.last.Held, time.Since(w.last.At)
+	held.RetryAfter = max(held.RetryAfter-ago, 0)
+	if held.HeldFor > 0 {
+		held.HeldFor += ago
+	}
+	return failed[A](w.Terms, &held)
+}
+
+// sleep returns the message that ended it, if one did.
+func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
+	every, slept := w.r.Pace()
+	defer slept()
+	timer := time.NewTimer(w.last.nap(every))
+	defer timer.Stop()
+	select {
+	case m = <-w.r.Messages():
+		return m, true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return m, false
+}
+
+// nap is how long to sleep if no message comes.
+func (s *State) nap(every time.Duration) time.Duration {
+	d := s.Within
+	if every > 0 {
+		// Give or take a half of it, so that processes do not look in step.
+		d = min(d, every/2+rand.N(every))
+	}
+	// The jitter keeps the processes in line from asking all at once.
+	late := time.Millisecond + rand.N(20*time.Millisecond)
+	for _, change := range s.Changes {
+		if change >= 0 {
+			d = min(d, change+late)
+		}
+	}
+	return d
+}
+
+// failed is err, unless the store being closed is what brought it about.
+func failed[A any](t Terms, err error) (none A, _ error) {
+	if t.Life.Err() != nil {
+		return none, driver.ErrClosed
+	}
+	return none, err
+}

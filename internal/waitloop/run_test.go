@@ -1,0 +1,249 @@
+package waitloop_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// never is a time that no test waits for.
+const never = time.Hour
+
+// backend answers the questions of one request: the key is held until it is free.
+type backend struct {
+	free    time.Duration // 0: never
+	silent  time.Duration // questions have no answer from then on; 0: they have
+	fails   error         // the answer to all questions after failsAt
+	failsAt time.Duration
+	within  time.Duration   // 0: never
+	change  time.Duration   // the end of the holder, from now on; 0: not known
+	every   time.Duration   // how often to look
+	late    bool            // the first question does not get in line
+	grants  map[string]bool // messages that are grants
+	mailbox chan string
+
+	clock     time.Time // when the wait began
+	questions []time.Duration
+	entered   int
+	asleep    int
+	withdrawn int
+}
+
+func (b *backend) now() time.Duration { return time.Since(b.clock) }
+
+func (b *backend) isSilent() bool { return b.silent != 0 && b.now() >= b.silent }
+
+func (b *backend) Ask(ctx context.Context) (string, *waitloop.State, error) {
+	b.questions = append(b.questions, b.now())
+	switch {
+	case b.fails != nil && b.now() >= b.failsAt:
+		return "", nil, b.fails
+	case b.isSilent():
+		<-ctx.Done()
+		return "", nil, &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer")}}
+	case b.free > 0 && b.now() >= b.free:
+		return "the answer", nil, nil
+	}
+	s := &waitloop.State{
+		Held: driver.HeldError{Key: "k", Holder: "holder", Ahead: len(b.questions), RetryAfter: 10 * time.Second, HeldFor: time.Second},
+		At:   time.Now(), Within: never, Changes: [2]time.Duration{-1, -1},
+	}
+	if b.within > 0 {
+		s.Within = b.within
+	}
+	if b.change > 0 {
+		s.Changes[1] = b.change
+	}
+	return "", s, nil
+}
+
+func (b *backend) Enter(context.Context) bool {
+	b.entered++
+	return !b.late
+}
+
+func (b *backend) Messages() <-chan string { return b.mailbox }
+
+func (b *backend) Accept(m string) (string, bool) { return m, b.grants[m] }
+
+func (b *backend) Pace() (time.Duration, func()) {
+	b.asleep++
+	return b.every, func() { b.asleep-- }
+}
+
+func (b *backend) Withdraw(ctx context.Context) error {
+	b.withdrawn++
+	if b.isSilent() {
+		<-ctx.Done()
+		return &driver.UnavailableError{Op: "acquire", Err: ctx.Err()}
+	}
+	return nil
+}
+
+// outcome is what came of a wait, and when.
+type outcome struct {
+	answer string
+	err    error
+	after  time.Duration
+}
+
+// wait runs one on a clock of its own, for at most patience.
+func wait(t *testing.T, b *backend, patience time.Duration, meanwhile func(*waitloop.Terms, context.CancelFunc)) (o outcome) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		life, closes := context.WithCancel(context.Background())
+		defer closes()
+		b.clock, b.mailbox = time.Now(), make(chan string, 1)
+		terms := waitloop.Terms{Wait: true, Life: life}
+		if meanwhile != nil {
+			meanwhile(&terms, closes)
+		}
+		o.answer, o.err = waitloop.Run(ctx, terms, b)
+		o.after = b.now()
+		if b.asleep != 0 {
+			t.Errorf("%d waits are counted as asleep after the end", b.asleep)
+		}
+	})
+	return o
+}
+
+func TestAnsweredAtOnce(t *testing.T) {
+	b := &backend{fails: driver.ErrResultNotKept}
+	if o := wait(t, b, never, nil); !errors.Is(o.err, driver.ErrResultNotKept) || o.after != 0 || b.entered+b.withdrawn != 0 {
+		t.Errorf("%+v, entered %d, withdrawn %d", o, b.entered, b.withdrawn)
+	}
+}
+
+func TestRefusedWithoutWait(t *testing.T) {
+	b := &backend{}
+	o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) { terms.Wait = false })
+	var held *driver.HeldError
+	if !errors.As(o.err, &held) || held.Holder != "holder" || b.entered != 0 || len(b.questions) != 1 {
+		t.Errorf("%+v after %d questions", o, len(b.questions))
+	}
+}
+
+// TestLooks: when a wait looks by itself, if nobody tells it anything.
+func TestLooks(t *testing.T) {
+	const jitter = 21 * time.Millisecond
+	for name, tc := range map[string]struct {
+		backend  backend
+		min, max time.Duration
+	}{
+		"to keep its place":          {backend{free: 1, within: 3 * time.Second}, 3 * time.Second, 3 * time.Second},
+		"when the holder is over":    {backend{free: 1, change: time.Second}, time.Second, time.Second + jitter},
+		"at its pace":                {backend{free: 1, every: time.Second}, 500 * time.Millisecond, 1500 * time.Millisecond},
+		"at the earliest of these":   {backend{free: 1, every: time.Minute, within: never, change: time.Second}, time.Second, time.Second + jitter},
+		"again and again until then": {backend{free: 25 * time.Second, within: 10 * time.Second}, 30 * time.Second, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := wait(t, &tc.backend, never/2, nil)
+			if o.err != nil || o.after < tc.min || o.after > tc.max || tc.backend.withdrawn != 0 {
+				t.Errorf("%+v after questions at %v", o, tc.backend.questions)
+			}
+		})
+	}
+}
+
+// TestGetsInLine: a first question that did not get in line is put again at once.
+func TestGetsInLine(t *testing.T) {
+	b := &backend{late: true}
+	wait(t, b, time.Second, nil)
+	if len(b.questions) != 2 || b.questions[1] != 0 {
+		t.Errorf("questions at %v", b.questions)
+	}
+}
+
+// TestMessages: one that is a grant needs no question, any other calls for one.
+func TestMessages(t *testing.T) {
+	for m, questions := range map[string]int{"a grant": 1, "a hint": 2} {
+		b := &backend{free: time.Second, grants: map[string]bool{"a grant": true}}
+		o := wait(t, b, never/2, func(*waitloop.Terms, context.CancelFunc) {
+			mailbox := b.mailbox
+			time.AfterFunc(time.Second, func() { mailbox <- m })
+		})
+		if o.err != nil || o.after != time.Second || len(b.questions) != questions || b.withdrawn != 0 {
+			t.Errorf("%s: %+v, %d questions", m, o, len(b.questions))
+		}
+	}
+}
+
+// TestOnHeld is told each time that the backend says so, once the request is in line.
+func TestOnHeld(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		told := 0
+		b := &backend{free: 25 * time.Second, within: 10 * time.Second, late: late}
+		o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) {
+			terms.OnHeld = func(held driver.HeldError) {
+				told++
+				if held.Ahead != len(b.questions) || late && len(b.questions) < 2 {
+					t.Errorf("told %+v after %d questions", held, len(b.questions))
+				}
+			}
+		})
+		if o.err != nil || told != 3 {
+			t.Errorf("%+v, told %d times", o, told)
+		}
+	}
+}
+
+// TestEndOfPatience: A8.
+func TestEndOfPatience(t *testing.T) {
+	const patience = 4 * time.Second
+	t.Run("behind a holder", func(t *testing.T) {
+		b := &backend{}
+		o := wait(t, b, patience, nil)
+		var held *driver.HeldError
+		if !errors.As(o.err, &held) || o.after != patience || b.withdrawn != 1 {
+			t.Fatalf("%+v, withdrawn %d times", o, b.withdrawn)
+		}
+		// What was known when the backend said it, as of now.
+		if held.RetryAfter != 6*time.Second || held.HeldFor != 5*time.Second {
+			t.Errorf("retry after %v, held for %v", held.RetryAfter, held.HeldFor)
+		}
+	})
+	t.Run("the backend has fallen silent", func(t *testing.T) {
+		b := &backend{silent: time.Second}
+		o := wait(t, b, patience, nil)
+		if !errors.Is(o.err, driver.ErrUnavailable) || errors.Is(o.err, driver.ErrHeld) || o.after != patience+waitloop.Grace {
+			t.Errorf("%+v", o)
+		}
+	})
+	t.Run("during a question", func(t *testing.T) {
+		b := &backend{silent: time.Second, within: time.Second}
+		o := wait(t, b, patience, nil)
+		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 1 || o.after != patience+waitloop.Grace {
+			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
+		}
+	})
+	t.Run("never answered", func(t *testing.T) {
+		b := &backend{silent: -1}
+		o := wait(t, b, patience, nil)
+		if !errors.Is(o.err, driver.ErrUnavailable) || b.withdrawn != 0 || o.after > patience {
+			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
+		}
+	})
+	t.Run("an error of the backend's own", func(t *testing.T) {
+		b := &backend{within: time.Second, fails: &driver.DeadlockError{Key: "k"}, failsAt: 2 * time.Second}
+		o := wait(t, b, patience, nil)
+		if !errors.Is(o.err, driver.ErrWouldDeadlock) || o.after != 2*time.Second || b.withdrawn != 0 {
+			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
+		}
+	})
+}
+
+// TestClose ends a wait at once, whatever it was doing (C1).
+func TestClose(t *testing.T) {
+	for name, b := range map[string]*backend{"asleep": {}, "asking": {silent: time.Second, within: time.Second}} {
+		o := wait(t, b, never, func(_ *waitloop.Terms, closes context.CancelFunc) { time.AfterFunc(2*time.Second, closes) })
+		if !errors.Is(o.err, driver.ErrClosed) || o.after > 2*time.Second+waitloop.Grace || b.withdrawn != 1 {
+			t.Errorf("%s: %+v, withdrawn %d times", name, o, b.withdrawn)
+		}
+	}
+}
