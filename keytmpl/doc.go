@@ -63,7 +63,7 @@
 //     |nfc|lower for names that people type.
 //   - |hash, always the last one, makes the SHA-256 digest; see below.
 //
-// lower and |nfc refuse bytes that are not UTF-8 ([ErrNotText]). A program that uses this package
+// |lower and |nfc refuse bytes that are not UTF-8 ([ErrNotText]). A program that uses this package
 // itself can add filters of its own ([Filter]).
 //
 // With filters, different values make different keys only as far as the filters keep them
