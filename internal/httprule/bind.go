@@ -9,15 +9,15 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// source is what a placeholder's value comes from.
+// source is where a placeholder's value comes from.
 type source = rule.Source[*request]
 
-// binder gives the placeholders of one template their meaning. What a query or a
-// body has can't be known before there is a request, and what a route has is
-// known to whoever adds it; all else is checked here.
+// binder binds the placeholders of one template to values. Whether a query or a body has a
+// value is known only with a request. What a route has is known to the code that adds the
+// route. Everything else is checked here.
 type binder struct {
 	usesBody bool
-	params   []string // of the route
+	params   []string // the route's parameters
 }
 
 func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
@@ -45,8 +45,8 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 	return source{}, errors.New("no such source: want path.<name>, query.<name>, header.<name>, form.<name>, body or body.<path>")
 }
 
-// plainName is the name behind the source. It may contain dots, which a
-// template takes for the steps of a path.
+// plainName returns the name behind the source. It may contain dots, which a template takes for
+// steps of a path.
 func plainName(p keytmpl.Placeholder) (string, error) {
 	if p.Multiple() {
 		return "", fmt.Errorf("%s has no elements: [*] is for what a request can have several times, and for lists in the body", p.Path[0].Name)
@@ -65,9 +65,9 @@ func nameOf(p keytmpl.Placeholder) (string, error) {
 	return strings.Join(steps, "."), nil
 }
 
-// values binds to what a request can have several times: all of them with [*],
-// else the only one. Two where one is meant are refused, as a proxy and the
-// handler may choose differently, and then lock one key and change another.
+// values binds to something that a request may have several times: to all values with [*],
+// otherwise to the only one. Two values where one is meant are refused: a proxy and the handler
+// may choose differently, and then lock one key and change another.
 func values(p keytmpl.Placeholder, get func(*request, string) ([]string, error)) (source, error) {
 	name, err := nameOf(p)
 	if err != nil {
@@ -93,15 +93,15 @@ func values(p keytmpl.Placeholder, get func(*request, string) ([]string, error))
 	}}, nil
 }
 
-// header returns the values of a header, which is the lines it came in.
+// header returns the values of a header: one for each line.
 func (r *request) header(name string) ([]string, error) {
-	if strings.EqualFold(name, "host") { // net/http has it elsewhere
+	if strings.EqualFold(name, "host") { // net/http keeps it elsewhere
 		return []string{r.Request().Host}, nil
 	}
 	return r.Request().Header.Values(name), nil
 }
 
-// RouteError is a template that does not fit its route. That shows only when a
+// RouteError is the error of a template that does not fit its route. It shows only when a
 // request comes, and is not that request's fault.
 type RouteError struct {
 	Param, Route string
@@ -122,7 +122,7 @@ func (r *request) pathValue(name string) (string, error) {
 	return value, err
 }
 
-// inBody binds to the body: as it came, or to what is in it as JSON.
+// inBody binds to the whole body, or to a value in its JSON.
 func inBody(p keytmpl.Placeholder) source {
 	switch {
 	case p.Multiple():

@@ -8,23 +8,23 @@ import (
 	"sync"
 )
 
-// spooledBody is a request's body that is read from the client once and can be
-// begun again: what is read before rewind is kept for the handler.
+// spooledBody is a request's body that is read from the client once and may be read again. It
+// keeps what is read before rewind, for the handler.
 //
-// A handler may leave a goroutine behind that goes on reading. So what is kept
-// is touched under a lock, and is out of reach after end.
+// A handler may leave a goroutine behind that goes on reading. So what is kept is used under a
+// mutex only, and cannot be reached after end.
 type spooledBody struct {
 	source io.ReadCloser
-	limit  int64 // of what may be kept
+	limit  int64 // the number of bytes that may be kept
 
-	mu      sync.Mutex // never held while the client is waited for
+	mu      sync.Mutex // never held during a wait for the client
 	keeping bool
-	reading bool // from source, into kept
+	reading bool // source is being read into kept
 	closed  bool
 	kept    spool
-	first   *[firstSize]byte // kept's memory, until it grows
-	next    int64            // the reader's place
-	end     error            // of source; it stays
+	first   *[firstSize]byte // kept's first memory
+	next    int64            // the reader's position
+	end     error            // the error that ended source
 }
 
 // firstSize is enough for most bodies of APIs, which then cost no allocation.
@@ -32,12 +32,12 @@ const firstSize = 4 << 10
 
 var firsts = sync.Pool{New: func() any { return new([firstSize]byte) }}
 
-// begin takes the place of source.
+// begin makes b read from source and take its place.
 func (b *spooledBody) begin(source io.ReadCloser, limit int64) {
 	b.source, b.limit, b.keeping = source, limit, true
 }
 
-// Read gives what was kept, then what is left.
+// Read returns what was kept, then the rest.
 func (b *spooledBody) Read(p []byte) (int, error) {
 	for len(p) > 0 {
 		n, known, err := b.again(p)
@@ -56,7 +56,7 @@ func (b *spooledBody) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// again reads what needs no client; known is false if there is no such thing.
+// again reads without the client. known is false if that is not possible.
 func (b *spooledBody) again(p []byte) (n int, known bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,12 +71,12 @@ func (b *spooledBody) again(p []byte) (n int, known bool, err error) {
 	return 0, b.end != nil, b.end
 }
 
-// more reads from the client what its next packet has, and keeps it. It takes no
-// more than atMost, as the rest may be the handler's to read.
+// more reads the client's next packet and keeps it. It reads atMost bytes, because the rest may
+// be for the handler to read.
 func (b *spooledBody) more(atMost int64) {
 	b.mu.Lock()
 	b.reading = true
-	if b.first == nil && b.kept.size == 0 { // not before: many keys are made without the body
+	if b.first == nil && b.kept.size == 0 { // not earlier: many keys are made without the body
 		b.first = firsts.Get().(*[firstSize]byte)
 		b.kept.memory = b.first[:0]
 	}
@@ -97,8 +97,8 @@ func (b *spooledBody) more(atMost int64) {
 	}
 }
 
-// fill reads all that the client has to send. It returns a *http.MaxBytesError,
-// a *SpoolError, or what source said.
+// fill reads everything that the client sends. It returns a *http.MaxBytesError, a *SpoolError,
+// or source's error.
 func (b *spooledBody) fill() error {
 	for b.end == nil {
 		b.more(math.MaxInt64)
@@ -109,15 +109,15 @@ func (b *spooledBody) fill() error {
 	return nil
 }
 
-// rewind begins again at a place, for the handler, and keeps nothing more.
+// rewind goes back to a position, for the handler, and keeps nothing more.
 func (b *spooledBody) rewind(to int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.keeping, b.next = false, to
 }
 
-// overLimit reports whether a read went past the limit, whatever became of its
-// error: a key function may have swallowed it.
+// overLimit returns an error if a read went over the limit, even if a key function swallowed
+// that read's error.
 func (b *spooledBody) overLimit() error {
 	if b.end == nil || b.end == io.EOF {
 		return nil
@@ -128,9 +128,8 @@ func (b *spooledBody) overLimit() error {
 	return nil
 }
 
-// keepAgain is for another rule, inside of the one that begun: it keeps what it
-// reads from start on, too. complete is false if it can't, as the client has more
-// to say.
+// keepAgain is for another rule, inside the one that called begin. It keeps what is read from
+// start on, too. complete is false if it cannot, because the client has more to send.
 func (b *spooledBody) keepAgain() (start int64, complete bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,8 +140,8 @@ func (b *spooledBody) keepAgain() (start int64, complete bool) {
 	return b.next, true
 }
 
-// Close is the handler's. A key function that closes what it has read does not
-// mean to take it from the handler.
+// Close is for the handler. A key function that closes the body after reading it does not mean
+// to take it from the handler.
 func (b *spooledBody) Close() error {
 	b.mu.Lock()
 	if b.keeping {
@@ -159,7 +158,7 @@ func (b *spooledBody) discard() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if b.reading { // a key function left a goroutine behind: it has first
+	if b.reading { // a goroutine that a key function left behind still uses first
 		b.first = nil
 	}
 	b.kept.discard()

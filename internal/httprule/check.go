@@ -9,9 +9,9 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 )
 
-// Problem says which of the rule's placeholders a route can't fill, as it has the
-// parameters params and no others; or that the key is the same for all requests
-// because it names a parameter as routes do. It is "" if all is well.
+// Problem returns the problem of the rule on a route with the parameters params: a placeholder
+// that the route cannot fill, or a key that is the same for all requests because it names a
+// parameter in the syntax of routes. "": there is no problem.
 func (r *Rule) Problem(params []string) string {
 	if name := r.asInRoutes(params); name != "" {
 		return fmt.Sprintf("\":%s\" is text, so all requests have one key: write {path.%s}", name, name)
@@ -32,8 +32,8 @@ func (r *Rule) Problem(params []string) string {
 	return strings.Join(missing, ", ") + ": the route has no such parameter, it has " + has
 }
 
-// asInRoutes returns the parameter that a template without placeholders names by a
-// colon, as in "user::id".
+// asInRoutes returns the parameter that a template without placeholders names with a colon, as
+// in "user::id".
 func (r *Rule) asInRoutes(params []string) string {
 	if strings.Contains(r.template, "{") {
 		return ""
@@ -48,8 +48,7 @@ func (r *Rule) asInRoutes(params []string) string {
 	return ""
 }
 
-// Check joins the problems of all routes. Package is in whose words errors
-// speak.
+// Check joins the problems of all routes. pkg is the package that the errors name.
 func Check(pkg string, all []coverage.Target) error {
 	var errs []error
 	for _, c := range all {

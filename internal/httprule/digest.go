@@ -6,17 +6,17 @@ import (
 	"hash"
 )
 
-// digest is one of several texts. Their lengths keep them from running into each
-// other.
+// digest is the digest of several texts. It includes their lengths, so that two lists of texts
+// with the same concatenation have different digests.
 type digest struct {
 	hash.Hash
 	length [8]byte
-	text   []byte // that was a string
+	text   []byte // memory for the bytes of a string
 }
 
 func newDigest() *digest { return &digest{Hash: sha256.New()} }
 
-// begin begins a text of so many bytes.
+// begin begins a text of that many bytes.
 func (d *digest) begin(length int64) {
 	binary.BigEndian.PutUint64(d.length[:], uint64(length))
 	d.Write(d.length[:])

@@ -9,16 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// MaxSpooled is how many bytes all temporary files of a process have at most.
-// Otherwise slow clients with large bodies could fill the disk of everybody.
+// MaxSpooled is how many bytes all temporary files of a process may have. Without it, slow
+// clients with large bodies could fill everybody's disk.
 const MaxSpooled = 1 << 30
 
-// ErrSpoolFull: the temporary files of this process have MaxSpooled bytes.
+// ErrSpoolFull: the temporary files of this process already have MaxSpooled bytes.
 var ErrSpoolFull = errors.New("too much is kept in temporary files already")
 
-// SpoolError: a body that is too large for memory could not be written to a
-// temporary file, or a body or a response could not be read back. It is not the
-// request's fault.
+// SpoolError: a body that is too large for memory could not be written to a temporary file, or
+// a body or a response could not be read back. It is not the request's fault.
 type SpoolError struct{ Err error }
 
 func (e *SpoolError) Error() string { return "keyturn: temporary file: " + e.Err.Error() }
@@ -31,20 +30,19 @@ func isSpoolError(err error) bool {
 	return errors.As(err, &e)
 }
 
-// disk is a directory for temporary files with a bound on what all of them
-// have. It is safe for concurrent use.
+// disk is a directory for temporary files, with a limit on the bytes of all of them. It is safe
+// for concurrent use.
 type disk struct {
-	dir   string // "": that of os.TempDir, at the time of the request
+	dir   string // "": os.TempDir, at the time of the request
 	limit int64
 	used  atomic.Int64
 }
 
-// tempDir is the process's.
+// tempDir is the directory of the process.
 var tempDir = &disk{limit: MaxSpooled}
 
-// create makes a file without a name, so that nothing is left of it whatever
-// becomes of the process. Where an open file can't lose its name, as on Windows,
-// it is removed at the end.
+// create makes a file without a name, so that nothing is left of it however the process ends.
+// If an open file cannot lose its name, as on Windows, it is removed at the end.
 func (d *disk) create() (*tempFile, error) {
 	file, err := os.CreateTemp(d.dir, "keyturn-*.tmp")
 	if err != nil {
@@ -55,7 +53,7 @@ func (d *disk) create() (*tempFile, error) {
 	return f, nil
 }
 
-// tempFile is written once from its beginning to its end, and read after that.
+// tempFile is a file that is written once from beginning to end, and then read.
 type tempFile struct {
 	file  *os.File
 	disk  *disk
@@ -63,7 +61,7 @@ type tempFile struct {
 	named bool
 }
 
-// add writes all of p behind what is there, or counts nothing of it.
+// add writes all of p behind the file's content. After an error none of it counts.
 func (f *tempFile) add(p []byte) error {
 	n := int64(len(p))
 	if f.disk.used.Add(n) > f.disk.limit {
@@ -78,7 +76,7 @@ func (f *tempFile) add(p []byte) error {
 	return nil
 }
 
-// read fills p from offset off on. There is something at off.
+// read fills p from offset off on. The file must be longer than off.
 func (f *tempFile) read(p []byte, off int64) (int, error) {
 	p = p[:min(int64(len(p)), f.size-off)]
 	n, err := f.file.ReadAt(p, off)
@@ -86,12 +84,12 @@ func (f *tempFile) read(p []byte, off int64) (int, error) {
 		return n, nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // somebody truncated it
+		err = io.ErrUnexpectedEOF // somebody has truncated it
 	}
 	return n, &SpoolError{fmt.Errorf("at byte %d of %d: %w", off, f.size, err)}
 }
 
-// discard ends the file.
+// discard closes and removes the file.
 func (f *tempFile) discard() {
 	_ = f.file.Close()
 	if f.named {
@@ -102,5 +100,5 @@ func (f *tempFile) discard() {
 
 const pieceSize = 32 << 10
 
-// pieces are what files are filled with.
+// pieces are buffers for filling files.
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}

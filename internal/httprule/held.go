@@ -12,36 +12,36 @@ import (
 	"time"
 )
 
-// maxHeld is how much of a response is kept back, in memory and in a temporary
-// file. A larger one is sent as it comes.
+// maxHeld is how much of a response is kept back, in memory and in a temporary file. A larger
+// one is sent at once.
 const maxHeld = 64 << 20
 
-// heldResponse keeps a handler's response back until the lock is released.
-// Before that it is not known whether it may be sent: a handler that answered
-// 200 may have lost its lease, and nothing that was sent can be taken back. And a
-// client that reads slowly would keep the lock for as long as it likes.
+// heldResponse keeps a handler's response back until the lock is released. Before that nobody
+// knows whether it may be sent: a handler that answered 200 may have lost its lease, and what
+// was sent cannot be taken back. Also, a client that reads slowly would keep the lock for as
+// long as it likes.
 //
-// What is larger than maxHeld, or is flushed, or takes over the connection, is
-// sent as it comes; see stream.go.
+// A response that is larger than maxHeld, is flushed, or takes over the connection is sent at
+// once; see stream.go.
 type heldResponse struct {
-	http.ResponseWriter             // where it is sent
-	x                   Exchange    // whose response it is
-	before              http.Header // what outer middleware had set
+	http.ResponseWriter             // where the response is sent
+	x                   Exchange    // the exchange of the response
+	before              http.Header // headers that outer middleware had set
 
 	status int       // 0: nothing written
-	body   spool     // all that was written, while kept
-	room   [128]byte // the beginning of body: most answers of APIs are short
-	record int       // how many bytes the record of it may have; less than 0: none is made
+	body   spool     // everything that was written, while it is kept
+	room   [128]byte // memory for the beginning of body: most responses of APIs are short
+	record int       // how many bytes the record may have; below 0: no record is made
 	kept   bool
 
-	sent     bool // what was written is on its way, and what follows goes along
-	released bool // the lock
+	sent     bool // what was written has been sent, and further writes are sent at once
+	released bool // the lock is released
 	hijacked bool
 	ended    bool
 	bound    stallBound
 }
 
-// hold begins, once.
+// hold begins. It is called once.
 func (h *heldResponse) hold(x Exchange, w http.ResponseWriter, record int) {
 	h.x, h.ResponseWriter, h.record, h.kept = x, w, record, true
 	h.body = spool{memory: h.room[:0], room: max(inMemory, record)}
@@ -50,8 +50,8 @@ func (h *heldResponse) hold(x Exchange, w http.ResponseWriter, record int) {
 	}
 }
 
-// end undoes what was not sent: what comes then is another response, such as
-// that of whoever recovers from a panic. A second call does nothing.
+// end undoes what was not sent. Another response may follow, for example from a middleware that
+// recovers from a panic. A second call does nothing.
 func (h *heldResponse) end() {
 	if h.ended || h.ResponseWriter == nil {
 		return
@@ -66,14 +66,14 @@ func (h *heldResponse) end() {
 	maps.Copy(header, h.before)
 }
 
-// drop keeps no more of the body.
+// drop frees the body, and keeps no more of it.
 func (h *heldResponse) drop() {
 	h.kept = false
 	h.body.discard()
 }
 
-// send sends what is kept. A response that was not begun stays for the server
-// to give, with the headers that the handler has set.
+// send sends what is kept. If the handler has not begun a response, the server makes one, with
+// the headers that the handler has set.
 func (h *heldResponse) send() error {
 	if h.sent {
 		return nil
@@ -103,8 +103,8 @@ func (h *heldResponse) send() error {
 	}
 }
 
-// sendHeader sends the header, without the trailers: the handler may have
-// written those already, and net/http takes what is there now for the header.
+// sendHeader sends the header without the trailers. The handler may have written the trailers
+// already, and net/http would take them for header fields.
 func (h *heldResponse) sendHeader() {
 	header := h.Header()
 	var trailers http.Header
@@ -128,24 +128,24 @@ func (h *heldResponse) sendHeader() {
 func (h *heldResponse) WriteHeader(code int) {
 	switch {
 	case code < 100 || code > 999:
-		// What net/http does. Later, in send, it would be nobody's panic.
+		// As net/http does. Later, in send, the panic would be outside the handler.
 		panic(fmt.Sprintf("keyturn: invalid WriteHeader code %d", code))
 	case code < 200 && code != http.StatusSwitchingProtocols:
-		h.ResponseWriter.WriteHeader(code) // interim: the response is yet to come
+		h.ResponseWriter.WriteHeader(code) // an interim status: the response is yet to come
 	default:
 		h.begin(code)
 	}
 }
 
-// begin takes the first status. Events are not kept back: whoever sends them
-// means them to arrive one by one, flushed or not.
+// begin notes the first status. A stream of events is not kept back: its events should arrive
+// one by one, flushed or not.
 func (h *heldResponse) begin(status int) {
 	if h.status != 0 {
 		return
 	}
 	h.status = status
 	if strings.HasPrefix(h.Header().Get("Content-Type"), "text/event-stream") {
-		_ = h.send() // a header alone does not fail
+		_ = h.send() // sending only a header cannot fail
 	}
 }
 
@@ -155,7 +155,7 @@ func (h *heldResponse) Write(p []byte) (int, error) {
 	if h.kept {
 		h.keep(p)
 	}
-	if !h.sent && !h.kept { // it can't be held back any longer
+	if !h.sent && !h.kept { // it cannot be kept back any longer
 		if err := h.send(); err != nil {
 			h.body.discard()
 			return 0, err
@@ -173,8 +173,8 @@ func (h *heldResponse) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keep adds p to what is kept, or gives keeping up. Of what was sent as much is
-// kept as a record can have.
+// keep adds p to what is kept, or stops keeping. Of a response that was sent, it keeps as much
+// as a record may have.
 func (h *heldResponse) keep(p []byte) {
 	size := h.body.size + int64(len(p))
 	if h.sent {
@@ -190,12 +190,11 @@ func (h *heldResponse) keep(p []byte) {
 	}
 }
 
-// unkeptSaid is when the log was told last, in nanoseconds since 1970.
+// unkeptSaid is when the log was last told, in nanoseconds since 1970.
 var unkeptSaid atomic.Int64
 
-// sayUnkept tells the log, once a minute at most, that a response goes out with
-// the lock held. The handler has done its work, so the response does not fail for
-// it.
+// sayUnkept tells the log, once a minute at most, that a response is sent while the lock is
+// held. The handler has done its work, so the response does not fail because of it.
 func (h *heldResponse) sayUnkept(err error) {
 	last, now := unkeptSaid.Load(), time.Now().UnixNano()
 	if now-last < int64(time.Minute) && now >= last || !unkeptSaid.CompareAndSwap(last, now) {

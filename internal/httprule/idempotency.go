@@ -17,7 +17,7 @@ const DefaultHeader = "Idempotency-Key"
 // maxIdempotencyKey bounds an idempotency key. A UUID has 36 bytes.
 const maxIdempotencyKey = 255
 
-// Idempotent is what the author of a rule says about the header.
+// Idempotent says how a rule finds idempotency keys.
 type Idempotent struct {
 	Caller   func(Exchange) string
 	Header   string   // "": DefaultHeader
@@ -25,8 +25,8 @@ type Idempotent struct {
 	Optional bool
 }
 
-// Idempotency checks a rule for requests that are processed once per caller,
-// route and idempotency key. Settings have neither a template nor a key.
+// Idempotency checks a rule for requests that are processed once per caller, route and
+// idempotency key. Settings must have neither a template nor a key.
 func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	var errs []error
 	if i.Caller == nil {
@@ -63,8 +63,8 @@ func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	return r, nil
 }
 
-// key makes the record's key. It is a digest, as callers may be known by what
-// should not be read in a store, and as the parts can be of any length.
+// key makes the record's key. It is a digest for two reasons: a caller may be known by a secret
+// that should not be in a store, and the parts may have any length.
 func (i Idempotent) key(r *request) (string, error) {
 	value, problem := idempotencyKey(r.Request().Header.Values(i.Header))
 	if problem != "" {
@@ -88,30 +88,30 @@ func (i Idempotent) key(r *request) (string, error) {
 	return "idempotency:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// mount is what was cut off in front of the path, as http.StripPrefix does: a
-// router that is mounted in two places has each of its routes twice.
+// mount returns what was cut off in front of the path, as http.StripPrefix does. A router that
+// is mounted in two places has each of its routes twice.
 func mount(req *http.Request) string {
 	sent, _, _ := strings.Cut(req.RequestURI, "?")
 	prefix, cut := strings.CutSuffix(sent, req.URL.EscapedPath())
-	if !cut || !strings.HasPrefix(sent, "/") { // rewritten, or sent to a proxy
+	if !cut || !strings.HasPrefix(sent, "/") { // the path was rewritten, or the request is for a proxy
 		return ""
 	}
 	return prefix
 }
 
-// ErrNoCaller: the function that says who calls said nothing.
+// ErrNoCaller: the function that identifies the caller returned nothing.
 var ErrNoCaller = errors.New("keyturn: nobody knows who sends this request")
 
-// HeaderError is a request whose idempotency key is missing or none.
+// HeaderError is the error of a request with a missing or invalid idempotency key.
 type HeaderError struct {
 	Header, Problem string
 }
 
 func (e *HeaderError) Error() string { return "keyturn: the header " + e.Header + " " + e.Problem }
 
-// idempotencyKey reads the header's lines: one, with a string as structured
-// fields have it (RFC 9651, 3.3.3), or with the bare text that many clients
-// send. Both are the same key. problem is "" if there is one.
+// idempotencyKey reads the header's lines. There must be one line, with a string as structured
+// fields have it (RFC 9651, 3.3.3), or with the bare text that many clients send. Both are the
+// same key. problem is "" if there is a key.
 func idempotencyKey(lines []string) (key, problem string) {
 	const bad = "is neither a string as in RFC 9651 nor plain text"
 	switch {
@@ -141,12 +141,12 @@ func idempotencyKey(lines []string) (key, problem string) {
 	return key, ""
 }
 
-// notBare reports what can't be part of a key without quotes: what would mean
-// something in a structured field.
+// notBare reports whether r cannot be part of a key without quotes, because it means something
+// in a structured field.
 func notBare(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\,;`, r) }
 
-// unquote reads a string of RFC 9651, 4.2.5, and nothing behind it: the header
-// has no parameters.
+// unquote reads a string of RFC 9651, 4.2.5. Nothing may follow it: the header has no
+// parameters.
 func unquote(text string) (string, bool) {
 	var b strings.Builder
 	for i := 1; i < len(text); i++ {
@@ -165,5 +165,5 @@ func unquote(text string) (string, bool) {
 			b.WriteByte(c)
 		}
 	}
-	return "", false // it does not end
+	return "", false // the closing quote is missing
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// Memory is what the author of a rule says about the responses that are stored.
+// Memory says which responses a rule stores, and what of them.
 type Memory struct {
-	ResultLimit int                   // bytes; 0: the rule's or the engine's limit
-	Headers     []string              // stored besides those that always are
+	ResultLimit int                   // in bytes; 0: the limit of the rule or the engine
+	Headers     []string              // stored in addition to alwaysStored
 	Storable    func(status int) bool // nil: DefaultStorable
 }
 
@@ -44,11 +44,10 @@ func DefaultStorable(status int) bool {
 	return status < http.StatusInternalServerError
 }
 
-// errNotStored abandons the claim of an execution whose response says that it
-// failed.
+// errNotStored abandons the claim of an execution whose response reports a failure.
 var errNotStored = errors.New("keyturn: the response is not one to be stored")
 
-// once runs the handler, or gives the response that it gave before.
+// once runs the handler, or sends the stored response.
 func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
@@ -60,8 +59,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	h := work.hold(x, w, r.memory.limit)
 	var failed error
 	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {
-		// Only the response tells whether an error is an outcome, such as 404, or
-		// a failure.
+		// Only the response tells whether an error is a result, such as 404, or a failure.
 		failed = x.Handle(ctx, h, true)
 		return r.memory.record(h, failed)
 	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
@@ -72,7 +70,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	return finish(x, h, refused, failed)
 }
 
-// identify says what the request is called and what it contains.
+// identify returns the request's key, and the digest of its content.
 func (r *Rule) identify(req *request) (key string, content []byte, err error) {
 	keys, err := r.rule.Keys(req)
 	if err != nil {
@@ -82,12 +80,12 @@ func (r *Rule) identify(req *request) (key string, content []byte, err error) {
 	return keys.First, content, err
 }
 
-// record is what to remember of h, or errNotStored; with core.ErrSkipResult it is no
-// more than that h was processed, as there is no whole response.
+// record returns what to store of h. errNotStored: the execution does not count.
+// core.ErrSkipResult: only the fact is stored, because there is no whole response.
 func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	status := h.status
 	if status == 0 {
-		if failed != nil { // and nobody made a response of it
+		if failed != nil { // nobody has made a response of the error
 			return nil, errNotStored
 		}
 		status = http.StatusOK
@@ -101,7 +99,7 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	return encode(status, pick(h.Header(), m.headers), h.body.memory), nil
 }
 
-// replay gives the response that is on record.
+// replay sends the stored response.
 func replay(w http.ResponseWriter, x Exchange, rec []byte) error {
 	status, header, body, err := decode(rec)
 	if err != nil {

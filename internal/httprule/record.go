@@ -12,23 +12,23 @@ import (
 	"unicode"
 )
 
-// ReplayedHeader is set to "true" on a response that comes from the record of
-// an earlier request.
+// ReplayedHeader is set to "true" on a response that comes from the record of an earlier
+// request.
 const ReplayedHeader = "Idempotent-Replayed"
 
-// encode writes a response down as HTTP/1.1 does (RFC 9112), so that a record
-// can be read without this package, by people too. The body goes to the end.
+// encode writes a response in the format of HTTP/1.1 (RFC 9112), so that people and other
+// programs can read a record. The body goes to the end.
 func encode(status int, header http.Header, body []byte) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", status, http.StatusText(status))
-	_ = header.Write(&b) // to a buffer
+	_ = header.Write(&b) // a buffer does not fail
 	b.WriteString("\r\n")
 	b.Write(body)
 	return b.Bytes()
 }
 
-// decode is the inverse of encode. Its error means that the record is not one
-// of a response: something else used the key, without comparing content.
+// decode is the inverse of encode. An error means that the record is not one of a response:
+// another use of the key stored it, without comparing content.
 func decode(rec []byte) (status int, header http.Header, body []byte, err error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec)), nil)
 	if err != nil {
@@ -39,8 +39,8 @@ func decode(rec []byte) (status int, header http.Header, body []byte, err error)
 	return res.StatusCode, res.Header, body, err
 }
 
-// pick returns the headers of these names. Values that no client can read are
-// left out, as net/http would not read them back from the record either.
+// pick returns the headers with these names. It leaves out values that no client can read,
+// because net/http could not read them back from the record.
 func pick(header http.Header, names []string) http.Header {
 	picked := make(http.Header, len(names))
 	for _, name := range names {
@@ -53,14 +53,13 @@ func pick(header http.Header, names []string) http.Header {
 	return picked
 }
 
-// alwaysStored are the headers without which a stored body can't be read, or a
-// client can't go on.
+// alwaysStored are headers without which a client cannot read a stored body, or cannot go on.
 var alwaysStored = []string{
 	"Content-Type", "Content-Encoding", "Content-Language", "Content-Location", "Content-Disposition",
 	"Location", "Link", "Etag", "Last-Modified",
 }
 
-// notStored are headers of one connection or one moment; net/http writes them.
+// notStored are headers of one connection or one moment. net/http writes them.
 var notStored = []string{
 	"Connection", "Content-Length", "Date", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -83,7 +82,7 @@ func storedHeaders(names []string) ([]string, error) {
 	return all, errors.Join(errs...)
 }
 
-// notToken reports what can't be part of a header's name (RFC 9110, 5.6.2).
+// notToken reports whether r cannot be part of a header's name (RFC 9110, 5.6.2).
 func notToken(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

@@ -13,22 +13,22 @@ import (
 	"github.com/keyturn/keyturn/internal/jsonpath"
 )
 
-// request is what a key is derived from. It belongs to one goroutine.
+// request is what keys are made from. It belongs to one goroutine.
 type request struct {
 	Exchange
-	limit int64         // of the body
-	body  *spooledBody  // nil until it is asked for, or if there is none
-	start int64         // where in body this rule found it
-	of    *http.Request // that has own for its body; nil: none
+	limit int64         // the maximum length of the body
+	body  *spooledBody  // nil until it is needed, and if there is none
+	start int64         // where this rule found the body
+	of    *http.Request // the request whose body is own; nil: none
 	own   spooledBody
 
-	document *jsonpath.Document // of the body, once decoded
+	document *jsonpath.Document // the body as JSON, once decoded
 	query    url.Values         // once decoded
-	fields   url.Values         // of the form, once decoded
+	fields   url.Values         // the fields of the form, once decoded
 }
 
-// keepBody has everything that is read of the body from now on kept for the
-// handler. A rule inside of another one goes on with what that one has kept.
+// keepBody keeps everything that is read of the body from now on, for the handler. A rule
+// inside another one continues with what that one has kept.
 func (r *request) keepBody() {
 	req := r.Request()
 	if r.body != nil || req.Body == nil || req.Body == http.NoBody {
@@ -48,7 +48,7 @@ func (r *request) keepBody() {
 // fill reads the whole body, so that nobody waits for the client later.
 func (r *request) fill() error {
 	if length := r.Request().ContentLength; length > r.limit {
-		return &http.MaxBytesError{Limit: r.limit} // not a byte of it
+		return &http.MaxBytesError{Limit: r.limit} // refused without reading it
 	}
 	r.keepBody()
 	if r.body == nil {
@@ -60,13 +60,13 @@ func (r *request) fill() error {
 		}
 		return &BodyError{err}
 	}
-	if r.length() > r.limit { // it was another rule's, with another limit
+	if r.length() > r.limit { // an outer rule with another limit may have read it
 		return &http.MaxBytesError{Limit: r.limit}
 	}
 	return nil
 }
 
-// length is that of the body, once it is filled.
+// length is the length of the body, once it is filled.
 func (r *request) length() int64 {
 	if r.body == nil {
 		return 0
@@ -74,7 +74,7 @@ func (r *request) length() int64 {
 	return r.body.kept.size - r.start
 }
 
-// rewind hands the body to the handler as if nobody had read it.
+// rewind gives the body to the handler as if nobody had read it.
 func (r *request) rewind() {
 	if r.body != nil {
 		r.body.rewind(r.start)
@@ -90,16 +90,16 @@ func (r *request) end() {
 	}
 }
 
-// ErrBodyGone: something between the server and this middleware has read the
-// body. That is a mistake in the order of middleware, not in the request.
+// ErrBodyGone: something between the server and this middleware has read the body. The order of
+// the middleware is wrong, not the request.
 var ErrBodyGone = errors.New("keyturn: the body was read before this middleware, which needs it: put this one first")
 
-// BodyError is a body that broke off, or was refused by an earlier middleware.
+// BodyError is the error of a body that broke off, or that an earlier middleware refused.
 type BodyError struct{ error }
 
 func (e *BodyError) Unwrap() error { return e.error }
 
-// content returns the whole body. What it returns is valid until end.
+// content returns the whole body. The bytes are valid until end.
 func (r *request) content() ([]byte, error) {
 	if err := r.needBody(); err != nil || r.body == nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (r *request) content() ([]byte, error) {
 	return data[r.start:], nil
 }
 
-// needBody is fill for a rule that can't do without the body.
+// needBody is fill for a rule that needs the body.
 func (r *request) needBody() error {
 	if err := r.fill(); err != nil {
 		return err
@@ -142,14 +142,13 @@ func (r *request) json() (jsonpath.Document, error) {
 	return doc, nil
 }
 
-// ErrNotJSON: the key is in a JSON body, and the Content-Type is another. A
-// handler that binds by Content-Type, as Echo's c.Bind does, would read such a body
-// differently, so that a body written for both readers locks one key and
-// changes another.
+// ErrNotJSON: the key is in a JSON body, but the Content-Type is another one. A handler that
+// chooses the format by Content-Type, as Echo's c.Bind does, would read the body differently. A
+// body written for both readers could then lock one key and change another.
 var ErrNotJSON = errors.New("keyturn: the body is not JSON by its Content-Type")
 
 func saysJSON(contentType string) bool {
-	if contentType == "" { // nothing is said; the parser decides
+	if contentType == "" { // without a type, the parser decides
 		return true
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
@@ -163,8 +162,8 @@ func (r *request) queryValues() url.Values {
 	return r.query
 }
 
-// form returns what Request.FormValue looks at: the fields of the query and of the
-// body. The request is left as it is.
+// form returns what Request.FormValue reads: the fields of the query and of the body. It does
+// not change the request.
 func (r *request) form() (url.Values, error) {
 	if r.fields != nil {
 		return r.fields, nil
@@ -172,7 +171,7 @@ func (r *request) form() (url.Values, error) {
 	req := r.Request()
 	multipart := strings.HasPrefix(req.Header.Get("Content-Type"), "multipart/form-data")
 	if req.Form != nil && (!multipart || req.MultipartForm != nil) {
-		return req.Form, nil // decoded already, by an earlier middleware
+		return req.Form, nil // an earlier middleware has decoded it
 	}
 	data, err := r.content()
 	if err != nil {
@@ -182,7 +181,7 @@ func (r *request) form() (url.Values, error) {
 	scratch.Form, scratch.PostForm = nil, nil
 	scratch.Body = io.NopCloser(bytes.NewReader(data))
 	if multipart {
-		// The body is in memory already, so nothing is gained by temporary files.
+		// The body is in memory already, so temporary files would gain nothing.
 		err = scratch.ParseMultipartForm(int64(len(data)))
 	} else {
 		err = scratch.ParseForm()
@@ -194,7 +193,7 @@ func (r *request) form() (url.Values, error) {
 	return r.fields, nil
 }
 
-// keyBy calls a key function. What it reads of the body is kept.
+// keyBy calls a key function. What the function reads of the body is kept.
 func (r *request) keyBy(key func(Exchange) string) (string, error) {
 	r.keepBody()
 	k := key(r.Exchange)
@@ -206,8 +205,8 @@ func (r *request) keyBy(key func(Exchange) string) (string, error) {
 	return k, nil
 }
 
-// fingerprint is a digest of what the request asks for: method, path, query and
-// body. The host is no part of it: two gateways may deliver the same request.
+// fingerprint is a digest of what the request asks for: method, path, query and body. The host
+// does not count: two gateways may deliver the same request.
 func (r *request) fingerprint() ([]byte, error) {
 	req := r.Request()
 	sum := newDigest()
@@ -217,8 +216,8 @@ func (r *request) fingerprint() ([]byte, error) {
 	err := r.needBody()
 	switch {
 	case errors.Is(err, ErrBodyGone) && len(req.PostForm) > 0 && req.MultipartForm == nil:
-		// An earlier middleware decoded the form, such as one that looks for a
-		// CSRF token. Nothing else was in the body.
+		// An earlier middleware decoded the form, for example to look for a CSRF token. There
+		// was nothing else in the body.
 		sum.addString(req.PostForm.Encode())
 	case err != nil:
 		return nil, err
@@ -230,7 +229,7 @@ func (r *request) fingerprint() ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// addBody adds the body as one text. It is not brought into memory for that.
+// addBody adds the body as one text, without reading all of it into memory.
 func (r *request) addBody(sum *digest) error {
 	switch {
 	case r.body == nil:

@@ -11,22 +11,22 @@ import (
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// How many bytes a body may have, where nothing else is said: one that has to be
-// decoded in memory, or that a record is compared by, and any other.
+// The default limits of a body, in bytes: for one that is decoded in memory or that a record is
+// compared by, and for any other.
 const (
 	DefaultBodyLimit  = 1 << 20
 	DefaultSpoolLimit = 10 << 20
 )
 
-// Settings is what the author of any rule says.
+// Settings is what the author of a rule states.
 type Settings struct {
-	Package    string // in whose words errors speak: "lockhttp"
+	Package    string // the package that errors name: "lockhttp"
 	Engine     *core.Engine
 	Template   string
-	Key        func(Exchange) string // instead of a template
+	Key        func(Exchange) string // replaces the template
 	Options    []core.CallOption
-	BodyLimit  int64 // 0: one of the defaults
-	StreamBody bool  // the handler reads it from the client
+	BodyLimit  int64 // in bytes; 0: one of the defaults
+	StreamBody bool  // the handler reads the body from the client
 }
 
 // Rule is a checked rule, ready for requests. It is safe for concurrent use.
@@ -34,17 +34,17 @@ type Rule struct {
 	rule       *rule.Rule[*request]
 	info       coverage.Rule
 	template   string   // "" with a key function
-	params     []string // of the route, that the template has
+	params     []string // the route parameters that the template uses
 	bodyLimit  int64
 	streamBody bool
-	memory     *memory                  // nil: one at a time, and nothing is remembered
-	applies    func(*http.Request) bool // nil: to all
-	methods    []string                 // what it applies to; nil: all
-	looked     atomic.Bool              // at the server; see timeouts.go
+	memory     *memory                  // nil: one at a time, without records
+	applies    func(*http.Request) bool // nil: to all requests
+	methods    []string                 // the methods it applies to; nil: all
+	looked     atomic.Bool              // its server's timeouts; see timeouts.go
 }
 
-// Serialize checks a rule for requests that run one at a time per key. The
-// error joins all that is wrong.
+// Serialize checks a rule for requests that run one at a time per key. The error joins
+// everything that is wrong.
 func Serialize(s Settings) (*Rule, error) { return s.compile("Serialize", nil) }
 
 // Once checks a rule for requests that are processed once per key.
@@ -60,15 +60,15 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
 	case s.Template == "":
 		errs = append(errs, errors.New("neither a template nor a key function"))
-		spec.Template = "-" // or Compile would say it again, in other words
+		spec.Template = "-" // otherwise Compile would report the template again, in other words
 	default:
-		// What is locked is the best name for a rule whose route can't be known.
+		// The rule does not know its route, so what it locks is the best name for it.
 		spec.Name = s.Template
 	}
 	return s.bind(spec, m, errs)
 }
 
-// bind checks what all rules have in common; errs is what is known to be wrong.
+// bind checks what all rules have in common. errs are the errors so far.
 func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule, error) {
 	r := &Rule{bodyLimit: s.BodyLimit, streamBody: s.StreamBody}
 	if s.BodyLimit < 0 {
@@ -102,12 +102,12 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 	return r, nil
 }
 
-// Applies reports whether the rule has anything to do with a request. One that
-// it does not apply to goes past Serve, to the handler.
+// Applies reports whether the rule applies to a request. Another request goes to the handler
+// without Serve.
 func (r *Rule) Applies(req *http.Request) bool { return r.applies == nil || r.applies(req) }
 
-// Serve runs the exchange's handler under the rule, or answers in its place on
-// w, which is what the exchange answers on as well.
+// Serve runs the exchange's handler under the rule, or answers instead of it. w must be the
+// ResponseWriter of the exchange.
 func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
 	r.lookAt(x)
 	defer x.work().end() // also after a panic
@@ -117,8 +117,8 @@ func (r *Rule) Serve(w http.ResponseWriter, x Exchange) error {
 	return r.serialize(w, x)
 }
 
-// Covers describes the rule, for reports, and says whether it applies to
-// requests with a method; "" stands for all.
+// Covers describes the rule, for reports, and reports whether it applies to requests with that
+// method; "": all methods.
 func (r *Rule) Covers(method string) (coverage.Rule, bool) {
 	if r.methods == nil || method == "" {
 		return r.info, true

@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// serialize runs the handler while it holds what the request names.
+// serialize runs the handler while it holds the request's keys.
 func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
 	if err == nil && !r.streamBody {
-		// From here on it is only this server that takes time.
+		// From here on, only this server takes time.
 		err = req.fill()
 	}
 	req.rewind()
@@ -25,18 +25,18 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	return finish(x, h, refused, own)
 }
 
-// finish sends the handler's response or, if the engine refused, answers that
-// in its place. The lock is not held any more.
+// finish sends the handler's response or, if the engine refused, answers that instead. The lock
+// is not held any more.
 func finish(x Exchange, h *heldResponse, refused, own error) error {
 	h.released = true
 	if refused == nil {
 		err := h.send()
 		h.end()
-		if err != nil && isSpoolError(err) { // what was kept can't be read back
+		if err != nil && isSpoolError(err) { // what was kept cannot be read back
 			return cutShort(x, h, err)
 		}
 		if own != nil {
-			return own // as it is: frameworks look at its type
+			return own // unchanged: frameworks look at its type
 		}
 		return err
 	}
@@ -47,18 +47,18 @@ func finish(x Exchange, h *heldResponse, refused, own error) error {
 	return cutShort(x, h, refused)
 }
 
-// cutShort ends a response that was sent in part, and is not going to be whole.
+// cutShort ends a response that was sent in part and will not be whole.
 func cutShort(x Exchange, h *heldResponse, why error) error {
 	err := x.TooLate(why)
-	if !h.hijacked { // else the connection is the handler's
+	if !h.hijacked { // after a hijack the connection is the handler's
 		breakOff(h.ResponseWriter)
 	}
 	return err
 }
 
-// breakOff ends the connection, so that the client can't take what it got for a
-// whole response. Closing it leaves the outer middleware in peace; where there
-// is no connection to close, as in HTTP/2, a panic is what net/http wants.
+// breakOff ends the connection, so that the client cannot take a part for the whole response.
+// Closing the connection does not disturb outer middleware. If there is no connection to close,
+// as in HTTP/2, net/http expects a panic.
 func breakOff(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// inMemory is how many bytes of a body, and as many of a response, are kept in
-// memory. The rest goes to a temporary file.
+// inMemory is how many bytes of a body, and as many of a response, are kept in memory. The rest
+// goes to a temporary file.
 const inMemory = 64 << 10
 
-// spool keeps bytes: the first ones in memory, the rest in a temporary file.
-// The zero value is empty and ready. It belongs to one goroutine, and its owner
-// calls discard.
+// spool keeps bytes: the first ones in memory, the rest in a temporary file. The zero value is
+// empty and ready. It belongs to one goroutine, and its owner must call discard.
 type spool struct {
 	memory []byte
-	room   int       // what memory may grow to; 0: inMemory
-	file   *tempFile // what comes after that; nil: nothing
-	size   int64     // of both
+	room   int       // the maximum size of memory; 0: inMemory
+	file   *tempFile // the bytes after memory; nil: none
+	size   int64     // the size of memory and file
 	dir    *disk     // nil: tempDir
 }
 
@@ -33,7 +32,7 @@ func (s *spool) write(p []byte) error {
 	return nil
 }
 
-// free is how many bytes fit into memory.
+// free is how many bytes still fit into memory.
 func (s *spool) free() int {
 	if s.room == 0 {
 		s.room = inMemory
@@ -41,7 +40,7 @@ func (s *spool) free() int {
 	return max(0, s.room-len(s.memory))
 }
 
-// toFile adds rest behind what the file has. Memory is full, or about to be.
+// toFile adds rest to the file. Memory is full, or about to be.
 func (s *spool) toFile(rest []byte) error {
 	if s.file == nil {
 		dir := s.dir
@@ -56,9 +55,9 @@ func (s *spool) toFile(rest []byte) error {
 	return s.file.add(rest)
 }
 
-// readFrom adds what one call of r's Read gives, at most limit bytes of it.
-// What comes slowly takes no more memory than has come, so memory grows as it
-// fills, whatever length was announced.
+// readFrom adds what one call of r's Read returns, limit bytes at most. Memory grows only as
+// bytes arrive, whatever length was announced, so a slow client takes no more memory than it
+// has sent.
 func (s *spool) readFrom(r io.Reader, limit int64) (n int, failed, end error) {
 	if free := s.free(); free > 0 {
 		if len(s.memory) == cap(s.memory) {
@@ -80,7 +79,7 @@ func (s *spool) readFrom(r io.Reader, limit int64) (n int, failed, end error) {
 	return n, failed, end
 }
 
-// readAt fills p from offset off on, as far as there is something: 0 at the end.
+// readAt fills p from offset off on. At the end it returns 0.
 func (s *spool) readAt(p []byte, off int64) (int, error) {
 	switch {
 	case off >= s.size:
@@ -91,7 +90,7 @@ func (s *spool) readAt(p []byte, off int64) (int, error) {
 	return s.file.read(p, off-int64(len(s.memory)))
 }
 
-// bytes returns all of it, which the spool may own.
+// bytes returns everything. The spool may own the slice.
 func (s *spool) bytes() ([]byte, error) {
 	if s.file == nil {
 		return s.memory, nil
@@ -102,10 +101,10 @@ func (s *spool) bytes() ([]byte, error) {
 	return all, err
 }
 
-// reader reads all of it from the beginning.
+// reader reads everything from the beginning.
 func (s *spool) reader() io.Reader { return &spoolReader{spool: s} }
 
-// discard frees memory and file. What is written later begins anew.
+// discard frees memory and file. A later write begins anew.
 func (s *spool) discard() {
 	if s.file != nil {
 		s.file.discard()
@@ -113,7 +112,7 @@ func (s *spool) discard() {
 	*s = spool{room: s.room, dir: s.dir}
 }
 
-// spoolReader is a place in a spool.
+// spoolReader is a position in a spool.
 type spoolReader struct {
 	spool *spool
 	next  int64

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// What is flushed, is a stream of events or is too large to be kept back is sent
-// while the lock is held. So its client can hold the lock by not reading. Here is
-// what bounds that.
+// A response that is flushed, is a stream of events, or is too large to be kept back is sent
+// while the lock is held. So its client could hold the lock by not reading. This file bounds
+// that.
 
-// stallAfter is how long a client may take for pieceSize bytes of what is sent
-// while the lock is held, unless the server or the handler say how long: its
-// connection is broken off then. That is 1 KiB per second. Tests have less time.
+// stallAfter is how long a client may take for pieceSize bytes of a response that is sent while
+// the lock is held: 1 KiB per second. Then its connection is broken off. If the server or the
+// handler sets write deadlines, those count instead. Tests use a shorter time.
 var stallAfter = 30 * time.Second
 
 // stallBound is the write deadline of each piece.
 type stallBound struct {
-	after  time.Duration // 0: not known yet; less than 0: somebody else sets deadlines
+	after  time.Duration // 0: unknown so far; below 0: somebody else sets deadlines
 	writer *http.ResponseController
 }
 
@@ -27,7 +27,7 @@ func (h *heldResponse) forward(p []byte) error {
 	for len(p) > 0 {
 		n := min(len(p), pieceSize)
 		if h.released {
-			n = len(p) // the client takes its own time
+			n = len(p) // after the release, the client may take any time
 		}
 		err := h.bounded(func() error {
 			_, err := h.ResponseWriter.Write(p[:n])
@@ -41,14 +41,14 @@ func (h *heldResponse) forward(p []byte) error {
 	return nil
 }
 
-// bounded does a piece of sending. The deadline is taken away after it: HTTP/2
-// resets a stream when its deadline passes, though nobody is writing.
+// bounded sends one piece under a write deadline. The deadline is removed after the piece,
+// because HTTP/2 resets a stream when its deadline passes, even if nobody is writing.
 func (h *heldResponse) bounded(send func() error) error {
 	if h.released || h.stall() < 0 {
 		return send()
 	}
 	if h.bound.writer.SetWriteDeadline(time.Now().Add(h.bound.after)) != nil {
-		h.bound.after = -1 // not possible here
+		h.bound.after = -1 // this ResponseWriter has no deadlines
 		return send()
 	}
 	err := send()
@@ -69,8 +69,8 @@ func (h *heldResponse) stall() time.Duration {
 	return h.bound.after
 }
 
-// SetWriteDeadline is what http.ResponseController calls. The handler knows its
-// clients, so its word is the last one.
+// SetWriteDeadline is what http.ResponseController calls. The handler knows its clients, so its
+// deadlines replace ours.
 func (h *heldResponse) SetWriteDeadline(t time.Time) error {
 	h.bound.after = -1
 	return http.NewResponseController(h.ResponseWriter).SetWriteDeadline(t)

@@ -15,8 +15,8 @@ func serverOf(req *http.Request) *http.Server {
 // warned: the log was told of a server without timeouts.
 var warned atomic.Bool
 
-// lookAt warns, once per process, of a server on which slow clients have as long
-// as they like: they keep no lock that way, but connections, and temporary files.
+// lookAt warns, once per process, of a server without timeouts. Slow clients keep no lock
+// there, but they keep connections and temporary files for as long as they like.
 func (r *Rule) lookAt(x Exchange) {
 	if r.looked.Load() {
 		return

@@ -10,15 +10,14 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// Check tells at start whether documents made of a Go type, as encoding/json
-// does it, can have a value for a placeholder: an unknown field, an object or a
-// list where a single value is needed, a list without [*] or [*] without a list
-// are errors. What the type does not tell (an interface, a json.RawMessage, a
-// type with MarshalJSON or UnmarshalJSON) is taken for good, and everything
-// below it.
+// Check tells at start whether documents of a Go type, as encoding/json makes them, can have a
+// value for a placeholder. These are errors: an unknown field, an object or a list where a
+// single value is needed, a list without [*], and [*] without a list. Check accepts a type that
+// does not say what its JSON looks like (an interface, a json.RawMessage, a type with
+// MarshalJSON or UnmarshalJSON), and everything below it.
 //
-// A field that may be absent, because of omitempty or a nil pointer, is no error
-// here: only a document can tell.
+// A field that may be absent, because of omitempty or a nil pointer, is no error here: only a
+// document can tell.
 func Check(t reflect.Type, p keytmpl.Placeholder) error {
 	for i, step := range p.Path {
 		t = deref(t)
@@ -26,7 +25,7 @@ func Check(t reflect.Type, p keytmpl.Placeholder) error {
 			return nil
 		}
 		var err error
-		if i > 0 { // the first name is the document's own
+		if i > 0 { // the first name names the document
 			if t, err = member(t, step.Name); err != nil {
 				return err
 			}
@@ -49,7 +48,7 @@ func Check(t reflect.Type, p keytmpl.Placeholder) error {
 	return fmt.Errorf("%s is %s, not a single value", name, shape(t))
 }
 
-// member returns the type that the member of that name has in objects of t.
+// member returns the type of the member with that name in objects of t.
 func member(t reflect.Type, name string) (reflect.Type, error) {
 	switch {
 	case scalar(t), list(t):
@@ -74,18 +73,17 @@ func member(t reflect.Type, name string) (reflect.Type, error) {
 	return nil, fmt.Errorf("%s has no field %s", shape(t), name)
 }
 
-// field is a member of an object by its name in JSON.
+// field is a member of an object.
 type field struct {
 	t      reflect.Type
 	tagged bool
-	clash  bool // with another, of which neither is better
+	clash  bool // there is another with the same name, and neither has precedence
 }
 
-// fields goes by the rules of encoding/json: the fields of embedded structs
-// count as the outer one's; of several with one name the least deep wins, and
-// of those at one depth the one with a tag. reflect.VisibleFields does not help: it
-// goes by names in Go, so it leaves out a field that a document has under the name
-// in its tag.
+// fields follows the rules of encoding/json. The fields of embedded structs count as the outer
+// struct's. Of several with one name, the least deep wins, and at one depth the one with a tag.
+// reflect.VisibleFields does not help: it goes by names in Go, so it leaves out a field that a
+// document has under the name in its tag.
 func fields(t reflect.Type) map[string]field {
 	all := make(map[string]field)
 	seen := map[reflect.Type]bool{t: true}
@@ -112,8 +110,8 @@ func fields(t reflect.Type) map[string]field {
 		}
 		level = nil
 		for _, t := range next {
-			// A type that is embedded in itself has nothing new to say. One that is
-			// embedded twice at this depth clashes with itself, and stays in twice.
+			// A type that is embedded in itself adds nothing. A type that is embedded twice at
+			// this depth clashes with itself, so it stays in twice.
 			if !seen[t] {
 				level = append(level, t)
 			}
@@ -135,8 +133,9 @@ func merge(found map[string]field, name string, f field) {
 	}
 }
 
-// named returns a field's name in JSON, or, if it is embedded without a name,
-// the struct whose fields take its place; neither if encoding/json ignores it.
+// named returns a field's name in JSON. For a struct that is embedded without a name, it
+// returns the struct whose fields take its place. If encoding/json ignores the field, it
+// returns neither.
 func named(f reflect.StructField) (name string, inner reflect.Type) {
 	name, tagged := tag(f)
 	if tagged && name == "-" && !strings.Contains(f.Tag.Get("json"), ",") {
@@ -153,7 +152,7 @@ func named(f reflect.StructField) (name string, inner reflect.Type) {
 	return name, nil
 }
 
-// tag returns a field's name in JSON, and whether it is from its tag.
+// tag returns a field's name in JSON, and whether the name is from its tag.
 func tag(f reflect.StructField) (name string, tagged bool) {
 	if name, _, _ = strings.Cut(f.Tag.Get("json"), ","); name != "" {
 		return name, true
@@ -170,10 +169,10 @@ var (
 
 func implements(t reflect.Type, either, or reflect.Type) bool {
 	p := reflect.PointerTo(t)
-	return p.Implements(either) || p.Implements(or) // a pointer has the methods of its type too
+	return p.Implements(either) || p.Implements(or) // a pointer also has the methods of its type
 }
 
-// open reports whether t does not tell what the JSON looks like.
+// open reports whether t does not say what its JSON looks like.
 func open(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface || implements(t, marshalsJSON, unmarshalsJSON)
 }
@@ -185,7 +184,7 @@ func scalar(t reflect.Type) bool {
 	switch k := t.Kind(); {
 	case k >= reflect.Bool && k <= reflect.Float64, k == reflect.String:
 		return true
-	case k == reflect.Slice: // of bytes, which become one string
+	case k == reflect.Slice: // a slice of bytes becomes one string
 		return t.Elem().Kind() == reflect.Uint8 && !implements(t.Elem(), marshalsJSON, marshalsText)
 	}
 	return false
@@ -202,7 +201,7 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// shape names what t is in JSON, together with its name in Go.
+// shape describes t in JSON, with its name in Go.
 func shape(t reflect.Type) string {
 	switch {
 	case scalar(t):

@@ -1,8 +1,8 @@
-// Package jsonpath looks up in a JSON document what a placeholder of a key
-// template asks for. It is for middlewares whose requests carry JSON.
+// Package jsonpath finds the value of a key template's placeholder in a JSON document. It is
+// for middlewares whose requests carry JSON.
 //
-// The first name of a placeholder's path says which document is meant, as
-// payload does in {payload.user.id}; the names after it are members of objects.
+// The first name of a placeholder's path names the document, such as payload in
+// {payload.user.id}. The names after it are members of objects.
 package jsonpath
 
 import (
@@ -22,13 +22,13 @@ type Document struct {
 	root any
 }
 
-// Parse decodes data, all of it. As in encoding/json, the last of several
-// members with one name counts.
+// Parse decodes data, all of it. As in encoding/json, the last of several members with one name
+// counts.
 //
-// Members are matched by their exact names, where encoding/json, filling a
-// struct, also takes a name in other case. So an object that has the name which
-// is asked for and, in other case, once more is an error of One and Each:
-// {"id":1,"ID":2} would lock 1 and have a handler change 2.
+// Members are matched by their exact names. encoding/json is different: when it fills a struct,
+// it also takes a name in other case. So it is an error of One and Each if an object has the
+// wanted name and, in other case, once more: {"id":1,"ID":2} would lock 1 and make a handler
+// change 2.
 func Parse(data []byte) (Document, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	// A float64 would round ids over 2^53, and two users would share a key.
@@ -36,7 +36,7 @@ func Parse(data []byte) (Document, error) {
 	var d Document
 	if err := dec.Decode(&d.root); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // an empty text is not JSON either
+			err = io.ErrUnexpectedEOF // an empty text is not JSON
 		}
 		return Document{}, fmt.Errorf("not JSON: %w", err)
 	}
@@ -46,9 +46,9 @@ func Parse(data []byte) (Document, error) {
 	return d, nil
 }
 
-// One returns the value of a placeholder without [*]: a string as it is, a
-// number as it is written, a boolean as true or false. What is absent or null
-// is keytmpl.ErrMissingValue; an object or a list is no value for a key.
+// One returns the value of a placeholder without [*]: a string unchanged, a number as it is
+// written, a boolean as true or false. A value that is absent or null is
+// keytmpl.ErrMissingValue. An object or a list is an error, because it is no value for a key.
 func (d Document) One(p keytmpl.Placeholder) (string, error) {
 	v, err := walk(d.root, p.Path[1:])
 	if err != nil {
@@ -57,9 +57,9 @@ func (d Document) One(p keytmpl.Placeholder) (string, error) {
 	return text(v)
 }
 
-// Each returns the values of a placeholder with [*], one for each element of
-// the list. An element without the value is an error, as its work would
-// otherwise be done without its lock.
+// Each returns the values of a placeholder with [*], one for each element of the list. An
+// element without the value is an error, because its work would otherwise be done without its
+// lock.
 func (d Document) Each(p keytmpl.Placeholder) ([]string, error) {
 	at := 0
 	for at < len(p.Path)-1 && !p.Path[at].Each {
@@ -73,8 +73,7 @@ func (d Document) Each(p keytmpl.Placeholder) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is %s, not a list", p.Path[at].Name, kind(v))
 	}
-	// Looked at before anything is made of it: four megabytes hold a million
-	// elements.
+	// Checked before the values are made: four megabytes hold a million elements.
 	if len(list) > keytmpl.MaxKeys {
 		return nil, keytmpl.ErrTooManyKeys
 	}
@@ -100,7 +99,7 @@ func walk(v any, path []keytmpl.Segment) (any, error) {
 		}
 		v = object[step.Name]
 		if v == nil {
-			continue // missing, whatever else is there
+			continue // missing, whatever else there is
 		}
 		for name := range object {
 			if name != step.Name && strings.EqualFold(name, step.Name) {
@@ -126,7 +125,7 @@ func text(v any) (string, error) {
 	return "", fmt.Errorf("value is %s", kind(v))
 }
 
-// kind names what v is, without telling its content.
+// kind names the type of v without its content.
 func kind(v any) string {
 	switch v.(type) {
 	case map[string]any:

@@ -1,5 +1,5 @@
-// Package leveltest is the test of core.WithHierarchy that every middleware
-// runs, with requests of its own kind.
+// Package leveltest is a test of core.WithHierarchy that every middleware runs with its own
+// kind of requests.
 package leveltest
 
 import (
@@ -13,10 +13,9 @@ import (
 // Template makes the keys of the requests.
 const Template = "group:{%s}/member:{%s}"
 
-// Run sends requests about a member of a group. Request sends one and returns
-// the claims that its handler runs under, or nothing if it was refused because a
-// key is held. The rule takes Template, with core.WithHierarchy and
-// core.WithFailFast, from eng.
+// Run sends requests about a member of a group. request sends one and returns the claims that
+// its handler runs under, or nothing if it was refused because a key is held. Its rule must use
+// Template, core.WithHierarchy, core.WithFailFast and eng.
 func Run(t *testing.T, eng *core.Engine, request func(group, member string) []core.Claim) {
 	t.Helper()
 	while := func(held []core.Claim, group, member string, want ...core.Claim) {
@@ -44,7 +43,7 @@ func Run(t *testing.T, eng *core.Engine, request func(group, member string) []co
 	whole := []core.Claim{core.Exclusive("group:7")}
 	while(whole, "7", "1")
 	while(whole, "8", "1", core.Under("group:8", "member:1")...)
-	// A slash in a value is none in the key.
+	// A slash in a value adds no level to the key.
 	while(one, "7/member:1", "1", core.Under("group:7%2Fmember%3A1", "member:1")...)
 	while(whole, "7/", "1", core.Under("group:7%2F", "member:1")...)
 }

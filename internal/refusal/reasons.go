@@ -1,7 +1,7 @@
 package refusal
 
-// The reasons that clients are told. The middlewares export them under the same
-// names, with what each means to their callers.
+// The reasons that clients are told. The middlewares export them under the same names, and say
+// what each means to their callers.
 const (
 	ReasonLockHeld            = "LOCK_HELD"
 	ReasonWaitTimeout         = "WAIT_TIMEOUT"

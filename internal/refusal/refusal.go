@@ -10,26 +10,25 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// Kind is why a request was not processed under its lock.
+// Kind is the reason why a request was not processed under its lock.
 type Kind int
 
-// The kinds. Internal is the zero value: an error that nobody has a name for is
-// the server's fault.
+// The kinds. Internal is the zero value: an unknown error counts as the server's fault.
 const (
-	Internal            Kind = iota // anything else
+	Internal            Kind = iota // any other error
 	Canceled                        // the caller's context was canceled
 	DeadlineExceeded                // the caller's context reached its deadline
 	KeyInvalid                      // the request makes no key
-	Held                            // another has the key, and the request does not wait
-	WaitTimeout                     // another still has the key after the maximum wait
-	TooManyWaiters                  // too many wait for the key already
+	Held                            // no key can be made from the request
+	WaitTimeout                     // another has the key, and the request does not wait
+	TooManyWaiters                  // another still had the key after the maximum wait
 	LeaseLost                       // the lock was lost while the handler ran
-	LostByClose                     // the same, because the engine was closed
-	FingerprintMismatch             // Once: the key was used before for other content
+	LostByClose                     // the lease was lost while the handler ran
+	FingerprintMismatch             // the same, because the engine was closed
 	ResultNotKept                   // Once: processed before, without a result to return
 	OutcomeUnknown                  // the handler ran, and the store did not say what it recorded
-	Unavailable                     // the store could not answer
-	Closed                          // the engine is closed
+	Unavailable                     // the handler ran, and nobody knows whether the store recorded it
+	Closed                          // the store is out
 	Deadlock                        // the caller would wait for itself
 	Panicked                        // the store or the function panicked
 	count
@@ -38,7 +37,7 @@ const (
 // kinds has one row for each kind.
 var kinds = [count]struct {
 	reason string
-	again  bool // a repeat is safe, and later it may succeed
+	again  bool // a repeat is safe, and may succeed later
 	ran    bool // the handler ran
 }{
 	Internal:            {reason: ReasonInternal},
@@ -59,7 +58,7 @@ var kinds = [count]struct {
 	Panicked:            {reason: ReasonInternal},
 }
 
-// Kinds returns all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	all := make([]Kind, count)
 	for i := range all {
@@ -68,12 +67,12 @@ func Kinds() []Kind {
 	return all
 }
 
-// Reason is what a client is told; one of the constants.
+// Reason returns the reason that a client is told: one of the constants.
 func (k Kind) Reason() string { return kinds[k].reason }
 
-// Again reports whether a repeat is safe and may succeed later. The answer then
-// says when to come back. After a lost lease it is not: whether running the
-// handler twice does harm, only the caller knows.
+// Again reports whether a repeat is safe and may succeed later. The answer then says when to
+// come back. It reports false for a lost lease: only the caller knows whether running the
+// handler twice does harm.
 func (k Kind) Again() bool { return kinds[k].again }
 
 // Ran reports whether the handler has run.
@@ -82,16 +81,16 @@ func (k Kind) Ran() bool { return kinds[k].ran }
 // Contended reports whether only the work of others is in the way.
 func (k Kind) Contended() bool { return k == Held || k == WaitTimeout || k == TooManyWaiters }
 
-// CallersEnd reports whether the caller's own context ended the wait. The engine
-// never says so of a bound of its own.
+// CallersEnd reports whether the caller's own context ended the wait. The engine's own timeouts
+// have other kinds.
 func (k Kind) CallersEnd() bool { return k == Canceled || k == DeadlineExceeded }
 
-// Of sorts an error. Nothing is allocated unless the error is an unusual one. The
-// order matters, because an error can match several sentinels.
+// Of returns the kind of an error. It allocates only for unusual errors. The order of the tests
+// matters, because an error can match several sentinels.
 func Of(err error) Kind {
 	switch {
-	// First what happened to a handler that ran. The error may also match what
-	// kept the store from answering, or the end of the caller.
+	// First come the errors of a handler that ran. Such an error may also match the cause of
+	// the store's silence, or the end of the caller's context.
 	case errors.Is(err, core.ErrLeaseLost):
 		if errors.Is(err, core.ErrClosed) {
 			return LostByClose
@@ -99,7 +98,7 @@ func Of(err error) Kind {
 		return LeaseLost
 	case errors.Is(err, core.ErrOutcomeUnknown):
 		return OutcomeUnknown
-	case errors.Is(err, core.ErrWaitTimeout): // matches ErrHeld, too
+	case errors.Is(err, core.ErrWaitTimeout): // it also matches ErrHeld
 		return WaitTimeout
 	case errors.Is(err, core.ErrHeld):
 		return Held
@@ -132,8 +131,7 @@ func isValue(err error) bool {
 	return errors.As(err, &value)
 }
 
-// RetryAfter is what the engine knows about when the key will be free; 0 when it
-// knows nothing.
+// RetryAfter is the engine's estimate of when the key will be free; 0 if it knows nothing.
 func RetryAfter(err error) time.Duration {
 	var held *core.HeldError
 	var full *core.TooManyWaitersError
@@ -146,5 +144,5 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// DefaultRetryAfter is what a client is told where nothing better is known.
+// DefaultRetryAfter is what a client is told if nothing better is known.
 const DefaultRetryAfter = time.Second

@@ -1,7 +1,6 @@
-// Package rule is what a rule is in every middleware: a key template or a key
-// function, bound to the requests of one framework, with a checked policy. The
-// middlewares differ in where values come from and how a refusal is answered;
-// the rest is here, once.
+// Package rule is the part of a rule that all middlewares share: a key template or a key
+// function, bound to the requests of one framework, with a checked policy. The middlewares
+// differ in where values come from and in how a refusal is answered.
 package rule
 
 import (
@@ -16,33 +15,32 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// What a template renders is a set that the engine takes: this does not compile
-// otherwise. (keytmpl imports nothing, so the two bounds are written apart.)
+// The engine accepts the largest set that a template can make; otherwise this does not compile.
+// (keytmpl imports nothing, so each package has its own limit.)
 const _ = uint(driver.MaxClaims - keytmpl.MaxKeys)
 
-// Spec is a rule as its author wrote it, unchecked. R is the request a key is
-// derived from.
+// Spec is a rule as its author wrote it, unchecked. R is the type of the requests.
 type Spec[R any] struct {
-	// Name says what the rule applies to, such as a full method name. It names
-	// the rule in errors and to hooks, so there must be few.
+	// Name says what the rule applies to, such as a full method name. It names the rule in
+	// errors and to hooks, so there must be few names.
 	Name string
-	// Template or Key: where the key comes from. Exactly one.
+	// Template or Key, exactly one of them: where the key comes from.
 	Template string
 	Key      func(R) (string, error)
 	// Once: process once, instead of one at a time.
 	Once bool
-	// Skips is why requests may be dropped, "" if they never are.
+	// Skips says why requests may be dropped; "" if they never are.
 	Skips coverage.SkipReason
-	// Defaults are levels of options below Options, the lowest first: a level overrides
-	// those below it.
+	// Defaults are levels of options below Options, the lowest first. A level overrides those
+	// below it.
 	Defaults [][]core.CallOption
-	// Options are the rule's policy. They also say in which mode the key is
-	// wanted: core.WithShared, core.WithPermits, core.WithHierarchy.
+	// Options are the rule's policy. They may also set the mode of the claims: core.WithShared,
+	// core.WithPermits, core.WithHierarchy.
 	Options []core.CallOption
 }
 
-// Source gives a placeholder's value in a request: One for plain ones, Each
-// for those with [*].
+// Source gets a placeholder's value from a request: One for a placeholder without [*], Each for
+// one with [*].
 type Source[R any] struct {
 	One  func(R) (string, error)
 	Each func(R) ([]string, error)
@@ -54,7 +52,7 @@ type Rule[R any] struct {
 	Once   bool
 	engine *core.Engine
 	policy core.Policy
-	alone  []core.CallOption // the policy, for calls without options of their own
+	alone  []core.CallOption // the policy as a slice, for calls without further options
 	info   coverage.Rule
 	keys   func(R) (Keys, error)
 }
@@ -62,7 +60,7 @@ type Rule[R any] struct {
 // Info describes the rule, for reports.
 func (r *Rule[R]) Info() coverage.Rule { return r.info }
 
-// Engine is where the rule's locks are.
+// Engine returns the engine that the rule uses.
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 
 // ResultLimit is how many bytes of a result RunOnce keeps.
@@ -71,18 +69,18 @@ func (r *Rule[R]) ResultLimit() int {
 	return limit
 }
 
-// Compile checks a rule: its options, its template, each placeholder through
-// bind (which says what a placeholder means, or why there is no such thing),
-// and whether the engine's store can do it. All errors are joined.
+// Compile checks a rule: its options, its template, each placeholder, and whether the engine's
+// store supports it. bind says where a placeholder's value comes from, or why there is no such
+// value. All errors are joined.
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
 	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
 	var errs []error
 	var err error
 	if r.policy, err = spec.policy(); err != nil {
-		r.policy, errs = core.Policy{}, append(errs, err) // else what is wrong would be said again
+		r.policy, errs = core.Policy{}, append(errs, err) // so that the same errors are not reported again below
 	}
 	key := spec.Template
-	var like []string // keys such as the rule makes
+	var like []string // examples of the rule's keys
 	if spec.Key != nil {
 		key, like = "func", []string{"a/b"}
 		r.keys = fromFunc(spec, r.policy)
@@ -99,7 +97,7 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	return r, nil
 }
 
-// policy is made of the levels of options, each of which overrides those before.
+// policy makes one policy of the levels of options. Each level overrides those before it.
 func (s Spec[R]) policy() (core.Policy, error) {
 	policy, err := core.NewPolicy(core.WithRule(s.Name))
 	errs := []error{err}
@@ -113,8 +111,7 @@ func (s Spec[R]) policy() (core.Policy, error) {
 	return policy, errors.Join(errs...)
 }
 
-// possible reports whether the engine can do what the rule wants, for keys like
-// these.
+// possible reports whether the engine supports the rule, for keys like these.
 func (r *Rule[R]) possible(like []string) error {
 	if r.engine == nil {
 		return &core.OptionError{Option: "New", Value: nil, Want: "an engine"}
@@ -143,14 +140,14 @@ func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 		if levels {
 			var bad *driver.ClaimError
 			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
-				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // the key's fault, to whoever sent it
+				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // to the caller, the key is wrong
 			}
 		}
 		return Keys{First: k}, nil
 	}
 }
 
-// fromTemplate also returns keys like those that the template makes.
+// fromTemplate returns the function that makes keys, and examples of such keys.
 func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) (Keys, error), []string, error) {
 	tmpl, err := keytmpl.Parse(spec.Template, nfc)
 	if err != nil {
@@ -170,7 +167,7 @@ func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R]
 		if tmpl.Placeholders()[i].Multiple() {
 			return []string{"1", "2"}, nil
 		}
-		return []string{"1"}, nil // which no filter refuses
+		return []string{"1"}, nil // no filter refuses this value
 	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, like, err
@@ -204,24 +201,23 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Ke
 	}
 }
 
-// Keys are what a request names. For most rules that is one, which needs no slice.
+// Keys are the keys of a request. Most rules have one key, which needs no slice.
 type Keys struct {
 	First string
 	more  []string
 }
 
-// All returns all of them.
+// All returns all keys.
 func (k Keys) All() []string { return append([]string{k.First}, k.more...) }
 
-// Keys derives what to lock from a request; the mode is the policy's to say, when
-// they are claimed. Any error is the caller's fault: a value is missing, malformed
-// or too long.
+// Keys makes the keys of a request. Their mode comes from the policy, when they are claimed.
+// Any error is the caller's fault: a value is missing, malformed or too long.
 func (r *Rule[R]) Keys(req R) (Keys, error) { return r.keys(req) }
 
-// Serialize runs fn while holding keys. It tells the engine's word from fn's:
-// refused is why fn did not run, or that the lease was lost while it did; own
-// is what fn returned. The two must not be mixed up: fn may well return an
-// error of another lease's. Opts are added to the rule's policy.
+// Serialize runs fn while holding keys. It keeps the engine's error apart from fn's own.
+// refused says why fn did not run, or that the lease was lost while it ran. own is what fn
+// returned. The two must not be mixed up: fn may return an error about another lease. opts are
+// added to the rule's policy.
 func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
 	work := func(ctx context.Context) error {
 		own = fn(ctx)
@@ -235,8 +231,8 @@ func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Cont
 	return refused, own
 }
 
-// do is Serialize for several keys, or with options. It is apart from it because
-// what it needs would be on the stack of everybody who waits.
+// do is Serialize for several keys, or with options. It is a function of its own, so that its
+// variables are not on the stack of every waiting caller.
 func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) error, opts []core.CallOption) error {
 	claims := make([]core.Claim, 0, 1+len(keys.more))
 	for _, key := range keys.All() {
@@ -245,8 +241,8 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 	return r.engine.DoAll(ctx, claims, work, r.with(opts)...)
 }
 
-// RunOnce runs fn once per key. Refused is as for Serialize, with what Once
-// adds to it. With core.ErrSkipResult fn says that it succeeded.
+// RunOnce runs fn once per key. refused is as in Serialize, with the errors of Once in
+// addition. If fn returns core.ErrSkipResult, it has succeeded and its result is not kept.
 func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
 	out, err := r.engine.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
 		var result []byte
@@ -257,7 +253,7 @@ func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Conte
 			own = nil
 			return result, core.ErrSkipResult
 		}
-		return nil, &failed{own} // abandons the claim
+		return nil, &failed{own} // an error abandons the claim
 	}, r.with(opts)...)
 	if _, ok := err.(*failed); ok {
 		return out, nil, own
@@ -265,8 +261,7 @@ func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Conte
 	return out, err, own
 }
 
-// Raise tells the store of a version of key, as [core.Engine.Raise], under the
-// rule's policy.
+// Raise tells the store a version of key, like [core.Engine.Raise], under the rule's policy.
 func (r *Rule[R]) Raise(ctx context.Context, key string, version uint64) (newest uint64, err error) {
 	return r.engine.Raise(ctx, key, version, r.alone...)
 }

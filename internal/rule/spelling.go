@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// nfc is the filter |nfc of all middlewares: text in Unicode's normal form C (UAX 15),
-// in which "é" is one character whoever typed it. In here because keytmpl gets by with
-// the standard library.
+// nfc is the filter |nfc of all middlewares: text in Unicode's normal form C (UAX 15), in which
+// "é" is always one character. It is in this package because keytmpl uses only the standard
+// library.
 var nfc = &keytmpl.Filter{Name: "nfc", Apply: func(value string) (string, error) {
 	if !utf8.ValidString(value) {
 		return "", keytmpl.ErrNotText

@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/middleware/http"
 )
 
-// Waiting has somebody wait for key, which is held.
+// Waiting makes a caller wait for key, which must be held.
 func Waiting(t testing.TB, eng *core.Engine, st *Store, key string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	gone := make(chan error, 1)
@@ -45,8 +45,7 @@ func (a Answer) CheckRetryAfter(t testing.TB, want bool) {
 	}
 }
 
-// CheckDiscretion sees that the answer tells nothing of keys, holders, hosts
-// and backends.
+// CheckDiscretion checks that the answer says nothing about keys, holders, hosts and backends.
 func (a Answer) CheckDiscretion(t testing.TB, key string) {
 	t.Helper()
 	host, _ := os.Hostname()
@@ -88,7 +87,7 @@ func requestID(next http.Handler) http.Handler {
 	})
 }
 
-// Answers goes through the table of the packages' documentation.
+// Answers tests the table in the packages' documentation.
 func Answers(t *testing.T, face Face) {
 	const byPath = "user:status:{path.id}"
 	serialize := func(opts ...core.CallOption) Route { return Route{Template: byPath, Options: opts} }
@@ -189,8 +188,8 @@ func Answers(t *testing.T, face Face) {
 	}
 }
 
-// BodiesThatAreGone: an outer middleware has read the body. A form that it decoded
-// will do. Otherwise this is a mistake in the service, and the log says so.
+// BodiesThatAreGone: an outer middleware has read the body. If it has decoded a form, the form
+// is used. Otherwise this is a mistake in the service, and the log says so.
 func BodiesThatAreGone(t *testing.T, face Face) {
 	reads := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,8 +215,8 @@ func BodiesThatAreGone(t *testing.T, face Face) {
 	}
 }
 
-// CheckJoined checks that err joins one error for each of want, in that order, and
-// that each says all that is in its list.
+// CheckJoined checks that err joins one error for each of want, in that order, and that each
+// error has all texts of its list.
 func CheckJoined(t testing.TB, err error, want ...[]string) {
 	t.Helper()
 	joined, _ := err.(interface{ Unwrap() []error })

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Client is a client that speaks HTTP/1.1 as slowly as it likes.
+// Client is a client that speaks HTTP/1.1 as slowly as a test wants.
 type Client struct {
 	net.Conn
 	t       testing.TB
 	answers *bufio.Reader
 }
 
-// Dial connects to the server. What it does not read soon fills the buffers.
+// Dial connects to the server. Answers that the client does not read soon fill the buffers.
 func (s *Site) Dial(t testing.TB) *Client {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -30,12 +30,12 @@ func (s *Site) Dial(t testing.TB) *Client {
 		t.Fatal(err)
 	}
 	_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10)
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // of the test's patience
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // the test waits no longer than this
 	t.Cleanup(func() { conn.Close() })
 	return &Client{conn, t, bufio.NewReader(conn)}
 }
 
-// Say sends text, in which a line ends as in HTTP.
+// Say sends text; a line break becomes that of HTTP.
 func (c *Client) Say(format string, args ...any) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.Conn, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\r\n")); err != nil {
@@ -43,8 +43,8 @@ func (c *Client) Say(format string, args ...any) {
 	}
 }
 
-// Drip sends a byte every 100 ms until stop is closed or the connection is, and
-// tells how many were sent.
+// Drip sends a byte every 100 ms until stop or the connection is closed. The channel then gives
+// the number of bytes.
 func (c *Client) Drip(b byte, stop <-chan struct{}) <-chan int {
 	sent := make(chan int, 1)
 	go func() {
@@ -85,12 +85,12 @@ type Spools struct {
 	dir string
 }
 
-// WatchSpools gives the test a directory for temporary files, and sees at its
-// end that none is left, by name or by descriptor.
+// WatchSpools gives the test a directory for temporary files. At the end of the test it checks
+// that no file is left, by name or by descriptor.
 func WatchSpools(t *testing.T) *Spools {
 	t.Helper()
 	s := &Spools{t, t.TempDir()}
-	// A file that nobody closes would be closed by the garbage collector.
+	// Otherwise the garbage collector would close a file that nobody closes.
 	before := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	t.Setenv("TMPDIR", s.dir)
@@ -98,7 +98,7 @@ func WatchSpools(t *testing.T) *Spools {
 	return s
 }
 
-// Count is how many there are. Those without a name are seen on Linux only.
+// Count is the number of temporary files. It finds those without a name only on Linux.
 func (s *Spools) Count() int {
 	s.t.Helper()
 	names, err := os.ReadDir(s.dir)

@@ -32,7 +32,7 @@ func MultipartBody(t testing.TB, fields ...string) (body, contentType string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// keysOf are the keys that a request runs under, joined by |.
+// keysOf returns the keys that a request runs under, joined by |.
 func keysOf(t testing.TB, r *http.Request) string {
 	lease, found := core.LeaseFrom(r.Context())
 	if !found {
@@ -53,10 +53,10 @@ type request struct {
 	target   string // default: /42
 	body     string
 	as       string // its Content-Type
-	header   string // of X-Tenant, lines divided by |
+	header   string // the lines of X-Tenant, separated by |
 	keys     string // joined by |; "*": any
-	detail   string // of the refusal
-	status   int    // of the refusal; default: 400
+	detail   string // the detail of the refusal
+	status   int    // the status of the refusal; default: 400
 }
 
 const (
@@ -138,8 +138,8 @@ var inBodies = []request{
 	{name: "no body for a digest", template: "b:{body|hash}", detail: "{body|hash}: value is missing or empty"},
 }
 
-// Keys: which keys a template makes of which request, seen by the handler, which
-// reads the body again. What is hostile is refused.
+// Keys tests which keys a template makes of a request. The handler, which reads the body again,
+// sees them. Hostile requests are refused.
 func Keys(t *testing.T, face Face) {
 	form, formType := MultipartBody(t, "name", "Ada", "tag", "a", "tag", "b")
 	files := []request{

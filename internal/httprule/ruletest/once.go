@@ -12,14 +12,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// StoredResponses come back with status, headers and body.
+// StoredResponses tests that stored responses come back with status, headers and body.
 func StoredResponses(t *testing.T, face Face) {
 	for _, tt := range []struct {
 		name    string
 		handler http.HandlerFunc
 		status  int
 		body    string
-		header  map[string]string // of the repeat
+		header  map[string]string // headers of the repeat
 	}{
 		{
 			name: "201 with headers",
@@ -81,8 +81,8 @@ func StoredResponses(t *testing.T, face Face) {
 	}
 }
 
-// WhatIsStored goes by the status of the response, unless the rule has its own
-// choice.
+// WhatIsStored tests that the status decides what is stored, unless the rule has its own
+// function.
 func WhatIsStored(t *testing.T, face Face) {
 	check := func(status int, storable func(int) bool, stored bool) {
 		var calls atomic.Int64
@@ -105,8 +105,8 @@ func WhatIsStored(t *testing.T, face Face) {
 	check(200, func(int) bool { return false }, false)
 }
 
-// ResultLimits: a larger response reaches its client whole, and is not made again,
-// whoever says what the limit is.
+// ResultLimits: a response over the limit reaches its client whole, and the handler does not
+// run again, whatever sets the limit.
 func ResultLimits(t *testing.T, face Face) {
 	long := strings.Repeat("0123456789", 500)
 	whole := func(w http.ResponseWriter, _ *http.Request) { write(w, 200, long) }
@@ -154,8 +154,8 @@ func ResultLimits(t *testing.T, face Face) {
 	}
 }
 
-// Streams: what is flushed, or is an event, is on its way at once, and what takes
-// over the connection has it.
+// Streams: flushed responses and events are sent at once, and a handler may take over the
+// connection.
 func Streams(t *testing.T, face Face) {
 	goOn := make(chan struct{})
 	streams := map[string]http.HandlerFunc{
@@ -212,8 +212,8 @@ func Streams(t *testing.T, face Face) {
 	}
 }
 
-// Disconnects do not prevent the record: the client that hung up finds the
-// response when it comes back.
+// Disconnects: the record is made even if the client hung up. The client finds the response
+// when it comes back.
 func Disconnects(t *testing.T, face Face) {
 	var calls atomic.Int64
 	running, goOn := make(chan struct{}), make(chan struct{})
@@ -227,13 +227,13 @@ func Disconnects(t *testing.T, face Face) {
 	Receive(t, "the handler", running)
 	hangUp()
 	close(goOn)
-	again := s.Do("POST", "/1", "body") // waits for the first, if need be
+	again := s.Do("POST", "/1", "body") // waits for the first request, if necessary
 	if again.Status != 201 || again.Body != "done all the same" || !again.Replayed() || calls.Load() != 1 {
 		t.Errorf("answer = %+v after %d calls", again, calls.Load())
 	}
 }
 
-// Retention: when it is over the request is a new one.
+// Retention: after it the request counts as a new one.
 func Retention(t *testing.T, face Face) {
 	var calls atomic.Int64
 	s := face(t, Route{Once: true, Options: []core.CallOption{core.WithRetention(20 * time.Millisecond)}, Handler: counted(&calls, Done)})
@@ -267,7 +267,7 @@ func Twins(t *testing.T, face Face) {
 	}
 }
 
-// Fingerprints: what makes a request another one.
+// Fingerprints tests which differences make a request another one.
 func Fingerprints(t *testing.T, face Face) {
 	const same, other = 200, 422
 	for _, tt := range []struct {
@@ -296,7 +296,7 @@ func Fingerprints(t *testing.T, face Face) {
 	}
 }
 
-// LossStoresNothing: the next request runs the handler.
+// LossStoresNothing: after a lost lease the next request runs the handler.
 func LossStoresNothing(t *testing.T, face Face) {
 	var calls atomic.Int64
 	s := face(t, Route{Once: true, Options: []core.CallOption{core.WithMaxHold(20 * time.Millisecond)}, Handler: counted(&calls, func(w http.ResponseWriter, r *http.Request) {

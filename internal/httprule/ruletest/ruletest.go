@@ -1,9 +1,8 @@
-// Package ruletest is the conformance suite of the middlewares for HTTP. [Run] has the
-// tests of what lockhttp and lockecho do alike; each of the two hands it a [Face],
-// a function that puts a route with a rule behind a real server, and has tests of
-// its own for what only its framework does. The package also has what those
-// use: a store that breaks on demand, a slow client, answers that were read to
-// their end.
+// Package ruletest is the conformance suite of the HTTP middlewares. [Run] has the tests of
+// what lockhttp and lockecho do alike. Each of the two passes a [Face], a function that puts a
+// route with a rule behind a real server. Tests of what only one framework does are in its own
+// package. This package also has tools for both: a store that fails on demand, a slow client,
+// and answers that were read to their end.
 package ruletest
 
 import (
@@ -27,21 +26,20 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// Store is a memstore that breaks on demand.
+// Store is a memstore that fails on demand.
 type Store struct {
 	*memstore.Store
 	mu       sync.Mutex
-	acquire  error // what Acquire and Begin say instead
-	complete error // what Complete says instead
-	waiting  int   // requests that are being answered
-	requests int   // all there were
+	acquire  error // the error of Acquire and Begin; nil: as usual
+	complete error // the error of Complete; nil: as usual
+	waiting  int   // requests under way
+	requests int   // requests so far
 }
 
-// NewStore returns one that works.
+// NewStore returns a store that works.
 func NewStore() *Store { return &Store{Store: memstore.New()} }
 
-// BreakDown has Acquire and Begin, and Complete, answer with these errors; nil:
-// as usual.
+// BreakDown makes Acquire and Begin, and Complete, return these errors; nil: as usual.
 func (s *Store) BreakDown(acquire, complete error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +68,14 @@ func (s *Store) count(n int) {
 	s.requests += max(n, 0)
 }
 
-// Requests is how many requests for a lock there were.
+// Requests is the number of requests for a lock so far.
 func (s *Store) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// Asked is how many requests for a lock are waiting in the store.
+// Asked is the number of requests for a lock that wait in the store.
 func (s *Store) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,24 +125,23 @@ var SeeLeases = observe.Hooks{HoldStart: func(ctx context.Context, l observe.Lea
 
 type seenLease struct{}
 
-// Seen is the innermost lease that SeeLeases has put into ctx.
+// Seen returns the innermost lease that SeeLeases has put into ctx.
 func Seen(ctx context.Context) observe.Lease { return ctx.Value(seenLease{}).(observe.Lease) }
 
 // Site is a handler behind a real HTTP server.
 type Site struct {
 	*httptest.Server
-	Log *Buffer // of the server
+	Log *Buffer // the server's log
 
 	t testing.TB
 }
 
-// Serve starts a server for h, with TLS if it is to speak HTTP/2. Each of with
-// changes the server before it starts.
+// Serve starts a server for h, with TLS if http2 is true. The functions with change the server
+// before it starts.
 func Serve(t testing.TB, h http.Handler, http2 bool, with ...func(*http.Server)) *Site {
 	t.Helper()
 	s := &Site{Server: httptest.NewUnstartedServer(h), Log: new(Buffer), t: t}
-	// Some finish a stream on a connection that was closed under them, and
-	// net/http remarks on that.
+	// Some tests end a stream on a connection that was closed, and net/http logs that.
 	s.Config.ErrorLog = log.New(s.Log, "", 0)
 	for _, change := range with {
 		change(s.Config)
@@ -163,10 +160,10 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   string
-	Broken error // what reading the body ended with, if not well
+	Broken error // the error of reading the body; nil: it was whole
 }
 
-// NewRequest makes a request; header is name, value, name, value.
+// NewRequest makes a request. header is a list of name, value, name, value.
 func (s *Site) NewRequest(method, target, body string, header ...string) *http.Request {
 	s.t.Helper()
 	var reader io.Reader
@@ -193,7 +190,7 @@ func (s *Site) Do(method, target, body string, header ...string) Answer {
 	return a
 }
 
-// Send is Do for a request that was made before, or fails.
+// Send is Do for an existing request, or one that may fail.
 func (s *Site) Send(req *http.Request) (Answer, error) {
 	res, err := s.Client().Do(req)
 	if err != nil {
@@ -233,7 +230,7 @@ func Until(t testing.TB, what string, done func() bool) {
 	}
 }
 
-// Receive takes what comes from ch, in good time.
+// Receive returns the next value from ch, or fails the test if it takes too long.
 func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -245,7 +242,7 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// MustAcquire has the test hold key.
+// MustAcquire makes the test hold key.
 func MustAcquire(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	t.Helper()
 	lease, err := eng.Acquire(context.Background(), key)
@@ -255,7 +252,7 @@ func MustAcquire(t testing.TB, eng *core.Engine, key string) *core.Lease {
 	return lease
 }
 
-// MustRelease ends that.
+// MustRelease ends a lease.
 func MustRelease(t testing.TB, lease *core.Lease) {
 	t.Helper()
 	if err := lease.Release(context.Background()); err != nil {
@@ -263,7 +260,7 @@ func MustRelease(t testing.TB, lease *core.Lease) {
 	}
 }
 
-// IsHeld reports whether somebody has key.
+// IsHeld reports whether somebody holds key.
 func IsHeld(t testing.TB, eng *core.Engine, key string) bool {
 	t.Helper()
 	lease, err := eng.TryAcquire(context.Background(), key)
@@ -277,7 +274,7 @@ func IsHeld(t testing.TB, eng *core.Engine, key string) bool {
 	return false
 }
 
-// Buffer is one that goroutines share.
+// Buffer is a buffer that goroutines share.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -18,13 +18,13 @@ import (
 	"github.com/keyturn/keyturn/internal/leveltest"
 )
 
-// OneAtATime: requests with one key through two servers. Requests with other keys
-// do not wait for them.
+// OneAtATime: requests with one key go through two servers, one at a time. Requests with other
+// keys do not wait for them.
 func OneAtATime(t *testing.T, face Face) {
 	var inside, most, total atomic.Int64
 	r := Route{Engine: NewEngine(t, NewStore()), Handler: func(w http.ResponseWriter, r *http.Request) {
 		most.Store(max(most.Load(), inside.Add(1)))
-		time.Sleep(time.Millisecond) // the time in which another would be seen
+		time.Sleep(time.Millisecond) // long enough to see another one
 		inside.Add(-1)
 		total.Add(1)
 		Done(w, r)
@@ -49,7 +49,8 @@ func OneAtATime(t *testing.T, face Face) {
 	}
 }
 
-// HeldUntilTheHandlerReturns, though the client has gone.
+// HeldUntilTheHandlerReturns: the key is held until the handler returns, even if the client has
+// gone.
 func HeldUntilTheHandlerReturns(t *testing.T, face Face) {
 	eng := NewEngine(t, NewStore())
 	running, gone, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -73,8 +74,8 @@ func HeldUntilTheHandlerReturns(t *testing.T, face Face) {
 	Until(t, "the release", func() bool { return !IsHeld(t, eng, "k:42") })
 }
 
-// sendAndHangUp sends a request that is answered too late. The function it returns
-// hangs up.
+// sendAndHangUp sends a request whose answer the client will not wait for. The returned
+// function hangs up.
 func (s *Site) sendAndHangUp(method, target, body string) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := make(chan error, 1)
@@ -90,8 +91,8 @@ func (s *Site) sendAndHangUp(method, target, body string) func() {
 	}
 }
 
-// Panics release the key and go on. A middleware that recovers can answer, although
-// the handler had answered before. Once abandons its claim.
+// Panics release the key and go on. A middleware that recovers can answer, even if the handler
+// had answered before. Once abandons its claim.
 func Panics(t *testing.T, face Face) {
 	recovering := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +126,7 @@ func Panics(t *testing.T, face Face) {
 	}
 }
 
-// RunUnlocked is for outages, and only if the rule says so.
+// RunUnlocked: in an outage the handler runs unlocked only if the rule says so.
 func RunUnlocked(t *testing.T, face Face) {
 	st := NewStore()
 	st.BreakDown(ErrDown, nil)
@@ -140,10 +141,10 @@ func RunUnlocked(t *testing.T, face Face) {
 	}
 }
 
-// LossBreaksWhatWasSent, over HTTP/1.1 and HTTP/2: no client takes a part for the
-// whole.
+// LossBreaksWhatWasSent: after a loss, over HTTP/1.1 and HTTP/2, no client takes a part of a
+// response for the whole.
 func LossBreaksWhatWasSent(t *testing.T, face Face) {
-	t.Setenv("TMPDIR", t.TempDir()+"/missing") // or the large one would be kept back
+	t.Setenv("TMPDIR", t.TempDir()+"/missing") // otherwise the large response would be kept back
 	for name, h := range map[string]http.HandlerFunc{
 		"flushed": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "begun")
@@ -182,7 +183,7 @@ func LossBreaksWhatWasSent(t *testing.T, face Face) {
 	}
 }
 
-// NothingIsSentBeforeTheRelease, as long as it can be kept back.
+// NothingIsSentBeforeTheRelease: this holds for every response that can be kept back.
 func NothingIsSentBeforeTheRelease(t *testing.T, face Face) {
 	eng := NewEngine(t, NewStore())
 	wrote, goOn := make(chan struct{}), make(chan struct{})
@@ -216,7 +217,7 @@ func NothingIsSentBeforeTheRelease(t *testing.T, face Face) {
 	}
 }
 
-// ImpossibleStatus panics in the handler, as it does without a rule.
+// ImpossibleStatus: an impossible status panics in the handler, as it does without a rule.
 func ImpossibleStatus(t *testing.T, face Face) {
 	for _, once := range []bool{false, true} {
 		for _, status := range []int{0, 1000} {
@@ -233,7 +234,7 @@ func ImpossibleStatus(t *testing.T, face Face) {
 	}
 }
 
-// Levels: a key has levels where its rule says so, whatever the values are.
+// Levels: a key has levels only if its rule says so, whatever the values are.
 func Levels(t *testing.T, face Face) {
 	eng := NewEngine(t, NewStore())
 	var claims []core.Claim
@@ -256,12 +257,12 @@ func Levels(t *testing.T, face Face) {
 	})
 }
 
-// ManyRequests: 10 000 on 100 keys, 100 at a time. None overlaps with another of
-// its key, and none is lost.
+// ManyRequests sends 10 000 requests on 100 keys, 100 at a time. None overlaps with another one
+// of its key, and none is lost.
 func ManyRequests(t *testing.T, face Face) {
 	const requests, keys, clients = 10_000, 100, 100
 	var inside [keys]atomic.Int32
-	var served [keys]int // what the lock protects; the race detector looks too
+	var served [keys]int // the lock protects this; the race detector checks it, too
 	s := face(t, Route{Handler: func(_ http.ResponseWriter, r *http.Request) {
 		id, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 		if err != nil {
@@ -271,7 +272,7 @@ func ManyRequests(t *testing.T, face Face) {
 		if n := inside[id].Add(1); n > 1 {
 			t.Errorf("%d requests for %d at a time", n, id)
 		}
-		runtime.Gosched() // let another in, if it could
+		runtime.Gosched() // another one could enter here if the lock failed
 		served[id]++
 		inside[id].Add(-1)
 	}})

@@ -13,14 +13,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// echoLength answers with how much it could read of the body.
+// echoLength answers with the number of bytes that it read of the body.
 func echoLength(w http.ResponseWriter, r *http.Request) {
 	n, err := io.Copy(io.Discard, r.Body)
 	fmt.Fprint(w, n, " of ", r.ContentLength, " ", err)
 }
 
-// others has five requests on the key that a slow client wants or has had: each
-// is served, though it does not wait.
+// others sends five requests on the key that a slow client wants or has had. Each is served,
+// although it does not wait.
 func (s *Site) others(body string) {
 	s.t.Helper()
 	for range 5 {
@@ -30,8 +30,8 @@ func (s *Site) others(body string) {
 	}
 }
 
-// SlowBodies: a client that sends a byte every 100 ms keeps no key, and is served
-// itself in the end.
+// SlowBodies: a client that sends a byte every 100 ms keeps no key, and is served itself in the
+// end.
 func SlowBodies(t *testing.T, face Face) {
 	const head = "POST /1 HTTP/1.1\nHost: a\nContent-Type: application/json\nConnection: close\n"
 	for name, r := range map[string]Route{
@@ -61,8 +61,8 @@ func SlowBodies(t *testing.T, face Face) {
 	}
 }
 
-// SlowReaders: a client that does not read its answer keeps no key, and gets all
-// of it in the end.
+// SlowReaders: a client that does not read its answer keeps no key, and gets all of it in the
+// end.
 func SlowReaders(t *testing.T, face Face) {
 	answer := strings.Repeat("0123456789abcdef", 16<<20/16)
 	for name, r := range map[string]Route{
@@ -112,8 +112,8 @@ func inPieces(text string) http.HandlerFunc {
 	}
 }
 
-// BrokenBodies: a client that goes away in the middle of its body never asks for
-// the key, and one that is too slow for the server's timeout is told so.
+// BrokenBodies: a client that goes away in the middle of its body never asks for the key. A
+// client that is too slow for the server's timeout is told so.
 func BrokenBodies(t *testing.T, face Face) {
 	spools := WatchSpools(t)
 	st := NewStore()
@@ -159,8 +159,8 @@ func PanickingHandlers(t *testing.T, face Face) {
 	}
 }
 
-// Bodies arrive whole by whatever way they come, with their length, and the
-// trailer that follows.
+// Bodies: they arrive whole however they are sent, with their length and the trailer that
+// follows.
 func Bodies(t *testing.T, face Face) {
 	for _, http2 := range []bool{false, true} {
 		for _, size := range []int{0, 1, 4096, 4097, 64 << 10, 64<<10 + 1, 3_000_000} {
@@ -214,7 +214,7 @@ func Bodies(t *testing.T, face Face) {
 	}
 }
 
-// ExpectContinue: the client is asked for its body, unless it would be too large.
+// ExpectContinue: the client is asked for its body, unless the body would be too large.
 func ExpectContinue(t *testing.T, face Face) {
 	s := face(t, Route{Engine: NewEngine(t, NewStore()), Handler: echoLength, BodyLimit: 10})
 	const head = "POST /1 HTTP/1.1\nHost: a\nExpect: 100-continue\nContent-Length: %d\n\n"
@@ -233,7 +233,7 @@ func ExpectContinue(t *testing.T, face Face) {
 	c.Answer().Problem(t, 413, "BODY_TOO_LARGE")
 }
 
-// StreamedBodies: a handler that says so has the body as it comes, of any length.
+// StreamedBodies: with StreamBody, a handler reads the body from the client, of any length.
 func StreamedBodies(t *testing.T, face Face) {
 	WatchSpools(t)
 	eng := NewEngine(t, NewStore())
@@ -257,8 +257,8 @@ func StreamedBodies(t *testing.T, face Face) {
 	}
 }
 
-// NoTemporaryFiles: where there can be none a large body is refused before the
-// key is asked for; a large answer goes out as it comes.
+// NoTemporaryFiles: if no temporary file can be made, a large body is refused before the key is
+// asked for, and a large answer is sent at once.
 func NoTemporaryFiles(t *testing.T, face Face) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	st := NewStore()
@@ -281,7 +281,7 @@ func NoTemporaryFiles(t *testing.T, face Face) {
 	}
 }
 
-// HugeAnswers are sent as they come.
+// HugeAnswers are sent at once.
 func HugeAnswers(t *testing.T, face Face) {
 	spools := WatchSpools(t)
 	eng := NewEngine(t, NewStore())
@@ -310,7 +310,7 @@ func HugeAnswers(t *testing.T, face Face) {
 	}
 }
 
-// TwoRules keep one body.
+// TwoRules: two nested rules keep the body once.
 func TwoRules(t *testing.T, face Face) {
 	spools := WatchSpools(t)
 	eng := NewEngine(t, NewStore())
@@ -331,7 +331,8 @@ func TwoRules(t *testing.T, face Face) {
 	}
 }
 
-// AReaderLeftBehind by a handler reads nothing that belongs to a later request.
+// AReaderLeftBehind: a goroutine that a handler left behind reads nothing that belongs to a
+// later request.
 func AReaderLeftBehind(t *testing.T, face Face) {
 	left := make(chan io.Reader, 1)
 	s := face(t, Route{Engine: NewEngine(t, NewStore()), Handler: func(_ http.ResponseWriter, r *http.Request) { left <- r.Body }})

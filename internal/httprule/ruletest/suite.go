@@ -11,30 +11,30 @@ import (
 
 // Route is a route for all methods with one rule.
 type Route struct {
-	Pattern string                               // as net/http writes it; "": "/{id}"
+	Pattern string                               // in the syntax of net/http; "": "/{id}"
 	Handler http.HandlerFunc                     // nil: Done
-	Outer   func(next http.Handler) http.Handler // stands in front of the rule; nil: nothing
+	Outer   func(next http.Handler) http.Handler // is outside the rule; nil: nothing
 
-	Engine     *core.Engine // nil: one over a store of its own
-	Once       bool         // else Serialize
+	Engine     *core.Engine // nil: an engine over a store of its own
+	Once       bool         // otherwise Serialize
 	Template   string       // "": "k:{path.id}", unless there is a Key
 	Key        func(*http.Request) string
 	Options    []core.CallOption
 	BodyLimit  int64
 	StreamBody bool
 
-	// Of Once.
+	// For Once:
 	ResultLimit int
 	Headers     []string
 	Storable    func(status int) bool
 
 	HTTP2  bool
-	Server func(*http.Server) // changes it before it starts; nil: nothing
+	Server func(*http.Server) // changes the server before it starts; nil: nothing
 }
 
-// Face is a middleware's way to make a Route. [Route.Pattern], [Route.Handler],
-// [Route.Engine] and what makes the key are set. The site's Log has what the
-// middleware says of its server's own faults.
+// Face is how a middleware makes a Route. [Route.Pattern], [Route.Handler], [Route.Engine] and
+// the source of the key are set. The site's Log has what the middleware logs about faults of
+// its own server.
 type Face func(testing.TB, Route) *Site
 
 // Run runs all tests that the faces have in common.
