@@ -3,8 +3,10 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,6 +194,14 @@ func tryEverything(s *redisstore.Store) {
 	permits.Owner = "q"
 	g, _ = s.Acquire(ctx, permits)
 	_ = s.Release(ctx, g)
+	var group sync.WaitGroup
+	for i := range 64 {
+		group.Go(func() {
+			g, _ := s.Acquire(ctx, request(fmt.Sprint("o", i), fmt.Sprint("k", i), time.Minute))
+			_ = s.Release(ctx, g)
+		})
+	}
+	group.Wait()
 	_ = s.Close()
 }
 

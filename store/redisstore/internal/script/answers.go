@@ -59,3 +59,14 @@ func (e serverError) Error() string { return string(e) }
 
 // RedisError implements redis.Error.
 func (serverError) RedisError() {}
+
+// moving is err, or says that it is temporary if a plain call met a slot that moves: its
+// keys are in two places then. Had the server been told the names of all, it would have
+// said so, and run nothing. The short scripts find out by a command, as they look at all
+// keys before they write.
+func moving(err error) error {
+	if err != nil && strings.Contains(err.Error(), "attempted to access a non local key") {
+		return serverError("TRYAGAIN " + err.Error())
+	}
+	return err
+}

@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,10 +31,6 @@ func (p *batch) sort(calls []*Call) {
 		if r.isEnd() {
 			p.begin++
 		}
-	}
-	if len(calls) == 1 {
-		p.calls = calls
-		return
 	}
 	p.calls = make([]*Call, len(calls))
 	ends, begins, others := 0, p.begin, p.other
@@ -76,9 +71,9 @@ func newBatch(n Names, calls []*Call) *batch {
 // run has c run the script, by its hash or in full: as redis.Script does, but for a
 // few allocations, which are most of those of a call that leaves alone.
 func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
-	args := append(make([]any, 0, 7), "evalsha", groupHash, 1, p.key, (*ends)(p), p, p.ttl)
+	args := append(make([]any, 0, 7), "evalsha", group.hash, 1, p.key, (*ends)(p), p, p.ttl)
 	if inFull {
-		args[0], args[1] = "eval", groupText
+		args[0], args[1] = "eval", group.text
 	}
 	for _, r := range p.calls[p.other:] {
 		own := r.args[:len(r.args)-1] // without its attempts: there is one for all
@@ -131,7 +126,7 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 		if at := number(named[i]); at >= 1 && at <= int64(len(p.calls)) {
 			r := p.calls[at-1]
 			r.answered = true
-			r.Value, r.Err = named[i+1], p.errorIn(named[i+1])
+			r.Value, r.Err = named[i+1], errorIn(named[i+1])
 		}
 	}
 	for i, r := range p.calls {
@@ -150,17 +145,10 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 }
 
 // errorIn is the error of one call in a batch, if that is what its reply says.
-func (p *batch) errorIn(reply any) error {
+func errorIn(reply any) error {
 	said, ok := reply.([]any)
 	if !ok || len(said) != 2 || said[0] != "error" {
 		return nil
 	}
-	err := text(said[1])
-	if p.ttl > 0 && strings.Contains(err, "attempted to access a non local key") {
-		// While a slot moves, its keys are in two places. Had the server been told
-		// the names of all, it would have said so, and run nothing. The short scripts
-		// find out by a command, as they look at all keys before they write.
-		err = "TRYAGAIN " + err
-	}
-	return serverError(err)
+	return moving(serverError(text(said[1])))
 }

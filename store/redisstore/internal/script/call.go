@@ -21,6 +21,7 @@ type Call struct {
 	inFull   bool      // send the source: the server did not know its hash
 	answered bool      // a batch's reply names it
 	self     [1]*Call  // for Alone
+	words    [10]any   // of the command of a plain call that leaves alone
 }
 
 func (c *Call) set(script *redis.Script, keys []string, args ...any) {
@@ -65,11 +66,10 @@ type Processor interface {
 }
 
 // Run has p run the call by itself: by its script's hash, or in full after
-// [Call.Again]. A plain one takes the short form. [Sent.Finish] reads the reply.
+// [Call.Again]. A plain one has a script of its own. [Sent.Finish] reads the reply.
 func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
 	if c.IsPlain() {
-		b := newBatch(n, c.Alone())
-		return Sent{call: c, batch: b, cmd: b.run(ctx, p, c.inFull)}
+		return Sent{call: c, cmd: c.alone(ctx, p, n, c.inFull)}
 	}
 	if c.inFull {
 		return Sent{call: c, cmd: c.script.Eval(ctx, p, c.keys, c.args...)}
@@ -79,9 +79,8 @@ func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
 
 // Sent is a call that a client has, or that waits in a pipeline.
 type Sent struct {
-	call  *Call
-	batch *batch // of a plain call
-	cmd   *redis.Cmd
+	call *Call
+	cmd  *redis.Cmd
 }
 
 // Finish takes in the call's reply or error. A pipeline has run before; trouble is what it
@@ -92,8 +91,8 @@ func (s Sent) Finish(trouble error) error {
 	if c.Err == nil && c.Value == nil {
 		c.Err = trouble
 	}
-	if s.batch != nil && c.Err == nil {
-		_ = s.batch.deliver(s.cmd) // which c.Err says, too
+	if c.IsPlain() {
+		c.Err = moving(c.Err)
 	}
 	return c.Err
 }
@@ -101,6 +100,9 @@ func (s Sent) Finish(trouble error) error {
 // RunTogether has p run calls in one round trip, each of which fits; afterwards each has
 // a value or an error. The error is of the round trip as a whole.
 func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error {
+	if len(calls) == 1 && calls[0].IsPlain() {
+		return calls[0].runAlone(ctx, p, n)
+	}
 	b := newBatch(n, calls)
 	cmd := b.run(ctx, p, false)
 	if Unknown(cmd.Err()) {
@@ -110,6 +112,16 @@ func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error
 		cmd = b.run(ctx, p, true)
 	}
 	return b.deliver(cmd)
+}
+
+// runAlone is RunTogether of a single plain call.
+func (c *Call) runAlone(ctx context.Context, p Processor, n Names) error {
+	sent := c.Run(ctx, p, n)
+	if Unknown(sent.cmd.Err()) {
+		c.Attempts.Refused++
+		sent.cmd = c.alone(ctx, p, n, true)
+	}
+	return sent.Finish(nil)
 }
 
 // Again notes that the server did not run the call, and, if it does not know the script,

@@ -24,19 +24,17 @@ var (
 )
 
 // script is one that begins with what the scripts share, but for the plain case
-// of those that have one.
+// of acquire.
 func script(name string) *redis.Script {
 	return redis.NewScript(plain(name) + source("memory") + source("entry") + shared() + source(name))
 }
 
 // plain is the short way for the case of a script that runs most.
 func plain(name string) string {
-	switch name {
-	case "acquire", "release":
-		return source("plain_" + name)
-	default:
-		return ""
+	if name == "acquire" {
+		return source("plain_acquire")
 	}
+	return ""
 }
 
 // grouped are the scripts that may be part of a group, and their names.
@@ -44,29 +42,44 @@ var grouped = map[*redis.Script]string{
 	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
 }
 
+// The scripts of plain calls: of one that leaves alone, and of many.
 var (
-	groupText     = groupSource("acquire", "release", "complete", "renew")
-	groupHash any = redis.NewScript(groupText).Hash()
+	aloneAcquire = newSource(source("tokens") + source("alone_acquire") +
+		source("memory") + source("entry") + shared() + source("words") + function("acquire", "local function acquire") +
+		"return acquire(all_keys(KEYS[1], KEYS[2]), of_acquire(unpack(ARGV)))")
+	aloneRelease = newSource(source("tokens") + source("alone_release") + source("entry") + source("hand") +
+		"if mine and select(2, pcall(hand, KEYS[1], value, KEYS[2], ARGV[1])) == true then return 1 end\n" +
+		source("memory") + shared() + source("words") + function("release", "local function release") +
+		"return release(all_keys(KEYS[1], KEYS[2]), of_release(unpack(ARGV)))")
+	group = newSource(groupSource("acquire", "release", "complete", "renew"))
 )
 
+// sourced is a script's text and its hash, as words of a command.
+type sourced struct{ text, hash any }
+
+func newSource(text string) sourced { return sourced{text, redis.NewScript(text).Hash()} }
+
 // groupSource makes a function of every script, behind the part that most groups
-// need none of them for. Its KEYS and ARGV are parameters then, which hide the
-// globals of that name.
+// need none of them for.
 func groupSource(names ...string) string {
 	var b strings.Builder
-	b.WriteString(source("memory"))
-	b.WriteString(source("entry"))
-	b.WriteString(source("group"))
+	for _, part := range []string{"tokens", "memory", "entry", "hand", "group"} {
+		b.WriteString(source(part))
+	}
 	b.WriteString(shared())
+	b.WriteString(source("words"))
 	b.WriteString("local ops = {}\n")
 	for _, name := range names {
-		b.WriteString("function ops." + name + "(KEYS, ARGV)\n")
-		b.WriteString(plain(name))
-		b.WriteString(source(name))
-		b.WriteString("\nend\n")
+		b.WriteString(function(name, "function ops."+name))
 	}
 	b.WriteString(source("group_long"))
 	return b.String()
+}
+
+// function is a script as a function. Its KEYS and ARGV are parameters then, which hide
+// the globals of that name.
+func function(name, head string) string {
+	return head + "(KEYS, ARGV)\n" + plain(name) + source(name) + "\nend\n"
 }
 
 func shared() string {

@@ -41,11 +41,16 @@ func (p *plainCall) size() int {
 // if it is the owner's.
 func (p *plainCall) end(b []byte, n Names) []byte {
 	b = append(append(append(b, n.prefix...), p.key...), '\n')
+	return append(p.beginning(b), '\n')
+}
+
+// beginning writes what the lock's value begins with if it is the owner's.
+func (p *plainCall) beginning(b []byte) []byte {
 	b = append(append(b, p.owner...), ':')
 	if p.number != 0 {
 		b = append(strconv.AppendInt(b, p.number, 10), ':')
 	}
-	return append(b, '\n')
+	return b
 }
 
 // begin writes an acquire.

@@ -11,7 +11,7 @@
 -- Callers whose requests are in one group are concurrent, so any order among them
 -- will do. Those that end something come first, and leave room for others.
 --
--- In a Cluster a group is of one request, which takes the same short way.
+-- On a Cluster nothing goes in a group, as requests of different slots can't.
 --
 -- KEYS  1 the counter. The others follow from the names of the locks; Redis asks for
 --       them so that a cluster can find the node, which the counter will do for.
@@ -43,13 +43,7 @@ local function split(text)
 end
 
 local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 3
-local only = ARGV[3] == '0' -- one server, so that PUBLISH sees all its subscribers
-
--- written is a number above a million as text: digits of common.lua does the same
--- for all, and takes twice as long.
-local function written(n)
-  return string.format('%d%06d', math.floor(n / 1000000), n % 1000000)
-end
+local counter, outlives = KEYS[1], ARGV[3]
 
 -- Whoever waits has an entry there.
 local function waiters(lock)
@@ -67,31 +61,6 @@ local function its(value, mine)
   return type(value) == 'string' and string.sub(value, 1, #mine) == mine
 end
 
--- lasting says how long the counter lives when it is at token: see remember in
--- holders.lua.
-local function lasting(token)
-  if not only then
-    return 'PXAT', written(math.floor(token / 1000) + ARGV[3])
-  end
-end
-
--- tokens takes n from the counter, and returns the first and the time in ms; nothing
--- without memory: the long way tells what that means for each.
-local function tokens(n)
-  local time = redis.call('TIME')
-  local first = time[1] * 1000000 + time[2]
-  local last = redis.pcall('SET', KEYS[1], written(first + n - 1), 'GET', lasting(first + n - 1))
-  if type(last) == 'table' then
-    return nil
-  end
-  last = tonumber(last or 0) or 0
-  if last >= first then -- the clock was set back
-    first = last + 1
-    redis.call('SET', KEYS[1], written(last + n), lasting(last + n))
-  end
-  return first, written(time[1] * 1000 + math.floor(time[2] / 1000))
-end
-
 -- give grants a lock that is free, and reports whether it was.
 local function give(lock, owner, ttl, notes, token, since)
   local value = owner .. ':' .. written(token) .. ':' .. since .. ':' .. notes
@@ -99,59 +68,9 @@ local function give(lock, owner, ttl, notes, token, since)
   return set and set.ok
 end
 
-local short = not plain and lacks_memory(KEYS[1] .. ':h')
-
--- Where callers are few most groups are of one, and on a Cluster all are. If that is
--- plain it is done here, without lists of one.
-if plain and #ends == 2 and #begins == 0 then
-  local lock = ends[1]
-  if its(redis.pcall('GET', lock), ends[2]) and none(waiters(lock)) and redis.pcall('DEL', lock) == 1 then
-    return { 0 }
-  end
-elseif plain and #begins == 5 and #ends == 0 and none(begins[1], waiters(begins[1])) then
-  local token, since = tokens(1)
-  local lock, owner, ttl, notes = unpack(begins)
-  if token and give(lock, owner, ttl, notes, token, since) then
-    return { token }
-  end
-end
+local short = not plain and lacks_memory(counter .. ':h')
 
 local long = {} -- the indices of those that are not plain
-
--- hand gives a lock that its owner is done with to the first in line, and reports
--- whether it could: what pass in line.lua does, where nobody waits but for an
--- exclusive lease and the first can be told. It begins with the writes that may fail.
-local function hand(lock, value)
-  local tag = '{' .. lock .. '}:'
-  local line = tag .. 'q'
-  local owner = redis.call('EXISTS', tag .. 's') == 0 and redis.call('LINDEX', line, 0)
-  local expires, claim, mode, _, _, _, number, notes, inbox = read_entry(owner and redis.call('HGET', tag .. 'w', owner) or nil)
-  local time = redis.call('TIME')
-  if mode ~= 'x' or inbox == '' or tonumber(expires) <= time[1] * 1000 + time[2] / 1000 then
-    return false
-  end
-  local token, since = tokens(1)
-  if not token then
-    return false
-  end
-  token = written(token)
-  redis.call('SET', lock, owner .. ':' .. token .. ':' .. since .. ':' .. notes, 'PX', claim)
-  local message = owner .. ' ' .. number .. ' ' .. token
-  -- Owners of one engine differ in what is behind the last slash. Where it goes from
-  -- one to the next of them, and nobody else waits, no other process does.
-  local engine = string.match(owner, '^(.*/)')
-  if engine and string.sub(value, 1, #engine) == engine and redis.call('LLEN', line) == 1 then
-    message = message .. ' alone'
-  end
-  -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
-  if redis.pcall('PUBLISH', inbox, message) == 0 and only then
-    redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
-    return false
-  end
-  redis.call('HDEL', tag .. 'w', owner)
-  redis.call('LREM', line, 1, owner)
-  return true
-end
 
 -- conclude ends the leases that are their owners': those that somebody waits for by
 -- giving them to the next.
@@ -168,7 +87,7 @@ local function conclude()
     local ended = not handed[lock] and its(values[i], ends[2 * i])
     if ended and (quiet or none(lines[i])) then
       free[#free + 1], freed[#freed + 1] = lock, i
-    elseif ended and select(2, pcall(hand, lock, values[i])) == true then
+    elseif ended and select(2, pcall(hand, lock, values[i], counter, outlives)) == true then
       handed[lock] = true
     else
       long[#long + 1] = i
@@ -200,7 +119,7 @@ local function grant()
   end
   local first, since
   if #free > 0 then
-    first, since = tokens(#free)
+    first, since = tokens(counter, #free, outlives)
   end
   local token = first
   for _, i in ipairs(free) do

@@ -1,24 +1,12 @@
 -- The long way of group.lua, behind what the scripts share and ops, which holds
 -- them as functions of their own KEYS and ARGV.
 
--- names are the KEYS of a single claim.
-local function names(lock)
-  local tag = '{' .. lock .. '}:'
-  return { lock, tag .. 'q', tag .. 's', tag .. 'w', tag .. 'h', tag .. 'i', tag .. 'f', tag .. 'r', KEYS[1] }
-end
-
 local function release(i)
-  local owner, token = string.match(ends[2 * i], '^([^:]*):(%d*)')
-  return ops.release(names(ends[2 * i - 1]), { owner, only and '1' or '0', ARGV[3], 'x', token == '' and '0' or token })
+  return ops.release(all_keys(ends[2 * i - 1], counter), of_release(outlives, ends[2 * i]))
 end
 
 local function acquire(i)
-  local lock, owner, ttl, notes, rest = unpack(begins, 5 * i - 4, 5 * i)
-  local wait, patience, claim, waited, before, number, inbox =
-    string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  return ops.acquire(names(lock), {
-    owner, only and '1' or '0', ARGV[3], 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
-  })
+  return ops.acquire(all_keys(begins[5 * i - 4], counter), of_acquire(outlives, unpack(begins, 5 * i - 3, 5 * i)))
 end
 
 local replies = { first }

@@ -1,0 +1,47 @@
+package script
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// alone has p run a plain call by itself, in a script of its own: see alone_acquire.lua
+// and alone_release.lua.
+func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *redis.Cmd {
+	script := &aloneAcquire
+	if c.isEnd() {
+		script = &aloneRelease
+	}
+	name, text := any("evalsha"), script.hash
+	if inFull {
+		name, text = "eval", script.text
+	}
+	words := append(c.words[:0], name, text, 2, n.prefix+c.plain.key, n.counterOf(c), n.counterTTL())
+	if c.isEnd() {
+		words = append(words, (*lastWord)(c))
+	} else {
+		words = append(words, c.plain.owner, c.plain.number, c.plain.notes, (*lastWord)(c))
+	}
+	cmd := redis.NewCmd(ctx, words...)
+	_ = p.Process(ctx, cmd) // which cmd remembers
+	return cmd
+}
+
+// lastWord is a plain call as the last word of its command, which is told each time that
+// it is written to a connection, as [Attempts] are.
+type lastWord Call
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (w *lastWord) MarshalBinary() ([]byte, error) {
+	w.Attempts.wrote(time.Now())
+	b := make([]byte, 0, w.plain.size())
+	if (*Call)(w).isEnd() {
+		return w.plain.beginning(b), nil
+	}
+	return append(w.plain.wait.words(b), w.plain.wait.inbox...), nil
+}
+
+// String is for hooks that print commands.
+func (w *lastWord) String() string { return w.plain.owner }
