@@ -26,8 +26,10 @@ import (
 //
 // The TTL is chosen when the lease is asked for, and is what the store is told:
 // nothing about it is adaptive from then on. Floor is at least [driver.MinTTL], ceiling
-// at most [driver.MaxTTL] and not less than floor; fractions of a millisecond are cut
-// off. Anything else is an [*OptionError]. It excludes [WithTTL]. Off by default.
+// at most [driver.MaxTTL] and not less than floor. Anything else is an [*OptionError], and so
+// are bounds between which the store can keep no TTL ([driver.TTLs]). Otherwise what the
+// store can keep narrows them, and the TTL is rounded up to a whole step of the store. It
+// excludes [WithTTL]. Off by default.
 //
 // At most 256 rules are told apart; further ones go by the engine's holds.
 func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
@@ -35,7 +37,7 @@ func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 		if floor < driver.MinTTL || ceiling > driver.MaxTTL || floor > ceiling {
 			return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{floor, ceiling}, Want: "10ms to 24h, floor first"}
 		}
-		s.adaptive = holdstats.Bounds{Floor: floor.Truncate(time.Millisecond), Ceiling: ceiling.Truncate(time.Millisecond)}
+		s.adaptive = holdstats.Bounds{Floor: floor, Ceiling: ceiling}
 		return nil
 	}}
 }
@@ -45,5 +47,24 @@ func (e *Engine) ttl(s *settings) time.Duration {
 	if s.adaptive == (holdstats.Bounds{}) {
 		return s.ttl
 	}
-	return e.holds.TTL(s.rule, s.adaptive)
+	return e.about.TTLs.Nearest(e.holds.TTL(s.rule, s.adaptive))
+}
+
+// fit makes the TTL one that the store can keep, or says that it can't.
+func (s *settings) fit(store driver.TTLs) error {
+	if s.adaptive == (holdstats.Bounds{}) {
+		ttl, ok := store.Fit(s.ttl)
+		if !ok {
+			return &OptionError{Option: "WithTTL", Value: s.ttl, Want: store.String()}
+		}
+		s.ttl = ttl
+		return nil
+	}
+	floor, ceiling := store.Nearest(s.adaptive.Floor), store.Nearest(s.adaptive.Ceiling)
+	most, _ := store.Fit(s.adaptive.Ceiling)
+	if floor > most || ceiling < s.adaptive.Floor {
+		return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{s.adaptive.Floor, s.adaptive.Ceiling}, Want: store.String()}
+	}
+	s.adaptive = holdstats.Bounds{Floor: floor, Ceiling: ceiling}
+	return nil
 }

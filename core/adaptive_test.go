@@ -124,8 +124,8 @@ func TestAdaptiveTTLOfRules(t *testing.T) {
 			"bounded by the call":  {[]core.CallOption{slow, core.WithAdaptiveTTL(driver.MinTTL, time.Second)}, time.Second, time.Second},
 			"taken back":           {[]core.CallOption{slow, core.WithTTL(time.Minute)}, time.Minute, time.Minute},
 			"adaptive after all":   {[]core.CallOption{policy(t, core.WithTTL(time.Minute)), quick, core.WithAdaptiveTTL(adaptiveFloor, adaptiveCeiling)}, 300 * time.Millisecond, 375 * time.Millisecond},
-			"fractions are cut":    {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
-			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second, time.Second},
+			"fractions":            {[]core.CallOption{quick, core.WithAdaptiveTTL(adaptiveCeiling, adaptiveCeiling+999)}, adaptiveCeiling, adaptiveCeiling},
+			"fractions of a floor": {[]core.CallOption{quick, core.WithAdaptiveTTL(time.Second+999, adaptiveCeiling)}, time.Second + time.Millisecond, time.Second + time.Millisecond},
 		} {
 			if got := ttlNow(t, eng, tc.opt...); got < tc.min || got > tc.max {
 				t.Errorf("%s: TTL %v, want %v to %v", name, got, tc.min, tc.max)

@@ -96,7 +96,8 @@ func decorate(eng *Engine, name string, key, fn, once bool, opts []CallOption) (
 	case once:
 		errs = append(errs, eng.SupportsOnce(policy))
 	default:
-		errs = append(errs, eng.Supports(policy.Claims("a/b")...))
+		_, err := policy.settle(eng)
+		errs = append(errs, err, eng.Supports(policy.Claims("a/b")...))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Policy{}, err

@@ -50,9 +50,9 @@ func TestWrappedStoreCanDoWhatItCouldBefore(t *testing.T) {
 	}
 }
 
-// described is a store in memory that describes itself otherwise.
+// described is a store that describes itself otherwise.
 type described struct {
-	*memstore.Store
+	driver.Store
 	change func(*driver.Description)
 }
 

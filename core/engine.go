@@ -55,13 +55,18 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 			errs = append(errs, err)
 		}
 	}
+	var about driver.Description
+	if len(errs) == 0 {
+		about = store.Describe()
+		errs = append(errs, cfg.fit(about.TTLs))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	cfg.defaults.said = 0
 	e := &Engine{
 		store:          store,
-		about:          store.Describe(),
+		about:          about,
 		log:            logger{to: cfg.log},
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
@@ -271,6 +276,9 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	s := new(settings) // what options are given is on the heap
 	*s = e.defaults
 	err := s.apply(opts)
+	if err == nil {
+		err = s.fit(e.about.TTLs)
+	}
 	return s, err
 }
 

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
 // Extend renews the lease now, for ttl, and has it renewed with that from now on:
 // for work that turns out to take so long, or to be so risky, that the TTL it was
-// acquired with does not fit. From [driver.MinTTL] to [driver.MaxTTL]; fractions of a millisecond
-// are cut off; 0 keeps the present TTL. The watchdog renews a living holder's lease
+// acquired with does not fit. The bounds of ttl, and how it is rounded, are those of
+// [WithTTL]; 0 keeps the present TTL. The watchdog renews a living holder's lease
 // anyway, so it is not needed to hold a lease for long; and max hold still ends it.
 //
 // The error matches ErrLeaseLost or ErrReleased when the lease has ended: nothing
@@ -31,8 +30,9 @@ import (
 // A store that hangs is given a third of the TTL, the shorter one, but no more than
 // [WithReleaseTimeout] and ctx allow.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if ttl != 0 && (ttl < driver.MinTTL || ttl > driver.MaxTTL) {
-		return &OptionError{Option: "Extend", Value: ttl, Want: "0, or 10ms to 24h"}
+	asked, ok := ttl, true
+	if ttl, ok = l.engine.about.TTLs.Fit(ttl); !ok && ttl != 0 {
+		return &OptionError{Option: "Extend", Value: asked, Want: "0, or " + l.engine.about.TTLs.String()}
 	}
 	if err := l.Err(); err != nil && l.nest != nil {
 		return err
@@ -40,7 +40,6 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if ttl != 0 && l.base().watch.Shared() {
 		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
 	}
-	ttl = ttl.Truncate(time.Millisecond)
 	base := l.base()
 	return base.change(ctx, "extend", func(ctx context.Context) (sent bool, err error) {
 		return base.watch.Extend(ctx, ttl)

@@ -23,12 +23,12 @@ func term(ttl time.Duration) time.Duration { return ttl - core.Margin(ttl) }
 
 func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 	for name, tc := range map[string]struct{ ttl, want time.Duration }{
-		"longer":             {time.Hour, time.Hour},
-		"shorter":            {3 * time.Second, 3 * time.Second},
-		"the same":           {0, defaultTTL},
-		"the least":          {driver.MinTTL, driver.MinTTL},
-		"the most":           {driver.MaxTTL, driver.MaxTTL},
-		"odd, and truncated": {time.Second + 999*time.Microsecond, time.Second},
+		"longer":              {time.Hour, time.Hour},
+		"shorter":             {3 * time.Second, 3 * time.Second},
+		"the same":            {0, defaultTTL},
+		"the least":           {driver.MinTTL, driver.MinTTL},
+		"the most":            {driver.MaxTTL, driver.MaxTTL},
+		"odd, and rounded up": {time.Second + 1, time.Second + time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -171,8 +171,8 @@ func TestBoundsThemselvesAreFine(t *testing.T) {
 	eng := newEngine(t, memstore.New(), core.WithTTL(driver.MinTTL), core.WithMaxWait(core.Forever), core.WithMaxHold(core.Forever), core.WithHooks(observe.Hooks{}))
 	mustRelease(t, mustAcquire(t, eng, "k", core.WithTTL(driver.MaxTTL)))
 	l := mustAcquire(t, eng, "k", core.WithTTL(1500*time.Microsecond+10*time.Millisecond))
-	if got := l.TTL(); got != 11*time.Millisecond {
-		t.Errorf("TTL = %v, want whole milliseconds", got)
+	if got := l.TTL(); got != 12*time.Millisecond {
+		t.Errorf("TTL = %v, want whole milliseconds, rounded up", got)
 	}
 	mustRelease(t, l)
 }

@@ -91,7 +91,7 @@ func (l *Lease) current() handoff.Grant {
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 
 // TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
-// [Lease.Extend] made of it.
+// [Lease.Extend] made of it, rounded up to a whole step of the store.
 func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 
 // Deadline is when the lease counts as lost unless a renewal comes through: a

@@ -37,14 +37,17 @@ type Option interface {
 // lease three times per TTL. A lease that is handed on within a process begins with what
 // is left of its predecessor's; see [Lease.TTL].
 //
-// 10 ms to 24 h ([driver.MinTTL], [driver.MaxTTL]), otherwise an [*OptionError]; fractions of a
-// millisecond are cut off. Default 30 s. It excludes [WithAdaptiveTTL].
+// 10 ms to 24 h ([driver.MinTTL], [driver.MaxTTL]), or less than that if the store says so
+// ([driver.TTLs]), otherwise an [*OptionError] from [New], from a rule's constructor or from
+// the call. It is rounded up to a whole step of the store, which is a millisecond unless the
+// store says otherwise; [Lease.TTL] returns the result. Default 30 s, or the nearest that
+// the store can keep. It excludes [WithAdaptiveTTL].
 func WithTTL(d time.Duration) Option {
 	return option{"WithTTL", aboutTTL, func(s *settings) error {
 		if d < driver.MinTTL || d > driver.MaxTTL {
 			return &OptionError{Option: "WithTTL", Value: d, Want: "10ms to 24h"}
 		}
-		s.ttl, s.adaptive = d.Truncate(time.Millisecond), holdstats.Bounds{}
+		s.ttl, s.adaptive = d, holdstats.Bounds{}
 		return nil
 	}}
 }

@@ -29,7 +29,9 @@ func (p Policy) settle(e *Engine) (*settings, error) {
 	last := p.settled.Load()
 	if last == nil || last.engine != e {
 		last = &settled{engine: e, settings: e.defaults}
-		last.err = p.apply(&last.settings)
+		if last.err = p.apply(&last.settings); last.err == nil {
+			last.err = last.settings.fit(e.about.TTLs)
+		}
 		p.settled.Store(last)
 	}
 	return &last.settings, last.err

@@ -60,6 +60,15 @@ func defaultConfig() engineConfig {
 	}
 }
 
+// fit is settings.fit for the engine's defaults. A TTL that nobody asked for gives way to
+// what the store can keep.
+func (c *engineConfig) fit(store driver.TTLs) error {
+	if c.defaults.said&aboutTTL == 0 {
+		c.defaults.ttl = store.Nearest(c.defaults.ttl)
+	}
+	return c.defaults.fit(store)
+}
+
 // Forever, given to an option that bounds a time, means no bound: [WithMaxWait],
 // [WithMaxHold], [WithCircuit]. Their zero is an error, because a reader could take it for
 // "none" as well as for "no bound".

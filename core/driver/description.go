@@ -7,8 +7,8 @@ import (
 
 // Description says what a store is and what it can do. The zero value is a store that
 // grants exclusive claims, one at a time, and does nothing else. The engine refuses,
-// before any I/O, what the description does not list, with an error that matches
-// [errors.ErrUnsupported].
+// before any I/O, the modes, sets and methods that the description does not list, with an
+// error that matches [errors.ErrUnsupported].
 //
 // A store that wraps another one and embeds it ([Store] or a concrete type) keeps the
 // other's description. If it changes what the other does, it overrides Describe, too.
@@ -20,6 +20,16 @@ type Description struct {
 	Shared  bool // ModeShared, and Downgrade
 	Permits bool // ModePermit
 	Sets    bool // several claims in one request
+
+	// Unordered says that waiters are served in any order, as with Redlock. A6 then says only
+	// that a waiting request waits until it is granted or ctx ends, I3 need not hold, and
+	// neither need M2, M3, M6, R4 and what M5 and I8 say about waiters.
+	Unordered bool
+
+	// TTLs are the TTLs that the store can keep. The engine asks for no other: it rounds a
+	// TTL up to a whole step, and refuses one that is out of bounds with an
+	// [*OptionError].
+	TTLs TTLs
 
 	Ledger    bool // the methods of [Ledger] work: core's Once and Raise
 	Inspector bool // the methods of [Inspector] work

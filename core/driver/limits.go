@@ -1,14 +1,5 @@
 package driver
 
-import "time"
-
-// The bounds of a TTL. A lease below MinTTL could not be renewed in time over a network.
-// Above MaxTTL, a crashed holder would block its key for days.
-const (
-	MinTTL = 10 * time.Millisecond
-	MaxTTL = 24 * time.Hour
-)
-
 // MaxClaims is how many claims the caller of an engine may put into one set. (The engine
 // adds those of the levels above them: see core.WithHierarchy.) A lock server carries out
 // one request at a time, so a set of a million keys would stop everybody's locks for

@@ -28,7 +28,8 @@ type Store interface {
 	//      the same token and a full TTL.
 	//  A5. Without req.Wait, a held key is refused at once with a *HeldError.
 	//  A6. With req.Wait, the request waits until it is granted or ctx ends. Waiters are served
-	//      in order of arrival, also across processes; nobody overtakes them. A store may let a
+	//      in order of arrival, also across processes; nobody overtakes them. (Not so if the
+	//      Description says Unordered.) A store may let a
 	//      waiter be overtaken for a bounded time if the backend cannot tell that waiter of its
 	//      turn.
 	//  A7. A waiter that died or gave up does not hold up those behind it.
@@ -115,7 +116,8 @@ type Request struct {
 	Owner string
 	// Claims are valid and in key order.
 	Claims []Claim
-	// TTL is how long the grant lasts unless it is renewed, in whole milliseconds.
+	// TTL is how long the grant lasts unless it is renewed, a value that the
+	// store can keep ([TTLs]).
 	TTL time.Duration
 	// Wait: the request waits in the queue until ctx ends, instead of being refused.
 	Wait bool

@@ -12,7 +12,9 @@ import (
 // with many callers at once. One operation is an acquire and its release or, for "renew", the
 // renewal of one lease.
 func Bench(b *testing.B, h Harness) {
-	h = h.withDefaults()
+	st := h.New(b)
+	h = h.withDefaults(st.Describe())
+	_ = st.Close()
 	b.Run("pair", func(b *testing.B) { benchPair(newScene(b, h, check{}), b) })
 	b.Run("pairs in parallel", func(b *testing.B) { benchPairs(newScene(b, h, check{}), b) })
 	b.Run("hot key", func(b *testing.B) { benchHotKey(newScene(b, h, check{}), b) })

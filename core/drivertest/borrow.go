@@ -34,13 +34,13 @@ func (h hold) borrowed(ttl time.Duration) driver.Grant {
 func borrowerShortensNothing(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
-	h := s.lock(a, key, long)
+	h, least := s.lock(a, key, long), s.ttls.Nearest(driver.MinTTL)
 	for range 3 {
-		if err := s.renew(b, h.borrowed(driver.MinTTL)); err != nil {
+		if err := s.renew(b, h.borrowed(least)); err != nil {
 			s.Fatalf("a renewal with less than the owner's TTL: %v", err)
 		}
 	}
-	time.Sleep(driver.MinTTL + s.Early + settle)
+	time.Sleep(least + s.Early + settle)
 	s.noRoom(b, key, driver.Exclusive(key))
 	s.mustRenew(h)
 	s.mustRelease(h)
@@ -54,7 +54,7 @@ func borrowerAddsNothing(s *scene) {
 	h := s.lock(a, key, s.TTL)
 	w := s.queue(c, long, driver.Exclusive(key))
 	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
-		for _, ttl := range []time.Duration{s.TTL + time.Millisecond, long, driver.MaxTTL} {
+		for _, ttl := range []time.Duration{s.TTL + s.step(), 2 * s.TTL, driver.MaxTTL} {
 			s.isLost(s.renew(b, h.borrowed(ttl)))
 		}
 	}
@@ -89,17 +89,20 @@ func ownerChangesTTL(s *scene) {
 	a, b := s.open(), s.open()
 	h := s.lock(a, s.key(), long)
 	for _, ttl := range []time.Duration{2 * long, long / 2} {
-		h.TTL = ttl
+		h.TTL = s.ttls.Nearest(ttl)
 		s.mustRenew(h)
 		s.lendable(b, h)
 	}
 	s.mustRelease(h)
 }
 
+// step is how much longer than another TTL the next one is.
+func (s *scene) step() time.Duration { return max(s.ttls.Step, time.Millisecond) }
+
 // lendable checks that h can be borrowed with its own TTL, and with no longer one.
 func (s *scene) lendable(st driver.Store, h hold) {
 	s.Helper()
-	s.isLost(s.renew(st, h.borrowed(h.TTL+time.Millisecond)))
+	s.isLost(s.renew(st, h.borrowed(h.TTL+s.step())))
 	if err := s.renew(st, h.borrowed(h.TTL)); err != nil {
 		s.Errorf("renewed by a borrower, with the owner's TTL of %v: %v", h.TTL, err)
 	}
@@ -120,7 +123,7 @@ func borrowedAfterAWait(s *scene) {
 func borrowedAfterADowngrade(s *scene) {
 	a, b := s.open(), s.open()
 	h := s.take(a, long, driver.Exclusive(s.key()))
-	h.TTL = long / 2
+	h.TTL = s.ttls.Nearest(long / 2)
 	h = s.downgrade(h)
 	s.lendable(b, h)
 	s.mustRelease(h)

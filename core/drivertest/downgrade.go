@@ -11,7 +11,7 @@ import (
 
 var downgradeChecks = []check{
 	{name: "M5 a downgraded lease is shared, under its token", run: downgraded, can: shares},
-	{name: "M5 a downgrade lets waiting readers in, and no writer", run: downgradeLetsReadersIn, can: shares},
+	{name: "M5 a downgrade lets waiting readers in, and no writer", run: downgradeLetsReadersIn, can: shares, ordered: true},
 	{name: "M5 a downgrade leaves no gap", run: downgradeWithoutGap, can: shares},
 	{name: "M5 a downgraded lease lasts its TTL", run: downgradedLasts, can: shares},
 	{name: "A9 an unanswered downgrade leaves the lease held", run: unansweredDowngrade, needs: toSilence, can: shares},
@@ -129,7 +129,7 @@ func unansweredDowngrade(s *scene) {
 		a, b := s.open(), s.open()
 		key := s.key()
 		h := s.take(b, long, driver.Exclusive(key))
-		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(key)}, TTL: long, Held: true}
+		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(key)}, TTL: h.TTL, Held: true}
 		s.during(q, b, func() {
 			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
 			defer cancel()
@@ -154,7 +154,7 @@ func otherModeRefused(s *scene) {
 	for _, wait := range []bool{false, true} {
 		key := s.key()
 		h := s.take(a, long, driver.Shared(key))
-		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: long, Wait: wait}
+		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: h.TTL, Wait: wait}
 		ctx, cancel := context.WithTimeout(s.ctx, s.Late)
 		_, err := a.Acquire(ctx, req)
 		cancel()

@@ -16,10 +16,11 @@ type Harness struct {
 	New func(testing.TB) driver.Store
 
 	// TTL is the TTL of leases that a test lets run out. It should be short, and long enough
-	// for this backend to tell "still held" from "over". 0: 500 ms.
+	// for this backend to tell "still held" from "over". 0: 500 ms. The suite asks for the
+	// nearest TTL that the store can keep ([driver.TTLs]).
 	TTL time.Duration
 	// Early is how much sooner than promised a lease or record may end: the resolution of the
-	// backend's clock. 0: 5 ms.
+	// backend's clock. 0: the step of the store's TTLs, at least 5 ms.
 	Early time.Duration
 	// Late is how much later than due an answer, a wake-up or an end may come,
 	// on a busy machine. 0: 1 s.
@@ -36,13 +37,15 @@ type Harness struct {
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
 	Around func(t *testing.T, test func(*testing.T))
+
+	ttls driver.TTLs // that the store can keep
 }
 
 // Run tests the store behind h against the contract in [driver.Store]. Of what is
 // optional it tests what the store lists in its [driver.Description].
 func Run(t *testing.T, h Harness) {
-	h = h.withDefaults()
 	st := h.New(t)
+	h = h.withDefaults(st.Describe())
 	if err := st.Close(); err != nil {
 		t.Errorf("Close of an unused store: %v", err)
 	}
@@ -60,14 +63,15 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-func (h Harness) withDefaults() Harness {
+func (h Harness) withDefaults(d driver.Description) Harness {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
 			*d = value
 		}
 	}
 	def(&h.TTL, 500*time.Millisecond)
-	def(&h.Early, 5*time.Millisecond)
+	h.ttls, h.TTL = d.TTLs, d.TTLs.Nearest(h.TTL)
+	def(&h.Early, max(d.TTLs.Step, 5*time.Millisecond))
 	def(&h.Late, time.Second)
 	if h.Around == nil {
 		h.Around = func(t *testing.T, test func(*testing.T)) { test(t) }
@@ -82,6 +86,10 @@ type check struct {
 	needs need
 	can   driver.Description // what the store must list
 	begin bool               // it acquires by Begin
+	// ordered: it needs waiters to be served, and shown, in order of arrival.
+	ordered bool
+	// unordered: it is for stores that promise no order; the others pass more.
+	unordered bool
 	// claim makes the claim on a single key; nil: driver.Exclusive.
 	claim func(key string) driver.Claim
 }
@@ -126,6 +134,12 @@ func (c check) beyond(d driver.Description) string {
 		if f.wanted && !f.listed {
 			return "not tested: this store does not list it (driver.Description." + f.name + ")"
 		}
+	}
+	switch {
+	case c.ordered && d.Unordered:
+		return "not tested: this store promises no order (driver.Description.Unordered)"
+	case c.unordered && !d.Unordered:
+		return "not needed: this store promises an order"
 	}
 	return ""
 }

@@ -10,8 +10,8 @@ var forceChecks = []check{
 	{name: "I7 a forced release tells who had the key, and its owner why", run: forceTells},
 	{name: "I7 all readers are told", run: forceReaders, can: shares},
 	{name: "I7 a forced release of a free key is none", run: forceNothing},
-	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes},
-	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares},
+	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes, ordered: true},
+	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares, ordered: true},
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
 	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
 	{name: "I10 a record that is forgotten makes room for the next", run: forget, can: records},
@@ -135,7 +135,7 @@ func forceSetShared(s *scene) {
 		readers := []*waiter{s.queue(b, long, driver.Shared(k[1-i])), s.queue(c, long, driver.Shared(k[1-i]))}
 		s.force(b, k[i], someReason)
 		g, err := s.acquire(s.ctx, a, driver.Request{
-			Owner: h.Owner, Claims: []driver.Claim{driver.Shared(k[0]), driver.Shared(k[1])}, TTL: long, Held: true,
+			Owner: h.Owner, Claims: []driver.Claim{driver.Shared(k[0]), driver.Shared(k[1])}, TTL: h.TTL, Held: true,
 		})
 		if err != nil {
 			s.Fatalf("a set of which one key was taken, and is free, is asked for again: %v", err)

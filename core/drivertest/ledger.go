@@ -14,7 +14,7 @@ var ledgerChecks = []check{
 	{name: "L1 a record is returned, without a lease", run: recordReturned},
 	{name: "L1 lookup and claim are one step", run: recordAtomic},
 	{name: "L2 waiters get the record", run: recordServesWaiters},
-	{name: "L2 waiters get the lease when there is no record", run: abandonServesWaiters},
+	{name: "L2 waiters get the lease when there is no record", run: abandonServesWaiters, ordered: true},
 	{name: "L4 a lost lease stores nothing", run: lostStoresNothing},
 	{name: "L5 Complete is idempotent by owner", run: completeIdempotent},
 	{name: "L6 a record lasts its retention", run: recordLasts},

@@ -14,7 +14,7 @@ var releaseChecks = []check{
 	{name: "R2 a lost lease is reported", run: releaseTellsLoss},
 	{name: "R2 a release touches no other owner's lease", run: releaseKeepsOff},
 	{name: "R3 a release without an answer can be repeated", run: releaseRepeats, needs: toSilence},
-	{name: "R4 a release wakes one waiter", run: releaseWakesOne},
+	{name: "R4 a release wakes one waiter", run: releaseWakesOne, ordered: true},
 }
 
 // releaseFrees: a release frees the key for the next request, of this process or another.

@@ -88,7 +88,7 @@ func renewalTellsLoss(s *scene) {
 	s.mustRelease(taken)
 	s.isLost(s.renew(a, expired.Grant))
 
-	never := driver.Grant{Owner: s.owner(), Claims: []driver.Claim{s.claim(s.key())}, TTL: long, Token: 1}
+	never := driver.Grant{Owner: s.owner(), Claims: []driver.Claim{s.claim(s.key())}, TTL: s.ttls.Nearest(long), Token: 1}
 	s.isLost(s.renew(a, never))
 }
 

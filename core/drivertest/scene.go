@@ -65,8 +65,9 @@ func (s *scene) request(key string, ttl time.Duration) driver.Request {
 }
 
 // ask makes a request of a new owner for claims, which must be in key order.
+// The TTL is the nearest that the store can keep.
 func (s *scene) ask(ttl time.Duration, claims ...driver.Claim) driver.Request {
-	return driver.Request{Owner: s.owner(), Claims: claims, TTL: ttl}
+	return driver.Request{Owner: s.owner(), Claims: claims, TTL: s.ttls.Nearest(ttl)}
 }
 
 // acquire asks st in the way that this check tests, and checks the form of the answer. Like the

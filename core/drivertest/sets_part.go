@@ -68,7 +68,7 @@ func (s *scene) half(a, b driver.Store, lost int) (set hold, left string, other 
 		}
 	}
 	other = w.granted(s.Late)
-	part.TTL = long
+	part.TTL = s.ttls.Nearest(long)
 	if err := s.renew(a, part); err != nil {
 		s.Fatalf("Renew of a part of a set, the rest of which is lost: %v", err)
 	}

@@ -38,7 +38,6 @@ func lastsTTLAfterWait(s *scene) {
 		g, err := s.acquireOnly(ctx, b, req)
 		return g, nil, err
 	})
-	last := s.enqueue(c, key, long)
 	time.Sleep(s.TTL + s.Early)
 	released := time.Now()
 	s.mustRelease(first)
@@ -53,7 +52,7 @@ func lastsTTLAfterWait(s *scene) {
 	if !h.Since.Add(term).After(h.returned) {
 		s.Fatalf("the lease counts from %v before it was granted: it is over already", h.returned.Sub(h.Since))
 	}
-	next := last.granted(s.TTL + 2*s.Late)
+	next := s.enqueue(c, key, long).granted(s.TTL + 2*s.Late)
 	s.lasted("the lease", term, released, h.returned, next.returned)
 	s.lasted("the lease, as its holder counts,", term, h.Since, h.returned, next.returned)
 }

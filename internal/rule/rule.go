@@ -55,6 +55,7 @@ type Rule[R any] struct {
 	alone  []core.CallOption // the policy as a slice, for calls without further options
 	info   coverage.Rule
 	keys   func(R) (Keys, error)
+	limit  int // of a result that RunOnce keeps, in bytes
 }
 
 // Info describes the rule, for reports.
@@ -64,10 +65,7 @@ func (r *Rule[R]) Info() coverage.Rule { return r.info }
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 
 // ResultLimit is how many bytes of a result RunOnce keeps.
-func (r *Rule[R]) ResultLimit() int {
-	limit, _ := r.engine.ResultLimit(r.policy) // checked by Compile
-	return limit
-}
+func (r *Rule[R]) ResultLimit() int { return r.limit }
 
 // Compile checks a rule: its options, its template, each placeholder, and whether the engine's
 // store supports it. bind says where a placeholder's value comes from, or why there is no such
@@ -116,11 +114,12 @@ func (r *Rule[R]) possible(like []string) error {
 	if r.engine == nil {
 		return &core.OptionError{Option: "New", Value: nil, Want: "an engine"}
 	}
-	if r.Once {
+	var err error // also of a TTL that the store can't keep
+	if r.limit, err = r.engine.ResultLimit(r.policy); r.Once {
 		return r.engine.SupportsOnce(r.policy)
 	}
 	claims := r.policy.Claims(like...)
-	errs := []error{r.engine.Supports(claims...)}
+	errs := []error{err, r.engine.Supports(claims...)}
 	for _, c := range claims {
 		errs = append(errs, c.Validate())
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -264,6 +265,27 @@ func TestCompileNamesEveryFault(t *testing.T) {
 		}
 		if _, err := r.Keys("1"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// seconds is a store that keeps no lease for less than two seconds.
+type seconds struct{ *memstore.Store }
+
+func (s seconds) Describe() driver.Description {
+	d := s.Store.Describe()
+	d.TTLs = driver.TTLs{Least: 2 * time.Second, Step: time.Second}
+	return d
+}
+
+func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		spec := rule.Spec[string]{Name: "n", Once: once, Template: "k", Options: []core.CallOption{core.WithTTL(time.Second)}}
+		if _, err := rule.Compile(engine(t, seconds{memstore.New()}), spec, bind); !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("once %v: %v", once, err)
+		}
+		if _, err := rule.Compile(engine(t, memstore.New()), spec, bind); err != nil {
+			t.Errorf("once %v: %v", once, err)
 		}
 	}
 }

@@ -1,0 +1,100 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// keeping is a spy on a store that keeps leases for whole seconds, from 2 s to a minute.
+func keeping(spy *spy) driver.Store {
+	return described{spy, func(d *driver.Description) {
+		d.TTLs = driver.TTLs{Least: 2 * time.Second, Most: time.Minute, Step: time.Second}
+	}}
+}
+
+func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
+	for name, opt := range map[string]core.Option{
+		"WithTTL":         core.WithTTL(300 * time.Millisecond),
+		"WithTTL ":        core.WithTTL(time.Hour),
+		"WithAdaptiveTTL": core.WithAdaptiveTTL(100*time.Millisecond, time.Second),
+		// from above the longest on
+		"WithAdaptiveTTL ": core.WithAdaptiveTTL(time.Hour, 2*time.Hour),
+	} {
+		refused := func(what string, err error) {
+			t.Helper()
+			var wrong *core.OptionError
+			if !errors.As(err, &wrong) || wrong.Option != strings.TrimSpace(name) || !strings.Contains(err.Error(), "2s to 1m0s") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+		spy := newSpy()
+		_, err := core.New(keeping(spy), opt)
+		refused("New", err)
+		eng := newEngine(t, keeping(spy))
+		_, err = eng.Acquire(bg, "k", opt)
+		refused("Acquire", err)
+		_, err = eng.Acquire(bg, "k", policy(t, opt))
+		refused("a policy", err)
+		_, err = core.SerializeFunc(eng, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, opt)
+		refused("a rule", err)
+		refused("Once", eng.SupportsOnce(opt))
+		if spy.mostAtOne != 0 {
+			t.Errorf("%s: the store was asked", name)
+		}
+	}
+}
+
+func TestTTLIsRoundedUpToTheStoresStep(t *testing.T) {
+	spy := newSpy()
+	var asked time.Duration
+	spy.onAcquire = func(_ context.Context, req driver.Request) error {
+		asked = req.TTL
+		return nil
+	}
+	for _, tc := range []struct {
+		opts []core.EngineOption
+		want time.Duration
+	}{
+		{nil, defaultTTL},
+		{[]core.EngineOption{core.WithTTL(2001 * time.Millisecond)}, 3 * time.Second},
+		{[]core.EngineOption{core.WithTTL(1100 * time.Millisecond)}, 2 * time.Second},
+		{[]core.EngineOption{core.WithTTL(time.Minute)}, time.Minute},
+		{[]core.EngineOption{core.WithAdaptiveTTL(time.Second, 2500*time.Millisecond)}, 3 * time.Second},
+		{[]core.EngineOption{core.WithAdaptiveTTL(time.Second, time.Hour)}, time.Minute},
+	} {
+		l := mustAcquire(t, newEngine(t, keeping(spy), tc.opts...), "k")
+		if l.TTL() != tc.want || asked != tc.want {
+			t.Errorf("TTL %v, asked for %v, want %v", l.TTL(), asked, tc.want)
+		}
+		mustRelease(t, l)
+	}
+}
+
+func TestDefaultTTLGivesWayToTheStore(t *testing.T) {
+	brief := described{newSpy(), func(d *driver.Description) { d.TTLs.Most = 10 * time.Second }}
+	l := mustAcquire(t, newEngine(t, brief), "k")
+	defer mustRelease(t, l)
+	if l.TTL() != 10*time.Second {
+		t.Errorf("TTL %v", l.TTL())
+	}
+}
+
+func TestExtensionIsRoundedUpToTheStoresStep(t *testing.T) {
+	spy := newSpy()
+	l := mustAcquire(t, newEngine(t, keeping(spy)), "k")
+	defer mustRelease(t, l)
+	for _, ttl := range []time.Duration{300 * time.Millisecond, time.Hour} {
+		if err := l.Extend(bg, ttl); !errors.Is(err, core.ErrInvalidOption) || len(spy.renewedAt) > 0 {
+			t.Errorf("Extend(%v): %v, %d renewals", ttl, err, len(spy.renewedAt))
+		}
+	}
+	if err := l.Extend(bg, 40*time.Second+1); err != nil || l.TTL() != 41*time.Second {
+		t.Errorf("%v, TTL %v", err, l.TTL())
+	}
+}
