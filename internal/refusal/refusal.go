@@ -18,17 +18,17 @@ const (
 	Internal            Kind = iota // any other error
 	Canceled                        // the caller's context was canceled
 	DeadlineExceeded                // the caller's context reached its deadline
-	KeyInvalid                      // the request makes no key
-	Held                            // no key can be made from the request
-	WaitTimeout                     // another has the key, and the request does not wait
-	TooManyWaiters                  // another still had the key after the maximum wait
-	LeaseLost                       // the lock was lost while the handler ran
-	LostByClose                     // the lease was lost while the handler ran
-	FingerprintMismatch             // the same, because the engine was closed
+	KeyInvalid                      // no key can be made from the request
+	Held                            // another has the key, and the request does not wait
+	WaitTimeout                     // another still had the key after the maximum wait
+	TooManyWaiters                  // too many callers already wait for the key
+	LeaseLost                       // the lease was lost while the handler ran
+	LostByClose                     // the same, because the engine was closed
+	FingerprintMismatch             // Once: the key was used before for other content
 	ResultNotKept                   // Once: processed before, without a result to return
-	OutcomeUnknown                  // the handler ran, and the store did not say what it recorded
-	Unavailable                     // the handler ran, and nobody knows whether the store recorded it
-	Closed                          // the store is out
+	OutcomeUnknown                  // the handler ran, and nobody knows whether the store recorded it
+	Unavailable                     // the store is out
+	Closed                          // the engine is closed
 	Deadlock                        // the caller would wait for itself
 	Panicked                        // the store or the function panicked
 	count

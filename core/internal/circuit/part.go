@@ -40,8 +40,8 @@ type part struct {
 	failedAt   time.Time     // when the last of them failed; zero: none failed
 	open       error         // the error for callers; nil: closed
 	openedAt   time.Time     // when the circuit opened
-	refused    int           // callers, since then
-	probing    int           // number of callers refused since then
+	refused    int           // number of callers refused since then
+	probing    int           // number of the probe under way; 0: none
 	probes     int           // number of probes so far
 	probeAt    time.Time     // when the next probe may be sent
 	pause      time.Duration // the pause after the next probe that fails
