@@ -26,8 +26,8 @@ func (o *observer) acquireStart(ctx context.Context, a observe.Acquisition) cont
 	return ctx
 }
 
-// blocked notes where the request stands when it finds the key held, and links
-// its span to that of the holder, in whatever process that is.
+// blocked notes where the request is in the queue when it finds the key held. It links the
+// request's span to the holder's, in whatever process that is.
 func (o *observer) blocked(ctx context.Context, a observe.Acquisition, held core.HeldError, position int) {
 	asking := o.acquiring.running(ctx)
 	if asking == nil {
@@ -55,13 +55,13 @@ func (o *observer) blocked(ctx context.Context, a observe.Acquisition, held core
 	}
 }
 
-// shown is the beginning of what may be a foreign client's value: anything, of any
+// shown is the beginning of a holder's value. A foreign client's value may be anything, of any
 // length.
 func shown(holder string) string {
 	return strings.ToValidUTF8(holder[:min(len(holder), driver.MaxNoteBytes)], "\uFFFD")
 }
 
-// queue is where a request stands.
+// queue says in which queue a request waits.
 func queue(held core.HeldError) string {
 	if held.Local {
 		return QueueLocal
@@ -105,11 +105,11 @@ func (o *observer) acquireEnd(ctx context.Context, a observe.Acquisition, lease 
 	v.end(asking)
 }
 
-// state is what an acquisition or a hold under way has come to. An acquisition
-// is told of on its own goroutine; a hold's does not change.
+// state is the state of an acquisition or a hold under way. The hooks of an acquisition are
+// called on its own goroutine. A hold's state does not change.
 type state struct {
 	labels  labels
-	blocked bool // found the key held
-	waiting bool // and is counted as waiting
+	blocked bool // it found the key held
+	waiting bool // it is counted as waiting
 	linked  []trace.SpanContext
 }

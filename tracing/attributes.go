@@ -4,13 +4,13 @@ import "go.opentelemetry.io/otel/attribute"
 
 // The spans.
 const (
-	SpanAcquire = "keyturn.acquire" // from asking to granted or refused
-	SpanHold    = "keyturn.hold"    // from granted to released or lost
+	SpanAcquire = "keyturn.acquire" // from the request to the grant or the refusal
+	SpanHold    = "keyturn.hold"    // from the grant to the release or the loss
 	SpanOnce    = "keyturn.once"    // a call of core.Engine.Once
 )
 
-// The events: on the hold's span but for EventUnlocked, which is on the span
-// that is current where the work runs, and EventForced, on the operator's.
+// The events. They are on the hold's span, with two exceptions: EventUnlocked is on the span
+// that is current when the work runs, and EventForced on the operator's.
 const (
 	EventExtended      = "keyturn.extended"
 	EventForced        = "keyturn.forced"
@@ -50,10 +50,10 @@ const (
 
 // Values of [QueueKey].
 const (
-	QueueLocal = "local" // in this process, behind others of it
-	QueueStore = "store" // at the store, behind those of other processes
+	QueueLocal = "local" // in this process, behind its other callers
+	QueueStore = "store" // at the store, behind other processes
 )
 
-// RuleOther stands, on measurements, for the rules after the first 1024: somebody
-// names rules after requests.
+// RuleOther replaces the rule on measurements after the first 1024 rules. A program that has so
+// many names its rules after requests.
 const RuleOther = "_OTHER"

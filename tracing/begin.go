@@ -9,19 +9,19 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// A counter's series that is born at its first loss is born at 1, and what has
-// always been 1 has not increased: a dashboard never shows the first loss of each
-// process. So the series of a rule begin at 0: when the rule is declared or, where
-// nobody declares it or nobody measures yet, when something is measured of it.
+// If a counter's series begins with its first loss, its first value is 1. A value that was
+// always 1 has not increased, so a dashboard would never show the first loss of each process.
+// Therefore the series of a rule begin at 0: when the rule is declared, or with its first
+// measurement if nobody declares it or nobody measures yet.
 
-// begun is which rules' series have begun, and what is known of the rules.
+// begun remembers which rules' series have begun, and what is known of the rules.
 type begun struct {
 	mu       sync.Mutex
 	declared map[labels]coverage.Rule
 	places   map[labels]bool
 }
 
-// lossReasons are the values of [LossReasonKey] that a series begins for.
+// lossReasons are the values of [LossReasonKey] for which a series begins.
 var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", ErrorOther}
 
 // declared begins the series of a rule's counters.
@@ -35,14 +35,14 @@ func (o *observer) declared(d observe.Declaration) {
 	if len(m.begun.declared) < mostRules {
 		m.begun.declared[at] = d.Info
 	}
-	delete(m.begun.places, at) // there may be more to begin than there was
+	delete(m.begun.places, at) // the declaration may add series
 	m.begun.mu.Unlock()
 	if m.countsHolds(context.Background()) {
 		m.begin(at)
 	}
 }
 
-// begin begins the series of a rule in a mode, unless they have.
+// begin begins the series of a rule in a mode, if they have not begun.
 func (m *metrics) begin(at labels) {
 	m.begun.mu.Lock()
 	info, done := m.begun.declared[at], m.begun.places[at] || len(m.begun.places) >= mostRules
@@ -67,7 +67,7 @@ func (m *metrics) begin(at labels) {
 		unlocked.errorType = ErrorUnavailable
 		m.zero(m.unlocked, unlocked)
 	}
-	rule := labels{rule: at.rule, store: at.store} // whatever the mode
+	rule := labels{rule: at.rule, store: at.store} // these series have no mode
 	for _, v := range renewalVerdicts {
 		m.zero(m.renewals, v.on(rule))
 	}
@@ -85,12 +85,12 @@ func (m *metrics) begin(at labels) {
 	}
 }
 
-// skipped counts it.
+// skipped counts skipped work.
 func (o *observer) skipped(ctx context.Context, s observe.Skip) {
 	o.metrics.add(ctx, o.metrics.skipped, skipped(labels{rule: s.Rule, store: o.storeName(s.Store)}, s.Reason))
 }
 
-// skipped adds the reason, one of a short list.
+// skipped adds the reason, which is one of a short list, to l.
 func skipped(l labels, why coverage.SkipReason) labels {
 	l.outcome = ErrorOther
 	if why == coverage.SkipHeld || why == coverage.SkipSuperseded {

@@ -13,22 +13,22 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// holdStart begins the hold's span, under the caller's: next to the
-// acquisition's, not within it.
+// holdStart begins the hold's span. Its parent is the caller's span, so it is a sibling of the
+// acquisition's.
 func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.Context {
 	at := place{lease.Rule(), o.storeName(lease.Store())}
 	ctx, holding := o.start(ctx, &o.holding, SpanHold, at, o.metrics.countsHolds(ctx))
 	if holding == nil {
 		return ctx
 	}
-	// The mode is that of the grant, also where the holder shares the key later:
-	// what is counted up under one must be counted down under the same.
+	// The mode stays that of the grant, even if the holder shares the key later: the gauge must
+	// be decreased under the labels under which it was increased.
 	holding.labels = labels{rule: at.rule, mode: modeOf(lease.Claims()), store: at.store}
 	o.metrics.change(ctx, o.metrics.held, 1, holding.labels)
 	if holding.IsRecording() {
 		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
 		holding.SetAttributes(
-			TokenKey.Int64(int64(lease.Token())), // microseconds: no overflow in sight
+			TokenKey.Int64(int64(lease.Token())), // a token in microseconds is far from an overflow
 			TTLKey.Float64(lease.TTL().Seconds()),
 		)
 		if o.owners {
@@ -38,9 +38,9 @@ func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.C
 	return ctx
 }
 
-// renewed counts the answer, and adds an event for a renewal that failed or came
-// late: by a tenth of the TTL, which is what is left between two tries when the
-// store fails. A loss is left to HoldEnd, which has come first.
+// renewed counts the answer. It adds an event for a renewal that failed, or that was late by a
+// tenth of the TTL, which is the pause between two tries while the store fails. It ignores a
+// loss, which HoldEnd has reported before.
 func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	ctx := lease.Context()
 	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store())}, late.Seconds(), err)
@@ -49,7 +49,7 @@ func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	}
 	holding := o.holding.running(ctx)
 	switch {
-	case holding == nil || !holding.IsRecording(): // it was released meanwhile
+	case holding == nil || !holding.IsRecording(): // the lease was released meanwhile
 	case err != nil:
 		holding.AddEvent(EventRenewalFailed, trace.WithAttributes(ErrorTypeKey.String(renewalError(err))))
 	default:
@@ -57,12 +57,12 @@ func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	}
 }
 
-// extended adds an event for what the holder asked for: the lease as it is now,
-// or what came of it instead.
+// extended adds an event for an extension: with the lease as it is now, or with the outcome if
+// the extension failed.
 func (o *observer) extended(lease observe.Lease, err error) {
 	holding := o.holding.running(lease.Context())
 	switch {
-	case holding == nil || !holding.IsRecording(): // it was released meanwhile
+	case holding == nil || !holding.IsRecording(): // the lease was released meanwhile
 	case err == nil:
 		holding.AddEvent(EventExtended, trace.WithAttributes(
 			TTLKey.Float64(lease.TTL().Seconds()), ModeKey.String(modeOf(lease.Claims()))))
@@ -76,8 +76,8 @@ func (o *observer) extended(lease observe.Lease, err error) {
 	}
 }
 
-// renewalError classifies what a store said to a renewal. A context's error is
-// the engine's bound on a silent store: nobody cancels a renewal.
+// renewalError classifies the store's error for a renewal. A context's error is the engine's
+// timeout for a silent store, because nobody cancels a renewal.
 func renewalError(err error) string {
 	for _, silent := range []error{core.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, silent) {
@@ -116,8 +116,8 @@ func (o *observer) lost(ctx context.Context, holding *running, err error) {
 	}
 }
 
-// lossReason is the reason as a value of [LossReasonKey]: one of a short list,
-// whatever a store made up.
+// lossReason returns a value of [LossReasonKey]: one of a short list, whatever the store
+// returned.
 func lossReason(loss *core.LeaseLostError) string {
 	switch loss.Reason {
 	case driver.LossExpired, driver.LossTaken, driver.LossForced, driver.LossSuspended, driver.LossClosed:

@@ -21,9 +21,9 @@ type keys struct {
 	rawRules map[string]bool
 }
 
-// hash is an HMAC (RFC 2104) of the key, of which 64 bits are kept: enough to
-// tell the keys of a trace store apart. Without the secret, guesses can't be
-// checked, which a plain hash of such short and regular texts would invite.
+// hash returns 64 bits of an HMAC (RFC 2104) of the key, which is enough to tell the keys of a
+// trace store apart. Nobody can test a guess without the secret. A plain hash of such short and
+// regular texts would make that easy.
 func (k *keys) hash(key string) string {
 	mac := hmac.New(sha256.New, k.secret)
 	mac.Write([]byte(key))
@@ -33,9 +33,8 @@ func (k *keys) hash(key string) string {
 
 func (k *keys) raw(rule string) bool { return k.rawAll || k.rawRules[rule] }
 
-// name is the attribute for one key. A key that can't be one, which only an
-// execution that is about to be refused has, may be a megabyte of anything: it
-// is never shown.
+// name returns the attribute for one key. An invalid key, which only an execution that is about
+// to be refused has, may be a megabyte of anything, so it is never shown.
 func (k *keys) name(key, rule string) attribute.KeyValue {
 	if k.raw(rule) && driver.ValidateKey(key) == nil {
 		return KeyKey.String(key)
@@ -43,9 +42,8 @@ func (k *keys) name(key, rule string) attribute.KeyValue {
 	return KeyHashKey.String(k.hash(key))
 }
 
-// describe gives the attributes for what is claimed. One key and a set have
-// attributes of different names: backends search strings better than lists,
-// and one name must not have two types.
+// describe returns the attributes for claims. One key and a set have attributes with different
+// names: backends search strings better than lists, and one name must not have two types.
 func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 	if len(claims) == 1 {
 		return []attribute.KeyValue{k.name(claims[0].Key, rule), ModeKey.String(modeOf(claims))}
@@ -67,7 +65,7 @@ func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 	return []attribute.KeyValue{list.StringSlice(shown), ClaimsKey.Int(len(claims)), ModeKey.String(modeOf(claims))}
 }
 
-// modeOf is the mode of all claims, or mixed.
+// modeOf returns the mode of all claims, or "mixed".
 func modeOf(claims []core.Claim) string {
 	for _, c := range claims {
 		if c.Mode != claims[0].Mode {

@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// LinkKey is on every link, and says what it leads to.
+// LinkKey is on every link, and says what the link leads to.
 const LinkKey = attribute.Key("keyturn.link")
 
 // Values of [LinkKey].
@@ -20,23 +20,23 @@ const (
 	LinkExecutedBy = "executed_by" // once: to the execution whose result this is
 )
 
-// mostLinks is how many holders a wait shows.
+// mostLinks is the maximum number of holders that a wait links to.
 const mostLinks = 8
 
-// traceparent is the header of W3C Trace Context, and by default the form in
-// which a trace is kept with a lease and a record.
+// traceparent is the header of W3C Trace Context. It is the default form in which a trace is
+// kept with a lease and a record.
 const traceparent = "traceparent"
 
-// trace returns the span of ctx in the form of W3C's traceparent, or of
-// [WithPropagators], for other processes to link to; "" if it is not sampled, as
-// a link to it would lead nowhere.
+// trace returns the span of ctx in the form of W3C's traceparent, or of [WithPropagators].
+// Other processes link to it. It returns "" for a span that is not sampled, because such a link
+// would lead nowhere.
 func (o *observer) trace(ctx context.Context) string {
 	in := trace.SpanContextFromContext(ctx)
 	if !in.IsSampled() {
 		return ""
 	}
-	// The span alone: whatever else ctx has for propagators, such as baggage, is
-	// none of the store's business.
+	// Only the span: other values of ctx that propagators know, such as baggage, must not get
+	// into the store.
 	carrier := make(propagation.MapCarrier, 1)
 	o.propagators.Inject(trace.ContextWithSpanContext(context.Background(), in), carrier)
 	if text, ok := carrier[traceparent]; ok {
@@ -52,8 +52,8 @@ func (o *observer) trace(ctx context.Context) string {
 	return ""
 }
 
-// link gives the link to what Trace wrote, perhaps in another process, perhaps
-// in a form that is not known here: then ok is false.
+// link returns the link to the span that Trace wrote, perhaps in another process. ok is false
+// if the form of text is unknown here.
 func (o *observer) link(text, kind string) (_ trace.Link, ok bool) {
 	if text == "" {
 		return trace.Link{}, false
@@ -67,7 +67,7 @@ func (o *observer) link(text, kind string) (_ trace.Link, ok bool) {
 }
 
 func fieldsOf(text string) propagation.MapCarrier {
-	fields, _ := url.ParseQuery(text) // it may be anything; what can be read is there
+	fields, _ := url.ParseQuery(text) // text may be anything; fields has what can be read
 	carrier := make(propagation.MapCarrier, len(fields))
 	for k := range fields {
 		carrier[k] = fields.Get(k)

@@ -7,16 +7,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler returns a handler that adds trace_id and span_id to the records
-// that are logged with a context in a trace, and hands them on to next: so the
-// engine's own lines (core.WithLogger) and the handlers' can be found from a
-// trace, and the other way round. The names are those of OpenTelemetry's
-// "Trace Context in non-OTLP Log Formats".
+// LogHandler returns a handler that adds trace_id and span_id to records that are logged with a
+// context in a trace, and passes them to next. So one can find the lines of the engine
+// (core.WithLogger) and of the handlers from a trace, and the trace from a line. The names are
+// those of OpenTelemetry's "Trace Context in non-OTLP Log Formats".
 //
 //	core.WithLogger(slog.New(tracing.LogHandler(slog.Default().Handler())))
 //
-// A program that sends its logs over OTLP has this from the otelslog bridge
-// already. nil stands for the default logger's handler at the time of the call.
+// A program that sends its logs over OTLP has this from the otelslog bridge already. next nil:
+// the handler of the default logger at the time of the call.
 func LogHandler(next slog.Handler) slog.Handler {
 	if next == nil {
 		next = slog.Default().Handler()
@@ -28,7 +27,7 @@ type logHandler struct{ slog.Handler }
 
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if in := trace.SpanContextFromContext(ctx); in.IsValid() {
-		r = r.Clone() // its attributes may be another handler's, too
+		r = r.Clone() // another handler may share its attributes
 		r.AddAttrs(slog.String("trace_id", in.TraceID().String()), slog.String("span_id", in.SpanID().String()))
 	}
 	return h.Handler.Handle(ctx, r)

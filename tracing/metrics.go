@@ -11,47 +11,47 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 )
 
-// The metrics. docs/observability.md has a table of them. A loss, a conflict or
-// an outage is counted by what has it as an attribute: the histograms' counts
-// are the number of acquisitions, holds and store operations.
+// The metrics. docs/observability.md has a table of them. To count outcomes or errors, use the
+// counts of the histograms, which have them as attributes: they are the numbers of
+// acquisitions, holds and store operations.
 const (
-	MetricWait       = "keyturn.wait.duration"            // from asking to the outcome
-	MetricHold       = "keyturn.hold.duration"            // from granted to the end
-	MetricWaiting    = "keyturn.waiting"                  // who is kept waiting now
-	MetricHeld       = "keyturn.held"                     // leases now
-	MetricConflicts  = "keyturn.conflicts"                // acquisitions that found the key held
-	MetricHandoffs   = "keyturn.handoffs"                 // leases that went from hand to hand in this process
-	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders did
+	MetricWait       = "keyturn.wait.duration"            // from the request to the outcome
+	MetricHold       = "keyturn.hold.duration"            // from the grant to the end
+	MetricWaiting    = "keyturn.waiting"                  // requests that wait now
+	MetricHeld       = "keyturn.held"                     // leases that are held now
+	MetricConflicts  = "keyturn.conflicts"                // requests that found the key held
+	MetricHandoffs   = "keyturn.handoffs"                 // leases that were handed on in this process
+	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders had finished
 	MetricRenewals   = "keyturn.renewals"                 // answers to renewals
-	MetricRenewalLag = "keyturn.renewal.lag"              // from due to sent
+	MetricRenewalLag = "keyturn.renewal.lag"              // how late a renewal was sent
 	MetricDuplicates = "keyturn.duplicates"               // executions that were on record
 	MetricSkipped    = "keyturn.skipped"                  // work that was dropped, as allowed
 	MetricUnlocked   = "keyturn.unlocked"                 // runs without the lock, as allowed
-	MetricForced     = "keyturn.forced"                   // leases and records that somebody took away
-	MetricOwed       = "keyturn.releases.owed"            // that the store has not answered, now
-	MetricUnanswered = "keyturn.releases.unanswered"      // what became of those
-	MetricStore      = "keyturn.store.operation.duration" // of what the store was asked
+	MetricForced     = "keyturn.forced"                   // leases and records that an operator took away
+	MetricOwed       = "keyturn.releases.owed"            // releases that the store has not answered yet
+	MetricUnanswered = "keyturn.releases.unanswered"      // how these ended
+	MetricStore      = "keyturn.store.operation.duration" // the store's operations
 	MetricImpaired   = "keyturn.store.impaired"           // stores that work less well than they should
 )
 
-// OperationKey is on the metrics of the store's operations, and of those by force:
-// acquire, renew, downgrade, release, complete, raise, inspect, list, force, forget.
+// OperationKey is on the metrics of the store's operations, and of operators' actions: acquire,
+// renew, downgrade, release, complete, raise, inspect, list, force, forget.
 const OperationKey = attribute.Key("keyturn.operation")
 
-// Values of [OutcomeKey] on the metric of renewals, besides OutcomeLost and
-// OutcomeFailed: it is tried again.
+// Values of [OutcomeKey] on the metric of renewals, in addition to OutcomeLost and
+// OutcomeFailed (a failed one is tried again).
 const OutcomeRenewed = "renewed"
 
-// Boundaries of the histograms, in seconds. Redis next door answers within a
-// millisecond, people give up after half a minute, and a hold has no bound but
-// its maximum, ten minutes by default.
+// Boundaries of the histograms, in seconds. A nearby Redis answers within a millisecond, and
+// people give up after half a minute. A hold is bounded only by its maximum, ten minutes by
+// default.
 var (
 	shortTimes = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 	longTimes  = append(shortTimes[:len(shortTimes):len(shortTimes)], 60, 300, 600)
 )
 
-// metrics are the instruments. What nobody collects is not measured: hence the
-// question Enabled before work that costs something.
+// metrics are the instruments. An instrument that nobody collects is not used: before costly
+// work, the code asks Enabled.
 type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
 	waiting, held, impaired                                   metric.Int64UpDownCounter
@@ -107,7 +107,7 @@ func (m *metrics) create(meter metric.Meter) error {
 	return errors.Join(errs...)
 }
 
-// countsAcquisitions says whether anybody collects what needs an acquisition's
+// countsAcquisitions reports whether anybody collects a metric that needs an acquisition's
 // state.
 func (m *metrics) countsAcquisitions(ctx context.Context) bool {
 	return m.wait.Enabled(ctx) || m.conflicts.Enabled(ctx) || m.waiting.Enabled(ctx) || m.handoffs.Enabled(ctx)
@@ -118,7 +118,7 @@ func (m *metrics) countsHolds(ctx context.Context) bool {
 	return m.hold.Enabled(ctx) || m.held.Enabled(ctx) || m.losses.Enabled(ctx)
 }
 
-// of is how what has the labels is measured. What comes first for a rule begins
+// of returns the measurement options for these labels. The first labels of a rule also begin
 // its other series.
 func (m *metrics) of(l labels) *measured {
 	known, fresh := m.series.of(l)
@@ -128,14 +128,14 @@ func (m *metrics) of(l labels) *measured {
 	return known
 }
 
-// add and record leave an instrument alone that nobody collects.
+// add and record skip an instrument that nobody collects.
 func (m *metrics) add(ctx context.Context, c metric.Int64Counter, l labels) {
 	if c.Enabled(ctx) {
 		c.Add(ctx, 1, m.of(l).add...)
 	}
 }
 
-// zero has a series be there before there is anything to count.
+// zero begins a series before there is anything to count.
 func (m *metrics) zero(c metric.Int64Counter, l labels) {
 	if ctx := context.Background(); c.Enabled(ctx) {
 		c.Add(ctx, 0, m.of(l).add...)
@@ -154,7 +154,7 @@ func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds
 	}
 }
 
-// renewalVerdicts are what a renewal may come to.
+// renewalVerdicts are the possible results of a renewal.
 var renewalVerdicts = []verdict{
 	{outcome: OutcomeRenewed}, {OutcomeLost, ErrorLeaseLost}, {OutcomeFailed, ErrorUnavailable}, {OutcomeFailed, ErrorOther},
 }

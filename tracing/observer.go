@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// scope names this package to the tracer provider.
+// scope is the name of this package for the tracer provider.
 const scope = "github.com/keyturn/keyturn/tracing"
 
 // observer makes spans and measurements of what engines do.
@@ -26,21 +26,21 @@ type observer struct {
 	starts      starts
 	keys        keys
 	metrics     metrics
-	storeGiven  bool // with WithAttributes
-	owners      bool // are shown
+	storeGiven  bool // WithAttributes gave a store
+	owners      bool // owners are shown
 
-	// Their addresses are the context keys of the spans under way: this
-	// observer's own, whatever others put into the context.
+	// Their addresses are the context keys of the spans under way. They belong to this
+	// observer, so other observers' spans in the same context do no harm.
 	acquiring, holding, executing slot
 }
 
-// New makes hooks for [core.WithHooks] that record spans and measurements of what an
-// engine does. Several engines may share them; they are safe for concurrent use. Without
-// options they use the global tracer and meter providers, also ones that are set later,
-// and show keys as hashes that only these hooks can match.
+// New makes hooks for [core.WithHooks] that record spans and measurements of what an engine
+// does. Several engines may share them. They are safe for concurrent use. Without options they
+// use the global tracer and meter providers, even if those are set later, and show keys as
+// hashes that only these hooks can match.
 //
-// The error joins every [*core.OptionError], or is what the meter provider has
-// to say about the instruments.
+// The error joins every [*core.OptionError], or is the meter provider's error about an
+// instrument.
 func New(opts ...Option) (observe.Hooks, error) {
 	o, err := newObserver(opts)
 	if err != nil {
@@ -96,29 +96,28 @@ func (o *observer) hooks() observe.Hooks {
 	}
 }
 
-// slot is the place of one kind of span under way in contexts. It knows whether
-// there ever was one: to look a value up in a lease's context costs an allocation
-// where nobody else has needed that context, which a program without tracing
-// should not pay for.
+// slot is the place of one kind of span in contexts. It knows whether there ever was such a
+// span. Looking a value up in a lease's context costs an allocation if nobody else has needed
+// that context. A program without tracing should not pay for that.
 type slot struct{ used atomic.Bool }
 
-// running is a span under way that is recorded, or whose time is counted.
+// running is a span under way that is recorded, or whose duration is measured.
 type running struct {
 	trace.Span
 	began time.Time
-	ran   atomic.Bool // an execution's: its function was called
+	ran   atomic.Bool // of an execution: its function was called
 	state
 }
 
-// start begins a span. What is neither recorded nor counted costs no allocation
-// of ours, and gives nil.
+// start begins a span. If it is neither recorded nor measured, it allocates nothing, and the
+// span is nil.
 func (o *observer) start(ctx context.Context, in *slot, name string, at place, counted bool) (context.Context, *running) {
 	var span trace.Span = noop.Span{}
 	if !o.idle.skips() {
 		ctx, span = o.idle.start(ctx, o.tracer, name, o.starts.options(at))
 	}
 	if counted || span.IsRecording() {
-		if !in.used.Load() { // or each start would write what all of them read
+		if !in.used.Load() { // otherwise each start would write what all of them read
 			in.used.Store(true)
 		}
 		r := &running{Span: span, began: time.Now()}
@@ -126,14 +125,14 @@ func (o *observer) start(ctx context.Context, in *slot, name string, at place, c
 	}
 	span.End()
 	if in.running(ctx) != nil {
-		// The span around this one is under way. Unless hidden, it would be
-		// taken for this one and ended in its place.
+		// The span around this one is under way. It has to be hidden; otherwise it would be
+		// taken for this one, and ended in its place.
 		ctx = context.WithValue(ctx, in, (*running)(nil))
 	}
 	return ctx, nil
 }
 
-// running returns the span under way that ctx has from start, or nil.
+// running returns the span under way that start put into ctx, or nil.
 func (in *slot) running(ctx context.Context) *running {
 	if !in.used.Load() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// onceStart begins the execution's span; those of its acquisition and its hold
-// come to lie under it.
+// onceStart begins the execution's span, which becomes the parent of the spans of its
+// acquisition and hold.
 func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.Context {
 	ctx, span := o.start(ctx, &o.executing, SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
@@ -18,8 +18,8 @@ func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.C
 	return ctx
 }
 
-// onceEnd ends the execution's span. A duplicate's is linked to that of the
-// execution whose result it gets.
+// onceEnd ends the execution's span. A duplicate's span gets a link to the execution whose
+// result it gets.
 func (o *observer) onceEnd(ctx context.Context, x observe.Execution, out observe.Outcome, err error) {
 	if out.Duplicate {
 		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
@@ -35,17 +35,16 @@ func (o *observer) onceEnd(ctx context.Context, x observe.Execution, out observe
 	}
 }
 
-// noteRun notes on the innermost execution's span, if there is one, that its
-// function is about to run: an error is the function's own from then on.
-// Acquisitions within the function note it again, which changes nothing.
+// noteRun notes on the span of the innermost execution, if there is one, that its function is
+// about to run. From then on, an error is the function's own. Acquisitions within the function
+// note it again, which changes nothing.
 func (o *observer) noteRun(ctx context.Context) {
 	if span := o.executing.running(ctx); span != nil {
 		span.ran.Store(true)
 	}
 }
 
-// unlocked marks the span that is current where the work runs: the
-// execution's, or the caller's.
+// unlocked marks the span that is current when the work runs: the execution's, or the caller's.
 func (o *observer) unlocked(ctx context.Context, a observe.Acquisition, err error) {
 	o.noteRun(ctx)
 	at, errorType := place{a.Rule, o.storeName(a.Store)}, refused(err).errorType
@@ -54,7 +53,7 @@ func (o *observer) unlocked(ctx context.Context, a observe.Acquisition, err erro
 	if !span.IsRecording() {
 		return
 	}
-	attrs := append(o.keys.describe(a.Claims, a.Rule), at.attributes()...) // the span may not be ours
+	attrs := append(o.keys.describe(a.Claims, a.Rule), at.attributes()...) // the span may be the caller's, without our attributes
 	span.SetAttributes(UnlockedKey.Bool(true))
 	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(errorType))...))
 }

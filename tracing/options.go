@@ -15,14 +15,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// MinKeySecret is how many bytes a secret for [WithKeySecret] must have.
+// MinKeySecret is the minimum length of a secret for [WithKeySecret], in bytes.
 const MinKeySecret = 16
 
 // Option configures the hooks of [New]. A nil Option changes nothing.
 type Option func(*config) error
 
 type config struct {
-	tracers     trace.TracerProvider // nil: the global one
+	tracers     trace.TracerProvider // nil: the global provider
 	meters      metric.MeterProvider
 	propagators propagation.TextMapPropagator
 	attributes  []attribute.KeyValue
@@ -46,14 +46,14 @@ func newConfig(opts []Option) (config, error) {
 	}
 	if cfg.keys.secret == nil {
 		cfg.keys.secret = make([]byte, 2*MinKeySecret)
-		rand.Read(cfg.keys.secret) // never fails: crypto/rand ends the program instead
+		rand.Read(cfg.keys.secret) // cannot fail: crypto/rand ends the program instead
 	}
 	return cfg, errors.Join(errs...)
 }
 
-// WithTracerProvider sets where spans go. nil, and the default: the global
-// provider, [otel.GetTracerProvider]; when none is set yet, spans are dropped
-// until one is, and go there from then on.
+// WithTracerProvider sets where spans go. nil, the default, means the global provider,
+// [otel.GetTracerProvider]. While none is set, spans are dropped; once one is set, they go
+// there.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) error {
 		if p != nil {
@@ -63,9 +63,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithMeterProvider sets where measurements go. nil, and the default: the global
-// provider, [otel.GetMeterProvider]; when none is set yet, nothing is measured
-// until one is.
+// WithMeterProvider sets where measurements go. nil, the default, means the global provider,
+// [otel.GetMeterProvider]. While none is set, nothing is measured.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) error {
 		if p != nil {
@@ -75,16 +74,15 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithPropagators sets the form in which a trace is kept with a lease and a
-// record, for links from other processes. nil, and the default: W3C's
-// traceparent, whatever the program's global propagator is, so that all who
-// share a store can read it; it is always read, too. Another one is for a fleet
-// that has traces which only its own propagator can tell of. Baggage is never
-// kept, and nothing that takes more than [driver.MaxNoteBytes].
+// WithPropagators sets the form in which a trace is kept with a lease and a record, for links
+// from other processes. nil, the default, means W3C's traceparent. It does not depend on the
+// program's global propagator, so that all programs that share a store can read it.
+// Traceparents are always read, whatever is set. Set another one for a fleet whose traces only
+// its own propagator can describe. Baggage is never kept, nor anything longer than
+// [driver.MaxNoteBytes].
 //
-// How traces get from one service to the next is for the framework's
-// instrumentation, and for lockasynq.TraceHeaders, which go by the global
-// propagator.
+// The framework's instrumentation, and lockasynq.TraceHeaders, carry traces from one service to
+// the next. They use the global propagator.
 func WithPropagators(p propagation.TextMapPropagator) Option {
 	return func(c *config) error {
 		if p != nil {
@@ -94,9 +92,9 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every measurement. Samplers see
-// them. Several of these add up. A [StoreKey] among them stands in place of what
-// the engine's store calls itself, such as StoreKey.String("redis-sessions").
+// WithAttributes adds attributes to every span and every measurement. Samplers see them.
+// Several of these options add up. A [StoreKey] among the attributes replaces the store's own
+// name, for example StoreKey.String("redis-sessions").
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {
 		for _, a := range attrs {
@@ -109,17 +107,16 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 	}
 }
 
-// WithKeySecret sets the secret that key hashes are made with, so that the
-// processes that share it show the same hash for the same key, also after a
-// restart. At least [MinKeySecret] random bytes; who has them can test guesses
-// of a key against a hash. Default: a random secret per [New], so that
-// hashes match within this process only.
+// WithKeySecret sets the secret for key hashes. Processes with the same secret show the same
+// hash for the same key, also after a restart. It has at least [MinKeySecret] random bytes.
+// Anybody who has it can test guesses of a key against a hash. Default: a random secret per
+// [New], so hashes match within these hooks only.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) error {
 		if len(secret) < MinKeySecret {
 			return &core.OptionError{
 				Option: "WithKeySecret",
-				Value:  fmt.Sprintf("%d bytes", len(secret)), // not the secret
+				Value:  fmt.Sprintf("%d bytes", len(secret)), // the secret itself must not be shown
 				Want:   fmt.Sprintf("%d bytes or more", MinKeySecret),
 			}
 		}
@@ -128,11 +125,11 @@ func WithKeySecret(secret []byte) Option {
 	}
 }
 
-// WithOwners shows who holds what: the owner on the span of a hold, and on that of
-// an acquisition the one who is in the way, as the store has them. That finds the
-// process, and a foreign client, which has no trace to link to; but an owner names
-// the machine and the process (see [driver.ParseOwner]), and a foreign client's is
-// whatever it wrote. Never on a measurement.
+// WithOwners shows owners, as the store has them: on the span of a hold its own owner, and on
+// that of an acquisition the owner that is in the way. An owner helps to find the process, or a
+// foreign client, which has no trace to link to. But it names the machine and the process (see
+// [driver.ParseOwner]), and a foreign client's may be anything. Owners are never on a
+// measurement.
 func WithOwners() Option {
 	return func(c *config) error {
 		c.owners = true
@@ -140,8 +137,8 @@ func WithOwners() Option {
 	}
 }
 
-// WithRawKeys shows the keys themselves, for all rules, and for what has none.
-// They then are wherever spans are kept, and for as long.
+// WithRawKeys shows the keys themselves, for all rules and for calls without a rule. They are
+// then stored wherever spans are stored, and for as long.
 func WithRawKeys() Option {
 	return func(c *config) error {
 		c.keys.rawAll = true
@@ -149,8 +146,8 @@ func WithRawKeys() Option {
 	}
 }
 
-// WithRawKeysFor shows the keys of the rules with these names (see
-// [core.WithRule]) and hashes those of the others. Several of these add up.
+// WithRawKeysFor shows the keys of the rules with these names (see [core.WithRule]), and hashes
+// all others. Several of these options add up.
 func WithRawKeysFor(rules ...string) Option {
 	return func(c *config) error {
 		for _, r := range rules {

@@ -46,18 +46,18 @@ const (
 	ErrorOther          = "_OTHER"
 )
 
-// verdict is how a span ends: an outcome, and an error type if that is an
-// error by OpenTelemetry's conventions. A lock that refuses because somebody
-// else has it does its work, and so does one that heeds its caller's cancel.
+// verdict is how a span ends: an outcome, and an error type if that is an error by
+// OpenTelemetry's conventions. A lock that refuses because somebody else has it does its work.
+// So does one that obeys its caller's cancel.
 type verdict struct{ outcome, errorType string }
 
-// on adds the verdict to what a measurement says.
+// on adds the verdict to the labels of a measurement.
 func (v verdict) on(l labels) labels {
 	l.outcome, l.errorType = v.outcome, v.errorType
 	return l
 }
 
-// acquired judges the end of an acquisition.
+// acquired returns the verdict on an acquisition.
 func acquired(lease observe.Lease, err error) verdict {
 	switch {
 	case err != nil:
@@ -90,10 +90,10 @@ var refusals = map[refusal.Kind]verdict{
 	refusal.Internal:            {OutcomeError, ErrorOther},
 }
 
-// refused judges why there is no lease, or none any more.
+// refused returns the verdict for the error of an acquisition or a lease.
 func refused(err error) verdict { return refusals[refusal.Of(err)] }
 
-// held judges the end of a hold.
+// held returns the verdict on a hold.
 func held(err error) verdict {
 	if err == nil {
 		return verdict{outcome: OutcomeReleased}
@@ -101,8 +101,8 @@ func held(err error) verdict {
 	return refused(err)
 }
 
-// executed judges the end of an execution under the caller's ctx; ran says
-// whether its function was called.
+// executed returns the verdict on an execution under the caller's ctx. ran says whether its
+// function was called.
 func executed(ctx context.Context, key string, ran bool, out observe.Outcome, err error) verdict {
 	switch {
 	case out.Duplicate:
@@ -117,8 +117,8 @@ func executed(ctx context.Context, key string, ran bool, out observe.Outcome, er
 	return refused(err)
 }
 
-// failed tells the engine's word from the function's own, which may well be an
-// error of another lease's: hence the look at the key.
+// failed returns the verdict on an execution whose function ran. It tells the engine's error
+// from the function's own, which may be about another lease: therefore it compares the key.
 func failed(ctx context.Context, key string, err error) verdict {
 	var lost *core.LeaseLostError
 	switch {
@@ -134,8 +134,8 @@ func failed(ctx context.Context, key string, err error) verdict {
 	return verdict{OutcomeFailed, ErrorHandler}
 }
 
-// end writes the verdict on the span and ends it. The error's text stays out:
-// it may quote the key, or the address of a server.
+// end writes the verdict on the span and ends it. It leaves out the error's text, which may
+// quote the key or the address of a server.
 func (v verdict) end(span *running) {
 	defer span.End()
 	if !span.IsRecording() {

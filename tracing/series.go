@@ -8,23 +8,23 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// labels are what measurements may be told apart by. Each comes from a short
-// list, but for the rule, which is bounded here; keys, tokens and owners are
-// never among them, or every key would be a series of its own, for ever.
+// labels are the attributes of measurements. Each comes from a short list, except the rule,
+// whose number is bounded here. Keys, tokens and owners are never among them: otherwise every
+// key would be a series of its own, for ever.
 type labels struct {
 	rule, mode, store, outcome, errorType, reason, operation string
 }
 
-// measured are the options of a measurement, made once: making them for each
-// would cost more than the measurement.
+// measured has the options of a measurement, made once. Making them for each measurement would
+// cost more than the measurement.
 type measured struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
 }
 
-// series keeps the options by their labels.
+// series keeps the measurement options by their labels.
 type series struct {
-	attributes []attribute.KeyValue // on every measurement
+	attributes []attribute.KeyValue // added to every measurement
 
 	mu       sync.RWMutex
 	rules    map[string]bool
@@ -35,7 +35,7 @@ func newSeries(attributes []attribute.KeyValue) series {
 	return series{attributes: attributes, rules: make(map[string]bool), byLabels: make(map[labels]*measured)}
 }
 
-// of also says whether these labels are new.
+// of returns the options for l. fresh reports whether these labels are new.
 func (s *series) of(l labels) (m *measured, fresh bool) {
 	s.mu.RLock()
 	if l.rule != "" && !s.rules[l.rule] && len(s.rules) >= mostRules {
@@ -52,7 +52,7 @@ func (s *series) of(l labels) (m *measured, fresh bool) {
 	case l.rule == "" || l.rule == RuleOther || s.rules[l.rule]:
 	case len(s.rules) < mostRules:
 		s.rules[l.rule] = true
-	default: // the last place went to another meanwhile
+	default: // another caller took the last place meanwhile
 		l.rule = RuleOther
 	}
 	if known := s.byLabels[l]; known != nil {
@@ -64,12 +64,12 @@ func (s *series) of(l labels) (m *measured, fresh bool) {
 	return m, true
 }
 
-// isPlace says that nothing but the rule, its mode and its store tell it apart.
+// isPlace reports whether l has nothing but rule, mode and store.
 func (l labels) isPlace() bool {
 	return l.mode != "" && l == labels{rule: l.rule, mode: l.mode, store: l.store}
 }
 
-// list leaves out what does not apply.
+// list returns the attributes, without those that do not apply.
 func (l labels) list() []attribute.KeyValue {
 	var list []attribute.KeyValue
 	for _, a := range []attribute.KeyValue{

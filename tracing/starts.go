@@ -8,13 +8,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// mostRules bounds what is kept, should somebody name rules after requests.
+// mostRules bounds the memory if a program names rules after requests.
 const mostRules = 1024
 
-// place is what spans are sampled by: whose rule it is, on which store.
+// place is what spans are sampled by: the rule and the store.
 type place struct{ rule, store string }
 
-// attributes leaves out what is not known.
+// attributes returns the attributes that are known.
 func (p place) attributes() (attrs []attribute.KeyValue) {
 	if p.rule != "" {
 		attrs = append(attrs, RuleKey.String(p.rule))
@@ -25,11 +25,11 @@ func (p place) attributes() (attrs []attribute.KeyValue) {
 	return attrs
 }
 
-// starts keeps the options that spans start with, made once per place. A
-// sampler sees only what a span starts with, so the place must be there; and a
-// span that it drops should not have cost an allocation.
+// starts keeps the options that spans start with, made once per place. A sampler sees only what
+// a span starts with, so the place must be among them. A span that the sampler drops should not
+// cost an allocation.
 type starts struct {
-	attributes []attribute.KeyValue // on every span
+	attributes []attribute.KeyValue // added to every span
 
 	mu    sync.RWMutex
 	known map[place][]trace.SpanStartOption

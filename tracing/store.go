@@ -12,13 +12,14 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// storeCalled measures what the store took. A refusal because somebody else has
-// the key is no error of the store's.
+// storeCalled measures the time that the store took. A refusal because somebody else has the
+// key is no error of the store.
 func (o *observer) storeCalled(store, op string, took time.Duration, err error) {
 	o.metrics.record(context.Background(), o.metrics.store, took.Seconds(), labels{store: o.storeName(store), operation: op, errorType: storeError(op, err)})
 }
 
-// storeImpaired counts the stores of this process that are impaired now. Why is in the log.
+// storeImpaired counts the stores of this process that are impaired now. The log has the
+// reason.
 func (o *observer) storeImpaired(store string, err error) {
 	by := int64(1)
 	if err == nil {
@@ -27,8 +28,8 @@ func (o *observer) storeImpaired(store string, err error) {
 	o.metrics.change(context.Background(), o.metrics.impaired, by, labels{store: o.storeName(store)})
 }
 
-// storeName is what an engine says of its store, unless [WithAttributes] says it
-// for all.
+// storeName is the name that an engine gives for its store, unless [WithAttributes] sets
+// another one for all.
 func (o *observer) storeName(name string) string {
 	if o.storeGiven {
 		return ""
@@ -36,9 +37,8 @@ func (o *observer) storeName(name string) string {
 	return name
 }
 
-// storeError classifies what the store said. Where the engine alone bounds the
-// operation, its end is the silence of the store; in the others it may be the
-// caller's.
+// storeError classifies the store's error. For operations that only the engine bounds, a
+// context's error means a silent store. For the others it may be the caller's.
 func storeError(op string, err error) string {
 	switch {
 	case err == nil:
@@ -47,13 +47,13 @@ func storeError(op string, err error) string {
 		return ErrorLeaseLost
 	case op == "renew" || op == "release" || op == "complete":
 		return renewalError(err)
-	case errors.Is(err, core.ErrUnavailable): // also where it left the outcome unknown
+	case errors.Is(err, core.ErrUnavailable): // including errors that left the outcome unknown
 		return ErrorUnavailable
 	}
 	return refused(err).errorType
 }
 
-// debtEnds is what may become of a release that the store has not answered.
+// debtEnds are the ways in which an unanswered release may end.
 var debtEnds = []observe.DebtState{observe.DebtPaid, observe.DebtExpired, observe.DebtClosed, observe.DebtDropped}
 
 func ended(l labels, how observe.DebtState) labels {
@@ -61,7 +61,7 @@ func ended(l labels, how observe.DebtState) labels {
 	return l
 }
 
-// owed counts the releases that the store has not answered, and what becomes of them.
+// owed counts the releases that the store has not answered, and how they end.
 func (o *observer) owed(ctx context.Context, d observe.Debt) {
 	l := labels{rule: d.Rule, store: o.storeName(d.Store)}
 	switch d.State {
@@ -74,8 +74,8 @@ func (o *observer) owed(ctx context.Context, d observe.Debt) {
 	o.metrics.add(ctx, o.metrics.unanswered, ended(l, d.State))
 }
 
-// forced counts it, and adds an event to the span in which somebody did it. The
-// reason may have names in it, and is left to the logs.
+// forced counts a forced release, and adds an event to the span in which an operator did it.
+// The reason may contain names, so only the log has it.
 func (o *observer) forced(ctx context.Context, r observe.Removal) {
 	op, rule := "forget", ""
 	if len(r.Holders) > 0 {
