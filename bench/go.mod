@@ -8,6 +8,11 @@ require (
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/middleware/asynq v0.0.0
+	github.com/keyturn/keyturn/middleware/echo v0.0.0
+	github.com/keyturn/keyturn/middleware/grpc v0.0.0
+	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.21.0
 	github.com/redis/rueidis v1.0.79
@@ -28,6 +33,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/keyturn/keyturn/proto v0.0.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
@@ -51,4 +57,12 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
-replace github.com/keyturn/keyturn => ../
+replace (
+	github.com/keyturn/keyturn => ../
+	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
+	github.com/keyturn/keyturn/middleware/asynq => ../middleware/asynq
+	github.com/keyturn/keyturn/middleware/echo => ../middleware/echo
+	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc
+	github.com/keyturn/keyturn/proto => ../proto
+	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
+)

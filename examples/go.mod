@@ -6,6 +6,13 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/middleware/asynq v0.0.0
+	github.com/keyturn/keyturn/middleware/echo v0.0.0
+	github.com/keyturn/keyturn/middleware/grpc v0.0.0
+	github.com/keyturn/keyturn/proto v0.0.0
+	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/tracing v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.14.1
@@ -51,4 +58,13 @@ require (
 	golang.org/x/time v0.15.0 // indirect
 )
 
-replace github.com/keyturn/keyturn => ../
+replace (
+	github.com/keyturn/keyturn => ../
+	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
+	github.com/keyturn/keyturn/middleware/asynq => ../middleware/asynq
+	github.com/keyturn/keyturn/middleware/echo => ../middleware/echo
+	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc
+	github.com/keyturn/keyturn/proto => ../proto
+	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
+	github.com/keyturn/keyturn/tracing => ../tracing
+)

@@ -59,12 +59,12 @@
 //     Anything else is [ErrNotInteger], and so is a number of more than 80 digits.
 //   - |lower maps every letter to lower case as strings.ToLower does: one by one, the same for
 //     all languages. It is no case folding: "ß" and "SS" stay different.
-//   - |nfc, in the middlewares' templates, puts text into Unicode's normal form C. Use
-//     |nfc|lower for names that people type.
+//   - |nfc puts text into Unicode's normal form C, in a program that imports the package
+//     keytmpl/nfc. Use |nfc|lower for names that people type.
 //   - |hash, always the last one, makes the SHA-256 digest; see below.
 //
-// |lower and |nfc refuse bytes that are not UTF-8 ([ErrNotText]). A program that uses this package
-// itself can add filters of its own ([Filter]).
+// |lower and |nfc refuse bytes that are not UTF-8 ([ErrNotText]). A program can add filters of
+// its own ([Register]).
 //
 // With filters, different values make different keys only as far as the filters keep them
 // apart.

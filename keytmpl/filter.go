@@ -29,9 +29,6 @@ var (
 	ErrNotText = errors.New("value is not valid UTF-8")
 )
 
-// filters are the filters that every template has.
-var filters = []*Filter{{"lower", lower}, {"int", integer}}
-
 // lower maps every letter to lower case, one by one and in the same way for every
 // language. It is no case folding: "ß" and "ss" stay different.
 func lower(value string) (string, error) {

@@ -2,7 +2,6 @@ package keytmpl
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,13 +13,13 @@ const (
 	hashFilter = "hash"
 )
 
-// Parse compiles a template. Its errors are of type *SyntaxError. more are filters that the
-// template may use in addition to lower and int. If two have the same name, the first counts.
+// Parse compiles a template. Its errors are of type *SyntaxError. The template may use the
+// filters of this package, and those that were added with [Register] before.
 //
 // In addition to the syntax, Parse refuses a template whose shortest possible key is longer
 // than MaxKeyBytes, because no value could make it valid.
-func Parse(src string, more ...*Filter) (*Template, error) {
-	p := parser{src: src, filters: slices.Concat(filters, more)}
+func Parse(src string) (*Template, error) {
+	p := parser{src: src, filters: registered()}
 	if src == "" {
 		return nil, p.fail(0, "nothing", "text or a {placeholder}")
 	}
@@ -32,8 +31,8 @@ func Parse(src string, more ...*Filter) (*Template, error) {
 
 // MustParse is Parse for templates that are part of the program, such as package variables. It
 // panics if Parse returns an error.
-func MustParse(src string, more ...*Filter) *Template {
-	t, err := Parse(src, more...)
+func MustParse(src string) *Template {
+	t, err := Parse(src)
 	if err != nil {
 		panic(err)
 	}
@@ -173,7 +172,7 @@ func (p *parser) filter() (*Filter, error) {
 		}
 		names = append(names, f.Name)
 	}
-	want := "one of the filters " + strings.Join(names, ", ")
+	want := "one of the filters " + strings.Join(names, ", ") + " (others need an import, as keytmpl/nfc for nfc)"
 	if name == "" {
 		return nil, p.unexpected(want)
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/keyturn/keyturn/bench/stats"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 )
 
@@ -23,7 +24,7 @@ func grpcCalls(ctx context.Context, env *Env, store string) (_ []stats.Sample, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, shut()) }()
-	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"))
+	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +59,19 @@ func newGRPC(opts ...grpc.ServerOption) (*grpcPair, error) {
 		return nil, err
 	}
 	p := &grpcPair{server: grpc.NewServer(opts...), conn: conn, ended: make(chan error, 1)}
-	testpb.RegisterUsersServer(p.server, statusServer{})
+	health.RegisterHealthServer(p.server, statusServer{})
 	go func() { p.ended <- p.server.Serve(listener) }()
 	return p, nil
 }
 
-// caller returns a call, each time for the next user.
+// caller returns a call, each time for the next user. The service of gRPC's health
+// checks stands in for one with users: a small request with a field that makes a key.
 func (p *grpcPair) caller(ctx context.Context) func() error {
-	client := testpb.NewUsersClient(p.conn)
+	client := health.NewHealthClient(p.conn)
 	n := int64(0)
 	return func() error {
 		n++
-		_, err := client.SetStatus(ctx, &testpb.SetStatusRequest{UserId: 1 + n%users, Status: testpb.Status_STATUS_AWAY})
+		_, err := client.Check(ctx, &health.HealthCheckRequest{Service: strconv.FormatInt(1+n%users, 10)})
 		return err
 	}
 }
@@ -81,9 +83,9 @@ func (p *grpcPair) Close() error {
 }
 
 type statusServer struct {
-	testpb.UnimplementedUsersServer
+	health.UnimplementedHealthServer
 }
 
-func (statusServer) SetStatus(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
-	return &testpb.SetStatusResponse{Text: "away"}, nil
+func (statusServer) Check(context.Context, *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
+	return &health.HealthCheckResponse{Status: health.HealthCheckResponse_SERVING}, nil
 }

@@ -148,7 +148,7 @@ func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 
 // fromTemplate returns the function that makes keys, and examples of such keys.
 func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (func(R) (Keys, error), []string, error) {
-	tmpl, err := keytmpl.Parse(spec.Template, nfc)
+	tmpl, err := keytmpl.Parse(spec.Template)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,7 +38,7 @@
 //
 // A value is the text as it came: 5, 5.0 and "5e0" are three keys, "Ann" and "ann"
 // two, and so is "é" typed as one character or as two. Filters make one of them, in
-// order and before a digest: {payload.id|int}, {payload.name|nfc|lower}, {payload.name|nfc|hash}; see
+// order and before a digest: {payload.id|int}, {payload.name|lower}, {payload.name|lower|hash}; see
 // keytmpl. Use them where clients or gateways may write the same value in different
 // ways. Once compares content byte by byte all the same: such a repeat is refused,
 // unless core.WithoutFingerprint is among the options.

@@ -1,12 +1,9 @@
-//go:build unix
-
 package lockecho_test
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,22 +13,15 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/redistest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	"github.com/keyturn/keyturn/middleware/http"
-	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 func TestRequestUnderTheCallersLease(t *testing.T) {
-	redis := redistest.Start(t)
-	newEngine := func() *core.Engine {
-		st, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
-	}
-	caller, callee := newEngine(), newEngine()
+	store := memstore.New()
+	caller := ruletest.NewEngine(t, store, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
+	callee := ruletest.NewEngine(t, store.Peer(), core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
 	rule := lockecho.New(callee).Serialize("user:{path.id}")
 	held := func(c echo.Context) error {
 		return c.String(http.StatusOK, fmt.Sprint(ruletest.Seen(c.Request().Context()).Depth()))

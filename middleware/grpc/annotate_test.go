@@ -22,8 +22,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	keyturnv1 "github.com/keyturn/keyturn/proto/keyturn/v1"
 	"github.com/keyturn/keyturn/store/memstore"
 )

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 )
 
 // BenchmarkUnary is what a rule adds to a call, on the in-memory store and

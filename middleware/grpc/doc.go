@@ -45,7 +45,7 @@
 //
 // Text is taken as it came: "Ann" and "ann" are two keys, and so is "é" typed as one
 // character or as two. Filters make one of them, in order and before a digest:
-// {user_name|nfc|lower}, {metadata.x-id|int}; see keytmpl. Once compares content byte by
+// {user_name|lower}, {metadata.x-id|int}; see keytmpl. Once compares content byte by
 // byte all the same: a repeat in another spelling is refused, unless
 // core.WithoutFingerprint is among the options.
 //

@@ -20,9 +20,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/testpb"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 

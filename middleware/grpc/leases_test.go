@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +16,13 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
-	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // A service that holds a key and calls another one, which takes the same key.
-// They share a Redis.
+// They share a store.
 type services struct {
 	caller, callee *core.Engine
 	// Connections to the callee: of a client that carries leases, and of one that
@@ -33,15 +31,11 @@ type services struct {
 }
 
 func newServices(t *testing.T, s *server, rules ...lockgrpc.Rule) *services {
-	redis := redistest.Start(t)
-	onRedis := func() *core.Engine {
-		store, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return engine(t, store, core.WithMaxWait(200*time.Millisecond), core.WithHooks(seeLeases))
+	store := memstore.New()
+	all := &services{
+		caller: engine(t, store, core.WithMaxWait(200*time.Millisecond), core.WithHooks(seeLeases)),
+		callee: engine(t, store.Peer(), core.WithMaxWait(200*time.Millisecond), core.WithHooks(seeLeases)),
 	}
-	all := &services{caller: onRedis(), callee: onRedis()}
 	register := func(srv *grpc.Server) {
 		testpb.RegisterUsersServer(srv, s)
 		testpb.RegisterGroupsServer(srv, s)

@@ -4,17 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
-	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // Ten thousand calls at the same time on a hundred keys: no two of a key
@@ -52,11 +50,10 @@ func TestTenThousandCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Two replicas that share nothing but a Redis take each other's messages one by
+// Two replicas that share nothing but a store take each other's messages one by
 // one.
-func TestMessagesOfReplicasOnRedis(t *testing.T) {
+func TestMessagesOfReplicas(t *testing.T) {
 	const streams, messages = 4, 10
-	redis := redistest.Start(t)
 	var inside atomic.Int32
 	var processed atomic.Int64
 	s := &server{chat: func(stream chatStream) error {
@@ -81,13 +78,8 @@ func TestMessagesOfReplicasOnRedis(t *testing.T) {
 			}
 		}
 	}}
-	replica := func() client {
-		store, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return serve(t, s, locks(t, engine(t, store), eachByGroup["template"]))
-	}
+	store := memstore.New()
+	replica := func() client { return serve(t, s, locks(t, engine(t, store.Peer()), eachByGroup["template"])) }
 	replicas := []client{replica(), replica()}
 	var all sync.WaitGroup
 	for n := range streams {

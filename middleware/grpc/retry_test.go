@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 )
 
 // slowConn is a connection whose client stops reading, or writing, until it is

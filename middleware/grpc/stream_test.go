@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 

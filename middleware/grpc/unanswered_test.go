@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/testpb"
 	"github.com/keyturn/keyturn/locktest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 

@@ -25,7 +25,7 @@
 //
 // A value is the text as it came: 5, 5.0 and "5e0" are three keys, "Ann" and "ann"
 // two, and so is "é" typed as one character or as two. Filters make one of them, in
-// order and before a digest: {body.id|int}, {body.name|nfc|lower}, {body.name|nfc|hash}; see
+// order and before a digest: {body.id|int}, {body.name|lower}, {body.name|lower|hash}; see
 // keytmpl. Use them where clients or gateways may write the same value in different
 // ways. Once compares content byte by byte all the same: such a repeat is refused,
 // unless core.WithoutFingerprint is among the options.

@@ -1,5 +1,3 @@
-//go:build unix
-
 package lockhttp_test
 
 import (
@@ -7,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -17,22 +14,17 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/redistest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
-	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// engines are of processes that share nothing but a Redis.
+// engines are of processes that share nothing but a store.
 func engines(t *testing.T, n int) []*core.Engine {
 	t.Helper()
-	redis := redistest.Start(t)
+	store := memstore.New()
 	all := make([]*core.Engine, n)
 	for i := range all {
-		st, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[i] = ruletest.NewEngine(t, st, core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
+		all[i] = ruletest.NewEngine(t, store.Peer(), core.WithMaxWait(200*time.Millisecond), core.WithHooks(ruletest.SeeLeases))
 	}
 	return all
 }

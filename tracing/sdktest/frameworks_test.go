@@ -14,10 +14,10 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
@@ -88,7 +88,7 @@ func (s *scenario) run(t *testing.T, name string, send func(context.Context) err
 
 func TestGRPC(t *testing.T) {
 	s, eng := newScenario(t)
-	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"))
+	locks, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestGRPC(t *testing.T) {
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(s.o.tracers))),
 		grpc.ChainUnaryInterceptor(locks.Unary()),
 	)
-	testpb.RegisterUsersServer(server, users{s: s})
+	health.RegisterHealthServer(server, users{s: s})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -114,19 +114,19 @@ func TestGRPC(t *testing.T) {
 		<-served
 	})
 	s.run(t, "grpc", func(ctx context.Context) error {
-		_, err := testpb.NewUsersClient(conn).SetStatus(ctx, &testpb.SetStatusRequest{UserId: 42})
+		_, err := health.NewHealthClient(conn).Check(ctx, &health.HealthCheckRequest{Service: "42"})
 		return err
 	})
 }
 
 type users struct {
-	testpb.UnimplementedUsersServer
+	health.UnimplementedHealthServer
 	s *scenario
 }
 
-func (u users) SetStatus(ctx context.Context, _ *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
+func (u users) Check(ctx context.Context, _ *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
 	u.s.handle(ctx)
-	return &testpb.SetStatusResponse{}, nil
+	return &health.HealthCheckResponse{}, nil
 }
 
 func TestEcho(t *testing.T) {

@@ -5,6 +5,12 @@ go 1.25.0
 require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/middleware/asynq v0.0.0
+	github.com/keyturn/keyturn/middleware/echo v0.0.0
+	github.com/keyturn/keyturn/middleware/grpc v0.0.0
+	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/tracing v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.14.1
@@ -32,6 +38,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/keyturn/keyturn/proto v0.0.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -58,4 +65,13 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 
-replace github.com/keyturn/keyturn => ../../
+replace (
+	github.com/keyturn/keyturn => ../../
+	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
+	github.com/keyturn/keyturn/middleware/asynq => ../../middleware/asynq
+	github.com/keyturn/keyturn/middleware/echo => ../../middleware/echo
+	github.com/keyturn/keyturn/middleware/grpc => ../../middleware/grpc
+	github.com/keyturn/keyturn/proto => ../../proto
+	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
+	github.com/keyturn/keyturn/tracing => ..
+)

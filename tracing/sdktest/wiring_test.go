@@ -27,10 +27,10 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/testpb"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
@@ -142,7 +142,7 @@ func TestWiring(t *testing.T) {
 		t.Error("the task has no trace")
 	}
 	span.End()
-	calls, err := lockgrpc.New(eng, lockgrpc.Serialize(testpb.Users_SetStatus_FullMethodName, "user:status:{user_id}"))
+	calls, err := lockgrpc.New(eng, lockgrpc.Serialize(health.Health_Check_FullMethodName, "user:status:{service}"))
 	if err != nil {
 		t.Fatal(err)
 	}

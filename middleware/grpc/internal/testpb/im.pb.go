@@ -1078,7 +1078,7 @@ const file_internal_testpb_im_proto_rawDesc = "" +
 	"\x06Import\x12\x1e.keyturn.test.v1.ImportRequest\x1a\x1f.keyturn.test.v1.ImportResponse(\x01\x12:\n" +
 	"\x04Chat\x12\x16.keyturn.test.v1.Event\x1a\x16.keyturn.test.v1.Event(\x010\x012J\n" +
 	"\x06Fields\x12@\n" +
-	"\x04Take\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.EverythingB,Z*github.com/keyturn/keyturn/internal/testpbb\x06proto3"
+	"\x04Take\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.EverythingB<Z:github.com/keyturn/keyturn/middleware/grpc/internal/testpbb\x06proto3"
 
 var (
 	file_internal_testpb_im_proto_rawDescOnce sync.Once

@@ -82,7 +82,7 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\x06{text}\x18\x02\x12U\n" +
 	"\tNoPermits\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.Everything\"\x0e\xea\x8b$\n" +
 	"\n" +
-	"\x06{text}\x10\x03B,Z*github.com/keyturn/keyturn/internal/testpbb\x06proto3"
+	"\x06{text}\x10\x03B<Z:github.com/keyturn/keyturn/middleware/grpc/internal/testpbb\x06proto3"
 
 var file_internal_testpb_annotated_proto_goTypes = []any{
 	(*SetStatusRequest)(nil),   // 0: keyturn.test.v1.SetStatusRequest

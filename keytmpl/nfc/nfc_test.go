@@ -1,0 +1,62 @@
+package nfc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+	_ "github.com/keyturn/keyturn/keytmpl/nfc"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+const composed, decomposed = "caf\u00e9", "cafe\u0301"
+
+func TestTextHasOneNormalForm(t *testing.T) {
+	keys := keysOf(t)
+	if of, err := keys("u:{name}"); err != nil || of[0] == of[1] {
+		t.Errorf("%q, %v: there is no difference to make up for", of, err)
+	}
+	for _, template := range []string{"u:{name|nfc}", "u:{name|nfc|lower}"} {
+		if of, err := keys(template); len(of) != 2 || of[0] != "u:"+composed || of[1] != of[0] || !errors.Is(err, keytmpl.ErrNotText) {
+			t.Errorf("%s: %q, %v", template, of, err)
+		}
+	}
+	if of, err := keys("u:{name|nfc|hash}"); len(of) != 2 || of[0] != of[1] || !errors.Is(err, keytmpl.ErrNotText) {
+		t.Errorf("digests: %q, %v", of, err)
+	}
+}
+
+// keysOf returns a function that gives the keys which a middleware's rule makes of both
+// spellings, and the error that it makes of a spelling cut in the middle of the accent.
+func keysOf(t *testing.T) func(template string) (of []string, err error) {
+	eng, err := core.New(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := eng.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	itself := func(keytmpl.Placeholder) (rule.Source[string], error) {
+		return rule.Source[string]{One: func(r string) (string, error) { return r, nil }}, nil
+	}
+	return func(template string) (of []string, err error) {
+		r, err := rule.Compile(eng, rule.Spec[string]{Name: "n", Template: template}, itself)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, value := range []string{composed, decomposed} {
+			k, err := r.Keys(value)
+			if err != nil {
+				return nil, err
+			}
+			of = append(of, k.First)
+		}
+		_, err = r.Keys("cafe\xcc")
+		return of, err
+	}
+}

@@ -1,0 +1,42 @@
+module github.com/keyturn/keyturn/middleware/replicatest
+
+go 1.25.0
+
+require (
+	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/middleware/echo v0.0.0
+	github.com/keyturn/keyturn/middleware/grpc v0.0.0
+	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/labstack/echo/v4 v4.16.0
+	go.uber.org/goleak v1.3.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
+	google.golang.org/grpc v1.83.2
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/keyturn/keyturn/proto v0.0.0 // indirect
+	github.com/labstack/gommon v0.5.0 // indirect
+	github.com/mattn/go-colorable v0.1.15 // indirect
+	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/redis/go-redis/v9 v9.14.1 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	github.com/valyala/fasttemplate v1.2.2 // indirect
+	golang.org/x/crypto v0.55.0 // indirect
+	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/time v0.15.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
+)
+
+replace (
+	github.com/keyturn/keyturn => ../../
+	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
+	github.com/keyturn/keyturn/middleware/echo => ../echo
+	github.com/keyturn/keyturn/middleware/grpc => ../grpc
+	github.com/keyturn/keyturn/proto => ../../proto
+	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
+)

@@ -1,0 +1,36 @@
+package replicatest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newEngine makes the engine of one replica.
+func newEngine(t *testing.T, redis *redistest.Server, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	store, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
+}
+
+// bounded is a context for a test's calls: a hang becomes a failure.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
