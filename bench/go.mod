@@ -1,3 +1,4 @@
+// Never tagged: programs that compare lock libraries.
 module github.com/keyturn/keyturn/bench
 
 go 1.25.0

@@ -1,3 +1,4 @@
+// Never tagged: programs to copy from.
 module github.com/keyturn/keyturn/examples
 
 go 1.25.0

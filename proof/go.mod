@@ -1,3 +1,4 @@
+// Never tagged: tests only.
 module github.com/keyturn/keyturn/proof
 
 go 1.25.0

@@ -1,3 +1,4 @@
+// Never tagged: the tools of the Makefile.
 module github.com/keyturn/keyturn/tools
 
 go 1.25.0

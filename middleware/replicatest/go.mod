@@ -1,3 +1,4 @@
+// Never tagged: tests only.
 module github.com/keyturn/keyturn/middleware/replicatest
 
 go 1.25.0

@@ -1,3 +1,4 @@
+// Never tagged: tests only.
 module github.com/keyturn/keyturn/tracing/sdktest
 
 go 1.25.0
