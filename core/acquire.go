@@ -40,7 +40,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, err
 	}
-	if err := e.Supports(claims...); err != nil {
+	if err := e.supports(claims); err != nil {
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)

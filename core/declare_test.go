@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -10,32 +11,65 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// All observers are told of rules, by the name that their calls have, and of what
-// is skipped under them. Decorated functions declare theirs.
-func TestObserversAreToldOfRules(t *testing.T) {
+// Hooks are told of rules, by the name that their calls have, and of what is skipped under
+// them; not of rules whose calls can't succeed.
+func TestHooksAreToldOfRules(t *testing.T) {
 	log := &recorder{}
 	eng := newEngine(t, memstore.New(), core.WithHooks(numbered{t, "1", log}.hooks()), core.WithHooks(numbered{t, "2", log}.hooks()))
 	grouped, err := core.NewPolicy(policy(t, core.WithRule("first")), core.WithRule("group"), core.WithHierarchy())
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng.Declare(grouped, grouped.Info(false, "g/{id}"), "g/a")
-	eng.Skipped(context.Background(), grouped, coverage.SkipHeld)
-	fn := func(context.Context, string) (int, error) { return 0, nil }
-	key := func(s string) string { return s }
-	for range 2 { // the second name is taken
-		_, _ = core.OnceFunc(eng, "deliver", key, fn)
+	declare := func(eng *core.Engine, p core.Policy, r coverage.Rule, like string) {
+		t.Helper()
+		if _, err := eng.Declare(p, r, like); err != nil {
+			t.Error(err)
+		}
+		eng.Skipped(context.Background(), p, coverage.SkipHeld)
 	}
+	declare(eng, grouped, coverage.Rule{Key: "g/{id}"}, "g/a")
+	declare(newEngine(t, memstore.New()), grouped, coverage.Rule{Key: "k"}, "k") // it has no hooks
+	_, err = eng.Declare(grouped, coverage.Rule{Once: true}, "g/a")
+	wantOnly(t, err, core.ErrInvalidOption)
+	_, err = eng.Declare(grouped, coverage.Rule{}, "g//a")
+	wantOnly(t, err, core.ErrInvalidClaim)
 	want := []string{
 		"declared1 group, serialize hierarchy g/{id} on memory: [shared g exclusive g/a]",
 		"declared2 group, serialize hierarchy g/{id} on memory: [shared g exclusive g/a]",
 		"skipped1 group on memory: held", "skipped2 group on memory: held",
-		"declared1 deliver, once func on memory: [exclusive a/b]", "declared2 deliver, once func on memory: [exclusive a/b]",
 	}
 	if !slices.Equal(log.events, want) {
 		t.Errorf("seen\n%q, want\n%q", log.events, want)
 	}
-	quiet := newEngine(t, memstore.New())
-	quiet.Declare(grouped, grouped.Info(false, "k"), "k")
-	quiet.Skipped(context.Background(), grouped, coverage.SkipHeld)
+}
+
+// What a rule does follows from its policy and from the engine's defaults.
+func TestDeclaredRulesHaveTheEnginesDefaults(t *testing.T) {
+	eng := newEngine(t, memstore.New(), core.WithResultLimit(7), core.WithRunUnlocked())
+	for name, tc := range map[string]struct {
+		opts []core.CallOption
+		rule coverage.Rule
+		want coverage.Rule
+	}{
+		"the engine's": {rule: coverage.Rule{Once: true}, want: coverage.Rule{Once: true, ResultLimit: 7, RunUnlocked: true}},
+		"its own": {
+			opts: []core.CallOption{core.WithResultLimit(0)},
+			rule: coverage.Rule{Once: true, Key: "k"}, want: coverage.Rule{Once: true, Key: "k", RunUnlocked: true},
+		},
+		"no result": {rule: coverage.Rule{Skips: coverage.SkipHeld}, want: coverage.Rule{Skips: coverage.SkipHeld, RunUnlocked: true}},
+	} {
+		if got, err := eng.Declare(policy(t, tc.opts...), tc.rule, "k"); err != nil || got != tc.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, tc.want)
+		}
+	}
+}
+
+func TestDeclareNeedsAStoreThatCan(t *testing.T) {
+	eng := newEngine(t, plain{memstore.New()})
+	for _, r := range []coverage.Rule{{Once: true}, {Skips: coverage.SkipSuperseded}} {
+		_, err := eng.Declare(core.Policy{}, r, "k")
+		wantOnly(t, err, errors.ErrUnsupported)
+	}
+	_, err := eng.Declare(core.Policy{}, coverage.Rule{}, "k")
+	wantOnly(t, err)
 }

@@ -33,15 +33,8 @@ func TestWrappedStoreCanDoWhatItCouldBefore(t *testing.T) {
 	}}
 	wrapped := &wrapper{Store: inner}
 	eng := newEngine(t, wrapped, core.WithHooks(observe.Hooks{StoreImpaired: func(string, error) {}}))
-	for what, err := range map[string]error{
-		"modes and sets": eng.Supports(core.Shared("a"), core.Permit("b", 2)),
-		"records":        eng.SupportsOnce(),
-		"versions":       eng.SupportsVersions(),
-		"inspection":     eng.SupportsInspection(),
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+	if can := eng.Describe(); !can.Shared || !can.Permits || !can.Sets || !can.Ledger || !can.Inspector {
+		t.Errorf("it can do only %+v", can)
 	}
 	l := mustAcquire(t, eng, "k")
 	defer mustRelease(t, l)

@@ -32,7 +32,6 @@ type Engine struct {
 	watchdog       *watchdog.Watchdog
 	debts          debts
 	holds          *holdstats.Stats
-	decorated      decorated
 	life           lifecycle
 }
 
@@ -96,42 +95,6 @@ func isNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Supports reports whether the engine's store can do what claims ask for. The
-// error matches errors.ErrUnsupported. For checks at start.
-func (e *Engine) Supports(claims ...Claim) error {
-	if len(claims) > 1 && !e.about.Sets {
-		return &driver.UnsupportedError{Feature: "several claims at once"}
-	}
-	for _, c := range claims {
-		switch {
-		case c.Mode == driver.ModeShared && !e.about.Shared:
-			return &driver.UnsupportedError{Feature: "shared claims"}
-		case c.Mode == driver.ModePermit && !e.about.Permits:
-			return &driver.UnsupportedError{Feature: "permits"}
-		}
-	}
-	return nil
-}
-
-// SupportsOnce reports whether [Engine.Once] works with these options. The error
-// matches errors.ErrUnsupported where the engine's store can't remember
-// executions, and ErrInvalidOption where an option is out of range or not for
-// Once. For checks at start.
-func (e *Engine) SupportsOnce(opts ...CallOption) error {
-	s, err := e.settle(opts)
-	if err != nil {
-		return err
-	}
-	return e.canOnce(s)
-}
-
-func (e *Engine) canOnce(s *settings) error {
-	if !e.about.Ledger {
-		return &driver.UnsupportedError{Feature: "records of executions"}
-	}
-	return s.forOnce()
-}
-
 // Acquire claims key, exclusively unless [WithShared] or [WithPermits] says
 // otherwise, and waits its turn: first come, first served, for as long as ctx and
 // [WithMaxWait] allow. The caller must release the lease, which is also what
@@ -176,7 +139,7 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 // key may stand in the set once, and a set has at most [driver.MaxClaims] claims; the
 // levels that [WithHierarchy] adds do not count. Otherwise the error is a
 // [*driver.ClaimError], before any I/O. What the store can't do gives an error that
-// matches errors.ErrUnsupported, also before any I/O; see [Engine.Supports]. In
+// matches errors.ErrUnsupported, also before any I/O. In
 // all else it is like Acquire.
 //
 // What ctx holds of the set is left to the leases that it is held by, and the
@@ -280,14 +243,6 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 		err = s.fit(e.about.TTLs)
 	}
 	return s, err
-}
-
-// ResultLimit returns how many bytes of a result are kept in a call of
-// [Engine.Once] with these options, for wrappers that hold a result in memory only
-// to have it kept. Its error is that of the call.
-func (e *Engine) ResultLimit(opts ...CallOption) (int, error) {
-	s, err := e.settle(opts)
-	return s.resultLimit, err
 }
 
 // detached gives a context for what must be tidied up although ctx has ended.

@@ -55,9 +55,6 @@ var (
 	// ErrResultNotKept: the execution is on record, and its result is not: it was
 	// over the limit, or the store had no room for it. See [driver.ResultNotKeptError].
 	ErrResultNotKept = driver.ErrResultNotKept
-	// ErrResultCodec: what a function returned can't be stored, or what was stored
-	// can't be returned. See [OnceFunc].
-	ErrResultCodec = errors.New("keyturn: result can't be encoded or decoded")
 )
 
 // Errors that come from the store, or are about claims, are declared in package

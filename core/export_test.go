@@ -38,9 +38,6 @@ func (e *Engine) Left() string {
 		watched, e.life.held.n, lines, waiting, e.life.active)
 }
 
-// JSON is the codec that results are stored with.
-var JSON Codec = jsonCodec{}
-
 // HashKey is how a key is carried.
 var HashKey = hashKey
 

@@ -11,15 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
-// SupportsInspection reports whether the engine's store can show and break what
-// it keeps. The error matches errors.ErrUnsupported. For checks at start.
-func (e *Engine) SupportsInspection() error {
-	if !e.about.Inspector {
-		return &driver.UnsupportedError{Feature: "inspection"}
-	}
-	return nil
-}
-
 // Inspect shows who holds key, who waits for it and what [Engine.Once] remembers
 // of it: for operators, not for decisions, as it may all be over by the time it
 // is read. A key that nothing is known of is no error. [driver.ParseOwner] reads the
@@ -121,7 +112,7 @@ func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []dr
 // administer has the store asked once, within a bound, and tells the
 // caller's own end from the store's silence, as refusal does.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
-	if err := e.SupportsInspection(); err != nil {
+	if err := e.canInspect(); err != nil {
 		return err
 	}
 	if err := e.life.enter(); err != nil {

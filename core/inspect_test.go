@@ -178,15 +178,10 @@ func TestInspectorErrors(t *testing.T) {
 
 func TestInspectionIsUnsupported(t *testing.T) {
 	eng := newEngine(t, plain{Store: memstore.New()})
-	wantOnly(t, eng.SupportsInspection(), errors.ErrUnsupported)
 	for name, c := range calls {
 		t.Run(name, func(t *testing.T) {
 			wantOnly(t, c.do(context.Background(), eng, "k"), errors.ErrUnsupported)
 		})
-	}
-	eng = newEngine(t, answering(nil))
-	if err := eng.SupportsInspection(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -145,11 +146,8 @@ func TestModesByOption(t *testing.T) {
 					t.Fatal(err)
 				}
 				mustRelease(t, l)
-				p, err := core.NewPolicy(tc.opts...)
-				if err != nil || !slices.Equal(p.Claims(a), tc.want) {
-					t.Errorf("the policy claims %v, %v", p.Claims(a), err)
-				}
-				want = 3
+				mustRelease(t, mustAcquire(t, eng, a, policy(t, tc.opts...)))
+				want = 4
 			}
 			for _, asked := range store.asked {
 				if !slices.Equal(asked, tc.want) {
@@ -182,10 +180,9 @@ func TestModesOutOfPlace(t *testing.T) {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)
 		}
-		wantOnly(t, once.SupportsOnce(o), core.ErrInvalidOption)
-		_, err = core.OnceFunc(once, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, o)
+		_, err = once.Declare(policy(t, o), coverage.Rule{Once: true}, "k/l")
 		wantOnly(t, err, core.ErrInvalidOption)
-		_, err = core.SerializeFunc(eng, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, o)
+		_, err = eng.Declare(policy(t, o), coverage.Rule{}, "k/l")
 		wantOnly(t, err, errors.ErrUnsupported)
 	}
 	if spy.mostAtOne > 0 {
@@ -198,25 +195,18 @@ type plainStore struct{ driver.Store }
 
 func (plainStore) Describe() driver.Description { return driver.Description{} }
 
-func TestRuleInfoTellsTheMode(t *testing.T) {
+func TestDeclaredRulesTellTheMode(t *testing.T) {
 	eng := newEngine(t, &grantAll{Store: memstore.New()})
-	key := func(s string) string { return s }
-	fn := func(context.Context, string) (int, error) { return 0, nil }
-	for name, opts := range map[string][]core.CallOption{
-		"serialize func":                       nil,
-		"serialize shared func":                {core.WithShared()},
-		"serialize permit of 5 func":           {core.WithPermits(5)},
-		"serialize permit of 5 hierarchy func": {core.WithPermits(5), core.WithHierarchy()},
-		"serialize shared func ":               {policy(t, core.WithPermits(5)), core.WithShared()},
-		"serialize hierarchy func":             {core.WithHierarchy()},
+	for want, opts := range map[string][]core.CallOption{
+		"serialize k":                       nil,
+		"serialize shared k":                {core.WithShared()},
+		"serialize permit of 5 k":           {core.WithPermits(5)},
+		"serialize permit of 5 hierarchy k": {core.WithPermits(5), core.WithHierarchy()},
+		"serialize shared k ":               {policy(t, core.WithPermits(5)), core.WithShared()},
+		"serialize hierarchy k":             {core.WithHierarchy()},
 	} {
-		if _, err := core.SerializeFunc(eng, name, key, fn, opts...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range eng.Coverage() {
-		if got := c.Rules[0].String(); got != strings.TrimSpace(c.Name) {
-			t.Errorf("%q, want %q", got, c.Name)
+		if rule, err := eng.Declare(policy(t, opts...), coverage.Rule{Key: "k"}, "a/b"); err != nil || rule.String() != strings.TrimSpace(want) {
+			t.Errorf("%q, %v; want %q", rule, err, want)
 		}
 	}
 }

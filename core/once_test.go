@@ -136,19 +136,6 @@ func TestOnceFingerprint(t *testing.T) {
 	}
 }
 
-func TestResultLimitOfACall(t *testing.T) {
-	eng := newEngine(t, memstore.New(), core.WithResultLimit(7))
-	if n, err := eng.ResultLimit(); n != 7 || err != nil {
-		t.Errorf("ResultLimit() = %d, %v, want the engine's", n, err)
-	}
-	if n, err := eng.ResultLimit(core.WithFailFast(), core.WithResultLimit(0)); n != 0 || err != nil {
-		t.Errorf("ResultLimit() = %d, %v, want the call's", n, err)
-	}
-	if _, err := eng.ResultLimit(core.WithResultLimit(-1)); !errors.Is(err, core.ErrInvalidOption) {
-		t.Errorf("ResultLimit() error = %v, want ErrInvalidOption", err)
-	}
-}
-
 func TestOnceCopiesTheFingerprint(t *testing.T) {
 	eng := newEngine(t, memstore.New())
 	digest := []byte("a")
@@ -366,12 +353,8 @@ func TestOnceAndAcquireExcludeEachOther(t *testing.T) {
 func TestOnceNeedsALedger(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, plain{spy})
-	wantOnly(t, eng.SupportsOnce(), errors.ErrUnsupported)
 	_, err := eng.Once(context.Background(), "k", nil)
 	wantOnly(t, err, errors.ErrUnsupported)
-	if err := newEngine(t, memstore.New()).SupportsOnce(); err != nil {
-		t.Error(err)
-	}
 	if _, err := eng.Once(context.Background(), "k", nil, core.WithTTL(0)); !errors.Is(err, core.ErrInvalidOption) {
 		t.Errorf("error %v", err)
 	}

@@ -3,8 +3,6 @@ package core
 import (
 	"slices"
 	"sync/atomic"
-
-	"github.com/keyturn/keyturn/core/coverage"
 )
 
 // Policy is a checked set of options under one name, made once and used for
@@ -43,24 +41,6 @@ func NewPolicy(opts ...CallOption) (Policy, error) {
 	p := Policy{opts: slices.Clone(opts), settled: new(atomic.Pointer[settled])}
 	var scratch settings
 	return p, p.apply(&scratch)
-}
-
-// Claims returns what a call with this policy claims for keys: each exclusively,
-// unless [WithShared], [WithPermits] or [WithHierarchy] says otherwise. The
-// claims are not checked. For checks at start, with [Engine.Supports].
-func (p Policy) Claims(keys ...string) []Claim {
-	claims := make([]Claim, len(keys))
-	for i, key := range keys {
-		claims[i] = Exclusive(key)
-	}
-	s := p.settings()
-	return s.shape(claims)
-}
-
-// Info describes a rule with this policy, for reports.
-func (p Policy) Info(once bool, key string) coverage.Rule {
-	s := p.settings()
-	return coverage.Rule{Once: once, Key: key, Mode: s.mode, Permits: s.permits, Hierarchy: s.hierarchy, RunUnlocked: s.runUnlocked}
 }
 
 // settings are those that the policy says something about, its errors being

@@ -65,7 +65,8 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	store.ailing.tell(errors.New("a limp"))
 	policy, err := core.NewPolicy(core.WithRule("rule"))
 	note("policy", err)
-	eng.Declare(policy, policy.Info(false, "k"), "k")
+	_, err = eng.Declare(policy, coverage.Rule{Key: "k"}, "k")
+	note("declare", err)
 	eng.Skipped(ctx, policy, coverage.SkipHeld)
 
 	first := mustAcquire(t, eng, "k", core.WithTTL(3*time.Second))

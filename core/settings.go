@@ -28,7 +28,6 @@ type settings struct {
 	once        bool // the call is Engine.Once
 	retention   time.Duration
 	resultLimit int
-	codec       Codec
 	fingerprint []byte
 	anyContent  bool // fingerprints are not compared
 }
@@ -51,7 +50,6 @@ func defaultConfig() engineConfig {
 			maxHold:     10 * time.Minute,
 			retention:   24 * time.Hour,
 			resultLimit: 64 << 10,
-			codec:       jsonCodec{},
 		},
 		maxWaiters:      1000,
 		maxWaitersTotal: 20_000,
@@ -97,7 +95,6 @@ const (
 	aboutRule
 	aboutRetention
 	aboutResultLimit
-	aboutCodec
 	aboutFingerprint
 	aboutAnyContent
 	aboutLogger

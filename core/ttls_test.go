@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -41,9 +42,10 @@ func TestTTLThatTheStoreCannotKeepIsRefusedAtTheStart(t *testing.T) {
 		refused("Acquire", err)
 		_, err = eng.Acquire(bg, "k", policy(t, opt))
 		refused("a policy", err)
-		_, err = core.SerializeFunc(eng, name, func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil }, opt)
-		refused("a rule", err)
-		refused("Once", eng.SupportsOnce(opt))
+		for _, once := range []bool{false, true} {
+			_, err = eng.Declare(policy(t, opt), coverage.Rule{Once: once}, "k")
+			refused("a rule", err)
+		}
 		if spy.mostAtOne != 0 {
 			t.Errorf("%s: the store was asked", name)
 		}

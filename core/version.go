@@ -35,15 +35,15 @@ import (
 //
 // It is bounded as [Engine.TryAcquire] is. Errors: one that matches ErrUnavailable
 // (the store may have been told or not; a repeat is safe), ErrInvalidKey,
-// ErrInvalidOption, ErrClosed, errors.ErrUnsupported ([Engine.SupportsVersions],
-// before any I/O); ctx's own when ctx ended first.
+// ErrInvalidOption, ErrClosed, errors.ErrUnsupported (before any
+// I/O); ctx's own when ctx ended first.
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
 	s, err := e.settle(opts)
 	if err == nil {
 		err = driver.ValidateKey(key)
 	}
 	if err == nil {
-		err = e.SupportsVersions()
+		err = e.canRaise()
 	}
 	if err == nil {
 		err = e.life.enter()
@@ -71,13 +71,4 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 		return 0, e.refusal(ctx, claims, &atOnce, err, time.Since(began))
 	}
 	return newest, nil
-}
-
-// SupportsVersions reports whether the engine's store can remember versions, for
-// [Engine.Raise]. The error matches errors.ErrUnsupported. For checks at start.
-func (e *Engine) SupportsVersions() error {
-	if !e.about.Ledger {
-		return &driver.UnsupportedError{Feature: "versions of keys"}
-	}
-	return nil
 }

@@ -114,12 +114,8 @@ func TestRaiseHeedsTheCircuit(t *testing.T) {
 
 func TestRaiseIsUnsupported(t *testing.T) {
 	eng := newEngine(t, plain{Store: memstore.New()})
-	wantOnly(t, eng.SupportsVersions(), errors.ErrUnsupported)
 	_, err := eng.Raise(context.Background(), "k", 1)
 	wantOnly(t, err, errors.ErrUnsupported)
-	if err := newEngine(t, memstore.New()).SupportsVersions(); err != nil {
-		t.Error(err)
-	}
 }
 
 // told notes what it is told of the store.

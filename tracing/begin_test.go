@@ -18,10 +18,9 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 		s := newScene(t)
 		policy, err := core.NewPolicy(core.WithRule("deliver"), core.WithRunUnlocked())
 		s.want(err, nil)
-		info := policy.Info(true, "func")
-		info.Skips = coverage.SkipHeld
 		s.meter.off = func(string) bool { return true }
-		s.eng.Declare(policy, info, "k")
+		_, err = s.eng.Declare(policy, coverage.Rule{Once: true, Skips: coverage.SkipHeld}, "k")
+		s.want(err, nil)
 		s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		if len(s.meter.begun) > 0 {
 			t.Errorf("begun while nobody measures: %v", s.meter.begun)

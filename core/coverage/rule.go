@@ -23,6 +23,8 @@ type Rule struct {
 	// RunUnlocked: in an outage of the store the rule's work runs without its lock
 	// (core.WithRunUnlocked).
 	RunUnlocked bool
+	// ResultLimit is how many bytes of a result Once keeps (core.WithResultLimit).
+	ResultLimit int
 	// Problem says why the rule can't work on its target, so that it refuses each request:
 	// "{path.uid}: the route has no such parameter". "": no problem is known.
 	Problem string

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
 )
 
 const (
@@ -24,11 +25,12 @@ type handler func(context.Context, redis.XMessage) (string, error)
 // producer gave it (a message that was added twice has two entry ids), and one
 // at a time per group.
 func guarded(eng *core.Engine, handle handler) (handler, error) {
-	oneAtATime, err := core.SerializeFunc(eng, "apply", func(m redis.XMessage) string { return field("group:", m, "group") }, handle)
+	locks := lockfunc.New(eng)
+	oneAtATime, err := lockfunc.Serialize(locks, "apply", func(m redis.XMessage) string { return field("group:", m, "group") }, handle)
 	if err != nil {
 		return nil, err
 	}
-	return core.OnceFunc(eng, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime,
+	return lockfunc.Once(locks, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime,
 		core.WithRetention(time.Minute)) // as long as a repeat may come
 }
 

@@ -1,5 +1,5 @@
-// Streams consumes a Redis stream without a middleware: core.SerializeFunc and
-// core.OnceFunc put the rules around the function that handles an entry. Two
+// Streams consumes a Redis stream without a middleware: lockfunc.Serialize and
+// lockfunc.Once put the rules around the function that handles an entry. Two
 // consumers share the work, and each message was added twice.
 //
 // It uses the Redis of REDIS_URL, or else a private one if it finds the program

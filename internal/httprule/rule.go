@@ -97,7 +97,7 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 	}
 	r.info = r.rule.Info()
 	if m != nil && m.ResultLimit == 0 {
-		r.memory.limit = r.rule.ResultLimit()
+		r.memory.limit = r.info.ResultLimit
 	}
 	return r, nil
 }

@@ -16,7 +16,7 @@ import (
 
 // examples has errors of every kind, as the engine and the key templates make them.
 var examples = map[refusal.Kind][]error{
-	refusal.Internal:            {errors.New("anything"), &driver.UnsupportedError{Feature: "sets"}, core.ErrResultCodec, core.ErrNotHeld},
+	refusal.Internal:            {errors.New("anything"), &driver.UnsupportedError{Feature: "sets"}, core.ErrNotHeld},
 	refusal.Canceled:            {context.Canceled},
 	refusal.DeadlineExceeded:    {context.DeadlineExceeded},
 	refusal.KeyInvalid:          {&core.KeyError{Key: "", Reason: "is empty"}, &keytmpl.ValueError{Err: errors.New("too long")}, keytmpl.ErrMissingValue},

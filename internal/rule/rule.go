@@ -55,7 +55,6 @@ type Rule[R any] struct {
 	alone  []core.CallOption // the policy as a slice, for calls without further options
 	info   coverage.Rule
 	keys   func(R) (Keys, error)
-	limit  int // of a result that RunOnce keeps, in bytes
 }
 
 // Info describes the rule, for reports.
@@ -64,12 +63,9 @@ func (r *Rule[R]) Info() coverage.Rule { return r.info }
 // Engine returns the engine that the rule uses.
 func (r *Rule[R]) Engine() *core.Engine { return r.engine }
 
-// ResultLimit is how many bytes of a result RunOnce keeps.
-func (r *Rule[R]) ResultLimit() int { return r.limit }
-
-// Compile checks a rule: its options, its template, each placeholder, and whether the engine's
-// store supports it. bind says where a placeholder's value comes from, or why there is no such
-// value. All errors are joined.
+// Compile checks a rule: its options, its template, and each placeholder. bind says where a
+// placeholder's value comes from, or why there is no such value. All errors are joined. If
+// there is none, the engine checks the rule and tells its hooks of it (core.Engine.Declare).
 func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholder) (Source[R], error)) (*Rule[R], error) {
 	r := &Rule[R]{Name: spec.Name, Once: spec.Once, engine: eng}
 	var errs []error
@@ -81,17 +77,20 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	var like []string // examples of the rule's keys
 	if spec.Key != nil {
 		key, like = "func", []string{"a/b"}
-		r.keys = fromFunc(spec, r.policy)
+		r.keys = fromFunc(r, spec)
 	} else if r.keys, like, err = fromTemplate(spec, bind); err != nil {
 		errs = append(errs, err)
 	}
-	r.info = r.policy.Info(spec.Once, key)
-	r.info.Skips = spec.Skips
 	r.alone = []core.CallOption{r.policy}
-	if err := errors.Join(append(errs, r.possible(like))...); err != nil {
+	if eng == nil {
+		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
+	}
+	if err = errors.Join(errs...); err == nil {
+		r.info, err = eng.Declare(r.policy, coverage.Rule{Once: spec.Once, Key: key, Skips: spec.Skips}, like...)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rule for %q: %w", spec.Name, err)
 	}
-	eng.Declare(r.policy, r.info, like...)
 	return r, nil
 }
 
@@ -109,25 +108,7 @@ func (s Spec[R]) policy() (core.Policy, error) {
 	return policy, errors.Join(errs...)
 }
 
-// possible reports whether the engine supports the rule, for keys like these.
-func (r *Rule[R]) possible(like []string) error {
-	if r.engine == nil {
-		return &core.OptionError{Option: "New", Value: nil, Want: "an engine"}
-	}
-	var err error // also of a TTL that the store can't keep
-	if r.limit, err = r.engine.ResultLimit(r.policy); r.Once {
-		return r.engine.SupportsOnce(r.policy)
-	}
-	claims := r.policy.Claims(like...)
-	errs := []error{err, r.engine.Supports(claims...)}
-	for _, c := range claims {
-		errs = append(errs, c.Validate())
-	}
-	return errors.Join(errs...)
-}
-
-func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
-	levels := policy.Info(false, "").Hierarchy
+func fromFunc[R any](r *Rule[R], spec Spec[R]) func(R) (Keys, error) {
 	return func(req R) (Keys, error) {
 		k, err := spec.Key(req)
 		if err != nil {
@@ -136,7 +117,7 @@ func fromFunc[R any](spec Spec[R], policy core.Policy) func(R) (Keys, error) {
 		if err := driver.ValidateKey(k); err != nil {
 			return Keys{}, err
 		}
-		if levels {
+		if r.info.Hierarchy {
 			var bad *driver.ClaimError
 			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
 				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // to the caller, the key is wrong

@@ -174,7 +174,7 @@ func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
 	for want, opts := range map[int][]core.CallOption{64 << 10: nil, 7: {core.WithResultLimit(7)}} {
 		spec.Options = opts
 		r, err := rule.Compile(engine(t, memstore.New()), spec, bind)
-		if err != nil || r.ResultLimit() != want {
+		if err != nil || r.Info().ResultLimit != want {
 			t.Errorf("%v, %v; want a limit of %d", r, err, want)
 		}
 	}

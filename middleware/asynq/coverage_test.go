@@ -24,8 +24,8 @@ func TestCoverage(t *testing.T) {
 		lockasynq.Once("im:", "msg:{id}"),
 		lockasynq.OnceBy("mail:welcome", func(string) string { return "k" }),
 	)
-	once := []coverage.Rule{{Once: true, Key: "msg:{id}"}}
-	byFunc := []coverage.Rule{{Once: true, Key: "func"}}
+	once := []coverage.Rule{{Once: true, Key: "msg:{id}", ResultLimit: 64 << 10}}
+	byFunc := []coverage.Rule{{Once: true, Key: "func", ResultLimit: 64 << 10}}
 	serialize := []coverage.Rule{{Key: "user:{payload.user_id}"}}
 	for _, tt := range []struct {
 		name  string

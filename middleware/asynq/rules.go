@@ -204,7 +204,10 @@ func (r Rule) canRemember(c *checkedRule) error {
 	if r.untilStarted {
 		option = "UniqueUntilStarted"
 	}
-	errs := []error{c.Engine().SupportsVersions(), driver.ValidateKey(remembered("", r.pattern, "k"))}
+	errs := []error{driver.ValidateKey(remembered("", r.pattern, "k"))}
+	if !c.Engine().Describe().Ledger {
+		errs = append(errs, &driver.UnsupportedError{Feature: "versions of keys"})
+	}
 	if want != "" {
 		errs = append(errs, &core.OptionError{Option: option, Value: r.pattern, Want: want})
 	}

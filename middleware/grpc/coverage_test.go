@@ -38,7 +38,7 @@ func TestCoverage(t *testing.T) {
 		{Name: chat, Rules: []coverage.Rule{{Key: "chat:{metadata.x-group}"}}},
 		{Name: importAll},
 		{Name: watch},
-		{Name: setStatus, Rules: []coverage.Rule{{Once: true, Key: "once:{message_id}"}}},
+		{Name: setStatus, Rules: []coverage.Rule{{Once: true, Key: "once:{message_id}", ResultLimit: 64 << 10}}},
 	}
 	got := i.Coverage(srv)
 	if !reflect.DeepEqual(got, want) {

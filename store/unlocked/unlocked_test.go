@@ -156,31 +156,20 @@ func TestTheLogSaysItEveryMinute(t *testing.T) {
 
 // A program that would not start with its locks does not start without them.
 func TestStandInCanDoNoMoreThanTheStore(t *testing.T) {
-	t.Run("neither", func(t *testing.T) {
-		eng, _ := open(t, "1", none{memstore.New()})
-		for _, err := range []error{eng.SupportsOnce(), eng.SupportsVersions(), eng.SupportsInspection(), eng.Supports(driver.Shared("k"))} {
-			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("error %v", err)
-			}
+	for name, tc := range map[string]struct {
+		store driver.Store
+		want  [5]bool // shared, permits, sets, ledger, inspector
+	}{
+		"none": {none{memstore.New()}, [5]bool{}},
+		"some": {some{memstore.New()}, [5]bool{true, false, true, false, false}},
+		"all":  {memstore.New(), [5]bool{true, true, true, true, true}},
+	} {
+		eng, _ := open(t, "1", tc.store)
+		can := eng.Describe()
+		if got := [5]bool{can.Shared, can.Permits, can.Sets, can.Ledger, can.Inspector}; got != tc.want {
+			t.Errorf("%s: it can do %v, want %v", name, got, tc.want)
 		}
-	})
-	t.Run("some", func(t *testing.T) {
-		eng, _ := open(t, "1", some{memstore.New()})
-		if err := eng.Supports(driver.Exclusive("a"), driver.Shared("b")); err != nil {
-			t.Error(err)
-		}
-		if err := eng.Supports(driver.Permit("a", 2)); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("all", func(t *testing.T) {
-		eng, _ := open(t, "1", memstore.New())
-		for _, err := range []error{eng.SupportsOnce(), eng.SupportsVersions(), eng.SupportsInspection(), eng.Supports(driver.Shared("k"))} {
-			if err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	}
 }
 
 type none struct{ driver.Store }

@@ -14,7 +14,9 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
@@ -79,7 +81,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	)
 	want(t, err, nil)
 	lockhttp.New(eng).Serialize("user:{path.id}")
-	_, err = core.SerializeFunc(eng, "deliver", func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil })
+	_, err = lockfunc.Serialize(lockfunc.New(eng), "deliver", func(string) string { return "k" }, func(context.Context, string) (int, error) { return 0, nil })
 	want(t, err, nil)
 	first := scrape(t, registry)
 	for rule, mode := range map[string]string{
@@ -141,7 +143,8 @@ func TestUndeclaredRulesBeginWithTheirFirstLease(t *testing.T) {
 	}
 	policy, err := core.NewPolicy(core.WithRule("declared"))
 	want(t, err, nil)
-	eng.Declare(policy, policy.Info(true, "func"), "k")
+	_, err = eng.Declare(policy, coverage.Rule{Once: true}, "k")
+	want(t, err, nil)
 	begins(t, scrape(t, registry), "keyturn_losses_total taken exclusive declared memory", "keyturn_duplicates_total declared memory")
 }
 
@@ -153,7 +156,8 @@ func TestRulesThatAreTooManyShareASeries(t *testing.T) {
 		for i := from; i < to; i++ {
 			policy, err := core.NewPolicy(core.WithRule(fmt.Sprint("user ", i)))
 			want(t, err, nil)
-			eng.Declare(policy, policy.Info(false, "func"), "k")
+			_, err = eng.Declare(policy, coverage.Rule{}, "k")
+			want(t, err, nil)
 			want(t, eng.Do(context.Background(), "k", func(context.Context) error { return nil }, policy), nil)
 		}
 	}

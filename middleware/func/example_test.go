@@ -1,4 +1,4 @@
-package core_test
+package lockfunc_test
 
 import (
 	"context"
@@ -7,17 +7,19 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // A worker loop that no middleware knows: the rule is put around the function,
 // and the loop decides what a refusal means.
-func ExampleSerializeFunc() {
+func ExampleSerialize() {
 	eng, _ := core.New(memstore.New())
 	defer eng.Close(context.Background())
 
+	locks := lockfunc.New(eng)
 	type Operation struct{ Group, What string }
-	apply, err := core.SerializeFunc(eng, "apply",
+	apply, err := lockfunc.Serialize(locks, "apply",
 		func(op Operation) string { return "group:" + op.Group },
 		func(_ context.Context, op Operation) (string, error) {
 			return op.What + " in group " + op.Group, nil
@@ -26,7 +28,7 @@ func ExampleSerializeFunc() {
 		fmt.Println(err)
 		return
 	}
-	coverage.Log(context.Background(), nil, eng.Coverage()) // keyturn: guarded target=apply ...
+	coverage.Log(context.Background(), nil, locks.Coverage()) // keyturn: guarded target=apply ...
 
 	queue := []Operation{{"7", "join"}, {"8", "leave"}, {"{7}", "join"}}
 	for len(queue) > 0 {
@@ -51,13 +53,13 @@ func ExampleSerializeFunc() {
 }
 
 // A queue that delivers at least once, and work that is done once.
-func ExampleOnceFunc() {
+func ExampleOnce() {
 	eng, _ := core.New(memstore.New())
 	defer eng.Close(context.Background())
 
 	type Payment struct{ ID string }
 	type Receipt struct{ Number int }
-	charge, err := core.OnceFunc(eng, "charge",
+	charge, err := lockfunc.Once(lockfunc.New(eng), "charge",
 		func(p Payment) string { return "payment:" + p.ID },
 		func(context.Context, Payment) (Receipt, error) {
 			fmt.Println("charging")

@@ -1,0 +1,122 @@
+package lockfunc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/rule"
+)
+
+// Serialize returns fn with a lock around it: one call at a time per key.
+//
+// The name names the rule to hooks and in [Locks.Coverage]; each name is used once per
+// [Locks]. key makes the key of a call. It is called from many goroutines. Options are the
+// rule's policy, such as core.WithMaxWait; core.WithRule gives it another name for hooks.
+//
+// The returned function works as core.Engine.Do does. fn's context is the lease's. fn's
+// result and error come back as they are; if the lease was lost while fn ran, the error also
+// matches core.ErrLeaseLost. A refused call returns the engine's error and the zero R. A key
+// that is empty or can't name a lock is an error that matches core.ErrInvalidKey.
+//
+// Serialize does no I/O. Its error joins what is wrong with the arguments. It matches
+// core.ErrInvalidOption, or errors.ErrUnsupported if the engine's store can't do what the
+// options ask for.
+func Serialize[T, R any](locks *Locks, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
+	r, err := compile(locks, name, false, key, fn, opts)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, in T) (R, error) {
+		var out R
+		keys, err := r.Keys(in)
+		if err != nil {
+			return out, err
+		}
+		refused, own := r.Serialize(ctx, keys, func(ctx context.Context) (err error) {
+			out, err = fn(ctx, in)
+			return err
+		})
+		return out, both(own, refused)
+	}, nil
+}
+
+// Once returns fn carried out once per key: a repeat gets the first call's result without
+// running fn, for as long as core.WithRetention says. It works as core.Engine.Once does. The
+// arguments and errors are those of [Serialize].
+//
+// The result is stored as JSON, or as [Locks.WithCodec] says. The error of a repeat matches
+// core.ErrResultNotKept if the result was over core.WithResultLimit, and [ErrCodec] if what
+// was stored is no R. In a first call ErrCodec says that the result can't be encoded: fn ran,
+// nothing was stored, and a repeat runs it again.
+//
+// No fingerprint is compared: put whatever makes two calls different into the key.
+func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
+	r, err := compile(locks, name, true, key, fn, opts)
+	if err != nil {
+		return nil, err
+	}
+	codec := locks.codec
+	return func(ctx context.Context, in T) (R, error) {
+		var result R
+		keys, err := r.Keys(in)
+		if err != nil {
+			return result, err
+		}
+		out, refused, own := r.RunOnce(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
+			var err error
+			if result, err = fn(ctx, in); err != nil {
+				return nil, err
+			}
+			stored, err := codec.Marshal(result)
+			return stored, codecError(keys.First, err)
+		})
+		err = both(own, refused)
+		if err == nil && out.Duplicate {
+			err = codecError(keys.First, codec.Unmarshal(out.Result, &result))
+		}
+		return result, err
+	}, nil
+}
+
+// both keeps fn's own error as it is where the engine has nothing to add.
+func both(own, refused error) error {
+	if refused == nil {
+		return own
+	}
+	return errors.Join(own, refused)
+}
+
+// compile checks a function's rule and enters it into the list.
+func compile[T, R any](locks *Locks, name string, once bool, key func(T) string, fn func(context.Context, T) (R, error), opts []core.CallOption) (*rule.Rule[T], error) {
+	var errs []error
+	for _, arg := range []struct {
+		given bool
+		want  string
+	}{
+		{locks != nil && locks.eng != nil, "locks with an engine"},
+		{locks == nil || locks.codec != nil, "a codec"},
+		{name != "", "a name"},
+		{key != nil, "a key function"},
+		{fn != nil, "a function"},
+	} {
+		if !arg.given {
+			errs = append(errs, &core.OptionError{Option: "func " + name, Want: arg.want})
+		}
+	}
+	_, err := core.NewPolicy(opts...)
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return nil, errors.Join(errs...)
+	}
+	r, err := rule.Compile(locks.eng, rule.Spec[T]{
+		Name:    name,
+		Key:     func(in T) (string, error) { return key(in), nil },
+		Once:    once,
+		Options: opts,
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r, locks.list.add(coverage.Target{Name: name, Rules: []coverage.Rule{r.Info()}})
+}
