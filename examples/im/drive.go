@@ -21,11 +21,11 @@ const (
 	gateways = 2
 )
 
-// guarded is what the second fleet is. A test takes it back, to see that the
-// figures would tell.
+// guarded says whether the second fleet uses locks. A test sets it to false, to check that the
+// figures show the difference.
 var guarded = true
 
-// drive plays the load against a fleet without locks, then against one with.
+// drive runs the load against a fleet without locks, then against one with locks.
 func drive(ctx context.Context, p *report.Progress) (result report.Result, err error) {
 	begin := time.Now()
 	redis, err := anyredis.Open(ctx)
@@ -41,7 +41,7 @@ func drive(ctx context.Context, p *report.Progress) (result report.Result, err e
 	if result.Unguarded, result.UnguardedTook, err = play(ctx, cfg, p); err != nil {
 		return result, fmt.Errorf("without keyturn: %w", err)
 	}
-	// Another name: what the first fleet left in Redis is not the second's.
+	// Another name keeps the second fleet's data apart from what the first left in Redis.
 	cfg = node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: guarded}
 	p.Say("with keyturn")
 	if result.Guarded, result.GuardedTook, err = play(ctx, cfg, p); err != nil {
@@ -52,8 +52,8 @@ func drive(ctx context.Context, p *report.Progress) (result report.Result, err e
 	return result, nil
 }
 
-// play starts a fleet, puts it under load and ends it. Whatever happens, its
-// processes and its data are gone afterwards.
+// play starts a fleet, puts it under load and ends it. Whatever happens, its processes and its
+// data are gone afterwards.
 func play(ctx context.Context, cfg node.Config, p *report.Progress) (sum load.Figures, took time.Duration, err error) {
 	onlooker := cfg
 	onlooker.Guarded = false // it takes no locks
@@ -63,12 +63,12 @@ func play(ctx context.Context, cfg node.Config, p *report.Progress) (sum load.Fi
 	}
 	defer here.Close()
 
-	// A process that ends unasked ends the load with it.
+	// If a process ends by itself, the load ends, too.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f := fleet.New(cancel)
 	defer func() {
-		if end := endFleet(ctx, f, here); err == nil { // else the first error tells more
+		if end := endFleet(ctx, f, here); err == nil { // otherwise the first error says more
 			err = end
 		}
 	}()
@@ -89,8 +89,8 @@ func play(ctx context.Context, cfg node.Config, p *report.Progress) (sum load.Fi
 	return sum, time.Since(begin), err
 }
 
-// explain prefers the cause of a failure to its first sign: a process's end to
-// the connection that broke with it, although that is noticed sooner.
+// explain prefers the cause of a failure to its first sign: the end of a process to the
+// connection that broke because of it, although the broken connection is noticed sooner.
 func explain(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -100,8 +100,8 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// launch starts the services, then the gateways in front of them, and returns
-// where the gateways listen.
+// launch starts the services, then the gateways in front of them, and returns the addresses of
+// the gateways.
 func launch(ctx context.Context, f *fleet.Fleet, cfg node.Config, p *report.Progress) (addrs []string, err error) {
 	env, err := environ(cfg)
 	if err != nil {
@@ -131,8 +131,8 @@ func launch(ctx context.Context, f *fleet.Fleet, cfg node.Config, p *report.Prog
 	return addrs, nil
 }
 
-// endFleet ends the processes, then deletes what they left in Redis: also after
-// Ctrl-C, so not on the run's own context, but not for long either.
+// endFleet ends the processes, then deletes what they left in Redis. It does so even after
+// Ctrl-C, so it does not use the run's context; it has a short timeout of its own.
 func endFleet(ctx context.Context, f *fleet.Fleet, here *node.Node) error {
 	if err := f.Stop(); err != nil {
 		return err

@@ -1,28 +1,26 @@
-// Im shows what keyturn is for: it runs a small IM service, two gateways and
-// two replicas in processes of their own, and puts it under load, first without
-// locks and then with them.
+// Im shows what keyturn is for. It runs a small IM service, two gateways and two replicas in
+// processes of their own, and puts it under load: first without locks and then with them.
 //
 //	go run ./examples/im          # a table
 //	go run ./examples/im -json    # one object
 //
-// With -observe it shows instead what a request waits for: the trace of one that
-// was blocked, next to that of the request which blocked it, and where each
-// process serves its metrics, until Ctrl-C.
+// With -observe it shows instead what a request waits for: the trace of a request that was
+// blocked, beside that of the request which blocked it. It also prints where each process
+// serves its metrics, until Ctrl-C.
 //
 //	go run ./examples/im -observe
 //	go run ./examples/im -observe -svg trace.svg
 //
-// It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in
-// which it leaves nothing behind; without one it runs a redis-server of its own,
-// or, where that is not installed, an embedded one. The exit code is 1 when
-// anything went wrong although the locks were there.
+// It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in which it leaves
+// nothing behind. Without it, it runs a redis-server of its own, or an embedded one if that is
+// not installed. The exit code is 1 if anything went wrong in spite of the locks.
 //
-// To read it, begin with service/ and gateway/: the handlers, and one line next
-// to them for each lock. The rest is there to run and to count.
+// To read it, begin with service/ and gateway/: the handlers, and one line next to them for
+// each lock. Everything else runs the service and counts.
 //
 //	service/   a replica: gRPC methods and an asynq worker
 //	gateway/   a gateway: Echo routes
-//	delivery/  what the two agree on about messages
+//	delivery/  what gateways and services share about messages
 //	db/        the database behind the replicas, which protects nothing
 //	node/      a process's connection to Redis, and its lock engine
 //	load/      the clients, and the count of what went wrong
@@ -75,7 +73,7 @@ func main() {
 	}
 }
 
-// show runs with the telemetry on, until Ctrl-C, which is no failure here.
+// show runs with telemetry until Ctrl-C, which is no failure here.
 func show(svg string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -85,12 +83,11 @@ func show(svg string) error {
 
 var errInterrupted = errors.New("interrupted; every process has been ended")
 
-// demonstrate runs and reports. ok says that nothing went wrong with the locks
-// in place.
+// demonstrate runs and reports. ok says that nothing went wrong with locks.
 func demonstrate(asJSON bool) (ok bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first Ctrl-C ends it in order. Who presses again means at once.
+	// The first Ctrl-C ends everything in order, the second at once.
 	context.AfterFunc(ctx, stop)
 
 	var out io.Writer = os.Stderr
@@ -114,7 +111,7 @@ func demonstrate(asJSON bool) (ok bool, err error) {
 	return result.Guarded.Clean(), write(os.Stdout)
 }
 
-// isTerminal takes other devices for terminals too; no harm comes of that.
+// isTerminal also reports true for some other devices, which does no harm.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

@@ -26,9 +26,9 @@ import (
 // tracePatience is how long spans may take from one process to another.
 const tracePatience = 20 * time.Second
 
-// watch runs a fleet with its telemetry on. It prints the trace of a request
-// that was blocked, then says where the metrics are, and goes on with a little
-// load until ctx ends. svg names a file for a picture of the trace; "" for none.
+// watch runs a fleet with telemetry. It prints the trace of a request that was blocked, then
+// prints where the metrics are, and goes on with a little load until ctx ends. svg names a file
+// for a picture of the trace; "": none.
 func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) (err error) {
 	collector, err := observe.Collect()
 	if err != nil {
@@ -79,19 +79,19 @@ func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) (
 		fmt.Fprintf(out, "  %-10s %s\n", process, metrics[process])
 	}
 	for ctx.Err() == nil {
-		_ = burst(ctx, addrs) // what fails here is in the metrics
+		_ = burst(ctx, addrs) // the metrics show what fails here
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause // a process ended unasked
+		return cause // a process ended by itself
 	}
 	return nil
 }
 
-// blocked sends requests until one was blocked whose trace is complete.
+// blocked sends requests until one was blocked and its trace is complete.
 func blocked(ctx context.Context, addrs []string, c *observe.Collector) (*observe.Waterfall, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tracePatience, errors.New("no complete trace of a blocked request"))
 	defer cancel()
@@ -102,7 +102,7 @@ func blocked(ctx context.Context, addrs []string, c *observe.Collector) (*observ
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(300 * time.Millisecond): // the spans are on their way
+		case <-time.After(300 * time.Millisecond): // the spans take some time
 		}
 		if waited, holder, ok := c.Blocked(); ok {
 			return observe.NewWaterfall(waited, holder), nil
@@ -110,7 +110,7 @@ func blocked(ctx context.Context, addrs []string, c *observe.Collector) (*observ
 	}
 }
 
-// burst has some people join and leave one group at the same time.
+// burst makes some users join and leave one group at the same time.
 func burst(ctx context.Context, addrs []string) error {
 	errs := make([]error, 6)
 	var all sync.WaitGroup
@@ -124,7 +124,7 @@ func burst(ctx context.Context, addrs []string) error {
 	return errors.Join(errs...)
 }
 
-// request is one within a span of its own, of which it tells the gateway.
+// request sends a request under a span of its own, which it passes to the gateway.
 func request(ctx context.Context, method, url string) error {
 	ctx, span := otel.Tracer("im").Start(ctx, "client")
 	defer span.End()

@@ -13,11 +13,11 @@ import (
 	"github.com/keyturn/keyturn/examples/im/service"
 )
 
-// configVar is how a process of the fleet gets its node.Config. Not as an
-// argument: every user of the machine could read a password there.
+// configVar is the environment variable with a process's node.Config. An argument would show a
+// password to every user of the machine.
 const configVar = "KEYTURN_IM_CONFIG"
 
-// nameVar is how a process is called where all are seen.
+// nameVar is the environment variable with the name of a process in traces and metrics.
 const nameVar = "KEYTURN_IM_NAME"
 
 func environ(cfg node.Config) ([]string, error) {
@@ -25,8 +25,7 @@ func environ(cfg node.Config) ([]string, error) {
 	return []string{configVar + "=" + string(text)}, err
 }
 
-// role is what this process is to do as a part of the fleet; nil if it is the
-// one that drives it.
+// role returns what this process does as a part of the fleet; nil: it drives the fleet.
 func role(args []string) func(ctx context.Context, ready func(addr string)) error {
 	text, ok := os.LookupEnv(configVar)
 	if !ok || len(args) == 0 {
@@ -60,7 +59,7 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 	}
 }
 
-// stopTelemetry is for a process that is told to end: it has not long.
+// stopTelemetry is for a process that was told to end, so its timeout is short.
 func stopTelemetry(t *observe.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

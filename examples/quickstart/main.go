@@ -1,5 +1,5 @@
-// Quickstart takes turns and runs once, in one process and on the in-memory
-// store. For a fleet, replace memstore.New() by redisstore.New(client).
+// Quickstart takes turns and runs something once, in one process and on the in-memory store.
+// For a fleet, replace memstore.New() by redisstore.New(client).
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	for range 100 {
 		wg.Go(func() {
 			err := eng.Do(ctx, "user:status:42", func(context.Context) error {
-				online++ // no mutex: the key's holder is alone
+				online++ // needs no mutex: the holder of the key is alone
 				return nil
 			})
 			if err != nil {
@@ -36,7 +36,7 @@ func main() {
 	wg.Wait()
 	fmt.Printf("%d of 100 goroutines counted: one at a time\n", online)
 
-	for _, gateway := range []string{"west", "east"} { // both deliver message 8f2c
+	for _, gateway := range []string{"west", "east"} { // both gateways deliver message 8f2c
 		out, err := eng.Once(ctx, "msg:8f2c", func(context.Context) ([]byte, error) {
 			return []byte("processed for gateway " + gateway), nil
 		})

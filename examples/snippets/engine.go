@@ -1,6 +1,6 @@
-// Package snippets is the code in README.md, where it compiles and is tested.
-// What stands between "// snippet" and "// end snippet" is in README.md byte for
-// byte; scripts/check-readme sees to that.
+// Package snippets has the code of README.md, which compiles and is tested here. README.md
+// contains the text between "// snippet" and "// end snippet" byte for byte;
+// scripts/check-readme checks that.
 package snippets
 
 import (

@@ -18,12 +18,12 @@ const (
 	group  = "workers"
 )
 
-// handler is what a consumer does with one entry.
+// handler processes one entry.
 type handler func(context.Context, redis.XMessage) (string, error)
 
-// guarded puts two rules around handle: each message once, by the id that its
-// producer gave it (a message that was added twice has two entry ids), and one
-// at a time per group.
+// guarded puts two rules around handle. Each message is processed once, by the id that its
+// producer gave it: a message that was added twice has two entry ids. And messages of a group
+// are processed one at a time.
 func guarded(eng *core.Engine, handle handler) (handler, error) {
 	locks := lockfunc.New(eng)
 	oneAtATime, err := lockfunc.Serialize(locks, "apply", func(m redis.XMessage) string { return field("group:", m, "group") }, handle)
@@ -31,11 +31,11 @@ func guarded(eng *core.Engine, handle handler) (handler, error) {
 		return nil, err
 	}
 	return lockfunc.Once(locks, "process", func(m redis.XMessage) string { return field("msg:", m, "id") }, oneAtATime,
-		core.WithRetention(time.Minute)) // as long as a repeat may come
+		core.WithRetention(time.Minute)) // for as long as a repeat may come
 }
 
-// field makes a key of an entry's field; none, which no rule accepts, of an
-// entry without it.
+// field makes a key of an entry's field. For an entry without the field it returns "", which
+// every rule refuses.
 func field(prefix string, m redis.XMessage, name string) string {
 	if v, _ := m.Values[name].(string); v != "" {
 		return prefix + v
@@ -43,9 +43,9 @@ func field(prefix string, m redis.XMessage, name string) string {
 	return ""
 }
 
-// consume handles the group's entries until ctx ends: its own new ones, and
-// those that were left to another consumer for longer than idle. An entry is
-// acknowledged when its work is done, also if somebody else did it.
+// consume handles the group's entries until ctx ends: new ones, and those that another consumer
+// has left alone for longer than idle. An entry is acknowledged when its work is done, even if
+// another consumer did it.
 func consume(ctx context.Context, client *redis.Client, name string, idle time.Duration, handle handler) error {
 	for ctx.Err() == nil {
 		entries, err := next(ctx, client, name, idle)
@@ -60,21 +60,21 @@ func consume(ctx context.Context, client *redis.Client, name string, idle time.D
 			switch {
 			case err == nil:
 			case errors.Is(err, core.ErrInvalidKey):
-				log.Printf("%s: entry %s can't be worked on: %v", name, m.ID, err) // by nobody
+				log.Printf("%s: entry %s can't be worked on: %v", name, m.ID, err) // no consumer can
 			default:
 				log.Printf("%s: entry %s is left for later: %v", name, m.ID, err)
 				continue
 			}
-			// The work is done: a consumer that is told to stop acknowledges it still.
+			// The work is done, so even a consumer that was told to stop acknowledges it.
 			if err := client.XAck(context.WithoutCancel(ctx), stream, group, m.ID).Err(); err != nil {
-				return fmt.Errorf("acknowledging: %w", err) // it comes again, and is a duplicate
+				return fmt.Errorf("acknowledging: %w", err) // the entry comes again, and is a duplicate
 			}
 		}
 	}
 	return nil
 }
 
-// next returns entries to work on; none if there were none for a moment.
+// next returns entries to process; none if none came for a moment.
 func next(ctx context.Context, client *redis.Client, name string, idle time.Duration) ([]redis.XMessage, error) {
 	left, _, err := client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: stream, Group: group, Consumer: name, MinIdle: idle, Start: "0", Count: 10,

@@ -1,9 +1,8 @@
-// Streams consumes a Redis stream without a middleware: lockfunc.Serialize and
-// lockfunc.Once put the rules around the function that handles an entry. Two
-// consumers share the work, and each message was added twice.
+// Streams consumes a Redis stream without a middleware: lockfunc.Serialize and lockfunc.Once
+// put the rules around the function that handles an entry. Two consumers share the work, and
+// each message was added twice.
 //
-// It uses the Redis of REDIS_URL, or else a private one if it finds the program
-// for it.
+// It uses the Redis of REDIS_URL, otherwise a private one if its program is installed.
 package main
 
 import (
@@ -39,7 +38,7 @@ func main() {
 	}
 }
 
-// run has two consumers work on five messages that were added twice.
+// run lets two consumers process five messages, each of which was added twice.
 func run(client *redis.Client) error {
 	const messages = 5
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
@@ -65,15 +64,14 @@ func run(client *redis.Client) error {
 	return err
 }
 
-// finished says whether that many entries were delivered and acknowledged.
+// finished reports whether that many entries were delivered and acknowledged.
 func finished(ctx context.Context, client *redis.Client, entries int64) bool {
 	groups, err := client.XInfoGroups(ctx, stream).Result()
 	return err == nil && len(groups) == 1 && groups[0].Pending == 0 && groups[0].EntriesRead == entries
 }
 
-// produce adds each message twice, as a gateway does that got no answer the
-// first time. The run is part of the messages' ids: what an earlier run processed
-// is still on record.
+// produce adds each message twice, like a gateway that got no answer the first time. The ids of
+// the messages contain run, because what an earlier run processed is still on record.
 func produce(ctx context.Context, client *redis.Client, run string, messages int) error {
 	if err := client.XGroupCreateMkStream(ctx, stream, group, "0").Err(); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return err
@@ -89,8 +87,8 @@ func produce(ctx context.Context, client *redis.Client, run string, messages int
 	return nil
 }
 
-// serve runs one consumer per name until ctx ends, each with an engine of its
-// own, as if they were processes.
+// serve runs one consumer per name until ctx ends. Each has an engine of its own, as in a
+// process of its own.
 func serve(ctx context.Context, client *redis.Client, idle time.Duration, work handler, names ...string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

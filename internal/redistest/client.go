@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Longer than any answer of a healthy server takes.
+// Longer than a healthy server ever takes.
 const askTimeout = 10 * time.Second
 
 // Client returns a new client of the server, closed when the test that started
@@ -34,10 +34,9 @@ func (s *Server) Client(opts ...func(*redis.Options)) *redis.Client {
 	return c
 }
 
-// CLI runs redis-cli (or valkey-cli) against the server: a client that shares no
-// code with ours. It returns what that prints, without the last line break: "OK",
-// "1", "" for nil. The text of a server's error reply is output as well; an error
-// is that the program is missing, or got no answer.
+// CLI runs redis-cli (or valkey-cli) against the server: a client that shares no code with
+// ours. It returns the output without the last line break: "OK", "1", "" for nil. A server's
+// error reply is output, too. An error means that the program is missing, or got no answer.
 func (s *Server) CLI(args ...string) (string, error) {
 	bin, err := lookPath("redis-cli", "valkey-cli")
 	if err != nil {
@@ -57,8 +56,8 @@ func (s *Server) CLI(args ...string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// CommandCount returns how many commands the server has run since its start.
-// The commands of a script count, as does the script; asking here does not.
+// CommandCount returns how many commands the server has run since its start. The commands of a
+// script count, and so does the script. This question does not count.
 func (s *Server) CommandCount(t testing.TB) int64 {
 	t.Helper()
 	var total int64
@@ -68,9 +67,8 @@ func (s *Server) CommandCount(t testing.TB) int64 {
 	return total
 }
 
-// Commands returns how often the server has run each command since its start,
-// by lower-case name: "set", "evalsha", "client|setinfo". INFO is left out, as
-// that is what asks here.
+// Commands returns how often the server has run each command since its start, by lower-case
+// name: "set", "evalsha", "client|setinfo". It leaves out INFO, because it uses INFO itself.
 func (s *Server) Commands(t testing.TB) map[string]int64 {
 	t.Helper()
 	text, err := ask(s.Addr(), "INFO commandstats")
@@ -97,8 +95,8 @@ func (s *Server) Commands(t testing.TB) map[string]int64 {
 	return counts
 }
 
-// ask sends one command on a connection of its own and returns the bulk reply.
-// A client library would send commands to set its connection up, and count them.
+// ask sends one command on a connection of its own and returns the bulk reply. A client library
+// would send further commands to set up its connection, and the server would count them.
 func ask(addr, command string) (string, error) {
 	conn, err := net.DialTimeout("tcp", addr, askTimeout)
 	if err != nil {

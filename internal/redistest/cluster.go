@@ -16,14 +16,13 @@ import (
 
 const (
 	slots = 16384
-	// Nodes hear of each other by gossip, a second or two apart.
+	// Nodes learn of each other by gossip, a second or two apart.
 	joinTimeout = 30 * time.Second
 )
 
-// StartCluster runs a Cluster of so many masters, without replicas, until the
-// test and its subtests end. The slots are shared out evenly, in the order of
-// the servers. The arguments are added to the command line of each server. It
-// fails the test as [Start] does.
+// StartCluster runs a Cluster of that many masters, without replicas, until the test and its
+// subtests end. The slots are divided evenly, in the order of the servers. args are added to
+// the command line of each server. It fails the test as [Start] does.
 func StartCluster(t testing.TB, masters int, args ...string) []*Server {
 	t.Helper()
 	nodes := make([]*Server, masters)
@@ -37,7 +36,7 @@ func StartCluster(t testing.TB, masters int, args ...string) []*Server {
 			command(t, node, args...)
 		}
 		do("cluster", "addslotsrange", i*slots/masters, (i+1)*slots/masters-1)
-		// Else all have the same, and settle it by themselves, later.
+		// Otherwise all have the same epoch, and settle that by themselves, later.
 		do("cluster", "set-config-epoch", i+1)
 		if i > 0 {
 			do("cluster", "meet", "127.0.0.1", nodes[0].port, buses[0])
@@ -51,9 +50,9 @@ func StartCluster(t testing.TB, masters int, args ...string) []*Server {
 	return nodes
 }
 
-// AddReplicas gives each master of a Cluster a replica, in the order of the masters,
-// and returns the replicas once they have its data and all nodes know of them. The
-// arguments are added to the command line of each server.
+// AddReplicas gives each master of a Cluster a replica, in the order of the masters. It returns
+// the replicas once they have the data and all nodes know of them. args are added to the
+// command line of each server.
 func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
 	t.Helper()
 	replicas := make([]*Server, len(masters))
@@ -62,7 +61,7 @@ func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
 		replicas[i] = node
 		id := command(t, master, "cluster", "myid")
 		command(t, master, "cluster", "meet", "127.0.0.1", node.port, bus)
-		// It takes a moment until it knows whose replica it is to be.
+		// It takes a moment until the node knows its master.
 		if !within(joinTimeout, func() bool {
 			return node.Client().Do(context.Background(), "cluster", "replicate", id).Err() == nil
 		}) {
@@ -75,7 +74,7 @@ func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
 	return replicas
 }
 
-// replicated says whether all nodes know of the replicas, and those have the data.
+// replicated reports whether all nodes know of the replicas, and the replicas have the data.
 func replicated(t testing.TB, masters, replicas []*Server) bool {
 	t.Helper()
 	for _, node := range append(slices.Clone(masters), replicas...) {
@@ -88,11 +87,11 @@ func replicated(t testing.TB, masters, replicas []*Server) bool {
 	})
 }
 
-// startNode runs a server that may become part of a Cluster. Nodes talk to each other
-// on the port bus.
+// startNode runs a server that may become part of a Cluster. Nodes talk to each other on the
+// port bus.
 func startNode(t testing.TB, args []string) (node *Server, bus int) {
 	t.Helper()
-	// Else it is 10000 above the node's port, which may be beyond the last.
+	// The default is 10000 above the node's port, which may be beyond the last port.
 	bus, err := freePort()
 	if err != nil {
 		t.Fatalf("redistest: no free port: %v", err)
@@ -100,7 +99,7 @@ func startNode(t testing.TB, args []string) (node *Server, bus int) {
 	return Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)}, args...)...), bus
 }
 
-// command runs one command on a node, and returns what it says.
+// command runs one command on a node, and returns its answer.
 func command(t testing.TB, node *Server, args ...any) string {
 	t.Helper()
 	said, err := node.Client().Do(context.Background(), args...).Result()

@@ -4,5 +4,5 @@ package redistest
 
 import "os/exec"
 
-// dieWithTest does nothing where the kernel has no such thing.
+// dieWithTest does nothing on systems whose kernel cannot do this.
 func dieWithTest(*exec.Cmd) {}

@@ -1,13 +1,13 @@
-// Package redistest gives tests a Redis server of their own, and a network
-// that can fail between them and it.
+// Package redistest gives tests Redis servers of their own, and a network between the tests and
+// the servers that can fail.
 //
-// Start runs the redis-server or valkey-server found on PATH; a test that needs
-// one fails without it, as a skipped test proves nothing. StartCluster makes a
-// Cluster of several, StartSentinel a master with replicas behind a Sentinel. NewProxy puts a faulty connection in front of any TCP
+// [Start] runs the redis-server or valkey-server on PATH. Without one, the test fails, because
+// a skipped test proves nothing. [StartCluster] makes a Cluster, and [StartSentinel] a master
+// with replicas behind a Sentinel. [NewProxy] puts a faulty connection in front of any TCP
 // server.
 //
-// The benchmark in bench/server starts its server here as well, with a
-// testing.TB that has just what Start and its like call.
+// The benchmark in bench/server starts its server here as well. Its testing.TB has only what
+// these functions call.
 //
-// Servers need Unix signals; on other systems only the proxy is there.
+// Servers need Unix signals. On other systems only the proxy is available.
 package redistest

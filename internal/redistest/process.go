@@ -12,11 +12,11 @@ import (
 type process struct {
 	cmd   *exec.Cmd
 	log   *serverLog
-	ready <-chan struct{} // closed when the server says that it serves
+	ready <-chan struct{} // closed when the server accepts connections
 	done  chan struct{}   // closed when the process is gone
 }
 
-// startProcess runs cmd, which serves once it has printed word.
+// startProcess runs cmd. The server accepts connections once it has printed word.
 func startProcess(cmd *exec.Cmd, word string) (*process, error) {
 	ready := make(chan struct{})
 	p := &process{
@@ -32,26 +32,25 @@ func startProcess(cmd *exec.Cmd, word string) (*process, error) {
 	}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // "signal: killed" is how it is meant to end
+		_ = cmd.Wait() // "signal: killed" is the normal end
 	}()
 	return p, nil
 }
 
-// kill ends the process now and returns when it is gone.
+// kill ends the process at once and returns when it is gone.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only when it is gone already
+	_ = p.cmd.Process.Kill() // fails only if the process is gone already
 	<-p.done
 }
 
-// serverLog keeps what a server prints, and watches it for the line that says
-// it serves. That line, unlike an answer to PING, can only come from the very
-// process we started: were our port taken by somebody else's server at the same
-// moment, PING would be answered as well.
+// serverLog keeps what a server prints, and looks for the line that says that it accepts
+// connections. Only the process that we started can print that line. If somebody else's server
+// took our port at the same moment, that server would answer a PING, too.
 type serverLog struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer
 	word  []byte
-	ready chan struct{} // nil once closed
+	ready chan struct{} // nil after it was closed
 }
 
 func (l *serverLog) Write(p []byte) (int, error) {

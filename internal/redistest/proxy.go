@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP connection that can fail. Clients connect to Addr instead of
-// the server; what they say is passed on, as long as nothing is broken.
+// Proxy is a TCP connection that can fail. Clients connect to Addr instead of the server.
+// Without a fault, the proxy passes on what both sides send.
 //
 // Its methods may be called at any time, from any goroutine.
 type Proxy struct {
@@ -21,17 +21,17 @@ type Proxy struct {
 	links map[*link]struct{}
 }
 
-// fault is what is wrong with the network.
+// fault is a fault of the network.
 type fault int
 
 const (
 	healthy     fault = iota
-	cut               // nobody gets through
-	lostReplies       // what the server says is lost
-	blackholed        // what anybody says is lost
+	cut               // connections are closed
+	lostReplies       // what the server sends is lost
+	blackholed        // what either side sends is lost
 )
 
-// link is one client's connection and its counterpart to the server.
+// link is a client's connection and the matching connection to the server.
 type link struct {
 	client, server net.Conn
 	tainted        bool // bytes of it were lost; guarded by Proxy.mu
@@ -53,24 +53,24 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // Addr returns the host:port that clients should use.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Cut closes every connection, and new ones at once, until Heal: a server that
-// went away and says so.
+// Cut closes every connection, and new ones at once, until Heal: like a server that went away
+// and says so.
 func (p *Proxy) Cut() { p.set(cut, func(*link) bool { return true }) }
 
-// CutReplies loses everything that the server says, until Heal: commands are
-// executed, and the client can't know. Connections stay open.
+// CutReplies loses everything that the server sends, until Heal: commands are executed, but the
+// client cannot know. Connections stay open.
 func (p *Proxy) CutReplies() { p.set(lostReplies, func(*link) bool { return false }) }
 
-// Blackhole loses everything that both sides say, until Heal: a half-open
-// connection, as after a cable was pulled.
+// Blackhole loses everything that both sides send, until Heal: a half-open connection, as after
+// a cable was pulled.
 func (p *Proxy) Blackhole() { p.set(blackholed, func(*link) bool { return false }) }
 
-// Heal ends what Cut, CutReplies or Blackhole began. Connections that have lost
-// bytes are closed, as TCP never delivers what comes after a gap; the others go on.
+// Heal ends the effect of Cut, CutReplies or Blackhole. Connections that have lost bytes are
+// closed, because TCP never delivers what comes after a gap. The others go on.
 func (p *Proxy) Heal() { p.set(healthy, func(l *link) bool { return l.tainted }) }
 
-// set changes the fault and closes the links that drop picks. What was read
-// before may still be passed on; what is said after set has returned is not.
+// set changes the fault and closes the links for which drop is true. Bytes that were read
+// before may still be passed on. Bytes sent after set has returned are not.
 func (p *Proxy) set(f fault, drop func(*link) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Proxy) set(f fault, drop func(*link) bool) {
 	}
 }
 
-// close ends both connections of a link; its two copiers end in turn.
+// close ends both connections of a link, which ends its two copiers.
 func (p *Proxy) close(l *link) {
 	delete(p.links, l)
 	_ = l.client.Close()
@@ -102,11 +102,11 @@ func (p *Proxy) accept() {
 			return
 		}
 		if err != nil {
-			continue // this client gave up in the meantime
+			continue // this client gave up meanwhile
 		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
-			_ = client.Close() // the server is down: so it looks from here
+			_ = client.Close() // to the client it looks as if the server were down
 			continue
 		}
 		p.serve(&link{client: client, server: server})
@@ -125,7 +125,7 @@ func (p *Proxy) serve(l *link) {
 	p.running.Go(func() { p.copy(l, l.client, l.server, lostReplies) })
 }
 
-// copy passes on what src says, or loses it while the fault is at least lossy.
+// copy passes on what src sends, or loses it while the fault is at least lossy.
 func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -142,7 +142,7 @@ func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault) {
 	}
 }
 
-// passes reports whether bytes get through now, and remembers if they don't.
+// passes reports whether bytes get through now, and remembers it if they do not.
 func (p *Proxy) passes(l *link, lossy fault) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,30 +14,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MasterName is the name that a [Sentinel] knows its master by.
+// MasterName is the name of the master for a [Sentinel].
 const MasterName = "keyturn"
 
-// Sentinel is a master and its replicas, which a Redis Sentinel watches. One
-// Sentinel is enough: its quorum is 1, so it decides alone.
+// Sentinel is a master and its replicas, which a Redis Sentinel watches. One Sentinel is
+// enough: its quorum is 1, so it decides alone.
 //
-// Each server is reached through a proxy by all others: the replicas, the Sentinel
-// and the clients. So Ways[i].Blackhole() cuts server i off without a word to
-// anybody, and Nodes[i].Client() is a client on its side of the cut.
+// The replicas, the Sentinel and the clients reach each server through a proxy. So
+// Ways[i].Blackhole() cuts server i off without notice, and Nodes[i].Client() is a client on
+// its side of the cut.
 type Sentinel struct {
 	Nodes    []*Server // the first is the master at the start
 	Ways     []*Proxy  // Ways[i] leads to Nodes[i]
 	Sentinel *Server
 }
 
-// StartSentinel runs a master with so many replicas, and a Sentinel, until the test
-// and its subtests end. The Sentinel takes a server for down after so long without
-// an answer, and has promoted a replica a second or two later. The arguments are
-// added to the command line of each server. It fails the test as [Start] does.
+// StartSentinel runs a master with that many replicas, and a Sentinel, until the test and its
+// subtests end. A server that does not answer for downAfter counts as down; a second or two
+// later the Sentinel has promoted a replica. args are added to the command line of each server.
+// It fails the test as [Start] does.
 func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...string) *Sentinel {
 	t.Helper()
 	s := &Sentinel{}
 	for range replicas + 1 {
-		// A replica that is new starts at once, not when others may have come, too.
+		// A new replica gets its data at once, without waiting for further replicas.
 		node := Start(t, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
 		s.Nodes = append(s.Nodes, node)
 		s.Ways = append(s.Ways, NewProxy(t, node.Addr()))
@@ -56,7 +56,7 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 		return strings.Count(info, ",state=online,") == replicas
 	})
 
-	// It keeps its state there.
+	// The Sentinel keeps its state in this file.
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(conf, nil, 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
@@ -79,8 +79,8 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 	return s
 }
 
-// Client returns a new client that asks the Sentinel for the master, closed when the
-// test ends. The options are go-redis' defaults, changed by opts.
+// Client returns a new client that asks the Sentinel for the master. It is closed when the test
+// ends. The options are go-redis' defaults, changed by opts.
 func (s *Sentinel) Client(opts ...func(*redis.FailoverOptions)) *redis.Client {
 	o := &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: []string{s.Sentinel.Addr()}}
 	for _, opt := range opts {
@@ -91,7 +91,7 @@ func (s *Sentinel) Client(opts ...func(*redis.FailoverOptions)) *redis.Client {
 	return c
 }
 
-// Master is the number of the node that the Sentinel says is the master.
+// Master returns the number of the node that is the master, according to the Sentinel.
 func (s *Sentinel) Master(t testing.TB) int {
 	t.Helper()
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr()})
@@ -109,8 +109,8 @@ func (s *Sentinel) Master(t testing.TB) int {
 	return -1
 }
 
-// AwaitFailover waits until another node than old is the master, says so itself, and
-// returns its number.
+// AwaitFailover waits until a node other than old is the master and knows it. It returns the
+// node's number.
 func (s *Sentinel) AwaitFailover(t testing.TB, old int) int {
 	t.Helper()
 	master := old
@@ -125,7 +125,7 @@ func (s *Sentinel) AwaitFailover(t testing.TB, old int) int {
 	return master
 }
 
-// way is where node i is reached.
+// way returns the address at which node i is reached.
 func (s *Sentinel) way(t testing.TB, i int) (host, port string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(s.Ways[i].Addr())
@@ -142,7 +142,7 @@ func (s *Sentinel) do(t testing.TB, node *Server, args ...any) {
 	}
 }
 
-// await asks until it is so. A failover takes some seconds, more on a busy machine.
+// await asks until so is true. A failover takes some seconds, more on a busy machine.
 func (s *Sentinel) await(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	if within(joinTimeout, so) {

@@ -14,47 +14,47 @@ import (
 )
 
 const (
-	// A server is ready within some 10 ms; a busy machine may need much more.
+	// A server is ready within some 10 ms. A busy machine may need much more.
 	startTimeout = 20 * time.Second
-	// What a server gets to end by itself before it is killed.
+	// How long a server may take to end by itself before it is killed.
 	stopTimeout = 2 * time.Second
-	// How often a port that somebody else took first is replaced or retried.
+	// How often a port that somebody else took is replaced or retried.
 	bindAttempts = 20
 )
 
-// errPortTaken says that a server could not listen on the port it was given.
+// errPortTaken says that a server could not listen on the port that it was given.
 var errPortTaken = errors.New("port is taken")
 
-// KeepData are arguments of [Start] for a server that keeps its data over a
-// [Server.Restart]: each write is on disk before it is answered.
+// KeepData are arguments of [Start] for a server that keeps its data over a [Server.Restart].
+// Each write is then on disk before it is answered.
 var KeepData = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// Server is a running Redis or Valkey server that only this test uses. It
-// listens on the loopback interface and, without [KeepData], writes nothing to disk.
+// Server is a running Redis or Valkey server that only this test uses. It listens on the
+// loopback interface. Without [KeepData] it writes nothing to disk.
 //
 // Its methods are meant for one goroutine at a time.
 type Server struct {
-	t    testing.TB // of Start: what lives as long as the server is cleaned up with it
+	t    testing.TB // the one of Start; what lives as long as the server is cleaned up with it
 	bin  string
 	conf string // its configuration file, or ""
 	args []string
 	port int
-	word string // what it prints when it serves
+	word string // it prints this when it accepts connections
 
 	proc *process // nil while the server is down
 }
 
-// Start runs a server until the test and its subtests end. The arguments are
-// added to the command line, for instance "--maxmemory", "10mb".
+// Start runs a server until the test and its subtests end. args are added to the command line,
+// for instance "--maxmemory", "10mb".
 //
-// The test fails at once when neither redis-server nor valkey-server is on PATH,
-// or when the server does not come up.
+// The test fails at once if neither redis-server nor valkey-server is on PATH, or if the server
+// does not start.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, freePort, &Server{args: args, word: "Ready to accept connections"})
 }
 
-// start runs s, which has its arguments, on a port that pick picks.
+// start runs s, which has its arguments, on a port that pick returns.
 func start(t testing.TB, pick func() (int, error), s *Server) *Server {
 	t.Helper()
 	bin, err := lookPath("redis-server", "valkey-server")
@@ -70,8 +70,8 @@ func start(t testing.TB, pick func() (int, error), s *Server) *Server {
 	}, s.args...)
 	t.Cleanup(s.stop)
 
-	// Between picking a free port and listening on it, another process of a
-	// parallel test run can take it.
+	// Another process of a parallel test run can take a free port before the server listens on
+	// it.
 	for range bindAttempts {
 		s.port, err = pick()
 		if err != nil {
@@ -92,8 +92,8 @@ func (s *Server) Addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 }
 
-// Kill ends the server the hard way, as kill -9 and a power cut do. It returns
-// once the process is gone. A server that is down stays down.
+// Kill ends the server at once, like kill -9 or a power failure. It returns when the process is
+// gone. A server that is down stays down.
 func (s *Server) Kill() {
 	if s.proc != nil {
 		s.proc.kill()
@@ -101,9 +101,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart kills the server, if it is up, and runs a new one on the same port.
-// The data is gone, unless the server keeps it ([KeepData]), and so is everything that
-// clients had set up.
+// Restart kills the server, if it is up, and runs a new one on the same port. The data is gone,
+// unless the server keeps it ([KeepData]), and so is everything that clients had set up.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
@@ -112,7 +111,7 @@ func (s *Server) Restart(t testing.TB) {
 		if err = s.run(); !errors.Is(err, errPortTaken) {
 			break
 		}
-		// Nobody else was given this port, so it is free again in a moment.
+		// Nobody else was given this port, so it is free again soon.
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
@@ -120,22 +119,21 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the process without ending it (SIGSTOP): connections stay open and
-// new ones are taken by the kernel, but nothing is answered until Resume.
+// Pause stops the process without ending it (SIGSTOP). Connections stay open and the kernel
+// accepts new ones, but nothing is answered until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on. It then sees, and answers, what clients
-// sent in between.
+// Resume continues a paused server. It then reads, and answers, what clients sent in between.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
 	if s.proc != nil {
-		// The only error is that the process has ended, which the next use tells.
+		// The only error is that the process has ended, which the next use reports.
 		_ = s.proc.cmd.Process.Signal(sig)
 	}
 }
 
-// stop ends the server when the test ends: politely first.
+// stop ends the server when the test ends, first politely.
 func (s *Server) stop() {
 	if s.proc == nil {
 		return
@@ -151,7 +149,7 @@ func (s *Server) stop() {
 	}
 }
 
-// run starts a process on s.port and waits until it serves.
+// run starts a process on s.port and waits until it accepts connections.
 func (s *Server) run() error {
 	args := append([]string{"--port", strconv.Itoa(s.port)}, s.args...)
 	if s.conf != "" {

@@ -1,6 +1,6 @@
-// Package anyredis finds a Redis for a demonstration: the one in REDIS_URL, or
-// else a private server if the program for it is installed, or else an embedded
-// one. Not for production, where the first is the only one to want.
+// Package anyredis finds a Redis for a demonstration: the one in REDIS_URL, otherwise a private
+// server if its program is installed, otherwise an embedded one. It is not for production:
+// there, use only the first.
 package anyredis
 
 import (
@@ -20,18 +20,18 @@ import (
 
 // Redis is a server that answers.
 type Redis struct {
-	URL  string // may have a password in it
-	Name string // for people, without one
-	PID  int    // of a server that is ours; 0: no process of its own
+	URL  string // may contain a password
+	Name string // for people, without a password
+	PID  int    // process id of a private server; otherwise 0
 
 	close func()
 }
 
-// pingTimeout is how long a server may take that should be there already.
+// pingTimeout is how long a server that should be running already may take to answer.
 const pingTimeout = 5 * time.Second
 
-// Open returns a server that answers, or says why there is none. It falls back
-// on nothing: what was chosen but does not work is an error.
+// Open returns a server that answers, or an error that says why there is none. If the chosen
+// server does not work, Open does not try another one.
 func Open(ctx context.Context) (*Redis, error) {
 	if u := os.Getenv("REDIS_URL"); u != "" {
 		return theirs(ctx, u)
@@ -44,7 +44,7 @@ func Open(ctx context.Context) (*Redis, error) {
 	return embedded()
 }
 
-// String is the name, with the process id where there is one.
+// String returns the name, with the process id if there is one.
 func (r *Redis) String() string {
 	if r.PID == 0 {
 		return r.Name
@@ -59,13 +59,13 @@ func (r *Redis) Close() {
 	}
 }
 
-// theirs is a server that somebody else runs.
+// theirs returns a server that somebody else runs.
 func theirs(ctx context.Context, rawURL string) (*Redis, error) {
 	opts, err := redis.ParseURL(rawURL)
 	if err != nil {
 		var inURL *url.Error
 		if errors.As(err, &inURL) {
-			err = inURL.Err // the rest of it repeats the URL, and so a password
+			err = inURL.Err // the rest of the error repeats the URL, and so a password
 		}
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
@@ -80,8 +80,8 @@ func theirs(ctx context.Context, rawURL string) (*Redis, error) {
 	return &Redis{URL: rawURL, Name: fmt.Sprintf("the Redis %s at %s", versionIn(info), opts.Addr)}, nil
 }
 
-// versionIn reads a server's version from INFO's answer. A Valkey passes itself
-// off as the Redis that it is like.
+// versionIn reads a server's version from INFO's answer. A Valkey reports the version of the
+// Redis that it is compatible with.
 func versionIn(info string) string {
 	return cmp.Or(field(info, "valkey_version"), field(info, "redis_version"), "(unknown)")
 }
@@ -95,7 +95,7 @@ func field(info, name string) string {
 	return found[1]
 }
 
-// freePort is one that nobody listens on right now.
+// freePort returns a port that nobody listens on right now.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

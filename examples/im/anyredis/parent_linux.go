@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// endWithParent has the kernel end a redis-server with this process, should
-// that be killed: unlike our own processes it does not watch its parent. And it
-// keeps a terminal's Ctrl-C from it, which would end it before its clients.
+// endWithParent makes the kernel end a redis-server when this process is killed: unlike our own
+// processes, a redis-server does not watch its parent. It also keeps a terminal's Ctrl-C from
+// the server, which would otherwise end before its clients.
 func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

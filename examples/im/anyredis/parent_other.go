@@ -4,5 +4,5 @@ package anyredis
 
 import "os/exec"
 
-// endWithParent does nothing where the kernel has no such thing.
+// endWithParent does nothing on systems whose kernel cannot do this.
 func endWithParent(*exec.Cmd) {}

@@ -16,8 +16,8 @@ import (
 
 const (
 	startTimeout = 20 * time.Second
-	// portAttempts: between the choice of a free port and the server's listening
-	// on it, another process can take it.
+	// portAttempts: another process can take a free port between its choice and the server's
+	// start.
 	portAttempts = 5
 )
 
@@ -27,11 +27,11 @@ var errPortTaken = errors.New("the port was taken")
 type server struct {
 	cmd  *exec.Cmd
 	dir  string
-	log  bytes.Buffer // to be read when done
+	log  bytes.Buffer // read it only after done
 	done chan struct{}
 }
 
-// private starts a server that only this run knows of, and that keeps nothing.
+// private starts a server that only this run uses, and that stores nothing on disk.
 func private(ctx context.Context, program, path string) (*Redis, error) {
 	var r *Redis
 	var err error
@@ -70,7 +70,7 @@ func startPrivate(ctx context.Context, program, path string) (*Redis, error) {
 }
 
 func startServer(path, port string) (*server, error) {
-	// An empty directory of its own: a server loads the dump that it finds.
+	// A directory of its own, because a server loads a dump that it finds.
 	dir, err := os.MkdirTemp("", "keyturn-im-")
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func startServer(path, port string) (*server, error) {
 		return nil, err
 	}
 	go func() {
-		_ = s.cmd.Wait() // "signal: killed" is how it is meant to end
+		_ = s.cmd.Wait() // "signal: killed" is the normal end
 		close(s.done)
 	}()
 	return s, nil
@@ -102,7 +102,7 @@ func (s *server) awaitReady(ctx context.Context, url string) (version string, er
 	defer client.Close()
 	for {
 		info, err := client.Info(ctx, "server").Result()
-		// Whoever else took the port may well be a Redis too.
+		// The process that took the port meanwhile may be a Redis, too.
 		if err == nil && field(info, "process_id") == strconv.Itoa(s.cmd.Process.Pid) {
 			return versionIn(info), nil
 		}
@@ -116,7 +116,7 @@ func (s *server) awaitReady(ctx context.Context, url string) (version string, er
 	}
 }
 
-// failure says why the server ended at its start. Only after done.
+// failure says why the server ended at its start. Call it only after done.
 func (s *server) failure() error {
 	said := strings.TrimSpace(s.log.String())
 	if strings.Contains(said, "Address already in use") {

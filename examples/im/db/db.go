@@ -1,10 +1,9 @@
-// Package db is the service's database, and a careless one on purpose: rows are
-// read and written whole, every statement stands alone, nothing is unique and
-// nothing is locked. Whoever reads, thinks and then writes may have been
-// overtaken. Much real code lives on something like it: a document store, a
-// cache, a third party's API, SQL without the right constraint.
+// Package db is the service's database, and careless on purpose: rows are read and written
+// whole, there are no transactions, nothing is unique and nothing is locked. A caller that
+// reads, thinks and then writes may have been overtaken. Much real code works on something like
+// it: a document store, a cache, a third party's API, SQL without the right constraint.
 //
-// It happens to live in Redis, which has nothing to do with where locks are.
+// It happens to store its data in Redis. That has nothing to do with where the locks are.
 package db
 
 import (
@@ -18,17 +17,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Latency is what every statement takes, as over a network. It is also the
-// window between a handler's reading and its writing.
+// Latency is how long every statement takes, as over a network. It is also the time between a
+// handler's read and its write.
 const Latency = 2 * time.Millisecond
 
-// ErrBusy is what one in ten AddMessage gets, before anything is written. A
-// message must survive that, which is harder for those who remember what they
-// have seen before they have done it.
+// ErrBusy is the error of one in ten calls of AddMessage, before anything is written. A message
+// must survive it. That is harder for code that notes a message as seen before it has processed
+// it.
 var ErrBusy = errors.New("db: busy, try again")
 
-// DB keeps its rows under a prefix of its own. It is safe for concurrent use,
-// as far as anything here is safe.
+// DB keeps its rows under a prefix of its own. It is safe for concurrent use, in the sense that
+// nothing crashes.
 type DB struct {
 	client redis.UniversalClient
 	prefix string
@@ -41,13 +40,13 @@ func New(client redis.UniversalClient, prefix string) *DB {
 
 // User is a user's row.
 type User struct {
-	Devices map[string]string `json:"devices"` // what each says
-	// Revision counts the updates that the row has seen. One that is missing in
-	// the end was overwritten.
+	Devices map[string]string `json:"devices"` // the status of each device
+	// Revision counts the updates of the row. An update that is missing in the end was
+	// overwritten.
 	Revision int64 `json:"revision"`
 }
 
-// User reads a row. A user who has none yet has an empty one.
+// User reads a row. A user without a row has an empty one.
 func (d *DB) User(ctx context.Context, id string) (User, error) {
 	user := User{Devices: make(map[string]string)}
 	if err := travel(ctx); err != nil {
@@ -83,7 +82,7 @@ func (d *DB) Members(ctx context.Context, group string) ([]string, error) {
 	return d.client.LRange(ctx, d.key("group", group), 0, -1).Result()
 }
 
-// AddMember inserts a row. That there is no such row yet is the caller's hope.
+// AddMember inserts a row. It does not check whether there is one already.
 func (d *DB) AddMember(ctx context.Context, group, user string) error {
 	if err := travel(ctx); err != nil {
 		return err
@@ -120,7 +119,7 @@ func (d *DB) AddMessage(ctx context.Context, user, messageID string) error {
 
 func (d *DB) key(table, id string) string { return d.prefix + table + ":" + id }
 
-// travel is a statement's way to the database and back.
+// travel takes the time of a statement's way to the database and back.
 func travel(ctx context.Context) error {
 	select {
 	case <-time.After(Latency):

@@ -1,4 +1,4 @@
-// Package delivery is what gateways and services agree on about messages.
+// Package delivery has what gateways and services share about messages.
 package delivery
 
 import (
@@ -13,15 +13,15 @@ import (
 // Type is the asynq task type of a delivery.
 const Type = "message:deliver"
 
-// Message is the payload. Every gateway that a message reaches makes a delivery
-// of it: the deliveries have task ids of their own, the message has one id.
+// Message is the payload. Every gateway that receives a message makes a delivery of it. Each
+// delivery has a task id of its own; the message has one id.
 type Message struct {
 	ID   string `json:"message_id"`
 	To   string `json:"to"`
 	Text string `json:"text"`
 }
 
-// NewTask makes a delivery of m, which goes on in the trace of ctx.
+// NewTask makes a delivery of m. The delivery continues the trace of ctx.
 func NewTask(ctx context.Context, m Message) (*asynq.Task, error) {
 	payload, err := json.Marshal(m)
 	if err != nil {

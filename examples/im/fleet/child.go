@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// childTimeout is how long a child may take to end. It is less than the
-// parent's patience, and for a child whose parent has gone it is all there is.
+// childTimeout is how long a child may take to end. It is shorter than the time that the parent
+// waits. If the parent is gone, it is the only limit.
 const childTimeout = 5 * time.Second
 
-// Child runs a process that [Fleet.Start] started, and returns its exit code.
-// run works until ctx ends, which is when the parent says so or has gone, and
-// calls ready with its address as soon as it can be reached.
+// Child runs a process that [Fleet.Start] started, and returns its exit code. run works until
+// ctx ends, which happens when the parent says so or is gone. run calls ready with its address
+// as soon as it can be reached.
 func Child(run func(ctx context.Context, ready func(addr string)) error) int {
-	// Ctrl-C reaches all processes of a terminal. The parent decides in which
-	// order they end.
+	// Ctrl-C reaches all processes of a terminal, but the parent decides the order in which
+	// they end.
 	signal.Ignore(os.Interrupt)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

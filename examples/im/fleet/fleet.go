@@ -1,9 +1,9 @@
-// Package fleet runs this program's own processes: the program starts itself
-// again, in a role. See [Child] for the other side.
+// Package fleet runs this program's own processes: the program starts itself again, in a role.
+// See [Child] for the other side.
 //
-// A process tells its address on its standard output, and lives as long as its
-// standard input is open: whatever becomes of the parent, the kernel closes
-// that, on every system, so nothing is left running.
+// A process prints its address on its standard output, and lives as long as its standard input
+// is open. However the parent ends, the kernel closes that input, on every system. So no
+// process is left running.
 package fleet
 
 import (
@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// startTimeout is for a machine that has much else to do.
+	// startTimeout is long enough for a busy machine.
 	startTimeout = 20 * time.Second
-	// stopTimeout is what processes get to end by themselves: a little more than
-	// they give themselves.
+	// stopTimeout is how long a process may take to end by itself: a little more than the limit
+	// that it sets itself.
 	stopTimeout = childTimeout + time.Second
 )
 
@@ -34,17 +34,16 @@ type Fleet struct {
 	stopping bool
 }
 
-// New makes an empty fleet. The function is told when a process ends that was
-// not told to, with what it said last: the run is then worth nothing.
+// New makes an empty fleet. ended is called when a process ends without having been told to,
+// with its last output. The run is then worthless.
 func New(ended context.CancelCauseFunc) *Fleet {
 	return &Fleet{ended: ended, startTimeout: startTimeout, stopTimeout: stopTimeout}
 }
 
-// Start starts this program again with these arguments and variables added to
-// its environment, and waits until it has told its address. The name is for
-// errors.
+// Start starts this program again, with these arguments and with env added to its environment.
+// It waits until the process has printed its address. The name is for errors.
 //
-// The error tells what the process said, if it ended or did not get ready.
+// If the process ended or did not get ready, the error has its last output.
 func (f *Fleet) Start(ctx context.Context, name string, env []string, args ...string) (addr string, pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -88,8 +87,8 @@ func (f *Fleet) watch(p *process) {
 	}
 }
 
-// Stop ends all processes, politely first, and returns when they are gone. The
-// error names those that did not end well when they were told to.
+// Stop ends all processes, first politely, and returns when they are gone. The error names
+// those that did not end properly.
 func (f *Fleet) Stop() error {
 	f.mu.Lock()
 	f.stopping = true

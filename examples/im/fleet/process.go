@@ -15,13 +15,13 @@ type process struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
-	ready <-chan string // its address, once
+	ready <-chan string // gets its address, once
 	log   *tail
-	done  chan struct{} // closed when it is gone
+	done  chan struct{} // closed when the process is gone
 
 	// To be read after done.
 	err        error // how it ended
-	unexpected bool  // it was not told to
+	unexpected bool  // it ended without having been told to
 }
 
 func start(name string, cmd *exec.Cmd) (*process, error) {
@@ -46,17 +46,17 @@ func (p *process) end(patience time.Duration) error {
 	select {
 	case <-p.done:
 	case <-timer.C:
-		_ = p.cmd.Process.Kill() // it may just have ended
+		_ = p.cmd.Process.Kill() // fails only if it has just ended
 		<-p.done
 		return fmt.Errorf("%s did not end and was killed%s", p.name, p.said())
 	}
-	if p.err == nil || p.unexpected { // of the latter others know already
+	if p.err == nil || p.unexpected { // an unexpected end was reported before
 		return nil
 	}
 	return p.failure()
 }
 
-// failure says how the process ended. Only after done.
+// failure says how the process ended. Call it only after done.
 func (p *process) failure() error {
 	how := "it ended"
 	if p.err != nil {
@@ -65,7 +65,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("%s (pid %d): %s%s", p.name, p.cmd.Process.Pid, how, p.said())
 }
 
-// said is the end of what the process wrote about itself, for an error.
+// said returns the end of the process's output, for an error.
 func (p *process) said() string {
 	text := strings.TrimSpace(p.log.String())
 	if text == "" {
@@ -74,7 +74,7 @@ func (p *process) said() string {
 	return "; it said:\n  " + strings.ReplaceAll(text, "\n", "\n  ")
 }
 
-// firstLine sends the first line written to it, and drops the rest.
+// firstLine sends the first line that is written to it, and drops the rest.
 type firstLine struct {
 	found chan<- string
 	buf   []byte

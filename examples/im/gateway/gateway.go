@@ -1,5 +1,5 @@
-// Package gateway is where clients come in: HTTP with Echo, calling the service
-// replicas over gRPC and handing messages to their queue.
+// Package gateway is the entry for clients: HTTP with Echo. It calls the service replicas over
+// gRPC, and enqueues messages for them.
 package gateway
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/keyturn/keyturn/middleware/echo"
 )
 
-// newEcho is where the status route gets its lock: whichever gateway they come
-// to, updates of one user take turns.
+// newEcho makes the routes. Here the status route gets its lock: updates of one user take
+// turns, whichever gateway they come to.
 //
-// The other routes' turns are the services' business.
+// The services lock the other routes.
 func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	// Otherwise slow clients keep their connections for as long as they like. The
-	// time to write begins with the request, so it has the wait for the lock in it.
+	// Without timeouts, slow clients keep their connections for as long as they like. The write
+	// timeout begins with the request, so it includes the wait for the lock.
 	e.Server.ReadTimeout, e.Server.WriteTimeout = 10*time.Second, time.Minute
 	e.Use(otelecho.Middleware("gateway"), answers)
 
@@ -42,8 +42,8 @@ func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	return e
 }
 
-// Serve runs a gateway in front of the services at these addresses until ctx
-// ends. It tells ready where it listens.
+// Serve runs a gateway in front of the services at these addresses until ctx ends. It calls
+// ready with its own address.
 func Serve(ctx context.Context, n *node.Node, services []string, ready func(addr string)) error {
 	conn, err := dial(services)
 	if err != nil {

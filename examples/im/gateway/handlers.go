@@ -18,7 +18,7 @@ type handlers struct {
 	queue  string
 }
 
-// setStatus stores what a device says of its user.
+// setStatus stores the status that a device reports for its user.
 func (h *handlers) setStatus(c echo.Context) error {
 	var body struct{ Device, Status string }
 	if err := c.Bind(&body); err != nil {
@@ -59,8 +59,8 @@ func (h *handlers) leave(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// deliver queues a message. The other gateway does the same with the same
-// message: neither knows, so each delivery has an id of its own.
+// deliver enqueues a message. The other gateway enqueues the same message. Neither knows of the
+// other, so each delivery has an id of its own.
 func (h *handlers) deliver(c echo.Context) error {
 	var m delivery.Message
 	if err := c.Bind(&m); err != nil {

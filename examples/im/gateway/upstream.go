@@ -33,8 +33,8 @@ func dial(addrs []string) (*grpc.ClientConn, error) {
 	)
 }
 
-// httpCodes is what clients see of a service's refusals: what lockgrpc answers
-// becomes what lockecho would have answered.
+// httpCodes says which HTTP status clients get for a service's refusal: that of lockecho for
+// the same refusal.
 var httpCodes = map[codes.Code]int{
 	codes.Aborted:            http.StatusConflict,
 	codes.ResourceExhausted:  http.StatusTooManyRequests,
@@ -44,8 +44,8 @@ var httpCodes = map[codes.Code]int{
 	codes.DeadlineExceeded:   http.StatusGatewayTimeout,
 }
 
-// answers turns a service's error into an HTTP answer, with the hint when to
-// come back if the service gave one.
+// answers turns a service's error into an HTTP answer. If the service said when to come back,
+// the answer says so, too.
 func answers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -56,7 +56,7 @@ func answers(next echo.HandlerFunc) echo.HandlerFunc {
 		s := upstream.GRPCStatus()
 		code, ok := httpCodes[s.Code()]
 		if !ok {
-			return err // 500, without the text
+			return err // becomes 500, without the text
 		}
 		for _, detail := range s.Details() {
 			if retry, ok := detail.(*errdetails.RetryInfo); ok {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// patience bounds the repeating of a refused request. A service that keeps
-	// everybody waiting that long is broken.
+	// patience is how long a client repeats a refused request. A service that makes everybody
+	// wait for longer is broken.
 	patience = 10 * time.Second
 	// requestTimeout bounds one attempt.
 	requestTimeout = 10 * time.Second
@@ -35,7 +35,7 @@ func newClient(gateways []string, p Progress) *client {
 		gateways: gateways,
 		http: &http.Client{
 			Timeout:   requestTimeout,
-			Transport: &http.Transport{MaxIdleConnsPerHost: 128}, // else most would be closed and opened again
+			Transport: &http.Transport{MaxIdleConnsPerHost: 128}, // otherwise most connections would be closed and opened again
 		},
 		progress: p,
 	}
@@ -43,8 +43,7 @@ func newClient(gateways []string, p Progress) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// do has a gateway do something. What is refused for now, it asks for again:
-// that is a client's part of the bargain.
+// do sends a request to a gateway, and repeats it if it is refused for now, as a client has to.
 func (c *client) do(ctx context.Context, gateway int, method, path string, body any) error {
 	content, err := json.Marshal(body)
 	if err != nil {
@@ -68,8 +67,8 @@ func (c *client) do(ctx context.Context, gateway int, method, path string, body 
 	}
 }
 
-// try sends a request once. With an error it says after what time to try again;
-// 0: not at all.
+// try sends a request once. With an error, again says after what time to try again; 0: not at
+// all.
 func (c *client) try(ctx context.Context, gateway int, method, path string, content []byte) (again time.Duration, err error) {
 	url := "http://" + c.gateways[gateway%len(c.gateways)] + path
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(content))
@@ -85,7 +84,7 @@ func (c *client) try(ctx context.Context, gateway int, method, path string, cont
 		return 0, err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body) // all of it, or the connection can't be used again
+	answer, err := io.ReadAll(resp.Body) // read all of it, so that the connection can be used again
 	switch {
 	case err != nil:
 		return 0, err
@@ -100,8 +99,8 @@ func (c *client) try(ctx context.Context, gateway int, method, path string, cont
 	return 0, err
 }
 
-// retryAfter is what the service asks for, and somewhat more by chance, so that
-// those who were refused together don't come back together.
+// retryAfter is the time that the service asks for, and some jitter, so that callers that were
+// refused together do not come back together.
 func retryAfter(h http.Header) time.Duration {
 	wait := 100 * time.Millisecond
 	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err == nil && seconds > 0 {
@@ -110,8 +109,8 @@ func retryAfter(h http.Header) time.Duration {
 	return wait + rand.N(wait/2)
 }
 
-// together runs fn(0) to fn(n-1) at the same time. The first error ends the
-// context of the others, and is returned.
+// together runs fn(0) to fn(n-1) at the same time. The first error ends the context of the
+// others, and is returned.
 func together(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -9,13 +9,13 @@ import (
 	"github.com/keyturn/keyturn/examples/im/service"
 )
 
-// Small groups that more want to be in than have room. Round after round new
-// people push in, each of them through two gateways at once (a double click, a
-// retry after a timeout), while people of the round before leave.
+// The groups are small, and more users want to join than there are seats. In each round new
+// users try to join, each through two gateways at once (a double click, a retry after a
+// timeout), while users of the round before leave.
 const (
 	groups        = 4
 	rounds        = 8
-	newcomers     = 8 // per round: more than there are seats
+	newcomers     = 8 // per round; more than there are seats
 	groupRequests = groups * rounds * newcomers * 3
 )
 
@@ -37,9 +37,8 @@ func playGroups(ctx context.Context, c *client, to Target, sum *Figures) error {
 	return err
 }
 
-// playRound returns the violations that a round ends with. There are fewer
-// members than seats when it begins, and nobody of the round before is left
-// when it ends.
+// playRound returns the number of violations at the end of a round. When it begins, there are
+// fewer members than seats. When it ends, nobody of the round before is left.
 func playRound(ctx context.Context, c *client, to Target, group string, round int) (violations int, err error) {
 	const leaving = newcomers / 2
 	member := func(round, i int) string { return fmt.Sprintf("/groups/%s/members/user-%d-%d", group, round, i) }
@@ -57,15 +56,15 @@ func playRound(ctx context.Context, c *client, to Target, group string, round in
 	if err != nil {
 		return 0, err
 	}
-	// The other half leaves among itself, which makes room for the next round.
+	// The other half leaves without joiners, which makes room for the next round.
 	err = together(ctx, newcomers-leaving, func(ctx context.Context, i int) error {
 		return c.do(ctx, i, http.MethodDelete, member(round, leaving+i), nil)
 	})
 	return violationsIn(members), err
 }
 
-// violationsIn counts who is too many and who is in twice; a member who is both
-// counts as the latter.
+// violationsIn counts members over the capacity and members that are in twice. A member that is
+// both counts as in twice.
 func violationsIn(members []string) int {
 	slices.Sort(members)
 	distinct := slices.Compact(slices.Clone(members))

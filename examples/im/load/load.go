@@ -1,5 +1,4 @@
-// Package load is the clients of the IM service, and the count of what went
-// wrong for them.
+// Package load has the clients of the IM service, and counts what went wrong for them.
 package load
 
 import (
@@ -11,20 +10,21 @@ import (
 	"github.com/keyturn/keyturn/examples/im/db"
 )
 
-// Figures is what went wrong.
+// Figures are the counts of what went wrong.
 type Figures struct {
-	// StatusLostUpdates counts updates that were acknowledged and of which no
-	// trace is left, as another one began before they were written.
+	// StatusLostUpdates counts updates that were acknowledged and then overwritten, because
+	// another update had begun before they were written.
 	StatusLostUpdates int `json:"status_lost_updates"`
 	// GroupViolations counts members over a group's capacity, and members who
 	// are in it twice.
 	GroupViolations int `json:"group_violations"`
-	// MessagesProcessedTwice counts messages, not their surplus copies.
+	// MessagesProcessedTwice counts messages that were processed more than once; each counts
+	// once.
 	MessagesProcessedTwice int `json:"messages_processed_twice"`
 	// MessagesLost counts messages that were acknowledged and never processed.
 	MessagesLost int `json:"messages_lost"`
-	// Requests counts what was asked for and done. A request that was refused
-	// and repeated is one.
+	// Requests counts requests that were carried out. A request that was refused and repeated
+	// counts once.
 	Requests int `json:"requests"`
 }
 
@@ -34,7 +34,7 @@ func (f Figures) Clean() bool {
 	return f == Figures{}
 }
 
-// Progress is told how far a load is. Answered is called from many goroutines.
+// Progress learns how far a load is. Answered is called from many goroutines.
 type Progress interface {
 	Begin(scenario string, requests int)
 	Answered()
@@ -44,15 +44,14 @@ type Progress interface {
 // Target is the service under load.
 type Target struct {
 	Gateways []string // host:port
-	// What came of it is looked up behind the service's back.
+	// DB is for the check of the results, which does not go through the service.
 	DB    *db.DB
 	Tasks *asynq.Inspector
 	Queue string
 }
 
-// Run plays the three scenarios, one after the other. The load is the same in
-// every run. An error means that the figures are worth nothing: a request that
-// failed, or that was refused for too long.
+// Run runs the three scenarios, one after the other. The load is the same in every run. If it
+// returns an error, the figures are worthless: a request failed, or was refused for too long.
 func Run(ctx context.Context, to Target, p Progress) (Figures, error) {
 	var sum Figures
 	c := newClient(to.Gateways, p)

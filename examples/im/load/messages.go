@@ -9,15 +9,15 @@ import (
 	"github.com/keyturn/keyturn/examples/im/delivery"
 )
 
-// Every message comes in at both gateways, as from a client that was not sure
-// whether the first had it.
+// Every message is sent to both gateways, as by a client that does not know whether the first
+// got it.
 const (
-	// Messages is how many there are. Each is delivered twice.
+	// Messages is the number of messages. Each is delivered twice.
 	Messages  = 120
 	receivers = 8
 	senders   = 12 // at a time
 
-	// drainTimeout bounds the wait for what is in the queue.
+	// drainTimeout is how long the load waits for the queue to become empty.
 	drainTimeout = 15 * time.Second
 )
 
@@ -59,8 +59,8 @@ func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error
 	return nil
 }
 
-// awaitDrained waits until every delivery has been processed or given up. Only
-// then is a message that is missing lost, and one that is there once not twice.
+// awaitDrained waits until every delivery has been processed or given up. Only then is a
+// missing message lost, and a message that was processed once not processed twice.
 func awaitDrained(ctx context.Context, to Target) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, fmt.Errorf("deliveries are still in the queue after %v", drainTimeout))
 	defer cancel()

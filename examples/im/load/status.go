@@ -6,14 +6,14 @@ import (
 	"net/http"
 )
 
-// A few users whom everybody watches, with a phone, a laptop and so on, that
-// reach the service through different gateways and all keep saying something.
+// A few users have several devices each. The devices reach the service through different
+// gateways, and all keep reporting a status.
 const (
 	hotUsers = 4
-	devices  = 6  // of each user
-	updates  = 15 // of each device
+	devices  = 6  // per user
+	updates  = 15 // per device
 
-	// StatusUpdates is how many there are in all.
+	// StatusUpdates is the number of all updates.
 	StatusUpdates = hotUsers * devices * updates
 )
 
@@ -22,7 +22,8 @@ func playStatus(ctx context.Context, c *client, to Target, sum *Figures) error {
 		device := fmt.Sprintf("device-%d", i/hotUsers)
 		path := "/users/" + hotUser(i%hotUsers) + "/status"
 		for n := range updates {
-			// One after the other, and never twice: what is lost was overwritten.
+			// A device sends one update after the other, and none twice. So a lost update was
+			// overwritten.
 			body := map[string]string{"device": device, "status": fmt.Sprintf("typing %d", n)}
 			if err := c.do(ctx, i/hotUsers, http.MethodPut, path, body); err != nil {
 				return err

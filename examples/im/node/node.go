@@ -1,5 +1,5 @@
-// Package node is what the processes of the fleet have in common: where they
-// meet in Redis, and the lock engine.
+// Package node has what all processes of the fleet share: their place in Redis, and the lock
+// engine.
 package node
 
 import (
@@ -20,19 +20,19 @@ import (
 // Config is the same for all processes of a fleet.
 type Config struct {
 	RedisURL string
-	// Run names the fleet. Whatever it leaves in Redis has Run in its key, so
-	// that runs don't meet each other and can be told from other people's data.
+	// Run names the fleet. All its keys in Redis contain Run. So several runs do not affect
+	// each other, and their keys can be told from other data.
 	Run string
 	// Guarded turns the locks on.
 	Guarded bool
-	// Collector is where a process reports its spans to; "" for no telemetry.
+	// Collector is where a process sends its spans; "": no telemetry.
 	Collector string
 }
 
 // Queue is the asynq queue between gateways and services.
 func (c Config) Queue() string { return c.Run }
 
-// Node is one process's share. Close it.
+// Node is one process's connection and engine. Close it.
 type Node struct {
 	Config
 	Redis *redis.Client
@@ -40,11 +40,11 @@ type Node struct {
 	Locks *core.Engine // nil: this fleet runs without keyturn
 }
 
-// Open makes a node and does no I/O.
+// Open makes a node. It does no I/O.
 func Open(cfg Config) (*Node, error) {
 	opts, err := redis.ParseURL(cfg.RedisURL)
 	if err != nil {
-		return nil, errors.New("the Redis URL can't be read") // it may have a password: don't repeat it
+		return nil, errors.New("the Redis URL can't be read") // the error must not repeat the URL, which may have a password
 	}
 	n := &Node{Config: cfg, Redis: redis.NewClient(opts)}
 	n.DB = db.New(n.Redis, cfg.Run+":db:")
@@ -54,24 +54,24 @@ func Open(cfg Config) (*Node, error) {
 	return n, err
 }
 
-// newEngine is all it takes to have locks that every process sees. Most programs
-// have no need of a prefix; all that share locks must agree on it.
+// newEngine is all that a program needs for locks that every process sees. Most programs need
+// no prefix. All that share locks must use the same one.
 func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
 	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
 	if err != nil {
 		return nil, err
 	}
-	// Without a tracer and a meter provider, which Config.Collector brings, this
-	// costs nothing. A group's key names no person, so it may be seen.
+	// Without the tracer and meter providers of Config.Collector, this costs nothing. A group's
+	// key names no person, so it may be shown.
 	hooks, err := tracing.New(tracing.WithRawKeysFor("group-members"))
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(tracing.LogHandler(nil)) // what the engine has to say, with trace ids
+	log := slog.New(tracing.LogHandler(nil)) // the engine's log lines get trace ids
 	return core.New(store, core.WithTTL(10*time.Second), core.WithHooks(hooks), core.WithLogger(log))
 }
 
-// Close lets go of everything. Call it when the handlers are done.
+// Close closes everything. Call it when the handlers have finished.
 func (n *Node) Close() error {
 	var errs []error
 	if n.Locks != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// Collector takes in what processes report. Close it.
+// Collector receives what processes report. Close it.
 type Collector struct {
 	URL    string
 	server *http.Server
@@ -31,11 +31,11 @@ func Collect() (*Collector, error) {
 	}
 	c := &Collector{URL: "http://" + listener.Addr().String(), metrics: make(map[string]string)}
 	c.server = &http.Server{Handler: http.HandlerFunc(c.take), ReadHeaderTimeout: 5 * time.Second}
-	go c.server.Serve(listener) // until Close
+	go c.server.Serve(listener) // runs until Close
 	return c, nil
 }
 
-// Close ends it.
+// Close ends the collector.
 func (c *Collector) Close() error { return c.server.Close() }
 
 func (c *Collector) take(w http.ResponseWriter, r *http.Request) {
@@ -53,16 +53,16 @@ func (c *Collector) take(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Metrics says where each process serves its metrics.
+// Metrics returns the address at which each process serves its metrics.
 func (c *Collector) Metrics() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.metrics)
 }
 
-// Blocked gives the request that was kept waiting longest, and one that stood in
-// its way, if possible in another process: each as its whole trace. ok is false
-// while there is none of which both are complete.
+// Blocked returns the request that waited longest, and a request that was in its way, if
+// possible in another process: each as its whole trace. ok is false while there is no such pair
+// of complete traces.
 func (c *Collector) Blocked() (waited, holder []Span, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +101,8 @@ func (c *Collector) trace(id string) (spans []Span) {
 	return spans
 }
 
-// complete says whether a trace has its root, every span's parent, and a hold: a
-// trace comes in parts, from several processes.
+// complete reports whether a trace has its root, every span's parent, and a hold. A trace comes
+// in parts, from several processes.
 func complete(spans []Span) bool {
 	ids := map[string]bool{noParent: true}
 	root, hold := false, false

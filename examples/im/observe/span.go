@@ -14,11 +14,11 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// Span is one as it goes from process to process.
+// Span is a span in the form in which processes send it.
 type Span struct {
 	Process       string
 	Trace, ID     string
-	Parent        string // of none: sixteen zeros
+	Parent        string // sixteen zeros: none
 	Name          string
 	Begin, End    time.Time
 	Failed        bool
@@ -28,13 +28,13 @@ type Span struct {
 
 func (s Span) duration() time.Duration { return s.End.Sub(s.Begin) }
 
-// Link leads to a span, of another trace perhaps.
+// Link leads to a span, perhaps of another trace.
 type Link struct{ Kind, Trace, ID string }
 
-// Report is what a process tells the collector.
+// Report is what a process sends to the collector.
 type Report struct {
 	Process string
-	Metrics string // where they are served; told once
+	Metrics string // where they are served; sent once
 	Spans   []Span
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// What the picture is made of, in pixels.
+// Sizes in the picture, in pixels.
 const (
 	rowHeight  = 24
 	labelWidth = 620
@@ -17,7 +17,7 @@ const (
 	margin     = 12
 )
 
-// WriteSVG draws it for a page.
+// WriteSVG draws the picture as SVG.
 func (w *Waterfall) WriteSVG(out io.Writer) error {
 	var b strings.Builder
 	width, height := labelWidth+axisLength+110, rowHeight*len(w.rows)+2*margin

@@ -1,7 +1,6 @@
-// Package observe is what a program does to be seen: OpenTelemetry's SDK, set up
-// once per process ([Start]). Where spans go in production, over OTLP to a trace
-// store, they go here to the process that started the others ([Collector]), which
-// draws one blocked request ([Waterfall]).
+// Package observe sets up OpenTelemetry's SDK, once per process ([Start]). In production, spans
+// go over OTLP to a trace store. Here they go to the process that started the others
+// ([Collector]), which draws one blocked request ([Waterfall]).
 package observe
 
 import (
@@ -20,17 +19,16 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Telemetry is a process's. Stop it when the process has nothing more to say.
+// Telemetry is the telemetry of a process. Stop it at the end of the process.
 type Telemetry struct {
 	tracers *sdktrace.TracerProvider
 	meters  *sdkmetric.MeterProvider
 	metrics *http.Server
 }
 
-// Start sets the program's global providers and propagator: everything that
-// follows OpenTelemetry, keyturn too, then reports to them. The process is known
-// to the collector by its name; its metrics are served on the loopback interface,
-// in the way of Prometheus.
+// Start sets the program's global providers and propagator. Everything that uses OpenTelemetry,
+// keyturn included, then reports to them. The collector knows the process by its name. The
+// process serves its metrics on the loopback interface, in Prometheus' format.
 func Start(ctx context.Context, name, collector string) (*Telemetry, error) {
 	to := sender{process: name, url: collector}
 	registry := prometheus.NewRegistry()
@@ -49,14 +47,14 @@ func Start(ctx context.Context, name, collector string) (*Telemetry, error) {
 		meters:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
 		metrics: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
 	}
-	go t.metrics.Serve(listener) // until Stop
+	go t.metrics.Serve(listener) // runs until Stop
 	otel.SetTracerProvider(t.tracers)
 	otel.SetMeterProvider(t.meters)
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	return t, to.send(ctx, Report{Metrics: "http://" + listener.Addr().String() + "/metrics"})
 }
 
-// Stop sends what is left and ends what Start began. nil: nothing was.
+// Stop sends what is left and ends what Start began. A nil Telemetry does nothing.
 func (t *Telemetry) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// Waterfall is a picture of two traces on one axis of time: of the request that
-// waited, and of the one that it waited for.
+// Waterfall is a picture of two traces on one time axis: that of the request that waited, and
+// that of the request that it waited for.
 type Waterfall struct {
 	begin, end time.Time
 	rows       []row
@@ -22,8 +22,8 @@ type row struct {
 	Span
 	heading string
 	depth   int
-	mark    string // at the end of a link
-	to      string // at its beginning
+	mark    string // a link ends here
+	to      string // a link begins here
 }
 
 // NewWaterfall lays out two traces as [Collector.Blocked] gives them.
@@ -68,7 +68,7 @@ func (w *Waterfall) connect() {
 	}
 }
 
-// label is the span's name and what keyturn says of it.
+// label returns the span's name and keyturn's attributes.
 func (r row) label() string {
 	parts := []string{r.Name}
 	if r.Rule != "" && r.Name == tracing.SpanAcquire {
@@ -92,7 +92,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)
 }
 
-// WriteText draws it with letters.
+// WriteText draws the picture as text.
 func (w *Waterfall) WriteText(out io.Writer) error {
 	const length = 48
 	var b strings.Builder
@@ -110,7 +110,7 @@ func (w *Waterfall) WriteText(out io.Writer) error {
 	return err
 }
 
-// fill shows waiting as something else than working.
+// fill returns different letters for waiting and working.
 func fill(name string) string {
 	switch name {
 	case tracing.SpanAcquire:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Progress tells a person how far the run is: on a terminal with a bar that
-// moves, elsewhere with a line per scenario.
+// Progress shows a person how far the run is: on a terminal with a moving bar, elsewhere with a
+// line per scenario.
 type Progress struct {
 	out      io.Writer
 	terminal bool
@@ -19,15 +19,15 @@ type Progress struct {
 	since    time.Time
 	answered int
 	requests int
-	drawn    time.Time // when the bar was drawn last; zero: there is none
+	drawn    time.Time // when the bar was last drawn; zero: there is no bar
 }
 
-// NewProgress makes one that writes to out.
+// NewProgress makes a Progress that writes to out.
 func NewProgress(out io.Writer, terminal bool) *Progress {
 	return &Progress{out: out, terminal: terminal}
 }
 
-// Say writes a line. What can't be written is not missed.
+// Say writes a line. It ignores errors.
 func (p *Progress) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +47,7 @@ func (p *Progress) Answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answered++
-	// Often enough to move; a terminal is slower than the service.
+	// Often enough for a moving bar, and not more often, because terminals are slow.
 	if time.Since(p.drawn) > 50*time.Millisecond {
 		p.draw()
 	}
@@ -60,7 +60,7 @@ func (p *Progress) End() {
 	p.say("  %-24s %5d requests  %5.1f s", p.scenario, p.answered, time.Since(p.since).Seconds())
 }
 
-// Stop takes the bar of an unfinished scenario away.
+// Stop removes the bar of an unfinished scenario.
 func (p *Progress) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

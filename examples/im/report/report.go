@@ -1,5 +1,5 @@
-// Package report says what came of a run: to people as a table, to programs as
-// JSON, and meanwhile how far it is.
+// Package report shows the result of a run: to people as a table, to programs as JSON. During
+// the run it shows how far the run is.
 package report
 
 import (
@@ -11,23 +11,23 @@ import (
 	"github.com/keyturn/keyturn/examples/im/load"
 )
 
-// Result is what came of the same load without keyturn and with it.
+// Result is the result of the same load without keyturn and with it.
 type Result struct {
 	Redis     string       `json:"redis"`
-	Seconds   float64      `json:"seconds"` // the whole run
+	Seconds   float64      `json:"seconds"` // of the whole run
 	Unguarded load.Figures `json:"unguarded"`
 	Guarded   load.Figures `json:"guarded"`
 
-	// How long the load alone took.
+	// How long each load took.
 	UnguardedTook, GuardedTook time.Duration `json:"-"`
 }
 
-// WriteJSON writes one object.
+// WriteJSON writes the result as one object.
 func (r Result) WriteJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(r)
 }
 
-// WriteTable writes it for people.
+// WriteTable writes the result as a table.
 func (r Result) WriteTable(w io.Writer) error {
 	t := table{w: w}
 	t.row("", "", "without keyturn", "with keyturn")
@@ -52,7 +52,7 @@ func (r Result) verdict() string {
 It takes longer as these few users and groups are always busy, and now take turns.`
 }
 
-// table writes until that fails.
+// table writes until a write fails.
 type table struct {
 	w   io.Writer
 	err error
@@ -68,8 +68,7 @@ func (t *table) row(what, most, without, with string) {
 	t.write("%-26s %-8s %17s %17s\n", what, most, without, with)
 }
 
-// figures is a row of numbers, of which there could have been at most so many;
-// 0: no telling.
+// figures writes a row of numbers. most is the greatest possible number; 0: unknown.
 func (t *table) figures(what string, most, without, with int) {
 	of := ""
 	if most > 0 {

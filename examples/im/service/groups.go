@@ -16,8 +16,8 @@ type groups struct {
 	db *db.DB
 }
 
-// Join checks and then acts. Two at a time for one group, and both find the
-// last seat free, or the same user not there yet.
+// Join checks and then acts. Without a lock, two calls for one group at a time could both find
+// the last seat free, or the same user not in the group yet.
 func (s *groups) Join(ctx context.Context, req *impb.JoinRequest) (*impb.JoinResponse, error) {
 	members, err := s.db.Members(ctx, req.GetGroupId())
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *groups) Join(ctx context.Context, req *impb.JoinRequest) (*impb.JoinRes
 	return &impb.JoinResponse{}, nil
 }
 
-// Leave checks and then acts as well: a Join in between would be undone.
+// Leave checks and then acts as well. Without a lock, it would undo a Join in between.
 func (s *groups) Leave(ctx context.Context, req *impb.LeaveRequest) (*impb.LeaveResponse, error) {
 	members, err := s.db.Members(ctx, req.GetGroupId())
 	if err != nil {

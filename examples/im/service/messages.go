@@ -15,8 +15,8 @@ import (
 
 type messages struct{ db *db.DB }
 
-// process puts a message into its receiver's inbox. That it is there once is
-// not this handler's business.
+// process puts a message into its receiver's inbox. It does not check whether the message is
+// there already: the rule around it does.
 func (s *messages) process(ctx context.Context, task *asynq.Task) error {
 	m, err := delivery.Decode(task)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *messages) process(ctx context.Context, task *asynq.Task) error {
 	return s.db.AddMessage(ctx, m.To, m.ID)
 }
 
-// newMux is where the messages' handler gets its lock.
+// newMux makes the task handlers. Here the handler of messages gets its rule.
 func newMux(n *node.Node) (*asynq.ServeMux, error) {
 	mux := asynq.NewServeMux()
 	if n.Locks != nil {
@@ -42,7 +42,7 @@ func newMux(n *node.Node) (*asynq.ServeMux, error) {
 	return mux, nil
 }
 
-// startWorker makes this process one of those that work off the queue.
+// startWorker makes this process a worker of the queue.
 func startWorker(n *node.Node) (*asynq.Server, error) {
 	mux, err := newMux(n)
 	if err != nil {
@@ -51,8 +51,8 @@ func startWorker(n *node.Node) (*asynq.Server, error) {
 	worker := asynq.NewServerFromRedisClient(n.Redis, asynq.Config{
 		Concurrency: 16,
 		Queues:      map[string]int{n.Queue(): 1},
-		// What waits for another delivery of the same message is no failure. The
-		// others come again soon, as nobody would watch for minutes.
+		// Waiting for another delivery of the same message is no failure. Tasks that failed
+		// come again soon, because nobody would watch this for minutes.
 		IsFailure:      lockasynq.IsFailure(nil),
 		RetryDelayFunc: lockasynq.RetryDelay(soon),
 

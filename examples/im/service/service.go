@@ -14,12 +14,12 @@ import (
 	"github.com/keyturn/keyturn/middleware/grpc"
 )
 
-// newServer is where the groups' methods get the lock that im.proto says they
-// have. It returns the locks, too, nil where there are none.
+// newServer makes the gRPC server. Here the groups' methods get the locks that im.proto
+// describes. It also returns the interceptor; nil without locks.
 //
-// Users.SetStatus takes turns too, but before it gets here: at the gateways.
+// Users.SetStatus takes turns, too, but the gateways do that.
 func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
-	// Outside of the locks, so that their spans lie under the call's.
+	// Outside of the locks, so that the locks' spans are below the call's.
 	opts := []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler())}
 	var locks *lockgrpc.Interceptor
 	if n.Locks != nil {
@@ -35,7 +35,7 @@ func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
 	return server, locks, nil
 }
 
-// Serve runs a replica until ctx ends. It tells ready where it listens.
+// Serve runs a replica until ctx ends. It calls ready with its address.
 func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
 	server, _, err := newServer(n)
 	if err != nil {
@@ -56,5 +56,5 @@ func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}
-	return nil // it was told to stop, maybe before it had begun
+	return nil // it was told to stop, perhaps before it began
 }

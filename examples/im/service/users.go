@@ -12,8 +12,8 @@ type users struct {
 	db *db.DB
 }
 
-// SetStatus reads, changes and writes back. Two at a time for one user, and
-// the second overwrites what the first has just written.
+// SetStatus reads, changes and writes back. Without a lock, the second of two calls for one
+// user would overwrite what the first has just written.
 func (s *users) SetStatus(ctx context.Context, req *impb.SetStatusRequest) (*impb.SetStatusResponse, error) {
 	user, err := s.db.User(ctx, req.GetUserId())
 	if err != nil {
