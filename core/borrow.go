@@ -49,12 +49,11 @@ func suspects(top *chain, wanted []Claim) []suspect {
 		}
 		for i := range n.carried {
 			f := &n.carried[i]
-			// The store compares its own part of the token. The other is taken as it
-			// is said: no lease that is carried is handed on, so nobody else has it.
-			token, hands := handoff.SplitToken(f.token)
+			// The store compares all of it: a hand-off that was never reserved would make a
+			// token that is the next grant's.
 			g := handoff.Grant{
-				Grant: driver.Grant{Owner: f.owner, Token: token, TTL: f.ttl, Borrowed: true},
-				Hands: hands,
+				Grant: driver.Grant{Owner: f.owner, Token: f.token, HandOffs: f.hands, TTL: f.ttl, Borrowed: true},
+				Hands: f.hands,
 			}
 			for j, c := range wanted {
 				if held, ok := f.claimOn(c, hashes[j]); ok {

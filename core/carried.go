@@ -22,7 +22,8 @@ const (
 // the store has said so.
 type foreign struct {
 	owner  string
-	token  uint64 // the lease's, with how often it was handed on
+	token  uint64 // the grant's
+	hands  uint64 // how often it was handed on before; its lease's token is that much greater
 	ttl    time.Duration
 	claims string // for each one its mode's letter and the hash of its key
 }
@@ -41,8 +42,8 @@ const (
 // there is none.
 //
 // It is one line of printable ASCII without spaces: of at most 8 leases, the
-// innermost first, owner, fencing token, TTL, and for each claim its mode and 64
-// bits of its key's SHA-256, so that keys do not travel. What does not go into 8
+// innermost first, owner, token of the grant, how often that was handed on, TTL,
+// and for each claim its mode and 64 bits of its key's SHA-256, so that keys do not travel. What does not go into 8
 // KiB is left out. What ctx itself was given by WithCarried goes on, verified or
 // not.
 //
@@ -89,7 +90,7 @@ func (l *Lease) describe() (f foreign, ok bool) {
 	if !ok {
 		return foreign{}, false
 	}
-	return foreign{owner: g.Owner, token: l.grant.FencingToken(), ttl: g.TTL, claims: describeClaims(g.Claims)}, true
+	return foreign{owner: g.Owner, token: g.Token, hands: l.grant.Hands, ttl: g.TTL, claims: describeClaims(g.Claims)}, true
 }
 
 func describeClaims(claims []Claim) string {
@@ -107,7 +108,8 @@ func hashKey(key string) string {
 }
 
 func (f foreign) String() string {
-	return f.owner + ";" + strconv.FormatUint(f.token, 10) + ";" + strconv.FormatInt(f.ttl.Milliseconds(), 10) + ";" + f.claims
+	return f.owner + ";" + strconv.FormatUint(f.token, 10) + ";" + strconv.FormatUint(f.hands, 10) + ";" +
+		strconv.FormatInt(f.ttl.Milliseconds(), 10) + ";" + f.claims
 }
 
 // WithCarried takes in what [CarryLeases] said in another process. An acquisition
@@ -160,15 +162,18 @@ func parseCarried(s string) []foreign {
 
 func parseForeign(s string) (foreign, bool) {
 	fields := strings.Split(s, ";")
-	if len(fields) != 4 {
+	if len(fields) != 5 {
 		return foreign{}, false
 	}
-	f := foreign{owner: fields[0], claims: fields[3]}
+	f := foreign{owner: fields[0], claims: fields[4]}
 	var err error
-	if f.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil || f.token>>TokenBits == 0 {
+	if f.token, err = strconv.ParseUint(fields[1], 10, 64); err != nil || f.token == 0 {
 		return foreign{}, false // a store takes 0 for "not known", and compares nothing
 	}
-	ms, err := strconv.ParseInt(fields[2], 10, 64)
+	if f.hands, err = strconv.ParseUint(fields[2], 10, 64); err != nil {
+		return foreign{}, false
+	}
+	ms, err := strconv.ParseInt(fields[3], 10, 64)
 	if err != nil || ms < driver.MinTTL.Milliseconds() || ms > driver.MaxTTL.Milliseconds() {
 		return foreign{}, false
 	}

@@ -98,18 +98,21 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 				two.outer = mustAcquire(t, two.caller, "k")
-				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token<<core.TokenBits))
+				return field(field(s, 0, owner), 1, fmt.Sprint(g.Token))
 			},
 		},
 		"wrong token": {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
-				return field(s, 1, fmt.Sprint(two.outer.Token()+1<<core.TokenBits))
+				return field(s, 1, fmt.Sprint(two.outer.Token()+1))
 			},
 		},
 		"older token": {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
 				return field(s, 1, fmt.Sprint(two.outer.Token()-1))
 			},
+		},
+		"handed on more often than it can be": {
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 2, "1001") },
 		},
 		"no token": {
 			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 1, "0") },
@@ -118,18 +121,18 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
 				other := mustAcquire(t, two.caller, "other")
 				t.Cleanup(func() { mustRelease(t, other) })
-				return field(core.CarryLeases(other.Context()), 3, claimOn("e", "k"))
+				return field(core.CarryLeases(other.Context()), 4, claimOn("e", "k"))
 			},
 		},
 		"key that it does not have": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("e", "other")) },
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("e", "other")) },
 		},
 		"upgraded": {
 			held: core.Shared("k"),
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("e", "k")) },
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("e", "k")) },
 		},
 		"downgraded": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 3, claimOn("s", "k")) },
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 4, claimOn("s", "k")) },
 		},
 		"shared, forged, exclusive wanted": { // no DeadlockError: it would wait for another
 			text: func(_ *testing.T, _ *twoProcesses, s string) string {
@@ -474,29 +477,32 @@ func TestMalformedIsIgnored(t *testing.T) {
 	good := core.CarryLeases(l.Context())
 	owner, token, claim := l.Owner(), fmt.Sprint(l.Token()), "e"+core.HashKey("k")
 	base := context.Background()
-	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";10;" + claim, owner + ";" + token + ";86400000;" + claim} {
+	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";0;10;" + claim, owner + ";" + token + ";0;86400000;" + claim} {
 		if core.WithCarried(base, s) == base {
 			t.Errorf("%q is ignored", s)
 		}
 	}
 	for _, s := range []string{
-		owner + ";" + token + ";9;" + claim, owner + ";" + token + ";86400001;" + claim,
+		owner + ";" + token + ";0;9;" + claim, owner + ";" + token + ";0;86400001;" + claim,
 		"", ",", ";;;", "x", good + ",", good + ";", good + "\x00",
 		strings.Repeat(good+",", 8) + good,
 		strings.Repeat("a", 9<<10), good + strings.Repeat(claim, 500),
-		"uuid;" + token + ";1000;" + claim,
-		strings.ToUpper(owner) + ";" + token + ";1000;" + claim,
-		"a:b" + owner + ";" + token + ";1000;" + claim,
-		"*" + owner + ";" + token + ";1000;" + claim,
-		owner + ";0;1000;" + claim,
-		owner + ";-1;1000;" + claim,
-		owner + ";" + token + ";0;" + claim,
-		owner + ";" + token + ";-5;" + claim,
-		owner + ";" + token + ";1e3;" + claim,
-		owner + ";" + token + ";1000;",
-		owner + ";" + token + ";1000;e",
-		owner + ";" + token + ";1000;x" + core.HashKey("k"),
-		owner + ";" + token + ";1000;e" + strings.Repeat("g", 16),
+		"uuid;" + token + ";0;1000;" + claim,
+		strings.ToUpper(owner) + ";" + token + ";0;1000;" + claim,
+		"a:b" + owner + ";" + token + ";0;1000;" + claim,
+		"*" + owner + ";" + token + ";0;1000;" + claim,
+		owner + ";0;0;1000;" + claim,
+		owner + ";-1;0;1000;" + claim,
+		owner + ";" + token + ";;1000;" + claim,
+		owner + ";" + token + ";-1;1000;" + claim,
+		owner + ";" + token + ";1000;" + claim,
+		owner + ";" + token + ";0;0;" + claim,
+		owner + ";" + token + ";0;-5;" + claim,
+		owner + ";" + token + ";0;1e3;" + claim,
+		owner + ";" + token + ";0;1000;",
+		owner + ";" + token + ";0;1000;e",
+		owner + ";" + token + ";0;1000;x" + core.HashKey("k"),
+		owner + ";" + token + ";0;1000;e" + strings.Repeat("g", 16),
 	} {
 		if core.WithCarried(base, s) != base {
 			t.Errorf("%.80q is taken", s)
@@ -585,7 +591,7 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					if err := errors.Join(l.Err(), borrowed.Err()); err != nil {
 						t.Error(err)
 					}
-					said := driver.Grant{Owner: l.Owner(), Token: l.Token() >> core.TokenBits, Claims: l.Claims(), Borrowed: true}
+					said := driver.Grant{Owner: l.Owner(), Token: l.Token(), Claims: l.Claims(), Borrowed: true}
 					for said.TTL = before; said.TTL <= before+time.Millisecond; said.TTL += time.Millisecond {
 						if err := spy.Store.Renew(bg, []driver.Grant{said})[0]; (err == nil) != (said.TTL == before) {
 							t.Errorf("borrowed for %v: %v", said.TTL, err)

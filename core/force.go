@@ -38,7 +38,6 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]driver
 	if err != nil {
 		return nil, err
 	}
-	fence(holders)
 	if len(holders) > 0 {
 		e.log.write(ctx, slog.LevelWarn, "keyturn: lease taken away by force", "key", key, "reason", reason,
 			"count", len(holders), "holders", owners(holders))

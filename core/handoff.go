@@ -9,10 +9,6 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// TokenBits is how many bits of a lease's fencing token count hand-offs; the
-// others, above them, are the store's.
-const TokenBits = handoff.TokenBits
-
 // heritable says whether the grant of a request may be handed on, and to whom: from one
 // plain exclusive lease on a key to the next.
 func (s *settings) heritable(claims []Claim) bool {

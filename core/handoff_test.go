@@ -55,7 +55,7 @@ func TestHandOff(t *testing.T) {
 		eng := newEngine(t, spy)
 		c := &crowd{t: t}
 		first := mustAcquire(t, eng, "k")
-		for i := range 20 {
+		for i := range 15 {
 			c.join(eng, fmt.Sprint(i), time.Millisecond)
 		}
 		mustRelease(t, first)
@@ -63,12 +63,12 @@ func TestHandOff(t *testing.T) {
 		if asked != 1 {
 			t.Errorf("the store was asked %d times", asked)
 		}
-		if !slices.Equal(c.order, c.names(20)) {
+		if !slices.Equal(c.order, c.names(15)) {
 			t.Errorf("served in the order %v", c.order)
 		}
 		last := first.Token()
 		for _, l := range c.leases {
-			if !core.Observed(l).HandedOff() || l.Owner() != first.Owner() || l.Token() <= last || l.Token()>>core.TokenBits != first.Token()>>core.TokenBits {
+			if !core.Observed(l).HandedOff() || l.Owner() != first.Owner() || l.Token() != last+1 {
 				t.Errorf("token %d after %d, owner %s after %s, handed off: %t", l.Token(), last, l.Owner(), first.Owner(), core.Observed(l).HandedOff())
 			}
 			last = l.Token()
@@ -314,8 +314,9 @@ func TestHandOffAsksNowAndThen(t *testing.T) {
 		if asked := spy.renewals(); asked < 7 || asked > 9 {
 			t.Errorf("asked %d times in 90 ms", asked)
 		}
-		if last := c.leases[89]; !core.Observed(last).HandedOff() || last.Owner() != first.Owner() {
-			t.Errorf("the grant did not serve all: %+v", last)
+		// The first caller found nobody in line, so its grant is good for a few.
+		if last := c.leases[89]; !core.Observed(last).HandedOff() || last.Owner() != c.leases[20].Owner() {
+			t.Errorf("the second grant did not serve the rest: %+v", last)
 		}
 	})
 }

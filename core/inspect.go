@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
 // Inspect shows who holds key, who waits for it and what [Engine.Once] remembers
@@ -31,15 +30,7 @@ func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, erro
 	if err != nil {
 		return driver.LockInfo{}, err
 	}
-	fence(info.Holders)
 	return info, nil
-}
-
-// fence makes the tokens of grants those of leases.
-func fence(holders []driver.Holder) {
-	for i, h := range holders {
-		holders[i].Token = handoff.Grant{Grant: driver.Grant{Token: h.Token}}.FencingToken()
-	}
 }
 
 // listPage is about how many keys are asked for at a time: few enough that the
@@ -89,7 +80,6 @@ func (e *Engine) List(ctx context.Context, prefix string) iter.Seq2[driver.LockI
 					clear(seen)
 				}
 				seen[info.Key] = struct{}{}
-				fence(info.Holders)
 				if !yield(info, nil) {
 					return
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 	"github.com/keyturn/keyturn/core/observe"
 )
@@ -71,6 +72,9 @@ func (r *request) askInLine(ask ask) error {
 		e.lines.Asks(&r.waiter, r.asked)
 	}
 	r.sent.OnHeld = r.told
+	if r.waiter.HeirTTL > 0 {
+		r.sent.HandOffs = handoff.Wanted(r.waiter.Waited)
+	}
 	err := r.askStore(ask)
 	if err == nil {
 		r.waiter.Got.Grant.Heritable = r.waiter.HeirTTL > 0

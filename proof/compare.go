@@ -138,8 +138,11 @@ func (r *run) holder(owner string, partial bool, left time.Duration) string {
 	return fmt.Sprintf("%s for %v", r.name(owner), left)
 }
 
-// rising checks that each new grant has a greater token than every earlier one
-// of its keys (A3), in the order that m has them in. Readers who come in together
+// lastToken is the greatest of those that the grant has reserved.
+func lastToken(g driver.Grant) uint64 { return g.Token + g.HandOffs }
+
+// rising checks that each new grant has a greater token than every token of every
+// earlier one of its keys (A3, A13), in the order that m has them in. Readers who come in together
 // may do so in any order.
 func (r *run) rising(m *Model) error {
 	order := func(a *acquisition) int { return m.requests[a.owner].answer.Order }
@@ -147,7 +150,7 @@ func (r *run) rising(m *Model) error {
 	slices.SortFunc(fresh, func(a, b *acquisition) int { return order(a) - order(b) })
 	highest, others := maps.Clone(r.highest), maps.Clone(r.highest)
 	for _, a := range fresh {
-		token := a.said.grant.Token
+		token, last := a.said.grant.Token, lastToken(a.said.grant)
 		for _, c := range a.claims {
 			floor := highest[c.Key]
 			switch {
@@ -158,12 +161,12 @@ func (r *run) rising(m *Model) error {
 				// there: permits that were let in behind it may be granted before.
 				floor = 0
 			default:
-				others[c.Key] = max(others[c.Key], token)
+				others[c.Key] = max(others[c.Key], last)
 			}
 			if token <= floor {
 				return fmt.Errorf("%s: token %d of %s comes after %d", c.Key, token, r.name(a.owner), floor)
 			}
-			highest[c.Key] = max(highest[c.Key], token)
+			highest[c.Key] = max(highest[c.Key], last)
 		}
 	}
 	return nil
@@ -177,7 +180,7 @@ func (r *run) count() {
 		}
 		a.counted = true
 		for _, c := range a.claims {
-			r.highest[c.Key] = max(r.highest[c.Key], a.said.grant.Token)
+			r.highest[c.Key] = max(r.highest[c.Key], lastToken(a.said.grant))
 		}
 	}
 	for _, m := range r.models {

@@ -63,9 +63,8 @@ type Holder struct {
 	// Owner is readable by core.ParseOwner, unless a foreign client wrote it. Show it to
 	// operators. Never send it to the caller of a service.
 	Owner string
-	// Token is the token of the grant; 0 for a foreign client's lock. Engine.Inspect and
-	// Engine.List show the lease's fencing token. If the lease was handed on within its process
-	// since the grant, it is the token of the first holder.
+	// Token is the token of the grant; 0 for a foreign client's lock. If the lease was handed
+	// on within its process since the grant, the present holder's token is greater.
 	Token uint64
 	Rule  string
 	Trace string

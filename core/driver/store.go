@@ -22,8 +22,9 @@ type Store interface {
 	//  A1. At most one exclusive lease per key is in force at any time.
 	//  A2. Unless it is renewed, a grant lasts for req.TTL, or for the grant's Term if it has
 	//      one, by the backend's clock. Then the key is free without any further request.
-	//  A3. The token is greater than that of every earlier grant of each key, even if the
-	//      backend has lost its data: max(last+1, clock in µs).
+	//  A3. The token is greater than every token of every earlier grant of each key (A13),
+	//      even if the backend has lost its data: max(last+1, clock in µs). Until the year
+	//      2200 at least it is below 1<<53, so a client that reads doubles can compare it.
 	//  A4. Acquire is idempotent by owner: an owner that holds the claims and asks again gets
 	//      the same token and a full TTL.
 	//  A5. Without req.Wait, a held key is refused at once with a *HeldError.
@@ -42,6 +43,12 @@ type Store interface {
 	//  A11. After Close the error matches ErrClosed.
 	//  A12. A *HeldError's HeldFor counts from the grant, by the backend's clock, whatever was
 	//      renewed since; or it is 0.
+	//  A13. A grant may reserve the tokens that follow its own, up to req.HandOffs of them.
+	//      The engine gives them to the callers that it hands the lease on to. They belong to
+	//      the grant whether they are used or not, and however it ends. An owner that asks
+	//      again (A4) gets as many. A store whose tokens follow a clock reserves none that is
+	//      more than MaxLead ahead of the clock, because after a loss of data the clock alone
+	//      makes the next token. A grant without reserved tokens is not handed on.
 	//
 	// The following sentences concern claims that are not exclusive, if the store lists them in
 	// its Description:
@@ -86,7 +93,8 @@ type Store interface {
 	//  N7. A borrower's renewal (Grant.Borrowed) never brings the lease's end nearer, and never
 	//      moves it further than the grant's TTL from now. A borrowed grant whose TTL is above
 	//      the one that the owner last asked for, with Acquire or Renew, does not belong to
-	//      this lease: it counts as lost (N2).
+	//      this lease: it counts as lost (N2). So does one that was handed on more often than
+	//      the grant has tokens for (A13).
 	Renew(ctx context.Context, grants []Grant) []error
 
 	// Release ends the lease and admits the first waiter.
@@ -121,6 +129,9 @@ type Request struct {
 	TTL time.Duration
 	// Wait: the request waits in the queue until ctx ends, instead of being refused.
 	Wait bool
+	// HandOffs is how many times the engine may want to hand the lease on, so how many tokens
+	// the grant may reserve (A13). Zero for anything except one exclusive claim.
+	HandOffs uint64
 	// Held: as far as the engine knows, the owner holds the claims already and asks for them in
 	// other modes (M5). A9 then concerns only what the request adds: a lost answer must not
 	// take from the owner what it held before.
@@ -145,9 +156,13 @@ type Grant struct {
 	Owner  string
 	Claims []Claim
 	TTL    time.Duration
-	// Token is the store's part of the fencing token. The engine adds low bits that count how
-	// often the lease was handed on. It is below 1<<53.
+	// Token is the fencing token. Each time the engine hands the lease on, the lease's token
+	// becomes one greater.
 	Token uint64
+	// HandOffs is how many tokens after Token the grant has reserved (A13), so how many times
+	// the lease can be handed on. In a borrowed grant it is how many times the lender's lease
+	// was.
+	HandOffs uint64
 	// Since is a moment on this process's monotonic clock, not later than the sending of the
 	// request that was granted. The local deadline counts from it, so the holder's time ends
 	// before the backend's. Zero: the engine uses the moment before it called Acquire, which is

@@ -19,6 +19,7 @@ var acquireChecks = []check{
 	{name: "A2 a grant counts from before it was asked for", run: countsFromBefore},
 	{name: "A3 tokens rise", run: tokensRise},
 	{name: "A3 tokens go with the clock", run: tokensGoWithClock},
+	{name: "A3 tokens are exact as doubles", run: tokensFitDoubles},
 	{name: "A3 tokens rise after the data is lost", run: tokensRiseAfterLoss, needs: toRestart},
 	{name: "A4 idempotent by owner", run: idempotent},
 	{name: "A4 idempotent by owner, asked at the same time", run: idempotentAtOnce},

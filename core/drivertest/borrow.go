@@ -13,6 +13,7 @@ var borrowChecks = []check{
 	{name: "N7 a borrower's TTL is the owner's at most", run: borrowerAddsNothing},
 	{name: "N7 a borrower's TTL is the owner's at most, shared", run: borrowerAddsNothing, claim: driver.Shared, can: shares},
 	{name: "N7 a borrower's TTL is the owner's at most, of a permit", run: borrowerAddsNothing, claim: permit(2), can: permits},
+	{name: "N7 a borrower's hand-offs are the owner's at most", run: borrowerHandsOnNothing},
 	{name: "N7 a borrower's renewal keeps the lease", run: borrowerRenews},
 	{name: "N7 a borrower's renewal keeps a shared lease", run: borrowerRenews, claim: driver.Shared, can: shares},
 	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
@@ -60,6 +61,24 @@ func borrowerAddsNothing(s *scene) {
 	}
 	next := w.granted(s.Late)
 	s.lasted("the lease that a borrower asked too much of", s.TTL, h.called, h.returned, next.returned)
+}
+
+// borrowerHandsOnNothing: what the borrower was told of hand-offs makes its token, and may be
+// a later grant's.
+func borrowerHandsOnNothing(s *scene) {
+	a, b := s.open(), s.open()
+	h := s.lock(a, s.key(), long)
+	for n := range h.HandOffs + 1 {
+		g := h.borrowed(h.TTL)
+		g.HandOffs = n
+		if err := s.renew(b, g); err != nil {
+			s.Fatalf("a renewal of the lease that was handed on %d times, of %d: %v", n, h.HandOffs, err)
+		}
+	}
+	g := h.borrowed(h.TTL)
+	g.HandOffs++
+	s.isLost(s.renew(b, g))
+	s.mustRelease(h)
 }
 
 // borrowerRenews: a borrower's renewals keep the lease while the owner does not renew, as when

@@ -151,6 +151,7 @@ func checks() []check {
 	all = append(all, acquireChecks...)
 	all = append(all, renewChecks...)
 	all = append(all, borrowChecks...)
+	all = append(all, reservedChecks...)
 	all = append(all, releaseChecks...)
 	all = append(all, closeChecks...)
 	all = append(all, sharedChecks...)

@@ -21,6 +21,7 @@ type finished struct {
 type reply struct {
 	granted  bool
 	token    uint64
+	reserved uint64
 	rec      *driver.Record
 	held     driver.HeldError
 	releases int
@@ -78,7 +79,11 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 			h.whole = true
 		}
 	}
-	return reply{granted: true, token: token}
+	r := reply{granted: true, token: token}
+	if len(req.Claims) == 1 {
+		r.reserved = b.at(req.Claims[0].Key).holder(req.Owner).reserved
+	}
+	return r
 }
 
 // order is that of the keys.
@@ -105,6 +110,9 @@ func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c 
 	}
 	if b.has("a second request gets a second token") && first || b.has("a downgrade gets a token") && downgrade {
 		h.token = b.token(p, e)
+	}
+	if first && b.has("a second request has nothing reserved") {
+		h.reserved = 0
 	}
 	if !first || !b.has("a second request extends nothing") {
 		h.expires = time.Now().Add(b.term(req.TTL, !first))
@@ -215,7 +223,8 @@ func (b *backend) renew(g driver.Grant) error {
 			b.has("a part of a set is nobody's") && h.of != len(g.Claims),
 			h.token != g.Token && !b.has("renewals ignore the token"),
 			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
-			g.Borrowed && g.TTL > h.ttl && !b.has("borrowers choose the TTL"):
+			g.Borrowed && g.TTL > h.ttl && !b.has("borrowers choose the TTL"),
+			g.Borrowed && g.HandOffs > h.reserved && !b.has("borrowers choose the hand-offs"):
 			lost = b.lost(e, g)
 		default:
 			found = append(found, h)

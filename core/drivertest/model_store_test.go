@@ -173,7 +173,7 @@ func (p *process) grant(req driver.Request, r reply, began, sent time.Time) (dri
 		}
 		return driver.Grant{}, &driver.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace, ResultNotKept: r.rec.ResultNotKept && !p.has("what was not kept is empty")}
 	}
-	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, Since: sent}
+	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, HandOffs: r.reserved, Since: sent}
 	switch {
 	case p.has("the lease counts from the answer"):
 		g.Since = time.Now()

@@ -49,7 +49,7 @@ type state struct {
 type holding struct {
 	owner, rule, trace string
 	claim              driver.Claim
-	token              uint64
+	token, reserved    uint64
 	since, expires     time.Time
 	ttl                time.Duration // that the owner asked for last
 	of                 int           // claims of the request
@@ -202,7 +202,7 @@ func (b *backend) enter(p *process, e *state, req driver.Request, c driver.Claim
 	e.phase = c.Mode
 	now := time.Now()
 	e.holders = append(e.holders, &holding{
-		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e),
+		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e), reserved: b.reserve(req.HandOffs),
 		since: now, expires: now.Add(b.term(req.TTL, waited)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
 	})
 }
@@ -294,6 +294,8 @@ func (b *backend) token(p *process, e *state) uint64 {
 		return 1
 	case b.has("tokens are zero"):
 		return 0
+	case b.has("tokens are the clock with ten bits more"):
+		b.last = max(b.last+1, uint64(time.Now().UnixMicro())<<10)
 	case b.has("tokens are the clock in ms"):
 		b.last = max(b.last+1, uint64(time.Now().UnixMilli()))
 	default:
@@ -301,4 +303,20 @@ func (b *backend) token(p *process, e *state) uint64 {
 	}
 	e.token = b.last
 	return b.last
+}
+
+// reserve counts the tokens after the last one as its grant's.
+func (b *backend) reserve(wanted uint64) uint64 {
+	ahead := time.Until(time.UnixMicro(int64(b.last)))
+	n := min(wanted, uint64(max(0, driver.MaxLead-ahead)/time.Microsecond))
+	switch {
+	case b.has("reservations outrun the clock"):
+		n = wanted
+	case b.has("one token more than wanted is reserved"):
+		n = wanted + 1
+	case b.has("reserved tokens are given to others"):
+		return n
+	}
+	b.last += n
+	return n
 }

@@ -67,8 +67,14 @@ func (s *scene) request(key string, ttl time.Duration) driver.Request {
 // ask makes a request of a new owner for claims, which must be in key order.
 // The TTL is the nearest that the store can keep.
 func (s *scene) ask(ttl time.Duration, claims ...driver.Claim) driver.Request {
-	return driver.Request{Owner: s.owner(), Claims: claims, TTL: s.ttls.Nearest(ttl)}
+	req := driver.Request{Owner: s.owner(), Claims: claims, TTL: s.ttls.Nearest(ttl)}
+	if len(claims) == 1 && claims[0].Mode == driver.ModeExclusive && !s.begin {
+		req.HandOffs = someHandOffs // as the engine asks for
+	}
+	return req
 }
+
+const someHandOffs = 20
 
 // acquire asks st in the way that this check tests, and checks the form of the answer. Like the
 // engine, it renews a lease that has a short first term.
@@ -111,6 +117,8 @@ func (s *scene) wellFormed(req driver.Request, g driver.Grant, err error) {
 		s.Errorf("the grant is %+v, asked for was %+v", g, req)
 	case g.Token == 0:
 		s.Errorf("the grant has no token: %+v", g)
+	case g.HandOffs > req.HandOffs && req.Claims[0].Mode == driver.ModeExclusive: // a downgrade asks for none
+		s.Errorf("%d tokens are reserved, and %d were wanted", g.HandOffs, req.HandOffs)
 	case g.Since.After(time.Now()):
 		s.Errorf("the grant is said to count from %v, which is yet to come", g.Since)
 	case g.Term < 0, g.Term > g.TTL, g.Term > 0 && g.Since.IsZero():

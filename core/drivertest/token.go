@@ -1,6 +1,9 @@
 package drivertest
 
 import (
+	"encoding/json"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -39,6 +42,132 @@ func tokensGoWithClock(s *scene) {
 	h := s.lock(s.open(), s.key(), long)
 	if least := h.called.Add(-time.Minute).UnixMicro(); h.Token < uint64(least) {
 		s.Errorf("token %d is behind the clock, %d µs: after a loss of the data it would fall behind earlier ones", h.Token, least)
+	}
+}
+
+// tokensFitDoubles, as clients have them that know no other numbers: neighbours must stay
+// apart and in order. The clock may be this one's until the year 2200, and the test's comes
+// first to a token that does not fit.
+func tokensFitDoubles(s *scene) {
+	a := s.open()
+	key := s.key()
+	last := 0.0
+	for range 5 {
+		h := s.lock(a, key, long)
+		for token := h.Token; token <= h.Token+h.HandOffs; token++ {
+			var got float64
+			if err := json.Unmarshal(strconv.AppendUint(nil, token, 10), &got); err != nil {
+				s.Fatalf("token %d: %v", token, err)
+			}
+			if got <= last || got >= 1<<53 {
+				s.Fatalf("token %d is %.0f to a client that reads doubles, after %.0f", token, got, last)
+			}
+			last = got
+		}
+		s.mustRelease(h)
+	}
+}
+
+var reservedChecks = []check{
+	{name: "A13 reserved tokens are the grant's alone", run: reservedAlone},
+	{name: "A13 no more tokens are reserved than wanted", run: reservedAsWanted},
+	{name: "A13 an owner that asks again has as many reserved", run: reservedAgain},
+	{name: "A13 reserved tokens do not outrun the clock", run: reservedByClock},
+}
+
+// after checks that next was granted after h, however often h was handed on.
+func (s *scene) after(h, next driver.Grant) {
+	s.Helper()
+	if last := h.Token + h.HandOffs; next.Token <= last {
+		s.Errorf("token %d comes after %d, the last of the %d that an earlier grant has reserved", next.Token, last, h.HandOffs)
+	}
+}
+
+// reservedAlone ends a lease as soon as it is there, while another process asks for the key:
+// so soon that the clock has not passed what the lease has reserved. Later the clock would
+// hide the mistake, but not after it was set back.
+func reservedAlone(s *scene) {
+	a, b, c := s.open(), s.open(), s.open()
+	for range 30 {
+		key := s.key()
+		first, second := s.request(key, long), s.request(key, long)
+		first.HandOffs, second.HandOffs, second.Wait = 1000, 1000, true
+		var one, two driver.Grant
+		var refused, failed error
+		var all sync.WaitGroup
+		all.Go(func() {
+			if one, refused = a.Acquire(s.ctx, first); refused == nil {
+				_ = a.Release(s.ctx, one) // if that has not been done by then
+			}
+		})
+		all.Go(func() { two, failed = b.Acquire(s.ctx, second) })
+		for range 3 { // nobody knows yet whether the first one has the key, or with which token
+			_ = c.Release(s.ctx, driver.Grant{Owner: first.Owner, Claims: first.Claims, TTL: first.TTL})
+		}
+		all.Wait()
+		if failed != nil {
+			s.Fatalf("Acquire with Wait: %v", failed)
+		}
+		if refused == nil {
+			s.after(one, two)
+		}
+		s.mustRelease(hold{Grant: two, st: b})
+	}
+}
+
+// reservedAsWanted: acquire compares the two.
+func reservedAsWanted(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	for _, wanted := range []uint64{0, 1, 7} {
+		req := s.request(key, long)
+		req.HandOffs = wanted
+		g, err := s.acquire(s.ctx, a, req)
+		if err != nil {
+			s.Fatalf("Acquire: %v", err)
+		}
+		w := s.request(key, long)
+		w.Wait, w.HandOffs = true, wanted
+		waiter := s.queueUntil(s.ctx, b, w)
+		s.mustRelease(hold{Grant: g, st: a})
+		s.mustRelease(waiter.granted(s.Late))
+	}
+}
+
+// reservedAgain: the first answer may not have arrived.
+func reservedAgain(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	req := s.request(key, long)
+	first, err := s.acquire(s.ctx, a, req)
+	if err != nil {
+		s.Fatalf("Acquire: %v", err)
+	}
+	s.mustRenew(hold{Grant: first, st: a})
+	again, err := s.acquire(s.ctx, a, req)
+	if err != nil || again.HandOffs != first.HandOffs {
+		s.Errorf("asked again, %d tokens are reserved after %d, %v", again.HandOffs, first.HandOffs, err)
+	}
+	s.mustRelease(hold{Grant: first, st: a})
+	s.after(again, s.lock(b, key, long).Grant)
+}
+
+// reservedByClock, or tokens are so far ahead of it that they fall when the data is lost. It
+// allows for a backend whose clock is a little off.
+func reservedByClock(s *scene) {
+	a := s.open()
+	key := s.key()
+	for range 5 {
+		req := s.request(key, long)
+		req.HandOffs = uint64(time.Hour / time.Microsecond)
+		g, err := s.acquire(s.ctx, a, req)
+		if err != nil {
+			s.Fatalf("Acquire: %v", err)
+		}
+		if last, most := g.Token+g.HandOffs, uint64(time.Now().Add(time.Minute).UnixMicro()); last > most {
+			s.Errorf("token %d is reserved, and the clock is at %d µs", last, most)
+		}
+		s.mustRelease(hold{Grant: g, st: a})
 	}
 }
 

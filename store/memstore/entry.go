@@ -24,7 +24,7 @@ type entry struct {
 // entry until somebody looks.
 type holder struct {
 	owner, rule, trace string
-	token              uint64
+	token, reserved    uint64 // the tokens after it that are this lease's, too
 	since, expires     time.Time
 	ttl                time.Duration // the one that the owner asked for last; a borrower's may not be longer
 	partial            bool          // it belongs to a set that waits for the rest of its claims

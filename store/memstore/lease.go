@@ -21,10 +21,11 @@ func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder
 }
 
 // current is find with more checks: the token must be given, the mode must be that of c, and a
-// borrower's TTL must not be longer than the lease's. Otherwise it returns the error of a loss.
+// borrower's TTL and hand-offs must not exceed the lease's. Otherwise it returns the error of a
+// loss.
 func (s *shard) current(g driver.Grant, c driver.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
-	if h == nil || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && g.TTL > h.ttl {
+	if h == nil || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && (g.TTL > h.ttl || g.HandOffs > h.reserved) {
 		return nil, nil, s.lost(g, c.Key, now)
 	}
 	return e, h, nil

@@ -147,7 +147,7 @@ func (s *shard) admit(w *waiter, now time.Time) {
 	if e.has(w) {
 		h := e.find(w.req.Owner)
 		e.extend(h, w.req.TTL, now)
-		w.done <- answer{grant: granted(w.req, h.token, now, e.isAwaited())}
+		w.done <- answer{grant: granted(w.req, h, now, e.isAwaited())}
 		return
 	}
 	w.done <- s.grant(e, w.req, w.claim, now)

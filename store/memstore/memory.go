@@ -13,7 +13,7 @@ import (
 // keys rarely meet on one mutex. A key is always in the same shard.
 type memory struct {
 	seed   maphash.Seed
-	last   atomic.Uint64 // the greatest token given so far
+	last   atomic.Uint64 // the greatest token that was given or reserved so far
 	shards [64]shard     // as many as a locked has bits
 }
 
@@ -53,15 +53,16 @@ func (m *memory) unlock(set locked) {
 	}
 }
 
-// nextToken returns the next token. Tokens rise with the clock, as in a store that can lose its
-// data, so the tokens of an earlier process are smaller than those of this one. All shards
-// share the counter: the token of a set must be greater than the last token of each key.
-func (m *memory) nextToken(now time.Time) uint64 {
+// take takes a token, and the tokens after it that a grant may reserve: wanted of them, or
+// fewer. Tokens go with the clock, as they do in a store that can lose its data, so those of
+// an earlier process are smaller than those of this one. All shards take theirs here, because
+// the token of a set must be greater than those of each of its keys.
+func (m *memory) take(now time.Time, wanted uint64) (token, reserved uint64) {
 	for {
 		last := m.last.Load()
-		next := max(last+1, uint64(now.UnixMicro()))
-		if m.last.CompareAndSwap(last, next) {
-			return next
+		token, reserved = driver.NextTokens(last, now, wanted)
+		if m.last.CompareAndSwap(last, token+reserved) {
+			return token, reserved
 		}
 	}
 }

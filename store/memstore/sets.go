@@ -105,7 +105,7 @@ func (p *set) reach(now time.Time) (int, error) {
 
 // wait takes the claims up to reach and waits for the next.
 func (p *set) wait(reach int, now time.Time) {
-	token := p.mem.nextToken(now)
+	token, _ := p.mem.take(now, 0)
 	for i, c := range p.req.Claims {
 		s := p.mem.shard(c.Key)
 		switch e := s.entries[c.Key]; {
@@ -143,7 +143,7 @@ func (p *set) complete(now time.Time) driver.Grant {
 	p.unqueue(now)
 	token, again := p.token()
 	if !again {
-		token = p.mem.nextToken(now)
+		token, _ = p.mem.take(now, 0)
 	}
 	for _, c := range p.req.Claims {
 		s := p.mem.shard(c.Key)
@@ -152,7 +152,7 @@ func (p *set) complete(now time.Time) driver.Grant {
 		}
 		p.take(s, c, token, now).partial = false
 	}
-	return granted(p.req, token, now, false)
+	return driver.Grant{Owner: p.req.Owner, Claims: p.req.Claims, TTL: p.req.TTL, Token: token, Since: now}
 }
 
 // token returns the token of the set, if it was granted before.

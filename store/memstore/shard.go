@@ -60,7 +60,7 @@ func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 			return answer{}, nil, err
 		}
 		s.keep(e, h, c, req.TTL, now)
-		return answer{grant: granted(req, h.token, now, e.isAwaited())}, nil, nil
+		return answer{grant: granted(req, h, now, e.isAwaited())}, nil, nil
 	}
 	if e.place().Admits(c) {
 		return s.grant(e, req, c, now), nil, nil
@@ -106,9 +106,10 @@ func (s *shard) close(e *entry) {
 
 // grant makes the owner of req a holder of the key of c.
 func (s *shard) grant(e *entry, req driver.Request, c driver.Claim, now time.Time) answer {
-	token := s.mem.nextToken(now)
-	s.hold(e, req, c, token, now)
-	return answer{grant: granted(req, token, now, e.isAwaited())}
+	token, reserved := s.mem.take(now, req.HandOffs)
+	h := s.hold(e, req, c, token, now)
+	h.reserved = reserved
+	return answer{grant: granted(req, h, now, e.isAwaited())}
 }
 
 func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64, now time.Time) *holder {
@@ -124,8 +125,10 @@ func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64,
 	return h
 }
 
-func granted(req driver.Request, token uint64, now time.Time, contended bool) driver.Grant {
-	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token, Since: now, Contended: contended}
+func granted(req driver.Request, h *holder, now time.Time, contended bool) driver.Grant {
+	return driver.Grant{
+		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: h.token, HandOffs: h.reserved, Since: now, Contended: contended,
+	}
 }
 
 // keep gives the owner of h, which asked for c, another term and the mode of c.

@@ -156,7 +156,7 @@ func TestManyWaitersWithoutMessages(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	admin := server.Client().Pipeline()
 	for i := range keys {
-		admin.Set(ctx, fmt.Sprint("lock:k", i), "holder:8000000000000000:1763683200000:60000:", time.Hour)
+		admin.Set(ctx, fmt.Sprint("lock:k", i), "holder:8000000000000000:0:1763683200000:60000:", time.Hour)
 	}
 	if _, err := admin.Exec(ctx); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (a *acquisition) passed(m script.Message) (answer, bool) {
 		return answer{}, false
 	}
 	return answer{grant: driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.Token, Since: since,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.Token, HandOffs: m.HandOffs, Since: since,
 		// The process that had the lock until now may be back in the queue at any moment.
 		Contended: !m.Alone,
 	}}, true

@@ -20,14 +20,14 @@ import (
 func question(t testing.TB, server *redistest.Server, owner string) (number uint64, inbox string) {
 	t.Helper()
 	entry := strings.Split(server.Client().HGet(context.Background(), "{lock:k}:w", owner).Val(), " ")
-	if len(entry) < 10 {
+	if len(entry) != 11 {
 		t.Fatalf("%s is not in line: %q", owner, entry)
 	}
 	number, err := strconv.ParseUint(entry[7], 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return number, entry[9]
+	return number, entry[10]
 }
 
 // TestMessageIsTheGrant: in every mode the one message is all that a waiter needs,
@@ -106,7 +106,7 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	var looked time.Time
-	for _, text := range []string{"w %d 99", "w 0 99", "w %d99 99", "w", "w x 99", "w %d"} {
+	for _, text := range []string{"w %d 99 0", "w 0 99 0", "w %d99 99 0", "w", "w x 99 0", "w %d"} {
 		number, inbox := question(t, server, "w")
 		looked = time.Now()
 		stale := strconv.FormatUint(number-1, 10)

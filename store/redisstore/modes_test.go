@@ -326,7 +326,7 @@ func TestSideKeysOfAWrongType(t *testing.T) {
 		}
 		// A set frees what it can.
 		g.Owner, g.Claims, g.Token = "o", []driver.Claim{claim, driver.Exclusive("z")}, 0
-		admin.Set(ctx, "lock:z", "o:1763683200000000:1:", time.Minute)
+		admin.Set(ctx, "lock:z", "o:1763683200000000:0:1:", time.Minute)
 		err := s.Release(within(t, time.Second), g)
 		if claim.Mode == driver.ModeExclusive && err != nil {
 			t.Errorf("%s: Release: %v", side, err)

@@ -26,7 +26,7 @@ func (a *acquisition) read(r *send.Request, group int) (answer, error) {
 			Key: wanted.Key, Held: driver.Claim{Key: wanted.Key, Mode: said.Mode}, Wanted: wanted, Once: a.once,
 		}
 	}
-	return a.granted(r, said.Token, said.Contended)
+	return a.granted(r, said)
 }
 
 // heldBy notes who is in the way.
@@ -50,13 +50,14 @@ func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 	return answer{held: true}
 }
 
-func (a *acquisition) granted(r *send.Request, token uint64, contended bool) (answer, error) {
+func (a *acquisition) granted(r *send.Request, said script.Acquired) (answer, error) {
 	if err := confirmed(r); err != nil {
 		return answer{}, err
 	}
 	// Every attempt gives a full TTL, so the attempt that was answered counts. Its sending is
 	// before the server's grant.
 	return answer{grant: driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, Since: r.Attempts.Last, Contended: contended,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: said.Token, HandOffs: said.HandOffs,
+		Since: r.Attempts.Last, Contended: said.Contended,
 	}}, nil
 }

@@ -78,7 +78,7 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	ctx, admin := context.Background(), server.Client()
 	g := lock(t, a, "holder", "k", time.Minute)
 	admin.RPush(ctx, "{lock:k}:q", "gone")
-	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0  ") // version expires claim mode permits since arrived number notes inbox
+	admin.HSet(ctx, "{lock:k}:w", "gone", "1 8000000000000 150 x 0 1 1 0 0  ") // version expires claim mode permits since arrived number wanted notes inbox
 	w := enqueue(t, a, "w", "k", time.Minute)
 	release(t, a, g)
 	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {

@@ -54,7 +54,7 @@ func FromEnv(store driver.Store, log *slog.Logger) driver.Store {
 		return store
 	}
 	log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env)
-	return &grantAll{about: store.Describe(), store: store, log: log, tokens: make(map[string]uint64)}
+	return &grantAll{about: store.Describe(), store: store, log: log, tokens: make(map[string]tokens)}
 }
 
 // grantAll is a store that never refuses. To their holders, leases look as usual: tokens rise,
@@ -66,28 +66,33 @@ type grantAll struct {
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	token   uint64            // the last token
-	tokens  map[string]uint64 // by owner, until it releases
+	last    uint64            // the greatest token that was given or reserved
+	tokens  map[string]tokens // by owner, until it releases
 	said    time.Time
 	granted int // grants since then
 }
+
+// tokens are those of a grant.
+type tokens struct{ first, reserved uint64 }
 
 func (s *grantAll) Acquire(_ context.Context, req driver.Request) (driver.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	token, again := s.tokens[req.Owner]
-	if again {
-		return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: token}, nil
+	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL}
+	if own, again := s.tokens[req.Owner]; again {
+		g.Token, g.HandOffs = own.first, own.reserved
+		return g, nil
 	}
-	s.token = max(s.token+1, uint64(now.UnixMicro()))
-	s.tokens[req.Owner] = s.token
+	g.Token, g.HandOffs = driver.NextTokens(s.last, now, req.HandOffs)
+	s.last = g.Token + g.HandOffs
+	s.tokens[req.Owner] = tokens{g.Token, g.HandOffs}
 	s.granted++
 	if s.said.IsZero() || now.Sub(s.said) >= every {
 		s.log.Warn("keyturn: NOTHING IS LOCKED; not for production", "variable", Env, "grants", s.granted, "last", req.Claims[0].Key)
 		s.said, s.granted = now, 0
 	}
-	return driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: s.token}, nil
+	return g, nil
 }
 
 func (s *grantAll) Renew(_ context.Context, grants []driver.Grant) []error {

@@ -6,13 +6,23 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// TokenBits is the number of low bits in a lease's fencing token that count hand-offs. The bits
-// above them are the store's token.
-const TokenBits = 10
+// MaxHands is the greatest number of hand-offs of one grant. Work that takes no time ends a
+// streak by it after some 2 ms, so other processes that have come meanwhile get their turn.
+const MaxHands = 1000
 
-// MaxHands is the greatest number of hand-offs that a token can count, so it bounds the
-// hand-offs of one grant.
-const MaxHands = 1<<TokenBits - 1
+// fewHands is for a caller that found nobody in line. Most of those need no token but their
+// own, and a store whose tokens follow the clock has a million a second to give.
+const fewHands = 15
+
+// Wanted is how many hand-offs to ask the store for, for a caller that had to wait in line or
+// did not. The callers that wait behind one that did not get the lease fewHands times, and the
+// next of them asks for more.
+func Wanted(waited bool) uint64 {
+	if waited {
+		return MaxHands
+	}
+	return fewHands
+}
 
 // Grant is the store's grant and what the engine knows about it. The store does not know the
 // callers that hold the lease one after the other within this process.
@@ -26,13 +36,9 @@ type Grant struct {
 	Longest time.Duration
 }
 
-// FencingToken is the fencing token of the lease that has the grant g.
-func (g Grant) FencingToken() uint64 { return g.Token<<TokenBits | g.Hands }
-
-// SplitToken returns the store's part of a fencing token, and the number of hand-offs.
-func SplitToken(fencing uint64) (token, hands uint64) {
-	return fencing >> TokenBits, fencing & MaxHands
-}
+// FencingToken is the fencing token of the lease that has the grant g. Of a grant that is
+// handed on it is one of those that the store reserved for it.
+func (g Grant) FencingToken() uint64 { return g.Token + g.Hands }
 
 // PresentTerm is how long the store keeps the lease unless it is renewed.
 func (g Grant) PresentTerm() time.Duration {

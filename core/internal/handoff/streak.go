@@ -56,7 +56,7 @@ const (
 // the number of other callers in line. It returns the moment from which the streak's time
 // counts, or false if the grant cannot be handed on.
 func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun bool) {
-	left := MaxHands
+	left := int(min(g.HandOffs, MaxHands)) // the tokens that they need are this grant's alone
 	if g.Contended {
 		left = min(left, mostWhileContended, behind)
 	}

@@ -16,33 +16,35 @@ const ttl = 10 * time.Second
 func granted() handoff.Grant {
 	now := time.Now()
 	return handoff.Grant{
-		Grant:     driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 7, Since: now},
+		Grant:     driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 7, HandOffs: handoff.MaxHands, Since: now},
 		Heard:     now,
 		Heritable: true,
 	}
 }
 
+// Each hand-off takes the next token, and only as many as the store reserved: the one behind
+// those may be another lease's.
 func TestTokenCountsHands(t *testing.T) {
-	var s handoff.Streak
-	g := granted()
-	s.Begin(g, "", 5)
-	before := g.FencingToken()
-	for i := range uint64(handoff.MaxHands) {
-		if d := s.Decide(g, ttl, time.Now()); d != handoff.HandOn {
-			t.Fatalf("hand-off %d: %v", i, d)
-		}
-		g.Heard = time.Now() // however long this takes
-		g = s.Next(g, "")
-		if g.FencingToken() != before+1 {
-			t.Fatalf("token %d after %d", g.FencingToken(), before)
-		}
-		before++
-	}
-	if s.Running() || s.Decide(g, ttl, time.Now()) != handoff.Release {
-		t.Error("handed on once more than a token can count")
-	}
-	if token, hands := handoff.SplitToken(before); token != g.Token || hands != handoff.MaxHands {
-		t.Errorf("%d, %d", token, hands)
+	for reserved, want := range map[uint64]uint64{0: 0, 1: 1, 15: 15, handoff.MaxHands: handoff.MaxHands, 1 << 40: handoff.MaxHands} {
+		t.Run(fmt.Sprint(reserved), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s handoff.Streak
+				g := granted()
+				g.HandOffs = reserved
+				if _, begun := s.Begin(g, "", 5); begun != (want > 0) {
+					t.Fatalf("begun: %t", begun)
+				}
+				n := uint64(0)
+				for ; s.Decide(g, ttl, time.Now()) == handoff.HandOn && n <= want; n++ {
+					if g = s.Next(g, ""); g.FencingToken() != 7+n+1 {
+						t.Fatalf("token %d of hand-off %d", g.FencingToken(), n+1)
+					}
+				}
+				if n != want || s.Running() {
+					t.Errorf("%d hand-offs, want %d; still running: %t", n, want, s.Running())
+				}
+			})
+		})
 	}
 }
 

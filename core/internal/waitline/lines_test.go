@@ -300,7 +300,7 @@ func TestRecordIsShared(t *testing.T) {
 func grant(key string) handoff.Grant {
 	now := time.Now()
 	return handoff.Grant{
-		Grant: driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl, Token: 1, Since: now},
+		Grant: driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl, Token: 1, HandOffs: handoff.MaxHands, Since: now},
 		Heard: now, Heritable: true,
 	}
 }

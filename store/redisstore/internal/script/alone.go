@@ -22,7 +22,8 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 	if c.isEnd() {
 		words = append(words, (*lastWord)(c))
 	} else {
-		words = append(words, c.plain.owner, c.plain.number, c.plain.notes, (*lastWord)(c))
+		c.reserved = c.plain.wanted // if the reply is a token
+		words = append(words, c.plain.owner, c.plain.number, c.plain.notes, c.plain.wanted, (*lastWord)(c))
 	}
 	cmd := redis.NewCmd(ctx, words...)
 	_ = p.Process(ctx, cmd) // which cmd remembers

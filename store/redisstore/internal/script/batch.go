@@ -20,6 +20,9 @@ type batch struct {
 	cut   int   // where the text of the begins begins
 	key   any   // the counter's, a string
 	ttl   int64 // of the counter, in ms; 0: for ever
+	// wanted is how many tokens each begin wants reserved: as many as the one that wants most.
+	// The server has enough for the few that are handed on; see take_tokens in grant.lua.
+	wanted uint64
 }
 
 // sort takes the calls in, in order.
@@ -63,6 +66,7 @@ func newBatch(n Names, calls []*Call) *batch {
 	p.cut = len(b)
 	for _, r := range p.calls[p.begin:p.other] {
 		b = r.plain.begin(b, n)
+		p.wanted = max(p.wanted, r.plain.wanted)
 	}
 	p.text = b
 	return p
@@ -71,7 +75,7 @@ func newBatch(n Names, calls []*Call) *batch {
 // run has c run the script, by its hash or in full: as redis.Script does, but for a
 // few allocations, which are most of those of a call that leaves alone.
 func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
-	args := append(make([]any, 0, 7), "evalsha", group.hash, 1, p.key, (*ends)(p), p, p.ttl)
+	args := append(make([]any, 0, 8), "evalsha", group.hash, 1, p.key, (*ends)(p), p, p.ttl, p.wanted)
 	if inFull {
 		args[0], args[1] = "eval", group.text
 	}
@@ -112,7 +116,7 @@ func (p *batch) String() string { return fmt.Sprint(len(p.calls), " calls") }
 // deliver hands out the answers, and err instead of them if there is one.
 func (p *batch) deliver(cmd *redis.Cmd) error {
 	replies, err := cmd.Slice()
-	if err == nil && len(replies)%2 != 1 {
+	if err == nil && (len(replies) < 2 || len(replies)%2 != 0) {
 		err = fmt.Errorf("%w: reply %.100v to %d calls", ErrCorrupt, replies, len(p.calls))
 	}
 	if err != nil {
@@ -121,7 +125,7 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 		}
 		return err
 	}
-	token, named := number(replies[0]), replies[1:]
+	token, reserved, named := number(replies[0]), number(replies[1]), replies[2:]
 	for i := 0; i < len(named); i += 2 {
 		if at := number(named[i]); at >= 1 && at <= int64(len(p.calls)) {
 			r := p.calls[at-1]
@@ -135,8 +139,8 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 		case i < p.begin:
 			r.Value, r.Err = int64(1), nil
 		case i < p.other && token > 0:
-			r.Value, r.Err = token, nil
-			token++
+			r.Value, r.Err, r.reserved = token, nil, uint64(reserved)
+			token += 1 + reserved
 		default:
 			r.Err = fmt.Errorf("%w: no reply to call %d of %d", ErrCorrupt, i+1, len(p.calls))
 		}

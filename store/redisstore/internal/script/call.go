@@ -20,8 +20,9 @@ type Call struct {
 	plain    plainCall // what the call is about, if it is plain: it then has no keys and args
 	inFull   bool      // send the source: the server did not know its hash
 	answered bool      // a batch's reply names it
+	reserved uint64    // how many tokens are reserved behind the one in Value
 	self     [1]*Call  // for Alone
-	words    [10]any   // of the command of a plain call that leaves alone
+	words    [11]any   // of the command of a plain call that leaves alone
 }
 
 func (c *Call) set(script *redis.Script, keys []string, args ...any) {

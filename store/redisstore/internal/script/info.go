@@ -97,7 +97,10 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 }
 
 // entryVersion is that of the waiters' entries that this package writes: see entry.lua.
-const entryVersion = "1"
+const (
+	entryVersion = "1"
+	entryFields  = 10 // behind it
+)
 
 // parseWaiters reads the entries that entry.lua describes, of both queues, and puts
 // them in order of arrival. Of one of another version no more is known than its owner.
@@ -106,12 +109,12 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
 		version, rest, _ := strings.Cut(entries[owner], " ")
-		fields := strings.SplitN(rest, " ", 9)
+		fields := strings.SplitN(rest, " ", entryFields)
 		if expires, _ := strconv.ParseInt(fields[0], 10, 64); expires <= now {
 			continue
 		}
 		w := driver.Waiter{Owner: owner}
-		if version != entryVersion || len(fields) != 9 {
+		if version != entryVersion || len(fields) != entryFields {
 			all = append(all, w)
 			continue
 		}
@@ -120,7 +123,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
 		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
-		w.Rule, w.Trace = parseNotes(fields[7])
+		w.Rule, w.Trace = parseNotes(fields[8])
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b driver.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })

@@ -10,21 +10,24 @@ import (
 type Message struct {
 	Question uint64 // the number of the one that made the waiter's entry
 	Token    uint64
-	Alone    bool // no other process wants the lock, or had it just now
+	HandOffs uint64 // how many tokens are reserved for them
+	Alone    bool   // no other process wants the lock, or had it just now
 }
 
 // ParseMessage gives what the owner named is to be told: what is no message of
 // pass's, or comes without a number, is a reason to look.
 func ParseMessage(text string) (owner string, m Message) {
 	fields := strings.Split(text, " ")
-	alone := len(fields) == 4 && fields[3] == "alone"
-	if len(fields) != 3 && !alone {
+	alone := len(fields) == 5 && fields[4] == "alone"
+	if len(fields) != 4 && !alone {
 		return fields[0], Message{}
 	}
-	question, err := strconv.ParseUint(fields[1], 10, 64)
-	token, bad := strconv.ParseUint(fields[2], 10, 64)
-	if err != nil || bad != nil {
-		return fields[0], Message{}
+	var numbers [3]uint64
+	for i := range numbers {
+		var err error
+		if numbers[i], err = strconv.ParseUint(fields[1+i], 10, 64); err != nil {
+			return fields[0], Message{}
+		}
 	}
-	return fields[0], Message{Question: question, Token: token, Alone: alone}
+	return fields[0], Message{Question: numbers[0], Token: numbers[1], HandOffs: numbers[2], Alone: alone}
 }

@@ -4,14 +4,15 @@ import "testing"
 
 func TestParseMessage(t *testing.T) {
 	for text, want := range map[string]Message{
-		"o 7 99":                   {Question: 7, Token: 99},
-		"o 7 99 1":                 {},
-		"o 7 99 alone":             {Question: 7, Token: 99, Alone: true},
-		"o":                        {},
-		"o 7":                      {},
-		"o -7 99":                  {},
-		"o 7 x":                    {},
-		"o 7 99999999999999999999": {},
+		"o 7 99 15":                  {Question: 7, Token: 99, HandOffs: 15},
+		"o 7 99 15 1":                {},
+		"o 7 99 0 alone":             {Question: 7, Token: 99, Alone: true},
+		"o":                          {},
+		"o 7 99":                     {},
+		"o -7 99 0":                  {},
+		"o 7 x 0":                    {},
+		"o 7 99 x":                   {},
+		"o 7 99999999999999999999 0": {},
 	} {
 		if owner, m := ParseMessage(text); owner != "o" || m != want {
 			t.Errorf("%q: to %q, %+v", text, owner, m)

@@ -15,6 +15,7 @@ type plainCall struct {
 	owner  string
 	number int64 // acquire: TTL in ms; release: token
 	notes  string
+	wanted uint64  // of acquire: tokens to reserve for hand-offs
 	wait   waiting // of acquire
 }
 

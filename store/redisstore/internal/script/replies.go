@@ -23,6 +23,7 @@ type Acquired struct {
 	Outcome   Outcome
 	Token     uint64         // Granted
 	Contended bool           // Granted: somebody waits for the only claim
+	HandOffs  uint64         // Granted: how many tokens are reserved for them
 	Record    *driver.Record // Done
 
 	Claim int         // Held, Own: which, counted from 0
@@ -43,7 +44,7 @@ func (c *Call) Acquired(claims int) (Acquired, error) {
 		return Acquired{}, c.Err
 	}
 	if token, ok := c.Value.(int64); ok { // to a plain call
-		return Acquired{Token: uint64(token)}, nil
+		return Acquired{Token: uint64(token), HandOffs: c.reserved}, nil
 	}
 	reply := fields(c.Value)
 	kind := ""
@@ -51,12 +52,12 @@ func (c *Call) Acquired(claims int) (Acquired, error) {
 		kind, _ = reply[0].(string)
 	}
 	switch {
-	case kind == "granted":
+	case kind == "granted" && len(reply) == 4:
 		token, err := strconv.ParseUint(text(reply[1]), 10, 64)
 		if err != nil {
 			return Acquired{}, fmt.Errorf("%w: token %.30q", ErrCorrupt, text(reply[1]))
 		}
-		return Acquired{Token: token, Contended: len(reply) > 2 && number(reply[2]) > 0}, nil
+		return Acquired{Token: token, Contended: number(reply[2]) > 0, HandOffs: uint64(number(reply[3]))}, nil
 	case kind == "done":
 		rec, err := decodeRecord(text(reply[1]))
 		return Acquired{Outcome: Done, Record: rec}, err

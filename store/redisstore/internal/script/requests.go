@@ -26,20 +26,21 @@ type Acquire struct {
 	Stuck       int           // the claim that it waited for at last, counted from 1; 0: none
 	Question    uint64        // its number; 0: no message grants what it asks for
 	Inbox       string        // where the waiter gets messages; "": nowhere
+	HandOffs    uint64        // how many tokens to reserve for them at most
 }
 
 // Acquire makes c the call that puts the question. [Call.Acquired] reads the answer.
 func (n Names) Acquire(c *Call, q Acquire) {
 	if !q.Once && !q.Apart && isPlain(q.Claims) {
 		*c = Call{script: acquireScript, plain: plainCall{
-			key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes,
+			key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes, wanted: q.HandOffs,
 			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Inbox},
 		}}
 		return
 	}
 	n.call(c, acquireScript, q.Owner, q.Claims,
 		q.TTL.Milliseconds(), q.Wait, q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Inbox, q.Once,
-		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question)
+		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs)
 }
 
 // Release makes c the call that ends what owner has, or waits for, among claims. Token 0
@@ -56,7 +57,7 @@ func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint6
 // the answer.
 func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {
 	*c = Call{}
-	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed)
+	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed, g.HandOffs)
 }
 
 // Seal makes c the call that gives a part of a complete set the set's token, and a full

@@ -40,15 +40,16 @@ func (v Value) Foreign() bool { return v.Token == 0 && v.Owner != "" && v.Owner[
 // tokenDigits is how long a token is at least: it is never below the clock.
 const tokenDigits = len("1763683200000000")
 
-// ParseValue reads "owner:token:since:ttl:rule|trace". Whatever does not look like that
+// ParseValue reads "owner:token:reserved:since:ttl:rule|trace". Whatever does not look like that
 // is a foreign client's, and its owner as it stands.
 func ParseValue(s string) Value {
 	fields := strings.Split(s, ":")
 	foreign := Value{Owner: s}
-	if len(fields) != 5 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
+	if len(fields) != 6 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
 		return foreign
 	}
 	v := Value{Owner: fields[0]}
+	var reserved, ttl int64 // which only scripts read
 	var err error
 	if v.Token, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
 		return foreign
@@ -56,14 +57,13 @@ func ParseValue(s string) Value {
 	if len(fields) == 2 {
 		return v
 	}
-	if v.Since, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
-		return foreign
+	for i, number := range []*int64{&reserved, &v.Since, &ttl} {
+		if *number, err = strconv.ParseInt(fields[2+i], 10, 64); err != nil {
+			return foreign
+		}
 	}
-	if _, err = strconv.ParseInt(fields[3], 10, 64); err != nil {
-		return foreign
-	}
-	v.Quiet = strings.HasPrefix(fields[4], quietMark)
-	v.Rule, v.Trace = parseNotes(fields[3] + ":" + fields[4])
+	v.Quiet = strings.HasPrefix(fields[5], quietMark)
+	v.Rule, v.Trace = parseNotes(fields[4] + ":" + fields[5])
 	return v
 }
 

@@ -9,19 +9,19 @@ import (
 func TestParseValue(t *testing.T) {
 	foreign := func(s string) Value { return Value{Owner: s} }
 	for stored, want := range map[string]Value{
-		"host/1/2/abc/00ff:1763683200000000":                       {Owner: "host/1/2/abc/00ff", Token: 1763683200000000},
-		"o:1763683200000001:1763683200000:30000:":                  {Owner: "o", Token: 1763683200000001, Since: 1763683200000},
-		"o:1763683200000001:1763683200000:30000:a%3Ab%7C%25+c|00-": {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "a:b|% c", Trace: "00-"},
-		"o:1763683200000001:1763683200000:10:%zz|":                 {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "%zz"},
-		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11":                     foreign("9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11"),
-		"10.0.0.7:6379":                                            foreign("10.0.0.7:6379"),
-		"o:1763683200000001:1763683200000:":                        foreign("o:1763683200000001:1763683200000:"),
-		"o:1763683200000001:1763683200000:x:":                      foreign("o:1763683200000001:1763683200000:x:"),
-		"job:1763683200000000:x":                                   foreign("job:1763683200000000:x"),
-		"job:1763683200000000:x:":                                  foreign("job:1763683200000000:x:"),
-		"job:176368320000000x:1:":                                  foreign("job:176368320000000x:1:"),
-		":":                                                        foreign(":"),
-		"":                                                         foreign(""),
+		"host/1/2/abc/00ff:1763683200000000":                          {Owner: "host/1/2/abc/00ff", Token: 1763683200000000},
+		"o:1763683200000001:15:1763683200000:30000:":                  {Owner: "o", Token: 1763683200000001, Since: 1763683200000},
+		"o:1763683200000001:15:1763683200000:30000:a%3Ab%7C%25+c|00-": {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "a:b|% c", Trace: "00-"},
+		"o:1763683200000001:15:1763683200000:10:%zz|":                 {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "%zz"},
+		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11":                        foreign("9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11"),
+		"10.0.0.7:6379":                                               foreign("10.0.0.7:6379"),
+		"o:1763683200000001:15:1763683200000:":                        foreign("o:1763683200000001:15:1763683200000:"),
+		"o:1763683200000001:15:1763683200000:x:":                      foreign("o:1763683200000001:15:1763683200000:x:"),
+		"job:1763683200000000:x":                                      foreign("job:1763683200000000:x"),
+		"job:1763683200000000:x:":                                     foreign("job:1763683200000000:x:"),
+		"job:176368320000000x:1:":                                     foreign("job:176368320000000x:1:"),
+		":":                                                           foreign(":"),
+		"":                                                            foreign(""),
 	} {
 		if got := ParseValue(stored); got != want {
 			t.Errorf("%q: %+v, want %+v", stored, got, want)
@@ -38,11 +38,11 @@ func FuzzNotes(f *testing.F) {
 		if strings.Count(stored, ":") != 1 || strings.Contains(stored, " ") {
 			t.Errorf("%q", stored)
 		}
-		v := ParseValue("o:1763683200000001:1:" + stored)
+		v := ParseValue("o:1763683200000001:0:1:" + stored)
 		if v.Rule != rule || v.Trace != trace || v.Owner != "o" {
 			t.Errorf("%q and %q became %+v", rule, trace, v)
 		}
-		quiet := ParseValue("o:1763683200000001:1:" + Quietly(stored))
+		quiet := ParseValue("o:1763683200000001:0:1:" + Quietly(stored))
 		if v.Quiet || !quiet.Quiet || quiet.Rule != rule || quiet.Trace != trace {
 			t.Errorf("marked, %q and %q became %+v", rule, trace, quiet)
 		}

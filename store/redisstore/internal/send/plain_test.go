@@ -66,7 +66,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	s.sendBatch(batch)
 	want := []string{
 		"8000000000000002",
-		"[granted 8000000000000006 0]", // three were counted for those that went the long way
+		"[granted 8000000000000006 0 0]", // three were counted for those that went the long way
 		"[granted 8000000000000002",
 		"[held 0 a:8000000000000002:",
 		"8000000000000003",

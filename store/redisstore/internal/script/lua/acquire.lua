@@ -16,7 +16,8 @@
 --      12 ms that the request has waited
 --      13 which claim it waited for at last, counted from 1; "0": none
 --       14 the number of the question, for the message that grants; "0": none may
--- Reply {"granted", token, 1 if others wait for the only claim}, {"done", record}, {"own", index, mode}: the owner has
+--       15 how many tokens to reserve at most behind that of the lease, for hand-offs
+-- Reply {"granted", token, 1 if others wait for the only claim, how many are reserved}, {"done", record}, {"own", index, mode}: the owner has
 -- that claim in another mode, or
 -- {"held", index, holder, ms until there may be room, ms until the first of the
 -- holders may be gone, claim time of the one ahead in line or -1, how many are
@@ -25,13 +26,13 @@
 begin(KEYS, ARGV)
 
 local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] ~= '0', ARGV[11]
-local waited, before, number = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
+local waited, before, number, wanted = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14], tonumber(ARGV[15])
 
 -- Nothing is written before it is clear that nothing speaks against it.
 local refused
 for i, c in ipairs(claims) do
   look(c)
-  c.mine, c.token = held(c, me)
+  c.mine, c.token, c.reserved = held(c, me)
   if c.mine and c.mine ~= c.mode and not (c.mine == 'x' and c.mode == 's') then
     return { 'own', i - 1, c.mine }
   end
@@ -65,9 +66,10 @@ if not wait then
 end
 if not stuck then
   for i, c in ipairs(claims) do
-    local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl, inbox = inbox }
+    local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl, inbox = inbox, wanted = wanted }
     if not c.mine then
       c.token = admit(c, asker)
+      c.reserved = asker.reserved
     elseif c.mine == c.mode then
       extend(c, me, ttl)
     else
@@ -89,21 +91,17 @@ if not stuck then
       break
     end
   end
-  -- A set has one token, given when it is complete.
+  -- A set has one token, given when it is complete. Claims that are taken in one script
+  -- have one counter.
   if not token then
-    local highest = 0
-    for _, c in ipairs(claims) do
-      highest = math.max(highest, tonumber(fresh(c)))
-    end
-    token = digits(highest)
+    token = written((take_tokens(claims[1].counter, counter_ttl, 1, 0)))
     for _, c in ipairs(claims) do
       stamp(c, { owner = me, notes = notes }, token, ttl)
-      remember(c, token)
     end
   end
   local c = claims[1]
-  local contended = c.awaited ~= false and #claims == 1 and not nobody_waits(c.waiters)
-  return { 'granted', token, contended and 1 or 0 }
+  local others = c.awaited ~= false and #claims == 1 and not nobody_waits(c.waiters)
+  return { 'granted', token, others and 1 or 0, #claims == 1 and tonumber(c.reserved) or 0 }
 end
 
 -- A lease behind the claim that is waited for would be one that others wait for
@@ -130,8 +128,8 @@ if wait then
   place = redis.call('LPOS', list, me)
   local arrived = place and arrival(c, me) or arrive(c)
   redis.call('HSET', c.waiters, me, write_entry(
-    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), number, notes,
-    inbox
+    digits(now + patience), claim, c.mode, digits(c.permits or 0), digits(now - waited), digits(arrived), number, ARGV[15],
+    notes, inbox
   ))
   if not place then
     place = redis.call('RPUSH', list, me) - 1

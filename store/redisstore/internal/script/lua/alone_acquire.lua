@@ -9,16 +9,18 @@
 --       2 owner
 --       3 TTL in ms
 --       4 notes
---       5 "wait patience claim waited before number inbox", see acquire.lua
--- Reply the token, or what acquire.lua says.
+--       5 how many tokens to reserve behind that of the lease, for hand-offs
+--       6 "wait patience claim waited before number inbox", see acquire.lua
+-- Reply the token, if all those are reserved, or what acquire.lua says.
 
 if redis.pcall('EXISTS', KEYS[1], '{' .. KEYS[1] .. '}:w') == 0 then
-  local token, since = tokens(KEYS[2], 1, ARGV[1])
+  local wanted = tonumber(ARGV[5])
+  local token, reserved, since = tokens(KEYS[2], ARGV[1], 1, wanted)
   if token then
-    local value = ARGV[2] .. ':' .. written(token) .. ':' .. since .. ':' .. ARGV[4]
-    local set = redis.pcall('SET', KEYS[1], value, 'PX', ARGV[3])
+    local text = written(token)
+    local set = redis.pcall('SET', KEYS[1], ARGV[2] .. ':' .. lease(text, reserved, since, ARGV[4]), 'PX', ARGV[3])
     if set.ok then
-      return token
+      return reserved == wanted and token or { 'granted', text, 0, reserved }
     end
   end
 end

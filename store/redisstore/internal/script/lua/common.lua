@@ -1,17 +1,18 @@
 -- What the scripts share. It is put in front of each of them but renew.lua.
 --
 -- KEYS  for each claim, in key order, nine:
---       1 the lock: "owner:token:since:notes", a marker, or a foreign value. Notes
---         are "ttl:rule|trace", with the TTL in ms that the owner asked for last
+--       1 the lock: "owner:token:reserved:since:notes" (see grant.lua), a marker, or a
+--         foreign value. Notes are "ttl:rule|trace", with the TTL in ms that the owner
+--         asked for last
 --       2 the line: list of the owners that wait for it exclusively or for a
 --         permit, in order of arrival
 --       3 the readers: list of the owners that wait for it shared
 --       4 the waiters: hash of owner -> what there is to know of it
 --       5 the holders of shared leases or permits: zset of owner -> end in ms
---       6 about them: hash of owner -> "token:since:notes"
+--       6 about them: hash of owner -> "token:reserved:since:notes"
 --       7 the forced: hash of owner -> "token:reason", for who was robbed
 --       8 the record of Once
---       9 the counter: the last token given
+--       9 the counter: the last token given or reserved
 -- ARGV  1 the owner who asks
 --       2 "1": one server, so that PUBLISH sees all its subscribers
 --       3 ms that the counter outlives its token, which is a time in µs; "0": for ever
@@ -32,9 +33,7 @@
 -- commit carries out many requests in one call.
 local me, single, counter_ttl, claims
 
--- Expiry stands still while a script runs, so this does, too.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local _, now = clock()
 
 local function begin(KEYS, ARGV)
   me, single, counter_ttl = ARGV[1], ARGV[2] == '1', ARGV[3]

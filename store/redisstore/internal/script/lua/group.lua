@@ -20,11 +20,12 @@
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
 --       claim waited before number inbox", see acquire.lua
 --       3 ms that the counter outlives its token; "0": for ever, on an only server
+--       4 how many tokens to reserve at most behind that of each of begins, for hand-offs
 --       then others: its script's name in ops, the number of its KEYS, that of its
 --       ARGV, and those
--- Reply {token, index, reply, index, reply ...}: the token of the first of begins
--- that is not named below, those of the others follow it; ends that are not named
--- are done; of all others the index, from 1, and what their script says. One that
+-- Reply {token, reserved, index, reply, index, reply ...}: the token of the first of
+-- begins that is not named below, and how many are reserved behind it; those of the
+-- others follow behind these, with as many each; ends that are not named are done; of all others the index, from 1, and what their script says. One that
 -- fails has {"error", text} there, as clients do not agree on how to read an error
 -- inside a reply, and does not keep the others from being carried out.
 --
@@ -42,8 +43,8 @@ local function split(text)
   return all
 end
 
-local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 3
-local counter, outlives = KEYS[1], ARGV[3]
+local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 4
+local counter, outlives, wanted = KEYS[1], ARGV[3], tonumber(ARGV[4])
 
 -- Whoever waits has an entry there.
 local function waiters(lock)
@@ -62,8 +63,8 @@ local function its(value, mine)
 end
 
 -- give grants a lock that is free, and reports whether it was.
-local function give(lock, owner, ttl, notes, token, since)
-  local value = owner .. ':' .. written(token) .. ':' .. since .. ':' .. notes
+local function give(lock, owner, ttl, notes, token, reserved, since)
+  local value = owner .. ':' .. lease(written(token), reserved, since, notes)
   local set = redis.pcall('SET', lock, value, 'NX', 'PX', ttl)
   return set and set.ok
 end
@@ -101,7 +102,7 @@ local function conclude()
 end
 
 -- grant gives out the locks that are free and that nobody waits for, and returns the
--- first token.
+-- first token, and how many each lease has reserved behind its own.
 local function grant()
   local n, names, free = #begins / 5, {}, {}
   for i = 1, n do
@@ -117,29 +118,29 @@ local function grant()
       long[#long + 1] = #ends / 2 + i
     end
   end
-  local first, since
+  local first, reserved, since
   if #free > 0 then
-    first, since = tokens(counter, #free, outlives)
+    first, reserved, since = tokens(counter, outlives, #free, wanted)
   end
   local token = first
   for _, i in ipairs(free) do
     local lock, owner, ttl, notes = unpack(begins, 5 * i - 4, 5 * i - 1)
-    if token and give(lock, owner, ttl, notes, token, since) then
-      token = token + 1
+    if token and give(lock, owner, ttl, notes, token, reserved, since) then
+      token = token + 1 + reserved
     else
       long[#long + 1] = #ends / 2 + i
     end
   end
-  return first or 0
+  return first or 0, reserved or 0
 end
 
 if #ends > 0 then
   conclude()
 end
-local first = 0
+local first, reserved = 0, 0
 if #begins > 0 then
-  first = grant()
+  first, reserved = grant()
 end
 if plain and #long == 0 then
-  return { first }
+  return { first, reserved }
 end

@@ -6,10 +6,10 @@ local function release(i)
 end
 
 local function acquire(i)
-  return ops.acquire(all_keys(begins[5 * i - 4], counter), of_acquire(outlives, unpack(begins, 5 * i - 3, 5 * i)))
+  return ops.acquire(all_keys(begins[5 * i - 4], counter), of_acquire(outlives, begins[5 * i - 3], begins[5 * i - 2], begins[5 * i - 1], ARGV[4], begins[5 * i]))
 end
 
-local replies = { first }
+local replies = { first, reserved }
 
 local function run(index, request, ...)
   local ok, reply = pcall(request, ...)
@@ -38,7 +38,7 @@ local function informed(name, args)
   return args
 end
 
-local index, at = nends + nbegins, 4
+local index, at = nends + nbegins, 5
 while at < #ARGV do
   local nkeys, nargs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local keys, args = at + 3, at + 3 + nkeys

@@ -29,16 +29,17 @@ local function look(c)
   end
 end
 
--- held returns the mode and token of owner's lease on c, or nothing.
+-- held returns the mode and token of owner's lease on c, and how many tokens are reserved for
+-- it, or nothing.
 local function held(c, owner)
   if c.phase == 'x' then
     if owns(c.value, owner) then
-      return 'x', string.match(c.value, '^[^:]*', #owner + 2)
+      return 'x', string.match(c.value, '^([^:]*):?([^:]*)', #owner + 2)
     end
   elseif c.phase then
     local ends = redis.call('ZSCORE', c.holders, owner)
     if ends and tonumber(ends) > now then
-      return c.phase, string.match(redis.call('HGET', c.about, owner) or '', '^[^:]*')
+      return c.phase, string.match(redis.call('HGET', c.about, owner) or '', '^([^:]*):?([^:]*)')
     end
   end
 end
@@ -58,21 +59,10 @@ local function fits(c, w)
   return c.count < w.permits
 end
 
--- fresh makes the next token. The counter covers a clock that was set back, the
--- clock covers a counter that was lost. Both are exact in a double until the
--- year 2255.
-local function fresh(c)
-  local last = tonumber(redis.call('GET', c.counter)) or 0
-  return digits(math.max(last + 1, time[1] * 1000000 + time[2]))
-end
-
--- remember has the counter live until the clock is beyond the token, also where the
--- clock was set back behind it, by any amount: see counterTTL in names.go.
-local function remember(c, token)
-  if counter_ttl == '0' then
-    redis.call('SET', c.counter, token)
-  else
-    redis.call('SET', c.counter, token, 'PXAT', digits(math.floor(token / 1000) + counter_ttl))
+-- raise_counter has c's counter be at token at least.
+local function raise_counter(c, token)
+  if (tonumber(redis.call('GET', c.counter)) or 0) < token then
+    keep_counter(c.counter, counter_ttl, token)
   end
 end
 
@@ -93,13 +83,15 @@ local function sweep(c)
   end
 end
 
--- enter makes w a holder for ms, beside those that are there. It begins with the
--- write that fails without memory, and then nothing has happened yet.
+-- enter makes w a holder for ms, beside those that are there, and returns its token and how
+-- many it has reserved. It begins with the write that fails without memory, and then nothing
+-- has happened yet.
 local function enter(c, w, ms)
-  local token = fresh(c)
-  local lease = token .. ':' .. digits(now) .. ':' .. w.notes
+  local token, reserved = take_tokens(c.counter, counter_ttl, 1, w.wanted)
+  token = written(token)
+  local text = lease(token, reserved, written(now), w.notes)
   if w.mode == 'x' then
-    c.value = w.owner .. ':' .. lease
+    c.value = w.owner .. ':' .. text
     redis.call('SET', c.lock, c.value, 'PX', ms)
     c.phase = 'x'
   else
@@ -110,13 +102,12 @@ local function enter(c, w, ms)
       c.phase, c.last, c.count = w.mode, 0, 0
     end
     redis.call('ZADD', c.holders, digits(now + ms), w.owner)
-    redis.call('HSET', c.about, w.owner, lease)
+    redis.call('HSET', c.about, w.owner, text)
     sweep(c)
     lasting(c, math.max(c.last, now + ms))
     c.count = c.count and c.count + 1
   end
-  remember(c, token)
-  return token
+  return token, reserved
 end
 
 -- extend gives owner, who holds c, ms from now. Other holders may have more.
@@ -129,20 +120,20 @@ local function extend(c, owner, ms)
   redis.call('ZADD', c.holders, 'XX', digits(now + ms), owner)
 end
 
--- stamp writes another token into the lease that w has on c.
+-- stamp writes the token of a set into the lease that w has on c.
 local function stamp(c, w, token, ms)
-  local lease = token .. ':' .. digits(now) .. ':' .. w.notes
+  local text = lease(token, 0, written(now), w.notes)
   if c.phase == 'x' then
-    redis.call('SET', c.lock, w.owner .. ':' .. lease, 'PX', ms)
+    redis.call('SET', c.lock, w.owner .. ':' .. text, 'PX', ms)
   else
-    redis.call('HSET', c.about, w.owner, lease)
+    redis.call('HSET', c.about, w.owner, text)
     extend(c, w.owner, ms)
   end
 end
 
 -- downgrade turns w's exclusive lease into a shared one, with the same token.
 local function downgrade(c, w, ms)
-  local lease = string.gsub(string.sub(c.value, #w.owner + 2), '^(%d+:%d+:)%d+', '%1' .. ms)
+  local lease = string.gsub(string.sub(c.value, #w.owner + 2), '^(%d+:%d+:%d+:)%d+', '%1' .. ms)
   redis.call('SET', c.lock, marker.s, 'PX', ms)
   redis.call('DEL', c.holders, c.about)
   redis.call('ZADD', c.holders, digits(now + ms), w.owner)

@@ -4,12 +4,12 @@
 -- wait in time. One of another version has no mode.
 local function waiter(c, owner)
   local entry = redis.call('HGET', c.waiters, owner) or ''
-  local expires, claim, mode, permits, _, arrived, number, notes, inbox = read_entry(entry)
+  local expires, claim, mode, permits, _, arrived, number, wanted, notes, inbox = read_entry(entry)
   expires = expires or string.match(entry, '^%d+ (%d+)')
   if expires and tonumber(expires) > now then
     return {
       owner = owner, claim = tonumber(claim), mode = mode, permits = tonumber(permits), arrived = tonumber(arrived),
-      number = number, notes = notes, inbox = inbox,
+      number = number, wanted = tonumber(wanted), notes = notes, inbox = inbox,
     }
   end
 end
@@ -23,7 +23,7 @@ end
 -- arrive makes the arrival of one who comes now: behind those that are there, also
 -- if it is in the same microsecond as far as this clock tells.
 local function arrive(c)
-  local last = time[1] * 1000000 + time[2] - 1
+  local last = clock() - 1
   for _, list in ipairs({ c.line, c.readers }) do
     last = math.max(last, arrival(c, redis.call('LINDEX', list, -1)))
   end
@@ -69,12 +69,14 @@ end
 
 -- pass gives w, who waits, a lease for as long as it takes to come and confirm it,
 -- or to renew it, and reports whether it could be told. The message is "owner number
--- token": what the waiter needs to know to do without asking. It is sent after the
--- lease is there, as that may fail for want of memory, and then nobody must believe
+-- token reserved": what the waiter needs to know to do without asking. It is sent after
+-- the lease is there, as that may fail for want of memory, and then nobody must believe
 -- in it.
 local function pass(c, w)
   local ended = c.ended
-  if told(w.inbox, w.owner .. ' ' .. w.number .. ' ' .. enter(c, w, w.claim)) then
+  w.wanted = math.min(w.wanted, contended)
+  local token, reserved = enter(c, w, w.claim)
+  if told(w.inbox, table.concat({ w.owner, w.number, token, reserved }, ' ')) then
     c.quiet = w.inbox == ''
     return true
   end
@@ -105,7 +107,7 @@ local function serve(c, list, asker)
       i = i + 1
     elseif fits(c, w) and not (c.phase == 'p' and list == c.line and reader_first(c, owner)) then
       if mine then
-        asker.token = enter(c, w, w.ms)
+        asker.token, asker.reserved = enter(c, w, w.ms)
         forget(c, owner, list)
       elseif spared(w, asker) then
         i = i + 1
@@ -143,7 +145,7 @@ local function admit(c, asker)
   end
   -- Who comes while somebody waits gets behind, also where it would fit in.
   if asker and not asker.token and not waits and fits(c, asker) then
-    asker.token = enter(c, asker, asker.ms)
+    asker.token, asker.reserved = enter(c, asker, asker.ms)
   end
   return asker and asker.token
 end

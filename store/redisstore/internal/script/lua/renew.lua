@@ -9,6 +9,7 @@
 --       3 token
 --       4 the claims' modes, a letter each
 --       5 "1": for a borrower, whose TTL is only what it was told
+--       6 of a borrower: how often it was told that the lease was handed on
 -- Reply 1: renewed; else {index of a claim that was lost}, with the reason if it
 -- was taken by force.
 
@@ -42,10 +43,11 @@ local function held(c)
   return c.ends > now and begins(c.lease, token)
 end
 
--- lent reports whether the owner has asked for as long a TTL as the borrower was
--- told. A longer one would keep the key for longer than the owner ever wanted.
+-- lent reports whether the owner has asked for as long a TTL as the borrower was told, and
+-- has reserved tokens for as many hand-offs. A longer TTL would keep the key for longer than
+-- the owner ever wanted; the token of one more hand-off would be the next owner's.
 local function lent(c)
-  return not borrowed or tonumber(c.asked or 0) >= tonumber(ttl)
+  return not borrowed or tonumber(c.asked or 0) >= tonumber(ttl) and tonumber(c.reserved or 0) >= tonumber(ARGV[6])
 end
 
 for n = 1, #modes do
@@ -53,7 +55,7 @@ for n = 1, #modes do
   local c = { mode = string.sub(modes, n, n), lock = KEYS[i], holders = KEYS[i + 1], about = KEYS[i + 2] }
   local mine = held(c)
   if mine then
-    c.head, c.asked, c.tail = string.match(c.lease, '^(%d+:%d+:)(%d+)(:.*)$')
+    c.head, c.reserved, c.asked, c.tail = string.match(c.lease, '^(%d+:(%d+):%d+:)(%d+)(:.*)$')
   end
   if not mine or not lent(c) then
     local taken, reason = string.match(redis.call('HGET', KEYS[i + 3], owner) or '', '^(%d*):(.*)$')

@@ -18,8 +18,6 @@ for i, c in ipairs(claims) do
 end
 for _, c in ipairs(claims) do
   stamp(c, { owner = me, notes = notes }, token, ttl)
-  if (tonumber(redis.call('GET', c.counter)) or 0) < tonumber(token) then
-    remember(c, token)
-  end
+  raise_counter(c, tonumber(token))
 end
 return 1
