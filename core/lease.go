@@ -61,7 +61,8 @@ func (s *settings) terms() terms {
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Token is the fencing token: greater than that of every earlier lease of the
-// same keys. (docs/guarantees.md has the two exceptions, after a loss of data.) A
+// same keys. (docs/guarantees.md has the two exceptions, after a loss of data.) It is
+// below 1<<53 until the year 2255, so it survives a client that reads doubles. A
 // resource that refuses smaller tokens than it has seen is safe from holders that
 // were paused past their lease.
 func (l *Lease) Token() uint64 { return l.grant.FencingToken() }

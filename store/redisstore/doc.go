@@ -23,8 +23,8 @@
 //	{lock:a}:w     hash of all waiters: until when, for what, and their inbox
 //	{lock:a}:f     hash of the owners whose lease was taken by force, and why
 //	{lock:a}:r     what Once remembers: the owner, fingerprint and result
-//	{lock:a}:t     the last token (Cluster and Ring)
-//	{lock:}:token  the last token of all locks (one server); it never expires
+//	{lock:a}:t     the last token given or reserved (Cluster and Ring)
+//	{lock:}:token  the same for all locks (one server); it never expires
 //
 // Every step is one script, so it happens as a whole or not at all.
 //
@@ -73,7 +73,8 @@
 // token = max(last + 1, the server's clock in microseconds), taken in the step that grants. The
 // stored counter covers a clock that is set back. The clock covers lost data: FLUSHALL, a
 // restart without persistence, or a failover to a replica that lags. Only both at once could
-// make a token go back.
+// make a token go back. A grant also reserves tokens for hand-offs, which the counter covers
+// from then on: see [driver.Grant].
 //
 // # What can go wrong
 //
