@@ -15,7 +15,8 @@ help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: packages ## Run every module's tests with the race detector
+test: packages $(TOOLS) ## Run every module's tests with the race detector, and use each module from outside
+	@scripts/check-modules $(BIN)
 	@scripts/each-module go test -race ./...
 
 .PHONY: lint
@@ -56,7 +57,7 @@ clean: ## Remove what was built
 packages:
 	@scripts/ensure-packages
 
-$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go)
+$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go tools/modproxy/*.go)
 	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*
-	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen
+	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen ./modproxy
 	@touch $@
