@@ -38,7 +38,7 @@ func TestPartsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(b.parts); n > mostParts {
+		if n := len(*b.parts.Load()); n > mostParts {
 			t.Errorf("%d states", n)
 		}
 		_ = ask("sick", driver.ErrUnavailable)

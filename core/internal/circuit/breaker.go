@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -32,8 +34,8 @@ type Breaker struct {
 	cfg   Config
 	whole part // the state of a store with one part, and of keys whose part is unknown
 
-	mu    sync.Mutex
-	parts map[string]*part
+	parts  atomic.Pointer[map[string]*part] // the map is never written to, but replaced
+	adding sync.Mutex                       // replaces it
 }
 
 // mostParts is the number of states that are kept at most. Part names change when servers are
@@ -42,7 +44,8 @@ const mostParts = 64
 
 // New makes a breaker that knows nothing of its store yet.
 func New(cfg Config) *Breaker {
-	b := &Breaker{cfg: cfg, parts: make(map[string]*part)}
+	b := &Breaker{cfg: cfg}
+	b.parts.Store(&map[string]*part{})
 	b.whole.cfg = &b.cfg
 	return b
 }
@@ -152,24 +155,31 @@ func (b *Breaker) of(key string) *part {
 	if name == "" {
 		return &b.whole
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.parts[name]
-	if p != nil {
+	if p := (*b.parts.Load())[name]; p != nil {
 		return p
 	}
-	if len(b.parts) >= mostParts {
-		for name, p := range b.parts {
-			if !p.refusing.Load() { // its knowledge is a moment old at most
-				delete(b.parts, name)
-			}
-		}
+	return b.add(name)
+}
+
+// add returns the part with that name, of which nothing may be known yet.
+func (b *Breaker) add(name string) *part {
+	b.adding.Lock()
+	defer b.adding.Unlock()
+	parts := maps.Clone(*b.parts.Load())
+	if p := parts[name]; p != nil {
+		return p
 	}
-	if len(b.parts) >= mostParts {
+	if len(parts) >= mostParts {
+		maps.DeleteFunc(parts, func(_ string, p *part) bool {
+			return p.state.Load() != out // its knowledge is a moment old at most
+		})
+	}
+	if len(parts) >= mostParts {
 		return &b.whole
 	}
-	p = &part{cfg: &b.cfg, name: name}
-	b.parts[name] = p
+	p := &part{cfg: &b.cfg, name: name}
+	parts[name] = p
+	b.parts.Store(&parts)
 	return p
 }
 

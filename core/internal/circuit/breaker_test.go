@@ -145,6 +145,39 @@ func TestOpens(t *testing.T) {
 	}
 }
 
+// The time of an answer is not written down for each of many. Once a request has failed,
+// every answer counts.
+func TestAnswersInQuickSuccession(t *testing.T) {
+	for name, answer := range map[string]func(*trial){
+		"grants":   func(tr *trial) { _, _ = tr.ask(context.Background(), nil, "k") },
+		"releases": func(tr *trial) { tr.Learn(claimsOf("k"), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrial(silence, nil)
+				fail := func(began time.Time) {
+					_, _, _, _ = tr.Ask(t.Context(), began, driver.Request{Claims: claimsOf("k")},
+						func(context.Context, driver.Request) (driver.Grant, *driver.Record, error) {
+							return driver.Grant{}, nil, errDown
+						})
+				}
+				answer(tr)
+				time.Sleep(100 * time.Microsecond)
+				began := time.Now()
+				fail(began)
+				time.Sleep(100 * time.Microsecond)
+				answer(tr)
+				time.Sleep(2 * silence)
+				fail(began)
+				tr.wantAsked(t, "k")
+				if len(tr.lines) > 0 {
+					t.Errorf("opened: %q", tr.lines)
+				}
+			})
+		})
+	}
+}
+
 // A request that was sent before the last answer, and one whose deadline left the store
 // no time, say nothing about the store now.
 func TestLateAndShortRequests(t *testing.T) {

@@ -33,18 +33,19 @@ type part struct {
 	cfg  *Config
 	name string // "": the store has one part
 
-	refusing   atomic.Bool // true while open is set, so most callers need not take mu
-	mu         sync.Mutex
-	lastAnswer time.Time     // to any request
-	silent     time.Time     // when the first request was sent that has failed since lastAnswer
-	failedAt   time.Time     // when the last of them failed; zero: none failed
-	open       error         // the error for callers; nil: closed
-	openedAt   time.Time     // when the circuit opened
-	refused    int           // number of callers refused since then
-	probing    int           // number of the probe under way; 0: none
-	probes     int           // number of probes so far
-	probeAt    time.Time     // when the next probe may be sent
-	pause      time.Duration // the pause after the next probe that fails
+	state      atomic.Int32              // written with mu; most callers read it and need not take mu
+	lastAnswer atomic.Pointer[time.Time] // to any request; nil: none yet
+
+	mu       sync.Mutex
+	silent   time.Time     // when the first request was sent that has failed since lastAnswer
+	failedAt time.Time     // when the last of them failed; zero: none failed
+	open     error         // the error for callers; nil: closed
+	openedAt time.Time     // when the circuit opened
+	refused  int           // number of callers refused since then
+	probing  int           // number of the probe under way; 0: none
+	probes   int           // number of probes so far
+	probeAt  time.Time     // when the next probe may be sent
+	pause    time.Duration // the pause after the next probe that fails
 }
 
 // The pauses are short for two reasons: a refused caller may have no second try, and a rule
@@ -110,7 +111,7 @@ func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard,
 
 // refuses is [Breaker.Refuses] for one part.
 func (p *part) refuses() error {
-	if !p.refusing.Load() {
+	if p.state.Load() != out {
 		return nil
 	}
 	p.mu.Lock()
@@ -131,7 +132,7 @@ func (p *part) refusal() error {
 // request is one. A probe that is told to wait closes the circuit and goes on; its number keeps
 // it from being taken for a later probe when it ends.
 func (p *part) admit() (probe int, err error) {
-	if !p.refusing.Load() {
+	if p.state.Load() != out {
 		return 0, nil
 	}
 	p.mu.Lock()
@@ -176,32 +177,6 @@ func refused(err error) bool {
 	return errors.As(err, &out) && out.Refused
 }
 
-// answered notes an answer to a request for a lease, which has the context ctx.
-func (p *part) answered(ctx context.Context, now time.Time) {
-	p.mu.Lock()
-	wasOpen, out, refused := p.open != nil, now.Sub(p.openedAt), p.refused
-	p.lastAnswer, p.failedAt, p.open, p.probing, p.refused = now, time.Time{}, nil, 0, 0
-	if wasOpen {
-		p.refusing.Store(false)
-	}
-	p.mu.Unlock()
-	if wasOpen {
-		p.log(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
-			"after", out.Round(time.Millisecond), "refused", refused)
-	}
-	p.cfg.Answered()
-}
-
-// answeredHolder notes an answer to a request about a lease that is held.
-func (p *part) answeredHolder() {
-	p.mu.Lock()
-	if p.open == nil {
-		p.lastAnswer, p.failedAt = time.Now(), time.Time{}
-	}
-	p.mu.Unlock()
-	p.cfg.Answered()
-}
-
 // askNext is [Breaker.AskNext] for one part.
 func (p *part) askNext() {
 	p.mu.Lock()
@@ -211,52 +186,10 @@ func (p *part) askNext() {
 	}
 }
 
-// failed notes that a request failed because the store is out.
-func (p *part) failed(ctx context.Context, began time.Time, probe int, err error) {
-	if p.opens(began, probe, err) {
-		p.log(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
-	}
-}
-
 // log writes a line, with the name of the part.
 func (p *part) log(ctx context.Context, level slog.Level, message string, args ...any) {
 	if p.name != "" {
 		args = append(args, "part", p.name)
 	}
 	p.cfg.Log(ctx, level, message, args...)
-}
-
-// opens notes the failure, and reports whether it opens the circuit.
-func (p *part) opens(began time.Time, probe int, err error) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	switch {
-	case p.open != nil && probe != 0 && probe == p.probing:
-		p.probeAt = now.Add(p.pause)
-		p.pause = min(2*p.pause, longestPause)
-		return false
-	case p.cfg.Silence == 0, p.open != nil, began.Before(p.lastAnswer):
-		return false
-	}
-	// A store that nobody asks is not silent: two failures an hour apart are two broken
-	// connections.
-	if began.Before(p.silent) || began.Sub(p.failedAt) > p.cfg.Silence {
-		p.silent = began
-	}
-	p.failedAt = now
-	if now.Sub(p.silent) < p.cfg.Silence {
-		return false
-	}
-	if out := (*driver.UnavailableError)(nil); errors.As(err, &out) {
-		err = out.Err // the new error below adds the rest again
-	}
-	// The cause becomes text: it belongs to another caller's request, so errors.Is must not
-	// find it.
-	p.open = &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", ErrOpen, err)}
-	p.refusing.Store(true)
-	p.openedAt = now
-	p.pause = firstPause
-	p.probeAt = now.Add(p.pause)
-	return true
 }
