@@ -15,8 +15,15 @@ import (
 // were refused has an average, in a table of fixed size with one place per hash. A refusal
 // takes the place of another key; a hold only fills an empty place. So keys with contention
 // keep their places, however many other keys come and go.
+//
+// A lease of one key is a sample that waits in the intake of its key until there are some, so
+// that few leases take the mutex that all keys share. [Stats.TTL] takes in all samples first, and
+// [Stats.RetryAfter] those of its key; the averages of a rule and of the engine may miss a few
+// recent samples there.
 type Stats struct {
-	seed maphash.Seed
+	seed    maphash.Seed
+	_       [64]byte // keeps what all callers read off the first intake's cache line
+	intakes [intakeCount]intake
 
 	mu     sync.Mutex
 	engine estimate
@@ -65,28 +72,61 @@ func New() *Stats { return &Stats{seed: maphash.MakeSeed(), byRule: make(map[str
 // then. A lost lease would have been held for longer. Its time does not count for RetryAfter,
 // but it counts for the TTL.
 func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, released bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.of(rule)
-	if r == nil {
-		r = &estimate{}
-		s.byRule[rule] = r
-	}
-	r.take(d, released)
-	if r != &s.engine {
-		s.engine.take(d, released)
-	}
-	if !released {
+	x := sample{rule: rule, d: d, released: released}
+	if len(claims) == 1 {
+		x.key = s.hash(claims[0].Key)
+		for in := s.intakeOf(x.key); !in.add(x); {
+			s.empty(in)
+		}
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take(x)
 	for _, c := range claims {
-		p, hash := s.place(c.Key)
-		if !p.used {
-			p.used, p.key = true, hash
+		if released {
+			s.takeKey(s.hash(c.Key), d)
 		}
-		if p.key == hash {
-			p.add(d)
+	}
+}
+
+// empty takes in the samples of an intake.
+func (s *Stats) empty(in *intake) {
+	if in.n.Load() == 0 {
+		return
+	}
+	samples, n := in.take()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range samples[:n] {
+		s.take(x)
+		if x.released {
+			s.takeKey(x.key, x.d)
 		}
+	}
+}
+
+// take takes in a sample for the engine and the rule. Needs mu.
+func (s *Stats) take(x sample) {
+	r := s.of(x.rule)
+	if r == nil {
+		r = &estimate{}
+		s.byRule[x.rule] = r
+	}
+	r.take(x.d, x.released)
+	if r != &s.engine {
+		s.engine.take(x.d, x.released)
+	}
+}
+
+// takeKey takes in a sample for a key. Needs mu.
+func (s *Stats) takeKey(hash uint64, d time.Duration) {
+	p := s.place(hash)
+	if !p.used {
+		p.used, p.key = true, hash
+	}
+	if p.key == hash {
+		p.add(d)
 	}
 }
 
@@ -110,10 +150,24 @@ func (s *Stats) of(rule string) *estimate {
 }
 
 // place returns the only place that key's average may have, and the key's hash. Another key may
-// occupy it. Needs mu.
-func (s *Stats) place(key string) (*place, uint64) {
-	hash := maphash.String(s.seed, key)
-	return &s.byKey[hash%mostKeys], hash
+// place is where the average of a key is, if it has one. Needs mu.
+func (s *Stats) place(hash uint64) *place { return &s.byKey[hash%mostKeys] }
+
+func (s *Stats) hash(key string) uint64 { return maphash.String(s.seed, key) }
+
+// emptyAll takes in all samples.
+func (s *Stats) emptyAll() {
+	for i := range s.intakes {
+		s.empty(&s.intakes[i])
+	}
+}
+
+// knows reports whether enough is known of rule for some more samples to make no difference.
+func (s *Stats) knows(rule string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.of(rule)
+	return r != nil && r.total >= fewestHolds
 }
 
 // RetryAfter says when a refused caller should come back; 0: unknown. It uses the average of
@@ -124,14 +178,24 @@ func (s *Stats) place(key string) (*place, uint64) {
 // A holder that has taken longer than the average is expected to take as long again. That is
 // right for holds with a long tail, where this happens most.
 func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
+	var hash uint64
+	if key != "" {
+		hash = s.hash(key)
+		s.empty(s.intakeOf(hash))
+	}
+	if !s.knows(rule) {
+		s.emptyAll()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	average := s.engine.d
 	if r := s.of(rule); r != nil && r.d != 0 {
 		average = r.d
 	}
-	if known := s.refused(key); known != 0 {
-		average = known
+	if key != "" {
+		if known := s.refused(hash); known != 0 {
+			average = known
+		}
 	}
 	if average == 0 { // no lease has ended yet
 		return max(remaining, 0)
@@ -143,12 +207,9 @@ func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) t
 	return min(average, remaining)
 }
 
-// refused makes key keep a place from now on, and returns its average; 0: unknown. Needs mu.
-func (s *Stats) refused(key string) time.Duration {
-	if key == "" {
-		return 0
-	}
-	p, hash := s.place(key)
+// refused makes a key keep a place from now on, and returns its average; 0: unknown. Needs mu.
+func (s *Stats) refused(hash uint64) time.Duration {
+	p := s.place(hash)
 	if !p.used || p.key != hash {
 		*p = place{key: hash, used: true}
 	}
@@ -162,6 +223,7 @@ type Bounds struct{ Floor, Ceiling time.Duration }
 // holds), within bounds. If fewer than 32 holds are known, it returns the ceiling. A lease is
 // renewed at a third of its TTL, so the usual lease is released before that.
 func (s *Stats) TTL(rule string, within Bounds) time.Duration {
+	s.emptyAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.of(rule)
