@@ -137,7 +137,7 @@ func WithCarried(ctx context.Context, carried string) context.Context {
 	if len(leases) == 0 {
 		return ctx
 	}
-	return chainContext{Context: ctx, chain: &chain{carried: leases, next: chainOf(ctx)}}
+	return &chain{Context: ctx, carried: leases, next: chainOf(ctx)}
 }
 
 // parseCarried returns nil for what CarryLeases does not write.

@@ -8,24 +8,21 @@ import (
 // chain is what a context descends from, innermost first: the leases of this
 // process, and those that came along with a request from another one. It
 // follows the contexts and not the leases, so that [WithLease] can put a lease
-// in front of those that another context has already.
+// in front of those that another context has already. It is itself the context that
+// carries it.
 type chain struct {
-	lease   *Lease    // nil where carried is set
-	carried []foreign // what another process says that its caller holds; not verified
-	next    *chain
+	context.Context           // what was there before
+	lease           *Lease    // nil where carried is set
+	carried         []foreign // what another process says that its caller holds; not verified
+	next            *chain
 }
 
 type chainKey struct{}
 
-// chainContext puts a chain where the handler finds it.
-type chainContext struct {
-	context.Context
-	chain *chain
-}
-
-func (c chainContext) Value(key any) any {
+// Value implements context.Context.
+func (c *chain) Value(key any) any {
 	if key == (chainKey{}) {
-		return c.chain
+		return c
 	}
 	return c.Context.Value(key)
 }
@@ -63,7 +60,7 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 // done. Whoever releases it early lets the next one in while this goroutine
 // still writes.
 func WithLease(parent context.Context, l *Lease) (ctx context.Context, cancel context.CancelFunc) {
-	ctx, end := context.WithCancelCause(chainContext{Context: parent, chain: &chain{lease: l, next: chainOf(parent)}})
+	ctx, end := context.WithCancelCause(&chain{Context: parent, lease: l, next: chainOf(parent)})
 	forget := []func(){l.own.onEnd(end)}
 	if l.nest != nil { // it ends with what it is nested in, too
 		for _, p := range l.nest.on {

@@ -19,8 +19,8 @@ type leaseContext struct {
 
 // begin gives a new lease its context, and the place in the chain that this has.
 func (l *Lease) begin(parent context.Context) {
-	l.own.place = chain{lease: l, next: chainOf(parent)}
-	l.ctx, l.own.cancel = context.WithCancelCause(context.WithValue(parent, chainKey{}, &l.own.place))
+	l.own.place = chain{Context: parent, lease: l, next: chainOf(parent)}
+	l.ctx, l.own.cancel = context.WithCancelCause(&l.own.place)
 }
 
 // end notes the lease's end, and has told everybody when it returns: the next one
