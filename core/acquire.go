@@ -48,17 +48,22 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 		lease, err = e.acquireNested(ctx, claims, cov, s)
 		return lease, nil, err
 	}
-	if err := e.life.enter(); err != nil {
+	reg := e.life.register(claims[0].Key)
+	if err := reg.enter(); err != nil {
 		return nil, nil, err
 	}
-	r := &request{engine: e, parent: ctx, cov: cov}
-	r.sent.Claims = claims
+	r := requests.Get().(*request)
+	r.engine, r.register, r.parent, r.cov, r.sent.Claims = e, reg, ctx, cov, claims
 	defer func() {
-		if lease == nil && rec == nil && err == nil { // the store did not return
+		panicked := lease == nil && rec == nil && err == nil // the store did not return
+		if panicked {
 			err = observe.ErrPanicked
 		}
 		if err = r.end(lease, s, err); err != nil {
 			rec = nil
+		}
+		if !panicked { // otherwise nobody knows who uses it still
+			r.free()
 		}
 	}()
 	if err = r.begin(s); err == nil {
@@ -187,7 +192,8 @@ func (e *Engine) keep(l *Lease, now time.Time) error {
 	if !l.watch.Start(now, l.terms.maxHold) {
 		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
-	if err := e.life.hold(l); err != nil {
+	l.register = e.life.register(l.Key())
+	if err := l.register.hold(l); err != nil {
 		_, _ = l.watch.Release(ErrReleased)
 		return err
 	}

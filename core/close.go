@@ -11,108 +11,6 @@ import (
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// lifecycle knows whether the engine is open and who still works with it.
-type lifecycle struct {
-	ending context.Context // ends when Close begins: sends the waiters home
-	end    context.CancelFunc
-
-	mu      sync.Mutex
-	closed  bool
-	active  int            // acquisitions under way
-	held    leaseList      // not yet released
-	idle    chan struct{}  // closed by the last one out; nil until Close waits
-	tidying sync.WaitGroup // goroutines that undo what came too late
-	done    chan struct{}  // Close has finished
-	err     error          // Close's answer
-}
-
-func (lc *lifecycle) init() {
-	lc.ending, lc.end = context.WithCancel(context.Background())
-	lc.done = make(chan struct{})
-}
-
-// enter registers an acquisition; the caller owes a leave.
-func (lc *lifecycle) enter() error {
-	lc.mu.Lock()
-	defer lc.mu.Unlock()
-	if lc.closed {
-		return ErrClosed
-	}
-	lc.active++
-	return nil
-}
-
-// leave ends an acquisition.
-func (lc *lifecycle) leave() {
-	lc.mu.Lock()
-	defer lc.mu.Unlock()
-	lc.active--
-	lc.signal()
-}
-
-// hold registers a lease, unless the engine was closed meanwhile.
-func (lc *lifecycle) hold(l *Lease) error {
-	lc.mu.Lock()
-	defer lc.mu.Unlock()
-	if lc.closed {
-		return ErrClosed
-	}
-	lc.held.add(l)
-	return nil
-}
-
-// signal tells a waiting Close that nobody is left. Needs mu.
-func (lc *lifecycle) signal() {
-	if lc.idle != nil && lc.active == 0 && lc.held.n == 0 {
-		close(lc.idle)
-		lc.idle = nil
-	}
-}
-
-// leaseList is leases in no order. It is no map because that takes longer than all
-// else there is to do here, and more memory than two pointers in each lease.
-type leaseList struct {
-	first *Lease
-	n     int
-}
-
-func (ll *leaseList) add(l *Lease) {
-	if l.next = ll.first; l.next != nil {
-		l.next.prev = l
-	}
-	ll.first = l
-	ll.n++
-}
-
-func (ll *leaseList) remove(l *Lease) {
-	if l.next != nil {
-		l.next.prev = l.prev
-	}
-	if l.prev != nil {
-		l.prev.next = l.next
-	} else {
-		ll.first = l.next
-	}
-	l.prev, l.next = nil, nil
-	ll.n--
-}
-
-func (ll *leaseList) all() []*Lease {
-	all := make([]*Lease, 0, ll.n)
-	for l := ll.first; l != nil; l = l.next {
-		all = append(all, l)
-	}
-	return all
-}
-
-// forget is called for a lease whose holder is done.
-func (e *Engine) forget(l *Lease) {
-	e.life.mu.Lock()
-	defer e.life.mu.Unlock()
-	e.life.held.remove(l)
-	e.life.signal()
-}
-
 // Close takes no more acquisitions (they and all who wait get ErrClosed; only
 // holders may still nest, as their work would fail in the middle otherwise),
 // waits for the holders as long as ctx allows, takes the remaining leases away
@@ -128,16 +26,9 @@ func (e *Engine) forget(l *Lease) {
 // allows, and returns its answer.
 func (e *Engine) Close(ctx context.Context) error {
 	lc := &e.life
-	lc.mu.Lock()
-	if lc.closed {
-		lc.mu.Unlock()
+	if !lc.close() {
 		return lc.await(ctx)
 	}
-	lc.closed = true
-	idle := make(chan struct{})
-	lc.idle = idle
-	lc.signal()
-	lc.mu.Unlock()
 	lc.end()
 	e.lines.Close()
 
@@ -146,12 +37,12 @@ func (e *Engine) Close(ctx context.Context) error {
 	defer bounded.Cancel()
 	var cut error
 	select {
-	case <-idle:
+	case <-lc.idle:
 	case <-ctx.Done():
 		if n := e.revokeAll(bounded); n > 0 {
 			cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
 		}
-		<-idle // acquisitions under way end at once: their contexts have
+		<-lc.idle // acquisitions under way end at once: their contexts have
 	}
 	e.watchdog.Close()
 	lc.tidying.Wait()
@@ -178,9 +69,7 @@ func (lc *lifecycle) await(ctx context.Context) error {
 
 // revokeAll takes away what is still held and says how many leases that were.
 func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
-	e.life.mu.Lock()
-	left := e.life.held.all()
-	e.life.mu.Unlock()
+	left := e.life.held()
 	for _, l := range left {
 		l.lose(driver.LossClosed)
 	}

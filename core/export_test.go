@@ -28,14 +28,22 @@ func NewOwner() string { return newOwnerSource().next() }
 // Left names what an engine still keeps books on; after Close, nothing.
 func (e *Engine) Left() string {
 	watched := e.watchdog.Len()
-	e.life.mu.Lock()
-	defer e.life.mu.Unlock()
+	held, active := len(e.life.held()), 0
+	for i := range e.life.registers {
+		active += e.life.registers[i].entered()
+	}
 	lines, waiting := e.lines.Len(), e.lines.Waiting()
-	if watched+e.life.held.n+lines+e.life.active == 0 && waiting == 0 {
+	if watched+held+lines+active == 0 && waiting == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d in the watchdog, %d held, %d lines with %d waiting, %d active",
-		watched, e.life.held.n, lines, waiting, e.life.active)
+		watched, held, lines, waiting, active)
+}
+
+func (r *register) entered() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.active
 }
 
 // HashKey is how a key is carried.

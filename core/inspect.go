@@ -105,10 +105,11 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	if err := e.canInspect(); err != nil {
 		return err
 	}
-	if err := e.life.enter(); err != nil {
+	reg := e.life.register(key)
+	if err := reg.enter(); err != nil {
 		return err
 	}
-	defer e.life.leave()
+	defer reg.leave()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
 	}

@@ -38,7 +38,8 @@ type Lease struct {
 		err          error
 	}
 
-	prev, next *Lease // in the engine's list of those that are held
+	register   *register // of the engine; it has the leases that are held, as a list
+	prev, next *Lease
 }
 
 // terms is what a lease needs of its call's settings: less than a third of them,

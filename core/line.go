@@ -33,7 +33,7 @@ func (r *request) waited(err error) error {
 // lineContext ends with the caller's. The line itself tells of the end of the max wait
 // and of the engine's closing, so it need not wait for those, too.
 func (r *request) lineContext() context.Context {
-	if r.ctx == &r.limit {
+	if r.ctx == r.limit {
 		return r.limit.Parent()
 	}
 	return r.ctx
@@ -50,7 +50,10 @@ func (r *request) caller() waitline.Caller {
 // askAtOnce is for a caller that does not wait for a holder.
 func (r *request) askAtOnce(ask ask) error {
 	err := r.askStore(ask)
-	if held := (*HeldError)(nil); err != nil && errors.As(err, &held) {
+	if err == nil {
+		return nil
+	}
+	if held := (*HeldError)(nil); errors.As(err, &held) {
 		r.Blocked(r.engine.lines.Holder(*held), held.Ahead)
 	}
 	return err
@@ -71,7 +74,7 @@ func (r *request) askInLine(ask ask) error {
 	if r.waiter.Waited || len(r.sent.Claims) > 1 {
 		e.lines.Asks(&r.waiter, r.asked)
 	}
-	r.sent.OnHeld = r.told
+	r.sent.OnHeld = r.onHeld
 	if r.waiter.HeirTTL > 0 {
 		r.sent.HandOffs = handoff.Wanted(r.waiter.Waited)
 	}

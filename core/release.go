@@ -128,7 +128,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 	again := l.release.begun
 	if !again {
 		l.release.begun = true
-		defer l.engine.forget(l)
+		defer l.register.forget(l)
 		rest, err := l.watch.Release(ErrReleased)
 		if err != nil {
 			_ = l.conclude(err)

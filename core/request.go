@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -14,15 +15,16 @@ import (
 
 // request is one acquisition on its way through the line to the store. What it needs on
 // the way is in it, so that an acquisition of one key does not allocate each for itself,
-// and does not have it on its stack while it waits.
+// and does not have it on its stack while it waits. Requests are used again.
 type request struct {
 	engine   *Engine
+	register *register
 	parent   context.Context // the caller's, with what was borrowed: the lease's descends from it
 	cov      *cover          // what the caller's context holds of the claims; nil: nothing
 	observed bool            // the hooks were told of the beginning
 
 	ctx    context.Context
-	limit  lazyctx.Context // what ctx is, or descends from
+	limit  *lazyctx.Context // what ctx is, or descends from. Not used again: a store may keep it
 	asked  time.Time
 	answer time.Time // when the store's last one came; zero: it was not asked
 	sent   driver.Request
@@ -31,6 +33,21 @@ type request struct {
 	waits    int // how often the store said that it has to wait
 
 	waiter waitline.Waiter // what came of the request is in its Got
+	onHeld func(HeldError) // is told
+}
+
+// requests are those that no acquisition uses. A request is the greater part of the memory
+// that a short lease needs, and the garbage collector's work grows with that.
+var requests = sync.Pool{New: func() any {
+	r := new(request)
+	r.onHeld = r.told
+	return r
+}}
+
+// free keeps r, which nobody uses any more, for another acquisition.
+func (r *request) free() {
+	*r = request{onHeld: r.onHeld}
+	requests.Put(r)
 }
 
 // failFastTime is for how long a store that says nothing is waited for by those
@@ -55,8 +72,8 @@ func (r *request) begin(s *settings) error {
 		r.observed = true
 	}
 	r.asked = time.Now()
-	r.limit.Init(ctx, e.life.ending, s.patience())
-	r.ctx = &r.limit
+	r.limit = lazyctx.Bounded(ctx, e.life.ending, s.patience())
+	r.ctx = r.limit
 	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return own
@@ -116,7 +133,10 @@ func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record
 // the caller. A grant that came to no lease is given back.
 func (r *request) end(lease *Lease, s *settings, err error) error {
 	e := r.engine
-	defer e.life.leave()
+	defer r.register.leave()
+	if r.limit == nil { // a hook ended the goroutine
+		return err
+	}
 	r.limit.Cancel()
 	if r.cov != nil && r.cov.unwatch != nil {
 		r.cov.unwatch()

@@ -45,21 +45,21 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	if err == nil {
 		err = e.canRaise()
 	}
+	reg := e.life.register(key)
 	if err == nil {
-		err = e.life.enter()
+		err = reg.enter()
 	}
 	if err != nil {
 		return 0, err
 	}
-	defer e.life.leave()
+	defer reg.leave()
 	atOnce := *s
 	atOnce.failFast = true
 	began, claims := time.Now(), []Claim{Exclusive(key)}
 	if own := ctx.Err(); own != nil { // no request for somebody who has gone
 		return 0, e.refusal(ctx, claims, &atOnce, own, 0)
 	}
-	bounded := new(lazyctx.Context)
-	bounded.Init(ctx, e.life.ending, atOnce.patience())
+	bounded := lazyctx.Bounded(ctx, e.life.ending, atOnce.patience())
 	defer bounded.Cancel()
 	_, _, _, err = e.circuit.Ask(bounded, began, driver.Request{Claims: claims}, func(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
 		asked := time.Now()

@@ -7,8 +7,8 @@ import (
 )
 
 // Context is a [context.Context] that ends with its parent, at a deadline, or with another
-// context. It allocates nothing but itself until somebody waits for its end. The zero value is
-// not ready: see [Context.Init]. It must not be copied.
+// context. It allocates nothing but itself until somebody waits for its end. [Bounded] and
+// [Detached] make one. It must not be copied.
 type Context struct {
 	values  context.Context
 	parent  context.Context // the parent if its end matters, otherwise nil
@@ -29,11 +29,10 @@ type watch struct {
 	room  [3]func() bool // room for all registrations that there can be
 }
 
-// Init makes c a context that ends with parent, with ending (nil: none), and when the timeout
-// is over, which counts from the first wait for the end (0: no timeout). Call it before any
-// other method.
-func (c *Context) Init(parent, ending context.Context, timeout time.Duration) {
-	c.values, c.parent, c.ending, c.timeout = parent, parent, ending, timeout
+// Bounded returns a context that ends with parent, with ending (nil: none), and when the
+// timeout is over, which counts from the first wait for the end (0: no timeout).
+func Bounded(parent, ending context.Context, timeout time.Duration) *Context {
+	return &Context{values: parent, parent: parent, ending: ending, timeout: timeout}
 }
 
 // Detached returns a context that has the values of parent, but ends only after the timeout or

@@ -14,9 +14,7 @@ import (
 type key struct{}
 
 func made(parent, ending context.Context, timeout time.Duration) *lazyctx.Context {
-	c := new(lazyctx.Context)
-	c.Init(parent, ending, timeout)
-	return c
+	return lazyctx.Bounded(parent, ending, timeout)
 }
 
 // ends are the ways in which a context may end, and what it says then.

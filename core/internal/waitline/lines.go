@@ -21,6 +21,7 @@ type Lines struct {
 	cfg     Config
 	waiting atomic.Int64 // callers that have to wait and were not called forward yet
 	seed    maphash.Seed
+	_       [64]byte // keeps what all callers read off the first shard's cache line
 	shards  [shardCount]shard
 }
 

@@ -21,6 +21,7 @@ type Watchdog struct {
 	config   Config
 	clock    clock
 	seed     maphash.Seed
+	_        [64]byte // keeps what all callers read off the first shard's cache line
 	shards   [shardCount]shard
 	identity identity
 

@@ -1,0 +1,33 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A lease that nobody else wants makes little work for the garbage collector, which would
+// bound how the engine scales over processors.
+func TestDoAllocatesLittle(t *testing.T) {
+	if racing {
+		t.Skip("the race detector has pools lose what they keep")
+	}
+	eng := newEngine(t, memstore.New())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, opts := range map[string][]core.CallOption{
+		"waits":     nil,
+		"fail fast": {policy(t, core.WithFailFast())},
+	} {
+		n := testing.AllocsPerRun(1000, func() {
+			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }, opts...); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > 7 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
