@@ -10,34 +10,31 @@
 //	go run ./bench -ratios                            as Markdown, for docs/benchmarks.md
 //	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
 //
-// It starts a redis-server (or valkey-server) of its own, on the loopback
-// interface, which ends with it. It needs a Unix system.
+// It starts a redis-server (or valkey-server) of its own, on the loopback interface, which ends
+// with it. It needs a Unix system.
 //
 // # How to read the figures
 //
-// Client and server share this machine's processors. What a library costs the
-// client it takes from the server, and the other way round: the figures are
-// those of a system under full load, not of a server that has a machine to
-// itself. So compare the systems of one run with each other, and nothing with a
-// figure from elsewhere. Systems take turns within a scenario, and each row
-// gives the median, the least and the most of its runs: where these are far
-// apart, something else was going on, and a difference smaller than that says
-// nothing.
+// Client and server share this machine's processors, so a library that costs the client more
+// leaves the server less, and the other way round. The figures are those of a system under full
+// load, not of a server that has a machine to itself. So compare the systems of one run with
+// each other, never with figures from elsewhere.
 //
-// The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock;
-// package lock says how each is set up. The row "limit" is what the server gets
-// through when prepared bytes go there and back with nothing around them, a
-// command for each operation, in the best of several forms of pipelining. The
-// row "limit-grouped" is the same with many operations in one call of a script.
-// Under hot-1proc and hot-4proc the limit is that of one caller after the other;
-// a library that passes a key on within the process can be beyond it. Under
-// handover it is one round trip.
+// Systems take turns within a scenario. Each row has the median, the least and the most of its
+// runs. If these are far apart, something else was going on, and a difference smaller than that
+// says nothing.
 //
-// A pair is a lock and its unlock. "server CPU us" and "client CPU us" are the processor
-// time of a pair, of user and system together: the servers' by their own word (INFO cpu),
-// and that of the process that measures. p50 and p99 are of a pair's time where the
-// keys differ, and of the wait for the lock where all want the same one. There,
-// read pairs/s together with p99/p50: a library that lets the last holder take
-// the key again at once makes many pairs, all of them one goroutine's, while
-// the others wait.
+// The systems are keyturn, bsm/redislock, go-redsync/redsync and rueidislock. Package lock says
+// how each is set up. The row "limit" is the most that the server can do with prepared bytes
+// and a command for each operation, in the best of several forms of pipelining. The row
+// "limit-grouped" is the same with many operations in one call of a script. For hot-1proc and
+// hot-4proc the limit is one caller after the other; a library that passes a key on within the
+// process can be faster. For handover it is one round trip.
+//
+// A pair is a lock and its unlock. "server CPU us" and "client CPU us" are the processor time
+// of a pair, of user and system together: the servers' as INFO cpu reports it, and that of the
+// process that measures. If the keys differ, p50 and p99 are of a pair's time. If all want the
+// same key, they are of the wait for the lock. Then read pairs/s together with p99/p50: a
+// library that lets the last holder take the key again at once makes many pairs, all of one
+// goroutine, while the others wait.
 package main

@@ -31,11 +31,11 @@ func main() {
 	}
 }
 
-// masters of the Cluster. They share this machine's processors, so more of them
-// would only be slower.
+// masters is the number of masters of the Cluster. They share this machine's processors, so
+// more of them would only be slower.
 const masters = 3
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	size    scenario.Size
 	names   string

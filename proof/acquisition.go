@@ -10,7 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// acquisition is what becomes of one owner's request.
+// acquisition is one owner's request and its result.
 type acquisition struct {
 	owner  string
 	store  driver.Store
@@ -21,7 +21,7 @@ type acquisition struct {
 	done   chan struct{} // closed when said is set
 	said   answer
 
-	kind    Kind // as of when we last looked
+	kind    Kind // when we last looked
 	counted bool // its token has been compared
 }
 
@@ -31,7 +31,7 @@ func (r *run) ask(s Step) *acquisition {
 	ctx, cancel := context.WithCancel(r.ctx)
 	n := len(r.asked)
 	a := &acquisition{
-		// In the form that the engine gives them, as a store may rely on that.
+		// In the engine's format, because a store may rely on it.
 		owner: driver.Owner{Host: fmt.Sprintf("owner-%d", n+1), PID: 1, Instance: 1, Start: time.Unix(0, 0), ID: fmt.Sprintf("%032x", n+1)}.String(),
 		store: r.Stores[n%len(r.Stores)], once: s.Once, claims: s.Claims, cancel: cancel,
 		told: make(chan struct{}), done: make(chan struct{}),
@@ -62,7 +62,7 @@ func (a *acquisition) send(ctx context.Context, req driver.Request) answer {
 	return answerOf(grant, nil, err)
 }
 
-// look takes in the answer if there is one by now.
+// look reads the answer if there is one by now.
 func (a *acquisition) look() {
 	select {
 	case <-a.done:
@@ -72,13 +72,13 @@ func (a *acquisition) look() {
 	}
 }
 
-// answer is what a store said.
+// answer is a store's answer.
 type answer struct {
 	kind  Kind
 	grant driver.Grant
 	had   string // as in [Answer]
 	key   string
-	why   string // a loss: what a forced release said
+	why   string // of a loss: the reason of a forced release
 	err   error
 }
 
@@ -92,10 +92,10 @@ func (a answer) String() string {
 	return string(a.kind)
 }
 
-// failed is the kind of answers that no model gives.
+// failed is the kind of an answer that no model gives.
 const failed Kind = "failed"
 
-// answerOf sorts what a store returned.
+// answerOf classifies what a store returned.
 func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
 	a := answer{kind: Granted, grant: grant, err: err}
 	var held *driver.HeldError
@@ -119,7 +119,7 @@ func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
 	return a
 }
 
-// ended is answerOf where there is nothing to be granted.
+// ended is answerOf for a call that grants nothing.
 func ended(err error) answer {
 	a := answerOf(driver.Grant{}, nil, err)
 	if err == nil {

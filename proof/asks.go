@@ -21,20 +21,19 @@ const (
 	Lost     Kind = "lost"     // a *driver.LeaseLostError
 )
 
-// Answer is what a store says.
+// Answer is a store's answer.
 type Answer struct {
 	Kind  Kind
-	Key   string // Refused, Deadlock: where; of several keys any one
+	Key   string // Refused, Deadlock: the key; any one of several
 	Order int    // Granted: its place among all grants
-	// Reasons are those of a Lost: what a forced release said, or "" for any other
-	// way to lose a lease. None: it is not known.
+	// Reasons are the possible reasons of a Lost: that of a forced release, or "" for any other
+	// loss. Empty: unknown.
 	Reasons []string
 	Had     string // what a ForceRelease or Forget found
 }
 
-// Do returns what can come of an operation: one model mostly, and more where
-// several sets go on at the same moment and it matters which is first. m stays as
-// it is.
+// Do returns the possible results of an operation. Usually that is one model. There are more if
+// several sets go on at the same moment and their order matters. m does not change.
 func (m *Model) Do(op func(*Model)) []*Model {
 	n := m.clone()
 	n.answers = nil
@@ -42,7 +41,7 @@ func (m *Model) Do(op func(*Model)) []*Model {
 	return distinct(n.settle())
 }
 
-// settle has the sets go on that were let in, in every order that they can.
+// settle lets the sets go on that were admitted, in every possible order.
 func (m *Model) settle() []*Model {
 	var all []*Model
 	for owner, r := range m.requests {
@@ -58,8 +57,8 @@ func (m *Model) settle() []*Model {
 	return distinct(all)
 }
 
-// forget drops the order of the grants so far, once their tokens have been found
-// to be in it: models that differ in nothing else are one.
+// forget drops the order of the grants so far, once their tokens have been found to be in that
+// order. Models that differ in nothing else are then one.
 func (m *Model) forget() {
 	m.grants = 0
 	for _, r := range m.requests {
@@ -79,8 +78,7 @@ func distinct(all []*Model) []*Model {
 	})
 }
 
-// Ask is an Acquire of an owner who has asked for nothing before; with once it is
-// a Begin.
+// Ask is an Acquire by an owner that has asked for nothing before. With once it is a Begin.
 func (m *Model) Ask(owner string, claims []driver.Claim, ttl time.Duration, wait, once bool) {
 	r := &request{claims: claims, ttl: ttl, once: once}
 	m.requests[owner] = r
@@ -135,8 +133,8 @@ func (m *Model) whole(owner string) bool {
 	})
 }
 
-// Again is what the owner gets who asks once more while it has all that it asked
-// for: the same token and a full TTL (A4), or a downgrade (M5).
+// Again is a request by an owner that already holds what it asks for: it gets the same token
+// and a full TTL (A4), or a downgrade (M5).
 func (m *Model) Again(owner string, claims []driver.Claim, ttl time.Duration) {
 	r := m.requests[owner]
 	for i, c := range claims {
@@ -158,8 +156,8 @@ func (m *Model) Again(owner string, claims []driver.Claim, ttl time.Duration) {
 	r.claims = claims
 }
 
-// GiveUp ends a wait (A7, A8): nothing is left behind (S1). The owner may not have
-// heard yet which claim it waits for by now.
+// GiveUp ends a wait (A7, A8). Nothing is left behind (S1). The owner may not know yet which
+// claim it waits for by now.
 func (m *Model) GiveUp(owner string) {
 	r := m.requests[owner]
 	r.answer = Answer{Kind: Refused}

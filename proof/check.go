@@ -10,9 +10,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Check says what is wrong with a history: sections that overlap and may not,
-// tokens that are out of order, leases that outlived their being taken away, and
-// keys, of those that are claimed exclusively only, that were no lock.
+// Check returns what is wrong with a history: sections that overlap but must not; tokens that
+// are out of order; leases that were used after they were taken away; and keys that were
+// claimed only exclusively, but did not behave as a lock.
 func Check(sections []Section) error {
 	byKey := map[string][]Section{}
 	for _, s := range sections {
@@ -35,14 +35,14 @@ func mode(s Section, key string) driver.Mode {
 	return c.Mode
 }
 
-// overlaps looks at what is held together (A1, M1), and whether what could not be
-// has tokens in the order in which it was held (A3).
+// overlaps checks what is held together (A1, M1). Where sections must not overlap, it also
+// checks that their tokens are in the order in which they were held (A3).
 func overlaps(key string, sections []Section) error {
 	var held []Section
 	var highest [driver.ModePermit + 1]uint64 // token, by mode
 	for _, s := range split(sections) {
 		if s.Given >= s.End {
-			continue // nobody acted on it, or we can't tell
+			continue // nobody acted under it, or nobody knows
 		}
 		held = slices.DeleteFunc(held, func(h Section) bool { return h.End <= s.Given })
 		c, _ := s.on(key)
@@ -66,15 +66,15 @@ func overlaps(key string, sections []Section) error {
 	return nil
 }
 
-// excludes: leases of these modes can't be in force together.
+// excludes reports whether leases of these modes cannot be in force together.
 func excludes(a, b driver.Mode) bool { return a != b || a == driver.ModeExclusive }
 
 func (s Section) String() string {
 	return fmt.Sprintf("acquisition %d of process %d (token %d, from %d to %d)", s.Nr, s.Process, s.Token, s.Given, s.End)
 }
 
-// order looks at the tokens: none comes twice, and who asked when another had its
-// grant already has a greater one (A3).
+// order checks the tokens: none comes twice, and a request that was made after another's grant
+// gets a greater one (A3).
 func order(key string, sections []Section) error {
 	granted := slices.DeleteFunc(slices.Clone(sections), func(s Section) bool { return !s.granted() })
 	seen := map[uint64]Section{}
@@ -85,7 +85,7 @@ func order(key string, sections []Section) error {
 		seen[s.Token] = s
 	}
 	asked := slices.SortedFunc(slices.Values(granted), func(a, b Section) int { return cmp.Compare(a.Asked, b.Asked) })
-	var last Section // of those that were granted before the next one was asked for
+	var last Section // the last of those granted before the next one was requested
 	for _, s := range asked {
 		for len(granted) > 0 && granted[0].Given < s.Asked {
 			if granted[0].Token > last.Token {

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// look sees what the stores show, all keys by one of them, and which of the
-// waiting have an answer.
+// look reads what the stores show, each key from one of them, and which of the waiters have an
+// answer.
 func (r *run) look() (map[string]driver.LockInfo, error) {
 	for _, a := range r.asked {
 		a.look()
@@ -28,7 +28,7 @@ func (r *run) look() (map[string]driver.LockInfo, error) {
 	return seen, nil
 }
 
-// compare says how the stores differ from m, or nil.
+// compare returns how the stores differ from m, or nil.
 func (r *run) compare(m *Model, said taken, seen map[string]driver.LockInfo) error {
 	for i, a := range said.answers {
 		if err := differ(a, m.answers[i]); err != nil {
@@ -65,7 +65,7 @@ func differ(is answer, want Answer) error {
 	return fmt.Errorf("the store says %v %q %q %q, the model %+v", is, is.key, is.had, is.why, want)
 }
 
-// name is how an owner is called in a program that failed.
+// name is the name of an owner in the output of a program that failed.
 func (r *run) name(owner string) string {
 	i := slices.IndexFunc(r.asked, func(a *acquisition) bool { return a.owner == owner })
 	if i < 0 {
@@ -157,8 +157,8 @@ func (r *run) rising(m *Model) error {
 			case c.Mode == driver.ModeShared:
 				floor = others[c.Key]
 			case c.Mode == driver.ModePermit && len(a.claims) > 1 && r.Apart:
-				// Its token is that of the claim that came last, from when it was let in
-				// there: permits that were let in behind it may be granted before.
+				// The token of a set is that of its last claim, from when the set was admitted
+				// there. Permits that were admitted behind it may be granted before.
 				floor = 0
 			default:
 				others[c.Key] = max(others[c.Key], last)

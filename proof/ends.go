@@ -9,18 +9,18 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Flaw is what is wrong with a grant that an owner brings.
+// Flaw is what is wrong with a grant that an owner presents.
 type Flaw int
 
 // The flaws.
 const (
 	Sound      Flaw = iota
 	WrongToken      // one that the lease never had
-	NoToken         // 0: the owner was not told
+	NoToken         // 0: the owner was not told its token
 	WrongMode       // of the first claim
 )
 
-// mine is owner's lease for c, if the one who asks may have it.
+// mine returns owner's lease for c, if the grant with this flaw entitles to it.
 func (m *Model) mine(owner string, c driver.Claim, flaw Flaw) *lease {
 	l := m.at(c.Key).lease(owner)
 	if flaw == WrongToken || l == nil || l.partial {
@@ -29,8 +29,8 @@ func (m *Model) mine(owner string, c driver.Claim, flaw Flaw) *lease {
 	return l
 }
 
-// lost says that owner has claims no more, and why: that of any of them will do.
-// Who brings a wrong token never had the lease, so nobody took it away.
+// lost says that owner no longer has claims, and why; the reason of any of them is right. An
+// owner with a wrong token never had the lease, so nobody took it away.
 func (m *Model) lost(owner string, claims []driver.Claim, flaw Flaw) Answer {
 	a := Answer{Kind: Lost}
 	for _, c := range claims {
@@ -41,11 +41,10 @@ func (m *Model) lost(owner string, claims []driver.Claim, flaw Flaw) Answer {
 	return a
 }
 
-// Renew gives all claims a full TTL (N1 to N6): all or none, unless they are
-// apart.
+// Renew gives all claims a full TTL (N1 to N6): all or none, unless they are apart.
 func (m *Model) Renew(owner string, claims []driver.Claim, flaw Flaw, ttl time.Duration) {
 	if flaw == NoToken {
-		flaw = WrongToken // who renews knows what it has (N5)
+		flaw = WrongToken // a renewal must have the token (N5)
 	}
 	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
 		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
@@ -76,8 +75,8 @@ func (m *Model) Release(owner string, claims []driver.Claim, flaw Flaw) {
 	}
 }
 
-// Complete keeps a record and releases, in one step (L4 to L6). Those who wait to
-// execute the same need not wait any more (L2).
+// Complete keeps a record and releases, in one step (L4 to L6). Requests that wait for the same
+// execution need not wait any more (L2).
 func (m *Model) Complete(owner string, claim driver.Claim, flaw Flaw, size int, retention time.Duration) {
 	key := claim.Key
 	switch {
@@ -131,8 +130,8 @@ func (m *Model) Force(key, reason string) {
 	m.admit(key)
 }
 
-// Pass lets time go by: leases end when they end (A2, M4), one after the other,
-// and each end may let somebody in. As Do, it leaves m as it is.
+// Pass lets time go by. Leases end in time (A2, M4), one after the other, and each end may
+// admit others. Like Do, it does not change m.
 func (m *Model) Pass(d time.Duration) []*Model {
 	n := m.clone()
 	n.answers = nil
@@ -162,7 +161,7 @@ func (m *Model) passTo(until time.Duration) []*Model {
 	return all
 }
 
-// reap drops what is over now.
+// reap drops leases and records that are over now.
 func (m *Model) reap() []*Model {
 	all := []*Model{m}
 	for _, key := range slices.Sorted(maps.Keys(m.locks)) {

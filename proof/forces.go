@@ -9,20 +9,20 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// force is a ForceRelease as the history tells it.
+// force is a ForceRelease in the history.
 type force struct {
 	key    string
 	began  int64
-	ended  int64    // when it was answered or, if it was not, when it can't be done any more
+	ended  int64    // when it was answered; without an answer, when it can no longer be carried out
 	known  bool     // it was answered
-	owners []string // who had the key then
+	owners []string // the holders at that moment
 }
 
-// onItsWay is longer than what a process has sent stays in the network of one
-// machine, when nobody waits for the answer any more.
+// onItsWay is longer than a request that nobody waits for any more stays in the network of one
+// machine.
 const onItsWay = int64(time.Second)
 
-// forces finds what was done by force.
+// forces returns the forced releases of a history.
 func forces(events []Event, died map[int]int64) []force {
 	type id struct{ process, nr int }
 	byID := map[id]*force{}
@@ -48,9 +48,8 @@ func forces(events []Event, died map[int]int64) []force {
 	return all
 }
 
-// apply notes what f does to s. Whom it took the key from is known by the owner, who
-// is the same through all hands of a streak: what is handed on after that is
-// nothing.
+// apply notes what f does to s. The owner says from whom f took the key. It stays the same
+// through a streak of hand-offs, so a lease that is handed on after f does not count.
 func (f force) apply(s *Section) {
 	_, has := s.on(f.key)
 	hit := s.Given < f.ended
@@ -66,8 +65,8 @@ func (f force) apply(s *Section) {
 	}
 }
 
-// lost checks that what was taken by force was lost: nobody got more time for it,
-// and nobody gave it back (N2, R2, I7).
+// lost checks that a lease that was taken by force was lost: nobody renewed it, and nobody
+// released it (N2, R2, I7).
 func lost(sections []Section) error {
 	for _, s := range sections {
 		switch {
@@ -81,8 +80,8 @@ func lost(sections []Section) error {
 	return nil
 }
 
-// mayBeHandedOn: its release may have been a hand-off, which the store does not
-// hear of.
+// mayBeHandedOn reports whether the release of s may have been a hand-off, which the store does
+// not see.
 func (s Section) mayBeHandedOn() bool {
 	return len(s.Claims) == 1 && s.Claims[0].Mode == driver.ModeExclusive && s.Shared == Never
 }

@@ -11,27 +11,26 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// What says what happened to an acquisition.
+// What is a kind of event.
 type What string
 
-// An acquisition is asked for; then it is granted, or nothing more is heard of it.
-// Who has it may note, any number of times, that it still does, and what it begins
-// to change. It is over with returning and one of the three that follow; or its
-// process is.
+// The events of an acquisition. After Asked it is granted, or no further event follows. Its
+// holder may note, any number of times, that it still holds it, and which change it begins. It
+// ends with Returning and one of the three events after that, or with its process.
 const (
 	Asked     What = "asked"
 	Given     What = "given"     // Owner, Token, Until and TTL are set
 	Holding   What = "holding"   // Until and TTL are set
-	Extending What = "extending" // begins to ask for TTL; Until will be, whatever the answer
-	Sharing   What = "sharing"   // begins to downgrade: what was exclusive is shared from now on
+	Extending What = "extending" // begins to ask for TTL; Until is the deadline whatever the answer is
+	Sharing   What = "sharing"   // begins to downgrade: exclusive claims count as shared from now on
 	Returning What = "returning" // the release begins
-	Returned  What = "returned"  // it was freed
-	Gone      What = "gone"      // it had been lost before
+	Returned  What = "returned"  // the lease was released
+	Gone      What = "gone"      // the lease had been lost before
 	Unsure    What = "unsure"    // nobody knows
 )
 
-// Somebody takes a key from all who have it: it begins, and ends with Forced or
-// Unsure, or with the process.
+// The events of a forced release. It begins with Forcing and ends with Forced or Unsure, or
+// with the process.
 const (
 	Forcing What = "forcing" // Claims is set
 	Forced  What = "forced"  // Owners is set
@@ -40,12 +39,12 @@ const (
 // Event is one line of a history. Times are in ns on a clock that all processes
 // share.
 type Event struct {
-	Process, Nr int // together they name the acquisition, or what is done by force
+	Process, Nr int // together they identify the acquisition, or the forced release
 	What        What
 	At          int64
 	Claims      []driver.Claim `json:",omitempty"` // Asked, Forcing
 	Owner       string         `json:",omitempty"`
-	Owners      []string       `json:",omitempty"` // who had it
+	Owners      []string       `json:",omitempty"` // the holders that lost it
 	Token       uint64         `json:",omitempty"`
 	Until       int64          `json:",omitempty"` // the holder's own deadline
 	TTL         time.Duration  `json:",omitempty"`
@@ -54,8 +53,8 @@ type Event struct {
 // Recorder writes the events of one process. It is safe for concurrent use.
 type Recorder struct {
 	Process int
-	// Clock is what all processes have in common; Mono tells what Clock says at a
-	// moment of this process's time.
+	// Clock is the clock that all processes share. Mono converts a time of this process to that
+	// clock.
 	Clock func() int64
 	Mono  func(time.Time) int64
 
@@ -64,16 +63,16 @@ type Recorder struct {
 	w  io.Writer
 }
 
-// NewRecorder makes one that writes each event to w at once: what has been written
-// outlives the process.
+// NewRecorder makes a recorder that writes each event to w at once, so that events survive the
+// death of the process.
 func NewRecorder(process int, w io.Writer, clock func() int64, mono func(time.Time) int64) *Recorder {
 	return &Recorder{Process: process, Clock: clock, Mono: mono, w: w}
 }
 
-// Ask notes that claims are asked for, and returns the acquisition's number.
+// Ask notes that claims are requested, and returns the acquisition's number.
 func (r *Recorder) Ask(claims []driver.Claim) int { return r.begin(Asked, claims) }
 
-// Force notes that key begins to be taken by force, and returns a number for it.
+// Force notes that a forced release of key begins, and returns a number for it.
 func (r *Recorder) Force(key string) int { return r.begin(Forcing, []driver.Claim{{Key: key}}) }
 
 func (r *Recorder) begin(what What, claims []driver.Claim) int {
@@ -90,15 +89,15 @@ func (r *Recorder) Note(e Event) {
 	e.Process = r.Process
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // there is nothing in it that can't be written
+		panic(err) // an Event can always be encoded
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = r.w.Write(append(line, '\n')) // what could not be written was not seen
+	_, _ = r.w.Write(append(line, '\n')) // an event that cannot be written is missing from the history
 }
 
-// ReadEvents reads what a recorder wrote. A last line that was cut short, by the
-// death of its process, is left out.
+// ReadEvents reads what a recorder wrote. It leaves out a last line that the death of its
+// process cut short.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events []Event
 	in := bufio.NewReader(r)
@@ -118,5 +117,5 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 	}
 }
 
-// Never is the end of what has none.
+// Never is a time that never comes.
 const Never = math.MaxInt64

@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// The steps of those who were granted something, whether or not they still have it.
+// The steps of owners that were granted something, whether or not they still have it.
 
-// with is a grant that has a flaw.
+// with returns the grant with a flaw.
 func with(g driver.Grant, flaw Flaw) driver.Grant {
 	switch flaw {
 	case WrongToken:
@@ -25,8 +25,8 @@ func with(g driver.Grant, flaw Flaw) driver.Grant {
 	return g
 }
 
-// renew renews several at once; the first may bring a wrong token, or only a part
-// of its claims.
+// renew renews several grants at once. The first may have a wrong token, or only a part of its
+// claims.
 func (r *run) renew(s Step) (taken, bool) {
 	var who []*acquisition
 	var grants []driver.Grant
@@ -70,7 +70,7 @@ func (r *run) renew(s Step) (taken, bool) {
 	return t, true
 }
 
-// lapse has those end that were given a moment only. The answers stay.
+// lapse lets leases end that were renewed for a moment only. Their answers stay.
 func (r *run) lapse() {
 	answers := r.models[0].answers
 	r.pass(short + 5*time.Millisecond)
@@ -95,10 +95,10 @@ func (r *run) complete(s Step) (taken, bool) {
 		return taken{}, false
 	}
 	if s.Flaw == WrongMode {
-		s.Flaw = Sound // there is but one for an execution
+		s.Flaw = Sound // an execution has only one claim
 	}
 	retention, size := s.TTL, len(r.asked)
-	// Those who wait for it may need a while to see it.
+	// Waiters for the record may need a while to see it.
 	brief := s.Count > 1 && r.each(func(m *Model) bool { return len(m.at(a.claims[0].Key).queue) == 0 })
 	if brief {
 		retention = short

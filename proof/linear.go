@@ -7,21 +7,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// An exclusive lock with tokens, as an object whose operations seem to happen at
-// one moment each. What is known of that moment is that it lies between the
-// operation's beginning and its end. (M. Herlihy and J. Wing, Linearizability: A
-// Correctness Condition for Concurrent Objects, 1990.)
+// operation is an operation on an exclusive lock with tokens. It seems to happen at one moment
+// between its beginning and its end. (M. Herlihy and J. Wing, Linearizability: A Correctness
+// Condition for Concurrent Objects, 1990.)
 //
-// A lease that nobody gave back ended by itself: at some moment after its holder's
-// own deadline, as far as that is known, or after somebody began to take it away. So
-// did one of which the release is not known to have come through. A request that got no answer leaves no trace: what
-// it may have been granted ran out before anybody else had it.
+// A lease that nobody released ended by itself: at some moment after its holder's own deadline,
+// as far as that is known, or after somebody began to take it away. The same holds for a lease
+// whose release may not have arrived. A request that got no answer leaves no trace: what it may
+// have been granted ran out before anybody else had the key.
 type operation struct {
-	ends  bool // else it is an acquisition
+	ends  bool // false: it is an acquisition
 	token uint64
 }
 
-// lockState is the lock between two operations.
+// lockState is the state of the lock between two operations.
 type lockState struct {
 	held bool
 	last uint64 // token
@@ -39,10 +38,10 @@ var lockModel = porcupine.Model{
 	DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
 }
 
-// linearTimeout is far beyond what a check takes.
+// linearTimeout is much longer than any check takes.
 const linearTimeout = 20 * time.Second
 
-// linear checks that there is an order of all operations on key.
+// linear checks that all operations on key have a valid order.
 func linear(key string, sections []Section) error {
 	var ops []porcupine.Operation
 	for _, s := range sections {
@@ -50,7 +49,7 @@ func linear(key string, sections []Section) error {
 			continue
 		}
 		ends := porcupine.Operation{Input: operation{ends: true, token: s.Token}, Call: s.Returning, Return: s.Answered}
-		if s.Outcome != Returned || s.Taken <= s.Returning { // one may be given back by handing on what is none
+		if s.Outcome != Returned || s.Taken <= s.Returning { // a hand-off of a lease that was taken away does not count
 			ends.Call, ends.Return = s.End, Never
 		}
 		// A client does one thing after the other.

@@ -10,43 +10,41 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Model is what a backend should know, and all that it should know: who holds
-// each key, who waits for it, what was executed. It is sequential, looks at
-// everything each time, and is meant to be checked by reading it next to the
-// sentences of [driver.Store] that the comments name.
+// Model is everything that a backend should know: who holds each key, who waits for it, and
+// what was executed. It is sequential and looks at everything each time. To check it, read it
+// beside the sentences of [driver.Store] that the comments name.
 //
-// Where the contract leaves a choice the model has more than one successor: see
-// [Model.Do]. The zero value is not ready; see [NewModel].
+// Where the contract leaves a choice, the model has more than one successor: see [Model.Do].
+// The zero value is not ready; see [NewModel].
 type Model struct {
-	// Blurred: a backend that forgets by itself may not know what kind of lease
-	// it was that ran out last, and may then take it for an exclusive one.
+	// Blurred: the backend forgets expired leases by itself. It may not know the mode of the
+	// lease that ran out last, and may then treat it as an exclusive one.
 	Blurred bool
-	// Apart: a backend that has its keys in several places renews each claim of a
-	// set for itself, so that those that are left of a set that is lost get another
-	// TTL as well.
+	// Apart: the backend keeps its keys in several places and renews each claim of a set
+	// separately. The remaining claims of a lost set then get another TTL as well.
 	Apart bool
 
 	now      time.Duration
-	grants   int // counted so far: tokens have their order
+	grants   int // number of grants so far; tokens are in this order
 	locks    map[string]*lock
 	records  map[string]record
-	requests map[string]*request // by owner: who wants or wanted something
-	answers  []Answer            // of the last operation, if it is no request
+	requests map[string]*request // by owner: its present or last request
+	answers  []Answer            // of the last operation, unless it was a request
 }
 
-// lock is a key.
+// lock is the state of a key.
 type lock struct {
-	phase   driver.Mode // of the holders, or of the last there were
+	phase   driver.Mode // the mode of the holders, or of the last ones
 	holders []lease
-	queue   []ticket // in order of arrival, whatever they wait for
+	queue   []ticket // in order of arrival, whatever mode they want
 	forced  map[string]string
 }
 
-// lease is one claim that somebody has.
+// lease is one claim that an owner holds.
 type lease struct {
 	owner   string
 	ends    time.Duration
-	partial bool // of a set that waits for the rest, which keeps it alive
+	partial bool // of a set that waits for the rest, and keeps this one alive
 }
 
 type ticket struct {
@@ -66,11 +64,11 @@ type request struct {
 	ttl    time.Duration
 	once   bool
 	at     int  // the claim it waits for
-	ready  bool // it was let in there, and goes on to the next
+	ready  bool // it was admitted there, and goes on to the next claim
 	answer Answer
 }
 
-// NewModel is a backend that knows nothing yet.
+// NewModel returns the model of an empty backend.
 func NewModel() *Model {
 	return &Model{locks: map[string]*lock{}, records: map[string]record{}, requests: map[string]*request{}}
 }
@@ -89,7 +87,7 @@ func (m *Model) clone() *Model {
 	return &n
 }
 
-// String tells all there is to know, so that equal strings are equal models.
+// String describes the whole state, so equal strings mean equal models.
 func (m *Model) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "at %v, %d grants, %v\n", m.now, m.grants, m.answers)
@@ -124,7 +122,7 @@ func (k *lock) lease(owner string) *lease {
 	return nil
 }
 
-// fits: a lease of c's mode can be in force beside those that are (M1, M6).
+// fits reports whether there is room for a lease of c's mode (M1, M6).
 func (k *lock) fits(c driver.Claim) bool {
 	switch {
 	case len(k.holders) == 0:
@@ -136,11 +134,10 @@ func (k *lock) fits(c driver.Claim) bool {
 	}
 }
 
-// admits: who comes now gets in (A6, M2).
+// admits reports whether a request that comes now is granted (A6, M2).
 func (k *lock) admits(c driver.Claim) bool { return len(k.queue) == 0 && k.fits(c) }
 
-// next is whose turn it is to get in, of those that wait; nobody's most of the
-// time.
+// next returns the waiters whose turn it is; usually none.
 func (k *lock) next() []ticket {
 	shared := func(t ticket) bool { return t.claim.Mode == driver.ModeShared }
 	readers := slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return !shared(t) })
@@ -151,9 +148,9 @@ func (k *lock) next() []ticket {
 	case len(line) == 0 && k.fits(readers[0].claim):
 		return readers
 	case len(k.holders) == 0 && k.phase != driver.ModeShared && len(readers) > 0:
-		return readers // M3: what is not shared makes way for all readers,
+		return readers // M3: after an exclusive lease or the last permit come all readers,
 	case len(k.holders) == 0:
-		return line[:1] // and readers for the first of the others
+		return line[:1] // and after readers the first of the others
 	case k.phase == driver.ModePermit && len(line) > 0 && k.fits(line[0].claim) && k.queue[0] == line[0]:
 		return line[:1] // M6, unless a reader came first: it would wait for ever
 	}
@@ -168,7 +165,7 @@ func (m *Model) enter(owner string, c driver.Claim) {
 	k.holders = append(k.holders, lease{owner: owner, partial: true})
 }
 
-// admit lets in whose turn it is.
+// admit admits the waiters whose turn it is.
 func (m *Model) admit(key string) {
 	k := m.at(key)
 	for in := k.next(); len(in) > 0; in = k.next() {
@@ -187,7 +184,7 @@ func (m *Model) callIn(in []ticket) {
 	}
 }
 
-// leave ends owner's lease, if it has one, and lets in whose turn it is.
+// leave ends owner's lease, if it has one, and admits the waiters whose turn it is.
 func (m *Model) leave(owner, key string) {
 	k := m.at(key)
 	k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return l.owner == owner })

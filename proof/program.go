@@ -11,33 +11,32 @@ import (
 // Op is what a step of a program does.
 type Op string
 
-// The operations. Those behind Ask are of somebody who asked before: see
-// [Step.Who].
+// The operations. Those after Ask are done by an owner that asked before: see [Step.Who].
 const (
 	Ask      Op = "ask"      // Acquire by a new owner, or Begin with Once
-	Again    Op = "again"    // Acquire by an owner that has what it asks for
+	Again    Op = "again"    // Acquire by an owner that holds what it asks for
 	Change   Op = "change"   // the same, for another mode
-	Renew    Op = "renew"    // of Count leases at once
+	Renew    Op = "renew"    // renews Count leases at once
 	Part     Op = "part"     // renews only the first claim of a set
 	Release  Op = "release"  //
 	GiveUp   Op = "give up"  // ends a wait
-	Complete Op = "complete" // of what was asked for with Once
+	Complete Op = "complete" // completes what was requested with Once
 	Expire   Op = "expire"   // renews for a moment only, and lets that pass
-	Forget   Op = "forget"   // the record on Key
+	Forget   Op = "forget"   // drops the record on Key
 	Force    Op = "force"    // ForceRelease of Key
 	Pass     Op = "pass"     // lets TTL pass
-	List     Op = "list"     // all keys, page by page
+	List     Op = "list"     // lists all keys, page by page
 )
 
-// Step is one step of a program. What does not matter to its operation is ignored,
-// and a step that nobody can take is skipped: so a program makes sense without any
-// of its steps, which is what shrinking takes away.
+// Step is one step of a program. Fields that its operation does not need are ignored. A step
+// that no owner can take is skipped. So a program makes sense without any of its steps, and
+// shrinking can remove them.
 type Step struct {
 	Op   Op
 	Wait bool
 	Once bool // Ask: Begin, for the first key exclusively
-	// Who: which of those to whom the operation applies, counted from 0, the last one
-	// first.
+	// Who says which of the owners that can do this operation does it, counted from 0, the last
+	// one first.
 	Who    int
 	Count  int
 	Claims []driver.Claim // in key order
@@ -47,7 +46,7 @@ type Step struct {
 	TTL    time.Duration
 }
 
-// GoString is how a program is shown that failed.
+// GoString is how a program that failed is shown.
 func (s Step) GoString() string {
 	switch s.Op {
 	case Ask:

@@ -10,44 +10,43 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Rig is what programs run on.
+// Rig is the backend that programs run on.
 type Rig struct {
-	// Stores are processes with one backend, whose keys nobody else uses. They can do
-	// everything in [driver.Description].
+	// Stores are processes with one backend, whose keys nobody else uses. They have every
+	// capability of [driver.Description].
 	Stores []driver.Store
-	Keys   []string // those of the programs
+	Keys   []string // the keys that programs use
 	// Sleep lets time go by.
 	Sleep func(time.Duration)
-	// Settle returns when nothing more happens by itself. It may return too early
-	// if there is Patience: what should be is waited for that long.
+	// Settle returns when nothing more happens by itself. With Patience it may return too
+	// early: an expected result is waited for that long.
 	Settle   func()
 	Patience time.Duration
-	// Exact: a clock that stands still while a step runs, so times are compared,
-	// and leases can run out on their own (Pass). Else only those run out that are
-	// made to (Expire).
+	// Exact: the clock stands still while a step runs. Times are compared, and leases can run
+	// out on their own (Pass). Otherwise leases only run out in Expire.
 	Exact bool
-	// Prompt: who waits looks again so seldom that it has to be told of what it waits
-	// for. Steps are skipped that it would not be told of: leases that run out, which
-	// nobody can, and records, of which only the next in line is.
+	// Prompt: waiters poll so seldom that a message has to tell them of their turn. Steps
+	// without a message are skipped: leases that run out, and records, of which only the next
+	// waiter is told.
 	Prompt         bool
 	Blurred, Apart bool // see [Model]
 }
 
-// short is what a lease gets that is to end, and a record.
+// short is the TTL of a lease that should end, and the retention of such a record.
 const short = 40 * time.Millisecond
 
-// run is a program on its way.
+// run is a program under way.
 type run struct {
 	Rig
 	ctx     context.Context
-	models  []*Model // what the backend may know
+	models  []*Model // the possible states of the backend
 	asked   []*acquisition
-	highest map[string]uint64 // token granted so far, by key
+	highest map[string]uint64 // the highest token granted so far, by key
 	log     []string
 }
 
-// Run runs a program. The error says how the stores differ from every model that
-// there can be, and at which step.
+// Run runs a program. The error says how the stores differ from every possible model, and at
+// which step.
 func (rig Rig) Run(program []Step) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	m := NewModel()
@@ -61,8 +60,8 @@ func (rig Rig) Run(program []Step) error {
 	}()
 	for i, s := range program {
 		if r.Exact {
-			// So that no two steps, and nothing that follows from them, have to
-			// happen at the same moment, in an order that nobody has promised.
+			// Otherwise two steps, or their consequences, could fall on the same moment, in an
+			// order that nobody has promised.
 			r.pass(time.Millisecond)
 		}
 		said, ok := r.step(s)
@@ -77,7 +76,7 @@ func (rig Rig) Run(program []Step) error {
 	return nil
 }
 
-// String is what happened so far.
+// String describes the steps so far.
 func (r *run) String() string {
 	s := ""
 	for _, line := range r.log {
@@ -86,7 +85,7 @@ func (r *run) String() string {
 	return s
 }
 
-// do has the models carry out what the store was asked to.
+// do makes the models carry out what the store was asked to do.
 func (r *run) do(op func(*Model)) {
 	var all []*Model
 	for _, m := range r.models {
@@ -105,8 +104,7 @@ func (r *run) pass(d time.Duration) {
 	r.models = distinct(all)
 }
 
-// agree drops the models that the stores disagree with, and fails if none is
-// left.
+// agree drops the models that the stores disagree with, and fails if none is left.
 func (r *run) agree(said taken) error {
 	for deadline := time.Now().Add(r.Patience); ; r.Sleep(2 * time.Millisecond) {
 		r.Settle()
@@ -141,7 +139,7 @@ func (r *run) each(is func(*Model) bool) bool {
 	return !slices.ContainsFunc(r.models, func(m *Model) bool { return !is(m) })
 }
 
-// choose picks the one that a step is about, nil: there is none.
+// choose returns the acquisition that a step is about; nil: there is none.
 func (r *run) choose(who int, among func(*acquisition) bool) *acquisition {
 	of := slices.DeleteFunc(slices.Clone(r.asked), func(a *acquisition) bool { return !among(a) })
 	if len(of) == 0 {
@@ -152,15 +150,14 @@ func (r *run) choose(who int, among func(*acquisition) bool) *acquisition {
 
 func (r *run) granted(a *acquisition) bool { return a.kind == Granted }
 
-// whole: a has what it was granted.
+// whole reports whether a still has everything that it was granted.
 func (r *run) whole(a *acquisition) bool {
 	return r.granted(a) && r.each(func(m *Model) bool { return m.whole(a.owner) })
 }
 
 func (r *run) waits(a *acquisition) bool { return a.kind == Waits }
 
-// heard reports whether all who wait for one of claims learn in time that it is
-// free.
+// heard reports whether all waiters for one of claims learn in time that it is free.
 func (r *run) heard(claims []driver.Claim, executed bool) bool {
 	return !r.Prompt || r.each(func(m *Model) bool {
 		return !slices.ContainsFunc(claims, func(c driver.Claim) bool {
@@ -169,8 +166,8 @@ func (r *run) heard(claims []driver.Claim, executed bool) bool {
 	})
 }
 
-// free reports whether no set that waits has a part on key: what becomes of it
-// when that is taken away is not laid down.
+// free reports whether no waiting set holds key as a part. The contract does not say what
+// happens if such a part is taken away.
 func (r *run) free(key string) bool {
 	return r.each(func(m *Model) bool {
 		return !slices.ContainsFunc(m.at(key).holders, func(l lease) bool { return l.partial })

@@ -8,33 +8,33 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Section is an acquisition as the history tells it.
+// Section is an acquisition in the history.
 type Section struct {
 	Process, Nr int
 	Claims      []driver.Claim
 	Asked       int64
-	Given       int64 // when the answer came; Never: none did
+	Given       int64 // when the answer came; Never: there was none
 	Owner       string
 	Token       uint64
-	// Until is the holder's own deadline, as far as that was written, and TTL the
-	// longest term that it asked for.
+	// Until is the holder's own deadline, as far as it was written down. TTL is the longest
+	// term that the holder asked for.
 	Until int64
 	TTL   time.Duration
-	// Shared is from when what was exclusive counts as shared; Never: it does not.
+	// Shared is from when the exclusive claims count as shared; Never: they do not.
 	Shared int64
-	// Taken is from when it may have been taken away by force, and Told when that
-	// was done for sure, to a lease that was there before; Never: it was not.
+	// Taken is from when the lease may have been taken away by force. Told is when that was
+	// certainly done to a lease that was there before. Never: it was not.
 	Taken, Told int64
-	// End is until when, at least, the holder was entitled to act: by its own
-	// deadline, while its process lived, and before anybody began to take it away.
+	// End is until when, at least, the holder was entitled to act: by its own deadline, while
+	// its process lived, and before anybody began to take the lease away.
 	End int64
-	// Returning and Answered are when its release began and was over; Never: not.
+	// Returning and Answered are the beginning and the end of its release; Never: none.
 	Returning, Answered int64
 	Outcome             What
 }
 
-// Sections puts a history together. died says when a process was killed, at the
-// earliest; those that are not in it ended by themselves.
+// Sections makes sections of a history. died says when a process was killed, at the earliest.
+// Processes that are not in it ended by themselves.
 func Sections(events []Event, died map[int]int64) []Section {
 	type id struct{ process, nr int }
 	byID := map[id]*Section{}
@@ -44,7 +44,7 @@ func Sections(events []Event, died map[int]int64) []Section {
 				Process: e.Process, Nr: e.Nr, Claims: e.Claims, Asked: e.At,
 				Given: Never, Shared: Never, Taken: Never, Told: Never, Returning: Never, Answered: Never,
 			}
-		} else if s := byID[id{e.Process, e.Nr}]; s != nil { // else it is about a key, by force
+		} else if s := byID[id{e.Process, e.Nr}]; s != nil { // otherwise it is a forced release
 			s.note(e)
 		}
 	}
@@ -65,8 +65,8 @@ func Sections(events []Event, died map[int]int64) []Section {
 	return all
 }
 
-// note takes in one event after the other, as they happened in s's process: so the
-// last deadline counts, which may be an earlier one than before.
+// note takes the events of s in the order in which they happened in its process. So the last
+// deadline counts, which may be earlier than one before.
 func (s *Section) note(e Event) {
 	switch e.What {
 	case Given:
@@ -82,17 +82,18 @@ func (s *Section) note(e Event) {
 	}
 }
 
-// inOrder of their beginnings.
+// inOrder sorts sections by their beginnings.
 func inOrder(all []Section) {
 	slices.SortFunc(all, func(a, b Section) int {
 		return cmp.Or(cmp.Compare(a.Given, b.Given), cmp.Compare(a.Asked, b.Asked))
 	})
 }
 
-// granted: it was, and was the holder's at that moment for all that is known.
+// granted reports whether s was granted, and was the holder's at that moment as far as is
+// known.
 func (s Section) granted() bool { return s.Given < Never && s.Given < s.Taken }
 
-// on is the claim of s on key.
+// on returns the claim of s on key.
 func (s Section) on(key string) (driver.Claim, bool) {
 	i := slices.IndexFunc(s.Claims, func(c driver.Claim) bool { return c.Key == key })
 	if i < 0 {
@@ -101,8 +102,8 @@ func (s Section) on(key string) (driver.Claim, bool) {
 	return s.Claims[i], true
 }
 
-// split makes two of each that was downgraded: one as it was before, one that
-// shares.
+// split makes two sections of each one that was downgraded: one as it was before, and a shared
+// one.
 func split(sections []Section) []Section {
 	var all []Section
 	for _, s := range sections {

@@ -8,14 +8,14 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// reason is what is said of all forced releases.
+// reason is the reason of all forced releases.
 const reason = "it is in the way"
 
-// mostSets may wait at a time: when all of them are let in at once, every order in
-// which they can go on makes a model.
+// mostSets is how many sets may wait at a time. If all of them are admitted at once, every
+// order in which they can go on makes a model.
 const mostSets = 4
 
-// sets counts those that wait.
+// sets counts the sets that wait.
 func (r *run) sets() int {
 	n := 0
 	for _, a := range r.asked {
@@ -26,7 +26,7 @@ func (r *run) sets() int {
 	return n
 }
 
-// taken is a step that was taken: what was said to the stores, and their answers.
+// taken is a step that was taken: what the stores were asked, and their answers.
 type taken struct {
 	what    string
 	answers []answer
@@ -40,7 +40,7 @@ func (t taken) String() string {
 	return said
 }
 
-// step takes a step on both sides; false: nobody can take it.
+// step takes a step on both sides; false: no owner can take it.
 func (r *run) step(s Step) (taken, bool) {
 	switch s.Op {
 	case Ask:
@@ -95,7 +95,7 @@ func (r *run) took(a *acquisition, what string, answers ...answer) taken {
 	return taken{fmt.Sprintf("#%d %s", 1+slices.Index(r.asked, a), what), answers}
 }
 
-// again asks once more for what a has, if need be in another mode.
+// again asks once more for what a holds, in another mode if the step says so.
 func (r *run) again(s Step) (taken, bool) {
 	a := r.choose(s.Who, func(a *acquisition) bool { return r.whole(a) && (s.Op == Again || !a.once) })
 	if a == nil {
@@ -135,7 +135,7 @@ func (r *run) force(s Step) (taken, bool) {
 	return taken{fmt.Sprintf("force %s", s.Key), []answer{a}}, true
 }
 
-// list goes through all pages, and looks whether the keys in use are there (I5).
+// list goes through all pages, and checks that the keys in use are there (I5).
 func (r *run) list() error {
 	seen, err := r.look()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // bar is a panel that compares systems in one figure.
 type bar struct {
 	title, scenario, unit string
-	without               []string // systems whose figure means something else
+	without               []string // systems whose figure has another meaning
 }
 
 // Less is better where the title ends in "(less)".
@@ -35,7 +35,7 @@ var (
 	grouped = []string{scenario.Grouped}
 )
 
-// draw returns nil when nothing of it was measured.
+// draw returns nil if nothing of it was measured.
 func (b bar) draw(rows []stats.Row) (*plot.Plot, error) {
 	var shown []stats.Row
 	for _, row := range rows {
@@ -68,7 +68,7 @@ func (b bar) draw(rows []stats.Row) (*plot.Plot, error) {
 	}
 	p.NominalY(names...)
 	p.X.Min, p.X.Max = 0, max(most, 1e-9)*1.25 // room for the figures
-	p.X.Tick.Marker = plot.ConstantTicks(nil)  // which say it all
+	p.X.Tick.Marker = plot.ConstantTicks(nil)  // the figures beside the bars are enough
 	p.X.LineStyle.Width = 0
 	return p, nil
 }

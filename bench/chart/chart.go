@@ -19,7 +19,7 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// Columns of panels, and the size of each.
+// Columns of panels, and the size of each panel.
 const (
 	columns = 3
 	width   = 9 * vg.Centimeter
@@ -38,8 +38,8 @@ func colorOf(system string) color.Color {
 	return cmp.Or(colors[system], color.Color(color.Gray{0xb0}))
 }
 
-// Draw writes the panels for which there are rows into an SVG file: bars that
-// compare systems, and lines for what was measured over growing numbers.
+// Draw writes the panels for which there are rows into an SVG file: bars that compare systems,
+// and lines for what was measured over growing numbers.
 func Draw(file string, rows []stats.Row) error {
 	var panels []*plot.Plot
 	for _, p := range bars {
@@ -72,7 +72,7 @@ func save(file string, panels []*plot.Plot) error {
 	}
 	canvas := vgsvg.New(vg.Length(cols)*width, vg.Length(len(grid))*height)
 	all := draw.New(canvas)
-	all.SetColor(color.White) // a page may be dark
+	all.SetColor(color.White) // a page may have a dark background
 	all.Fill(all.Rectangle.Path())
 	tiles := draw.Tiles{
 		Rows: len(grid), Cols: cols,
@@ -93,8 +93,8 @@ func save(file string, panels []*plot.Plot) error {
 	return os.WriteFile(file, bytes.ReplaceAll(svg.Bytes(), []byte(oneFont), []byte(aFont)), 0o644)
 }
 
-// The writer names the one font whose widths it knows. Where that is missing,
-// its like will do better than the viewer's default.
+// The writer names the one font whose widths it knows. Where that font is missing, a similar
+// one is better than the viewer's default.
 const (
 	oneFont = "font-family:Liberation Sans;"
 	aFont   = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"

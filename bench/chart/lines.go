@@ -23,7 +23,7 @@ var lines = []line{
 	{"processes of 4 goroutines: us/pair", "processes-"},
 }
 
-// draw returns nil when nothing of it was measured.
+// draw returns nil if nothing of it was measured.
 func (l line) draw(rows []stats.Row) (*plot.Plot, error) {
 	points := make(map[string]plotter.XYs) // by unit
 	var units []string
@@ -74,7 +74,7 @@ func (l line) draw(rows []stats.Row) (*plot.Plot, error) {
 	return p, nil
 }
 
-// legend is what a unit says beyond the title.
+// legend is what a unit adds to the title.
 func legend(unit string) string {
 	if unit == "us/pair" {
 		return "one key"

@@ -1,5 +1,5 @@
-// Package fleet runs further processes of this program, and talks with them in
-// JSON over their standard input and output.
+// Package fleet runs further processes of this program, and talks with them in JSON over their
+// standard input and output.
 package fleet
 
 import (
@@ -17,7 +17,7 @@ import (
 // childEnv tells a process that it is a child.
 const childEnv = "KEYTURN_BENCH_CHILD"
 
-// IsChild says whether this process was started by [Start].
+// IsChild reports whether [Start] started this process.
 func IsChild() bool { return os.Getenv(childEnv) != "" }
 
 // Process is a child, for one goroutine of the parent.
@@ -26,11 +26,11 @@ type Process struct {
 	in  io.WriteCloser
 	to  *json.Encoder
 	fro *json.Decoder
-	log bytes.Buffer // what it said on standard error; to be read when it ended
+	log bytes.Buffer // its standard error; read it only after its end
 }
 
-// Start runs this program again. A child is killed when ctx ends, and ends by
-// itself when its parent does; see [Serve].
+// Start runs this program again. A child is killed when ctx ends, and ends by itself when its
+// parent ends; see [Serve].
 func Start(ctx context.Context) (*Process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -61,10 +61,10 @@ func (p *Process) Receive(message any) error {
 	return nil
 }
 
-// AskToEnd tells the child that nothing more will come, which ends it.
+// AskToEnd tells the child that no more messages will come, which ends it.
 func (p *Process) AskToEnd() { _ = p.in.Close() } // it may have ended already
 
-// Close has the child end, and waits for that.
+// Close ends the child, and waits for its end.
 func (p *Process) Close() (err error) {
 	p.AskToEnd()
 	if ended := p.cmd.Wait(); ended != nil {
@@ -73,9 +73,9 @@ func (p *Process) Close() (err error) {
 	return err
 }
 
-// Serve is a child's life: work gets the messages of the parent, undecoded, and
-// a function that answers. Its context ends when the parent wants no more of
-// it, or has gone. Serve returns the exit code.
+// Serve is a child's main function. work gets the messages of the parent, undecoded, and a
+// function that answers. The context of work ends when the parent needs the child no more, or
+// is gone. Serve returns the exit code.
 func Serve(work func(ctx context.Context, messages <-chan json.RawMessage, answer func(any) error) error) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

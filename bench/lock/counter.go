@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts the commands that a client sends. The server can't tell: it
-// counts the commands inside scripts as well.
+// Counter counts the commands that a client sends. The server cannot do that: it also counts
+// the commands inside scripts.
 type Counter struct {
 	commands atomic.Int64
 }
 
-// Commands returns how many were sent so far. One in two parts counts when its
-// first byte was sent.
+// Commands returns how many commands were sent so far. A command in two parts counts when its
+// first byte is sent.
 func (c *Counter) Commands() int64 { return c.commands.Load() }
 
 func (c *Counter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -25,15 +25,15 @@ func (c *Counter) dial(ctx context.Context, network, addr string) (net.Conn, err
 	return &countingConn{Conn: conn, counter: c}, nil
 }
 
-// countingConn reads along what is written. Every command is an array of
-// strings: *2\r\n$3\r\nGET\r\n$1\r\nk\r\n.
+// countingConn reads what is written. Every command is an array of strings:
+// *2\r\n$3\r\nGET\r\n$1\r\nk\r\n.
 type countingConn struct {
 	net.Conn
 	counter *Counter
 
 	skip   int  // bytes until the next header line
 	header byte // '*' or '$': in a header line; 0: before one
-	number int  // of the header line, as far as it has come
+	number int  // the number in the header line, as far as it has come
 }
 
 func (c *countingConn) Write(p []byte) (int, error) {
@@ -45,7 +45,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 func (c *countingConn) follow(p []byte) {
 	for i := 0; i < len(p); i++ {
 		switch b := p[i]; {
-		case c.skip > 0: // inside a string: over it at once
+		case c.skip > 0: // inside a string: skip the rest at once
 			step := min(c.skip, len(p)-i)
 			c.skip -= step
 			i += step - 1

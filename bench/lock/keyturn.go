@@ -15,7 +15,7 @@ import (
 // closeTimeout is longer than any lease takes to be released.
 const closeTimeout = 10 * time.Second
 
-// keyturn is an engine over redisstore with its defaults. It renews in any case.
+// keyturn is an engine over redisstore with its defaults. It always renews.
 type keyturn struct {
 	client redis.UniversalClient
 	engine *core.Engine
@@ -31,8 +31,8 @@ func openKeyturn(cfg Config) (Locker, error) {
 		store,
 		core.WithTTL(cfg.TTL),
 		core.WithMaxWait(core.Forever),          // the scenario's context bounds it
-		core.WithMaxHold(core.Forever),          // leases are held for as long as the scenario likes
-		core.WithMaxWaiters(math.MaxInt32),      // ten thousand on a key are wanted here
+		core.WithMaxHold(core.Forever),          // the scenario decides how long leases are held
+		core.WithMaxWaiters(math.MaxInt32),      // scenarios have ten thousand on a key
 		core.WithMaxWaitersTotal(math.MaxInt32), // and on all keys
 	)
 	if err != nil {

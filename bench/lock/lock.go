@@ -1,6 +1,6 @@
-// Package lock puts keyturn and the libraries that it is measured against
-// behind one interface, each set up as its own documentation and a few trials
-// on this benchmark recommend. A file per library says how.
+// Package lock puts keyturn and the libraries that it is compared with behind one interface.
+// Each is set up as its own documentation and a few trials on this benchmark recommend. A file
+// per library says how.
 package lock
 
 import (
@@ -22,14 +22,14 @@ type Locker interface {
 // Unlock releases what was locked, once.
 type Unlock func(ctx context.Context) error
 
-// Config is what a scenario asks of a library.
+// Config is what a scenario needs of a library.
 type Config struct {
-	Addrs   []string      // one server, or some of a Cluster
-	Callers int           // how many goroutines use it at once, roughly
-	TTL     time.Duration // of each lock, should its holder die
+	Addrs   []string      // one server, or some nodes of a Cluster
+	Callers int           // roughly how many goroutines use it at once
+	TTL     time.Duration // of each lock, in case its holder dies
 	Renew   bool          // sections may outlast the TTL
-	Idle    bool          // waiters are there to wait, not to get the key soon
-	Sent    *Counter      // counts the commands sent; nil: nobody counts
+	Idle    bool          // the waiters never get the key, so polling can be slow
+	Sent    *Counter      // counts the commands sent; nil: not counted
 }
 
 // System is a library that is measured.

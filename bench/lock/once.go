@@ -11,9 +11,8 @@ import (
 // retention is how long executions are remembered.
 const retention = time.Hour
 
-// onceByHand is what users of a plain lock write themselves: under the lock,
-// look for a mark, do the work, leave the mark. A first execution takes four
-// round trips, a repeat three.
+// onceByHand is what users of a plain lock write themselves: under the lock, look for a mark,
+// do the work, leave the mark. A first execution takes four round trips, a repeat three.
 func onceByHand(ctx context.Context, l Locker, client redis.Cmdable, key string, fn func()) error {
 	unlock, err := l.Lock(ctx, key)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The delay between two tries for a key that is held. A library that polls has
-// to choose between the waiter's delay and the server's load; these favour the
-// delay, as a service with short sections would.
+// The delay between two tries for a key that is held. A library that polls has to choose
+// between the waiter's delay and the server's load. These values favour the delay, as a service
+// with short sections would.
 const (
 	firstDelay = time.Millisecond
 	maxDelay   = 32 * time.Millisecond
 )
 
-// bsm is github.com/bsm/redislock: one client, scripts by hash, tries with
-// growing delays. It does not renew by itself; where a scenario wants that, each
-// lock gets a goroutine that calls Refresh, as its documentation shows.
+// bsm is github.com/bsm/redislock: one client, scripts by hash, tries with growing delays. It
+// does not renew by itself. If a scenario needs that, each lock gets a goroutine that calls
+// Refresh, as its documentation shows.
 type bsm struct {
 	client redis.UniversalClient
 	locks  *redislock.Client
@@ -38,7 +38,7 @@ func (b *bsm) Lock(ctx context.Context, key string) (Unlock, error) {
 		defer cancel()
 	}
 	lock, err := b.locks.Obtain(ctx, "lock:"+key, b.cfg.TTL, &redislock.Options{
-		// A strategy counts the tries of one call, so each needs its own.
+		// A strategy counts the tries of one call, so each call needs its own.
 		RetryStrategy: redislock.ExponentialBackoff(firstDelay, maxDelay),
 	})
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// quorum is github.com/go-redsync/redsync with one pool, so that its quorum is of
-// one and it asks no more than the others. Tries are without end, as the default
-// of 32 gives up under contention, and their delays grow as redislock's do.
-// Renewing is by hand, with Extend.
+// quorum is github.com/go-redsync/redsync with one pool. So its quorum is one, and it asks no
+// more servers than the others. It tries without limit, because the default of 32 tries gives
+// up under contention. Its delays grow like redislock's. A goroutine renews with Extend.
 type quorum struct {
 	client redis.UniversalClient
 	locks  *redsync.Redsync
@@ -50,9 +49,8 @@ func (s *quorum) Lock(ctx context.Context, key string) (Unlock, error) {
 	}, nil
 }
 
-// growingDelay doubles from firstDelay to maxDelay, with some chance in it: a
-// try here costs the server three commands, and waiters that came together
-// would else try together for ever.
+// growingDelay doubles from firstDelay to maxDelay, with some jitter. A try costs the server
+// three commands here. Without jitter, waiters that came together would try together for ever.
 func growingDelay(tries int) time.Duration {
 	delay := min(firstDelay<<min(tries, 10), maxDelay)
 	return delay/2 + rand.N(delay)

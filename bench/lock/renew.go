@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// patience bounds what should never take that long.
+// patience bounds operations that should never take that long.
 const patience = 5 * time.Minute
 
-// renewing calls renew three times per TTL until stop is called, which waits
-// for a call under way: what users of a library without a watchdog write.
+// renewing calls renew three times per TTL until stop is called. stop waits for a call under
+// way. Users of a library without a watchdog write this.
 func renewing(ttl time.Duration, renew func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

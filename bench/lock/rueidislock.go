@@ -12,25 +12,25 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// tryAgain is how long a waiter sleeps at most, who hopes for the key.
+// tryAgain is how long a waiter that should get the key sleeps at most.
 const tryAgain = time.Second
 
-// rueidisLock is github.com/redis/rueidis/rueidislock. It pipelines what concurrent
-// callers send by itself, renews by itself, and learns of released keys through
-// client-side caching. Set up as its README advises for one Redis 7:
+// rueidisLock is github.com/redis/rueidis/rueidislock. It pipelines the requests of concurrent
+// callers and renews, both by itself. It learns of released keys through client-side caching.
+// It is set up as its README advises for one Redis 7:
 //
 //   - KeyMajority 1: one key per lock instead of three, as with the others;
 //   - NoLoopTracking: no notifications of one's own changes;
-//   - TryNextAfter, which bounds a try, is raised from 20 ms: on a busy machine
-//     a try takes longer, and a waiter whose try was cut off may never be woken.
+//   - TryNextAfter, which bounds a try, is raised from 20 ms: on a busy machine a try takes
+//     longer, and a waiter whose try was cut off may never be woken.
 //
-// Also otherwise a waiter sometimes sleeps through a release, and then for ever.
-// So a wait is broken off after a second, and begun again; but not where waiting
-// itself is what is measured, as that second is ours, not the library's.
+// In other cases, too, a waiter sometimes sleeps through a release, and then for ever. So a
+// wait is cut off after a second, and begun again. This is not done where waiting itself is
+// measured, because that second is ours, not the library's.
 type rueidisLock struct {
 	locks  rueidislock.Locker
 	client redis.UniversalClient // for the marks of Once
-	sleep  time.Duration         // of a waiter, at most
+	sleep  time.Duration         // the maximum sleep of a waiter
 }
 
 func openRueidislock(cfg Config) (Locker, error) {
@@ -67,8 +67,8 @@ func (r *rueidisLock) Lock(ctx context.Context, key string) (Unlock, error) {
 	}
 }
 
-// lockSoon waits for r.sleep at most. No deadline says so, as the library would
-// make that the end of the lock.
+// lockSoon waits for r.sleep at most. It does not use a deadline, because the library would
+// make the deadline the end of the lock.
 func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	timer := time.AfterFunc(r.sleep, giveUp)
@@ -76,12 +76,12 @@ func (r *rueidisLock) lockSoon(ctx context.Context, key string) (Unlock, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !timer.Stop() { // the lock ends with its context, which just ended
+	if !timer.Stop() { // the lock ends with its context, which has just ended
 		unlock()
 		return nil, context.Canceled
 	}
 	return func(context.Context) error {
-		unlock() // waits for the server's answer, and does not tell it
+		unlock() // waits for the server's answer, but does not return it
 		giveUp()
 		return nil
 	}, nil

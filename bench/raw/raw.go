@@ -1,5 +1,5 @@
-// Package raw speaks to a Redis server with nothing in between: prepared bytes
-// out, replies counted. It shows what the server itself can do.
+// Package raw speaks to a Redis server with nothing in between: it sends prepared bytes and
+// counts replies. It shows what the server itself can do.
 package raw
 
 import (
@@ -40,8 +40,8 @@ func Command(buf []byte, args ...string) []byte {
 	return buf
 }
 
-// Do sends commands and reads as many replies. Its error is the first error
-// reply, or that of the connection.
+// Do sends commands and reads that many replies. Its error is the first error reply, or the
+// connection's error.
 func (c *Conn) Do(commands []byte, replies int) error {
 	if _, err := c.conn.Write(commands); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (c *Conn) Do(commands []byte, replies int) error {
 	return nil
 }
 
-// Load has the server keep a script, and returns its hash.
+// Load makes the server keep a script, and returns its hash.
 func (c *Conn) Load(script string) (hash string, err error) {
 	if _, err := c.conn.Write(Command(nil, "SCRIPT", "LOAD", script)); err != nil {
 		return "", err

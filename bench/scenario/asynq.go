@@ -18,9 +18,8 @@ const (
 	taskWorkers = 16
 )
 
-// asynqTasks compares a handler that has a rule with one that has none, and
-// lets an asynq server work tasks off with it. The system "none" is the
-// server without keyturn.
+// asynqTasks compares a handler that has a rule with one that has none. It also lets an asynq
+// server work on tasks with that handler. The system "none" is the server without keyturn.
 func asynqTasks(ctx context.Context, env *Env, store string) (_ []stats.Sample, err error) {
 	if store == "none" {
 		rate, err := workOff(ctx, env, taskMux())
@@ -50,7 +49,7 @@ func taskMux(middleware ...asynq.MiddlewareFunc) *asynq.ServeMux {
 	return mux
 }
 
-// statusTask is the n-th task: the users take turns.
+// statusTask is the n-th task. The users take turns.
 func statusTask(n int) *asynq.Task {
 	return asynq.NewTask(taskType, fmt.Appendf(nil, `{"user_id":%d,"status":"away"}`, n%users))
 }
@@ -64,7 +63,7 @@ func taskCaller(ctx context.Context, handler asynq.Handler) func() error {
 	}
 }
 
-// workOff enqueues tasks and measures how fast a server gets through them.
+// workOff enqueues tasks and measures how fast a server processes them.
 func workOff(ctx context.Context, env *Env, handler asynq.Handler) (_ stats.Sample, err error) {
 	rate := stats.Sample{Unit: "tasks/s"}
 	if err := env.reset(ctx); err != nil {
@@ -73,8 +72,8 @@ func workOff(ctx context.Context, env *Env, handler asynq.Handler) (_ stats.Samp
 	where := asynq.RedisClientOpt{Addr: env.Addrs[0]}
 	client := asynq.NewClient(where)
 	defer closing(&err, client)
-	// All are there before the server starts: it looks into an empty queue once
-	// a second only.
+	// All tasks are there before the server starts, because it looks into an empty queue only
+	// once a second.
 	err = spread(env.Size.Tasks, func(i int) error {
 		_, err := client.EnqueueContext(ctx, statusTask(i))
 		return err

@@ -12,11 +12,11 @@ import (
 	"github.com/keyturn/keyturn/bench/lock"
 )
 
-// task is the first message to a child. What follows are orders.
+// task is the first message to a child. Orders follow.
 type task struct {
 	System string
 	Config lock.Config
-	Key    string // "": each goroutine has its own, in a load
+	Key    string // "": each goroutine of a load has its own
 	Warm   time.Duration
 	Span   time.Duration
 }
@@ -90,7 +90,7 @@ func (c *child) obey(ctx context.Context, order string) (a answer, err error) {
 			return waited, err
 		})
 		if errors.Is(err, errNothing) {
-			err = nil // others may have had more luck
+			err = nil // the other goroutines may have succeeded
 		}
 		return answer{Report: &did}, err
 	case orderLock:

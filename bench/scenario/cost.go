@@ -17,8 +17,8 @@ import (
 // cost is processor time, of user and system together.
 type cost struct{ server, client time.Duration }
 
-// metered runs l, and tells what it cost the servers and this process. What it does to
-// warm up is not counted.
+// metered runs l, and returns what it cost the servers and this process. Warming up does not
+// count.
 func (e *Env) metered(ctx context.Context, l load, do func(ctx context.Context, caller int) (time.Duration, error)) (report, cost, error) {
 	if _, err := (load{l.callers, 0, l.warm}).run(ctx, do); err != nil && !errors.Is(err, errNothing) {
 		return report{}, cost{}, err

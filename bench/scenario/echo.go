@@ -12,10 +12,9 @@ import (
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
-// echoRequests compares requests to a route that has a rule with requests to the
-// same route without. They are given to Echo's ServeHTTP: net/http's part and
-// the network's are the same with and without, and would only blur the
-// difference.
+// echoRequests compares requests to a route that has a rule with requests to the same route
+// without a rule. They call Echo's ServeHTTP directly: net/http and the network take the same
+// time in both cases, and would only blur the difference.
 func echoRequests(ctx context.Context, env *Env, store string) (_ []stats.Sample, err error) {
 	eng, shut, err := env.engine(ctx, store)
 	if err != nil {

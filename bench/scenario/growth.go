@@ -10,9 +10,9 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// Growth returns scenarios that differ in how much there is of something: what
-// an operation costs with a hundred and with a million leases held, and so on.
-// The name of each ends in that number. Flat is what one hopes for.
+// Growth returns scenarios that differ in a number: what an operation costs with a hundred and
+// with a million leases held, and so on. The name of each ends in that number. The goal is a
+// flat line.
 func Growth(size Size) []Scenario {
 	var all []Scenario
 	grow := func(what, about string, first, last, factor int, measure func(n int) func(context.Context, *Env, string) ([]stats.Sample, error)) {
@@ -40,7 +40,7 @@ func besideHeld(n int) func(context.Context, *Env, string) ([]stats.Sample, erro
 			return nil, err
 		}
 		cfg := env.config(callers)
-		cfg.TTL = time.Hour // renewals are for held-100k to measure
+		cfg.TTL = time.Hour // held-100k measures renewals
 		l, err := lock.Open(system, cfg)
 		if err != nil {
 			return nil, err
@@ -75,8 +75,8 @@ func manyWaiters(n int) func(context.Context, *Env, string) ([]stats.Sample, err
 	}
 }
 
-// manyProcesses measures how fast a key goes round in a fleet of n processes,
-// and what they get through together when each has a key of its own.
+// manyProcesses measures how fast a key goes round in a fleet of n processes, and how many
+// pairs they make together if each has a key of its own.
 func manyProcesses(n int) func(context.Context, *Env, string) ([]stats.Sample, error) {
 	return func(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
 		var samples []stats.Sample
@@ -95,7 +95,7 @@ func manyProcesses(n int) func(context.Context, *Env, string) ([]stats.Sample, e
 	}
 }
 
-// perPair is the time between one pair's end and the next one's, in the whole
+// perPair is the time between the end of one pair and the end of the next one, in the whole
 // fleet.
 func perPair(unit string, did report, span time.Duration) stats.Sample {
 	return stats.Sample{Unit: unit, Value: float64(span) / float64(time.Microsecond) / float64(max(did.Done, 1))}

@@ -15,9 +15,9 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 )
 
-// grpcCalls compares calls to a server whose method has a rule with calls to
-// the same server without the interceptor. Client and server are joined in
-// memory: a network's time would only blur the difference.
+// grpcCalls compares calls to a server whose method has a rule with calls to the same server
+// without the interceptor. Client and server are connected in memory: a network's time would
+// only blur the difference.
 func grpcCalls(ctx context.Context, env *Env, store string) (_ []stats.Sample, err error) {
 	eng, shut, err := env.engine(ctx, store)
 	if err != nil {
@@ -64,8 +64,8 @@ func newGRPC(opts ...grpc.ServerOption) (*grpcPair, error) {
 	return p, nil
 }
 
-// caller returns a call, each time for the next user. The service of gRPC's health
-// checks stands in for one with users: a small request with a field that makes a key.
+// caller returns a call, each time for the next user. The service of gRPC's health checks
+// serves as one with users: it has a small request with a field that makes a key.
 func (p *grpcPair) caller(ctx context.Context) func() error {
 	client := health.NewHealthClient(p.conn)
 	n := int64(0)

@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// handover has two processes pass a key to and fro: from the moment before one
-// begins to release it to the moment after the other was told it has it. The
-// clocks are the same, as both are on this machine.
+// handover lets two processes pass a key back and forth. It measures from the moment before one
+// begins to release it to the moment after the other was told that it has it. Both are on this
+// machine, so they have the same clock.
 //
 // Its limit is a single round trip of a script.
 func handover(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
@@ -38,8 +38,8 @@ func handover(ctx context.Context, env *Env, system string) (_ []stats.Sample, e
 		if err := waiter.Send(orderLock); err != nil {
 			return nil, err
 		}
-		// Until it waits. Not the same time always: who polls would be met at
-		// the same point of its delay every time.
+		// Until the other process waits. The time varies, because otherwise a process that
+		// polls would always be met at the same point of its delay.
 		time.Sleep(3*time.Millisecond + rand.N(15*time.Millisecond))
 		if err := holder.Send(orderUnlock); err != nil {
 			return nil, err
@@ -62,8 +62,8 @@ func latencies(took *stats.Histogram) []stats.Sample {
 	return []stats.Sample{micros("p50", took.Quantile(0.5)), micros("p99", took.Quantile(0.99))}
 }
 
-// roundTrip measures a release on a connection that has the server for itself,
-// after a pause as long as the waiters had.
+// roundTrip measures a release on a connection that has the server for itself, after a pause as
+// long as that of the waiters.
 func (e *Env) roundTrip(ctx context.Context) (_ []stats.Sample, err error) {
 	b, err := newBatch(ctx, e.Addrs[0], 0, 1, 1)
 	if err != nil {

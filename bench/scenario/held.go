@@ -16,8 +16,8 @@ import (
 // bulkCallers is how many goroutines take and release what is held.
 const bulkCallers = 64
 
-// held takes many leases and watches for a while what keeping them alive takes:
-// in this process, where the library is alone, and in commands to the server.
+// held takes many leases and measures for a while what it costs to keep them alive: in this
+// process, which runs nothing else, and in commands to the server.
 func held(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 	if err := env.reset(ctx); err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func held(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 	}
 	defer func() { err = errors.Join(err, unlockMany(ctx, unlocks)) }()
 
-	// Half a round later, so that what was taken in one go is not renewed just
-	// when the watching begins or ends.
+	// Half a round later, so that leases that were taken together are not renewed just when the
+	// measurement begins or ends.
 	round := cfg.TTL / 3
 	if err := pause(ctx, round/2); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ type footprint struct {
 func footprintNow() footprint {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the first one has left what finalizers and pools held
+	runtime.GC() // the first call leaves what finalizers and pools held
 	runtime.ReadMemStats(&m)
 	return footprint{runtime.NumGoroutine(), int64(m.HeapAlloc + m.StackInuse)}
 }
@@ -103,13 +103,13 @@ func lockMany(ctx context.Context, l lock.Locker, count int) ([]lock.Unlock, err
 	return unlocks, err
 }
 
-// unlockMany releases them. That is also the check that they were still held.
+// unlockMany releases all of them, and so checks that they were still held.
 func unlockMany(ctx context.Context, unlocks []lock.Unlock) error {
 	return spread(len(unlocks), func(i int) error { return unlocks[i](ctx) })
 }
 
-// spread calls do for every number below count, in some goroutines. After an
-// error a goroutine does no more.
+// spread calls do for every number below count, on some goroutines. A goroutine stops after an
+// error.
 func spread(count int, do func(i int) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, bulkCallers)
@@ -121,7 +121,7 @@ func spread(count int, do func(i int) error) error {
 		})
 	}
 	all.Wait()
-	for _, err := range errs { // all of them would say the same
+	for _, err := range errs { // one error is enough
 		if err != nil {
 			return err
 		}

@@ -14,11 +14,11 @@ const (
 	childCallers = hotCallers / hotChildren
 )
 
-// hotOneProcess has all goroutines of a process want the same key, for a
-// section that does nothing: only the lock's own pace is left.
+// hotOneProcess lets all goroutines of a process take the same key for a section that does
+// nothing. So only the speed of the lock matters.
 //
-// Its limit is that of one caller: who asks the server for every grant can't
-// have more of them than round trips fit one after the other.
+// Its limit is that of one caller: a caller that asks the server for every grant cannot get
+// more grants than round trips that follow each other.
 func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 	if system == Limit {
 		return env.limit(ctx, question{callers: 1}, env.Size.Span)
@@ -39,8 +39,8 @@ func hotOneProcess(ctx context.Context, env *Env, system string) (_ []stats.Samp
 	return append(pairFigures(did, env.Size.Span), unevenness(did)), nil
 }
 
-// hotProcesses is the same for goroutines of several processes. The waits of
-// all are put together. Its limit is as above.
+// hotProcesses is the same for goroutines of several processes. It combines the waits of all.
+// Its limit is the same.
 func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample, error) {
 	if system == Limit {
 		return env.limit(ctx, question{callers: 1}, env.Size.Span)
@@ -53,16 +53,16 @@ func hotProcesses(ctx context.Context, env *Env, system string) ([]stats.Sample,
 	return append(pairFigures(did, env.Size.Span), unevenness(did), share), nil
 }
 
-// unevenness is how much longer the unlucky wait than the usual. A line that
-// everybody keeps to has little more than 1.
+// unevenness is how much longer the slowest waits are than the usual ones. For a strict queue
+// it is a little more than 1.
 func unevenness(did report) stats.Sample {
 	half := max(did.Took.Quantile(0.5), time.Nanosecond)
 	return stats.Sample{Unit: "p99/p50", Value: float64(did.Took.Quantile(0.99)) / float64(half)}
 }
 
-// loadFleet has processes contend for one key, or each of their goroutines take
-// its own if key is "". It returns what they did together, and how much of it
-// the most successful process did.
+// loadFleet lets processes contend for one key. If key is "", each of their goroutines takes a
+// key of its own. It returns what they did together, and how much of it the most successful
+// process did.
 func (e *Env) loadFleet(ctx context.Context, system, key string, children, callers int) (sum report, most uint64, err error) {
 	if err := e.reset(ctx); err != nil {
 		return sum, 0, err

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// idleWaiters has one client hold some keys, and another with many goroutines
-// wait for them in vain: what waiting costs the server.
+// idleWaiters has one client that holds some keys, and another whose many goroutines wait for
+// them in vain. It measures what waiting costs the server.
 func idleWaiters(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 	holder, err := env.open(ctx, system, bulkCallers)
 	if err != nil {
@@ -39,7 +39,8 @@ func idleWaiters(ctx context.Context, env *Env, system string) (_ []stats.Sample
 	for i := range env.Size.Waiters {
 		key := fmt.Sprintf("session:%d", i%env.Size.Keys)
 		all.Go(func() {
-			// Not within this scenario: the keys stay held until all have gone.
+			// This does not happen in this scenario: the keys stay held until all waiters have
+			// gone.
 			if unlock, err := waiter.Lock(waiting, key); err == nil {
 				_ = unlock(ctx)
 			}

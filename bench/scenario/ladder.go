@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// rungs are the numbers of goroutines of the ladder. Most processes live on the lower ones.
+// rungs are the numbers of goroutines of the ladder. Most real processes are on the lower ones.
 var rungs = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
 
-// ladderSpan bounds the measurement of a rung: there are many, and those beside it show as
-// well as a longer one whether a figure stands out.
+// ladderSpan bounds the measurement of a rung. There are many rungs, and the neighbours show as
+// well as a longer measurement whether a figure is an outlier.
 const ladderSpan = time.Second
 
-// Ladder returns the scenarios that measure a lock nobody else wants with more and more
-// goroutines, a key each.
+// Ladder returns the scenarios that measure uncontended locks with more and more goroutines, a
+// key each.
 func Ladder() []Scenario {
 	var all []Scenario
 	for _, n := range rungs {

@@ -11,9 +11,9 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// What a lock with an owner and a fencing token asks of the server, and no more:
-// take the key if it is free and number the grant; delete it if it is still ours.
-// Each works on as many keys as it is given. KEYS[1] is the counter of tokens.
+// These scripts do the least that a lock with an owner and a fencing token needs: take the key
+// if it is free and number the grant; delete it if it is still ours. Each works on as many keys
+// as it is given. KEYS[1] is the counter of tokens.
 const (
 	grantScript = `
 local token = redis.call('INCRBY', KEYS[1], #KEYS - 1)
@@ -33,19 +33,19 @@ end
 return freed`
 )
 
-// form is a way to send what so many callers want at the same time: over how
-// many connections, and how many keys go into one call of a script. The rest of
-// a connection's keys go in further calls, sent in the same breath.
+// form is a way to send the operations of all callers: over how many connections, and with how
+// many keys in one call of a script. Further keys of a connection go in further calls, sent at
+// the same time.
 type form struct{ conns, perCall int }
 
-// question is what a limit is of: so many callers, whose operations go into a
-// command each, or many of them into one.
+// question says which limit to measure: that of a number of callers, whose operations are a
+// command each, or many of them in one command.
 type question struct {
 	callers int
 	grouped bool
 }
 
-// forms are those that may answer it.
+// forms are the forms that may be the fastest.
 func (q question) forms() []form {
 	var all []form
 	for conns := 1; conns <= min(4, q.callers); conns *= 2 {
@@ -62,9 +62,9 @@ func (q question) forms() []form {
 	return all
 }
 
-// limit is the row of the same name: the pairs that the server gets through when
-// nothing but bytes prepared before goes there and back, with no more of them
-// under way at a time than callers would have. The best form is looked for once.
+// limit measures the row of the same name: how many pairs the server makes if it gets only
+// prepared bytes, with no more operations under way than callers would have. It searches for
+// the fastest form once.
 func (e *Env) limit(ctx context.Context, q question, span time.Duration) ([]stats.Sample, error) {
 	if err := e.reset(ctx); err != nil {
 		return nil, err
@@ -87,14 +87,13 @@ func (e *Env) limit(ctx context.Context, q question, span time.Duration) ([]stat
 	return append(pairFigures(did, span), spent.figures(did)...), nil
 }
 
-// search tries every form twice, so that one that met a busy moment gets
-// another chance.
+// search tries every form twice, so that a form that met a busy moment gets another chance.
 func (e *Env) search(ctx context.Context, q question, span time.Duration) (best form, err error) {
 	var most uint64
 	forms := q.forms()
 	for _, f := range append(forms, forms...) {
 		did, _, err := e.flood(ctx, q.callers, f, span)
-		if err != nil && !errors.Is(err, errNothing) { // that was a busy moment
+		if err != nil && !errors.Is(err, errNothing) { // errNothing: that was a busy moment
 			return best, fmt.Errorf("%+v: %w", f, err)
 		}
 		if did.Done > most {
@@ -151,7 +150,7 @@ func newBatch(ctx context.Context, addr string, first, keys, perCall int) (_ *ba
 		names, owners := []string{"{lock:}:token"}, []string{"30000"}
 		for i := range n {
 			names = append(names, fmt.Sprintf("lock:user:status:%d", first+i))
-			owners = append(owners, strings.Repeat("o", 60)) // as long as keyturn's
+			owners = append(owners, strings.Repeat("o", 60)) // as long as keyturn's owners
 		}
 		args := append(names, owners...)
 		count := fmt.Sprint(len(names))

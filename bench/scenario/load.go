@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// load is goroutines that do the same again and again for a while.
+// load is a number of goroutines that do the same thing again and again for a while.
 type load struct {
 	callers int
 	warm    time.Duration // not measured: connections, caches and scripts settle
@@ -30,11 +30,11 @@ var (
 	errNothing = errors.New("nothing was done in time")
 )
 
-// run calls do in each goroutine until the time is over. do returns how long
-// the part of it took that the scenario is about. The first error ends it all.
+// run calls do in each goroutine until the time is over. do returns how long the part took that
+// the scenario is about. The first error ends everything.
 //
-// Who still waits at the end is not waited for: with a lock that loses a
-// wake-up, that could be the rest of a lease's time.
+// At the end, run does not wait for goroutines that still wait: with a lock that loses a
+// wake-up, that could take the rest of a lease's time.
 func (l load) run(ctx context.Context, do func(ctx context.Context, caller int) (time.Duration, error)) (report, error) {
 	begin := time.Now().Add(l.warm)
 	end := begin.Add(l.span)
@@ -95,8 +95,8 @@ func pair(ctx context.Context, l lock.Locker, key string) (waited, took time.Dur
 	return waited, time.Since(began), nil
 }
 
-// closing adds to err what Close says: a benchmark whose end fails measured
-// something else than it says.
+// closing adds the error of Close to err: a benchmark whose end fails has measured something
+// else.
 func closing(err *error, what interface{ Close() error }) {
 	if failed := what.Close(); failed != nil {
 		*err = errors.Join(*err, fmt.Errorf("close: %w", failed))

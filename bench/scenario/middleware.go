@@ -15,10 +15,10 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// users is how many keys the calls go round over.
+// users is how many keys the calls use in turn.
 const users = 1000
 
-// engine makes one over the store of that name, and returns what closes it.
+// engine makes an engine over the store of that name, and returns a function that closes it.
 func (e *Env) engine(ctx context.Context, store string) (_ *core.Engine, shut func() error, err error) {
 	if store == "memstore" {
 		eng, err := core.New(memstore.New())
@@ -42,14 +42,14 @@ func (e *Env) engine(ctx context.Context, store string) (_ *core.Engine, shut fu
 	return eng, func() error { return errors.Join(eng.Close(context.Background()), client.Close()) }, nil
 }
 
-// block is how many calls are timed together: few, so that what else happens on
-// the machine meets both sides alike; more than one, as the clock takes time too.
+// block is how many calls are timed together. It is small, so that other activity on the
+// machine affects both sides alike. It is more than one, because reading the clock takes time,
+// too.
 const block = 20
 
-// added measures what locked takes more than bare. Both are called in turn, in
-// small blocks, one after the other; the median of the differences is not moved
-// by the blocks that something else came into. Allocations are those of the
-// whole process, both ends of the connection.
+// added measures how much longer locked takes than bare. Both are called in turn, in small
+// blocks. Blocks that something else disturbed do not move the median of the differences.
+// Allocations are those of the whole process, both ends of the connection.
 func added(ctx context.Context, size Size, bare, locked func() error) ([]stats.Sample, error) {
 	var plain, more []float64
 	for end := time.Now().Add(size.warm() + size.Span); time.Now().Before(end); {
@@ -76,7 +76,7 @@ func added(ctx context.Context, size Size, bare, locked func() error) ([]stats.S
 	if err != nil {
 		return nil, err
 	}
-	half := len(plain) / 4 // the first of them warm up
+	half := len(plain) / 4 // the first quarter warms up
 	return []stats.Sample{
 		{Unit: "us added", Value: stats.Median(more[half:])},
 		{Unit: "allocations added", Value: (all - few) / many},
@@ -88,7 +88,7 @@ func added(ctx context.Context, size Size, bare, locked func() error) ([]stats.S
 // allocations.
 func calls(n int, call func() error) (us, allocations float64, err error) {
 	var before, after runtime.MemStats
-	counted := n > block // reading them stops the world: not while time counts
+	counted := n > block // reading them stops the world, so not while time is measured
 	if counted {
 		runtime.ReadMemStats(&before)
 	}

@@ -10,8 +10,8 @@ import (
 
 const onceCallers = 64
 
-// once has goroutines execute something once per key, each with keys of its
-// own, and then ask for the same keys again.
+// once lets goroutines execute something once per key, each with keys of its own, and then ask
+// for the same keys again.
 func once(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 	callers := min(onceCallers, env.Size.MaxCallers)
 	l, err := env.open(ctx, system, callers)
@@ -21,7 +21,7 @@ func once(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 	defer closing(&err, l)
 	var ran, next [onceCallers]int // by caller
 	half := load{callers, env.Size.warm() / 2, env.Size.Span / 2}
-	// Not the load's context: what is cut off at its end may have run or not.
+	// Not the load's context: an execution that is cut off at its end may have run or not.
 	run := func(_ context.Context, caller int) (time.Duration, error) {
 		key := fmt.Sprintf("msg:%d:%d", caller, next[caller])
 		began := time.Now()
@@ -38,7 +38,7 @@ func once(ctx context.Context, env *Env, system string) (_ []stats.Sample, err e
 		return nil, fmt.Errorf("first executions: %v of %v ran", ran, next)
 	}
 	again, err := half.run(ctx, func(ctx context.Context, caller int) (time.Duration, error) {
-		next[caller] %= executed[caller] // from the first one on, and round again
+		next[caller] %= executed[caller] // from the first key on, again and again
 		return run(ctx, caller)
 	})
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// How long a measurement may take before it is given up: a lock library may wait
-// for ever. What is done once only is done with very many keys.
+// How long a measurement may take before it is given up, because a lock library may wait for
+// ever. Scenarios that run once have very many keys.
 const (
 	stuck     = 2 * time.Minute
 	stuckOnce = 10 * time.Minute
 )
 
-// Run measures scenarios, and returns what it measured even when some of it
-// failed. It says on progress what it is doing.
+// Run measures scenarios. It returns what it measured even if some of it failed, and reports
+// its progress on progress.
 //
-// Systems take turns: a run of each, then the next run of each, beginning with
-// another one, so that what else goes on meanwhile meets all of them.
+// Systems take turns: a run of each, then the next run of each, beginning with another one. So
+// other activity on the machine affects all of them.
 func Run(ctx context.Context, env *Env, scenarios []Scenario, progress io.Writer) ([]stats.Row, error) {
 	var rows stats.Rows
 	var errs []error
@@ -83,8 +83,7 @@ func say(samples []stats.Sample) string {
 	return b.String()
 }
 
-// inOrder sorts the rows of a scenario by system: the order in which they came
-// up depends on what failed.
+// inOrder sorts the rows of a scenario by system. Their order so far depends on what failed.
 func inOrder(rows []stats.Row, scenarios []Scenario) []stats.Row {
 	place := make(map[[2]string]int)
 	for i, s := range scenarios {
@@ -98,8 +97,7 @@ func inOrder(rows []stats.Row, scenarios []Scenario) []stats.Row {
 	return rows
 }
 
-// Pick returns those of all that have these names, separated by commas; all
-// for "".
+// Pick returns the scenarios with these names, separated by commas; "": all.
 func Pick(all []Scenario, names string) ([]Scenario, error) {
 	if names == "" {
 		return all, nil
@@ -119,8 +117,8 @@ func Pick(all []Scenario, names string) ([]Scenario, error) {
 	return picked, nil
 }
 
-// With returns the scenarios with nothing but the systems of these names, separated by
-// commas, and without those that have none of them; all for "".
+// With returns the scenarios with only the systems of these names, separated by commas, and
+// without the scenarios that have none of them; "": all.
 func With(scenarios []Scenario, systems string) ([]Scenario, error) {
 	if systems == "" {
 		return scenarios, nil

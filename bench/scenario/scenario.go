@@ -1,5 +1,4 @@
-// Package scenario has what is measured: a file for each scenario, or for a few
-// that differ in a number.
+// Package scenario has the scenarios: a file for each, or for a few that differ in a number.
 package scenario
 
 import (
@@ -18,7 +17,7 @@ type Scenario struct {
 	Name    string
 	About   string
 	Systems []string
-	Once    bool // a run is long and steady enough to do with one
+	Once    bool // one run is long and steady enough
 	Cluster bool // on a Cluster instead of a server
 	Measure func(ctx context.Context, env *Env, system string) ([]stats.Sample, error)
 }
@@ -32,10 +31,10 @@ type Env struct {
 	Cluster func() ([]string, error)
 
 	masters []string          // what it returned
-	best    map[question]form // what the limits were found with
+	best    map[question]form // the fastest form for each limit
 }
 
-// The rows of what the server could do with nothing around it.
+// The rows of what the server can do without a library.
 const (
 	Limit   = "limit"         // with a command for each operation
 	Grouped = "limit-grouped" // with many operations in one command
@@ -82,7 +81,7 @@ func (e *Env) onCluster() (*Env, error) {
 	return &Env{Addrs: e.masters, Size: e.Size}, nil
 }
 
-// reset empties the server, so that no run pays for what another left.
+// reset empties the server, so that no run pays for what another one left.
 func (e *Env) reset(ctx context.Context) error {
 	for _, addr := range e.Addrs {
 		client := redis.NewClient(&redis.Options{Addr: addr})

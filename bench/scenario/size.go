@@ -2,20 +2,19 @@ package scenario
 
 import "time"
 
-// Size is how much of everything a run takes: figures get steadier, not
-// different, with more of it.
+// Size is how much a run does. With more, figures become steadier, not different.
 type Size struct {
 	Runs       int           // of each scenario that is repeated
 	Span       time.Duration // of one measurement
-	MaxCallers int           // goroutines of a load, when its scenario has more
+	MaxCallers int           // goroutines of a load, if its scenario has more
 	Handovers  int           // in one measurement
 	Held       int           // leases
 	HeldTTL    time.Duration // of each
-	HeldSpan   time.Duration // for which they are watched
+	HeldSpan   time.Duration // how long they are watched
 	Keys       int           // with waiters
 	Waiters    int           // on all of them
-	IdleSettle time.Duration // until every waiter waits
-	IdleSpan   time.Duration // for which they are watched; whole rounds of 2 s, keyturn's sign of life
+	IdleSettle time.Duration // how long until every waiter waits
+	IdleSpan   time.Duration // how long they are watched; whole rounds of 2 s, keyturn's sign of life
 	Tasks      int           // that asynq works on
 	Most       Most          // where growth ends
 }
@@ -23,7 +22,7 @@ type Size struct {
 // Most is how far each growth goes.
 type Most struct{ Keys, Waiters, Processes int }
 
-// Full is what docs/benchmarks.md is made with. It takes some 20 minutes.
+// Full is the size for docs/benchmarks.md. It takes some 20 minutes.
 var Full = Size{
 	Runs: 5, Span: 3 * time.Second, MaxCallers: 512, Handovers: 200,
 	Held: 100_000, HeldTTL: 30 * time.Second, HeldSpan: time.Minute,
@@ -32,7 +31,7 @@ var Full = Size{
 	Most:  Most{1_000_000, 10_000, 16},
 }
 
-// Quick is for a look, less than 50 s in all: shorter, and with fewer leases.
+// Quick is the size for an impression, in less than 50 s: shorter, and with fewer leases.
 var Quick = Size{
 	Runs: 2, Span: 160 * time.Millisecond, MaxCallers: 512, Handovers: 15,
 	Held: 5_000, HeldTTL: 2400 * time.Millisecond, HeldSpan: 800 * time.Millisecond,
@@ -41,7 +40,7 @@ var Quick = Size{
 	Most:  Most{10_000, 1_000, 4},
 }
 
-// Tiny is for tests, and measures nothing.
+// Tiny is the size for tests. It measures nothing.
 var Tiny = Size{
 	Runs: 1, Span: 100 * time.Millisecond, MaxCallers: 8, Handovers: 2,
 	Held: 50, HeldTTL: 300 * time.Millisecond, HeldSpan: 150 * time.Millisecond,

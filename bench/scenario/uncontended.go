@@ -8,9 +8,9 @@ import (
 	"github.com/keyturn/keyturn/bench/stats"
 )
 
-// uncontended has goroutines lock and unlock, each on a key that nobody else
-// wants: what the lock costs where it is not needed, which is most of the time.
-// A measurement lasts for the size's span, but no longer than most.
+// uncontended lets goroutines lock and unlock, each on a key that nobody else wants: what the
+// lock costs when it is not needed, which is most of the time. A measurement lasts for the
+// size's span, most at most.
 func uncontended(callers int, most time.Duration) func(context.Context, *Env, string) ([]stats.Sample, error) {
 	return func(ctx context.Context, env *Env, system string) (_ []stats.Sample, err error) {
 		callers, span := min(callers, env.Size.MaxCallers), min(most, env.Size.Span)

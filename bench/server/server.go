@@ -1,5 +1,5 @@
-// Package server gives the benchmark a Redis server of its own, which ends with
-// it. It is the one that the tests use.
+// Package server gives the benchmark a Redis server of its own, which ends with it. It is the
+// one that the tests use.
 package server
 
 import (
@@ -45,8 +45,8 @@ func (c *Cluster) Close() error { return c.run.end() }
 // Close ends the server.
 func (s *Server) Close() error { return s.run.end() }
 
-// run is the part of a testing.TB that redistest needs, for a program that is
-// no test: what lives as long as the server is cleaned up by end.
+// run is the part of a testing.TB that redistest needs, for a program that is no test. end
+// cleans up what lives as long as the server.
 type run struct {
 	testing.TB // nil: its other methods are not called
 	cleanups   []func()

@@ -1,5 +1,4 @@
-// Package stats has the figures that a benchmark ends in: histograms of
-// durations, and medians over runs.
+// Package stats has the results of a benchmark: histograms of durations, and medians over runs.
 package stats
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest duration that is told from longer ones: no run lasts so long.
+// longest is the longest duration that a histogram distinguishes: no run lasts longer.
 const longest = time.Hour
 
 // Histogram counts durations from 0 to an hour; a longer one counts as an hour.
@@ -36,8 +35,8 @@ func (h *Histogram) Merge(other *Histogram) { h.hdr.Merge(other.hdr) }
 // Count returns how many durations were recorded.
 func (h *Histogram) Count() int64 { return h.hdr.TotalCount() }
 
-// Quantile returns the duration that the share q of all does not exceed; q from
-// 0 to 1. It is 0 when nothing was recorded.
+// Quantile returns the duration that the share q of all durations does not exceed; q is from 0
+// to 1. It is 0 if nothing was recorded.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	return time.Duration(h.hdr.ValueAtQuantile(100 * q))
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// WriteLadder writes a Markdown table of what the system's medians are of each of the
-// others', a column for each rung: for scenarios whose names differ in the number at
-// their end.
+// WriteLadder writes a Markdown table of the system's medians divided by those of the others,
+// with a column for each rung. It is for scenarios whose names differ in the number at their
+// end.
 func WriteLadder(w io.Writer, rows []Row, system string) error {
 	var rungs, units, others []string
 	note := func(list *[]string, name string) {
@@ -46,7 +46,7 @@ func WriteLadder(w io.Writer, rows []Row, system string) error {
 	return err
 }
 
-// rungRatio is what system's figure is of the other's; "" where either was not measured.
+// rungRatio returns system's figure divided by the other's; "" if either was not measured.
 func rungRatio(rows []Row, rung, unit, system, other string) string {
 	for _, row := range rows {
 		if row.Scenario == rung && row.Unit == unit && row.System == system {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WriteRatios writes a Markdown table of what the system's medians are of each
-// of the others', for docs/benchmarks.md. Figures that only it has are left out.
+// WriteRatios writes a Markdown table of the system's medians divided by those of each of the
+// others, for docs/benchmarks.md. It leaves out figures that only the system has.
 func WriteRatios(w io.Writer, rows []Row, system string) error {
 	var others []string
 	for _, row := range rows {
@@ -38,7 +38,7 @@ func WriteRatios(w io.Writer, rows []Row, system string) error {
 	return err
 }
 
-// ratio is what row is of the other system's; "" when there is no such row.
+// ratio returns row's figure divided by the other system's; "" if there is no such row.
 func ratio(rows []Row, row Row, other string) string {
 	for _, r := range rows {
 		if r.Scenario == row.Scenario && r.Unit == row.Unit && r.System == other && r.Median != 0 {
@@ -48,8 +48,8 @@ func ratio(rows []Row, row Row, other string) string {
 	return ""
 }
 
-// figureName says of a unit which way is better: more per second, less of
-// anything else; but commands are a cost.
+// figureName adds to a unit which direction is better: more per second, otherwise less. But
+// commands per second are a cost.
 func figureName(unit string) string {
 	if strings.HasSuffix(unit, "/s") && !strings.HasPrefix(unit, "commands") {
 		return unit

@@ -48,8 +48,8 @@ func (r *Rows) Add(scenario, system string, samples ...Sample) {
 	}
 }
 
-// Summary returns a row for each scenario, system and unit, in the order in
-// which they came up first.
+// Summary returns a row for each scenario, system and unit, in the order of their first
+// samples.
 func (r *Rows) Summary() []Row {
 	out := slices.Clone(r.rows)
 	for i, values := range r.all {
@@ -59,7 +59,7 @@ func (r *Rows) Summary() []Row {
 	return out
 }
 
-// Median returns the value in the middle, or the mean of the two there; 0 of none.
+// Median returns the value in the middle, or the mean of the two there; 0 without values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

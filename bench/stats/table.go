@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable writes rows for people: the rows of a scenario and unit together,
-// and how the first system compares with each of the others, in its last column.
+// WriteTable writes rows for people. The rows of a scenario and unit are together. The last
+// column compares the first system with each of the others.
 func WriteTable(w io.Writer, rows []Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -29,8 +29,7 @@ func WriteTable(w io.Writer, rows []Row) error {
 	return tw.Flush()
 }
 
-// group brings rows of the same scenario and unit together, where samples of
-// several units alternate.
+// group brings rows of the same scenario and unit together.
 func group(rows []Row) []Row {
 	type key struct{ scenario, unit string }
 	var order []key
@@ -49,7 +48,7 @@ func group(rows []Row) []Row {
 	return out
 }
 
-// times is what system's median is of row's, for the same scenario and unit.
+// times returns system's median divided by row's, for the same scenario and unit.
 func times(rows []Row, system string, row Row) string {
 	if row.System == system {
 		return ""
@@ -64,7 +63,7 @@ func times(rows []Row, system string, row Row) string {
 	return ""
 }
 
-// Figure formats v with three digits that count, or all before the point, in
+// Figure formats v with three significant digits, or with all digits before the point, in
 // groups of three.
 func Figure(v float64) string {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {

@@ -1,19 +1,18 @@
 // Command protogen regenerates the Go code of .proto files without protoc.
 //
-// It compiles the files in process, hands the result to the two plugins that
-// protoc would have run, and writes what they answer, formatted by gofumpt as all
-// code here is, next to each .proto file (what protoc calls
-// paths=source_relative).
+// It compiles the files in process and passes the result to the two plugins that protoc would
+// run. It writes their output next to each .proto file (what protoc calls
+// paths=source_relative), formatted by gofumpt like all code here.
 //
 //	protogen -plugins .bin [-check] file.proto...
 //
-// Files are given relative to the working directory. The name a file has in
-// import statements starts at its proto root: the nearest directory above it
-// called "proto" or, without one, the directory of its go.mod. The files of
-// every root given may import each other and google/protobuf/*.
+// Files are given relative to the working directory. In import statements, the name of a file
+// starts at its proto root: the nearest directory above it called "proto" or, without one, the
+// directory of its go.mod. The files of every root given may import each other and
+// google/protobuf/*.
 //
-// With -check nothing is written; the command fails if a generated file
-// differs from what would be written.
+// With -check nothing is written. The command fails if a generated file differs from what would
+// be written.
 package main
 
 import (
@@ -30,7 +29,7 @@ import (
 // The plugins, in the order in which their output is listed.
 var plugins = []string{"protoc-gen-go", "protoc-gen-go-grpc"}
 
-// formatter is in the same directory.
+// formatter is in the same directory as the plugins.
 const formatter = "gofumpt"
 
 func main() {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// runPlugin sends the request to a protoc plugin: request on stdin, response
-// on stdout, complaints on stderr, as descriptor's plugin.proto defines it.
+// runPlugin sends the request to a protoc plugin: the request on stdin, the response on stdout,
+// complaints on stderr, as descriptor's plugin.proto defines it.
 func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources) ([]output, error) {
 	in, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
@@ -42,7 +42,7 @@ func runPlugin(bin string, request *pluginpb.CodeGeneratorRequest, set *sources)
 	return files, nil
 }
 
-// format has bin, which reads stdin and writes stdout, format Go code.
+// format formats Go code with bin, which reads stdin and writes stdout.
 func format(bin string, code []byte) ([]byte, error) {
 	var stdout bytes.Buffer
 	cmd := exec.Command(bin)

@@ -38,8 +38,8 @@ func newSources(files []string) (*sources, error) {
 		}
 		name := filepath.ToSlash(rel)
 		dir, onDisk := path.Dir(name), filepath.Dir(file)
-		// Two roots with the same folder below them would make import names,
-		// and the place of the generated code, ambiguous.
+		// If two roots had the same folder below them, import names and the place of the
+		// generated code would be ambiguous.
 		if other, ok := s.dirs[dir]; ok && other != onDisk {
 			return nil, fmt.Errorf("%s and %s are both %q in imports", other, onDisk, dir)
 		}
@@ -77,7 +77,7 @@ func protoRoot(file string) (string, error) {
 	return module, nil
 }
 
-// path returns where the generated file of this import-style name belongs.
+// path returns the path of the generated file with this import name.
 func (s *sources) path(name string) (string, error) {
 	dir, ok := s.dirs[path.Dir(name)]
 	if !ok {
@@ -90,7 +90,7 @@ func (s *sources) path(name string) (string, error) {
 func (s *sources) compile(ctx context.Context) (*pluginpb.CodeGeneratorRequest, error) {
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: s.roots}),
-		// Comments reach the generated code through the source info.
+		// The generated code gets its comments from the source info.
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	files, err := compiler.Compile(ctx, s.names...)
