@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/carried"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/waitline"
@@ -157,7 +158,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 
 // lease makes a grant, that came just now, a lease, unless that was too late. The
 // zero time stands for one that nobody has looked at the clock for.
-func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *foreign) (*Lease, error) {
+func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *carried.Lease) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
 	}

@@ -3,38 +3,19 @@ package core
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/carried"
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// claimOn is how the lease is said to have c's key. Of permits it does not matter
-// how many there are: one is held.
-func (f foreign) claimOn(c Claim, hash string) (Claim, bool) {
-	for at := 0; at < len(f.claims); at += claimChars {
-		if f.claims[at+1:at+claimChars] != hash {
-			continue
-		}
-		switch mode := driver.Mode(strings.IndexByte(modeLetters, f.claims[at])); {
-		case mode != driver.ModePermit:
-			return Claim{Key: c.Key, Mode: mode}, true
-		case c.Mode == driver.ModePermit:
-			return c, true
-		default:
-			return Permit(c.Key, 1), true
-		}
-	}
-	return Claim{}, false
-}
-
 // suspect is a carried lease that is said to have something of what is wanted, and
 // the grant that it would be.
 type suspect struct {
-	said  *foreign
+	said  *carried.Lease
 	grant handoff.Grant
 }
 
@@ -44,7 +25,7 @@ func suspects(top *chain, wanted []Claim) []suspect {
 	for n := top; n != nil; n = n.next {
 		if n.carried != nil && hashes == nil {
 			for _, c := range wanted {
-				hashes = append(hashes, hashKey(c.Key))
+				hashes = append(hashes, carried.HashKey(c.Key))
 			}
 		}
 		for i := range n.carried {
@@ -52,11 +33,11 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			// The store compares all of it: a hand-off that was never reserved would make a
 			// token that is the next grant's.
 			g := handoff.Grant{
-				Grant: driver.Grant{Owner: f.owner, Token: f.token, HandOffs: f.hands, TTL: f.ttl, Borrowed: true},
-				Hands: f.hands,
+				Grant: driver.Grant{Owner: f.Owner, Token: f.Token, HandOffs: f.Hands, TTL: f.TTL, Borrowed: true},
+				Hands: f.Hands,
 			}
 			for j, c := range wanted {
-				if held, ok := f.claimOn(c, hashes[j]); ok {
+				if held, ok := f.ClaimOn(c, hashes[j]); ok {
 					g.Claims = append(g.Claims, held)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
 // caller and callee are two processes on one store; here is a lease of the
@@ -32,7 +33,7 @@ func callerHolds(t *testing.T, claims []core.Claim, opts ...core.CallOption) *tw
 	if two.outer, err = two.caller.AcquireAll(context.Background(), claims, opts...); err != nil {
 		t.Fatal(err)
 	}
-	two.ctx = core.WithCarried(context.Background(), core.CarryLeases(two.outer.Context()))
+	two.ctx = carry.Accept(context.Background(), carry.Leases(two.outer.Context()))
 	return two
 }
 
@@ -121,7 +122,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
 				other := mustAcquire(t, two.caller, "other")
 				t.Cleanup(func() { mustRelease(t, other) })
-				return field(core.CarryLeases(other.Context()), 4, claimOn("e", "k"))
+				return field(carry.Leases(other.Context()), 4, claimOn("e", "k"))
 			},
 		},
 		"key that it does not have": {
@@ -146,7 +147,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 					tt.held = core.Exclusive("k")
 				}
 				two := callerHolds(t, []core.Claim{tt.held})
-				ctx := core.WithCarried(context.Background(), tt.text(t, two, core.CarryLeases(two.outer.Context())))
+				ctx := carry.Accept(context.Background(), tt.text(t, two, carry.Leases(two.outer.Context())))
 				_, err := two.callee.TryAcquire(ctx, "k")
 				wantOnly(t, err, core.ErrHeld)
 				_, err = two.callee.Once(ctx, "k", neverRuns, core.WithFailFast())
@@ -241,7 +242,7 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 		caller.onRenew = func(context.Context, driver.Grant) error { return errDown }
 		one, callee, third := newEngine(t, caller), newEngine(t, caller.Peer()), newEngine(t, caller.Peer())
 		outer := mustAcquire(t, one, "k", core.WithTTL(time.Second))
-		ctx := core.WithCarried(context.Background(), core.CarryLeases(outer.Context()))
+		ctx := carry.Accept(context.Background(), carry.Leases(outer.Context()))
 		err := callee.Do(ctx, "k", func(ctx context.Context) error {
 			time.Sleep(time.Minute)
 			_, err := third.TryAcquire(context.Background(), "k")
@@ -327,7 +328,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 		other := mustAcquire(t, two.caller, "a")
 		both, cancel := core.WithLease(two.outer.Context(), other)
 		defer cancel()
-		ctx := core.WithCarried(context.Background(), core.CarryLeases(both))
+		ctx := carry.Accept(context.Background(), carry.Leases(both))
 		set, err := two.callee.AcquireAll(ctx, exclusive("a", "b", "c"))
 		if err != nil {
 			t.Fatal(err)
@@ -388,7 +389,7 @@ func TestCarriedOnwards(t *testing.T) {
 	defer mustRelease(t, two.outer)
 	third := newEngine(t, two.spy.Peer())
 	// By one that has nothing to do with it,
-	if got, want := core.CarryLeases(two.ctx), core.CarryLeases(two.outer.Context()); got != want {
+	if got, want := carry.Leases(two.ctx), carry.Leases(two.outer.Context()); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// and by one that has borrowed a part, also from a goroutine of its own.
@@ -397,12 +398,12 @@ func TestCarriedOnwards(t *testing.T) {
 		elsewhere, cancel := core.WithLease(context.Background(), lease)
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, elsewhere} {
-			carried := core.CarryLeases(ctx)
+			carried := carry.Leases(ctx)
 			if strings.Count(carried, ",") != 0 {
 				t.Errorf("the same lease twice: %s", carried)
 			}
 			for _, key := range []string{"a", "b"} {
-				l, err := third.TryAcquire(core.WithCarried(context.Background(), carried), key)
+				l, err := third.TryAcquire(carry.Accept(context.Background(), carried), key)
 				if err != nil {
 					t.Error(key, err)
 					continue
@@ -415,110 +416,6 @@ func TestCarriedOnwards(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-func TestWhatIsCarried(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	if s := core.CarryLeases(context.Background()); s != "" {
-		t.Errorf("none: %q", s)
-	}
-	ctx := context.Background()
-	var leases []*core.Lease
-	for i := range 10 {
-		l, err := eng.Acquire(ctx, fmt.Sprintf("secret:%d", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		nested, err := eng.Acquire(l.Context(), l.Key()) // is not another one
-		if err != nil {
-			t.Fatal(err)
-		}
-		leases = append(leases, l)
-		ctx = nested.Context()
-	}
-	s := core.CarryLeases(ctx)
-	parts := strings.Split(s, ",")
-	if len(parts) != 8 || !strings.HasPrefix(parts[0], leases[9].Owner()+";") || !strings.HasPrefix(parts[7], leases[2].Owner()+";") {
-		t.Errorf("%d: %s", len(parts), s)
-	}
-	if strings.Contains(s, "secret") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		t.Errorf("not for a header: %q", s)
-	}
-	for _, l := range leases {
-		mustRelease(t, l)
-	}
-	if s := core.CarryLeases(ctx); s != "" {
-		t.Errorf("all released: %q", s)
-	}
-
-	var keys []string
-	for i := range 600 { // too long for any header
-		keys = append(keys, fmt.Sprint(i))
-	}
-	long, err := eng.AcquireAll(context.Background(), exclusive(keys...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, err := eng.Acquire(long.Context(), "short")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := core.CarryLeases(short.Context()); !strings.HasPrefix(s, short.Owner()) || strings.Contains(s, ",") {
-		t.Errorf("%d bytes", len(s))
-	}
-	mustRelease(t, short)
-	mustRelease(t, long)
-}
-
-func TestMalformedIsIgnored(t *testing.T) {
-	eng := newEngine(t, &yes{})
-	l := mustAcquire(t, eng, "k")
-	defer mustRelease(t, l)
-	good := core.CarryLeases(l.Context())
-	owner, token, claim := l.Owner(), fmt.Sprint(l.Token()), "e"+core.HashKey("k")
-	base := context.Background()
-	for _, s := range []string{good, good + ", " + good, owner + ";" + token + ";0;10;" + claim, owner + ";" + token + ";0;86400000;" + claim} {
-		if core.WithCarried(base, s) == base {
-			t.Errorf("%q is ignored", s)
-		}
-	}
-	for _, s := range []string{
-		owner + ";" + token + ";0;9;" + claim, owner + ";" + token + ";0;86400001;" + claim,
-		"", ",", ";;;", "x", good + ",", good + ";", good + "\x00",
-		strings.Repeat(good+",", 8) + good,
-		strings.Repeat("a", 9<<10), good + strings.Repeat(claim, 500),
-		"uuid;" + token + ";0;1000;" + claim,
-		strings.ToUpper(owner) + ";" + token + ";0;1000;" + claim,
-		"a:b" + owner + ";" + token + ";0;1000;" + claim,
-		"*" + owner + ";" + token + ";0;1000;" + claim,
-		owner + ";0;0;1000;" + claim,
-		owner + ";-1;0;1000;" + claim,
-		owner + ";" + token + ";;1000;" + claim,
-		owner + ";" + token + ";-1;1000;" + claim,
-		owner + ";" + token + ";1000;" + claim,
-		owner + ";" + token + ";0;0;" + claim,
-		owner + ";" + token + ";0;-5;" + claim,
-		owner + ";" + token + ";0;1e3;" + claim,
-		owner + ";" + token + ";0;1000;",
-		owner + ";" + token + ";0;1000;e",
-		owner + ";" + token + ";0;1000;x" + core.HashKey("k"),
-		owner + ";" + token + ";0;1000;e" + strings.Repeat("g", 16),
-	} {
-		if core.WithCarried(base, s) != base {
-			t.Errorf("%.80q is taken", s)
-		}
-	}
-}
-
-func FuzzWithCarried(f *testing.F) {
-	f.Add(core.NewOwner() + ";7;1000;e" + core.HashKey("k"))
-	f.Add(core.NewOwner() + ";7;99999999999;s" + core.HashKey("k") + "p" + core.HashKey("l"))
-	f.Fuzz(func(t *testing.T, s string) {
-		once := core.CarryLeases(core.WithCarried(context.Background(), s))
-		if twice := core.CarryLeases(core.WithCarried(context.Background(), once)); twice != once {
-			t.Errorf("%q, %q", once, twice)
-		}
-	})
 }
 
 // Two processes that renew one lease with different TTLs would each count on a
@@ -547,7 +444,7 @@ func TestCarriedLeaseKeepsItsTTL(t *testing.T) {
 			store := &yes{}
 			eng := newEngine(t, store)
 			l := mustAcquire(t, eng, "k", core.WithTTL(9*time.Second))
-			store.renew = func(driver.Grant) error { _ = core.CarryLeases(l.Context()); return nil }
+			store.renew = func(driver.Grant) error { _ = carry.Leases(l.Context()); return nil }
 			if err := l.Extend(ctx, ttl); err != nil {
 				t.Fatal(err)
 			}
@@ -573,7 +470,7 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 					l := mustAcquire(t, caller, "k", core.WithTTL(before))
 					var text string
 					spy.onRenew = func(ctx context.Context, g driver.Grant) error {
-						text = core.CarryLeases(l.Context())
+						text = carry.Leases(l.Context())
 						if err := errors.Join(spy.Store.Renew(ctx, []driver.Grant{g})...); err != nil || answered {
 							return err
 						}
@@ -583,7 +480,7 @@ func TestCarriedDuringAnExtend(t *testing.T) {
 						t.Fatal(err)
 					}
 					spy.change(func() { spy.onRenew = nil })
-					borrowed, err := callee.TryAcquire(core.WithCarried(bg, text), "k")
+					borrowed, err := callee.TryAcquire(carry.Accept(bg, text), "k")
 					if err != nil || borrowed.TTL() != min(ttl, before) {
 						t.Fatalf("%v, %v", borrowed, err)
 					}
@@ -618,7 +515,7 @@ func TestChainsOfCalls(t *testing.T) {
 			if hops == 0 {
 				return core.AssertHeld(ctx, name)
 			}
-			next := core.WithCarried(context.Background(), core.CarryLeases(ctx))
+			next := carry.Accept(context.Background(), carry.Leases(ctx))
 			return errors.Join(
 				call(ctx, key, at, hops-1),                   // the same process,
 				call(next, key, (at+1)%len(engines), hops-1), // and another

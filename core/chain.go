@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"slices"
+
+	"github.com/keyturn/keyturn/core/internal/carried"
 )
 
 // chain is what a context descends from, innermost first: the leases of this
@@ -11,9 +13,9 @@ import (
 // in front of those that another context has already. It is itself the context that
 // carries it.
 type chain struct {
-	context.Context           // what was there before
-	lease           *Lease    // nil where carried is set
-	carried         []foreign // what another process says that its caller holds; not verified
+	context.Context                 // what was there before
+	lease           *Lease          // nil where carried is set
+	carried         []carried.Lease // what another process says that its caller holds; not verified
 	next            *chain
 }
 

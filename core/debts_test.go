@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -472,7 +473,7 @@ func TestNoDebtForBorrowedLeases(t *testing.T) {
 		f := newFailing(t)
 		owner := newEngine(t, locktest.NewStore(f.mem.Peer()))
 		holder := mustAcquire(t, owner, "k")
-		ctx := core.WithCarried(context.Background(), core.CarryLeases(holder.Context()))
+		ctx := carry.Accept(context.Background(), carry.Leases(holder.Context()))
 		l, err := f.Acquire(ctx, "k")
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@
 //
 // What is called under a lease may take its keys again: the context tells. See
 // [Engine.Acquire] for the rules, [WithLease] for another goroutine's context,
-// and [CarryLeases] for another process's.
+// and package carry for another process's.
 //
 // A holder can change its lease: [Lease.Extend] gives it another TTL, and
 // [Lease.Downgrade] lets others share the key without giving it up.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keyturn/keyturn/core/internal/carried"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 )
@@ -47,7 +48,7 @@ func (r *register) entered() int {
 }
 
 // HashKey is how a key is carried.
-var HashKey = hashKey
+var HashKey = carried.HashKey
 
 // DoneWith counts the leases whose Done is closed with l's.
 func DoneWith(l *Lease) int {

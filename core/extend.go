@@ -23,7 +23,7 @@ import (
 // [*OptionError].
 //
 // Of a nested lease it extends the outer one, whose token it has. One that was
-// carried to another process ([CarryLeases]), or borrowed from one, keeps its TTL,
+// carried to another process (package carry), or borrowed from one, keeps its TTL,
 // as both sides renew it and each counts on the term that it knows: any other is an
 // [*OptionError], too.
 //

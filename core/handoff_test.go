@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -129,7 +130,7 @@ func TestCarriedLeaseIsNotHandedOff(t *testing.T) {
 		c := &crowd{t: t}
 		first := mustAcquire(t, eng, "k")
 		c.join(eng, "0", 0)
-		if core.CarryLeases(first.Context()) == "" {
+		if carry.Leases(first.Context()) == "" {
 			t.Fatal("nothing carried")
 		}
 		mustRelease(t, first)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/carried"
 	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
@@ -26,8 +27,8 @@ type Lease struct {
 	finished doneSignal
 	nest     *nest // nil: a lease of its own
 	depth    int32
-	ended    atomic.Bool // the hooks know
-	borrowed *foreign    // not nil: another process's, which releases it
+	ended    atomic.Bool    // the hooks know
+	borrowed *carried.Lease // not nil: another process's, which releases it
 	own      leaseContext
 	ctx      context.Context // the same, or what a hook made of it
 

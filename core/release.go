@@ -25,7 +25,7 @@ import (
 //
 // That of a nested lease only counts: the key is free when the outermost one is
 // released, which must not happen before. The store is not told of it either
-// when the lease is borrowed from another process ([WithCarried]).
+// when the lease is borrowed from another process (package carry).
 func (l *Lease) Release(ctx context.Context) error {
 	if l.nest != nil {
 		return l.leave(ctx)

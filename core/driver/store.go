@@ -176,7 +176,7 @@ type Grant struct {
 	// Contended: others wait for the key at the store. This hint limits how often the lease is
 	// handed on within its process before the others get their turn.
 	Contended bool
-	// Borrowed: the grant is what another process told of its lease (core.WithCarried). Its TTL
+	// Borrowed: the grant is what another process told of its lease (core/experimental/carry). Its TTL
 	// is unproven, and the store checks it (N7).
 	Borrowed bool
 }

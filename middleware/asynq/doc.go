@@ -172,11 +172,9 @@
 //
 // # Tasks that the enqueuer waits for
 //
-// A producer that holds a key, and keeps it until a task is done which takes the
-// same key, would wait for itself. [CarryLeases] puts its leases into the task's
-// headers and [AcceptLeases] takes them out; the worker has its store confirm them
-// before it believes them. Most tasks are processed after their enqueuer has
-// released: those are strangers, and take their turns.
+// A producer that holds a key until a task is done, and waits for it, waits for itself if the
+// task takes the same key. Package asynqcarry (experimental) lets the task run under the
+// producer's lease instead.
 //
 // # Traces
 //

@@ -9,7 +9,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	"github.com/keyturn/keyturn/middleware/asynq/experimental/asynqcarry"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -31,7 +33,7 @@ func TestTaskUnderTheEnqueuersLease(t *testing.T) {
 		depths <- leaseSeen(ctx).Depth()
 		return nil
 	}))
-	believing := lockasynq.AcceptLeases(work)
+	believing := asynqcarry.Accept(work)
 	q.serve(handler(func(ctx context.Context, task *asynq.Task) error {
 		if task.Headers()["server"] == "deaf" {
 			return work.ProcessTask(ctx, task)
@@ -45,11 +47,11 @@ func TestTaskUnderTheEnqueuersLease(t *testing.T) {
 	var stale string
 	err := producer.Do(context.Background(), "user:42", func(ctx context.Context) error {
 		given := map[string]string{"a": "b"}
-		headers := lockasynq.CarryLeases(ctx, given)
-		if !maps.Equal(given, map[string]string{"a": "b"}) || headers["a"] != "b" || headers[lockasynq.LeaseHeader] == "" {
+		headers := asynqcarry.Headers(ctx, given)
+		if !maps.Equal(given, map[string]string{"a": "b"}) || headers["a"] != "b" || headers[carry.Header] == "" {
 			t.Errorf("%v, %v", given, headers)
 		}
-		stale = headers[lockasynq.LeaseHeader]
+		stale = headers[carry.Header]
 		q.become(enqueue(headers), asynq.TaskStateCompleted)
 		if depth := receive(t, "the task", depths); depth != 2 {
 			t.Errorf("at depth %d", depth)
@@ -58,10 +60,10 @@ func TestTaskUnderTheEnqueuersLease(t *testing.T) {
 		id := lease.Owner()[len(lease.Owner())-32:]
 		forged := strings.Replace(stale, id, strings.Repeat("0", 32), 1)
 		for name, headers := range map[string]map[string]string{
-			"only the producer": {lockasynq.LeaseHeader: stale, "server": "deaf"},
+			"only the producer": {carry.Header: stale, "server": "deaf"},
 			"only the worker":   nil,
-			"forged":            {lockasynq.LeaseHeader: forged},
-			"malformed":         {lockasynq.LeaseHeader: "x"},
+			"forged":            {carry.Header: forged},
+			"malformed":         {carry.Header: "x"},
 		} {
 			if info := q.become(enqueue(headers), asynq.TaskStateArchived); !strings.Contains(info.LastErr, "held by another") {
 				t.Errorf("%s: %s", name, info.LastErr)
@@ -74,24 +76,15 @@ func TestTaskUnderTheEnqueuersLease(t *testing.T) {
 	}
 	// Processed when its enqueuer is through: it takes its turn.
 	lease := hold(t, producer, "user:42")
-	q.become(enqueue(map[string]string{lockasynq.LeaseHeader: stale}), asynq.TaskStateArchived)
+	q.become(enqueue(map[string]string{carry.Header: stale}), asynq.TaskStateArchived)
 	if err := lease.Release(context.Background()); err != nil {
 		t.Error(err)
 	}
-	q.become(enqueue(map[string]string{lockasynq.LeaseHeader: stale}), asynq.TaskStateCompleted)
+	q.become(enqueue(map[string]string{carry.Header: stale}), asynq.TaskStateCompleted)
 	if depth := receive(t, "the task", depths); depth != 1 {
 		t.Errorf("at depth %d", depth)
 	}
-	if headers := lockasynq.CarryLeases(context.Background(), nil); len(headers) != 0 {
+	if headers := asynqcarry.Headers(context.Background(), nil); len(headers) != 0 {
 		t.Errorf("nothing to carry: %v", headers)
 	}
-}
-
-func TestAcceptLeasesWithoutAHandler(t *testing.T) {
-	defer func() {
-		if err, _ := recover().(string); err == "" {
-			t.Error("no panic")
-		}
-	}()
-	lockasynq.AcceptLeases(nil)
 }

@@ -171,15 +171,10 @@
 //
 // # Calls to other services
 //
-// A handler that calls another service, or back into its own, which takes the same
-// key there, waits for itself. Unless the lease travels with the call: the client
-// says so with [CarryLeases], the server with [AcceptLeases]. The server has its
-// store confirm what the client claims, so a forged or stale claim gets nobody in.
-// The method then runs under the caller's lease: core.Lease.Depth is 2, the token
-// is the caller's. Its context ends with the call, and when the caller has lost or
-// released the lease. Who uses neither, sends nothing and believes nothing. A call
-// that asks for a key that its caller has in another mode, or as Once, fails with
-// INTERNAL: it could never get its turn.
+// A handler that calls another service, or its own, waits for itself if the method there
+// takes the same key. Package grpccarry (experimental) lets the method run under the caller's
+// lease instead. A call that asks for a key that its caller has in another mode, or as Once,
+// fails with INTERNAL: it could never get its turn.
 //
 // # Order of interceptors
 //

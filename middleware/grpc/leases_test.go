@@ -16,7 +16,9 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/experimental/grpccarry"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -41,13 +43,13 @@ func newServices(t *testing.T, s *server, rules ...lockgrpc.Rule) *services {
 		testpb.RegisterGroupsServer(srv, s)
 	}
 	believing := start(t, locks(t, all.callee, rules...), register,
-		grpc.ChainUnaryInterceptor(lockgrpc.AcceptLeases{}.Unary()),
-		grpc.ChainStreamInterceptor(lockgrpc.AcceptLeases{}.Stream()))
+		grpc.ChainUnaryInterceptor(grpccarry.UnaryServer),
+		grpc.ChainStreamInterceptor(grpccarry.StreamServer))
 	deaf := start(t, locks(t, all.callee, rules...), register)
 	carrying := func(to *grpc.ClientConn) client {
 		conn, err := grpc.NewClient(to.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithChainUnaryInterceptor(lockgrpc.CarryLeases{}.Unary()),
-			grpc.WithChainStreamInterceptor(lockgrpc.CarryLeases{}.Stream()))
+			grpc.WithChainUnaryInterceptor(grpccarry.UnaryClient),
+			grpc.WithChainStreamInterceptor(grpccarry.StreamClient))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +89,7 @@ func TestCallUnderTheCallersLease(t *testing.T) {
 			t.Errorf("token %d, want %d", token, lease.Token())
 		}
 		// A gateway that copies the metadata of its own caller, who has no lease.
-		copied := metadata.AppendToOutgoingContext(ctx, lockgrpc.LeaseHeader, "from outside", "other", "kept")
+		copied := metadata.AppendToOutgoingContext(ctx, carry.Header, "from outside", "other", "kept")
 		if _, err := s.both.SetStatus(copied, online(42)); err != nil || at != 2 {
 			t.Errorf("at depth %d, %v", at, err)
 		}
@@ -150,7 +152,7 @@ func TestForgedMetadata(t *testing.T) {
 	}}, lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithFailFast()))
 	ctx := bounded(t)
 	call := func(said ...string) error {
-		md := metadata.MD{lockgrpc.LeaseHeader: said}
+		md := metadata.MD{carry.Header: said}
 		_, err := s.accepts.SetStatus(metadata.NewOutgoingContext(ctx, md), online(42))
 		return err
 	}
@@ -158,7 +160,7 @@ func TestForgedMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replayed := core.CarryLeases(first.Context())
+	replayed := carry.Leases(first.Context())
 	if err := call(replayed); err != nil {
 		t.Errorf("while it is true: %v", err)
 	}
@@ -169,7 +171,7 @@ func TestForgedMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth := core.CarryLeases(holder.Context())
+	truth := carry.Leases(holder.Context())
 	fields := strings.Split(truth, ";")
 	for name, said := range map[string][]string{
 		"replayed":     {replayed},

@@ -143,15 +143,10 @@
 //
 // # Requests to other services
 //
-// A handler that asks another service, or its own, for something that takes the
-// same key there, waits for itself. Unless the lease travels with the request: the
-// client says so with [CarryLeases], the server with [AcceptLeases]. The server has
-// its store confirm what the client claims, so a forged or stale claim gets nobody
-// in. The handler there runs under the caller's lease: core.Lease.Depth is 2, the
-// token is the caller's. Its context ends with the request, and when the caller has
-// lost or released the lease. Who uses neither, sends nothing and believes nothing.
-// A request for a key that its caller has in another mode, or for Once, is answered
-// with 500: it could never get its turn.
+// A handler that sends a request to another service, or to its own, waits for itself if the
+// handler there takes the same key. Package httpcarry (experimental) lets that handler run
+// under the caller's lease instead. A request for a key that its caller has in another mode,
+// or for Once, is answered with 500: it could never get its turn.
 //
 // # Which routes have a rule
 //

@@ -12,11 +12,12 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// The text that CarryLeases makes names the lease's TTL, and a borrower renewed the
+// The text that carry.Leases makes names the lease's TTL, and a borrower renewed the
 // lease with whatever the text said: 10 ms let a stranger in beside the holder, and
 // a day blocked the key for a day.
 func TestCarriedTextWithAnotherTTL(t *testing.T) {
@@ -40,9 +41,9 @@ func TestCarriedTextWithAnotherTTL(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				text := strings.Split(core.CarryLeases(lease.Context()), ";")
+				text := strings.Split(carry.Leases(lease.Context()), ";")
 				text[3] = said
-				ctx := core.WithCarried(within(t, 10*time.Second), strings.Join(text, ";"))
+				ctx := carry.Accept(within(t, 10*time.Second), strings.Join(text, ";"))
 				got, err := callee.AcquireAll(ctx, claims, core.WithFailFast(), core.WithTTL(ttl))
 				borrowed := err == nil && got.Owner() == lease.Owner()
 				ms, garbage := strconv.Atoi(said)
@@ -118,14 +119,14 @@ func TestExtendedThenCarried(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Extend without memory: %v", err)
 		}
-		carried := core.CarryLeases(lease.Context())
-		borrowed, err := callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), carried), []driver.Claim{claim}, core.WithFailFast())
+		carried := carry.Leases(lease.Context())
+		borrowed, err := callee.AcquireAll(carry.Accept(within(t, 5*time.Second), carried), []driver.Claim{claim}, core.WithFailFast())
 		if err != nil || borrowed.TTL() != time.Minute {
 			t.Fatalf("%v: %v, %v", claim, borrowed, err)
 		}
 		_ = borrowed.Release(context.Background())
 		longer := strings.Replace(carried, ";60000;", ";60001;", 1)
-		_, err = callee.AcquireAll(core.WithCarried(within(t, 5*time.Second), longer), []driver.Claim{claim}, core.WithFailFast())
+		_, err = callee.AcquireAll(carry.Accept(within(t, 5*time.Second), longer), []driver.Claim{claim}, core.WithFailFast())
 		if !errors.Is(err, driver.ErrHeld) {
 			t.Errorf("%v: with a longer TTL: %v", claim, err)
 		}

@@ -1,4 +1,4 @@
-package lockhttp_test
+package httpcarry_test
 
 import (
 	"context"
@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -36,7 +38,7 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	if carries {
-		client.Transport = lockhttp.CarryLeases(transport)
+		client.Transport = httpcarry.Transport(transport)
 		defer client.CloseIdleConnections()
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -44,7 +46,7 @@ func ask(t *testing.T, ctx context.Context, carries bool, url string, header ...
 		t.Fatal(err)
 	}
 	for _, h := range header {
-		r.Header.Add(lockhttp.LeaseHeader, h)
+		r.Header.Add(carry.Header, h)
 	}
 	before := fmt.Sprint(r.Header)
 	response, err := client.Do(r)
@@ -71,7 +73,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 	two := engines(t, 2)
 	rule := lockhttp.New(two[1]).Serialize("user:{path.id}")
 	believing, deaf := newSite(t), newSite(t)
-	believing.handle("GET /users/{id}", http.HandlerFunc(held), lockhttp.AcceptLeases, rule)
+	believing.handle("GET /users/{id}", http.HandlerFunc(held), httpcarry.Handler, rule)
 	deaf.handle("GET /users/{id}", http.HandlerFunc(held), rule)
 
 	err := two[0].Do(context.Background(), "user:42", func(ctx context.Context) error {
@@ -96,7 +98,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 			}
 		}
 		// Forged ones.
-		truth := core.CarryLeases(ctx)
+		truth := carry.Leases(ctx)
 		id := lease.Owner()[len(lease.Owner())-32:]
 		for _, said := range []string{strings.Replace(truth, id, strings.Repeat("0", 32), 1), strings.Replace(truth, fmt.Sprint(lease.Token()), "1", 1), "x", ""} {
 			if status, body := ask(t, ctx, false, believing.URL+"/users/42", said); status != 409 {
@@ -123,7 +125,7 @@ func TestRequestEndsWithTheCallersLease(t *testing.T) {
 		<-r.Context().Done()
 		left <- context.Cause(r.Context())
 		ok(w, r)
-	}, lockhttp.AcceptLeases, lockhttp.New(two[1]).Serialize("user:{path.id}"))
+	}, httpcarry.Handler, lockhttp.New(two[1]).Serialize("user:{path.id}"))
 	lease, err := two[0].Acquire(context.Background(), "user:42", core.WithTTL(300*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +165,7 @@ func TestRedirectToAnotherHost(t *testing.T) {
 			http.Redirect(w, r, "/end", http.StatusFound)
 			return
 		}
-		said <- r.Header.Get(lockhttp.LeaseHeader)
+		said <- r.Header.Get(carry.Header)
 	}))
 	defer other.Close()
 	s := newSite(t)
@@ -171,7 +173,7 @@ func TestRedirectToAnotherHost(t *testing.T) {
 		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+r.URL.Query().Get("to"), http.StatusFound)
 	})
 	s.HandleFunc("GET /here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/end", http.StatusFound) })
-	s.HandleFunc("GET /end", func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(lockhttp.LeaseHeader) })
+	s.HandleFunc("GET /end", func(_ http.ResponseWriter, r *http.Request) { said <- r.Header.Get(carry.Header) })
 	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
 		ask(t, ctx, true, s.URL+"/there")
 		if got := ruletest.Receive(t, "the other host", said); got != "" {
@@ -182,7 +184,7 @@ func TestRedirectToAnotherHost(t *testing.T) {
 			t.Errorf("another host that redirects got %q", got)
 		}
 		ask(t, ctx, true, s.URL+"/here")
-		if got := ruletest.Receive(t, "the same host", said); got != core.CarryLeases(ctx) {
+		if got := ruletest.Receive(t, "the same host", said); got != carry.Leases(ctx) {
 			t.Errorf("the same host got %q", got)
 		}
 		return nil
@@ -192,18 +194,18 @@ func TestRedirectToAnotherHost(t *testing.T) {
 	}
 }
 
-func TestCarryLeasesOverTheDefaultTransport(t *testing.T) {
+func TestDefaultTransport(t *testing.T) {
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	s := newSite(t)
 	s.HandleFunc("GET /", ok)
-	client := &http.Client{Transport: lockhttp.CarryLeases(nil)}
+	client := &http.Client{Transport: httpcarry.Transport(nil)}
 	response, err := client.Get(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	response.Body.Close()
 	client.CloseIdleConnections()
-	(&http.Client{Transport: lockhttp.CarryLeases(roundTripper{})}).CloseIdleConnections()
+	(&http.Client{Transport: httpcarry.Transport(roundTripper{})}).CloseIdleConnections()
 }
 
 // roundTripper has no connections to close.
@@ -214,7 +216,7 @@ func TestRedirectOutOfTLS(t *testing.T) {
 	eng := engines(t, 1)[0]
 	var said []string
 	next := func(r *http.Request) (*http.Response, error) {
-		said = append(said, r.URL.Scheme+" "+r.Header.Get(lockhttp.LeaseHeader))
+		said = append(said, r.URL.Scheme+" "+r.Header.Get(carry.Header))
 		answer := httptest.NewRecorder()
 		if r.URL.Scheme == "https" {
 			http.Redirect(answer, r, "http://service.test/", http.StatusFound)
@@ -223,7 +225,7 @@ func TestRedirectOutOfTLS(t *testing.T) {
 		response.Request = r
 		return response, nil
 	}
-	client := &http.Client{Transport: lockhttp.CarryLeases(transportFunc(next))}
+	client := &http.Client{Transport: httpcarry.Transport(transportFunc(next))}
 	err := eng.Do(context.Background(), "k", func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://service.test/", nil)
 		if err != nil {
@@ -233,7 +235,7 @@ func TestRedirectOutOfTLS(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if want := []string{"https " + core.CarryLeases(ctx), "http "}; !slices.Equal(said, want) {
+		if want := []string{"https " + carry.Leases(ctx), "http "}; !slices.Equal(said, want) {
 			t.Errorf("sent %q, want %q", said, want)
 		}
 		return response.Body.Close()

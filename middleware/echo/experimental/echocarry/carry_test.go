@@ -1,4 +1,4 @@
-package lockecho_test
+package echocarry_test
 
 import (
 	"context"
@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
-	"github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/echo/experimental/echocarry"
+	"github.com/keyturn/keyturn/middleware/http/experimental/httpcarry"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -27,7 +30,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		return c.String(http.StatusOK, fmt.Sprint(ruletest.Seen(c.Request().Context()).Depth()))
 	}
 	believing, deaf := newSite(t), newSite(t)
-	believing.Use(lockecho.AcceptLeases)
+	believing.Use(echocarry.Accept)
 	believing.GET("/users/:id", held, rule)
 	deaf.GET("/users/:id", held, rule)
 
@@ -39,7 +42,7 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said != "" {
-			r.Header.Set(lockecho.LeaseHeader, said)
+			r.Header.Set(carry.Header, said)
 		}
 		response, err := client.RoundTrip(r)
 		if err != nil {
@@ -52,10 +55,10 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 		}
 		return response.StatusCode, string(body)
 	}
-	carries := lockhttp.CarryLeases(transport)
+	carries := httpcarry.Transport(transport)
 	err := caller.Do(context.Background(), "user:42", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
-		forged := strings.Replace(core.CarryLeases(ctx), fmt.Sprint(lease.Token()), "1", 1)
+		forged := strings.Replace(carry.Leases(ctx), fmt.Sprint(lease.Token()), "1", 1)
 		for _, tt := range []struct {
 			name   string
 			client http.RoundTripper
@@ -79,4 +82,19 @@ func TestRequestUnderTheCallersLease(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type site struct {
+	*echo.Echo
+	*ruletest.Site
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	e := echo.New()
+	s := &site{Echo: e, Site: ruletest.Serve(t, e, false)}
+	e.Logger.SetOutput(s.Log)
+	return s
 }
