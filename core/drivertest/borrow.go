@@ -18,6 +18,8 @@ var borrowChecks = []check{
 	{name: "N7 a borrower's renewal keeps a shared lease", run: borrowerRenews, claim: driver.Shared, can: shares},
 	{name: "N7 the owner's last TTL is what counts", run: ownerChangesTTL},
 	{name: "N7 the owner's last TTL is what counts, shared", run: ownerChangesTTL, claim: driver.Shared, can: shares},
+	{name: "N7 the TTL of a repeated request is what counts", run: ownerAsksAgain},
+	{name: "N7 the TTL of a repeated request is what counts, shared", run: ownerAsksAgain, claim: driver.Shared, can: shares},
 	{name: "N7 a lease that was waited for can be borrowed", run: borrowedAfterAWait},
 	{name: "N7 a downgraded lease can be borrowed", run: borrowedAfterADowngrade, can: shares},
 	{name: "N7 a set can be borrowed, in part too", run: borrowedSet, can: inSets},
@@ -117,6 +119,20 @@ func ownerChangesTTL(s *scene) {
 
 // step is how much longer than another TTL the next one is.
 func (s *scene) step() time.Duration { return max(s.ttls.Step, time.Millisecond) }
+
+// ownerAsksAgain for what it has, with a longer TTL and with a shorter one.
+func ownerAsksAgain(s *scene) {
+	a, b := s.open(), s.open()
+	h := s.lock(a, s.key(), long)
+	for _, ttl := range []time.Duration{2 * long, long / 2} {
+		h.TTL = ttl
+		if _, err := s.acquire(s.ctx, a, driver.Request{Owner: h.Owner, Claims: h.Claims, TTL: ttl}); err != nil {
+			s.Fatalf("asked again by the owner: %v", err)
+		}
+		s.lendable(b, h)
+	}
+	s.mustRelease(h)
+}
 
 // lendable checks that h can be borrowed with its own TTL, and with no longer one.
 func (s *scene) lendable(st driver.Store, h hold) {

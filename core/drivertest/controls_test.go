@@ -120,6 +120,9 @@ var controls = []struct {
 	{"the first TTL is the owner's last", []string{
 		"N7 the owner's last TTL is what counts", "N7 the owner's last TTL is what counts, shared",
 	}},
+	{"a second request keeps the first TTL", []string{
+		"N7 the TTL of a repeated request is what counts", "N7 the TTL of a repeated request is what counts, shared",
+	}},
 	{"a downgrade keeps the first TTL", []string{"N7 a downgraded lease can be borrowed"}},
 	{"a release nobody answered poisons the lease", []string{"R3 a release without an answer can be repeated"}},
 	{"a release wakes all", []string{"R4 a release wakes one waiter"}},

@@ -116,7 +116,7 @@ func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c 
 	}
 	if !first || !b.has("a second request extends nothing") {
 		h.expires = time.Now().Add(b.term(req.TTL, !first))
-		if !b.has("a downgrade keeps the first TTL") {
+		if !b.has("a second request keeps the first TTL") && !(b.has("a downgrade keeps the first TTL") && downgrade) {
 			h.ttl = req.TTL
 		}
 	}

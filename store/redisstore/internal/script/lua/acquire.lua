@@ -71,7 +71,7 @@ if not stuck then
       c.token = admit(c, asker)
       c.reserved = asker.reserved
     elseif c.mine == c.mode then
-      extend(c, me, ttl)
+      again(c, me, ttl)
     else
       downgrade(c, asker, ttl)
       serve(c, c.readers)

@@ -120,6 +120,24 @@ local function extend(c, owner, ms)
   redis.call('ZADD', c.holders, 'XX', digits(now + ms), owner)
 end
 
+-- again gives owner, who asks for what it has, ms from now. It notes them as the TTL that the
+-- owner asked for last: a borrower may renew for as long, and for no longer (renew.lua).
+local function again(c, owner, ms)
+  extend(c, owner, ms)
+  local text = c.phase == 'x' and string.sub(c.value, #owner + 2) or redis.call('HGET', c.about, owner)
+  local head, asked, tail = string.match(text or '', '^(%d+:%d+:%d+:)(%d+)(:.*)$')
+  if not head or asked == ms then
+    return
+  end
+  text = head .. ms .. tail
+  if c.phase == 'x' then
+    c.value = owner .. ':' .. text
+    redis.call('SET', c.lock, c.value, 'PX', ms)
+  else
+    redis.call('HSET', c.about, owner, text)
+  end
+end
+
 -- stamp writes the token of a set into the lease that w has on c.
 local function stamp(c, w, token, ms)
   local text = lease(token, 0, written(now), w.notes)

@@ -1,5 +1,5 @@
 -- What runs most: one exclusive claim, on a key that is free and nobody waits
--- for, or that is the owner's already. Everything else goes on below. Ahead of the
+-- for, or that is the owner's already with the same TTL. Everything else goes on below. Ahead of the
 -- rest, because making the functions there takes longer than the commands here.
 -- ARGV as of Acquire.
 if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS', KEYS[8]) == 0) then
@@ -12,7 +12,8 @@ if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS
       redis.call('SET', KEYS[1], ARGV[1] .. ':' .. lease(token, reserved, written(since), ARGV[11]), 'PX', ARGV[5])
       return { 'granted', token, 0, reserved }
     end
-  elseif ARGV[10] == '0' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':' then
+  elseif ARGV[10] == '0' and string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ':'
+    and string.match(value, '^%d+:%d+:%d+:(%d+):', #ARGV[1] + 2) == ARGV[5] then
     redis.call('PEXPIRE', KEYS[1], ARGV[5])
     local token, reserved = string.match(value, '^([^:]*):?(%d*)', #ARGV[1] + 2)
     return { 'granted', token, redis.call('EXISTS', KEYS[4]), tonumber(reserved) or 0 }
