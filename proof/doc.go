@@ -3,12 +3,8 @@
 //
 // # Programs
 //
-// [Model] is a sequential model of a backend. Random programs of some dozens of steps ([Step])
-// run against a store and the model side by side ([Rig.Run]). After each step, the answers, the
-// waiters that were admitted, and everything that Inspect shows must agree with the model. A
-// program that fails is made as short as possible before it is shown. If the contract leaves a
-// choice, there are several models, and the store has to agree with one of them all the time.
-// For example, two sets that are admitted at the same moment may go on in either order.
+// Random programs of package core/drivertest/model run against a store and its model side by
+// side. A program that fails is made as short as possible before it is shown.
 //
 // memstore runs in a bubble of testing/synctest: time stands still during a step, and every
 // lease ends to the millisecond. redisstore runs on a real server, and on one that is a
@@ -16,11 +12,6 @@
 // that, and the program waits some seconds for an expected result. A shared lease that ran out
 // may count as an exclusive one when the store decides who is next. Half of the programs let
 // nothing run out, and make waiters poll so seldom that a missing message shows.
-//
-// These are not compared: RetryAfter and Ahead of a refusal, Since of holders and waiters, the
-// notes (the suite in core/drivertest tests these), and the values of tokens, except their
-// order. These are not tried: stores that are closed or cut off, owners that ask for something
-// else while they hold or wait for something, and a forced release of what a waiting set holds.
 //
 // # Histories
 //

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/proof"
+	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
 // inMemory runs a program on two processes of a memstore, or on what wrap makes
 // of each, in a bubble: time stands still while a step runs.
-func inMemory(t *testing.T, program []proof.Step, wrap func(*memstore.Store) driver.Store) (err error) {
+func inMemory(t *testing.T, program []model.Step, wrap func(*memstore.Store) driver.Store) (err error) {
 	synctest.Test(t, func(*testing.T) {
 		mem := memstore.New()
-		rig := proof.Rig{
+		rig := model.Rig{
 			Stores: []driver.Store{wrap(mem), wrap(mem.Peer())}, Keys: keys,
 			Sleep: time.Sleep, Settle: synctest.Wait, Exact: true,
 		}

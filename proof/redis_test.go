@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/proof"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -25,9 +25,10 @@ const (
 )
 
 // onRedis runs a program on two processes, on a prefix of its own.
-func onRedis(t *testing.T, program []proof.Step, clients [2]redis.UniversalClient, prefix string, looks time.Duration) error {
-	rig := proof.Rig{
-		Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Blurred: true, Prompt: looks == seldom,
+func onRedis(t *testing.T, program []model.Step, clients [2]redis.UniversalClient, prefix string, looks time.Duration) error {
+	rig := model.Rig{
+		Keys: keys, Sleep: time.Sleep, Settle: func() {}, Patience: 5 * time.Second, Prompt: looks == seldom,
+		Latitude: model.Latitude{Blurred: true},
 	}
 	_, rig.Apart = clients[0].(*redis.ClusterClient)
 	for _, client := range clients {
@@ -38,16 +39,7 @@ func onRedis(t *testing.T, program []proof.Step, clients [2]redis.UniversalClien
 		defer store.Close()
 		rig.Stores = append(rig.Stores, store)
 	}
-	return rig.Run(lasting(program))
-}
-
-// lasting has leases end only where the program says so: this server's clock goes
-// on while the steps run.
-func lasting(program []proof.Step) []proof.Step {
-	for i := range program {
-		program[i].TTL = 10 * time.Minute
-	}
-	return program
+	return rig.Run(program)
 }
 
 // TestRedisDoesWhatTheModelDoes waits for the network most of the time, so some

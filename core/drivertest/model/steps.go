@@ -1,4 +1,4 @@
-package proof
+package model
 
 import (
 	"fmt"
@@ -42,51 +42,59 @@ func (t taken) String() string {
 
 // step takes a step on both sides; false: no owner can take it.
 func (r *run) step(s Step) (taken, bool) {
-	switch s.Op {
-	case Ask:
-		if s.Wait && len(s.Claims) > 1 && r.sets() == mostSets {
+	switch s.op {
+	case opAsk:
+		if s.wait && len(s.claims) > 1 && r.sets() == mostSets {
 			return taken{}, false
 		}
 		a := r.ask(s)
-		r.do(func(m *Model) { m.Ask(a.owner, a.claims, s.TTL, s.Wait, s.Once) })
+		r.do(func(m *backend) { m.Ask(a.owner, a.claims, s.ttl, s.wait, s.once) })
 		return taken{what: fmt.Sprintf("#%d %#v", len(r.asked), s)}, true
-	case Again, Change:
+	case opAgain, opChange:
 		return r.again(s)
-	case Renew, Part, Expire:
+	case opRenew, opPart, opExpire:
 		return r.renew(s)
-	case Release:
+	case opBorrow:
+		return r.borrow(s)
+	case opRelease:
 		return r.release(s)
-	case GiveUp:
-		a := r.choose(s.Who, r.waits)
+	case opGiveUp:
+		a := r.choose(s.who, r.waits)
 		if a == nil {
 			return taken{}, false
 		}
 		a.cancel()
-		r.do(func(m *Model) { m.GiveUp(a.owner) })
+		r.do(func(m *backend) { m.GiveUp(a.owner) })
 		<-a.done
 		return r.took(a, "gives up"), true
-	case Complete:
+	case opComplete:
 		return r.complete(s)
-	case Forget:
-		had, err := r.Stores[0].Forget(r.ctx, s.Key)
-		r.do(func(m *Model) { m.Forget(s.Key) })
+	case opForget:
+		had, err := r.Stores[0].Forget(r.ctx, s.key)
+		r.do(func(m *backend) { m.Forget(s.key) })
 		a := ended(err)
 		if had {
-			a.had = "a record"
+			a.found = something
 		}
-		return taken{fmt.Sprintf("forget %s", s.Key), []answer{a}}, true
-	case Force:
+		return taken{fmt.Sprintf("forget %s", s.key), []answer{a}}, true
+	case opRaise:
+		newest, err := r.Stores[int(s.version)%len(r.Stores)].Raise(r.ctx, s.key, s.version, s.ttl)
+		r.do(func(m *backend) { m.Raise(s.key, s.version, s.ttl) })
+		a := ended(err)
+		a.found = fmt.Sprint(newest)
+		return taken{fmt.Sprintf("%#v", s), []answer{a}}, true
+	case opForce:
 		return r.force(s)
-	case List:
+	case opList:
 		said := ended(r.list())
-		r.do(func(m *Model) { m.say(Answer{Kind: Fine}) })
+		r.do(func(m *backend) { m.say(expected{kind: fine}) })
 		return taken{"list", []answer{said}}, true
-	case Pass:
+	case opPass:
 		if !r.Exact {
 			return taken{}, false
 		}
-		r.pass(s.TTL)
-		return taken{what: fmt.Sprintf("%v pass", s.TTL)}, true
+		r.pass(s.ttl)
+		return taken{what: fmt.Sprintf("%v pass", s.ttl)}, true
 	}
 	return taken{}, false
 }
@@ -97,42 +105,42 @@ func (r *run) took(a *acquisition, what string, answers ...answer) taken {
 
 // again asks once more for what a holds, in another mode if the step says so.
 func (r *run) again(s Step) (taken, bool) {
-	a := r.choose(s.Who, func(a *acquisition) bool { return r.whole(a) && (s.Op == Again || !a.once) })
+	a := r.choose(s.who, func(a *acquisition) bool { return r.whole(a) && (s.op == opAgain || !a.once) })
 	if a == nil {
 		return taken{}, false
 	}
 	claims := slices.Clone(a.claims)
 	for i := range claims {
-		if s.Op == Change && (s.Mode != driver.ModeShared || claims[i].Mode == driver.ModeExclusive) {
-			claims[i].Mode, claims[i].Permits = s.Mode, 0
+		if s.op == opChange && (s.mode != driver.ModeShared || claims[i].Mode == driver.ModeExclusive) {
+			claims[i].Mode, claims[i].Permits = s.mode, 0
 		}
 		if claims[i].Mode == driver.ModePermit {
 			claims[i].Permits = max(claims[i].Permits, 1)
 		}
 	}
-	said := a.send(r.ctx, driver.Request{Owner: a.owner, Claims: claims, TTL: s.TTL, Wait: s.Wait})
-	r.do(func(m *Model) { m.Again(a.owner, claims, s.TTL) })
-	if said.kind == Granted {
-		a.claims = claims
+	said := a.send(r.ctx, driver.Request{Owner: a.owner, Claims: claims, TTL: s.ttl, Wait: s.wait})
+	r.do(func(m *backend) { m.Again(a.owner, claims, s.ttl) })
+	if said.kind == granted {
+		a.claims, a.ttl = claims, s.ttl
 		a.said.grant.Claims = claims
 	}
 	return r.took(a, fmt.Sprintf("asks again for %v", claims), said), true
 }
 
 func (r *run) force(s Step) (taken, bool) {
-	if !r.free(s.Key) {
+	if !r.free(s.key) {
 		return taken{}, false
 	}
-	had, err := r.Stores[0].ForceRelease(r.ctx, s.Key, reason)
-	r.do(func(m *Model) { m.Force(s.Key, reason) })
+	had, err := r.Stores[0].ForceRelease(r.ctx, s.key, reason)
+	r.do(func(m *backend) { m.Force(s.key, reason) })
 	a := ended(err)
 	var owners []string
 	for _, h := range had {
 		owners = append(owners, h.Owner)
 	}
 	slices.Sort(owners)
-	a.had = strings.Join(owners, " ")
-	return taken{fmt.Sprintf("force %s", s.Key), []answer{a}}, true
+	a.found = strings.Join(owners, " ")
+	return taken{fmt.Sprintf("force %s", s.key), []answer{a}}, true
 }
 
 // list goes through all pages, and checks that the keys in use are there (I5).

@@ -1,4 +1,4 @@
-package proof
+package model
 
 import (
 	"cmp"
@@ -28,19 +28,19 @@ func (r *run) look() (map[string]driver.LockInfo, error) {
 	return seen, nil
 }
 
-// compare returns how the stores differ from m, or nil.
-func (r *run) compare(m *Model, said taken, seen map[string]driver.LockInfo) error {
+// compare says how the stores differ from m, or nil.
+func (r *run) compare(m *backend, said taken, seen map[string]driver.LockInfo) error {
 	for i, a := range said.answers {
 		if err := differ(a, m.answers[i]); err != nil {
 			return fmt.Errorf("the answer: %w", err)
 		}
-		if a.kind == Granted && a.grant.Token != r.tokenOf(a.grant.Owner) {
+		if a.kind == granted && a.grant.Token != r.tokenOf(a.grant.Owner) {
 			return fmt.Errorf("asked again, the token is %d, and was %d", a.grant.Token, r.tokenOf(a.grant.Owner))
 		}
 	}
 	for i, a := range r.asked {
-		want, is := m.requests[a.owner].answer, answer{kind: Waits, key: m.requests[a.owner].answer.Key}
-		if a.kind != Waits {
+		want, is := m.requests[a.owner].answer, answer{kind: waits, key: m.requests[a.owner].answer.key}
+		if a.kind != waits {
 			is = a.said
 		}
 		if err := differ(is, want); err != nil {
@@ -55,14 +55,13 @@ func (r *run) compare(m *Model, said taken, seen map[string]driver.LockInfo) err
 	return nil
 }
 
-func differ(is answer, want Answer) error {
-	forced := want.Reasons == nil || slices.Contains(want.Reasons, is.why)
-	record := want.Had != "" && is.had == "a record"
-	key := is.key == want.Key || slices.Contains(strings.Fields(want.Key), is.key)
-	if is.kind == want.Kind && key && forced && (is.had == want.Had || record) {
+func differ(is answer, want expected) error {
+	forced := want.reasons == nil || slices.Contains(want.reasons, is.why)
+	key := is.key == want.key || slices.Contains(strings.Fields(want.key), is.key)
+	if is.kind == want.kind && key && forced && is.found == want.found {
 		return nil
 	}
-	return fmt.Errorf("the store says %v %q %q %q, the model %+v", is, is.key, is.had, is.why, want)
+	return fmt.Errorf("the store says %v %q %q %q, the model %+v", is, is.key, is.found, is.why, want)
 }
 
 // name is the name of an owner in the output of a program that failed.
@@ -80,7 +79,7 @@ func (r *run) tokenOf(owner string) uint64 {
 }
 
 // compareKey compares what is shown of a key (I1 to I4).
-func (r *run) compareKey(m *Model, key string, info driver.LockInfo) error {
+func (r *run) compareKey(m *backend, key string, info driver.LockInfo) error {
 	k := m.at(key)
 	var want, is []string
 	for _, l := range k.holders {
@@ -117,13 +116,13 @@ func (r *run) compareKey(m *Model, key string, info driver.LockInfo) error {
 	return r.compareRecord(m, key, info.Record)
 }
 
-func (r *run) compareRecord(m *Model, key string, info *driver.RecordInfo) error {
+func (r *run) compareRecord(m *backend, key string, info *driver.RecordInfo) error {
 	want, is := "none", "none"
 	if m.recorded(key) {
-		want = fmt.Sprintf("of %s, %d bytes", r.name(m.records[key].owner), m.records[key].size)
+		want = fmt.Sprintf("of %s, %s", r.name(m.records[key].owner), m.records[key])
 	}
 	if info != nil {
-		is = fmt.Sprintf("of %s, %d bytes", r.name(info.Owner), info.Size)
+		is = fmt.Sprintf("of %s, %s", r.name(info.Owner), record{size: info.Size, notKept: info.ResultNotKept})
 	}
 	if is != want {
 		return fmt.Errorf("the store shows the record %s, the model %s", is, want)
@@ -144,9 +143,9 @@ func lastToken(g driver.Grant) uint64 { return g.Token + g.HandOffs }
 // rising checks that each new grant has a greater token than every token of every
 // earlier one of its keys (A3, A13), in the order that m has them in. Readers who come in together
 // may do so in any order.
-func (r *run) rising(m *Model) error {
-	order := func(a *acquisition) int { return m.requests[a.owner].answer.Order }
-	fresh := slices.DeleteFunc(slices.Clone(r.asked), func(a *acquisition) bool { return a.kind != Granted || a.counted })
+func (r *run) rising(m *backend) error {
+	order := func(a *acquisition) int { return m.requests[a.owner].answer.order }
+	fresh := slices.DeleteFunc(slices.Clone(r.asked), func(a *acquisition) bool { return a.kind != granted || a.counted })
 	slices.SortFunc(fresh, func(a, b *acquisition) int { return order(a) - order(b) })
 	highest, others := maps.Clone(r.highest), maps.Clone(r.highest)
 	for _, a := range fresh {
@@ -175,7 +174,7 @@ func (r *run) rising(m *Model) error {
 // count notes the tokens that were found to be right.
 func (r *run) count() {
 	for _, a := range r.asked {
-		if a.kind != Granted || a.counted {
+		if a.kind != granted || a.counted {
 			continue
 		}
 		a.counted = true

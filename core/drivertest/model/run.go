@@ -1,8 +1,8 @@
-package proof
+package model
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +15,7 @@ type Rig struct {
 	// Stores are processes with one backend, whose keys nobody else uses. They have every
 	// capability of [driver.Description].
 	Stores []driver.Store
-	Keys   []string // the keys that programs use
+	Keys   []string // as many as [Keys], in order; nobody else uses them
 	// Sleep lets time go by.
 	Sleep func(time.Duration)
 	// Settle returns when nothing more happens by itself. With Patience it may return too
@@ -23,13 +23,14 @@ type Rig struct {
 	Settle   func()
 	Patience time.Duration
 	// Exact: the clock stands still while a step runs. Times are compared, and leases can run
-	// out on their own (Pass). Otherwise leases only run out in Expire.
+	// out on their own. Otherwise TTLs are so long that only those leases run out that are
+	// made to.
 	Exact bool
 	// Prompt: waiters poll so seldom that a message has to tell them of their turn. Steps
 	// without a message are skipped: leases that run out, and records, of which only the next
 	// waiter is told.
-	Prompt         bool
-	Blurred, Apart bool // see [Model]
+	Prompt bool
+	Latitude
 }
 
 // short is the TTL of a lease that should end, and the retention of such a record.
@@ -39,7 +40,7 @@ const short = 40 * time.Millisecond
 type run struct {
 	Rig
 	ctx     context.Context
-	models  []*Model // the possible states of the backend
+	models  []*backend // what the backend may know
 	asked   []*acquisition
 	highest map[string]uint64 // the highest token granted so far, by key
 	log     []string
@@ -49,9 +50,7 @@ type run struct {
 // which step.
 func (rig Rig) Run(program []Step) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	m := NewModel()
-	m.Blurred, m.Apart = rig.Blurred, rig.Apart
-	r := &run{Rig: rig, ctx: ctx, models: []*Model{m}, highest: map[string]uint64{}}
+	r := &run{Rig: rig, ctx: ctx, models: []*backend{newBackend(rig.Latitude)}, highest: map[string]uint64{}}
 	defer func() {
 		cancel()
 		for _, a := range r.asked {
@@ -64,7 +63,7 @@ func (rig Rig) Run(program []Step) error {
 			// order that nobody has promised.
 			r.pass(time.Millisecond)
 		}
-		said, ok := r.step(s)
+		said, ok := r.step(rig.fit(s))
 		if !ok {
 			continue
 		}
@@ -76,7 +75,25 @@ func (rig Rig) Run(program []Step) error {
 	return nil
 }
 
-// String describes the steps so far.
+// lasting is by how much longer leases last on a clock that goes on while a step runs.
+const lasting = 200
+
+// fit makes s a step on the keys of this rig, and on its clock.
+func (rig Rig) fit(s Step) Step {
+	if s.key != "" {
+		s.key = rig.Keys[s.key[0]-'a']
+	}
+	s.claims = slices.Clone(s.claims)
+	for i := range s.claims {
+		s.claims[i].Key = rig.Keys[s.claims[i].Key[0]-'a']
+	}
+	if !rig.Exact {
+		s.ttl *= lasting
+	}
+	return s
+}
+
+// String is what happened so far.
 func (r *run) String() string {
 	s := ""
 	for _, line := range r.log {
@@ -85,9 +102,9 @@ func (r *run) String() string {
 	return s
 }
 
-// do makes the models carry out what the store was asked to do.
-func (r *run) do(op func(*Model)) {
-	var all []*Model
+// do has the models carry out what the store was asked to.
+func (r *run) do(op func(*backend)) {
+	var all []*backend
 	for _, m := range r.models {
 		all = append(all, m.Do(op)...)
 	}
@@ -97,7 +114,7 @@ func (r *run) do(op func(*Model)) {
 // pass lets time go by, on both sides.
 func (r *run) pass(d time.Duration) {
 	r.Sleep(d)
-	var all []*Model
+	var all []*backend
 	for _, m := range r.models {
 		all = append(all, m.Pass(d)...)
 	}
@@ -112,7 +129,8 @@ func (r *run) agree(said taken) error {
 		if err != nil {
 			return err
 		}
-		var left []*Model
+		var left []*backend
+		var errs []error // one for each model
 		for _, m := range r.models {
 			e := r.compare(m, said, seen)
 			if e == nil {
@@ -120,8 +138,9 @@ func (r *run) agree(said taken) error {
 			}
 			if e == nil {
 				left = append(left, m)
+			} else {
+				errs = append(errs, e)
 			}
-			err = cmp.Or(e, err)
 		}
 		if len(left) > 0 {
 			r.models = left
@@ -129,14 +148,14 @@ func (r *run) agree(said taken) error {
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			return err
+			return errors.Join(errs...)
 		}
 	}
 }
 
 // each reports whether all models say so.
-func (r *run) each(is func(*Model) bool) bool {
-	return !slices.ContainsFunc(r.models, func(m *Model) bool { return !is(m) })
+func (r *run) each(is func(*backend) bool) bool {
+	return !slices.ContainsFunc(r.models, func(m *backend) bool { return !is(m) })
 }
 
 // choose returns the acquisition that a step is about; nil: there is none.
@@ -148,18 +167,18 @@ func (r *run) choose(who int, among func(*acquisition) bool) *acquisition {
 	return of[len(of)-1-who%len(of)]
 }
 
-func (r *run) granted(a *acquisition) bool { return a.kind == Granted }
+func (r *run) granted(a *acquisition) bool { return a.kind == granted }
 
 // whole reports whether a still has everything that it was granted.
 func (r *run) whole(a *acquisition) bool {
-	return r.granted(a) && r.each(func(m *Model) bool { return m.whole(a.owner) })
+	return r.granted(a) && r.each(func(m *backend) bool { return m.whole(a.owner) })
 }
 
-func (r *run) waits(a *acquisition) bool { return a.kind == Waits }
+func (r *run) waits(a *acquisition) bool { return a.kind == waits }
 
 // heard reports whether all waiters for one of claims learn in time that it is free.
 func (r *run) heard(claims []driver.Claim, executed bool) bool {
-	return !r.Prompt || r.each(func(m *Model) bool {
+	return !r.Prompt || r.each(func(m *backend) bool {
 		return !slices.ContainsFunc(claims, func(c driver.Claim) bool {
 			return slices.ContainsFunc(m.at(c.Key).queue, func(t ticket) bool { return !executed || !m.requests[t.owner].once })
 		})
@@ -169,7 +188,7 @@ func (r *run) heard(claims []driver.Claim, executed bool) bool {
 // free reports whether no waiting set holds key as a part. The contract does not say what
 // happens if such a part is taken away.
 func (r *run) free(key string) bool {
-	return r.each(func(m *Model) bool {
+	return r.each(func(m *backend) bool {
 		return !slices.ContainsFunc(m.at(key).holders, func(l lease) bool { return l.partial })
 	})
 }

@@ -1,4 +1,4 @@
-package proof
+package model
 
 import (
 	"context"
@@ -16,12 +16,14 @@ type acquisition struct {
 	store  driver.Store
 	once   bool
 	claims []driver.Claim // in their present modes
+	ttl    time.Duration  // that the owner asked for last
+	record *record        // that the owner completes with; nil: it has not tried
 	cancel context.CancelFunc
 	told   chan struct{} // closed when the store says that it has to wait
 	done   chan struct{} // closed when said is set
 	said   answer
 
-	kind    Kind // when we last looked
+	kind    kind // when the run last looked
 	counted bool // its token has been compared
 }
 
@@ -33,11 +35,11 @@ func (r *run) ask(s Step) *acquisition {
 	a := &acquisition{
 		// In the engine's format, because a store may rely on it.
 		owner: driver.Owner{Host: fmt.Sprintf("owner-%d", n+1), PID: 1, Instance: 1, Start: time.Unix(0, 0), ID: fmt.Sprintf("%032x", n+1)}.String(),
-		store: r.Stores[n%len(r.Stores)], once: s.Once, claims: s.Claims, cancel: cancel,
+		store: r.Stores[n%len(r.Stores)], once: s.once, claims: s.claims, ttl: s.ttl, cancel: cancel,
 		told: make(chan struct{}), done: make(chan struct{}),
 	}
 	var once sync.Once
-	req := driver.Request{Owner: a.owner, Claims: a.claims, TTL: s.TTL, Wait: s.Wait}
+	req := driver.Request{Owner: a.owner, Claims: a.claims, TTL: s.ttl, Wait: s.wait}
 	if len(a.claims) == 1 && a.claims[0].Mode == driver.ModeExclusive {
 		req.HandOffs = 7 // as for any other, the engine would ask for some
 	}
@@ -54,12 +56,19 @@ func (r *run) ask(s Step) *acquisition {
 	return a
 }
 
-func (a *acquisition) send(ctx context.Context, req driver.Request) answer {
+// send asks, and renews at once what has a first term, as the engine does. Otherwise the
+// lease would end on a machine that is slow.
+func (a *acquisition) send(ctx context.Context, req driver.Request) (said answer) {
 	if a.once {
-		return answerOf(a.store.Begin(ctx, req))
+		said = answerOf(a.store.Begin(ctx, req))
+	} else {
+		grant, err := a.store.Acquire(ctx, req)
+		said = answerOf(grant, nil, err)
 	}
-	grant, err := a.store.Acquire(ctx, req)
-	return answerOf(grant, nil, err)
+	if said.kind == granted && said.grant.Term > 0 {
+		_ = a.store.Renew(ctx, []driver.Grant{said.grant}) // if it is lost by now, others will say so
+	}
+	return said
 }
 
 // look reads the answer if there is one by now.
@@ -68,15 +77,15 @@ func (a *acquisition) look() {
 	case <-a.done:
 		a.kind = a.said.kind
 	default:
-		a.kind = Waits
+		a.kind = waits
 	}
 }
 
 // answer is a store's answer.
 type answer struct {
-	kind  Kind
+	kind  kind
 	grant driver.Grant
-	had   string // as in [Answer]
+	found string // as in expected
 	key   string
 	why   string // of a loss: the reason of a forced release
 	err   error
@@ -86,35 +95,32 @@ func (a answer) String() string {
 	switch {
 	case a.err != nil:
 		return a.err.Error()
-	case a.kind == Granted:
+	case a.kind == granted:
 		return fmt.Sprintf("granted %d", a.grant.Token)
 	}
 	return string(a.kind)
 }
 
-// failed is the kind of an answer that no model gives.
-const failed Kind = "failed"
-
-// answerOf classifies what a store returned.
+// answerOf sorts what a store returned.
 func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
-	a := answer{kind: Granted, grant: grant, err: err}
+	a := answer{kind: granted, grant: grant, err: err}
 	var held *driver.HeldError
 	var own *driver.DeadlockError
-	var lost *driver.LeaseLostError
+	var loss *driver.LeaseLostError
 	switch {
 	case errors.As(err, &held):
-		a.kind, a.key = Refused, held.Key
+		a.kind, a.key = refused, held.Key
 	case errors.As(err, &own):
-		a.kind, a.key = Deadlock, own.Key
-	case errors.As(err, &lost):
-		a.kind = Lost
-		if lost.Reason == driver.LossForced {
-			a.why = lost.Detail
+		a.kind, a.key = deadlock, own.Key
+	case errors.As(err, &loss):
+		a.kind = lost
+		if loss.Reason == driver.LossForced {
+			a.why = loss.Detail
 		}
 	case err != nil:
 		a.kind = failed
 	case rec != nil:
-		a.kind = Recorded
+		a.kind, a.found = recorded, record{size: len(rec.Result), notKept: rec.ResultNotKept}.String()
 	}
 	return a
 }
@@ -123,7 +129,7 @@ func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
 func ended(err error) answer {
 	a := answerOf(driver.Grant{}, nil, err)
 	if err == nil {
-		a.kind = Fine
+		a.kind = fine
 	}
 	return a
 }

@@ -1,0 +1,247 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// flaw is what is wrong with a grant that an owner presents.
+type flaw int
+
+const (
+	sound      flaw = iota
+	wrongToken      // one that the lease never had
+	noToken         // 0: the owner was not told its token
+	wrongMode       // of the first claim
+)
+
+func (f flaw) String() string {
+	return [...]string{"", " with another token", " without a token", " in another mode"}[f]
+}
+
+// mine returns owner's lease for c, if the grant with this flaw entitles to it.
+func (m *backend) mine(owner string, c driver.Claim, flaw flaw) *lease {
+	l := m.at(c.Key).lease(owner)
+	if flaw == wrongToken || l == nil || l.partial {
+		return nil
+	}
+	return l
+}
+
+// lost says that owner no longer has claims, and why; the reason of any of them is right. An
+// owner with a wrong token never had the lease, so nobody took it away.
+func (m *backend) lost(owner string, claims []driver.Claim, flaw flaw) expected {
+	a := expected{kind: lost}
+	for _, c := range claims {
+		if m.mine(owner, c, sound) == nil && (flaw == sound || flaw == noToken) {
+			a.reasons = append(a.reasons, m.at(c.Key).forced[owner]) // I7
+		}
+	}
+	return a
+}
+
+// Renew gives all claims a full TTL (N1 to N6): all or none, unless they are apart.
+func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
+	if flaw == noToken {
+		flaw = wrongToken // a renewal must have the token (N5)
+	}
+	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
+		return m.mine(owner, c, flaw) == nil || m.at(c.Key).phase != c.Mode
+	})
+	if len(mine) == len(claims) || m.Apart {
+		for _, c := range mine {
+			l := m.mine(owner, c, flaw)
+			l.ends, l.ttl = m.now+ttl, ttl
+		}
+	}
+	if len(mine) == len(claims) {
+		m.say(expected{kind: fine})
+	} else {
+		m.say(m.lost(owner, claims, flaw))
+	}
+}
+
+// Borrow is the renewal of a process that was told of the lease (N7). It ends no lease
+// sooner, and one that asks for more than the owner did is a stranger's.
+func (m *backend) Borrow(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
+	if flaw == noToken {
+		flaw = wrongToken
+	}
+	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
+		l := m.mine(owner, c, flaw)
+		return l == nil || m.at(c.Key).phase != c.Mode || ttl > l.ttl
+	})
+	if len(mine) == len(claims) || m.Apart {
+		for _, c := range mine {
+			l := m.mine(owner, c, flaw)
+			l.ends = max(l.ends, m.now+ttl)
+		}
+	}
+	if len(mine) == len(claims) {
+		m.say(expected{kind: fine})
+		return
+	}
+	a := m.lost(owner, claims, flaw)
+	for _, c := range claims {
+		if l := m.mine(owner, c, flaw); l != nil && flaw == sound && ttl > l.ttl {
+			a.reasons = append(a.reasons, "") // nobody took it away
+		}
+	}
+	m.say(a)
+}
+
+// Release frees those of claims that are owner's (R1, R2, R5).
+func (m *backend) Release(owner string, claims []driver.Claim, flaw flaw) {
+	if slices.ContainsFunc(claims, func(c driver.Claim) bool { return m.mine(owner, c, flaw) == nil }) {
+		m.say(m.lost(owner, claims, flaw))
+	} else {
+		m.say(expected{kind: fine})
+	}
+	for _, c := range claims {
+		if m.mine(owner, c, flaw) != nil {
+			m.leave(owner, c.Key)
+		}
+	}
+}
+
+// Complete keeps a record and releases, in one step (L4 to L6). Requests that wait for the same
+// execution need not wait any more (L2).
+func (m *backend) Complete(owner string, claim driver.Claim, flaw flaw, rec record, retention time.Duration) {
+	key := claim.Key
+	switch {
+	case m.mine(owner, claim, flaw) != nil:
+		m.say(expected{kind: fine})
+	case m.recorded(key) && m.records[key].owner == owner:
+		m.say(expected{kind: fine}) // L5
+		return
+	default:
+		m.say(m.lost(owner, []driver.Claim{claim}, flaw))
+		return
+	}
+	rec.owner, rec.ends = owner, m.now+retention
+	m.records[key] = rec
+	k := m.at(key)
+	k.queue = slices.DeleteFunc(k.queue, func(t ticket) bool {
+		r := m.requests[t.owner]
+		if r.once {
+			r.answer = m.recordOf(key)
+		}
+		return r.once
+	})
+	m.leave(owner, key)
+}
+
+func (m *backend) recorded(key string) bool {
+	r, ok := m.records[key]
+	return ok && m.now < r.ends
+}
+
+// recordOf answers with the record of key (L7).
+func (m *backend) recordOf(key string) expected {
+	return expected{kind: recorded, found: m.records[key].String()}
+}
+
+// Raise keeps the greatest version, for the retention after the last one that is no
+// question (L9 to L11). Leases and records have no part in it (L12).
+func (m *backend) Raise(key string, n uint64, retention time.Duration) {
+	newest := max(n, m.version(key))
+	if n > 0 {
+		m.versions[key] = version{newest, m.now + retention}
+	}
+	m.say(expected{kind: fine, found: fmt.Sprint(newest)})
+}
+
+// version is the one in force, 0 for none.
+func (m *backend) version(key string) uint64 {
+	if v := m.versions[key]; m.now < v.ends {
+		return v.n
+	}
+	return 0
+}
+
+// something is what Forget says that it found.
+const something = "something"
+
+// Forget drops a record, and the version (I10).
+func (m *backend) Forget(key string) {
+	a := expected{kind: fine}
+	if m.recorded(key) || m.version(key) > 0 {
+		a.found = something
+	}
+	m.say(a)
+	delete(m.records, key)
+	delete(m.versions, key)
+}
+
+// Force ends all leases on key (I7, I8).
+func (m *backend) Force(key, reason string) {
+	k := m.at(key)
+	var had []string
+	for _, l := range k.holders {
+		had = append(had, l.owner)
+		k.forced[l.owner] = reason
+	}
+	slices.Sort(had)
+	m.say(expected{kind: fine, found: strings.Join(had, " ")})
+	k.holders = nil
+	m.admit(key)
+}
+
+// Pass lets time go by. Leases end in time (A2, M4), one after the other, and each end may
+// admit others. Like Do, it does not change m.
+func (m *backend) Pass(d time.Duration) []*backend {
+	n := m.clone()
+	n.answers = nil
+	return distinct(n.passTo(m.now + d))
+}
+
+func (m *backend) passTo(until time.Duration) []*backend {
+	next := until
+	for _, k := range m.locks {
+		for _, l := range k.holders {
+			if !l.partial {
+				next = min(next, l.ends)
+			}
+		}
+	}
+	m.now = next
+	var all []*backend
+	for _, n := range m.reap() {
+		for _, n := range n.settle() {
+			if n.now == until {
+				all = append(all, n)
+			} else {
+				all = append(all, n.passTo(until)...)
+			}
+		}
+	}
+	return all
+}
+
+// reap drops leases and records that are over now.
+func (m *backend) reap() []*backend {
+	all := []*backend{m}
+	for _, key := range slices.Sorted(maps.Keys(m.locks)) {
+		var after []*backend
+		for _, n := range all {
+			k := n.at(key)
+			before := len(k.holders)
+			k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return !l.partial && l.ends <= n.now })
+			if n.Blurred && before > len(k.holders) && len(k.holders) == 0 && len(k.queue) > 0 && k.phase == driver.ModeShared {
+				blurred := n.clone()
+				blurred.at(key).phase = driver.ModeExclusive
+				blurred.admit(key)
+				after = append(after, blurred)
+			}
+			n.admit(key)
+			after = append(after, n)
+		}
+		all = after
+	}
+	return all
+}
