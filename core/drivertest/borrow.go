@@ -125,8 +125,8 @@ func ownerAsksAgain(s *scene) {
 	a, b := s.open(), s.open()
 	h := s.lock(a, s.key(), long)
 	for _, ttl := range []time.Duration{2 * long, long / 2} {
-		h.TTL = ttl
-		if _, err := s.acquire(s.ctx, a, driver.Request{Owner: h.Owner, Claims: h.Claims, TTL: ttl}); err != nil {
+		h.TTL = s.ttls.Nearest(ttl)
+		if _, err := s.acquire(s.ctx, a, driver.Request{Owner: h.Owner, Claims: h.Claims, TTL: h.TTL, HandOffs: h.HandOffs}); err != nil {
 			s.Fatalf("asked again by the owner: %v", err)
 		}
 		s.lendable(b, h)
