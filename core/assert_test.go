@@ -14,17 +14,17 @@ import (
 func TestAssertHeld(t *testing.T) {
 	spy := newSpy()
 	eng := newEngine(t, spy)
-	wantOnly(t, core.AssertHeld(context.Background(), "a"), core.ErrNotHeld)
+	wantOnly(t, core.AssertHeld(context.Background(), core.Exclusive("a")), core.ErrNotHeld)
 	var kept context.Context
 	err := eng.Do(context.Background(), "a", func(ctx context.Context) error {
 		return eng.Do(ctx, "b", func(ctx context.Context) error {
 			kept = ctx
 			for _, key := range []string{"a", "b"} { // the inner one, and the one around it
-				if err := core.AssertHeld(ctx, key); err != nil {
+				if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
 					t.Errorf("%s: %v", key, err)
 				}
 			}
-			wantOnly(t, core.AssertHeld(ctx, "c"), core.ErrNotHeld)
+			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("c")), core.ErrNotHeld)
 			return nil
 		})
 	})
@@ -32,26 +32,26 @@ func TestAssertHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A goroutine that outlives its handler.
-	wantOnly(t, core.AssertHeld(context.WithoutCancel(kept), "a"), core.ErrReleased)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(kept), core.Exclusive("a")), core.ErrReleased)
 
 	l := mustAcquire(t, eng, "a", core.WithoutCancelOnLoss())
 	breakLock(t, spy, l)
 	_ = l.Release(context.Background())
-	wantOnly(t, core.AssertHeld(l.Context(), "a"), core.ErrLeaseLost)
+	wantOnly(t, core.AssertHeld(l.Context(), core.Exclusive("a")), core.ErrLeaseLost)
 
 	// Held again further in: the outer loss does not matter.
 	again, err := eng.Acquire(context.WithoutCancel(l.Context()), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := core.AssertHeld(again.Context(), "a"); err != nil {
+	if err := core.AssertHeld(again.Context(), core.Exclusive("a")); err != nil {
 		t.Error(err)
 	}
 	mustRelease(t, again)
 }
 
 // Who changes what a key stands for needs it alone; who reads it does not.
-func TestAssertClaim(t *testing.T) {
+func TestAssertHeldCoversTheMode(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	ctx := context.Background()
 	for name, tc := range map[string]struct {
@@ -67,19 +67,19 @@ func TestAssertClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := eng.DoAll(ctx, []core.Claim{tc.held}, func(ctx context.Context) error {
 				for _, c := range tc.content {
-					if err := core.AssertClaim(ctx, c); err != nil {
+					if err := core.AssertHeld(ctx, c); err != nil {
 						t.Errorf("%v: %v", c.Mode, err)
 					}
 				}
 				for _, c := range tc.notWith {
-					err := core.AssertClaim(ctx, c)
+					err := core.AssertHeld(ctx, c)
 					wantOnly(t, err, core.ErrNotHeld)
 					if !strings.Contains(err.Error(), "held "+tc.other.String()) {
 						t.Errorf("%v: %v", c.Mode, err)
 					}
 				}
-				wantOnly(t, core.AssertClaim(ctx, core.Exclusive("another")), core.ErrNotHeld)
-				return core.AssertHeld(ctx, "k") // any lease will do
+				wantOnly(t, core.AssertHeld(ctx, core.Exclusive("another")), core.ErrNotHeld)
+				return nil
 			})
 			if err != nil {
 				t.Error(err)
@@ -89,7 +89,7 @@ func TestAssertClaim(t *testing.T) {
 }
 
 // A lease counts as what it is now.
-func TestAssertClaimFollowsTheLease(t *testing.T) {
+func TestAssertHeldFollowsTheLease(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	exclusive := core.Exclusive("k")
 	l := mustAcquire(t, eng, "k")
@@ -97,31 +97,31 @@ func TestAssertClaimFollowsTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := core.AssertClaim(inner.Context(), exclusive); err != nil {
+	if err := core.AssertHeld(inner.Context(), exclusive); err != nil {
 		t.Errorf("nested in an exclusive lease: %v", err)
 	}
 	if err := l.Downgrade(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for _, ctx := range []context.Context{l.Context(), inner.Context()} {
-		wantOnly(t, core.AssertClaim(ctx, exclusive), core.ErrNotHeld)
-		if err := core.AssertClaim(ctx, core.Shared("k")); err != nil {
+		wantOnly(t, core.AssertHeld(ctx, exclusive), core.ErrNotHeld)
+		if err := core.AssertHeld(ctx, core.Shared("k")); err != nil {
 			t.Error(err)
 		}
 	}
 	mustRelease(t, inner)
 	mustRelease(t, l)
-	wantOnly(t, core.AssertClaim(context.WithoutCancel(l.Context()), core.Shared("k")), core.ErrReleased)
-	wantOnly(t, core.AssertClaim(context.WithoutCancel(l.Context()), exclusive), core.ErrNotHeld)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), core.Shared("k")), core.ErrReleased)
+	wantOnly(t, core.AssertHeld(context.WithoutCancel(l.Context()), exclusive), core.ErrNotHeld)
 }
 
-func ExampleAssertClaim() {
+func ExampleAssertHeld() {
 	ctx := context.Background()
 	eng, _ := core.New(memstore.New())
 	defer eng.Close(ctx)
 	rename := func(ctx context.Context) error {
-		// Next to readers this must not run: AssertHeld would let it.
-		if err := core.AssertClaim(ctx, core.Exclusive("group:7")); err != nil {
+		// This must not run next to readers.
+		if err := core.AssertHeld(ctx, core.Exclusive("group:7")); err != nil {
 			return err
 		}
 		return nil // ... and here it writes

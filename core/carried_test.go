@@ -51,7 +51,7 @@ func TestBorrowedLease(t *testing.T) {
 	if err != nil || core.Observed(inner).Depth() != 3 || two.spy.renewals() != 1 {
 		t.Errorf("depth %d, verified %d times, %v", core.Observed(inner).Depth(), two.spy.renewals(), err)
 	}
-	if err := core.AssertHeld(inner.Context(), "user:1"); err != nil {
+	if err := core.AssertHeld(inner.Context(), core.Exclusive("user:1")); err != nil {
 		t.Error(err)
 	}
 	mustRelease(t, inner)
@@ -326,7 +326,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("b", "d"))
 		other := mustAcquire(t, two.caller, "a")
-		both, cancel := core.WithLease(two.outer.Context(), other)
+		both, cancel := other.Attach(two.outer.Context())
 		defer cancel()
 		ctx := carry.Accept(context.Background(), carry.Leases(both))
 		set, err := two.callee.AcquireAll(ctx, exclusive("a", "b", "c"))
@@ -337,7 +337,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 			t.Errorf("%v, depth %d, asked %d times", c, core.Observed(set).Depth(), two.spy.renewals())
 		}
 		for _, key := range []string{"a", "b", "c"} {
-			if err := core.AssertHeld(set.Context(), key); err != nil {
+			if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -395,7 +395,7 @@ func TestCarriedOnwards(t *testing.T) {
 	// and by one that has borrowed a part, also from a goroutine of its own.
 	err := two.callee.Do(two.ctx, "a", func(ctx context.Context) error {
 		lease, _ := core.LeaseFrom(ctx)
-		elsewhere, cancel := core.WithLease(context.Background(), lease)
+		elsewhere, cancel := lease.Attach(context.Background())
 		defer cancel()
 		for _, ctx := range []context.Context{ctx, elsewhere} {
 			carried := carry.Leases(ctx)
@@ -513,7 +513,7 @@ func TestChainsOfCalls(t *testing.T) {
 		name := fmt.Sprint("k", key)
 		return engines[at].Do(ctx, name, func(ctx context.Context) error {
 			if hops == 0 {
-				return core.AssertHeld(ctx, name)
+				return core.AssertHeld(ctx, core.Exclusive(name))
 			}
 			next := carry.Accept(context.Background(), carry.Leases(ctx))
 			return errors.Join(

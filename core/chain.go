@@ -9,7 +9,7 @@ import (
 
 // chain is what a context descends from, innermost first: the leases of this
 // process, and those that came along with a request from another one. It
-// follows the contexts and not the leases, so that [WithLease] can put a lease
+// follows the contexts and not the leases, so that [Lease.Attach] can put a lease
 // in front of those that another context has already. It is itself the context that
 // carries it.
 type chain struct {
@@ -46,22 +46,18 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 	return nil, false
 }
 
-// WithLease takes a lease along into a context that does not descend from it:
-// that of another goroutine, or of another request. What runs under the context
-// returned is under the lease: [LeaseFrom] finds it, [AssertHeld] is content,
-// and acquiring its keys again is re-entrance ([Engine.Acquire]). Leases that
-// parent descends from stay in force there.
+// Attach returns a context under parent that is also under the lease. It is for a context
+// that does not descend from the lease's: that of another goroutine, or of another request.
+// [LeaseFrom] finds the lease there, [AssertHeld] accepts it, and an acquisition of its keys is
+// nested ([Engine.Acquire]). Leases that parent descends from stay in force.
 //
-// The context ends with parent, and when the lease ends, with the lease's cause:
-// ErrReleased, or one that matches ErrLeaseLost (not with
-// [WithoutCancelOnLoss], there it ends with the release). It does not end with the
-// request that the lease was acquired in. Call cancel when the work is done, as
-// for any context.
+// The context ends with parent, and with the lease: then its cause is ErrReleased, or matches
+// ErrLeaseLost (but not with [WithoutCancelOnLoss]: there it ends with the release). It does
+// not end with the request that the lease was acquired in. Call cancel when the work is done.
 //
-// The lease stays its holder's: it must not be released before that work is
-// done. Whoever releases it early lets the next one in while this goroutine
-// still writes.
-func WithLease(parent context.Context, l *Lease) (ctx context.Context, cancel context.CancelFunc) {
+// The holder must not release the lease before that work is done. Otherwise the next holder
+// starts while this goroutine still writes.
+func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(&chain{Context: parent, lease: l, next: chainOf(parent)})
 	forget := []func(){l.own.onEnd(end)}
 	if l.nest != nil { // it ends with what it is nested in, too

@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-func TestWithLease(t *testing.T) {
+func TestAttach(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
 	request, hangUp := context.WithCancel(context.Background())
@@ -19,7 +19,7 @@ func TestWithLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := core.WithLease(context.Background(), l)
+	ctx, cancel := l.Attach(context.Background())
 	defer cancel()
 	hangUp()
 	if ctx.Err() != nil {
@@ -28,7 +28,7 @@ func TestWithLease(t *testing.T) {
 	if got, ok := core.LeaseFrom(ctx); !ok || got != l {
 		t.Error("the lease is not there")
 	}
-	if err := core.AssertHeld(ctx, "k"); err != nil {
+	if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
 		t.Error(err)
 	}
 	inner, err := eng.Acquire(ctx, "k")
@@ -39,7 +39,7 @@ func TestWithLease(t *testing.T) {
 	if !errors.Is(context.Cause(ctx), core.ErrReleased) || !errors.Is(context.Cause(inner.Context()), core.ErrReleased) {
 		t.Errorf("released: %v, %v", context.Cause(ctx), context.Cause(inner.Context()))
 	}
-	late, cancel := core.WithLease(context.Background(), l)
+	late, cancel := l.Attach(context.Background())
 	defer cancel()
 	if !errors.Is(context.Cause(late), core.ErrReleased) {
 		t.Errorf("of an ended lease: %v", context.Cause(late))
@@ -51,8 +51,8 @@ func TestWithLeaseCancel(t *testing.T) {
 	eng := newEngine(t, &yes{})
 	l := mustAcquire(t, eng, "k")
 	parent, end := context.WithCancel(context.Background())
-	one, cancelOne := core.WithLease(parent, l)
-	two, cancelTwo := core.WithLease(parent, l)
+	one, cancelOne := l.Attach(parent)
+	two, cancelTwo := l.Attach(parent)
 	cancelOne()
 	cancelOne()
 	if !errors.Is(context.Cause(one), context.Canceled) || two.Err() != nil {
@@ -70,10 +70,10 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	store := &yes{}
 	eng := newEngine(t, store)
 	a, b := mustAcquire(t, eng, "a"), mustAcquire(t, eng, "b")
-	ctx, cancel := core.WithLease(a.Context(), b)
+	ctx, cancel := b.Attach(a.Context())
 	defer cancel()
 	for _, key := range []string{"a", "b"} {
-		if err := core.AssertHeld(ctx, key); err != nil {
+		if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -83,10 +83,10 @@ func TestWithLeaseKeepsWhatTheContextHolds(t *testing.T) {
 	}
 	mustRelease(t, both)
 	mustRelease(t, b)
-	if err := core.AssertHeld(context.WithoutCancel(ctx), "a"); err != nil {
+	if err := core.AssertHeld(context.WithoutCancel(ctx), core.Exclusive("a")); err != nil {
 		t.Error(err)
 	}
-	wantOnly(t, core.AssertHeld(ctx, "b"), core.ErrReleased)
+	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("b")), core.ErrReleased)
 	mustRelease(t, a)
 }
 
@@ -100,10 +100,10 @@ func TestWithLeaseAndLoss(t *testing.T) {
 				opts = append(opts, core.WithoutCancelOnLoss())
 			}
 			l := mustAcquire(t, eng, "k", opts...)
-			ctx, cancel := core.WithLease(context.Background(), l)
+			ctx, cancel := l.Attach(context.Background())
 			breakLock(t, spy, l)
 			time.Sleep(time.Minute)
-			wantOnly(t, core.AssertHeld(ctx, "k"), core.ErrLeaseLost)
+			wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
 			if ended := ctx.Err() != nil; ended == kept {
 				t.Errorf("kept %v: %v", kept, ctx.Err())
 			}
@@ -123,9 +123,9 @@ func TestWithNestedLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := core.WithLease(context.Background(), l)
+		ctx, cancel := l.Attach(context.Background())
 		t.Cleanup(cancel)
-		if core.AssertHeld(ctx, "k") != nil {
+		if core.AssertHeld(ctx, core.Exclusive("k")) != nil {
 			t.Error("not held")
 		}
 		return l, ctx
@@ -133,11 +133,11 @@ func TestWithNestedLease(t *testing.T) {
 	l, ctx := nest()
 	mustRelease(t, l)
 	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, "k"), core.ErrReleased)
+	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrReleased)
 	_, ctx = nest()
 	mustRelease(t, outer)
 	wantOnly(t, context.Cause(ctx), core.ErrReleased)
-	wantOnly(t, core.AssertHeld(ctx, "k"), core.ErrLeaseLost)
+	wantOnly(t, core.AssertHeld(ctx, core.Exclusive("k")), core.ErrLeaseLost)
 }
 
 func TestWithLeaseConcurrently(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWithLeaseConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			ctx, cancel := core.WithLease(context.Background(), l)
+			ctx, cancel := l.Attach(context.Background())
 			defer cancel()
 			if i == 25 {
 				mustRelease(t, l)

@@ -6,7 +6,7 @@ import (
 )
 
 // leaseContext ends the lease's context with the lease, and tells those that want to
-// know of the lease's own end alone ([WithLease]).
+// know of the lease's own end alone ([Lease.Attach]).
 type leaseContext struct {
 	place  chain // what the context carries
 	cancel context.CancelCauseFunc

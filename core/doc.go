@@ -35,7 +35,7 @@
 // # Re-entrance
 //
 // What is called under a lease may take its keys again: the context tells. See
-// [Engine.Acquire] for the rules, [WithLease] for another goroutine's context,
+// [Engine.Acquire] for the rules, [Lease.Attach] for another goroutine's context,
 // and package carry for another process's.
 //
 // A holder can change its lease: [Lease.Extend] gives it another TTL, and

@@ -106,7 +106,7 @@ func isNil(v any) bool {
 //
 // Go has no thread identity, so re-entrance follows the context. If ctx descends
 // from a lease of this engine on key that is in force ([Lease.Context],
-// [WithLease]), there is nothing to wait for and nobody to ask: the lease
+// [Lease.Attach]), there is nothing to wait for and nobody to ask: the lease
 // returned is nested in that one. It has its token, owner and deadline, and
 // counts ([Lease.Depth]); options about time mean nothing to it. The key is free
 // when the outermost lease is released, and that ends the contexts of those

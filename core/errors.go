@@ -26,7 +26,7 @@ var (
 	// ErrLeaseLost: the lease ended before it was released, so somebody else
 	// may have held the key meanwhile. See [LeaseLostError].
 	ErrLeaseLost = driver.ErrLeaseLost
-	// ErrNotHeld: the context does not hold the key. See [AssertHeld] and [AssertClaim].
+	// ErrNotHeld: the context does not hold the key. See [AssertHeld].
 	ErrNotHeld = errors.New("keyturn: not held")
 	// ErrWouldDeadlock: the caller holds the key already, in a way that excludes
 	// what it asks for now, so it would wait for itself. See [driver.DeadlockError].

@@ -19,7 +19,7 @@ func TestMessages(t *testing.T) {
 		`3 callers wait for "user:42" already`:          &core.TooManyWaitersError{Key: key, Limit: 3},
 		`3 callers wait already`:                        &core.TooManyWaitersError{Limit: 3},
 		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: driver.LossMaxHold},
-		`not held: "user:42"`:                           core.AssertHeld(context.Background(), key),
+		`not held: "user:42"`:                           core.AssertHeld(context.Background(), core.Exclusive(key)),
 		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},
 		`store unavailable: acquire: connection closed`: &core.UnavailableError{Op: "acquire", Err: errors.New("connection closed")},
 	} {

@@ -39,7 +39,7 @@ func ExampleLease_Depth() {
 func neverRuns(context.Context) ([]byte, error) { return nil, errors.New("it ran") }
 
 // A worker that was running before gets the lease for one piece of work.
-func ExampleWithLease() {
+func ExampleLease_Attach() {
 	eng, _ := core.New(memstore.New())
 	ctx := context.Background()
 	defer eng.Close(ctx)
@@ -47,8 +47,8 @@ func ExampleWithLease() {
 	jobs, done := make(chan *core.Lease), make(chan error)
 	go func() {
 		for lease := range jobs {
-			work, cancel := core.WithLease(context.Background(), lease)
-			done <- core.AssertHeld(work, "group:7")
+			work, cancel := lease.Attach(context.Background())
+			done <- core.AssertHeld(work, core.Exclusive("group:7"))
 			cancel()
 		}
 	}()

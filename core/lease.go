@@ -122,7 +122,7 @@ func (l *Lease) Err() error {
 	return err
 }
 
-// cancel ends the lease's context, and those that [WithLease] made.
+// cancel ends the lease's context, and those that [Lease.Attach] made.
 func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
 // lose ends the lease as lost, if it has not ended otherwise.

@@ -280,7 +280,7 @@ func TestSetThatIsHeldInPart(t *testing.T) {
 		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		if err := core.AssertHeld(set.Context(), key); err != nil {
+		if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -428,7 +428,7 @@ func TestConcurrentNesting(t *testing.T) {
 			all.Go(func() {
 				for range 50 {
 					err := eng.Do(ctx, "k", func(ctx context.Context) error {
-						return errors.Join(core.AssertHeld(ctx, "k"), eng.Do(ctx, "k", func(context.Context) error { return nil }))
+						return errors.Join(core.AssertHeld(ctx, core.Exclusive("k")), eng.Do(ctx, "k", func(context.Context) error { return nil }))
 					})
 					if err != nil {
 						t.Error(err)

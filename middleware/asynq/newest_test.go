@@ -36,7 +36,7 @@ func keepLatest(t *testing.T, eng *core.Engine, opts ...core.CallOption) *versio
 	v := &versioned{t: t, inside: func() {}}
 	v.locks = locks(t, eng, lockasynq.Serialize("index", "k", opts...).KeepLatestBy("{payload.version}"))
 	v.handler = v.locks.Middleware(handler(func(ctx context.Context, task *asynq.Task) error {
-		if err := core.AssertHeld(ctx, "k"); err != nil {
+		if err := core.AssertHeld(ctx, core.Exclusive("k")); err != nil {
 			t.Error(err)
 		}
 		v.ran = append(v.ran, string(task.Payload()))

@@ -28,7 +28,7 @@ func TestSerializedFunctionRunsOneAtATimePerKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inside, overlaps atomic.Int32
 		work := func(ctx context.Context, j job) (string, error) {
-			if err := core.AssertHeld(ctx, byUser(j)); err != nil {
+			if err := core.AssertHeld(ctx, core.Exclusive(byUser(j))); err != nil {
 				t.Error(err)
 			}
 			if inside.Add(1) > 1 {

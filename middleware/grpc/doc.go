@@ -18,7 +18,7 @@
 // unary one. [Interceptor.Coverage] lists the methods of a server with their
 // rules, for the log and for a test that wants none forgotten;
 // [Interceptor.Check] finds rules that do nothing. A handler that must not run
-// unlocked, whatever becomes of the set-up, asks core.AssertHeld(ctx, key).
+// unlocked, whatever becomes of the set-up, asks core.AssertHeld(ctx, core.Exclusive(key)).
 //
 // # Keys
 //

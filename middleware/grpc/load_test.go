@@ -65,7 +65,7 @@ func TestMessagesOfReplicas(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := core.AssertHeld(stream.Context(), "group:"+e.GetGroupId()); err != nil {
+			if err := core.AssertHeld(stream.Context(), core.Exclusive("group:"+e.GetGroupId())); err != nil {
 				t.Error(err)
 			}
 			if n := inside.Add(1); n > 1 {

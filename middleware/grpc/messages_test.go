@@ -77,7 +77,7 @@ func TestEachMessageTakesItsOwnTurn(t *testing.T) {
 						t.Errorf("lease: %v %+v", ok, lease)
 					}
 					token = lease.Token()
-					if err := core.AssertHeld(before, key); err != nil {
+					if err := core.AssertHeld(before, core.Exclusive(key)); err != nil {
 						t.Error(err)
 					}
 					if _, err := eng.TryAcquire(context.Background(), key); !errors.Is(err, core.ErrHeld) {
@@ -117,7 +117,7 @@ func TestEachMessageOfAClientStream(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := core.AssertHeld(stream.Context(), "import:"+chunk.GetGroupId()); err != nil {
+			if err := core.AssertHeld(stream.Context(), core.Exclusive("import:"+chunk.GetGroupId())); err != nil {
 				t.Error(err)
 			}
 		}
@@ -200,7 +200,7 @@ func TestHandlersEndEndsTheTurn(t *testing.T) {
 				if _, err := stream.Recv(); err != nil {
 					t.Error(err)
 				}
-				own.Store(core.AssertHeld(stream.Context(), "group:7") == nil)
+				own.Store(core.AssertHeld(stream.Context(), core.Exclusive("group:7")) == nil)
 				return end()
 			}}
 			stream := talk(t, serve(t, s, locks(t, eng, eachByGroup["template"]), grpc.ChainStreamInterceptor(recoverStream)))

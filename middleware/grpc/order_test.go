@@ -109,7 +109,7 @@ func TestOrderOfInterceptors(t *testing.T) {
 		lockgrpc.SerializeMessages(chat, "chat:{metadata.x-user}"),
 	)
 	look := func(ctx context.Context, method, key string) {
-		if err := core.AssertHeld(ctx, key); err != nil {
+		if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 		if got := spanFrom(ctx); got != method {
@@ -205,7 +205,7 @@ func TestWorkInsideOfTheLockEndsBeforeIt(t *testing.T) {
 	var steps []string
 	transaction := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		resp, err := handler(ctx, req)
-		if held := core.AssertHeld(ctx, "user:42"); held != nil {
+		if held := core.AssertHeld(ctx, core.Exclusive("user:42")); held != nil {
 			t.Errorf("the commit: %v", held)
 		}
 		steps = append(steps, "commit")

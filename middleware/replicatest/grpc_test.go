@@ -178,7 +178,7 @@ func TestMessagesOfGRPCStreams(t *testing.T) {
 	redis := redistest.Start(t)
 	var inside, processed atomic.Int32
 	s := &service{message: func(ctx context.Context, key string) {
-		if err := core.AssertHeld(ctx, key); err != nil {
+		if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
 			t.Error(err)
 		}
 		if n := inside.Add(1); n > 1 {

@@ -112,7 +112,7 @@ func TestLeasesAreAsEverToTheirHolders(t *testing.T) {
 		}
 		err = eng.Do(ctx, "k", func(ctx context.Context) error {
 			time.Sleep(5 * time.Minute)
-			return core.AssertHeld(ctx, "k")
+			return core.AssertHeld(ctx, core.Exclusive("k"))
 		})
 		if err != nil {
 			t.Error(err)

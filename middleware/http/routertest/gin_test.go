@@ -120,7 +120,7 @@ func TestGinsStatusWithoutABody(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	g := newGin()
 	g.PUT("/", ginRule(lockhttp.New(eng).Once("k")), func(c *gin.Context) {
-		if err := core.AssertHeld(c.Request.Context(), "k"); err != nil {
+		if err := core.AssertHeld(c.Request.Context(), core.Exclusive("k")); err != nil {
 			t.Error(err)
 		}
 		c.AbortWithStatus(http.StatusNoContent)
