@@ -204,6 +204,20 @@ var controls = []struct {
 
 	{"permits pass readers", []string{"M2 permits get behind a reader that waits"}},
 
+	{"releases ignore the token", []string{"A to R, random programs do what the model does"}},
+	{"renewals ignore the mode", []string{"A to R, random programs do what the model does"}},
+	{"last come, first served", []string{"A to R, random programs do what the model does"}},
+	{"permits overtake", []string{"A to R, random programs do what the model does"}},
+	{"one permit too many", []string{"A to R, random programs do what the model does"}},
+	{"writers go before readers", []string{"A to R, random programs do what the model does"}},
+	{"one reader enters per phase", []string{"A to R, random programs do what the model does"}},
+	{"borrowers choose the TTL", []string{"A to R, random programs do what the model does"}},
+	{"a set's token is the first's alone", []string{"A to R, random programs do what the model does"}},
+	{"a forced release reverses the line", []string{"A to R, random programs do what the model does"}},
+	{"Complete keeps the lease", []string{"A to R, random programs do what the model does"}},
+	{"the last version counts", []string{"A to R, random programs do what the model does"}},
+	{"versions are not forgotten", []string{"A to R, random programs do what the model does"}},
+
 	{"a free key is an error", []string{"I1 a key that nobody wants is no error"}},
 	{"holders show no token", []string{"I2 an exclusive holder, and what it says of itself"}},
 	{"a renewal is a new lease", []string{"I2 an exclusive holder, and what it says of itself"}},

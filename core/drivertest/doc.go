@@ -20,6 +20,7 @@
 // its OnHeld has been called. If the contract speaks of time, a lower bound is exact except for
 // [Harness.Early], and an upper bound has [Harness.Late] to spare.
 //
-// The suite tests the cases that somebody has thought of. For all others, the module proof runs
-// random programs on a store and on a model, and compares.
+// These tests are the cases that somebody has thought of. For all others, the suite runs some
+// random programs on the store and on a model of it (package model), and compares. The module
+// proof runs many.
 package drivertest

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest/model"
 )
 
 // Harness tells the suite how to reach a backend. Only New is required. A test that needs a
@@ -37,6 +38,13 @@ type Harness struct {
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
 	Around func(t *testing.T, test func(*testing.T))
+
+	// Settle returns when nothing more happens by itself, if time stands still while a test
+	// runs: testing/synctest.Wait fits with Around. Random programs then compare times, too.
+	Settle func()
+	// Latitude is what the contract leaves to this backend, for the model that random programs
+	// are compared with.
+	Latitude model.Latitude
 
 	ttls driver.TTLs // that the store can keep
 }
@@ -159,6 +167,7 @@ func checks() []check {
 	all = append(all, termChecks...)
 	all = append(all, downgradeChecks...)
 	all = append(all, setChecks...)
+	all = append(all, programChecks...)
 	for _, c := range slices.Concat(inspectChecks, forceChecks) {
 		c.can.Inspector, c.begin = true, c.can.Ledger
 		all = append(all, c)

@@ -199,6 +199,15 @@ func (b *backend) find(e *state, g driver.Grant) *holding {
 	return nil
 }
 
+// mine is find for what ends a lease: token 0 is that of an owner that was not told.
+func (b *backend) mine(e *state, g driver.Grant) *holding {
+	h := b.find(e, g)
+	if h == nil || g.Token != 0 && g.Token != h.token && !b.has("releases ignore the token") {
+		return nil
+	}
+	return h
+}
+
 func (b *backend) renew(g driver.Grant) error {
 	if b.has("renewals do nothing") {
 		return nil
@@ -273,7 +282,7 @@ func (b *backend) release(g driver.Grant) error {
 	var lost error
 	for _, c := range g.Claims {
 		e := b.at(c.Key)
-		h := b.find(e, g)
+		h := b.mine(e, g)
 		if h == nil {
 			lost = b.lost(e, g)
 			if b.has("a broken set is not released") {
@@ -304,7 +313,7 @@ func (b *backend) release(g driver.Grant) error {
 func (b *backend) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
 	key, now := g.Claims[0].Key, time.Now()
 	e := b.at(key)
-	h := b.find(e, g)
+	h := b.mine(e, g)
 	if !b.has("records keep the caller's memory") {
 		rec.Result, rec.Fingerprint = slices.Clone(rec.Result), slices.Clone(rec.Fingerprint)
 	}

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest/model"
 )
 
-// A model of a backend behind a network, and of the stores that use it: small,
-// slow and right, unless it is told to have a defect. The suite must pass it as
+// A backend behind a network, and the stores that use it: small, slow and right, unless it is
+// told to have a defect. Whose turn it is, package model says. The suite must pass it as
 // it is, and reject it with each defect. This file has who is let in; the others
 // have what else the backend answers, and the stores.
 
@@ -172,28 +173,32 @@ func (e *state) waiting(readers bool) []*ticket {
 	return all
 }
 
-// fits says whether a lease for c may be in force next to those that are.
+// fits reports whether a lease for c may be in force next to those that are.
 func (b *backend) fits(e *state, c driver.Claim) bool {
-	if len(e.holders) == 0 || b.has("everybody gets the key") {
-		return true
-	}
-	most := c.Permits
 	switch {
-	case b.has("readers do not keep writers out") && e.phase == driver.ModeShared:
+	case len(e.holders) == 0:
+	case b.has("everybody gets the key"),
+		b.has("readers do not keep writers out") && e.phase == driver.ModeShared,
+		b.has("permits do not count for other modes") && e.phase == driver.ModePermit && c.Mode != e.phase:
 		return true
-	case b.has("permits do not count for other modes") && e.phase == driver.ModePermit && c.Mode != e.phase:
-		return true
-	case b.has("N is that of the first"):
-		most = e.holders[0].claim.Permits
-	case b.has("permits are not counted"):
-		most = 1000
-	case b.has("one permit too many"):
-		most++
-	case b.has("readers come one at a time"):
+	case b.has("readers come one at a time") && c.Mode == driver.ModeShared:
 		return false
 	}
-	return c.Mode == e.phase &&
-		(c.Mode == driver.ModeShared || c.Mode == driver.ModePermit && len(e.holders) < most)
+	return model.Fits(e.phase, len(e.holders), b.counted(e, c))
+}
+
+// counted is c with the number of permits that this backend goes by.
+func (b *backend) counted(e *state, c driver.Claim) driver.Claim {
+	switch {
+	case c.Mode != driver.ModePermit || len(e.holders) == 0:
+	case b.has("N is that of the first"):
+		c.Permits = e.holders[0].claim.Permits
+	case b.has("permits are not counted"):
+		c.Permits = 1000
+	case b.has("one permit too many"):
+		c.Permits++
+	}
+	return c
 }
 
 // enter gives the key to req, now.
@@ -222,50 +227,56 @@ func (b *backend) term(ttl time.Duration, waited bool) time.Duration {
 // admit lets in those whose turn it is.
 func (b *backend) admit(e *state) {
 	for {
-		line, readers := e.waiting(false), e.waiting(true)
-		if b.has("last come, first served") {
-			slices.Reverse(line)
-		}
-		free := len(e.holders) == 0
-		switch {
-		case free && len(line) > 0 && (len(readers) == 0 || e.phase == driver.ModeShared || b.has("writers go before readers")):
-			b.callIn(e, line[0])
-			if b.has("a release serves two") && e.releases > 0 && len(line) > 1 {
-				b.callIn(e, line[1])
-			}
-		case free && len(readers) > 0, len(readers) > 0 && e.phase == driver.ModeShared && len(line) == 0:
-			for i, t := range readers {
-				if i == 0 || !b.has("one reader enters per phase") {
-					b.callIn(e, t)
-				}
-			}
-			return
-		case b.has("readers do not keep writers out") && e.phase == driver.ModeShared && len(line) > 0:
-			b.callIn(e, line[0])
-		case b.has("permits overtake") && b.admitAny(e, line):
-		case !free && e.phase == driver.ModePermit && len(line) > 0 && b.fits(e, line[0].claim) &&
-			(before(line[0], readers) || b.has("permits pass readers")):
-			b.callIn(e, line[0])
-		default:
+		in := b.next(e)
+		if len(in) == 0 {
 			return
 		}
-	}
-}
-
-// before says that t came before all of others: a permit that did not leaves the
-// phase to end, or readers would wait for as long as permits are asked for.
-func before(t *ticket, others []*ticket) bool {
-	return len(others) == 0 || t.since.Before(others[0].since)
-}
-
-func (b *backend) admitAny(e *state, line []*ticket) bool {
-	for _, t := range line {
-		if t.claim.Mode == driver.ModePermit && b.fits(e, t.claim) {
+		for _, t := range in {
 			b.callIn(e, t)
-			return true
+		}
+		if b.has("one reader enters per phase") && in[0].claim.Mode == driver.ModeShared {
+			return
 		}
 	}
-	return false
+}
+
+// next has those whose turn it is, by the model, unless the backend has a defect.
+func (b *backend) next(e *state) []*ticket {
+	queue, phase, free := slices.Clone(e.queue), e.phase, len(e.holders) == 0
+	line, readers := e.waiting(false), e.waiting(true)
+	switch {
+	case b.has("last come, first served"):
+		slices.Reverse(line)
+		queue = append(line, readers...)
+	case b.has("permits pass readers") && !free && phase == driver.ModePermit:
+		queue = line
+	case b.has("writers go before readers") && free:
+		phase = driver.ModeShared
+	case b.has("readers do not keep writers out") && phase == driver.ModeShared && len(line) > 0:
+		return line[:1]
+	case b.has("permits overtake"):
+		for _, t := range line {
+			if t.claim.Mode == driver.ModePermit && b.fits(e, t.claim) {
+				return []*ticket{t}
+			}
+		}
+	}
+	var claims []driver.Claim
+	for _, t := range queue {
+		claims = append(claims, b.counted(e, t.claim))
+	}
+	var in []*ticket
+	for _, i := range model.Next(phase, len(e.holders), claims) {
+		in = append(in, queue[i])
+	}
+	switch {
+	case len(in) == 0:
+	case b.has("one reader enters per phase"):
+		in = in[:1]
+	case b.has("a release serves two") && e.releases > 0 && in[0].claim.Mode == driver.ModeExclusive && len(line) > 1:
+		in = line[:2]
+	}
+	return in
 }
 
 // callIn gives the key to one who waits for it.

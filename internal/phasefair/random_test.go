@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// literal is a key as the sentences of driver.Store have it, one after the other, with no
-// bound of a step. It looks at everybody each time.
+// literal is a key as the model of package drivertest has it: it looks at everybody each
+// time, and knows no bound of a step.
 type literal struct {
 	last    driver.Mode // of the holders, or of the last there were
 	holders []request
@@ -24,18 +25,6 @@ type request struct {
 	claim driver.Claim
 }
 
-func isShared(r request) bool { return r.claim.Mode == driver.ModeShared }
-
-// together reports whether a lease for c can be in force beside the holders (M1, M6).
-func (l *literal) together(c driver.Claim) bool {
-	for _, h := range l.holders {
-		if h.claim.Mode != c.Mode || c.Mode == driver.ModeExclusive {
-			return false
-		}
-	}
-	return c.Mode != driver.ModePermit || len(l.holders) < c.Permits
-}
-
 func (l *literal) enter(r request) {
 	l.waiters = slices.DeleteFunc(l.waiters, func(w request) bool { return w == r })
 	l.holders, l.last = append(l.holders, r), r.claim.Mode
@@ -43,33 +32,27 @@ func (l *literal) enter(r request) {
 
 // come is a new request: behind all that wait (M2).
 func (l *literal) come(r request) {
-	if len(l.waiters) == 0 && l.together(r.claim) {
+	if len(l.waiters) == 0 && model.Fits(l.last, len(l.holders), r.claim) {
 		l.enter(r)
 		return
 	}
 	l.waiters = append(l.waiters, r)
 }
 
-// settle lets in whose turn it is (M3, M6).
+// settle lets in whose turn it is.
 func (l *literal) settle() {
 	for {
-		shared := slices.DeleteFunc(slices.Clone(l.waiters), func(w request) bool { return !isShared(w) })
-		others := slices.DeleteFunc(slices.Clone(l.waiters), isShared)
-		free := len(l.holders) == 0
-		switch {
-		case len(l.waiters) == 0:
+		before := slices.Clone(l.waiters)
+		var claims []driver.Claim
+		for _, w := range before {
+			claims = append(claims, w.claim)
+		}
+		next := model.Next(l.last, len(l.holders), claims)
+		if len(next) == 0 {
 			return
-		case free && l.last != driver.ModeShared && len(shared) > 0, // what is not shared makes way for all readers,
-			len(others) == 0 && l.together(shared[0].claim): // and nobody else may wait for a key that readers can share
-			for _, r := range shared {
-				l.enter(r)
-			}
-		case free && len(others) > 0: // readers make way for the first of the others
-			l.enter(others[0])
-		case len(others) > 0 && l.waiters[0] == others[0] && l.together(others[0].claim):
-			l.enter(others[0]) // a permit that came before all readers
-		default:
-			return
+		}
+		for _, i := range next {
+			l.enter(before[i])
 		}
 	}
 }
@@ -83,7 +66,7 @@ func (l *literal) end(name int) {
 func (l *literal) downgrade() {
 	l.holders[0].claim, l.last = driver.Shared("k"), driver.ModeShared
 	for _, w := range slices.Clone(l.waiters) {
-		if isShared(w) {
+		if w.claim.Mode == driver.ModeShared {
 			l.enter(w)
 		}
 	}
@@ -160,10 +143,10 @@ func names(all []request) string {
 	return strings.Join(list, " ")
 }
 
-// TestStepsAreTheSentences plays random requests, ends and downgrades on both. Whatever the
+// TestStepsAreTheModel plays random requests, ends and downgrades on both. Whatever the
 // bound of a step, and however late its rest comes, those that are in or are owed the key are
-// those that the sentences let in.
-func TestStepsAreTheSentences(t *testing.T) {
+// those that the model lets in.
+func TestStepsAreTheModel(t *testing.T) {
 	for seed := range uint64(4000) {
 		if log, err := play(rand.New(rand.NewPCG(seed, 1))); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(log, "\n"))

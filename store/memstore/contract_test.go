@@ -16,6 +16,7 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{
 		New:    func(testing.TB) driver.Store { return mem.Peer() },
 		Around: synctest.Test,
+		Settle: synctest.Wait,
 	})
 }
 

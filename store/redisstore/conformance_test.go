@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
@@ -21,7 +22,8 @@ func TestContract(t *testing.T) {
 		return p.(*redistest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 300 * time.Millisecond,
+		TTL:      300 * time.Millisecond,
+		Latitude: model.Latitude{Blurred: true},
 		New: func(t testing.TB) driver.Store {
 			p := redistest.NewProxy(t, server.Addr())
 			s := open(t, throughProxy(server, p))
@@ -42,7 +44,8 @@ func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
 	servers, client := startCluster(t)
 	drivertest.Run(t, drivertest.Harness{
-		New: func(t testing.TB) driver.Store { return open(t, client) },
+		New:      func(t testing.TB) driver.Store { return open(t, client) },
+		Latitude: model.Latitude{Blurred: true, Apart: true},
 		Pause: func(testing.TB) {
 			for _, server := range servers {
 				server.Pause()

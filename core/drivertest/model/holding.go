@@ -39,7 +39,7 @@ func (r *run) renew(s Step) (taken, bool) {
 		g.TTL = s.ttl
 		switch {
 		case s.op == opExpire:
-			g.TTL = short
+			g.TTL = r.short()
 		case i == 0 && s.op == opPart:
 			g.Claims = g.Claims[:1]
 		}
@@ -74,7 +74,7 @@ func (r *run) renew(s Step) (taken, bool) {
 // lapse lets leases end that were renewed for a moment only. Their answers stay.
 func (r *run) lapse() {
 	answers := r.models[0].answers
-	r.pass(short + 5*time.Millisecond)
+	r.pass(r.short() + 5*time.Millisecond)
 	for _, m := range r.models {
 		m.answers = answers
 	}
@@ -89,7 +89,7 @@ func (r *run) borrow(s Step) (taken, bool) {
 	}
 	g := with(a.said.grant, s.flaw)
 	g.Borrowed, g.Since, g.Term = true, time.Time{}, 0
-	g.TTL = [...]time.Duration{a.ttl, a.ttl / 2, a.ttl + time.Millisecond}[(s.count-1)%3]
+	g.TTL = [...]time.Duration{a.ttl, r.TTLs.Nearest(a.ttl / 2), a.ttl + max(r.TTLs.Step, time.Millisecond)}[(s.count-1)%3]
 	store := r.Stores[(slices.Index(r.Stores, a.store)+1)%len(r.Stores)]
 	said := ended(store.Renew(r.ctx, []driver.Grant{g})[0])
 	r.do(func(m *backend) { m.Borrow(g.Owner, g.Claims, s.flaw, g.TTL) })

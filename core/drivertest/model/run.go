@@ -30,8 +30,13 @@ type Rig struct {
 	// without a message are skipped: leases that run out, and records, of which only the next
 	// waiter is told.
 	Prompt bool
+	// TTLs are those that the stores can keep. The zero value is any.
+	TTLs driver.TTLs
 	Latitude
 }
+
+// short is the TTL of a lease that should end.
+func (rig Rig) short() time.Duration { return rig.TTLs.Nearest(short) }
 
 // short is the TTL of a lease that should end, and the retention of such a record.
 const short = 40 * time.Millisecond
@@ -89,6 +94,9 @@ func (rig Rig) fit(s Step) Step {
 	}
 	if !rig.Exact {
 		s.ttl *= lasting
+	}
+	if s.op != opPass {
+		s.ttl = rig.TTLs.Nearest(s.ttl)
 	}
 	return s
 }
