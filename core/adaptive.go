@@ -7,31 +7,24 @@ import (
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
-// WithAdaptiveTTL has the TTL follow how long leases are really held: those of
-// the same rule in this engine ([WithRule]; all of the engine's for calls without
-// a rule), in the recent past, about a thousand leases back. The TTL is three
-// times what 99 of 100 were held at most, in no case less than floor or more
-// than ceiling, and ceiling as long as fewer than 32 were seen. So a crashed
-// holder blocks its key for about as long as its work usually takes some time
-// longer, instead of for the 30 s that suit the slowest work of all; and a lease
-// that is usual is released before it needs a renewal.
+// WithAdaptiveTTL makes the TTL follow how long leases are held. It is three times the 99th
+// percentile of the recent holds (about a thousand) of the same rule in this engine, or of the
+// whole engine for calls without a rule; at least floor and at most ceiling. Until 32 holds were
+// seen it is ceiling. So a crashed holder blocks its key for a small multiple of its usual work,
+// and a usual lease is released before it needs a renewal.
 //
-// A holder that takes longer than usual, even a thousand times, keeps its lease:
-// the watchdog renews it, as with any TTL. What a short TTL costs are requests in
-// that case, and tolerance: a process, a network or a store that stands still for
-// longer than the TTL loses its leases. So floor has to be longer than the pauses
-// that must be survived: a few seconds, on most systems. Should leases be lost
-// all the same, they count as held for as long as they lasted, so the TTL grows
-// again when more than one in a hundred is.
+// A holder that takes longer than usual keeps its lease: the watchdog renews it, as with any
+// TTL. A short TTL has two costs: more renewals in that case, and less tolerance. A process,
+// network or store that stands still for longer than the TTL loses its leases. So floor must be
+// longer than the pauses that the program has to survive: a few seconds, on most systems. Leases
+// that are lost all the same count as held for as long as they lasted. So the TTL grows again if
+// more than one in a hundred is lost.
 //
-// The TTL is chosen when the lease is asked for, and is what the store is told:
-// nothing about it is adaptive from then on. Floor is at least [driver.MinTTL], ceiling
-// at most [driver.MaxTTL] and not less than floor. Anything else is an [*OptionError], and so
-// are bounds between which the store can keep no TTL ([driver.TTLs]). Otherwise what the
-// store can keep narrows them, and the TTL is rounded up to a whole step of the store. It
-// excludes [WithTTL]. Off by default.
-//
-// At most 256 rules are told apart; further ones go by the engine's holds.
+// The TTL is chosen when a lease is requested and does not change after that. floor must be at
+// least 10 ms, ceiling at most 24 h and not below floor. Otherwise the option is an
+// [*OptionError], also if the store can keep no TTL between the two ([driver.TTLs]). The TTL is
+// rounded up to a whole step of the store. At most 256 rules are told apart; further ones use the
+// holds of the whole engine. Off by default. It excludes [WithTTL].
 func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 	return option{"WithAdaptiveTTL", aboutTTL, func(s *settings) error {
 		if floor < driver.MinTTL || ceiling > driver.MaxTTL || floor > ceiling {

@@ -34,9 +34,9 @@ func chainOf(ctx context.Context) *chain {
 	return c
 }
 
-// LeaseFrom returns the innermost lease that ctx descends from; for a handler
-// behind a middleware, which did not acquire it itself. It may have ended: see
-// [Lease.Err].
+// LeaseFrom returns the innermost lease that ctx descends from; false if there is none. It is for a
+// handler behind a middleware, which did not acquire the lease itself. The lease may have ended:
+// see [Lease.Err].
 func LeaseFrom(ctx context.Context) (*Lease, bool) {
 	for c := chainOf(ctx); c != nil; c = c.next {
 		if c.lease != nil {

@@ -9,17 +9,18 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Claim is a key with the mode in which it is wanted. Make one with
-// [Exclusive], [Shared] or [Permit], or several with [Under].
+// Claim is a key and how it is shared. Make one with [Exclusive], [Shared] or [Permit], or several
+// with [Under]. A key is 1 to 512 bytes of UTF-8, without control characters and braces.
 type Claim = driver.Claim
 
-// Exclusive claims key for one lease alone.
+// Exclusive claims key alone: no other lease on key is in force at the same time.
 func Exclusive(key string) Claim { return driver.Exclusive(key) }
 
-// Shared claims key together with other shared leases.
+// Shared claims key together with other shared leases, and with no exclusive one.
 func Shared(key string) Claim { return driver.Shared(key) }
 
-// Permit claims one of n permits of key: at most n leases are in force at a time.
+// Permit claims one of n permits of key: at most n such leases are in force at a time. An n below 1
+// is an error of the acquisition that matches ErrInvalidClaim.
 func Permit(key string, n int) Claim { return driver.Permit(key, n) }
 
 func checkCount(claims []Claim) error {

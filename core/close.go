@@ -11,19 +11,17 @@ import (
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// Close takes no more acquisitions (they and all who wait get ErrClosed; only
-// holders may still nest, as their work would fail in the middle otherwise),
-// waits for the holders as long as ctx allows, takes the remaining leases away
-// (their contexts end with a cause that matches ErrLeaseLost and ErrClosed),
-// sends the releases that the store has not answered once more ([Lease.Release]),
-// ends the engine's goroutines and closes the store. Giving leases back to a
-// store that does not answer takes it [WithReleaseTimeout] longer than ctx, and
-// what the store's own Close waits for comes on top of that.
+// Close ends the engine and closes its store. New acquisitions and all waiters get ErrClosed; only
+// holders may still nest, because their work would fail in the middle otherwise. Close waits for
+// the holders as long as ctx allows. Then it takes the remaining leases away: their contexts end
+// with a cause that matches ErrLeaseLost and ErrClosed. At last it sends the releases that the
+// store has not answered once more ([Lease.Release]), and ends the engine's goroutines. To give
+// leases back to a store that does not answer takes it up to [WithReleaseTimeout] longer than ctx;
+// the store's own Close comes on top of that.
 //
-// The error says, with ctx's, how many holders had to be cut off, joined with
-// one that matches ErrOutcomeUnknown if there are leases whose release the store has
-// not answered even so, and with the store's. A second Close waits for the first, as long as its own ctx
-// allows, and returns its answer.
+// The error joins ctx's, with the number of holders that were cut off; one that matches
+// ErrOutcomeUnknown, if the store has not answered all releases even so; and the store's. A second
+// Close waits for the first, as long as its own ctx allows, and returns the same.
 func (e *Engine) Close(ctx context.Context) error {
 	lc := &e.life
 	if !lc.close() {

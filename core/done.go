@@ -2,11 +2,11 @@ package core
 
 import "sync"
 
-// Done returns a channel that is closed when the lease has ended: when it is lost,
-// or its release begins. Unlike [Lease.Context] it does not end with the caller's
-// context, which leaves the key held, and does end with a loss that
-// [WithoutCancelOnLoss] keeps from the context. [Lease.Err] then tells which it is.
-// A nested lease ends with the outer one, too.
+// Done returns a channel that is closed when the lease has ended: when it is lost, or when its
+// release begins. [Lease.Err] then says which. A nested lease ends with the outer one, too.
+//
+// It differs from [Lease.Context] in two ways. It does not end with the caller's context, which
+// leaves the key held. And it ends with a loss that [WithoutCancelOnLoss] keeps from the context.
 func (l *Lease) Done() <-chan struct{} {
 	over := l.Err() != nil
 	ch := l.finished.channel()

@@ -7,25 +7,21 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Downgrade turns every exclusive claim of the lease into a shared one, without a
-// moment in between in which somebody else could have the key exclusively: for a
-// holder that has written and goes on reading, and lets others read meanwhile. The
-// token stays. There is no way back but to release and to acquire again: two
-// holders that both wanted to would wait for each other.
+// Downgrade turns every exclusive claim of the lease into a shared one. At no moment in between
+// can somebody else have the key exclusively. It is for a holder that has written, goes on
+// reading, and lets others read meanwhile. The token stays. There is no way back except to release
+// and acquire again, because two holders that both upgraded would wait for each other. Work that
+// holds the key by re-entrance loses its claim, so it must be done before.
 //
-// From the moment the store is asked [Lease.Claims] says shared, whatever comes of
-// it, and the holder must not count on more. When the store does not answer, the
-// error matches ErrOutcomeUnknown, and ErrUnavailable or ctx's own besides: others
-// may not be let in yet, and the watchdog repeats it instead of a renewal until it
-// has an answer. Repeating it is safe, also after it has succeeded.
+// [Lease.Claims] says shared from the moment the store is asked, whatever the answer, and the
+// holder must not rely on more. If the store does not answer, the error matches ErrOutcomeUnknown,
+// and ErrUnavailable or ctx's own error. Others may not be admitted yet; the watchdog repeats the
+// request until it has an answer. A repeat is safe, also after success. The wait is bounded as
+// that of [Lease.Extend].
 //
-// Work that holds the key by re-entrance loses what it counts on, so it must be done
-// before.
-//
-// Other errors: ErrLeaseLost or ErrReleased when the lease has ended,
-// ErrInvalidClaim when it never was exclusive or is nested in another one, and one
-// that matches errors.ErrUnsupported where the store has no shared claims. The last two come
-// before any I/O. It is bounded as [Lease.Extend] is.
+// Other errors: ErrLeaseLost or ErrReleased if the lease has ended. ErrInvalidClaim if it never was
+// exclusive or is nested, and [errors.ErrUnsupported] if the store has no shared claims; both come
+// before any I/O.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.nest != nil {
 		return &driver.ClaimError{Key: l.Key(), Reason: "is held by an outer lease: only that one can be downgraded"}

@@ -15,8 +15,8 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// Engine grants leases over a store. One engine per store and process is
-// enough; it is safe for concurrent use. Make one with [New].
+// Engine grants leases over a store. One engine per store and process is enough. It is safe for
+// concurrent use. Make one with [New]; the zero value is not usable.
 type Engine struct {
 	store    driver.Store
 	about    driver.Description // of the store
@@ -35,10 +35,10 @@ type Engine struct {
 	life           lifecycle
 }
 
-// New makes an engine over store, which is the engine's from then on: Close
-// closes it. New does no I/O, so it works while the store is down.
+// New makes an engine over store, which belongs to the engine from then on: [Engine.Close] closes
+// it. New does no I/O, so it works while the store is down.
 //
-// The error joins every [*OptionError].
+// The error joins an [*OptionError] for each option that is wrong.
 func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	cfg := defaultConfig()
 	var errs []error
@@ -95,35 +95,35 @@ func isNil(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Acquire claims key, exclusively unless [WithShared] or [WithPermits] says
-// otherwise, and waits its turn: first come, first served, for as long as ctx and
-// [WithMaxWait] allow. The caller must release the lease, which is also what
-// ends when the process dies.
+// Acquire claims key and waits until it has it. The claim is exclusive unless [WithShared] or
+// [WithPermits] says otherwise. Waiters are served first come, first served. ctx and
+// [WithMaxWait] bound the wait. The caller must release the lease ([Lease.Release]). It also ends
+// when the process dies.
 //
-// Errors: one that matches ErrWaitTimeout (and ErrHeld) when the wait was
-// over, ErrTooManyWaiters, ErrUnavailable, ErrInvalidKey, ErrInvalidOption,
-// ErrClosed; ctx's own error when ctx ended first.
+// Errors: ErrWaitTimeout (which also matches ErrHeld) if the maximum wait is over, ErrHeld with
+// [WithFailFast], ErrTooManyWaiters, ErrUnavailable, ErrWouldDeadlock, ErrInvalidKey,
+// ErrInvalidClaim, ErrInvalidOption, ErrClosed, [errors.ErrUnsupported], and ctx's own error if
+// ctx ended first. Wrong input and ErrUnsupported are reported before any I/O.
 //
-// Go has no thread identity, so re-entrance follows the context. If ctx descends
-// from a lease of this engine on key that is in force ([Lease.Context],
-// [Lease.Attach]), there is nothing to wait for and nobody to ask: the lease
-// returned is nested in that one. It has its token, owner and deadline, and
-// counts ([Lease.Depth]); options about time mean nothing to it. The key is free
-// when the outermost lease is released, and that ends the contexts of those
-// nested in it. Goroutines under one lease may nest at the same time: it does not
-// keep them from each other. Exclusive covers exclusive, shared and permit;
-// shared covers shared, a permit another permit. Anything else on a key that ctx
-// holds would wait for its own lease: that is an error that matches
-// ErrWouldDeadlock, at once. A lease that is lost or released covers nothing.
+// The lease's context descends from ctx. So bound the wait with [WithMaxWait], not with a
+// deadline on ctx, which would end the work, too.
 //
-// The lease's context descends from ctx. So bound the wait with WithMaxWait
-// rather than with a deadline on ctx, which would end the work too.
+// Re-entrance follows the context, because Go has no thread identity. If ctx descends from a
+// lease in force of this engine on key ([Lease.Context], [Lease.Attach]), Acquire returns a nested
+// lease at once, without asking the store. It has the outer lease's token, owner and deadline;
+// options about time have no effect on it. The key is free when the outermost lease is released,
+// which also ends the contexts of the leases nested in it. Goroutines under one lease may nest at
+// the same time: the lease does not exclude them from each other. An exclusive lease covers an
+// exclusive, shared or permit claim, a shared lease a shared claim, and a permit a permit. Any
+// other claim on a key that ctx holds would wait for its own lease, so it is ErrWouldDeadlock at
+// once. A lease that is lost or released covers nothing.
 func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
 	return e.acquireSet(ctx, []Claim{Exclusive(key)}, opts)
 }
 
-// TryAcquire is Acquire without waiting for the holder: ErrHeld at once. A store
-// that does not answer is given 5 s, or [WithMaxWait] if that is less.
+// TryAcquire is [Engine.Acquire] without a wait for the holder: ErrHeld at once. If the store does
+// not answer, the error matches ErrUnavailable after 5 s, or after the maximum wait
+// ([WithMaxWait]) if that is shorter.
 func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -134,20 +134,20 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 	return e.acquirePlain(ctx, s.shape([]Claim{Exclusive(key)}), &atOnce)
 }
 
-// AcquireAll claims a set, all or none. The claims are taken in key order,
-// whatever order they come in, so that two sets never wait for each other. A
-// key may stand in the set once, and a set has at most [driver.MaxClaims] claims; the
-// levels that [WithHierarchy] adds do not count. Otherwise the error is a
-// [*driver.ClaimError], before any I/O. What the store can't do gives an error that
-// matches errors.ErrUnsupported, also before any I/O. In
-// all else it is like Acquire.
+// AcquireAll claims a set of keys, all or none. The claims are taken in key order, whatever order
+// they come in, so two sets never wait for each other. Errors and waits are those of
+// [Engine.Acquire].
 //
-// What ctx holds of the set is left to the leases that it is held by, and the
-// rest is obtained. [Lease.Claims] is that rest: the token must not be used for
-// the other keys, whose guards know another one. But the lease counts as lost as
-// soon as one of those is. Their keys are held while it waits for the rest, so
-// calls that nest keys in different orders can wait for each other until
-// [WithMaxWait] ends it: take them in one set, outermost, where that can be.
+// A set has 1 to 4096 claims, without the levels that [WithHierarchy] adds, and each key once.
+// Otherwise the error matches ErrInvalidClaim, before any I/O. If the store can't take sets, or
+// not in these modes, the error matches [errors.ErrUnsupported], also before any I/O. The slice is
+// not kept.
+//
+// Claims that ctx holds already stay with the leases that hold them, and the rest is acquired.
+// [Lease.Claims] is that rest. Do not use the new token for the other keys, whose resources know
+// another token. The lease also counts as lost as soon as one of those leases is lost. Their keys
+// are held while AcquireAll waits for the rest. So calls that nest keys in different orders can
+// deadlock, until [WithMaxWait] ends it. Take such keys in one set, outermost, if possible.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
 	if err := checkCount(claims); err != nil {
 		return nil, err
@@ -164,19 +164,19 @@ func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOpti
 	return e.acquirePlain(ctx, s.shape(claims), s)
 }
 
-// Do runs fn while holding key. fn's context is the lease's: it carries the
-// lease ([LeaseFrom]) and ends when the lease is lost. The key is held until
-// fn returns, also when ctx ends before; a panic releases it.
+// Do runs fn while holding key. fn's context is the lease's ([LeaseFrom] finds the lease there).
+// It ends when the lease is lost. The key is held until fn returns, even if ctx ends before. A
+// panic of fn releases it.
 //
-// fn's error is returned as it is. If the lease was lost while fn ran, the
-// error matches ErrLeaseLost, whatever fn returned, and fn's error too. A
-// release that went unanswered is not an error here: the work was done while
-// the key was held. The engine logs it and sends it again; see [Lease.Release].
+// Errors: those of [Engine.Acquire], then fn did not run; fn's error as it is; and, if the lease was
+// lost while fn ran, one that matches ErrLeaseLost, and fn's error, too. A release that the store
+// does not answer is not an error here, because the work was done while the key was held. The
+// engine logs it and sends it again; see [Lease.Release].
 func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) error, opts ...CallOption) error {
 	return e.doSet(ctx, []Claim{Exclusive(key)}, fn, opts)
 }
 
-// DoAll is Do for a set of claims, which [Engine.AcquireAll] describes.
+// DoAll is [Engine.Do] for a set of claims, as in [Engine.AcquireAll].
 func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Context) error, opts ...CallOption) error {
 	if err := checkCount(claims); err != nil {
 		return err

@@ -9,26 +9,20 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// Extend renews the lease now, for ttl, and has it renewed with that from now on:
-// for work that turns out to take so long, or to be so risky, that the TTL it was
-// acquired with does not fit. The bounds of ttl, and how it is rounded, are those of
-// [WithTTL]; 0 keeps the present TTL. The watchdog renews a living holder's lease
-// anyway, so it is not needed to hold a lease for long; and max hold still ends it.
+// Extend renews the lease now, for ttl, and makes ttl the TTL of all further renewals. It is for
+// work that turns out to need another TTL. It is not needed to hold a lease for long, because the
+// watchdog renews the leases of living holders; and [WithMaxHold] still ends the lease.
 //
-// The error matches ErrLeaseLost or ErrReleased when the lease has ended: nothing
-// brings it back. It matches ErrOutcomeUnknown when the store did not answer, and
-// ErrUnavailable or ctx's own error besides, for what kept the answer away. Then the
-// old TTL goes on, and since nobody knows which of the two is in force, the deadline
-// is the earlier one of both; repeating is safe. A value out of range gives an
-// [*OptionError].
+// ttl has the range of [WithTTL] and is rounded up as there; 0 keeps the present TTL. Otherwise
+// the error is an [*OptionError]. A nested lease extends the outer one. A lease that is carried
+// to another process, or borrowed from one (core/experimental/carry), keeps its TTL, because both
+// sides renew it: any other ttl than 0 is an [*OptionError].
 //
-// Of a nested lease it extends the outer one, whose token it has. One that was
-// carried to another process (package carry), or borrowed from one, keeps its TTL,
-// as both sides renew it and each counts on the term that it knows: any other is an
-// [*OptionError], too.
-//
-// A store that hangs is given a third of the TTL, the shorter one, but no more than
-// [WithReleaseTimeout] and ctx allow.
+// The error matches ErrLeaseLost or ErrReleased if the lease has ended; nothing brings it back. It
+// matches ErrOutcomeUnknown, and ErrUnavailable or ctx's own error, if the store did not answer.
+// Then the old TTL goes on. As nobody knows which TTL is in force, the deadline is the earlier of
+// both. A repeat is safe. The wait for the store is a third of the shorter TTL at most, and not
+// longer than [WithReleaseTimeout] and ctx allow.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	asked, ok := ttl, true
 	if ttl, ok = l.engine.about.TTLs.Fit(ttl); !ok && ttl != 0 {

@@ -5,25 +5,20 @@ import "strings"
 // maxLevels is how many levels a key may have for [Under] and [WithHierarchy].
 const maxLevels = 8
 
-// Under claims a key with levels, such as one member of a group: the path as a
-// whole exclusively and every level above it shared.
+// Under claims a key with levels, such as one member of a group: the whole path exclusively, and
+// every level above it shared.
 //
 //	lease, err := eng.AcquireAll(ctx, core.Under("group:7", "member:42"))
 //
-// So who holds "group:7" exclusively excludes all who hold something under it,
-// and those who hold different things under it don't exclude each other. (Locks
-// of several granularities: J. Gray, R. Lorie, F. Putzolu and I. Traiger,
-// Granularity of Locks in a Shared Data Base, 1975. An intention lock is a
-// shared one here: whoever takes a level as a whole takes it exclusively.)
+// So a holder of "group:7" excludes all holders of something under it, and holders of different
+// members do not exclude each other. (J. Gray, R. Lorie, F. Putzolu and I. Traiger, Granularity of
+// Locks in a Shared Data Base, 1975. An intention lock is a shared one here.)
 //
-// The segments are joined by "/", and what ends before a "/" is a level, so that
-// Under("a/b", "c") is Under("a", "b", "c"). A level can't be empty, and there
-// are at most 8; otherwise the claim's Validate, and with it the
-// acquisition, returns an error that matches ErrInvalidClaim. A segment that
-// comes from outside should go through keytmpl.Escape, or its "/" adds a level.
-//
-// Several paths in one call share levels, which a set can't have twice:
-// [WithHierarchy] puts them together.
+// The segments are joined by "/". Each "/" ends a level, so Under("a/b", "c") is the same as
+// Under("a", "b", "c"). A path has at most 8 levels, and none may be empty; otherwise the
+// acquisition's error matches ErrInvalidClaim. Pass segments that come from outside through
+// keytmpl.Escape, because a "/" in them would add a level. Several paths in one call share levels,
+// which a set can't have twice: use [WithHierarchy] instead.
 func Under(path ...string) []Claim {
 	return levels(Exclusive(strings.Join(path, "/")))
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Inspect shows who holds key, who waits for it and what [Engine.Once] remembers
-// of it: for operators, not for decisions, as it may all be over by the time it
-// is read. A key that nothing is known of is no error. [driver.ParseOwner] reads the
-// owners.
+// Inspect shows who holds key, who waits for it, and what [Engine.Once] remembers of it, in
+// whatever process. It is for operators, not for decisions: all may be different by the time it is
+// read. A key that the store knows nothing of is no error. [driver.ParseOwner] reads the owners.
 //
-// It is bounded by ctx or, where that has no deadline, by [WithReleaseTimeout].
-// Errors: one that matches ErrUnavailable, ErrInvalidKey, errors.ErrUnsupported
-// (before any I/O), ErrClosed; ctx's own when ctx ended first.
+// ctx bounds it or, if that has no deadline, [WithReleaseTimeout]. Errors: ErrUnavailable,
+// ErrInvalidKey, [errors.ErrUnsupported] (before any I/O), ErrClosed, and ctx's own if it ended
+// first.
 func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, error) {
 	if err := driver.ValidateKey(key); err != nil {
 		return driver.LockInfo{}, err
@@ -41,15 +40,13 @@ const listPage = 100
 // at most 8 MiB.
 const listRemembered = 16 << 10
 
-// List shows all keys that begin with prefix (all there are, if it is empty) and
-// are held, waited for, or on record. It asks the store for a page at a time, as
-// the loop goes on, so it is no snapshot: what comes or goes meanwhile may be in
-// it or not. A key comes once, but in a list of more than 16 384 keys a store
-// may repeat some.
+// List shows the keys that begin with prefix and are held, waited for, or on record; all such keys
+// if prefix is empty. It asks the store for a page at a time, as the loop goes on, so it is no
+// snapshot: what comes or goes meanwhile may be missing. A key comes once, but a store may repeat
+// keys of a list of more than 16 384.
 //
-// The first error ends it, and comes with a zero LockInfo; they are those of
-// [Engine.Inspect], whose bound here is that of each page. The prefix follows
-// the rules for keys, so it can't end within a letter.
+// The first error ends the list and comes with a zero LockInfo. The errors are those of
+// [Engine.Inspect], whose bound here is that of each page. prefix follows the rules for keys.
 //
 //	for info, err := range eng.List(ctx, "user:") {
 //		if err != nil {

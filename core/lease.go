@@ -12,12 +12,12 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// Lease is a granted claim set. It belongs to one acquisition, is safe for
-// concurrent use, and must be released exactly when the work is done;
-// releasing it again is harmless.
+// Lease is a granted claim, or set of claims. It belongs to one acquisition, and must be released
+// when the work is done ([Lease.Release]). It is safe for concurrent use. The zero value is not
+// usable.
 //
-// A nested lease, one that was acquired in a context that holds the keys already,
-// is a count on the outer one: see [Engine.Acquire].
+// A nested lease, acquired in a context that holds its keys already, is a count on the outer
+// lease: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
 	grant    handoff.Grant // as it was given; see current
@@ -56,26 +56,25 @@ func (s *settings) terms() terms {
 	return terms{rule: s.rule, maxHold: s.maxHold, retention: s.retention, keepContext: s.keepContext}
 }
 
-// Context descends from the context of the acquisition and ends with the
-// lease. context.Cause then tells why: ErrReleased, an error that matches
-// ErrLeaseLost, or the parent's. It ends before the backend lets the next one
-// in, by a margin; what must not overlap at all needs the token as well.
+// Context returns the context to work under. It descends from the context of the acquisition and
+// ends with the lease. Then context.Cause is ErrReleased, an error that matches ErrLeaseLost, or
+// the parent's cause. It ends before the store admits the next holder, by a margin of 1 % of the
+// TTL and 2 ms. Work that must not overlap at all also needs the token.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Token is the fencing token: greater than that of every earlier lease of the
-// same keys. (docs/guarantees.md has the two exceptions, after a loss of data.) It is
-// below 1<<53 until the year 2255, so it survives a client that reads doubles. A
-// resource that refuses smaller tokens than it has seen is safe from holders that
-// were paused past their lease.
+// Token returns the fencing token. It is greater than the token of every earlier lease on the same
+// keys, with two exceptions after a loss of data (docs/guarantees.md). It is below 1<<53 until the
+// year 2255, so it survives a client that reads doubles. A resource that refuses smaller tokens
+// than it has seen is safe from holders that were paused past their lease.
 func (l *Lease) Token() uint64 { return l.grant.FencingToken() }
 
-// Owner is the value stored for this lease; see [driver.ParseOwner].
+// Owner returns the value that the store keeps for the lease: host, process and 128 random bits
+// ([driver.ParseOwner]). Operators see it in [Engine.Inspect], and waiters in [HeldError].
 func (l *Lease) Owner() string { return l.grant.Owner }
 
-// Claims returns what is held, in key order and in the present modes
-// ([Lease.Downgrade]): what the token is good for. Of a set that the context held
-// in part those are the claims that it did not; the others have the tokens of their
-// own leases. Not to be changed.
+// Claims returns what the token is good for: the claims that are held, in key order and in their
+// present modes ([Lease.Downgrade]). If the acquisition's context held a part of a set, those
+// claims are not among them; they have the tokens of their own leases. Do not change the slice.
 func (l *Lease) Claims() []Claim {
 	if l.nest != nil {
 		return l.grant.Claims
@@ -90,27 +89,28 @@ func (l *Lease) current() handoff.Grant {
 	return g
 }
 
-// Key returns the first claim's key, which for most leases is the only one.
+// Key returns the key of the first claim, which for most leases is the only one.
 func (l *Lease) Key() string { return l.grant.Claims[0].Key }
 
-// TTL is how long the backend keeps the lease after a renewal: [WithTTL], or what
-// [Lease.Extend] made of it, rounded up to a whole step of the store.
+// TTL returns how long the store keeps the lease after a renewal: the TTL of [WithTTL] or
+// [Lease.Extend], rounded up to what the store can keep. A lease that was handed on within its
+// process begins with what is left of its predecessor's time, so use [Lease.Deadline] for the
+// time that is left.
 func (l *Lease) TTL() time.Duration { return l.base().current().TTL }
 
-// Deadline is when the lease counts as lost unless a renewal comes through: a
-// little before the backend's own. Each renewal moves it.
+// Deadline returns when the lease counts as lost unless a renewal comes through. It is a little
+// before the store's own end of the lease. Each renewal moves it.
 func (l *Lease) Deadline() time.Time { return l.base().watch.Deadline() }
 
 // level is how many times over the context holds the keys: see observe.Lease.
 func (l *Lease) level() int { return max(int(l.depth), 1) }
 
-// Err returns nil while the lease is in force, an error that matches
-// ErrLeaseLost once it is lost, and ErrReleased after a release. It looks at
-// the clock itself, so it is right also where the watchdog has had no time to
-// run, as after a pause of the process.
+// Err returns nil while the lease is in force, an error that matches ErrLeaseLost once it is lost
+// (a [*LeaseLostError]), and ErrReleased after a release. It checks the clock itself, so it is
+// right also just after a pause of the process, when the watchdog has not run yet.
 //
-// A nested lease tells the loss of the outer one as it is, and [driver.LossOuter] when
-// that was released before it.
+// A nested lease reports the loss of the outer one as it is, and driver.LossOuter if the outer one
+// was released before it.
 func (l *Lease) Err() error {
 	if l.nest != nil {
 		return l.nest.err()

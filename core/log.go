@@ -11,26 +11,24 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// WithLogger has the engine write to log, with the contexts of those concerned, so
-// that a handler can add their trace. What it logs is what an operator has to know
-// also without metrics:
+// WithLogger makes the engine write to log. It passes the contexts of the operations concerned, so
+// that a handler can add their traces. nil, and the default, is slog.Default() at that moment.
 //
-//   - at level warn, that a lease was lost: its rule, owner, token and the reason,
-//     not its key, which may name a person. Ten in ten seconds at most; the next line
-//     then says how many there were without one.
-//   - at level warn, that the store is out and the circuit open ([WithCircuit]); at
-//     level info, that it answers again, after how long, and how many were refused.
-//   - at level warn, that the store did not answer a release, so that the key may stay
-//     locked: the key, its rule, owner and token, whether the engine sends it again, and
-//     within what time the lease runs out otherwise. As many lines as of lost leases.
-//     When none is left that is unanswered, what became of all of them: at level info if
-//     the store has answered each, else at level warn.
-//   - at level error, that one of the [observe.Hooks] panicked: which, with the panic and its
-//     stack. As many lines as of lost leases.
-//   - at level warn, that a lease or a record was taken away by force
-//     ([Engine.ForceRelease], [Engine.Forget]), or that it may have been.
+// The engine logs what an operator must know even without metrics:
 //
-// nil, and the default: slog.Default() at that moment.
+//   - warn: a lease was lost. The line has its rule, owner, token and the reason; not its key,
+//     which may name a person. At most ten lines in ten seconds; the next line says how many
+//     losses had none.
+//   - warn: the store is out, and the circuit is open ([WithCircuit]). info: it answers again,
+//     after how long, and how many acquisitions were refused.
+//   - warn: the store did not answer a release, so the key may stay locked. The line has the key,
+//     the rule, the owner, whether the engine sends the release again, and after what time the
+//     lease ends otherwise. As many lines as for losses. When no release is unanswered any more,
+//     one line says what became of them: info if the store answered all, otherwise warn.
+//   - warn: the store was restarted or has failed over, so all leases are renewed.
+//   - error: a hook panicked ([WithHooks]), with its stack. As many lines as for losses.
+//   - warn: a lease or a record was taken away by force ([Engine.ForceRelease],
+//     [Engine.Forget]), or may have been.
 func WithLogger(log *slog.Logger) EngineOption {
 	return engineOption{"WithLogger", aboutLogger, func(c *engineConfig) error {
 		c.log = log

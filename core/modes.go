@@ -2,15 +2,14 @@ package core
 
 import "github.com/keyturn/keyturn/core/driver"
 
-// WithShared claims keys together with other shared leases, and with no
-// exclusive one: for those who read what others change. It goes for what is
-// claimed by a plain key: in [Engine.Acquire], [Engine.TryAcquire], [Engine.Do]
-// and rules, and for claims of a set that are exclusive; a claim of another mode
-// keeps that. It excludes [WithPermits]. Default: exclusive.
+// WithShared claims keys together with other shared leases, and with no exclusive one. It is for
+// readers of what others change. It applies to plain keys ([Engine.Acquire], [Engine.TryAcquire],
+// [Engine.Do], and rules of middlewares) and to the exclusive claims of a set. A claim of another
+// mode keeps its mode; to mix modes in a set, use [Shared] claims. By default claims are
+// exclusive. It excludes [WithPermits].
 //
-// The store has to be able to ([driver.Description]). [Engine.Once] refuses it with an
-// error that matches ErrInvalidOption, as what is carried out once is so in one
-// place.
+// The store must support it; otherwise the call's error matches [errors.ErrUnsupported]. With
+// [Engine.Once] it is ErrInvalidOption, because an execution needs its key alone.
 func WithShared() CallOption {
 	return callOption{"WithShared", aboutMode, func(s *settings) error {
 		s.mode, s.permits = driver.ModeShared, 0
@@ -18,10 +17,12 @@ func WithShared() CallOption {
 	}}
 }
 
-// WithPermits claims one of n permits of each key: at most n leases of the
-// key are in force at a time. At least 1, otherwise an [*OptionError]. All who claim a key should agree on n;
-// where they don't, each is let in as long as there are fewer than its own n.
-// For the rest it is as [WithShared].
+// WithPermits claims one of n permits of each key: at most n leases on a key are in force at a
+// time. All callers of a key should agree on n. If they do not, each is admitted while fewer
+// than its own n are in force. It applies, and is refused, as [WithShared] is. It excludes
+// [WithShared].
+//
+// n must be 1 or more, otherwise the option is an [*OptionError].
 func WithPermits(n int) CallOption {
 	return callOption{"WithPermits", aboutMode, func(s *settings) error {
 		if n < 1 {
@@ -32,14 +33,16 @@ func WithPermits(n int) CallOption {
 	}}
 }
 
-// WithHierarchy takes "/" in keys for a separator of levels and claims every
-// level above a key shared, as [Under] does; the key itself is claimed in its own
-// mode. Where several keys of one call have a level in common it is claimed
-// once, and exclusively if it is one of the keys itself, in whatever other mode.
+// WithHierarchy treats "/" in keys as a separator of levels. It claims each level above a key
+// shared, as [Under] does, and the key itself in its own mode. If several keys of one call share
+// a level, the level is claimed once; a level that is itself one of the keys is claimed
+// exclusively. A key has at most 8 levels, and none may be empty; otherwise the error matches
+// ErrInvalidClaim. Off by default.
 //
-// The store has to be able to take shared claims and sets. Once refuses it, as
-// in [WithShared]. keytmpl escapes "/" in values, so it is the template alone
-// that says which levels there are: "group:{group_id}/member:{user_id}".
+// The store must support shared claims and sets; otherwise the call's error matches
+// [errors.ErrUnsupported]. With [Engine.Once] it is ErrInvalidOption. In templates, keytmpl
+// escapes "/" in values, so the levels come from the template alone:
+// "group:{group_id}/member:{user_id}".
 func WithHierarchy() CallOption {
 	return callOption{"WithHierarchy", aboutHierarchy, func(s *settings) error {
 		s.hierarchy = true

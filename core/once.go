@@ -11,42 +11,39 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// Outcome is what came of a call of [Engine.Once].
+// Outcome is the result of [Engine.Once].
 type Outcome struct {
-	// Duplicate: the function did not run; Result is what it returned the first
-	// time.
+	// Duplicate: fn did not run, because the execution is on record.
 	Duplicate bool
-	Result    []byte
+	// Result is what fn returned; of a duplicate, what it returned the first time.
+	Result []byte
 	// ResultNotKept: the execution is on record without its result, which was over
-	// [WithResultLimit] or found no room at the store. The call that ran the
-	// function has the Result all the same; a duplicate has none, and an error that
-	// matches ErrResultNotKept.
+	// [WithResultLimit] or found no room at the store. The call that ran fn has the Result all
+	// the same. A duplicate has none, and an error that matches ErrResultNotKept.
 	ResultNotKept bool
 	trace         string // of the execution on record, for hooks
 }
 
-// Once runs fn once per key, as far as that can be had: while one run is under
-// way others wait for it (or get ErrHeld, with [WithFailFast]); after it has
-// succeeded they get its result, for as long as [WithRetention] says. An error
-// or panic of fn is not remembered: the next call runs fn again.
+// Once runs fn once per key. While one call runs fn, other calls for the key wait for it, or get
+// ErrHeld with [WithFailFast]. After fn has succeeded, they get its result instead of running fn,
+// for as long as [WithRetention] says. If fn returns an error or panics, nothing is remembered,
+// and the next call runs fn. Calls of one process that wait for the same run share the answer of
+// the store; each compares its own fingerprint and gets its own copy.
 //
-// However many calls of one process wait for the run of a key, they ask the store
-// a few times between them: what one of them is told to be on record, all have
-// that were waiting, each with its own fingerprint compared and a copy of its own.
+// The effect of fn and its record are two steps. A crash between them makes fn run again. If that
+// must not happen, mark the key in the transaction that has the effect; see docs/guarantees.md.
 //
-// fn's effect and the record of it are two steps, so a crash between them
-// makes fn run again: at least once, once unless something broke. What must
-// not happen twice in any case marks the key within the effect's own
-// transaction; see docs/guarantees.md.
+// Errors besides those of [Engine.Acquire] and fn's own:
 //
-// Errors: those of [Engine.Acquire] and fn's own; one that matches
-// ErrFingerprintMismatch, ErrResultNotKept (fn has run before, did not run now, and
-// what it returned was not kept), ErrLeaseLost (fn ran, but another may have run it
-// too, and nothing was stored), ErrReleased (fn released the lease itself, so nothing was stored)
-// or ErrOutcomeUnknown (fn ran; whether it is on record is not known); or
-// ErrWouldDeadlock where ctx holds the key already, as within fn itself: then
-// nothing runs, whether there is a record or not. The
-// Outcome has fn's result where fn succeeded, whatever the error.
+//   - ErrFingerprintMismatch: the key is on record for other content ([WithFingerprint]). fn did
+//     not run.
+//   - ErrResultNotKept: fn ran before, and its result was not kept. fn did not run.
+//   - ErrLeaseLost: fn ran, another call may have run it too, and nothing was stored.
+//   - ErrReleased: fn ran and released the lease itself, so nothing was stored.
+//   - ErrOutcomeUnknown: fn ran. It is unknown whether it is on record.
+//   - ErrWouldDeadlock: ctx holds the key already, as within fn. fn did not run.
+//
+// The Outcome has fn's result whenever fn succeeded, whatever the error.
 func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -70,11 +67,10 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	return out, err
 }
 
-// ErrSkipResult is returned by a function of [Engine.Once], as its error, to say that
-// it succeeded and that its result is not to be kept: because it was streamed, for
-// instance, or is too large to be worth it. The execution is on record, and repeats
-// get ErrResultNotKept. Only this very value means that, not an error that wraps it.
-// Once itself never returns it.
+// ErrSkipResult, returned by a function of [Engine.Once], says that the function succeeded and
+// that its result is not to be kept, for example because it was streamed. The execution is on
+// record, and repeats get ErrResultNotKept. Only this very value has that meaning, not an error
+// that wraps it. Once never returns it.
 var ErrSkipResult = errors.New("keyturn: skip the result")
 
 func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), shared *settings) (Outcome, error) {

@@ -18,30 +18,28 @@ type CallOption interface {
 	apply(*settings) error
 }
 
-// Option is both: given to [New] it is the engine's default, given to a call
-// it holds for that call.
+// Option is an [EngineOption] and a [CallOption]: given to [New] it is the engine's default, given
+// to a call it holds for that call.
 //
-// The order of options means nothing. There are three levels: what is given to New, the
-// options in a [Policy], and those that are given beside it or without one. An option
-// overrides what a lower level says about the same matter. On one level a matter is
-// decided once: the same option twice, two that exclude each other, such as
-// [WithMaxWait] and [WithFailFast], and two policies about the same matter are an
-// [*OptionError].
+// The order of options means nothing. There are three levels: the options of New, those in a
+// [Policy], and those of the call, beside a policy or without one. An option overrides what a
+// lower level says about the same matter. On one level each matter is decided once. The same
+// option twice, two that exclude each other, and two policies that decide the same matter are
+// an [*OptionError].
 type Option interface {
 	EngineOption
 	CallOption
 }
 
-// WithTTL sets for how long the store keeps the lease after the last sign of life, that
-// is, how long a crashed holder blocks its key. The watchdog renews a living holder's
-// lease three times per TTL. A lease that is handed on within a process begins with what
-// is left of its predecessor's; see [Lease.TTL].
+// WithTTL sets how long the store keeps a lease after its last renewal. So it is how long a
+// crashed holder blocks its key. The watchdog renews a living holder's lease three times per
+// TTL. A lease that is handed on within a process begins with what is left of its
+// predecessor's; see [Lease.TTL].
 //
-// 10 ms to 24 h ([driver.MinTTL], [driver.MaxTTL]), or less than that if the store says so
-// ([driver.TTLs]), otherwise an [*OptionError] from [New], from a rule's constructor or from
-// the call. It is rounded up to a whole step of the store, which is a millisecond unless the
-// store says otherwise; [Lease.TTL] returns the result. Default 30 s, or the nearest that
-// the store can keep. It excludes [WithAdaptiveTTL].
+// The range is 10 ms to 24 h, or less if the store says so ([driver.TTLs]). Any other TTL is an
+// [*OptionError] of [New], of a rule's constructor, or of the call. The TTL is rounded up to a
+// whole step of the store, which is a millisecond unless the store says otherwise. Default:
+// 30 s, or the nearest that the store can keep. It excludes [WithAdaptiveTTL].
 func WithTTL(d time.Duration) Option {
 	return option{"WithTTL", aboutTTL, func(s *settings) error {
 		if d < driver.MinTTL || d > driver.MaxTTL {
@@ -52,12 +50,11 @@ func WithTTL(d time.Duration) Option {
 	}}
 }
 
-// WithMaxWait bounds the wait for a held key. When it is over the error matches
-// ErrWaitTimeout.
+// WithMaxWait bounds the wait for a held key. After it the error matches ErrWaitTimeout.
 //
-// More than 0, otherwise an [*OptionError]; [Forever] means no bound but the context's.
-// Default 30 s, so that a caller without a deadline does not wait for ever. It excludes
-// [WithFailFast].
+// d must be more than 0, otherwise the option is an [*OptionError]. [Forever] means that only the
+// context bounds the wait. Default: 30 s, so that a caller without a deadline does not wait for
+// ever. It excludes [WithFailFast].
 func WithMaxWait(d time.Duration) Option {
 	return option{"WithMaxWait", aboutWait, func(s *settings) error {
 		if d <= 0 {
@@ -68,9 +65,10 @@ func WithMaxWait(d time.Duration) Option {
 	}}
 }
 
-// WithFailFast refuses at once with ErrHeld instead of waiting for the holder. A store
-// that does not answer is an outage after 5 s, or after the maximum wait of the level
-// below if that is shorter (see [Option]). It excludes [WithMaxWait].
+// WithFailFast refuses at once with ErrHeld instead of waiting for the holder. It is what
+// [Engine.TryAcquire] does, for rules, [Engine.Do] and [Engine.Once]. If the store does not
+// answer, it is an outage (ErrUnavailable) after 5 s, or after the maximum wait of a lower level
+// if that is shorter (see [Option]). Off by default. It excludes [WithMaxWait].
 func WithFailFast() Option {
 	return option{"WithFailFast", aboutWait, func(s *settings) error {
 		s.failFast = true
@@ -79,10 +77,11 @@ func WithFailFast() Option {
 }
 
 // WithMaxHold bounds how long a lease is renewed. After it the lease counts as lost
-// ([driver.LossMaxHold]) and runs out within its TTL, so that a handler that hangs does not hold
-// its key for ever.
+// (driver.LossMaxHold) and ends at the store within its TTL, so that a handler that hangs does
+// not hold its key for ever.
 //
-// More than 0, otherwise an [*OptionError]; [Forever] means no bound. Default 10 min.
+// d must be more than 0, otherwise the option is an [*OptionError]. [Forever] means no bound.
+// Default: 10 minutes.
 func WithMaxHold(d time.Duration) Option {
 	return option{"WithMaxHold", aboutMaxHold, func(s *settings) error {
 		if d <= 0 {
@@ -93,10 +92,9 @@ func WithMaxHold(d time.Duration) Option {
 	}}
 }
 
-// WithoutCancelOnLoss keeps the lease's context alive when the lease is lost. It is for
-// work that does more harm when cut off than when overlapped: such work should look at
-// [Lease.Err] before each step that must not overlap, or be fenced. Default: a loss
-// cancels the context.
+// WithoutCancelOnLoss keeps the lease's context alive when the lease is lost. It is for work
+// that does more harm if it is cut off than if it overlaps. Such work should check [Lease.Err]
+// before each step that must not overlap, or be fenced. By default a loss cancels the context.
 func WithoutCancelOnLoss() Option {
 	return option{"WithoutCancelOnLoss", aboutContext, func(s *settings) error {
 		s.keepContext = true
@@ -104,12 +102,13 @@ func WithoutCancelOnLoss() Option {
 	}}
 }
 
-// WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the
-// function without any lock when the store does not answer. Only such an outage has
-// that effect: never a held key, a timeout or a lost lease; never a store that answers
-// that it cannot serve (out of memory, read-only, too few replicas), as it may go on
-// renewing a holder's lease; and never a silence of less than 0.1 s, which
-// [WithMaxWait] may have cut short. The default is to refuse with ErrUnavailable.
+// WithRunUnlocked makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the function without a
+// lock if the store does not answer. Off by default: the error then matches ErrUnavailable.
+//
+// Only such an outage has that effect. A held key, a timeout and a lost lease never have it.
+// Neither has a store that answers that it can't serve (out of memory, read-only, too few
+// replicas), because it may still renew another holder's lease. Neither has a silence of less
+// than 0.1 s, which the maximum wait may have cut short.
 func WithRunUnlocked() Option {
 	return option{"WithRunUnlocked", aboutUnlocked, func(s *settings) error {
 		s.runUnlocked = true
@@ -117,10 +116,10 @@ func WithRunUnlocked() Option {
 	}}
 }
 
-// WithRetention sets for how long [Engine.Once] remembers a finished execution, and
-// [Engine.Raise] a version.
+// WithRetention sets how long the store keeps the record of an execution ([Engine.Once]), and a
+// version ([Engine.Raise]) after the last call that asked for it.
 //
-// At least 1 ms, otherwise an [*OptionError]. Default 24 h.
+// d must be 1 ms or more, otherwise the option is an [*OptionError]. Default: 24 h.
 func WithRetention(d time.Duration) Option {
 	return option{"WithRetention", aboutRetention, func(s *settings) error {
 		if d < time.Millisecond {
@@ -131,11 +130,11 @@ func WithRetention(d time.Duration) Option {
 	}}
 }
 
-// WithResultLimit sets how many bytes of a result [Engine.Once] keeps. A larger result
-// reaches its caller and is not kept: repeats get ErrResultNotKept. With 0 no result is
-// kept, so a record takes some 300 bytes at the store, whatever the function returns.
+// WithResultLimit sets the size, in bytes, of the largest result that [Engine.Once] keeps. A
+// larger result reaches its own caller only: repeats get ErrResultNotKept. With 0 no result is
+// kept, and a record takes some 300 bytes at the store.
 //
-// 0 or more, otherwise an [*OptionError]. Default 65536 (64 KiB).
+// bytes must be 0 or more, otherwise the option is an [*OptionError]. Default: 65536 (64 KiB).
 func WithResultLimit(bytes int) Option {
 	return option{"WithResultLimit", aboutResultLimit, func(s *settings) error {
 		if bytes < 0 {
@@ -146,10 +145,10 @@ func WithResultLimit(bytes int) Option {
 	}}
 }
 
-// WithFingerprint gives [Engine.Once] a digest of what is to be executed. A
-// repeat of the key with another fingerprint is refused with
-// ErrFingerprintMismatch instead of being answered with a result that belongs
-// to something else. Empty: nothing is compared.
+// WithFingerprint gives [Engine.Once] a digest of what is to be executed. A repeat of the key
+// with another fingerprint gets ErrFingerprintMismatch instead of a result that belongs to
+// something else. The digest is copied. If it is empty, or the record has none, nothing is
+// compared; that is the default. Other calls ignore it.
 func WithFingerprint(digest []byte) CallOption {
 	return callOption{"WithFingerprint", aboutFingerprint, func(s *settings) error {
 		s.fingerprint = slices.Clone(digest)
@@ -157,9 +156,9 @@ func WithFingerprint(digest []byte) CallOption {
 	}}
 }
 
-// WithoutFingerprint has [Engine.Once] compare nothing, whatever digest a
-// middleware gives it: for content that differs from one delivery to the next
-// without meaning anything else, such as a gateway's own time stamp.
+// WithoutFingerprint makes [Engine.Once] compare no fingerprint, also if a middleware gives one.
+// It is for content that differs between deliveries without meaning anything else, such as a
+// gateway's own time stamp. Off by default. Other calls ignore it.
 func WithoutFingerprint() CallOption {
 	return callOption{"WithoutFingerprint", aboutAnyContent, func(s *settings) error {
 		s.anyContent = true
@@ -167,8 +166,9 @@ func WithoutFingerprint() CallOption {
 	}}
 }
 
-// WithRule names the rule that asks, for hooks and for [WithAdaptiveTTL]. Rule names
-// become metric labels, so use few. Default, and "": no rule.
+// WithRule names the rule that asks, for hooks, logs and [WithAdaptiveTTL]. Rule names become
+// metric labels, so use few. Default: "", no rule. A middleware names its rules itself; there
+// the option replaces that name.
 func WithRule(name string) CallOption {
 	return callOption{"WithRule", aboutRule, func(s *settings) error {
 		s.rule = name
@@ -176,10 +176,10 @@ func WithRule(name string) CallOption {
 	}}
 }
 
-// WithMaxWaiters caps the line for each key in this process. The caller that asks the
-// store is the first in it. One more caller gets ErrTooManyWaiters.
+// WithMaxWaiters caps the callers of this process that wait for one key, with the one that asks
+// the store. One more caller gets ErrTooManyWaiters at once.
 //
-// At least 1, otherwise an [*OptionError]. Default 1000.
+// n must be 1 or more, otherwise the option is an [*OptionError]. Default: 1000.
 func WithMaxWaiters(n int) EngineOption {
 	return engineOption{"WithMaxWaiters", aboutMaxWaiters, func(c *engineConfig) error {
 		if n < 1 {
@@ -190,14 +190,14 @@ func WithMaxWaiters(n int) EngineOption {
 	}}
 }
 
-// WithMaxWaitersTotal caps the callers that wait in all lines of the engine together. When
-// many keys are contended at once, waiting goroutines could otherwise fill the memory
-// without any one line being long. One more caller gets ErrTooManyWaiters, but only if
-// others stand in front of it. A caller that finds nobody in line for its key is never
-// refused, so a flood on some keys leaves the others alone. A caller that asks the store
-// does not count; one that wants a set counts once.
+// WithMaxWaitersTotal caps the callers that wait in the engine, for all keys together. Without
+// it, waiting goroutines could fill the memory although no single queue is long. One more
+// caller gets ErrTooManyWaiters at once, but only if others wait in front of it. A caller that
+// finds nobody in line for its key is never refused, so a flood on some keys does not shut out
+// the others. A caller that asks the store does not count. A caller that wants a set counts
+// once.
 //
-// At least 1, otherwise an [*OptionError]. Default 20000.
+// n must be 1 or more, otherwise the option is an [*OptionError]. Default: 20000.
 func WithMaxWaitersTotal(n int) EngineOption {
 	return engineOption{"WithMaxWaitersTotal", aboutMaxWaitersTotal, func(c *engineConfig) error {
 		if n < 1 {
@@ -208,21 +208,18 @@ func WithMaxWaitersTotal(n int) EngineOption {
 	}}
 }
 
-// WithCircuit sets for how long the store must have failed to answer anything
-// before acquisitions are refused at once, with an error that matches
-// ErrCircuitOpen and ErrUnavailable, instead of each waiting for its timeout.
-// From then on one request is let through every now and then, after pauses that
-// grow from 0.1 s to 2 s, and any answer to one ends the refusals. Renewals and
-// releases are always sent.
+// WithCircuit sets how long the store must have failed to answer anything before the engine
+// refuses acquisitions at once, with an error that matches ErrCircuitOpen and ErrUnavailable,
+// instead of letting each wait for its timeout. From then on the engine sends one request now
+// and then, after pauses that grow from 0.1 s to 2 s. Any answer to one ends the refusals.
+// Renewals and releases are always sent.
 //
-// More than 0, otherwise an [*OptionError]; [Forever] means never. Default 2 s.
+// silence must be more than 0, otherwise the option is an [*OptionError]. [Forever] means never.
+// Default: 2 s.
 //
-// Where a store consists of parts that fail by themselves, as a Redis Cluster does
-// ([driver.Description]), each part counts alone: only acquisitions of its keys are refused.
-//
-// Only a store that is out has that effect: no held key, however long it is
-// held, and no caller who hangs up. To [WithRunUnlocked] it is an outage like
-// any other.
+// If a store consists of parts that fail independently ([driver.Description]), such as a Redis
+// Cluster, each part counts alone: only acquisitions of its keys are refused. A held key and a
+// caller that hangs up have no such effect. To [WithRunUnlocked] it is an outage like any other.
 func WithCircuit(silence time.Duration) EngineOption {
 	return engineOption{"WithCircuit", aboutCircuit, func(c *engineConfig) error {
 		if silence <= 0 {
@@ -233,10 +230,11 @@ func WithCircuit(silence time.Duration) EngineOption {
 	}}
 }
 
-// WithReleaseTimeout bounds how long a release may take when the store does not answer,
-// and for how long [Engine.Close] sends releases that the store has not answered.
+// WithReleaseTimeout bounds how long a release waits for the store, how long [Engine.Close] sends
+// releases that the store has not answered, and calls for operators without a deadline of their
+// own ([Engine.Inspect]).
 //
-// More than 0, otherwise an [*OptionError]. Default 5 s.
+// d must be more than 0, otherwise the option is an [*OptionError]. Default: 5 s.
 func WithReleaseTimeout(d time.Duration) EngineOption {
 	return engineOption{"WithReleaseTimeout", aboutReleaseTimeout, func(c *engineConfig) error {
 		if d <= 0 {

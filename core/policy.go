@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Policy is a checked set of options under one name, made once and used for
-// many calls: what a middleware's rule goes by. It is itself a [CallOption], and what is
-// given beside it overrides it ([Option]). The zero Policy changes nothing.
+// Policy is a checked set of options, made once with [NewPolicy] and used for many calls, which
+// costs them less than the options themselves. It is a [CallOption]; options beside it override
+// it ([Option]). The zero Policy changes nothing. It is safe for concurrent use.
 type Policy struct {
 	opts    []CallOption
 	settled *atomic.Pointer[settled] // nil: made otherwise than by NewPolicy
@@ -35,8 +35,8 @@ func (p Policy) settle(e *Engine) (*settings, error) {
 	return &last.settings, last.err
 }
 
-// NewPolicy checks opts, all of them, and bundles them. A policy among them is a level
-// below the others, which override it. The error joins every [*OptionError].
+// NewPolicy checks opts and bundles them. A policy among them is a level below the others, which
+// override it. The error joins an [*OptionError] for each option that is wrong.
 func NewPolicy(opts ...CallOption) (Policy, error) {
 	p := Policy{opts: slices.Clone(opts), settled: new(atomic.Pointer[settled])}
 	var scratch settings

@@ -10,22 +10,20 @@ import (
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// Release ends the lease, its context first, and lets the next one in. It is
-// idempotent and goes on when ctx is cancelled, for at most the time that
-// [WithReleaseTimeout] sets: a lock must not stay behind because a client hung
-// up.
+// Release ends the lease, its context first, and admits the next holder. It goes on if ctx is
+// cancelled, for at most [WithReleaseTimeout]: a lock must not stay because a client hung up. It
+// is idempotent.
 //
-// The error matches ErrLeaseLost if the lease had ended before, so that somebody else
-// may have held the key meanwhile. It matches ErrOutcomeUnknown if the store did not
-// answer within [WithReleaseTimeout], or only after the lease had run out. The engine
-// then sends the release again, until the store answers or the lease has run out there,
-// after its TTL. It logs that ([WithLogger]) and calls the hook Owed ([observe.Hooks]). The
-// caller need not do anything; it may call Release again, to
-// learn whether the store answers by now.
+// The error matches ErrLeaseLost if the lease had ended before, so that somebody else may have
+// held the key meanwhile. It matches ErrOutcomeUnknown if the store did not answer within
+// [WithReleaseTimeout], or only after the lease had run out. Then the engine logs that
+// ([WithLogger]), tells the hooks (observe.Hooks.Owed), and sends the release again until the
+// store answers or the lease has run out. The caller need not do anything. It may call Release
+// again to learn whether the store has answered.
 //
-// That of a nested lease only counts: the key is free when the outermost one is
-// released, which must not happen before. The store is not told of it either
-// when the lease is borrowed from another process (package carry).
+// The release of a nested lease only counts: the key is free when the outermost lease is
+// released, which must come last. The store is not told of it, nor of the release of a lease
+// that is borrowed from another process (core/experimental/carry).
 func (l *Lease) Release(ctx context.Context) error {
 	if l.nest != nil {
 		return l.leave(ctx)

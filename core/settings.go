@@ -67,9 +67,8 @@ func (c *engineConfig) fit(store driver.TTLs) error {
 	return c.defaults.fit(store)
 }
 
-// Forever, given to an option that bounds a time, means no bound: [WithMaxWait],
-// [WithMaxHold], [WithCircuit]. Their zero is an error, because a reader could take it for
-// "none" as well as for "no bound".
+// Forever means "no bound" to [WithMaxWait], [WithMaxHold] and [WithCircuit]. Zero is an error
+// there, because a reader could take it for "none" as well as for "no bound".
 const Forever time.Duration = math.MaxInt64
 
 // bounded is how a time of at least a nanosecond is kept; Forever is 0.

@@ -9,10 +9,10 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// WithHooks has the engine call h. Given several times, each of them is called, in the
-// order given; AcquireEnd, HoldEnd and OnceEnd in the reverse order. Each start gets the
-// context that the one before it returned, so that their contexts nest, and all ends
-// get the last one.
+// WithHooks makes the engine call h. It may be given several times. Then the engine calls the
+// hooks in that order, but AcquireEnd, HoldEnd and OnceEnd in the reverse order. Each start hook
+// gets the context that the one before returned, so their contexts nest. All end hooks get the
+// last one. The zero Hooks cost nothing.
 func WithHooks(h observe.Hooks) EngineOption {
 	return engineOption{"WithHooks", aboutNothing, func(c *engineConfig) error {
 		if !reflect.ValueOf(h).IsZero() { // one without any hook costs nothing

@@ -8,9 +8,8 @@ import (
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
 )
 
-// Raise tells the store of a version of key, and returns the greatest that it was
-// ever told of, by whatever process. If that is greater than version, something
-// newer is on its way, or was done already:
+// Raise tells the store a version of key, and returns the greatest version that it was ever told,
+// by any process. A greater one than version means that something newer was done or will be:
 //
 //	newest, err := eng.Raise(ctx, "index:42", v) // as soon as v is known
 //	...
@@ -21,22 +20,18 @@ import (
 //		return index(ctx) // no older version runs after this one
 //	})
 //
-// The second look, under the lease, is the one that decides: what is skipped there
-// is older than something that was announced, and what runs is followed by nothing
-// older. Who announces a version should be sure to come back for it until it is
-// done, since older ones give way to it from then on.
+// The second call, under the lease, decides: what it skips is older than a version that somebody
+// announced, and what it runs is followed by nothing older. A caller that announces a version
+// should come back until it is done, because older ones give way to it from then on.
 //
-// A version is any number that grows: a counter, or a time. Of equal ones each is
-// the newest. Version 0 only asks: it returns 0 where the store knows of none.
+// A version is any number that grows, such as a counter or a time. Of equal versions each is the
+// newest. Version 0 only asks; the result is 0 if the store knows of none. The store keeps the
+// version for [WithRetention] (default 24 h) after the last call. Leases and records of key do not
+// affect it. [Engine.Forget] drops it, and so does a loss of the store's data.
 //
-// The store remembers the version for [WithRetention] after the last call, 24 h by
-// default. Leases and records of key do not touch it; [Engine.Forget] drops it, as
-// does a store that loses its data.
-//
-// It is bounded as [Engine.TryAcquire] is. Errors: one that matches ErrUnavailable
-// (the store may have been told or not; a repeat is safe), ErrInvalidKey,
-// ErrInvalidOption, ErrClosed, errors.ErrUnsupported (before any
-// I/O); ctx's own when ctx ended first.
+// Errors: ErrUnavailable (the store may have been told or not; a repeat is safe), ErrInvalidKey,
+// ErrInvalidOption, ErrClosed, [errors.ErrUnsupported] (before any I/O), and ctx's own error if ctx
+// ended first. A store that does not answer is waited for as by [Engine.TryAcquire].
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
 	s, err := e.settle(opts)
 	if err == nil {
