@@ -13,9 +13,15 @@ import (
 // keys rarely meet on one mutex. A key is always in the same shard.
 type memory struct {
 	seed   maphash.Seed
+	_      apart
 	last   atomic.Uint64 // the greatest token that was given or reserved so far
-	shards [64]shard     // as many as a locked has bits
+	_      apart
+	shards [64]shard // as many as a locked has bits
 }
+
+// apart keeps what is before it and what is behind it on different cache lines. Otherwise a
+// processor that writes the one makes the others fetch the other again.
+type apart [64]byte
 
 func newMemory() *memory {
 	m := &memory{seed: maphash.MakeSeed()}

@@ -21,6 +21,8 @@ type shard struct {
 
 	idleEntries spare[entry]
 	idleHolders spare[holder]
+
+	_ apart
 }
 
 // answer is the answer to a request: a grant or a record.
