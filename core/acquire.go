@@ -174,7 +174,7 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 	if came.IsZero() || e.hooks != nil { // which may take a while
 		came = time.Now()
 	}
-	err := e.keep(l, came)
+	err := e.keep(l, came, s.maxHold)
 	if err != nil {
 		l.end(err)
 		l.cancel(err)
@@ -188,9 +188,9 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 var errTooLate = errors.New("the answer came when the lease's time was over")
 
 // keep hands the lease to the watchdog and to the engine's books.
-func (e *Engine) keep(l *Lease, now time.Time) error {
+func (e *Engine) keep(l *Lease, now time.Time, maxHold time.Duration) error {
 	l.granted = now
-	if !l.watch.Start(now, l.terms.maxHold) {
+	if !l.watch.Start(now, maxHold) {
 		return &UnavailableError{Op: "acquire", Err: errTooLate}
 	}
 	l.register = e.life.register(l.Key())

@@ -10,7 +10,9 @@ import (
 )
 
 // heritable says whether the grant of a request may be handed on, and to whom: from one
-// plain exclusive lease on a key to the next.
+// plain exclusive lease on a key to the next. It is no longer if another process may work
+// under it, or if it is not what it was when it was granted; also not while an extension
+// may be on its way to the store ([watchdog.Rest]).
 func (s *settings) heritable(claims []Claim) bool {
 	return !s.once && len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
@@ -36,21 +38,6 @@ func (e *Engine) handOn(in *within, g handoff.Grant) bool {
 	}
 	g.Since, g.Term, g.Heard = sent, 0, time.Now()
 	return e.lines.HandOn(g) == handoff.HandOn
-}
-
-// heritage is the grant as the next holder may have it, of a lease that leaves this rest.
-// There is none of a lease that another process may work under, or that is not what it
-// was when it was granted; also not while an extension may be on its way to the store.
-func (l *Lease) heritage(rest watchdog.Rest) (g handoff.Grant, ok bool) {
-	g = l.grant
-	if !rest.Unchanged || !g.Heritable {
-		return handoff.Grant{}, false
-	}
-	g.Since, g.Heard = rest.Since, rest.Heard
-	if g.Term = 0; rest.Term < g.TTL {
-		g.Term = rest.Term // not renewed yet
-	}
-	return g, true
 }
 
 // giveBackGrant is for a grant that came to no lease: the next in line may have it,

@@ -47,13 +47,12 @@ type Lease struct {
 // and there may be a hundred thousand leases.
 type terms struct {
 	rule        string
-	maxHold     time.Duration
 	retention   time.Duration
 	keepContext bool
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, maxHold: s.maxHold, retention: s.retention, keepContext: s.keepContext}
+	return terms{rule: s.rule, retention: s.retention, keepContext: s.keepContext}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/handoff"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -129,10 +130,10 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
-	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context) error {
+	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context, g handoff.Grant) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
-			err := e.store.Complete(ctx, lease.current().Grant, *rec, lease.terms.retention)
+			err := e.store.Complete(ctx, g.Grant, *rec, lease.terms.retention)
 			if errors.Is(err, ErrResultNotKept) {
 				dropResult(rec)
 				err = nil
@@ -148,7 +149,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 			}
 			select {
 			case <-ctx.Done():
-				e.undo(ctx, lease.current(), lease.terms.rule) // a key without a record need not stay locked
+				e.undo(ctx, g, lease.terms.rule) // a key without a record need not stay locked
 				return err
 			case <-time.After(pause):
 			}

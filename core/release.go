@@ -59,11 +59,11 @@ const opRelease = "release"
 
 // giveBack is Release within a bound.
 func (l *Lease) giveBack(in *within) error {
-	return l.finish(in, opRelease, func(ctx context.Context) error {
+	return l.finish(in, opRelease, func(ctx context.Context, g handoff.Grant) error {
 		if l.borrowed != nil {
 			return nil
 		}
-		return l.engine.storeRelease(ctx, l.current(), l.terms.rule)
+		return l.engine.storeRelease(ctx, g, l.terms.rule)
 	})
 }
 
@@ -112,10 +112,11 @@ func (l *Lease) done(ctx context.Context, err error) error {
 	return err
 }
 
-// finish takes the lease out of the watchdog and has settle tell the store.
+// finish takes the lease out of the watchdog and has settle tell the store, with the
+// grant as it is by then.
 // The order matters: a renewal after the release would be an error at best. It is
 // bounded for all of it, also for waiting until another is done.
-func (l *Lease) finish(in *within, op string, settle func(context.Context) error) error {
+func (l *Lease) finish(in *within, op string, settle func(context.Context, handoff.Grant) error) error {
 	if l.release.tryLock() != nil && !l.release.lock(in.context()) {
 		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
 	}
@@ -124,7 +125,10 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		return l.release.err
 	}
 	again := l.release.begun
-	if !again {
+	g := l.grant
+	if again {
+		g = l.current()
+	} else {
 		l.release.begun = true
 		defer l.register.forget(l)
 		rest, err := l.watch.Release(ErrReleased)
@@ -136,12 +140,13 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context) error
 		}
 		l.finished.signal()
 		l.cancel(ErrReleased)
-		if g, ok := l.heritage(rest); ok && op == opRelease && l.engine.handOn(in, g) {
+		g.Grant, g.Longest, g.Heard = rest.Grant, rest.Longest, rest.Heard
+		if rest.Unchanged && g.Heritable && op == opRelease && l.engine.handOn(in, g) {
 			l.release.handedOn = true
 			return l.conclude(nil)
 		}
 	}
-	err := settle(in.context())
+	err := settle(in.context(), g)
 	switch {
 	case err == nil:
 		return l.conclude(nil)

@@ -206,11 +206,14 @@ func (t *term) current() driver.Grant {
 // since is the moment that the present term counts from.
 func (t *term) since() time.Time { return t.at.Add(Margin(t.length) - t.length) }
 
-// rest is the information about a released lease that the next holder needs.
+// mostAsked is the longest TTL that the store may give the lease by a request sent so far.
+func (t *term) mostAsked() time.Duration { return max(t.ttl, t.longest) }
+
+// rest is what is left when the lease is released.
 func (t *term) rest() Rest {
 	return Rest{
-		Since:     t.since(),
-		Term:      t.length,
+		Grant:     t.current(),
+		Longest:   t.mostAsked(),
 		Heard:     t.heard,
 		Unchanged: !t.shared && t.shortest == 0 && slices.Equal(t.claims, t.given.Claims),
 	}

@@ -231,7 +231,7 @@ func TestRest(t *testing.T) {
 				tc.then(l)
 			}
 			r := l.rest()
-			if r.Unchanged != tc.want || !r.Since.Equal(l.now) || r.Term != ttl {
+			if r.Unchanged != tc.want || !r.Grant.Since.Equal(l.now) || r.Grant.TTL != ttl || r.Grant.Term != 0 {
 				t.Errorf("%+v, want %v", r, tc.want)
 			}
 		})

@@ -32,10 +32,10 @@ type Watch struct {
 	answered chan struct{} // closed when no request is under way any more; nil: nobody waits for that
 }
 
-// Rest is the information about a released lease that the next holder needs.
+// Rest is what is left of a released lease, for the store or the next holder.
 type Rest struct {
-	Since     time.Time     // the present term counts from here
-	Term      time.Duration // the length of the present term
+	Grant     driver.Grant  // as [Watch.Grant] gives it
+	Longest   time.Duration // the same
 	Heard     time.Time     // when the store last said that the lease is in force
 	Unchanged bool          // no other process knows the lease, and nobody asked to change it
 }
@@ -127,7 +127,7 @@ func (w *Watch) Deadline() time.Time {
 func (w *Watch) Grant() (g driver.Grant, longest time.Duration) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	return w.term.current(), max(w.term.ttl, w.term.longest)
+	return w.term.current(), w.term.mostAsked()
 }
 
 // Shared reports whether another process renews the lease, too.
