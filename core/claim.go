@@ -25,7 +25,7 @@ func Permit(key string, n int) Claim { return driver.Permit(key, n) }
 
 func checkCount(claims []Claim) error {
 	if len(claims) > driver.MaxClaims {
-		return &driver.ClaimError{Reason: fmt.Sprintf("has %d claims, more than the %d that are possible", len(claims), driver.MaxClaims)}
+		return &driver.ClaimError{Reason: fmt.Sprintf("has %d claims; the maximum is %d", len(claims), driver.MaxClaims)}
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func sortClaims(claims []Claim) error {
 	slices.SortFunc(claims, func(a, b Claim) int { return strings.Compare(a.Key, b.Key) })
 	for i := 1; i < len(claims); i++ {
 		if claims[i].Key == claims[i-1].Key {
-			return &driver.ClaimError{Key: claims[i].Key, Reason: "stands in the set twice"}
+			return &driver.ClaimError{Key: claims[i].Key, Reason: "is in the set twice"}
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 // before any I/O.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.nest != nil {
-		return &driver.ClaimError{Key: l.Key(), Reason: "is held by an outer lease: only that one can be downgraded"}
+		return &driver.ClaimError{Key: l.Key(), Reason: "is held by an outer lease: downgrade that one instead"}
 	}
 	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == driver.ModeExclusive })
 	if !exclusive {

@@ -54,7 +54,7 @@ var (
 	// ErrClosed: the engine or the store is closed.
 	ErrClosed = driver.ErrClosed
 	// ErrFingerprintMismatch: the key is on record for other content. See [WithFingerprint].
-	ErrFingerprintMismatch = errors.New("keyturn: used before for other content")
+	ErrFingerprintMismatch = errors.New("keyturn: the key was used before for other content")
 	// ErrResultNotKept: the execution is on record without its result, which was over the limit
 	// or found no room at the store. See [WithResultLimit].
 	ErrResultNotKept = driver.ErrResultNotKept
@@ -87,9 +87,9 @@ type TooManyWaitersError struct {
 
 func (e *TooManyWaitersError) Error() string {
 	if e.Key == "" {
-		return fmt.Sprintf("keyturn: %d callers wait already", e.Limit)
+		return fmt.Sprintf("keyturn: too many waiters: %d callers already wait", e.Limit)
 	}
-	return fmt.Sprintf("keyturn: %d callers wait for %q already", e.Limit, e.Key)
+	return fmt.Sprintf("keyturn: too many waiters: %d callers already wait for %q", e.Limit, e.Key)
 }
 
 // Is makes errors.Is(err, ErrTooManyWaiters) true.

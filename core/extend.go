@@ -32,7 +32,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ttl != 0 && l.base().watch.Shared() {
-		return &OptionError{Option: "Extend", Value: ttl, Want: "0, since another process renews the lease with its present TTL"}
+		return &OptionError{Option: "Extend", Value: ttl, Want: "0, because another process renews the lease with its present TTL"}
 	}
 	base := l.base()
 	return base.change(ctx, "extend", func(ctx context.Context) (sent bool, err error) {

@@ -82,7 +82,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 		return err
 	}
 	if err != nil {
-		e.log.write(ctx, slog.LevelWarn, "keyturn: perhaps taken away by force", "op", op, "key", key, "reason", reason, "error", err)
+		e.log.write(ctx, slog.LevelWarn, "keyturn: forced release unanswered, may have been carried out", "op", op, "key", key, "reason", reason, "error", err)
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return err

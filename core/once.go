@@ -156,7 +156,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 		}
 	})
 	if err == nil && !recorded {
-		return fmt.Errorf("keyturn: nothing was stored for %q, which its function released: %w", lease.Key(), ErrReleased)
+		return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", lease.Key(), ErrReleased)
 	}
 	return err
 }

@@ -172,7 +172,7 @@ func (s *settings) apply(opts []CallOption) error {
 			errs = append(errs, err)
 		}
 		if byPolicies&s.said != 0 {
-			errs = append(errs, &OptionError{Option: "Policy", Value: "...", Want: "policies that decide different things"})
+			errs = append(errs, &OptionError{Option: "Policy", Value: "...", Want: "policies that do not set the same option twice"})
 		}
 		byPolicies |= s.said
 	}

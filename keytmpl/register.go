@@ -22,7 +22,7 @@ func Register(f *Filter) {
 		panic("keytmpl: Register: a filter without Apply")
 	}
 	if p := (parser{src: f.Name}); f.Name == "" || p.name() != f.Name {
-		panic(fmt.Sprintf("keytmpl: Register: %q is no name for a filter: it has letters, digits, '_' and '-'", f.Name))
+		panic(fmt.Sprintf("keytmpl: Register: %q is no name for a filter: want letters, digits, '_' and '-'", f.Name))
 	}
 	known.Lock()
 	defer known.Unlock()

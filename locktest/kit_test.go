@@ -99,7 +99,7 @@ func TestRecorder(t *testing.T) {
 		first := acquire(t, kit.Engine, "a", core.WithRule("rule"))
 		j := &judged{TB: t}
 		kit.Locks.AssertReleased(j)
-		wantFailure(t, j, `"a" is held still`)
+		wantFailure(t, j, `"a" is still held`)
 		time.Sleep(time.Second)
 		release(t, first)
 		release(t, acquire(t, kit.Engine, "b"))

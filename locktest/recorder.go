@@ -98,7 +98,7 @@ func (r *Recorder) AssertReleased(t testing.TB) {
 	for _, h := range r.Holds() {
 		switch {
 		case h.End.IsZero():
-			t.Errorf("locktest: %q is held still", h.Claims[0].Key)
+			t.Errorf("locktest: %q is still held", h.Claims[0].Key)
 		case h.Err != nil:
 			t.Errorf("locktest: %q was not released: %v", h.Claims[0].Key, h.Err)
 		}

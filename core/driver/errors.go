@@ -37,7 +37,7 @@ var (
 	ErrClosed = errors.New("keyturn: closed")
 	// ErrResultNotKept: the execution is on record, but its result is not, because it was over
 	// the limit or the store had no room for it. See [ResultNotKeptError].
-	ErrResultNotKept = errors.New("keyturn: done before, result not kept")
+	ErrResultNotKept = errors.New("keyturn: executed before, result not kept")
 )
 
 // KeyError says why a key was refused. It matches [ErrInvalidKey].
@@ -187,9 +187,9 @@ type DeadlockError struct {
 
 func (e *DeadlockError) Error() string {
 	if e.Once {
-		return fmt.Sprintf("keyturn: %q is held by the caller itself: Once on it would wait for its own lease", e.Key)
+		return fmt.Sprintf("keyturn: the caller already holds %q, so Once would wait for the caller's own lease", e.Key)
 	}
-	return fmt.Sprintf("keyturn: %q is held %s by the caller itself: to get it %s would wait for its own lease", e.Key, e.Held.Mode, e.Wanted.Mode)
+	return fmt.Sprintf("keyturn: the caller already holds %q %s, so acquiring it %s would wait for the caller's own lease", e.Key, e.Held.Mode, e.Wanted.Mode)
 }
 
 // Is makes errors.Is(err, ErrWouldDeadlock) true.

@@ -49,7 +49,7 @@ func (b *binder) bind(p keytmpl.Placeholder) (source, error) {
 // steps of a path.
 func plainName(p keytmpl.Placeholder) (string, error) {
 	if p.Multiple() {
-		return "", fmt.Errorf("%s has no elements: [*] is for what a request can have several times, and for lists in the body", p.Path[0].Name)
+		return "", fmt.Errorf("%s has a single value: use [*] only for values that a request may have several times, and for lists in the body", p.Path[0].Name)
 	}
 	return nameOf(p)
 }
@@ -60,7 +60,7 @@ func nameOf(p keytmpl.Placeholder) (string, error) {
 		steps[i] = s.Name
 	}
 	if len(steps) == 0 {
-		return "", fmt.Errorf("which one? Want %s.<name>", p.Path[0].Name)
+		return "", fmt.Errorf("a name is missing: want %s.<name>", p.Path[0].Name)
 	}
 	return strings.Join(steps, "."), nil
 }
@@ -74,7 +74,7 @@ func values(p keytmpl.Placeholder, get func(*request, string) ([]string, error))
 		return source{}, err
 	}
 	if last := len(p.Path) - 1; p.Multiple() && !p.Path[last].Each {
-		return source{}, fmt.Errorf("%s has plain values: [*] belongs at the end", p.Path[0].Name)
+		return source{}, fmt.Errorf("%s has text values: [*] must be at the end", p.Path[0].Name)
 	}
 	if p.Multiple() {
 		return source{Each: func(r *request) ([]string, error) { return get(r, name) }}, nil
@@ -109,9 +109,9 @@ type RouteError struct {
 
 func (e *RouteError) Error() string {
 	if e.Route == "" {
-		return fmt.Sprintf("keyturn: the template has {path.%s}, and the request comes without such a value: the rule has to stand behind the router", e.Param)
+		return fmt.Sprintf("keyturn: the template has {path.%s}, but the request has no such value: put the rule behind the router", e.Param)
 	}
-	return fmt.Sprintf("keyturn: the template has {path.%s}, and the route %q has no such parameter", e.Param, e.Route)
+	return fmt.Sprintf("keyturn: the template has {path.%s}, but the route %q has no such parameter", e.Param, e.Route)
 }
 
 func (r *request) pathValue(name string) (string, error) {

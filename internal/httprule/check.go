@@ -14,7 +14,7 @@ import (
 // parameter in the syntax of routes. "": there is no problem.
 func (r *Rule) Problem(params []string) string {
 	if name := r.asInRoutes(params); name != "" {
-		return fmt.Sprintf("\":%s\" is text, so all requests have one key: write {path.%s}", name, name)
+		return fmt.Sprintf("\":%s\" is literal text, so all requests have the same key: write {path.%s}", name, name)
 	}
 	var missing []string
 	for _, name := range r.params {

@@ -14,7 +14,7 @@ import (
 const MaxSpooled = 1 << 30
 
 // ErrSpoolFull: the temporary files of this process already have MaxSpooled bytes.
-var ErrSpoolFull = errors.New("too much is kept in temporary files already")
+var ErrSpoolFull = errors.New("the temporary files of this process have reached their limit")
 
 // SpoolError: a body that is too large for memory could not be written to a temporary file, or
 // a body or a response could not be read back. It is not the request's fault.

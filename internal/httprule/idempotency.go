@@ -30,7 +30,7 @@ type Idempotent struct {
 func Idempotency(s Settings, m Memory, i Idempotent) (*Rule, error) {
 	var errs []error
 	if i.Caller == nil {
-		errs = append(errs, errors.New("no function says who calls: without it one caller could get the response of another"))
+		errs = append(errs, errors.New("the function that identifies the caller is nil: without it, one caller could get the response of another"))
 	}
 	if i.Header == "" {
 		i.Header = DefaultHeader
@@ -100,7 +100,7 @@ func mount(req *http.Request) string {
 }
 
 // ErrNoCaller: the function that identifies the caller returned nothing.
-var ErrNoCaller = errors.New("keyturn: nobody knows who sends this request")
+var ErrNoCaller = errors.New("keyturn: the function that identifies the caller returned nothing")
 
 // HeaderError is the error of a request with a missing or invalid idempotency key.
 type HeaderError struct {

@@ -45,7 +45,7 @@ func DefaultStorable(status int) bool {
 }
 
 // errNotStored abandons the claim of an execution whose response reports a failure.
-var errNotStored = errors.New("keyturn: the response is not one to be stored")
+var errNotStored = errors.New("keyturn: the response must not be stored")
 
 // once runs the handler, or sends the stored response.
 func (r *Rule) once(w http.ResponseWriter, x Exchange) error {

@@ -55,11 +55,11 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	var errs []error
 	switch {
 	case s.Key != nil && s.Template != "":
-		errs = append(errs, errors.New("both a template and a key function: want one of them"))
+		errs = append(errs, errors.New("both a template and a key function: want only one"))
 	case s.Key != nil:
 		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
 	case s.Template == "":
-		errs = append(errs, errors.New("neither a template nor a key function"))
+		errs = append(errs, errors.New("neither a template nor a key function: want one of them"))
 		spec.Template = "-" // otherwise Compile would report the template again, in other words
 	default:
 		// The rule does not know its route, so what it locks is the best name for it.
@@ -84,7 +84,7 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 	r.params = binder.params
 	r.template = s.Template
 	if s.StreamBody && binder.usesBody {
-		errs = append(errs, &core.OptionError{Option: "StreamBody", Value: true, Want: "false where the key comes from the body, as that is read before"})
+		errs = append(errs, &core.OptionError{Option: "StreamBody", Value: true, Want: "false, because the key comes from the body, which is read before the handler runs"})
 	}
 	if s.BodyLimit == 0 {
 		r.bodyLimit = DefaultSpoolLimit

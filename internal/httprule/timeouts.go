@@ -27,6 +27,6 @@ func (r *Rule) lookAt(x Exchange) {
 		return
 	}
 	slog.WarnContext(x.Request().Context(),
-		"keyturn: a route with a rule is on a server without timeouts: set http.Server's ReadTimeout and WriteTimeout, as slow clients keep connections and temporary files",
+		"keyturn: a route with a rule is on a server without timeouts: set http.Server's ReadTimeout and WriteTimeout, because slow clients keep connections and temporary files",
 		"rule", r.rule.Name, "route", x.Route(), "server", srv.Addr)
 }

@@ -52,11 +52,11 @@ func Check(t reflect.Type, p keytmpl.Placeholder) error {
 func member(t reflect.Type, name string) (reflect.Type, error) {
 	switch {
 	case scalar(t), list(t):
-		return nil, fmt.Errorf("%s is asked of %s", name, shape(t))
+		return nil, fmt.Errorf("%s is requested from %s", name, shape(t))
 	case t.Kind() == reflect.Map:
 		return t.Elem(), nil
 	case t.Kind() != reflect.Struct:
-		return nil, fmt.Errorf("%s is asked of %s", name, shape(t))
+		return nil, fmt.Errorf("%s is requested from %s", name, shape(t))
 	}
 	all := fields(t)
 	if f, ok := all[name]; ok {

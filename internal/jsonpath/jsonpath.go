@@ -41,7 +41,7 @@ func Parse(data []byte) (Document, error) {
 		return Document{}, fmt.Errorf("not JSON: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Document{}, errors.New("not JSON: something follows the first value")
+		return Document{}, errors.New("not JSON: there is more after the first value")
 	}
 	return d, nil
 }
@@ -95,7 +95,7 @@ func walk(v any, path []keytmpl.Segment) (any, error) {
 	for _, step := range path {
 		object, ok := v.(map[string]any)
 		if !ok && v != nil {
-			return nil, fmt.Errorf("%s is asked of %s", step.Name, kind(v))
+			return nil, fmt.Errorf("%s is requested from %s", step.Name, kind(v))
 		}
 		v = object[step.Name]
 		if v == nil {

@@ -141,7 +141,7 @@ func fromTemplate[R any](spec Spec[R], bind func(keytmpl.Placeholder) (Source[R]
 		}
 	}
 	if tmpl.Multiple() && spec.Once {
-		errs = append(errs, fmt.Errorf("template %q: [*] makes several keys, and Once has one", spec.Template))
+		errs = append(errs, fmt.Errorf("template %q: [*] makes several keys, but Once needs exactly one", spec.Template))
 	}
 	like, _ := tmpl.Keys(func(i int) ([]string, error) {
 		if tmpl.Placeholders()[i].Multiple() {

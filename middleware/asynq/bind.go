@@ -49,7 +49,7 @@ func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	case source == "payload":
 		return payloadPath(p), nil
 	case p.Multiple():
-		return rule.Source[*request]{}, fmt.Errorf("%s has no elements: [*] is for lists in the payload", source)
+		return rule.Source[*request]{}, fmt.Errorf("%s has a single value: use [*] only for lists in the payload", source)
 	case source == "header" && len(rest) > 0:
 		return header(rest), nil
 	case source == "type" && len(rest) == 0:
@@ -100,7 +100,7 @@ func header(path []keytmpl.Segment) rule.Source[*request] {
 // handler is called by something else, such as a test.
 func fromContext(value string, ok bool) (string, error) {
 	if !ok {
-		return "", fmt.Errorf("%w: the context is not one of an asynq server", keytmpl.ErrMissingValue)
+		return "", fmt.Errorf("%w: the context is not from an asynq server", keytmpl.ErrMissingValue)
 	}
 	return value, nil
 }

@@ -46,7 +46,7 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	seen := make(map[string]bool)
 	for _, r := range rules {
 		if seen[r.pattern] {
-			errs = append(errs, fmt.Errorf("rule for %q: there is one already", r.pattern))
+			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.pattern))
 		}
 		seen[r.pattern] = true
 		compiled, err := r.compile(eng)

@@ -132,7 +132,7 @@ func keyFrom[T any](key func(T) string) func(*request) (string, error) {
 func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	var errs []error
 	if strings.TrimSpace(r.pattern) == "" { // what ServeMux panics on
-		errs = append(errs, fmt.Errorf("rule for %q: want a task type; rules are made with Serialize, Once and the like", r.pattern))
+		errs = append(errs, fmt.Errorf("rule for %q: want a task type; make rules with Serialize, Once and so on", r.pattern))
 	}
 	if r.by && r.key == nil {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))

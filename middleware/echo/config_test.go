@@ -31,7 +31,7 @@ func TestConstructionRefuses(t *testing.T) {
 		is   error
 	}{
 		{name: "no engine", make: lockecho.SerializeConfig{Template: "a"}.ToMiddleware, want: []string{"want an engine"}},
-		{name: "no key", make: lockecho.SerializeConfig{Engine: eng}.ToMiddleware, want: []string{"neither a template nor a key function"}},
+		{name: "no key", make: lockecho.SerializeConfig{Engine: eng}.ToMiddleware, want: []string{"neither a template nor a key function: want one of them"}},
 		{name: "two keys", make: lockecho.SerializeConfig{Engine: eng, Template: "a", Key: byID}.ToMiddleware, want: []string{"both a template and a key function"}},
 		{name: "a template that does not parse", make: serialize("user:{path.id"), want: []string{`"user:{path.id"`, "byte 13"}},
 		{name: "an unknown source", make: serialize("user:{cookie.id}"), want: []string{"{cookie.id}", "no such source"}},

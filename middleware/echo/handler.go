@@ -74,7 +74,7 @@ func (x *exchange) PathValue(name string) (string, bool, error) {
 	// (RFC 3986, 6.2.2.2), and must not be two locks.
 	value, err := url.PathUnescape(value)
 	if err != nil {
-		err = errors.New("not a path that can be read")
+		err = errors.New("the path can't be decoded")
 	}
 	return value, true, err
 }

@@ -73,7 +73,7 @@ func resolve(rules []Rule) ([]Rule, error) {
 			annotated, errs = append(annotated, found...), append(errs, err)
 		case configuration:
 			if _, ok := policies[r.method]; ok {
-				errs = append(errs, fmt.Errorf("configuration of %q: it has one already", r.method))
+				errs = append(errs, fmt.Errorf("configuration of %q: the rule already has one", r.method))
 			}
 			policies[r.method] = r.options
 		}
@@ -118,7 +118,7 @@ func unused(policies map[string][]core.CallOption, annotated []Rule) error {
 // readServices returns the rules of the services' annotated methods.
 func readServices(services []*grpc.ServiceDesc) ([]Rule, error) {
 	if len(services) == 0 {
-		return nil, errors.New("annotations: of no service")
+		return nil, errors.New("annotations: want at least one service")
 	}
 	var rules []Rule
 	var errs []error
@@ -155,7 +155,7 @@ func readService(name string) ([]Rule, error) {
 		rules = append(rules, r)
 	}
 	if len(rules) == 0 {
-		return nil, fmt.Errorf("no method has one; is the generated code of %s up to date?", sd.ParentFile().Path())
+		return nil, fmt.Errorf("no method has an annotation; is the generated code of %s up to date?", sd.ParentFile().Path())
 	}
 	return rules, nil
 }
@@ -171,7 +171,7 @@ func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 	once, _ := proto.GetExtension(options, keyturnv1.E_Once).(*keyturnv1.Once)
 	switch {
 	case lock != nil && once != nil:
-		err := errors.New("the method has (keyturn.v1.once) as well, and one rule is all it can have")
+		err := errors.New("the method has (keyturn.v1.once) as well, but can have only one rule")
 		return Rule{source: "(keyturn.v1.lock)", template: lock.GetKey(), name: lock.GetName(), wrong: err}, true
 	case lock != nil:
 		modes, err := modesOf(lock)
@@ -204,7 +204,7 @@ func modesOf(lock *keyturnv1.Lock) (opts []core.CallOption, err error) {
 	}
 	mode, permits := lock.GetMode(), lock.GetPermits()
 	if permits != 0 && mode != keyturnv1.Mode_MODE_PERMIT {
-		return opts, fmt.Errorf("permits: %d is for MODE_PERMIT", permits)
+		return opts, fmt.Errorf("permits: %d is only for MODE_PERMIT", permits)
 	}
 	switch mode {
 	case keyturnv1.Mode_MODE_UNSPECIFIED, keyturnv1.Mode_MODE_EXCLUSIVE:

@@ -56,7 +56,7 @@ func fromMetadata(p keytmpl.Placeholder) (rule.Source[request], error) {
 	name := strings.ToLower(strings.Join(steps, "."))
 	binary := strings.HasSuffix(name, "-bin") // bytes, as in renderer
 	if binary && len(p.Filters) > 0 {
-		return rule.Source[request]{}, errors.New("is bytes, which have one spelling: of the filters only |hash is for them")
+		return rule.Source[request]{}, errors.New("is bytes, which have only one spelling: use no filter except |hash")
 	}
 	inHex := binary && !p.Hash
 	return rule.Source[request]{One: func(r request) (string, error) {

@@ -57,9 +57,9 @@ func (i *Interceptor) Check(server Server) error {
 		case !served:
 			errs = append(errs, fmt.Errorf("rule for %q: this server does not serve it", method))
 		case !i.applies(stream) && stream:
-			errs = append(errs, fmt.Errorf("rule for %q: it is a stream, and Stream() is not in use", method))
+			errs = append(errs, fmt.Errorf("rule for %q: the method is a stream, but Stream() is not in use", method))
 		case !i.applies(stream):
-			errs = append(errs, fmt.Errorf("rule for %q: it is unary, and Unary() is not in use", method))
+			errs = append(errs, fmt.Errorf("rule for %q: the method is unary, but Unary() is not in use", method))
 		}
 	}
 	return errors.Join(errs...)

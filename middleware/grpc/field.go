@@ -118,7 +118,7 @@ func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(prot
 		return func(v protoreflect.Value) string { return v.String() }, nil
 	case protoreflect.BytesKind:
 		if len(p.Filters) > 0 {
-			return nil, fmt.Errorf("%s is bytes, which have one spelling: of the filters only |hash is for them", fd.FullName())
+			return nil, fmt.Errorf("%s is bytes, which have only one spelling: use no filter except |hash", fd.FullName())
 		}
 		if p.Hash {
 			return func(v protoreflect.Value) string { return string(v.Bytes()) }, nil
@@ -126,7 +126,7 @@ func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(prot
 		return func(v protoreflect.Value) string { return hexText(v.Bytes()) }, nil
 	case protoreflect.BoolKind:
 		if slices.Contains(p.Filters, "int") {
-			return nil, fmt.Errorf("%s is a bool and no number, which |int is for", fd.FullName())
+			return nil, fmt.Errorf("%s is a bool: use |int only for numbers", fd.FullName())
 		}
 		return func(v protoreflect.Value) string { return strconv.FormatBool(v.Bool()) }, nil
 	case protoreflect.EnumKind:
@@ -140,7 +140,7 @@ func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(prot
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return nil, fmt.Errorf("%s is a message: name one of its fields, %s", fd.FullName(), names(fd.Message().Fields()))
 	default:
-		return nil, fmt.Errorf("%s is a %v: what is nearly equal would be different keys", fd.FullName(), fd.Kind())
+		return nil, fmt.Errorf("%s is a %v: nearly equal values would make different keys", fd.FullName(), fd.Kind())
 	}
 }
 

@@ -47,7 +47,7 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	errs = append(errs, err)
 	for _, r := range rules {
 		if _, ok := i.rules[r.method]; ok {
-			errs = append(errs, fmt.Errorf("rule for %q: it has one already", r.method))
+			errs = append(errs, fmt.Errorf("rule for %q: the method already has one", r.method))
 		}
 		bound, err := r.bind(eng)
 		if err != nil {
@@ -90,10 +90,10 @@ func (r Rule) fits(m *method) error {
 		return errors.Join(errs...)
 	}
 	if r.once && m.streams() {
-		errs = append(errs, errors.New("Once is for unary methods: a stream has no one response to give again"))
+		errs = append(errs, errors.New("Once is for unary methods: a stream has no single response to replay"))
 	}
 	if r.messages && !m.IsStreamingClient() {
-		errs = append(errs, errors.New("its client sends one message: use a rule for the whole call"))
+		errs = append(errs, errors.New("the client sends only one message: use a rule for the whole call"))
 	}
 	if r.takes != nil && m.bidirectional() && !r.messages {
 		errs = append(errs, errors.New("a bidirectional stream has no request for a key function: use {metadata.name}"))

@@ -30,7 +30,7 @@ func TestConstructionRefuses(t *testing.T) {
 		is     error
 	}{
 		{name: "no engine", config: lockhttp.SerializeConfig{Template: "a"}, want: []string{"want an engine"}},
-		{name: "no key", config: lockhttp.SerializeConfig{Engine: eng}, want: []string{"neither a template nor a key function"}},
+		{name: "no key", config: lockhttp.SerializeConfig{Engine: eng}, want: []string{"neither a template nor a key function: want one of them"}},
 		{name: "two keys", config: lockhttp.SerializeConfig{Engine: eng, Template: "a", Key: byID}, want: []string{"both a template and a key function"}},
 		{name: "a template that does not parse", config: lockhttp.SerializeConfig{Engine: eng, Template: "user:{path.id"}, want: []string{"byte 13"}},
 		{name: "unknown sources, every one", config: lockhttp.SerializeConfig{Engine: eng, Template: "{cookie.a}:{session.b}"}, want: []string{"{cookie.a}", "{session.b}", "no such source"}},

@@ -16,7 +16,7 @@ type who struct {
 	barred atomic.Bool // the user may not run INFO
 }
 
-var errAsking = errors.New("redisstore: no answer yet to the last question")
+var errAsking = errors.New("redisstore: the last request has no answer yet")
 
 // identity returns the run ID of the one server, or of the master behind Sentinel. It returns
 // "" on a Cluster or Ring, and if INFO is not permitted.

@@ -89,7 +89,7 @@ func parseCursor(cursor string) (name string, at uint64, err error) {
 	i := strings.LastIndexByte(cursor, '|')
 	at, err = strconv.ParseUint(cursor[i+1:], 10, 64)
 	if i < 0 || err != nil {
-		return "", 0, &driver.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "what List returned"}
+		return "", 0, &driver.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "a cursor that List returned"}
 	}
 	return cursor[:i], at, nil
 }

@@ -160,7 +160,7 @@ func (s *Store) Close() error {
 	select {
 	case <-quiet:
 	case <-timer.C:
-		s.err = fmt.Errorf("redisstore: closed with requests unanswered for %v", closeTimeout)
+		s.err = fmt.Errorf("redisstore: closed, but requests were unanswered for %v", closeTimeout)
 	}
 	close(s.done)
 	return s.err
@@ -177,7 +177,7 @@ func check(owner string, claims []driver.Claim, ttl time.Duration) error {
 			return err
 		}
 		if i > 0 && claims[i-1].Key >= c.Key {
-			return &driver.ClaimError{Key: c.Key, Reason: "is not in key order, or stands in the set twice"}
+			return &driver.ClaimError{Key: c.Key, Reason: "is not in key order, or is in the set twice"}
 		}
 	}
 	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {

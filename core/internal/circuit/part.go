@@ -70,7 +70,7 @@ func CutShort(ctx context.Context, began time.Time) bool {
 }
 
 // errNoReturn is the error of a request that panicked instead of returning.
-var errNoReturn = errors.New("no return")
+var errNoReturn = errors.New("the store did not return")
 
 // ask sends one request, unless the circuit is open. It learns from the result if concerns says
 // that an error is about this part; nil: every error is.
@@ -105,7 +105,7 @@ func (p *part) ask(ctx context.Context, began time.Time, req driver.Request, con
 // with its parent.
 func untilHeard(ctx context.Context, d time.Duration) (_ context.Context, heard, cancel func()) {
 	ctx, end := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(d, func() { end(fmt.Errorf("nothing within %v", d)) })
+	timer := time.AfterFunc(d, func() { end(fmt.Errorf("no answer within %v", d)) })
 	return ctx, func() { timer.Stop() }, func() { timer.Stop(); end(nil) }
 }
 

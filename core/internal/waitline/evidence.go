@@ -22,7 +22,7 @@ type evidence struct {
 
 // ErrHurried says that the caller left hardly any time for an answer. An outage that wraps it
 // concerns this caller only.
-var ErrHurried = errors.New("no answer in the little time there was")
+var ErrHurried = errors.New("the caller's time was too short for an answer")
 
 // asked notes that a request was sent.
 func (e *evidence) asked(now time.Time) {

@@ -35,7 +35,7 @@ const (
 // What may be wrong with a subscription, besides errors of the client's.
 var (
 	// ErrUnheard: messages are sent, and do not come.
-	ErrUnheard     = errors.New("messages are sent, and do not come to the subscription: its connection is dead, or at another server")
+	ErrUnheard     = errors.New("messages are sent but do not reach the subscription: its connection is dead, or leads to another server")
 	errUnconfirmed = fmt.Errorf("the subscription was not confirmed within %v", confirmation)
 )
 
