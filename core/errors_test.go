@@ -16,8 +16,8 @@ func TestMessages(t *testing.T) {
 	const key, holder = "user:42", "host-7/1/1/abc/0123456789abcdef0123456789abcdef"
 	for want, err := range map[string]error{
 		`"user:42" is held by another`:                  &core.HeldError{Key: key, Holder: holder},
-		`3 callers wait for "user:42" already`:          &core.TooManyWaitersError{Key: key, Limit: 3},
-		`3 callers wait already`:                        &core.TooManyWaitersError{Limit: 3},
+		`3 callers already wait for "user:42"`:          &core.TooManyWaitersError{Key: key, Limit: 3},
+		`3 callers already wait`:                        &core.TooManyWaitersError{Limit: 3},
 		`lease on "user:42" lost: max hold`:             &core.LeaseLostError{Key: key, Reason: driver.LossMaxHold},
 		`not held: "user:42"`:                           core.AssertHeld(context.Background(), core.Exclusive(key)),
 		`does not support permits`:                      &driver.UnsupportedError{Feature: "permits"},

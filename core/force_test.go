@@ -87,8 +87,8 @@ func TestForceIsToldAndLogged(t *testing.T) {
 		"free":              {do: force},
 		"on record":         {record: true, do: forget, told: "k it hangs 0", logged: []string{"level=WARN", "key=k", `reason="it hangs"`}},
 		"not on record":     {do: forget},
-		"unanswered":        {err: errDown, do: force, logged: []string{"level=WARN", "perhaps", "key=k", "op=force", "connection refused"}},
-		"forget unanswered": {err: errDown, do: forget, logged: []string{"level=WARN", "perhaps", "op=forget"}},
+		"unanswered":        {err: errDown, do: force, logged: []string{"level=WARN", "unanswered", "key=k", "op=force", "connection refused"}},
+		"forget unanswered": {err: errDown, do: forget, logged: []string{"level=WARN", "unanswered", "op=forget"}},
 		"refused":           {err: errors.New("no"), do: force},
 	} {
 		t.Run(name, func(t *testing.T) {

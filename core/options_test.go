@@ -39,7 +39,7 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 		"WithResultLimit":              {core.WithResultLimit(1), core.WithResultLimit(2)},
 		"WithFingerprint":              {core.WithFingerprint([]byte("a")), core.WithFingerprint([]byte("b"))},
 		"policies":                     {policy(t, ttl), policy(t, adaptive)},
-		"different things":             {policy(t, policy(t, ttl)), policy(t, adaptive)},
+		"the same option twice":        {policy(t, policy(t, ttl)), policy(t, adaptive)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spy := newSpy()

@@ -47,10 +47,10 @@ func TestOne(t *testing.T) {
 		{name: "a null document", document: `null`, template: "{doc.id}", missing: true},
 		{name: "an object", document: `{"id":{"a":1}}`, template: "{doc.id}", want: "an object", fails: true},
 		{name: "a list", document: `{"id":["a"]}`, template: "{doc.id}", want: "a list", fails: true},
-		{name: "a member of a string", document: `{"user":"u"}`, template: "{doc.user.id}", want: "id is asked of a string", fails: true},
-		{name: "a member of a number", document: `7`, template: "{doc.id}", want: "id is asked of a number", fails: true},
-		{name: "a member of a boolean", document: `true`, template: "{doc.id}", want: "id is asked of a boolean", fails: true},
-		{name: "a member of a list", document: `[]`, template: "{doc.id}", want: "id is asked of a list", fails: true},
+		{name: "a member of a string", document: `{"user":"u"}`, template: "{doc.user.id}", want: "id is requested from a string", fails: true},
+		{name: "a member of a number", document: `7`, template: "{doc.id}", want: "id is requested from a number", fails: true},
+		{name: "a member of a boolean", document: `true`, template: "{doc.id}", want: "id is requested from a boolean", fails: true},
+		{name: "a member of a list", document: `[]`, template: "{doc.id}", want: "id is requested from a list", fails: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

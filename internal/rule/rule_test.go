@@ -231,7 +231,7 @@ func TestCompileNamesEveryFault(t *testing.T) {
 	unknown := errors.New("no such source")
 	_, err := rule.Compile(nil, rule.Spec[string]{Name: "n", Template: "k:{id}:{other[*]}", Once: true, Options: []core.CallOption{core.WithTTL(-1)}},
 		func(keytmpl.Placeholder) (rule.Source[string], error) { return rule.Source[string]{}, unknown })
-	for _, want := range []string{`rule for "n"`, "WithTTL", "no such source", "Once has one", "an engine"} {
+	for _, want := range []string{`rule for "n"`, "WithTTL", "no such source", "Once needs exactly one", "an engine"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

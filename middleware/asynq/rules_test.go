@@ -35,7 +35,7 @@ func TestNewRefuses(t *testing.T) {
 		{name: "no engine and no rules", is: core.ErrInvalidOption, says: "an engine"},
 		{name: "the zero rule", eng: full, rules: []lockasynq.Rule{{}}, says: "want a task type"},
 		{name: "a blank pattern", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize(" ", "k")}, says: "want a task type"},
-		{name: "one pattern twice", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k"), lockasynq.Once("a", "k")}, says: `rule for "a": there is one already`},
+		{name: "one pattern twice", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k"), lockasynq.Once("a", "k")}, says: `rule for "a": there is already one`},
 		{name: "no template", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "")}, says: "keytmpl"},
 		{name: "a template that does not parse", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{payload")}, says: "at byte 8"},
 		{name: "no key function", eng: full, rules: []lockasynq.Rule{lockasynq.SerializeBy[payload]("a", nil)}, says: "key function is nil"},
@@ -44,7 +44,7 @@ func TestNewRefuses(t *testing.T) {
 		{name: "a nil option", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "k", nil)}, is: core.ErrInvalidOption},
 		{name: "Once without records", eng: plain, rules: []lockasynq.Rule{lockasynq.Once("a", "k")}, is: errors.ErrUnsupported},
 		{name: "several keys at a store that takes one", eng: plain, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{payload.m[*]}")}, is: errors.ErrUnsupported},
-		{name: "several keys for Once", eng: full, rules: []lockasynq.Rule{lockasynq.Once("a", "{payload.m[*]}")}, says: "Once has one"},
+		{name: "several keys for Once", eng: full, rules: []lockasynq.Rule{lockasynq.Once("a", "{payload.m[*]}")}, says: "Once needs exactly one"},
 
 		{name: "an unknown source", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{body.id}")}, says: "no such source"},
 		{name: "a field without a source", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{user_id}")}, says: "no such source"},
@@ -52,8 +52,8 @@ func TestNewRefuses(t *testing.T) {
 		{name: "a part of the id", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{id.x}")}, says: "no such source"},
 		{name: "a part of the type", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{type.x}")}, says: "no such source"},
 		{name: "a part of the queue", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{queue.x}")}, says: "no such source"},
-		{name: "elements of a header", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{header.x[*]}")}, says: "has no elements"},
-		{name: "elements of the type", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{type[*]}")}, says: "has no elements"},
+		{name: "elements of a header", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{header.x[*]}")}, says: "has a single value"},
+		{name: "elements of the type", eng: full, rules: []lockasynq.Rule{lockasynq.Serialize("a", "{type[*]}")}, says: "has a single value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 		lockasynq.Serialize("third", "fine"),
 		lockasynq.Serialize("third", "{payload"),
 	)
-	for _, want := range []string{"{nope}", "WithMaxWait", `"second"`, "there is one already", "keytmpl"} {
+	for _, want := range []string{"{nope}", "WithMaxWait", `"second"`, "there is already one", "keytmpl"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New() error = %v, want one with %q", err, want)
 		}

@@ -112,7 +112,7 @@ func TestCheck(t *testing.T) {
 		[]string{`"DELETE /users/:id"`, `"user:{path.uid}:{path.id}:{path.tenant}:{path.uid}"`, " {path.uid}, {path.tenant}:", "it has id"},
 		[]string{`"POST /posts\\:publish"`, `"post:{path.publish}"`, " {path.publish}:", "none"},
 		[]string{`"DELETE /users"`, `"b:{path.b}"`, " {path.b}:", "none"},
-		[]string{`"PUT /cities/:id"`, `"city::id"`, "one key", "{path.id}"},
+		[]string{`"PUT /cities/:id"`, `"city::id"`, "the same key", "{path.id}"},
 	)
 	if left := coverage.Uncovered(cov.Coverage(), "DELETE /users", "GET /files/*"); !slices.Equal(left, []string{"DELETE /users/:id", `POST /posts\:publish`, "DELETE /users", "PUT /cities/:id"}) {
 		t.Errorf("Uncovered() = %v, want those whose rule can't work", left)

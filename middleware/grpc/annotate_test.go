@@ -222,11 +222,11 @@ func TestWrongAnnotations(t *testing.T) {
 		"Map":           "is a map",
 		"Message":       "is a message: name one of its fields",
 		"List":          "is a list: write texts[*]",
-		"OnceForEach":   "Once has one",
+		"OnceForEach":   "Once needs exactly one",
 		"OnceForStream": "Once is for unary methods",
 		"Both":          "has (keyturn.v1.once) as well",
-		"EachOfOne":     "its client sends one message",
-		"Permits":       "permits: 2 is for MODE_PERMIT",
+		"EachOfOne":     "the client sends only one message",
+		"Permits":       "permits: 2 is only for MODE_PERMIT",
 		"NoPermits":     "permits: 0, want 1",
 	} {
 		found := 0
@@ -306,15 +306,15 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 		rules []lockgrpc.Rule
 		want  string
 	}{
-		"no service":          {[]lockgrpc.Rule{lockgrpc.FromAnnotations()}, "of no service"},
+		"no service":          {[]lockgrpc.Rule{lockgrpc.FromAnnotations()}, "at least one service"},
 		"nil":                 {[]lockgrpc.Rule{lockgrpc.FromAnnotations(nil)}, "descriptor is nil"},
 		"unknown service":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "im.v9.Users"})}, `no service "im.v9.Users"`},
 		"no service's name":   {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "keyturn.test.v1.Group"})}, "is not a service"},
-		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has one; is the generated code of internal/testpb/im.proto up to date?"},
-		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "it has one already"},
+		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has an annotation; is the generated code of internal/testpb/im.proto up to date?"},
+		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "already has one"},
 		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
 		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(clear, "k"), lockgrpc.Configure(clear)}, "no annotated rule in use"},
-		"two policies":        {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear), lockgrpc.Configure(clear)}, "configuration of \"" + clear + "\": it has one already"},
+		"two policies":        {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear), lockgrpc.Configure(clear)}, "configuration of \"" + clear + "\": the rule already has one"},
 		"a wrong policy":      {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear, core.WithTTL(-1))}, "WithTTL(-1ns)"},
 		"from the future":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(future(t))}, "unknown to this version of keyturn"},
 	} {
@@ -406,5 +406,5 @@ func ExampleFromAnnotations() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// annotations of "keyturn.test.v1.Users": no method has one; is the generated code of internal/testpb/im.proto up to date?
+	// annotations of "keyturn.test.v1.Users": no method has an annotation; is the generated code of internal/testpb/im.proto up to date?
 }

@@ -453,8 +453,8 @@ func TestNewRefusesRulesForMessages(t *testing.T) {
 		rule lockgrpc.Rule
 		want string
 	}{
-		{lockgrpc.SerializeMessages(setStatus, "k"), "its client sends one message"},
-		{lockgrpc.SerializeMessages(watch, "{group_id}"), "its client sends one message"},
+		{lockgrpc.SerializeMessages(setStatus, "k"), "the client sends only one message"},
+		{lockgrpc.SerializeMessages(watch, "{group_id}"), "the client sends only one message"},
 		{lockgrpc.SerializeMessages(chat, "{id}"), `no field "id"`},
 		{lockgrpc.SerializeMessagesBy[*testpb.Event](chat, nil), "the key function is nil"},
 		{lockgrpc.SerializeMessagesBy(chat, func(*testpb.Group) string { return "k" }), "takes *testpb.Group, the method *testpb.Event"},

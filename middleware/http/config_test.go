@@ -34,15 +34,15 @@ func TestConstructionRefuses(t *testing.T) {
 		{name: "two keys", config: lockhttp.SerializeConfig{Engine: eng, Template: "a", Key: byID}, want: []string{"both a template and a key function"}},
 		{name: "a template that does not parse", config: lockhttp.SerializeConfig{Engine: eng, Template: "user:{path.id"}, want: []string{"byte 13"}},
 		{name: "unknown sources, every one", config: lockhttp.SerializeConfig{Engine: eng, Template: "{cookie.a}:{session.b}"}, want: []string{"{cookie.a}", "{session.b}", "no such source"}},
-		{name: "elements of a path value", config: lockhttp.SerializeConfig{Engine: eng, Template: "{path.id[*]}"}, want: []string{"path has no elements"}},
+		{name: "elements of a path value", config: lockhttp.SerializeConfig{Engine: eng, Template: "{path.id[*]}"}, want: []string{"path has a single value"}},
 		{name: "a store that takes one claim at a time", config: lockhttp.SerializeConfig{Engine: plain, Template: "m:{body.m[*].id}"}, want: []string{"several claims"}, is: errors.ErrUnsupported},
 		{name: "a body for the handler that the key comes from", config: lockhttp.SerializeConfig{Engine: eng, Template: "{form.id}", StreamBody: true}, want: []string{"StreamBody(true)"}, is: core.ErrInvalidOption},
 		{name: "a store without records", config: lockhttp.OnceConfig{Engine: plain, Template: "a"}, want: []string{"records"}, is: errors.ErrUnsupported},
-		{name: "nobody says who calls", config: lockhttp.IdempotencyConfig{Engine: eng}, want: []string{"who calls"}},
+		{name: "nobody says who calls", config: lockhttp.IdempotencyConfig{Engine: eng}, want: []string{"identifies the caller"}},
 		{
 			name:   "all of Idempotency at once",
 			config: lockhttp.IdempotencyConfig{Header: "a b", Methods: []string{"post", ""}, BodyLimit: -1, ResultLimit: -1, Options: []core.CallOption{core.WithRetention(0)}},
-			want:   []string{"want an engine", "who calls", "Header(a b)", "Methods(post)", "Methods()", "BodyLimit", "ResultLimit", "WithRetention"},
+			want:   []string{"want an engine", "identifies the caller", "Header(a b)", "Methods(post)", "Methods()", "BodyLimit", "ResultLimit", "WithRetention"},
 			is:     core.ErrInvalidOption,
 		},
 		{
