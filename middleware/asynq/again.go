@@ -8,17 +8,16 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// returns counts how often in a row each task was rescheduled, which asynq does
-// not, so that one which keeps coming in vain comes less and less often.
+// returns counts how often in a row each task was rescheduled, because asynq does not count
+// that. A task that keeps coming in vain then comes less and less often.
 //
-// It is the memory of this process alone, and of fixed size, with one place per
-// hash: a task that takes another's place has that one start over. In a fleet
-// of n processes delays therefore grow n times slower; were the count to be
-// exact, each rescheduling would cost a round trip to a place all share, and all
-// that hangs on it is a delay.
+// It is the memory of this process alone. It has a fixed size, with one place per hash: a task
+// that takes another's place makes that one start again. In a fleet of n processes, delays
+// therefore grow n times slower. An exact count would cost a round trip for each rescheduling,
+// and only a delay depends on it.
 type returns struct {
 	seed maphash.Seed
-	// The high bits are those of a task's hash, the low ones its count. 0: free.
+	// The high bits are those of a task's hash, the low bits its count. 0: free.
 	places [returnPlaces]atomic.Uint64
 }
 
@@ -33,14 +32,14 @@ func (r *returns) place(ctx context.Context) (place *atomic.Uint64, hash uint64)
 	if !served {
 		return nil, 0
 	}
-	queue, _ := asynq.GetQueueName(ctx) // two queues may have tasks of one id
+	queue, _ := asynq.GetQueueName(ctx) // two queues may have tasks with the same id
 	hash = maphash.Comparable(r.seed, [2]string{queue, id})
 	return &r.places[hash%returnPlaces], hash &^ returnMask
 }
 
-// add counts one more for the task, and returns how many that makes; 0 if the
-// context is not one of a server. A task is never in two hands at once, so
-// there is nothing to win by comparing and swapping.
+// add counts one more rescheduling of the task, and returns the count; 0 if the context is not
+// from a server. A task is never processed twice at the same time, so compare-and-swap is not
+// needed.
 func (r *returns) add(ctx context.Context) int {
 	place, hash := r.place(ctx)
 	if place == nil {
@@ -58,7 +57,7 @@ func counted(place *atomic.Uint64, hash uint64) uint64 {
 	return 0
 }
 
-// forget says that the task had its turn.
+// forget notes that the task had its turn.
 func (r *returns) forget(ctx context.Context) {
 	place, hash := r.place(ctx)
 	if place != nil && place.Load()&^returnMask == hash {

@@ -12,11 +12,11 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// request is what a key is derived from. It belongs to one goroutine.
+// request is what keys are made from. It belongs to one goroutine.
 type request struct {
 	ctx     context.Context
 	task    *asynq.Task
-	payload func() (jsonpath.Document, error) // decoded once, if at all
+	payload func() (jsonpath.Document, error) // decodes the payload once, if it is needed
 }
 
 func newRequest(ctx context.Context, task *asynq.Task) *request {
@@ -29,8 +29,8 @@ func newRequest(ctx context.Context, task *asynq.Task) *request {
 	return r
 }
 
-// bind gives a placeholder its meaning, and checks it, when New is called. What
-// is in a payload is known before there is a task if the rule has its type.
+// bind binds a placeholder to a value, and checks it, when New is called. If the rule has the
+// type of its payloads, bind knows their fields before there is a task.
 func (r Rule) bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	if r.payload != nil && p.Path[0].Name == "payload" && (len(p.Path) > 1 || p.Multiple()) {
 		if err := jsonpath.Check(r.payload, p); err != nil {
@@ -40,7 +40,7 @@ func (r Rule) bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	return bind(p)
 }
 
-// bind is the part of it that is the same for every rule.
+// bind is the part that is the same for every rule.
 func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	source, rest := p.Path[0].Name, p.Path[1:]
 	switch {
@@ -85,8 +85,8 @@ func payloadPath(p keytmpl.Placeholder) rule.Source[*request] {
 	})
 }
 
-// header reads a task header. Names may contain dots, which a template takes
-// for the steps of a path. Unlike in HTTP, their case counts.
+// header reads a task header. Names may contain dots, which a template takes for steps of a
+// path. Unlike in HTTP, upper and lower case differ.
 func header(path []keytmpl.Segment) rule.Source[*request] {
 	steps := make([]string, len(path))
 	for i, s := range path {
@@ -96,8 +96,8 @@ func header(path []keytmpl.Segment) rule.Source[*request] {
 	return one(func(r *request) (string, error) { return r.task.Headers()[name], nil })
 }
 
-// fromContext is what asynq's server says of the task. It says nothing when the
-// handler is called by something else, such as a test.
+// fromContext returns what asynq's server put into the context. There is nothing if something
+// else calls the handler, such as a test.
 func fromContext(value string, ok bool) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%w: the context is not from an asynq server", keytmpl.ErrMissingValue)

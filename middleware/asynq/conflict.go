@@ -57,7 +57,7 @@ func (c Conflict) String() string {
 	return fmt.Sprintf("Conflict(%d)", int(c))
 }
 
-// defaultWait is for rules that say nothing about waiting.
+// defaultWait is for rules without an option about waiting.
 func (c Conflict) defaultWait() core.CallOption {
 	if c == Skip {
 		return core.WithFailFast()
@@ -77,7 +77,7 @@ func (r Rule) OnConflict(c Conflict) Rule {
 // which matches core.ErrHeld or core.ErrTooManyWaiters. Its text tells the key
 // and not who holds it.
 type ConflictError struct {
-	Pattern string // the rule's
+	Pattern string // the rule's pattern
 	Err     error
 }
 
@@ -88,7 +88,7 @@ func (e *ConflictError) Error() string {
 // Unwrap returns the reason.
 func (e *ConflictError) Unwrap() error { return e.Err }
 
-// conflicted is what asynq is told of a task that can't have its key.
+// conflicted returns the error for asynq if a task cannot have its key.
 func (w work) conflicted(ctx context.Context, refused, _ error) error {
 	switch {
 	case w.conflict == Skip && errors.Is(refused, core.ErrHeld):
@@ -100,8 +100,7 @@ func (w work) conflicted(ctx context.Context, refused, _ error) error {
 	return w.reschedule(refusal.RetryAfter(refused), refused)
 }
 
-// skip makes sure that work which is not done leaves a trace: to asynq the task
-// is like any other that succeeded.
+// skip logs and counts skipped work: for asynq, the task is like any other that succeeded.
 func (w work) skip(ctx context.Context, why coverage.SkipReason, refused error) {
 	w.skipped.Add(1)
 	w.Skipped(ctx, why)

@@ -25,13 +25,13 @@ import (
 //   - core.ErrClosed: the engine is closed, or was before the handler was done
 //   - core.ErrOutcomeUnknown: the handler was done, but not its record
 type RescheduleError struct {
-	Pattern    string        // the rule's
-	RetryAfter time.Duration // when to come again; 0 when nothing is known
-	Times      int           // how often in a row, as far as this process knows: 1 for the first; 0: unknown
-	Fixed      bool          // RetryAfter is the rule's own ([Rule.RescheduleEvery]), each time
+	Pattern    string        // the rule's pattern
+	RetryAfter time.Duration // when to come again; 0 if nothing is known
+	Times      int           // how often in a row, as far as this process knows; 1 for the first; 0: unknown
+	Fixed      bool          // RetryAfter is the rule's own ([Rule.RescheduleEvery]) and does not grow
 	Err        error
 
-	setup *setup // of the Locks that made it
+	setup *setup // the setup of the Locks that made it
 }
 
 // Error tells the key, but not who holds it: asynq keeps it with the task, for
@@ -44,22 +44,22 @@ func (e *RescheduleError) Error() string {
 func (e *RescheduleError) Unwrap() error { return e.Err }
 
 const (
-	// asynq keeps the time of a retry in whole seconds and cuts off the rest:
-	// less than one would often be none.
+	// asynq keeps the time of a retry in whole seconds and cuts off the rest, so less than a
+	// second would often mean none.
 	minDelay = time.Second
-	// As long as the engine has seen no hold end, RetryAfter is what is left of
-	// the TTL: up to a day. A living holder releases long before.
+	// Until the engine has seen a hold end, RetryAfter is the rest of the TTL: up to a day. A
+	// living holder releases long before.
 	maxDelay = 10 * time.Second
-	// While a store is down every task comes again and again: slowly enough not
-	// to be what keeps it down.
+	// While a store is down, every task comes again and again. That must be slow enough not to
+	// keep the store down.
 	outageDelay = 5 * time.Second
-	// However often a task has come in vain: the key may be free any time.
+	// However often a task has come in vain, the key may be free at any time.
 	maxGrown = time.Minute
 )
 
-// delay is RetryAfter as it is where that is the rule's, or else within bounds, twice as long for each time that the task
-// came before, and up to half of it more, so that tasks which were refused
-// together do not come back together.
+// delay is RetryAfter if the rule sets it. Otherwise it is RetryAfter within bounds, doubled
+// each time that the task has come before, plus up to half of it at random. So tasks that were
+// refused together do not come back together.
 func (e *RescheduleError) delay() time.Duration {
 	if e.Fixed {
 		return e.RetryAfter
@@ -77,7 +77,7 @@ func (e *RescheduleError) delay() time.Duration {
 // once, where a person finds it with this text. It unwraps to the reason too,
 // such as keytmpl.ErrMissingValue or core.ErrFingerprintMismatch.
 type RejectedError struct {
-	Pattern string // the rule's
+	Pattern string // the rule's pattern
 	Err     error
 }
 
@@ -88,7 +88,7 @@ func (e *RejectedError) Error() string {
 // Unwrap returns asynq.SkipRetry and the reason.
 func (e *RejectedError) Unwrap() []error { return []error{asynq.SkipRetry, e.Err} }
 
-// answers says what asynq is told, with one row for each kind of refusal.
+// answers has the answer to asynq for each kind of refusal.
 var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own error) error{
 	refusal.Canceled:            work.ended,
 	refusal.DeadlineExceeded:    work.ended,
@@ -97,9 +97,9 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.WaitTimeout:         work.conflicted,
 	refusal.Held:                work.conflicted,
 	refusal.LeaseLost:           work.fail,
-	refusal.LostByClose:         work.waitForStore, // the server stops: that is not the task's fault
+	refusal.LostByClose:         work.waitForStore, // the server stops, which is not the task's fault
 	refusal.FingerprintMismatch: work.reject,
-	refusal.ResultNotKept:       work.fail, // runOnce has made a success of the duplicates
+	refusal.ResultNotKept:       work.fail, // runOnce has turned duplicates into successes
 	refusal.OutcomeUnknown:      work.waitForStore,
 	refusal.Unavailable:         work.waitForStore,
 	refusal.Closed:              work.waitForStore,
@@ -108,8 +108,8 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.Internal:            work.fail,
 }
 
-// answer is what asynq is told. A handler's own error is passed on as it is,
-// whatever it matches: it may be about a lock that is none of ours.
+// answer returns what asynq is told. A handler's own error is returned unchanged, whatever it
+// matches: it may be about a lock of somebody else.
 func (w work) answer(ctx context.Context, refused, own error) error {
 	if refused == nil {
 		return own
@@ -122,7 +122,7 @@ func (w work) answer(ctx context.Context, refused, own error) error {
 	return answers[refusal.Of(refused)](w, ctx, refused, own)
 }
 
-// ended passes on the end of the attempt, which asynq knows of.
+// ended returns the error of an attempt whose context ended, which asynq knows.
 func (w work) ended(ctx context.Context, refused, own error) error {
 	if ctx.Err() != nil {
 		return refused
@@ -138,7 +138,7 @@ func (w work) waitForStore(_ context.Context, refused, _ error) error {
 	return w.reschedule(outageDelay, refused)
 }
 
-// fail ends the attempt with an error. What the handler returned goes along.
+// fail ends the attempt with an error that includes the handler's.
 func (w work) fail(_ context.Context, refused, own error) error {
 	var lost *core.LeaseLostError
 	if errors.As(refused, &lost) && own != nil {

@@ -63,9 +63,8 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	return l, nil
 }
 
-// find returns the rule for a task type, or nil. The choice is that of
-// [asynq.ServeMux]: the longest pattern that the type begins with, which is the
-// type itself if there is such a rule.
+// find returns the rule for a task type, or nil. It chooses like [asynq.ServeMux]: the longest
+// pattern that the type begins with, which is the type itself if there is such a rule.
 func (l *Locks) find(typename string) *checked {
 	for _, r := range l.rules {
 		if strings.HasPrefix(typename, r.Name) {
@@ -93,7 +92,7 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// process derives the task's keys and runs next under them.
+// process makes the task's keys and runs next under them.
 func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler) error {
 	w := work{checked: r, task: task, handler: next, setup: &l.setup, last: lastAttempt(ctx)}
 	if err := w.read(newRequest(ctx, task)); err != nil {
@@ -114,9 +113,9 @@ func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next 
 	return err
 }
 
-// lastAttempt reports whether asynq archives the task for any error. It does so
-// before it asks Config.IsFailure, so that a rescheduling, which is an error to
-// asynq, comes to the same as a failure.
+// lastAttempt reports whether asynq archives the task after any error. It does so before it
+// asks Config.IsFailure. So a rescheduling, which is an error for asynq, would count as a
+// failure.
 func lastAttempt(ctx context.Context) bool {
 	retried, ok := asynq.GetRetryCount(ctx)
 	most, known := asynq.GetMaxRetry(ctx)

@@ -69,8 +69,7 @@ func (r Rule) KeepLatestFunc(version func(*asynq.Task) (uint64, error)) Rule {
 	return r
 }
 
-// compileVersion makes a function of what the rule says about versions; nil: it
-// has none.
+// compileVersion returns the function that gets a task's version; nil: the rule has none.
 func (r Rule) compileVersion() (func(*request) (uint64, error), error) {
 	switch {
 	case !r.versioned:
@@ -115,17 +114,17 @@ func parseVersion(text string) (uint64, error) {
 	return uint64(at.UnixNano()), nil
 }
 
-// superseded is why a task is dropped.
+// superseded is why a task is dropped: there is a newer one.
 type superseded struct{ version, newest uint64 }
 
 func (e *superseded) Error() string {
 	return fmt.Sprintf("version %d is older than %d", e.version, e.newest)
 }
 
-// announce tells the fleet of the task's version, and is an error if there is a
-// newer one. The first time is before the task waits for its key, so that older
-// ones give way to it, and it to a newer one at once. The second is under the key,
-// where nothing else runs: it is the one that counts.
+// announce tells the store the task's version, and returns an error if there is a newer one.
+// The first call is before the task waits for its key: older tasks give way to this one, and
+// this one to a newer one, at once. The second call is under the key, where nothing else runs.
+// It decides.
 func (w work) announce(ctx context.Context) error {
 	if w.versionOf == nil {
 		return nil

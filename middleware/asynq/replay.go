@@ -13,26 +13,25 @@ import (
 
 // runOnce calls fn unless it has succeeded for this key before.
 //
-// The record has no result: whoever enqueued a task does not wait for one, and
-// what a handler writes to its ResultWriter goes straight to that task in Redis,
-// out of reach from here. So there is nothing to give back to a second task but
-// its success.
+// The record has no result. The sender of a task does not wait for one, and what a handler
+// writes to its ResultWriter goes directly to that task in Redis. So a second task gets nothing
+// but the success of the first.
 func (w work) runOnce(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
 	out, refused, own := w.RunOnce(ctx, w.keys.First, func(ctx context.Context) ([]byte, error) {
 		return nil, fn(ctx)
 	}, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
 	if out.Duplicate && errors.Is(refused, core.ErrResultNotKept) {
-		return nil, nil // done, by something that had a result; nobody asks for it here
+		return nil, nil // done by something that had a result, which nobody needs here
 	}
 	return refused, own
 }
 
-// fingerprint identifies what a task asks for: its type and payload, and not
-// its id or headers, which differ from one delivery of a message to the next.
+// fingerprint identifies what a task asks for: its type and payload. Its id and headers do not
+// count, because they differ from one delivery of a message to the next.
 func fingerprint(task *asynq.Task) []byte {
 	h := sha256.New()
-	// With its length first, so that type "ab" with payload "c" is not type "a"
-	// with payload "bc".
+	// The length comes first, so that type "ab" with payload "c" differs from type "a" with
+	// payload "bc".
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(task.Type())))
 	h.Write(size[:])

@@ -27,18 +27,18 @@ type Rule struct {
 	pattern  string
 	template string
 	key      func(*request) (string, error)
-	by       bool // a key function was to be given
+	by       bool // a key function is required
 	once     bool
 	conflict Conflict
-	payload  reflect.Type // what payloads are made of; nil: unknown
+	payload  reflect.Type // the type of payloads; nil: unknown
 	opts     []core.CallOption
 
-	versioned   bool // KeepLatestBy or KeepLatestFunc
+	versioned   bool // KeepLatestBy or KeepLatestFunc was called
 	version     string
 	versionFunc func(*asynq.Task) (uint64, error)
 
 	untilStarted bool
-	every        *time.Duration // between two tries; nil: grows
+	every        *time.Duration // between two tries; nil: it grows
 }
 
 type checkedRule = rule.Rule[*request]
@@ -47,11 +47,11 @@ type checkedRule = rule.Rule[*request]
 type checked struct {
 	*checkedRule
 	conflict     Conflict
-	versionOf    func(*request) (uint64, error) // nil: tasks have none
+	versionOf    func(*request) (uint64, error) // nil: tasks have no version
 	untilStarted bool
-	every        time.Duration // 0: grows
+	every        time.Duration // 0: it grows
 	skipped      atomic.Uint64
-	warned       atomic.Bool // of a task that was enqueued without an id of ours
+	warned       atomic.Bool // a task without an id of ours was logged
 }
 
 // Serialize runs tasks one at a time per key. The pattern is one as in
@@ -110,7 +110,7 @@ func OnceBy[T any](pattern string, key func(T) string, opts ...core.CallOption) 
 	return Rule{pattern: pattern, by: true, key: keyFrom(key), once: true, opts: opts}
 }
 
-// keyFrom makes a typed key function one of any task. It keeps nil nil.
+// keyFrom turns a typed key function into one for any task. nil stays nil.
 func keyFrom[T any](key func(T) string) func(*request) (string, error) {
 	if key == nil {
 		return nil
@@ -131,12 +131,12 @@ func keyFrom[T any](key func(T) string) func(*request) (string, error) {
 // compile checks r and binds it to the engine.
 func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	var errs []error
-	if strings.TrimSpace(r.pattern) == "" { // what ServeMux panics on
+	if strings.TrimSpace(r.pattern) == "" { // ServeMux would panic
 		errs = append(errs, fmt.Errorf("rule for %q: want a task type; make rules with Serialize, Once and so on", r.pattern))
 	}
 	if r.by && r.key == nil {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
-		r.template = "-" // the error about a missing template would only confuse
+		r.template = "-" // otherwise a second error would report a missing template
 	}
 	if r.conflict < Reschedule || r.conflict > Fail {
 		errs = append(errs, fmt.Errorf("rule for %q: %w", r.pattern,
@@ -168,7 +168,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	return c, errors.Join(append(errs, err)...)
 }
 
-// skips is why tasks may be dropped.
+// skips says why tasks may be dropped.
 func (r Rule) skips() coverage.SkipReason {
 	switch {
 	case r.versioned:
@@ -179,10 +179,10 @@ func (r Rule) skips() coverage.SkipReason {
 	return ""
 }
 
-// remembers says that the rule needs the store to keep a number per key.
+// remembers reports whether the store has to keep a number per key for the rule.
 func (r Rule) remembers() bool { return r.versioned || r.untilStarted }
 
-// canRemember refuses what such a rule can't keep its word with.
+// canRemember refuses options with which such a rule could not keep its promise.
 func (r Rule) canRemember(c *checkedRule) error {
 	info := c.Info()
 	want := ""
@@ -197,7 +197,7 @@ func (r Rule) canRemember(c *checkedRule) error {
 		want = "a rule without core.WithRunUnlocked"
 	case r.conflict == Skip:
 		want = "a rule without OnConflict(Skip)"
-	case r.versioned && r.untilStarted: // the newest would be refused for an older one
+	case r.versioned && r.untilStarted: // the newest task would be refused because of an older one
 		want = "a rule without KeepLatestBy"
 	}
 	option := "KeepLatestBy"
@@ -217,8 +217,8 @@ func (r Rule) canRemember(c *checkedRule) error {
 	return nil
 }
 
-// remembered names what the store keeps for a rule and a key, apart from those of
-// other rules. No template renders a "%" that is not followed by two digits.
+// remembered returns the key under which the store keeps a number for a rule and a key. It
+// differs from those of other rules: no template renders a "%" that two digits do not follow.
 func remembered(what, pattern, key string) string {
 	name := "%" + what + ":" + keytmpl.Escape(pattern) + ":" + key
 	if len(name) <= driver.MaxKeyBytes {

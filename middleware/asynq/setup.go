@@ -9,27 +9,26 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// setup notices a server that was configured without [IsFailure] or
-// [RetryDelay]. Nothing lets us look at the configuration, and nothing fails
-// without them: retries just run out, and tasks come back late. But asynq asks
-// both about every error before it takes the next step with the task, so a
-// rescheduling that neither was asked about tells.
+// setup notices a server that was configured without [IsFailure] or [RetryDelay]. The
+// configuration cannot be inspected, and nothing fails without them: retries just run out, and
+// tasks come back late. But asynq asks both about every error before it takes the next step
+// with the task. So a rescheduling that neither was asked about shows the mistake.
 //
-// A nil setup takes note of nothing: that of an error made by hand.
+// A nil setup does nothing: it belongs to an error that was made by hand.
 type setup struct {
-	since                 atomic.Int64 // first rescheduling, in Unix nanoseconds
-	isFailure, retryDelay atomic.Bool  // whether it was ever asked
+	since                 atomic.Int64 // when the first rescheduling was returned, in Unix nanoseconds
+	isFailure, retryDelay atomic.Bool  // it was asked at least once
 	warned                atomic.Bool
 }
 
-// Asked within microseconds, unless the server's ErrorHandler, whose turn comes
-// first, takes its time.
+// asynq asks within microseconds, unless the server's ErrorHandler, which is called first,
+// takes long.
 const setupGrace = 10 * time.Second
 
-// note sees which reschedulings asynq is told of, and warns, once per Locks.
+// note notes a rescheduling that asynq is told of, and warns, once per Locks.
 func (s *setup) note(ctx context.Context, again *RescheduleError) {
 	if _, served := asynq.GetTaskID(ctx); !served || ctx.Err() != nil {
-		return // nobody will ask
+		return // asynq will not ask
 	}
 	now := time.Now().UnixNano()
 	if s.since.CompareAndSwap(0, now) || now-s.since.Load() < int64(setupGrace) {

@@ -44,17 +44,17 @@ func (r Rule) UniqueUntilStarted() Rule {
 	return r
 }
 
-// waits names where the store keeps the number of the task of key that waits.
+// waits returns the key under which the store keeps the number of key's waiting task.
 func (c *checked) waits(key string) string { return remembered("waits", c.Name, key) }
 
-// waitingID is the id of the task of key that waits, or would be the next to. Each
-// number is that of one task, which raises it when it starts: whoever reads it
-// before that has its change seen by that task, and whoever reads it after that
-// gets the next number.
+// waitingID returns the id of the task of key that waits, or would be the next to wait. Each
+// number belongs to one task, which raises it when it starts. If a producer reads the number
+// before that, that task sees its change. If it reads the number after that, it gets the next
+// one.
 //
-// Where nothing is remembered it begins with the time, so that the id is none of an
-// earlier task's, which may still lie in asynq's archive. Milliseconds, so that most
-// of those who come at once begin with the same; the store remembers a number for
+// If nothing is remembered, the number begins with the time. So the id is not that of an
+// earlier task, which may still be in asynq's archive. The time is in milliseconds, so that
+// most producers that come at once begin with the same number. The store remembers a number for
 // at least as long, so none is given again after it was forgotten.
 func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
 	n, err := c.Raise(ctx, c.waits(key), 0)
@@ -64,9 +64,9 @@ func (c *checked) waitingID(ctx context.Context, key string) (string, error) {
 	return c.Name + "/" + key + "/" + strconv.FormatUint(n, 10), err
 }
 
-// started notes that the task waits no longer, so that the next one is none of its
-// duplicates. A task that was enqueued without [Locks.TaskID] has none; the first one
-// of a rule is logged.
+// started notes that the task no longer waits, so that the next one is no duplicate of it. A
+// task that was enqueued without [Locks.TaskID] has no number; the first such task of a rule is
+// logged.
 func (w work) started(ctx context.Context) error {
 	if !w.untilStarted {
 		return nil
@@ -75,7 +75,7 @@ func (w work) started(ctx context.Context) error {
 	number, ours := strings.CutPrefix(id, w.Name+"/"+w.keys.First+"/")
 	n, err := strconv.ParseUint(number, 10, 64)
 	if !ours || err != nil {
-		if id != "" && !w.warned.Swap(true) { // no duplicate was ever refused, and nothing else says so
+		if id != "" && !w.warned.Swap(true) { // no duplicate was ever refused, and nothing else shows that
 			slog.WarnContext(ctx, "lockasynq: a task of a rule with UniqueUntilStarted was enqueued without Locks.TaskID, so it is not unique",
 				"rule", w.Name, "id", id)
 		}

@@ -9,13 +9,13 @@ import (
 // errTurnOver ends a wait that would leave the task too little time.
 var errTurnOver = errors.New("the wait took half of the task's time")
 
-// turn is a task's context that also ends, as by a deadline, when a wait has
-// taken half of the time until the task's own deadline. Were the task to wait
-// on, asynq would end it there and count a failed attempt, so that a held key
-// would use up the retries of tasks with a short timeout.
+// turn is a task's context that also ends, as by a deadline, when a wait has taken half of the
+// time until the task's own deadline. If the task waited longer, asynq would end it at its
+// deadline and count a failed attempt. A held key would then use up the retries of tasks with a
+// short timeout.
 //
-// Once the turn has come only the task's own end is left. That is why it is not
-// simply a context with a deadline: the lease's context descends from it.
+// Once the task has its key, only the task's own end counts. A context with a deadline cannot
+// do that, because the lease's context descends from it.
 type turn struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -31,7 +31,7 @@ func takeTurn(task context.Context) *turn {
 	return t
 }
 
-// came stops the clock, or reports false: it was over before.
+// came stops the clock. It reports false if the turn was over before.
 func (t *turn) came() bool {
 	return t.timer == nil || t.timer.Stop()
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// work is a task on its way through a rule.
+// work is a task that a rule processes.
 type work struct {
 	*checked
 	task    *asynq.Task
 	keys    rule.Keys
 	handler asynq.Handler
 	setup   *setup
-	last    bool   // attempt
-	version uint64 // where its rule has versions
+	last    bool   // it is the last attempt
+	version uint64 // set if its rule has versions
 }
 
-// read takes from the task what the rule needs to know of it.
+// read reads from the task what the rule needs.
 func (w *work) read(req *request) (err error) {
 	if w.keys, err = w.Keys(req); err == nil && w.versionOf != nil {
 		w.version, err = w.versionOf(req)
@@ -30,8 +30,8 @@ func (w *work) read(req *request) (err error) {
 	return err
 }
 
-// try waits for the keys as long as the rule says, but no longer than the task
-// has time for, and runs the handler under them.
+// try waits for the keys for as long as the rule says, but no longer than the task has time
+// for, and runs the handler under them.
 func (w work) try(ctx context.Context) error {
 	t := takeTurn(ctx)
 	defer t.end()
@@ -43,7 +43,7 @@ func (w work) try(ctx context.Context) error {
 	})
 	held := &core.HeldError{Key: w.keys.First}
 	switch {
-	case own == errTurnOver: // it was free, so whatever the rule does when it is held would be wrong
+	case own == errTurnOver: // the key was free, so what the rule does with a held key would be wrong
 		return w.reschedule(0, held)
 	case refused != nil && t.over() && refusal.Of(refused).CallersEnd():
 		return w.answer(ctx, held, nil)
@@ -51,15 +51,16 @@ func (w work) try(ctx context.Context) error {
 	return w.answer(ctx, refused, own)
 }
 
-// insist is for the task's last attempt and for [Wait]. Whatever would be rescheduled is done here instead: it waits, and tries again, until the handler
-// has run or the task's own time is over. When the server shuts down meanwhile,
-// asynq puts the task back into its queue. With attempts left, an outage is not
-// waited out: the end of the task's time would cost it one.
+// insist is for the task's last attempt and for [Wait]. Where try would be rescheduled, it
+// waits and tries again, until the handler has run or the task's own time is over. If the
+// server shuts down meanwhile, asynq puts the task back into its queue. If attempts are left,
+// insist does not wait for the end of an outage: the end of the task's time would use up an
+// attempt.
 func (w work) insist(ctx context.Context) error {
 	for {
 		err := w.attempt(ctx)
 		again, ok := err.(*RescheduleError)
-		if !ok || again.setup != w.setup { // the handler's own, from rules further in
+		if !ok || again.setup != w.setup { // the handler's own error, or one of rules further inside
 			return err
 		}
 		if !w.last && !contended(err) {
@@ -67,14 +68,14 @@ func (w work) insist(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err() // asynq has turned to it already
+			return ctx.Err() // asynq handles the end of the context itself
 		case <-time.After(again.delay()):
 		}
 	}
 }
 
-// attempt is one of insist's. A rule that decides about a held key itself has
-// its own idea of how long to wait for it.
+// attempt is one attempt of insist. A rule that decides about a held key itself also decides
+// how long to wait for it.
 func (w work) attempt(ctx context.Context) error {
 	switch w.conflict {
 	case Skip, Fail:
@@ -86,9 +87,8 @@ func (w work) attempt(ctx context.Context) error {
 	return w.answer(ctx, refused, own)
 }
 
-// run calls fn under the keys, unless there is a reason not to that only the
-// store knows. Refused is the engine's word or such a reason, and own is fn's, as in
-// [rule.Rule.Serialize].
+// run calls fn under the keys, unless the store knows a reason not to. refused is the engine's
+// error or such a reason, and own is fn's error, as in [rule.Rule.Serialize].
 func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
 	if w.Once {
 		return w.runOnce(ctx, fn, opts...)
@@ -96,7 +96,7 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 	if err := w.comes(ctx); err != nil {
 		return err, nil
 	}
-	var kept error // from running
+	var kept error // why fn must not run
 	refused, own = w.Serialize(ctx, w.keys, func(ctx context.Context) error {
 		if kept = w.begins(ctx); kept != nil {
 			return nil
@@ -109,8 +109,8 @@ func (w work) run(ctx context.Context, fn func(context.Context) error, opts ...c
 	return refused, own
 }
 
-// comes is what is to be done before the task waits for its key. One on its last
-// attempt does not wait for another: it runs, or asynq archives it.
+// comes does what has to be done before the task waits for its key. A task on its last attempt
+// does not give way to another: it runs, or asynq archives it.
 func (w work) comes(ctx context.Context) error {
 	if err := w.announce(ctx); err != nil || !w.last {
 		return err
@@ -118,7 +118,7 @@ func (w work) comes(ctx context.Context) error {
 	return w.started(ctx)
 }
 
-// begins is what is to be done when it has the key.
+// begins does what has to be done when the task has its key.
 func (w work) begins(ctx context.Context) error {
 	if err := w.announce(ctx); err != nil {
 		return err

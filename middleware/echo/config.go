@@ -134,8 +134,7 @@ func settings(eng *core.Engine, template string, key func(echo.Context) string, 
 	}
 }
 
-// ofContext makes a function of Echo's context one of the exchange. It keeps
-// nil nil.
+// ofContext turns a function of Echo's context into one of the exchange. nil stays nil.
 func ofContext(f func(echo.Context) string) func(httprule.Exchange) string {
 	if f == nil {
 		return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// wrapCode is the code of all our middleware. Somebody else's function may have
-// the same, as reflect says, so it only spares most of them a call; see ruleOf.
+// wrapCode is the code pointer of all our middleware. reflect does not promise that other
+// functions have another one, so it only saves a call to most of them; see ruleOf.
 var wrapCode = reflect.ValueOf((*guard)(nil).wrap).Pointer()
 
-// roll is where our middleware says which rule it has, when it is called without
-// a handler. Nothing can be told of a function from outside: reflect promises no
-// identity, and what it returns is a function, too.
+// roll is where our middleware says which rule it has, when it is called without a handler. A
+// function cannot be recognised from outside: reflect promises no identity, and its result is a
+// function, too.
 var roll struct {
 	asking sync.Mutex
 	answer atomic.Pointer[guard]
@@ -34,7 +34,7 @@ func ruleOf(m echo.MiddlewareFunc) *guard {
 	defer roll.asking.Unlock()
 	roll.answer.Store(nil)
 	func() {
-		defer func() { _ = recover() }() // somebody else's
+		defer func() { _ = recover() }() // somebody else's middleware may panic
 		m(nil)
 	}()
 	return roll.answer.Load()
@@ -116,13 +116,13 @@ func rulesOf(middleware []echo.MiddlewareFunc) []*guard {
 
 func (w *Watcher) add(host string, r echo.Route, middleware []echo.MiddlewareFunc) {
 	if r.Method == echo.RouteNotFound {
-		return // what a group with middleware adds by itself
+		return // a route that a group with middleware adds by itself
 	}
 	added := route{target: r.Method + " " + host + r.Path, method: r.Method, path: r.Path, rules: rulesOf(middleware)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.routes {
-		if w.routes[i].target == added.target { // the later one counts, as in Echo
+		if w.routes[i].target == added.target { // the later route counts, as in Echo
 			w.routes[i] = added
 			return
 		}
@@ -163,8 +163,7 @@ func (w *Watcher) Coverage() []coverage.Target {
 // is left out: it may skip those requests.
 func (w *Watcher) Check() error { return httprule.Check("lockecho", w.Coverage()) }
 
-// paramsOf returns the names of a path's parameters: what Echo's router makes of
-// it.
+// paramsOf returns the names of a path's parameters, as Echo's router reads them.
 func paramsOf(path string) []string {
 	var names []string
 	for i := 0; i < len(path); i++ {

@@ -42,7 +42,7 @@ func ProblemOf(err error) Problem {
 	var unread *httprule.BodyError
 	var answered *echo.HTTPError
 	if errors.As(err, &unread) && errors.As(err, &answered) && answered.Code == http.StatusRequestEntityTooLarge {
-		err = &http.MaxBytesError{} // Echo's BodyLimit was there first
+		err = &http.MaxBytesError{} // Echo's BodyLimit refused the body before
 	}
 	return lockhttp.ProblemOf(err)
 }
@@ -60,7 +60,7 @@ func DefaultErrorHandler(c echo.Context, err error) error {
 		return echo.NewHTTPError(p.Status, p.Detail).SetInternal(err)
 	}
 	if p.Status == http.StatusInternalServerError || p.Reason == ReasonSpoolUnavailable {
-		c.Logger().Error(err) // the client is not told, so somebody has to be
+		c.Logger().Error(err) // the client is not told, so the log has it
 	}
 	p.Write(c.Response())
 	return echo.NewHTTPError(p.Status, p).SetInternal(err)

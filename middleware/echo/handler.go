@@ -15,15 +15,15 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// guard is a rule with what it takes to answer Echo's requests.
+// guard is a rule with everything it needs to answer Echo's requests.
 type guard struct {
 	rule   *httprule.Rule
 	skip   middleware.Skipper
-	always bool // it skips none
+	always bool // it skips no request
 	refuse ErrorHandler
 }
 
-// middlewareOf makes Echo's form of middleware; err is what was wrong with r.
+// middlewareOf makes Echo's form of middleware. err is what was wrong with r.
 func middlewareOf(r *httprule.Rule, err error, skip middleware.Skipper, refuse ErrorHandler) (echo.MiddlewareFunc, error) {
 	if err != nil {
 		return nil, err
@@ -50,13 +50,13 @@ func (g *guard) wrap(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// exchange is a request of Echo's.
+// exchange is an Echo request.
 type exchange struct {
 	*guard
 	httprule.Work
 	c     echo.Context
 	next  echo.HandlerFunc
-	inner echo.Response // the handler's
+	inner echo.Response // the response that the handler writes to
 }
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
@@ -70,8 +70,8 @@ func (x *exchange) PathValue(name string) (string, bool, error) {
 	if x.c.Request().URL.RawPath == "" {
 		return value, true, nil
 	}
-	// Echo matched the path as it was sent. %34%32 and 42 are the same path
-	// (RFC 3986, 6.2.2.2), and must not be two locks.
+	// Echo matched the path as it was sent. %34%32 and 42 are the same path (RFC 3986,
+	// 6.2.2.2), and must not be two locks.
 	value, err := url.PathUnescape(value)
 	if err != nil {
 		err = errors.New("the path can't be decoded")
@@ -90,7 +90,7 @@ func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered b
 	c, req, res := x.c, x.c.Request(), x.c.Response()
 	c.SetRequest(req.WithContext(ctx))
 	x.inner = *echo.NewResponse(w, c.Echo())
-	x.inner.Status = http.StatusOK // as Echo begins with
+	x.inner.Status = http.StatusOK // Echo's initial value
 	c.SetResponse(&x.inner)
 	defer func() {
 		c.SetRequest(req)
@@ -106,7 +106,7 @@ func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered b
 func (x *exchange) Refuse(err error) error  { return x.refuse(x.c, err) }
 func (x *exchange) TooLate(err error) error { return err }
 
-// sink is Echo's response as what net/http knows.
+// sink is Echo's response with only the methods of net/http.
 type sink struct{ *echo.Response }
 
 // WriteHeader lets interim responses pass, which Echo would take for the whole.

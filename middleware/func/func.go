@@ -80,7 +80,7 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 	}, nil
 }
 
-// both keeps fn's own error as it is where the engine has nothing to add.
+// both returns fn's own error unchanged if the engine has nothing to add.
 func both(own, refused error) error {
 	if refused == nil {
 		return own
@@ -88,7 +88,7 @@ func both(own, refused error) error {
 	return errors.Join(own, refused)
 }
 
-// compile checks a function's rule and enters it into the list.
+// compile checks a function's rule and adds it to the list.
 func compile[T, R any](locks *Locks, name string, once bool, key func(T) string, fn func(context.Context, T) (R, error), opts []core.CallOption) (*rule.Rule[T], error) {
 	var errs []error
 	for _, arg := range []struct {

@@ -41,14 +41,14 @@ func (l *Locks) Coverage() []coverage.Target {
 	return slices.Clone(l.list.all)
 }
 
-// list is of the functions with a rule.
+// list is the list of functions with a rule.
 type list struct {
 	mu  sync.Mutex
 	all []coverage.Target
 }
 
-// add refuses a name that is taken. Reports could not tell the two apart, and a program that
-// decorates per call would fill the memory.
+// add refuses a name that is taken. Reports could not tell the two functions apart, and a
+// program that decorates a function per call would fill the memory.
 func (l *list) add(t coverage.Target) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

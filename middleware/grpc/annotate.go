@@ -47,7 +47,7 @@ func Configure(name string, opts ...core.CallOption) Rule {
 	return Rule{kind: configuration, method: name, options: opts}
 }
 
-// kind tells the rule for a method from those that stand for something else.
+// kind says whether a Rule is a rule for a method or stands for something else.
 type kind uint8
 
 const (
@@ -56,8 +56,8 @@ const (
 	configuration
 )
 
-// resolve makes rules for methods of all rules: annotated ones come in where
-// there is none in Go, and get their configuration.
+// resolve makes rules for methods of all rules. It adds annotated rules for methods without a
+// rule in Go, and gives them their configuration.
 func resolve(rules []Rule) ([]Rule, error) {
 	var errs []error
 	var resolved, annotated []Rule
@@ -87,8 +87,8 @@ func resolve(rules []Rule) ([]Rule, error) {
 	return resolved, errors.Join(append(errs, unused(policies, annotated))...)
 }
 
-// methodPolicy is what Configure says of the method, unless that is the rule's
-// name as well.
+// methodPolicy returns what Configure says of the method, unless the rule has the method's name
+// as well.
 func methodPolicy(r Rule, policies map[string][]core.CallOption) []core.CallOption {
 	if r.name == r.method {
 		return nil
@@ -96,8 +96,8 @@ func methodPolicy(r Rule, policies map[string][]core.CallOption) []core.CallOpti
 	return policies[r.method]
 }
 
-// unused complains about policies that are nobody's: a name that was changed on
-// one side would else set a rule back to the engine's defaults, unseen.
+// unused returns an error for a policy that belongs to no rule. Otherwise a name that was
+// changed on one side would silently set a rule back to the engine's defaults.
 func unused(policies map[string][]core.CallOption, annotated []Rule) error {
 	known := make([]string, 0, len(annotated))
 	for _, r := range annotated {
@@ -160,8 +160,8 @@ func readService(name string) ([]Rule, error) {
 	return rules, nil
 }
 
-// readMethod returns the rule of a method's annotation, if there is one. What
-// is wrong with it is for New to say, with all the rest.
+// readMethod returns the rule of a method's annotation, if there is one. New reports what is
+// wrong with it, together with all other errors.
 func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 	options, err := optionsOf(md)
 	if err != nil {
@@ -186,8 +186,8 @@ func readMethod(md protoreflect.MethodDescriptor) (r Rule, ok bool) {
 	return r, true
 }
 
-// optionsOf parses a method's options again: a descriptor that was made at run
-// time may have ours as unknown fields, or as dynamic messages.
+// optionsOf parses a method's options again. A descriptor that was made at run time may have
+// ours as unknown fields, or as dynamic messages.
 func optionsOf(md protoreflect.MethodDescriptor) (*descriptorpb.MethodOptions, error) {
 	raw, err := proto.Marshal(md.Options())
 	if err != nil {
@@ -197,7 +197,7 @@ func optionsOf(md protoreflect.MethodDescriptor) (*descriptorpb.MethodOptions, e
 	return &options, proto.Unmarshal(raw, &options)
 }
 
-// modesOf says in which mode a method's keys are claimed.
+// modesOf returns the options for the mode in which a method's keys are claimed.
 func modesOf(lock *keyturnv1.Lock) (opts []core.CallOption, err error) {
 	if lock.GetHierarchy() {
 		opts = append(opts, core.WithHierarchy())
@@ -221,7 +221,7 @@ func modesOf(lock *keyturnv1.Lock) (opts []core.CallOption, err error) {
 	}
 }
 
-// understood refuses an annotation that says more than this version can read.
+// understood refuses an annotation with fields that this version does not know.
 func understood(annotation proto.Message) error {
 	if len(annotation.ProtoReflect().GetUnknown()) > 0 {
 		return errors.New("has fields that are unknown to this version of keyturn")

@@ -14,12 +14,11 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// binder gives a meaning to the placeholders of one rule's template. All names
-// are looked up here, when the server starts; a request only follows what was
-// found.
+// binder binds the placeholders of one rule's template. It looks up all names when the server
+// starts; a request only follows what was found.
 type binder struct {
-	method    *method // nil: unknown, and so is what its requests have
-	messages  bool    // requests are the messages of a stream, each by itself
+	method    *method // nil: unknown, and so are the fields of its requests
+	messages  bool    // requests are the single messages of a stream
 	usesField bool    // a placeholder named a field of the request
 }
 
@@ -31,8 +30,8 @@ func (b *binder) bind(p keytmpl.Placeholder) (rule.Source[request], error) {
 		b.usesField = true
 		return b.field(p)
 	}
-	// A request may have a field of that name. Guessing which one is meant
-	// would make one of two readers wrong about what is locked.
+	// A request may have a field with that name. If one meaning were chosen, some readers would
+	// be wrong about what is locked.
 	if _, err := b.field(p); err == nil {
 		return rule.Source[request]{}, fmt.Errorf(
 			"is a field of %s as well as incoming metadata: say which with a key function", b.method.Input().FullName())
@@ -46,8 +45,8 @@ func isMetadata(p keytmpl.Placeholder) bool {
 	return p.Path[0].Name == metadataSource && len(p.Path) > 1 && !p.Multiple()
 }
 
-// fromMetadata reads the one value of a name. Names may contain dots, which a
-// template takes for the steps of a path.
+// fromMetadata reads the only value of a name. Names may contain dots, which a template takes
+// for steps of a path.
 func fromMetadata(p keytmpl.Placeholder) (rule.Source[request], error) {
 	steps := make([]string, len(p.Path)-1)
 	for i, s := range p.Path[1:] {
@@ -68,8 +67,8 @@ func fromMetadata(p keytmpl.Placeholder) (rule.Source[request], error) {
 	}}, nil
 }
 
-// onlyValue refuses to choose among several values: a proxy and the service
-// behind it may choose differently, and then hold different locks.
+// onlyValue refuses to choose among several values: a proxy and the service behind it may
+// choose differently, and then hold different locks.
 func onlyValue(ctx context.Context, name string) (string, error) {
 	switch values := metadata.ValueFromIncomingContext(ctx, name); len(values) {
 	case 0:
@@ -97,7 +96,7 @@ func (b *binder) field(p keytmpl.Placeholder) (rule.Source[request], error) {
 	return rule.Source[request]{One: func(r request) (string, error) { return text(r.message), nil }}, nil
 }
 
-// list binds a path whose step number each is marked with [*].
+// list binds a path whose step at index each is marked with [*].
 func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], error) {
 	list, fd, err := listAt(b.method.Input(), p.Path[:each+1])
 	if err != nil {
@@ -109,8 +108,8 @@ func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], er
 	}
 	return rule.Source[request]{Each: func(r request) ([]string, error) {
 		elements := list(r.message)
-		// Looked at before anything is made of it: a request of four megabytes
-		// holds a million elements.
+		// Checked before the values are made: a request of four megabytes holds a million
+		// elements.
 		if elements.Len() > keytmpl.MaxKeys {
 			return nil, keytmpl.ErrTooManyKeys
 		}
@@ -122,8 +121,8 @@ func (b *binder) list(p keytmpl.Placeholder, each int) (rule.Source[request], er
 	}}, nil
 }
 
-// elementText makes text of a list's element: of itself, or of what the rest of
-// the path finds in it.
+// elementText returns a function that makes text of a list's element, or of the value at the
+// rest of the path.
 func elementText(fd protoreflect.FieldDescriptor, rest []keytmpl.Segment, p keytmpl.Placeholder) (func(protoreflect.Value) string, error) {
 	if len(rest) == 0 {
 		return renderer(fd, p)

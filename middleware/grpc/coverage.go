@@ -45,7 +45,7 @@ func (i *Interceptor) Coverage(server Server) []coverage.Target {
 // nobody asked for the interceptor that applies it. Call it when all services are
 // registered.
 func (i *Interceptor) Check(server Server) error {
-	streams := make(map[string]bool) // of what is served
+	streams := make(map[string]bool) // for each method that is served
 	for service, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
 			streams["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
@@ -65,8 +65,7 @@ func (i *Interceptor) Check(server Server) error {
 	return errors.Join(errs...)
 }
 
-// applies reports whether rules for streams, or for unary methods, have their
-// interceptor.
+// applies reports whether rules for streams, or for unary methods, have their interceptor.
 func (i *Interceptor) applies(stream bool) bool {
 	if stream {
 		return i.stream.Load()

@@ -57,8 +57,8 @@ const (
 	ReasonInternal = refusal.ReasonInternal
 )
 
-// refusedCall is an error with two faces: the client gets the status, and an
-// interceptor around it gets the causes through errors.Is and errors.As.
+// refusedCall is an error with two faces: the client gets the status, and an outer interceptor
+// gets the causes through errors.Is and errors.As.
 type refusedCall struct {
 	status *status.Status
 	causes []error
@@ -70,13 +70,12 @@ func (r *refusedCall) Error() string              { return r.status.Err().Error(
 func (r *refusedCall) GRPCStatus() *status.Status { return r.status }
 func (r *refusedCall) Unwrap() []error            { return r.causes }
 
-// refuse answers with what kept the handler from running, or from having run
-// under its lock. Own is what the handler returned, if it ran.
+// refuse returns the answer for refused: what kept the handler from running, or from running
+// under its lease to the end. own is what the handler returned, if it ran.
 func refuse(refused, own error) error { return refusalOf("", refused, own) }
 
-// refuse is for the call as a whole: it names the method. A client sees by that
-// that it was this call which did not get its turn, and not one that its handler
-// made while it ran.
+// refuse is for the call as a whole: it names the method. So a client sees that this call did
+// not get its turn, and not one that its handler made while it ran.
 func (r *boundRule) refuse(refused, own error) error { return refusalOf(r.Name, refused, own) }
 
 func refusalOf(method string, refused, own error) error {
@@ -87,11 +86,10 @@ func refusalOf(method string, refused, own error) error {
 	return &refusedCall{status: statusOf(method, refused), causes: causes}
 }
 
-// answers is the table in the package's documentation: one row for each kind of
-// refusal.
+// answers is the table in the package's documentation: one row for each kind of refusal.
 var answers = map[refusal.Kind]struct {
 	code    codes.Code
-	message string // of KeyInvalid: unless the error says more
+	message string // for KeyInvalid: unless the error says more
 }{
 	refusal.Canceled:            {codes.Canceled, "the call was canceled while it waited for its turn"},
 	refusal.DeadlineExceeded:    {codes.DeadlineExceeded, "the call's deadline passed while it waited for its turn"},
@@ -115,7 +113,7 @@ func statusOf(method string, err error) *status.Status {
 	kind := refusal.Of(err)
 	answer := answers[kind]
 	switch {
-	case kind.CallersEnd(): // gRPC's own words for it are enough
+	case kind.CallersEnd(): // gRPC's own text is enough
 		return status.New(answer.code, answer.message)
 	case kind == refusal.KeyInvalid:
 		message, details := badRequest(err)
@@ -145,8 +143,7 @@ func retryIn(d time.Duration) *errdetails.RetryInfo {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
 }
 
-// badRequest says which part of the request makes no key. It names the field,
-// never its value.
+// badRequest says why no key can be made from the request. It names the field, never its value.
 func badRequest(err error) (message string, details []protoadapt.MessageV1) {
 	var value *keytmpl.ValueError
 	var key *core.KeyError
@@ -163,8 +160,8 @@ func badRequest(err error) (message string, details []protoadapt.MessageV1) {
 	return "", nil
 }
 
-// fieldName is the placeholder as BadRequest wants it, members[3].id, counted
-// from 0; and members, where it is about the whole list.
+// fieldName returns the placeholder in the form that BadRequest wants: members[3].id, counted
+// from 0, or members if the error is about the whole list.
 func fieldName(e *keytmpl.ValueError) string {
 	p := e.Placeholder
 	p.Filters, p.Hash = nil, false

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// scalarAt finds the scalar field at the end of path, a part of p's. What it returns gives the
-// field's text in a message, "" if it is missing.
+// scalarAt finds the scalar field at the end of path, which is a part of p. It returns a
+// function that returns the field's text in a message, "" if it is missing.
 func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmpl.Placeholder) (func(protoreflect.Message) string, error) {
 	parents, fd, err := follow(m, path)
 	if err != nil {
@@ -22,9 +22,9 @@ func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmp
 	if err != nil {
 		return nil, err
 	}
-	// Without presence false can't be told from unset, and is what both mean.
-	// A number 0 is different: locking what is unset would put all requests
-	// whose sender forgot the id under one lock.
+	// Without presence, false cannot be told from unset, and both mean false. A number 0 is
+	// different: if unset counted, all requests whose sender forgot the id would share one
+	// lock.
 	unsetCounts := fd.Kind() == protoreflect.BoolKind && !fd.HasPresence()
 	return func(msg protoreflect.Message) string {
 		msg = descend(msg, parents)
@@ -35,9 +35,8 @@ func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmp
 	}, nil
 }
 
-// listAt finds the list at the end of path, whose last step is the one with
-// [*]. What it returns gives the list in a message, an empty one if a message
-// on the way is missing.
+// listAt finds the list at the end of path, whose last step has [*]. It returns a function that
+// returns the list in a message; an empty one if a message on the way is missing.
 func listAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (func(protoreflect.Message) protoreflect.List, protoreflect.FieldDescriptor, error) {
 	parents, fd, err := follow(m, path)
 	if err != nil {
@@ -52,13 +51,12 @@ func listAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (func(prot
 	}, fd, nil
 }
 
-// noElements is the list in a message that is not there.
+// noElements is the list of a message that is missing.
 type noElements struct{ protoreflect.List }
 
 func (noElements) Len() int { return 0 }
 
-// follow looks up the steps of a path: single messages and, last, whatever is
-// wanted.
+// follow looks up the steps of a path: single messages and, last, the wanted field.
 func follow(m protoreflect.MessageDescriptor, path []keytmpl.Segment) (parents []protoreflect.FieldDescriptor, last protoreflect.FieldDescriptor, err error) {
 	end := len(path) - 1
 	for _, s := range path[:end] {
@@ -81,8 +79,8 @@ func step(m protoreflect.MessageDescriptor, s keytmpl.Segment) (protoreflect.Fie
 	case fd == nil:
 		return nil, fmt.Errorf("%s has no field %q; it has %s", m.FullName(), s.Name, names(m.Fields()))
 	case fd.IsMap():
-		// Naming an entry would need a syntax, and its keys in any order a sort,
-		// for what a key function says in a line.
+		// Naming an entry would need a syntax, and all its keys would need an order. A key
+		// function does it in one line.
 		return nil, fmt.Errorf("%s is a map: use a key function", fd.FullName())
 	case fd.IsList() && !s.Each:
 		return nil, fmt.Errorf("%s is a list: write %s[*] for one key per element", fd.FullName(), s.Name)
@@ -107,11 +105,10 @@ func descend(msg protoreflect.Message, parents []protoreflect.FieldDescriptor) p
 	return msg
 }
 
-// renderer says how a scalar becomes text. Two builds of a service have to
-// agree on it, and clients in other languages should be able to: so bytes are
-// hex and not what some decoder makes of them, and an enum is its number, which
-// stays when its name is changed. A digest is one of the bytes themselves. What p's
-// filters can make nothing of is an error.
+// renderer says how a scalar becomes text. Two builds of a service have to agree on it, and
+// clients in other languages should be able to. So bytes are hex, whatever decoders make of
+// them, and an enum is its number, which stays when its name is changed. A digest is made of
+// the bytes themselves. A type that p's filters cannot handle is an error.
 func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(protoreflect.Value) string, error) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -144,7 +141,7 @@ func renderer(fd protoreflect.FieldDescriptor, p keytmpl.Placeholder) (func(prot
 	}
 }
 
-// hexText is b in hex, or enough of it to be refused: what is longer than a key
+// hexText returns b in hex, or enough of it to be refused: a value that is longer than a key
 // need not be doubled first.
 func hexText[B []byte | string](b B) string {
 	return hex.EncodeToString([]byte(b[:min(len(b), keytmpl.MaxKeyBytes)]))

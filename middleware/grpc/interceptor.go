@@ -16,14 +16,14 @@ import (
 // use. Make one with [New].
 type Interceptor struct {
 	rules         map[string]*boundRule // by full method name
-	unary, stream atomic.Bool           // that interceptor was asked for
+	unary, stream atomic.Bool           // the interceptor was asked for
 }
 
-// boundRule is a rule with the method it is for.
+// boundRule is a rule with its method.
 type boundRule struct {
 	*rule.Rule[request]
 	method *method
-	// readsMessage: the key is in the request, not in its metadata alone.
+	// readsMessage: the key needs the request, not only its metadata.
 	readsMessage bool
 	messages     bool // each message of a stream takes its own turn
 }
@@ -61,8 +61,8 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	return i, nil
 }
 
-// bind checks the rule, all of it: what can be said without the method is said
-// also where there is no such method.
+// bind checks the rule. What can be checked without the method is checked even if there is no
+// such method.
 func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
 	b := &binder{method: m, messages: r.messages}
@@ -79,8 +79,7 @@ func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	return &boundRule{Rule: compiled, method: m, readsMessage: reads, messages: r.messages}, wrong
 }
 
-// fits checks what is not in the template. A nil method is somebody else's
-// complaint.
+// fits checks what is not in the template. A nil method has been reported before.
 func (r Rule) fits(m *method) error {
 	var errs []error
 	if r.nilKey {
@@ -128,8 +127,7 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	}
 }
 
-// request is what the key is derived from. A rule that does not read the
-// message does not mind what it is.
+// request returns what the key is made from. A rule that does not read the message accepts any.
 func (r *boundRule) request(ctx context.Context, req any) (request, error) {
 	if !r.readsMessage {
 		return request{ctx: ctx}, nil

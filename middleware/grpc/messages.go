@@ -60,7 +60,7 @@ func (r *boundRule) eachMessage(srv any, stream grpc.ServerStream, handler grpc.
 	s := &messageStream{ServerStream: stream, rule: r}
 	s.ctx, s.cancel = context.WithCancel(stream.Context())
 	s.at.Store(&between)
-	defer s.close() // also if the handler panics
+	defer s.close() // even if the handler panics
 	own := handler(srv, s)
 	return s.answer(own)
 }
@@ -69,20 +69,20 @@ func (r *boundRule) eachMessage(srv any, stream grpc.ServerStream, handler grpc.
 type messageStream struct {
 	grpc.ServerStream
 	rule   *boundRule
-	ctx    context.Context // the stream's; ends when the handler has returned
+	ctx    context.Context // of the stream; ends when the handler has returned
 	cancel context.CancelFunc
 
-	mu sync.Mutex                      // at changes; held while a message waits for its turn
-	at atomic.Pointer[messageProgress] // for Context and SendMsg, which don't wait
+	mu sync.Mutex                      // guards changes of at; held while a message waits for its turn
+	at atomic.Pointer[messageProgress] // for Context and SendMsg, which do not wait
 }
 
-// messageProgress is where a stream is.
+// messageProgress is how far a stream is.
 type messageProgress struct {
-	turn    *turn // of the message that the handler has
-	refused error // the stream gets no more messages
+	turn    *turn // the turn of the message that the handler has
+	refused error // why the stream gets no more messages
 }
 
-// between two messages, and before the first.
+// between is the state between two messages, and before the first.
 var between messageProgress
 
 // Context is that of the message the handler has.
@@ -130,7 +130,7 @@ func (s *messageStream) beginTurn(m any) error {
 	return err
 }
 
-// endTurn returns why there is no next one, if so.
+// endTurn ends the present turn. An error says why there is no next one.
 func (s *messageStream) endTurn() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,14 +146,13 @@ func (s *messageStream) endTurn() error {
 	return next.refused
 }
 
-// close ends the last turn. A goroutine that the handler left behind, and that
-// still waits for one, does so no longer.
+// close ends the last turn. It also ends the wait of a goroutine that the handler left behind.
 func (s *messageStream) close() error {
 	s.cancel()
 	return s.endTurn()
 }
 
-// answer is what the call ends with, after the handler returned own.
+// answer returns the end of the call, after the handler returned own.
 func (s *messageStream) answer(own error) error {
 	refused := s.close()
 	switch {
@@ -161,13 +160,13 @@ func (s *messageStream) answer(own error) error {
 		return own
 	case own == refused:
 		return refused
-	default: // also where own is nil: a message that was refused is never a success
+	default: // even if own is nil: a message that was refused is never a success
 		return refuse(refused, own)
 	}
 }
 
-// turn is one message's. It is a call of rule.Serialize that stands still in
-// its function for as long as the handler has the message.
+// turn is the turn of one message. It is a call of rule.Serialize whose function waits for as
+// long as the handler has the message.
 type turn struct {
 	ctx     context.Context
 	stop    func()
@@ -199,7 +198,7 @@ func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
 	return t, nil
 }
 
-// end lets the next one in. The error is that the lease was lost.
+// end lets the next message in. An error means that the lease was lost.
 func (t *turn) end() error {
 	t.stop()
 	return t.refused

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// request is what a key is derived from.
+// request is what keys are made from.
 type request struct {
 	ctx     context.Context
-	message protoreflect.Message // nil where the rule does not look at it
+	message protoreflect.Message // nil if the rule does not read it
 }
 
-// method is a gRPC method as its descriptor has it.
+// method is a gRPC method with its descriptor.
 type method struct {
 	protoreflect.MethodDescriptor
 	input, output protoreflect.MessageType
@@ -52,8 +52,8 @@ func findService(name string) (protoreflect.ServiceDescriptor, error) {
 	return sd, nil
 }
 
-// messageType returns the Go type of a message. Descriptors without generated
-// code, such as a proxy registers, have the dynamic one.
+// messageType returns the Go type of a message. A descriptor without generated code, such as
+// one that a proxy registers, has the dynamic type.
 func messageType(d protoreflect.MessageDescriptor) protoreflect.MessageType {
 	if t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName()); err == nil {
 		return t
@@ -61,14 +61,14 @@ func messageType(d protoreflect.MessageDescriptor) protoreflect.MessageType {
 	return dynamicpb.NewMessageType(d)
 }
 
-// streams reports whether messages go one after the other in either direction.
+// streams reports whether the method streams in either direction.
 func (m *method) streams() bool { return m.IsStreamingClient() || m.IsStreamingServer() }
 
-// bidirectional reports whether they do in both.
+// bidirectional reports whether the method streams in both directions.
 func (m *method) bidirectional() bool { return m.IsStreamingClient() && m.IsStreamingServer() }
 
-// message returns v for reading by the descriptors of this method. A field of
-// one descriptor can't be read from a message of another: it panics.
+// message returns v for reading with the descriptors of this method. Reading a field of one
+// descriptor from a message of another would panic.
 func (m *method) message(v any) (protoreflect.Message, error) {
 	p, ok := v.(proto.Message)
 	if !ok || p.ProtoReflect().Descriptor() != m.Input() {
@@ -77,7 +77,7 @@ func (m *method) message(v any) (protoreflect.Message, error) {
 	return p.ProtoReflect(), nil
 }
 
-// names lists what there is, for the error of somebody who mistyped it.
+// names lists the possible names, for the error about a mistyped one.
 func names[D protoreflect.Descriptor](list interface {
 	Len() int
 	Get(int) D
@@ -93,5 +93,5 @@ func names[D protoreflect.Descriptor](list interface {
 	return strings.Join(all, ", ")
 }
 
-// goType is the request's type as a key function takes it.
+// goType is the request's type for a key function.
 func (m *method) goType() reflect.Type { return reflect.TypeOf(m.input.Zero().Interface()) }

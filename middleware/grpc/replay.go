@@ -17,11 +17,10 @@ import (
 // the record of an earlier call.
 const ReplayedHeader = "keyturn-replayed"
 
-// deterministic, so that the same content is the same fingerprint.
+// deterministic makes the same content have the same fingerprint.
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// once carries a call out once per key and answers its repeats from the
-// record.
+// once runs a call once per key and answers its repeats from the record.
 func (r *boundRule) once(from request, key string, next func(context.Context) (any, error)) (any, error) {
 	digest, err := r.method.fingerprint(from.message.Interface())
 	if err != nil {
@@ -48,15 +47,15 @@ func (r *boundRule) once(from request, key string, next func(context.Context) (a
 	if response, err = r.method.replay(out.Result); err != nil {
 		return nil, r.refuse(err, nil)
 	}
-	// It fails where there is no gRPC call, as in a test that calls the
-	// interceptor; the response is right all the same.
+	// This fails without a gRPC call, as in a test that calls the interceptor. The response is
+	// still right.
 	_ = grpc.SetHeader(from.ctx, metadata.Pairs(ReplayedHeader, "true"))
 	return response, nil
 }
 
-// fingerprint identifies what is asked for: the method and the content.
+// fingerprint identifies what the call asks for: the method and the content.
 func (m *method) fingerprint(message proto.Message) ([]byte, error) {
-	b := append([]byte(m.FullName()), 0) // no name contains it
+	b := append([]byte(m.FullName()), 0) // no name contains a zero byte
 	b, err := deterministic.MarshalAppend(b, message)
 	if err != nil {
 		return nil, fmt.Errorf("lockgrpc: fingerprint: %w", err)
@@ -65,8 +64,8 @@ func (m *method) fingerprint(message proto.Message) ([]byte, error) {
 	return sum[:], nil
 }
 
-// record is the response as it is stored: in a google.protobuf.Any, so that
-// the record says of what type it is and can be read in every language.
+// record returns the response in the form in which it is stored: in a google.protobuf.Any, so
+// that the record has its type and can be read in every language.
 func (m *method) record(response any) ([]byte, error) {
 	message, ok := response.(proto.Message)
 	if !ok || message.ProtoReflect().Descriptor() != m.Output() {
@@ -79,9 +78,9 @@ func (m *method) record(response any) ([]byte, error) {
 	return deterministic.Marshal(&typed)
 }
 
-// replay makes a response of a record. One of another type, left by another
-// method or by an earlier version of this one under the same key, is an error
-// and is not decoded: the wire format would make something of it.
+// replay makes a response of a record. A record of another type, which another method or an
+// earlier version left under the same key, is an error. It is not decoded: the wire format
+// would make something of it.
 func (m *method) replay(record []byte) (proto.Message, error) {
 	var typed anypb.Any
 	if err := proto.Unmarshal(record, &typed); err != nil {

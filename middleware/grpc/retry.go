@@ -19,9 +19,9 @@ const (
 	DefaultMaxDelay = 30 * time.Second
 )
 
-// retryable are the reasons with which a repeat is safe because the handler has
-// not run. OUTCOME_UNKNOWN is not among them: there a repeat is safe as well, but
-// whether it is worth running the handler again is for the caller to say.
+// retryable are the reasons with which a repeat is safe because the handler has not run.
+// OUTCOME_UNKNOWN is not among them. A repeat would be safe there as well, but the caller must
+// decide whether to run the handler again.
 var retryable = retryableReasons()
 
 func retryableReasons() (reasons []string) {
@@ -126,7 +126,7 @@ func (r Retry) Do(ctx context.Context, method string, call func(context.Context)
 	}
 }
 
-// grown doubles d n times, but for no more than longest.
+// grown doubles d n times, up to longest.
 func grown(d time.Duration, n int, longest time.Duration) time.Duration {
 	for ; n > 0 && d <= longest/2; n-- {
 		d *= 2
@@ -137,7 +137,7 @@ func grown(d time.Duration, n int, longest time.Duration) time.Duration {
 	return d
 }
 
-// sleep returns early, with the caller's own error, when ctx ends.
+// sleep sleeps for d. If ctx ends before, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

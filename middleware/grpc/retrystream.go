@@ -26,8 +26,7 @@ func (r Retry) Stream() grpc.StreamClientInterceptor {
 	}
 }
 
-// repeatable is a stream that can be opened again, until something was received
-// on it.
+// repeatable is a stream that can be opened again, until something was received on it.
 type repeatable struct {
 	retry   Retry
 	method  string
@@ -40,7 +39,7 @@ type repeatable struct {
 	current grpc.ClientStream
 }
 
-// attempt is the stream in use.
+// attempt returns the stream in use.
 func (s *repeatable) attempt() grpc.ClientStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

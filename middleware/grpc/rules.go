@@ -23,17 +23,17 @@ type Rule struct {
 	options  []core.CallOption
 	defaults [][]core.CallOption // levels below the options
 
-	// Of an annotated method:
+	// For an annotated method:
 	name   string
-	source string // the option, for errors
+	source string // the name of the option, for errors
 	wrong  error  // what is wrong with it
 
-	services []*grpc.ServiceDesc // of FromAnnotations
+	services []*grpc.ServiceDesc // for FromAnnotations
 
-	// Of a rule with a key function:
+	// For a rule with a key function:
 	key    func(request) (string, error)
 	nilKey bool
-	takes  reflect.Type // T
+	takes  reflect.Type // the type T of its requests
 }
 
 // Serialize has calls of method run one at a time per key.
@@ -93,8 +93,8 @@ func byFunc[T proto.Message](method string, once bool, key func(T) string, opts 
 	return Rule{
 		method: method, once: once, options: opts, nilKey: key == nil, takes: takes,
 		key: func(r request) (string, error) {
-			// New compares the types, but a codec may still give another Go type
-			// for the same message, such as a dynamic one.
+			// New compares the types. But a codec may use another Go type for the same message,
+			// such as a dynamic one.
 			message, ok := r.message.Interface().(T)
 			if !ok {
 				return "", fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), takes)

@@ -57,7 +57,7 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	}
 }
 
-// firstMessage receives the message that has the key.
+// firstMessage receives the message from which the key is made.
 func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error) {
 	first := r.method.input.New().Interface()
 	err := stream.RecvMsg(first)
@@ -71,7 +71,7 @@ func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error
 type heldStream struct {
 	grpc.ServerStream
 	ctx   context.Context
-	first proto.Message // received, and not yet given to the handler
+	first proto.Message // received, and not yet passed to the handler
 }
 
 // Context is the lease's.
@@ -88,8 +88,8 @@ func (s *heldStream) RecvMsg(m any) error {
 		s.first = nil
 		return handOver(first, m)
 	}
-	// gRPC has no way to break off a RecvMsg. This goroutine ends with it, at
-	// the latest when the handler has returned and gRPC ends the stream.
+	// gRPC cannot interrupt a RecvMsg. This goroutine ends with it, at the latest when the
+	// handler has returned and gRPC ends the stream.
 	done := make(chan received, 1)
 	go func() { done <- receive(s.ServerStream, m) }()
 	var r received
@@ -97,11 +97,11 @@ func (s *heldStream) RecvMsg(m any) error {
 	case r = <-done:
 	case <-s.ctx.Done():
 		if lost(s.ctx) == nil {
-			r = <-done // the caller has gone, which RecvMsg says in its own way
+			r = <-done // the caller has gone, which RecvMsg reports in its own way
 		}
 	}
 	if r.panicked != nil {
-		panic(r.panicked) // where the handler's recovery can see it
+		panic(r.panicked) // here the handler's recovery can see it
 	}
 	if err := lost(s.ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *heldStream) RecvMsg(m any) error {
 	return r.err
 }
 
-// received is how a RecvMsg went.
+// received is the result of a RecvMsg.
 type received struct {
 	err      error
 	panicked any
@@ -130,7 +130,7 @@ func (s *heldStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// lost returns what the call is going to end with, if the lease of ctx was lost.
+// lost returns the error that the call will end with, if the lease of ctx was lost.
 func lost(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -141,7 +141,7 @@ func lost(ctx context.Context) error {
 	return nil
 }
 
-// handOver gives a message that was received into ours to the handler's.
+// handOver copies a message that was received into our message to the handler's.
 func handOver(from proto.Message, m any) error {
 	to, ok := m.(proto.Message)
 	if !ok || to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {

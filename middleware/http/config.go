@@ -119,8 +119,7 @@ func settings(eng *core.Engine, template string, key func(*http.Request) string,
 	}
 }
 
-// ofRequest makes a function of the request one of the exchange. It keeps nil
-// nil.
+// ofRequest turns a function of the request into one of the exchange. nil stays nil.
 func ofRequest(f func(*http.Request) string) func(httprule.Exchange) string {
 	if f == nil {
 		return nil

@@ -11,12 +11,12 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// wrapCode is the code of all our middleware. Somebody else's function may have
-// the same, as reflect says, so it only spares most of them a call; see ruleOf.
+// wrapCode is the code pointer of all our middleware. reflect does not promise that other
+// functions have another one, so it only saves a call to most of them; see ruleOf.
 var wrapCode = reflect.ValueOf((*guard)(nil).wrap).Pointer()
 
-// ruleOf returns the rule in m, or nil. The type of the handler that m makes is
-// the proof that m is ours.
+// ruleOf returns the rule in m, or nil. The type of the handler that m makes proves that m is
+// ours.
 func ruleOf(m func(http.Handler) http.Handler) *guard {
 	if m == nil || reflect.ValueOf(m).Pointer() != wrapCode {
 		return nil
@@ -27,8 +27,8 @@ func ruleOf(m func(http.Handler) http.Handler) *guard {
 	return nil
 }
 
-// rulesBetween returns the rules in the handler that a middleware made of inner,
-// outermost first.
+// rulesBetween returns the rules in the handler that a middleware made of inner, the outermost
+// first.
 func rulesBetween(outer, inner http.Handler) (rules []*guard) {
 	last, _ := inner.(*handler)
 	for h, ours := outer.(*handler); ours && h != last; h, ours = h.next.(*handler) {
@@ -103,9 +103,9 @@ func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.
 	r.all = append(r.all, target)
 }
 
-// problem says what of a rule's template the pattern does not have. Only of
-// http.ServeMux it is known that a route has no other parameters than its
-// pattern: a router of another make may be mounted in one that has more.
+// problem says what a rule's template needs that the pattern does not have. Only with
+// http.ServeMux is it certain that a route has no other parameters than those of its pattern:
+// another router may be mounted in one that has more.
 func (r *Routes) problem(pattern string, g *guard) string {
 	if _, known := r.mux.(*http.ServeMux); !known || !g.always {
 		return ""

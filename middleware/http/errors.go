@@ -73,12 +73,11 @@ type Problem struct {
 	RetryAfter time.Duration `json:"-"`
 }
 
-// statusClientClosedRequest is what nginx and others log for a client that did
-// not wait for its answer. No registry has it.
+// statusClientClosedRequest is what nginx and others log for a client that did not wait for its
+// answer. It is not in the registry.
 const statusClientClosedRequest = 499
 
-// answers is the table of the package's documentation: one row for each kind of
-// refusal.
+// answers is the table of the package's documentation: one row for each kind of refusal.
 var answers = map[refusal.Kind]struct {
 	status int
 	detail string
@@ -120,15 +119,15 @@ func ProblemOf(err error) Problem {
 	return problem(answers[kind].status, kind.Reason(), answers[kind].detail, retry)
 }
 
-// isServersFault reports whether the rule does not fit the route, or the server
-// took the body away. The error may look like one of the request's.
+// isServersFault reports whether the rule does not fit the route, or the server took the body
+// away. The error may look like a fault of the request.
 func isServersFault(err error) bool {
 	var route *httprule.RouteError
 	return errors.As(err, &route) || errors.Is(err, httprule.ErrBodyGone)
 }
 
-// requestProblem says what is wrong with the request. It names the placeholder,
-// never its value.
+// requestProblem says what is wrong with the request. It names the placeholder, never its
+// value.
 func requestProblem(err error) (Problem, bool) {
 	var (
 		tooLarge *http.MaxBytesError
@@ -173,7 +172,7 @@ func problem(status int, reason, detail string, retry time.Duration) Problem {
 	return Problem{Type: "about:blank", Title: title, Status: status, Detail: detail, Reason: reason, RetryAfter: retry}
 }
 
-// wholeSeconds rounds up, as the header Retry-After has no fractions.
+// wholeSeconds rounds up, because the header Retry-After has no fractions.
 func wholeSeconds(d time.Duration) time.Duration {
 	if d <= 0 {
 		return refusal.DefaultRetryAfter
@@ -200,8 +199,8 @@ func (p Problem) Write(w http.ResponseWriter) {
 	if p.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(p.RetryAfter/time.Second), 10))
 	}
-	body, _ := json.Marshal(p) // strings and a number
+	body, _ := json.Marshal(p) // strings and a number can always be encoded
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // else the client has gone
+	_, _ = w.Write(body) // an error means that the client has gone
 }

@@ -9,16 +9,15 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// guard is a rule with what it takes to answer net/http's requests.
+// guard is a rule with everything it needs to answer requests.
 type guard struct {
 	rule   *httprule.Rule
 	skip   func(*http.Request) bool
-	always bool // it skips none
+	always bool // it skips no request
 	refuse ErrorHandler
 }
 
-// middleware makes net/http's usual form of middleware; err is what was wrong
-// with r.
+// middleware makes net/http's usual form of middleware. err is what was wrong with r.
 func middleware(r *httprule.Rule, err error, skip func(*http.Request) bool, refuse ErrorHandler) (func(http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func middleware(r *httprule.Rule, err error, skip func(*http.Request) bool, refu
 
 func (g *guard) wrap(next http.Handler) http.Handler { return &handler{guard: g, next: next} }
 
-// handler is another one behind a rule.
+// handler is another handler behind a rule.
 type handler struct {
 	*guard
 	next http.Handler
@@ -47,10 +46,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	_ = h.rule.Serve(w, &exchange{handler: h, w: w, r: r}) // what it returns has been answered
+	_ = h.rule.Serve(w, &exchange{handler: h, w: w, r: r}) // an error has been answered already
 }
 
-// exchange is a request of net/http's.
+// exchange is a net/http request.
 type exchange struct {
 	*handler
 	httprule.Work
@@ -65,7 +64,7 @@ func (x *exchange) Request() *http.Request { return x.r }
 // what is missing in front is taken from the path.
 func (x *exchange) Route() string {
 	pattern := x.r.Pattern
-	if pattern == "/" { // the root of a sub-router, or everything there is
+	if pattern == "/" { // the root of a sub-router, or a pattern for everything
 		return ""
 	}
 	path := x.r.URL.EscapedPath()
@@ -80,8 +79,8 @@ func (x *exchange) Route() string {
 	return path[:at] + pattern
 }
 
-// isSubtree says whether pattern is one for any number of levels, of which it
-// can't be said which ones it has.
+// isSubtree reports whether pattern stands for any number of levels, so that the levels of a
+// path are unknown.
 func isSubtree(pattern string) bool {
 	return strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "*") || strings.HasSuffix(pattern, "...}")
 }
@@ -91,8 +90,7 @@ func (x *exchange) PathValue(name string) (string, bool, error) {
 	return value, value != "" || hasWildcard(x.r.Pattern, name), nil
 }
 
-// hasWildcard reports whether pattern has {name} or {name...}; chi writes
-// {name:regexp}, too.
+// hasWildcard reports whether pattern has {name} or {name...}. chi also has {name:regexp}.
 func hasWildcard(pattern, name string) bool {
 	for {
 		_, rest, found := strings.Cut(pattern, "{"+name)
