@@ -13,8 +13,17 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// ForceRelease takes key from all who hold it, foreign clients too, and returns
-// who they were; none is no error. The first waiter gets the key at once.
+// ForceRelease takes key from those who hold it, foreign clients too, and returns who they
+// were; that nobody holds it is no error. The first waiter gets the key at once.
+//
+// only names the leases that are to end, by Owner and Token, as [Engine.Inspect] has shown
+// them; without it, all leases on key end. An operator looks first and acts then, and the key may have
+// changed hands in between. The store compares and ends in one step. If none of only holds
+// the key any more and others do, they keep it, and the error is a [*HeldError].
+//
+//	info, err := eng.Inspect(ctx, key)
+//	...
+//	gone, err := eng.ForceRelease(ctx, key, "ops: hangs since 10:00", info.Holders...)
 //
 // It is for operators, and dangerous: a holder that is alive goes on until its
 // next renewal (a third of its TTL at most) tells it, so for that long two may
@@ -27,12 +36,12 @@ import (
 //
 // It is bounded as [Engine.Inspect] is, with the same errors. One that matches
 // ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
-// may not have been done; repeating it is safe, but takes the key from whoever
-// holds it by then.
-func (e *Engine) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
+// may not have been done; repeating it is safe, but without only it takes the key from
+// whoever holds it by then.
+func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
-		holders, err = e.store.ForceRelease(ctx, key, reason)
+		holders, err = e.store.ForceRelease(ctx, key, reason, only...)
 		return err
 	})
 	if err != nil {

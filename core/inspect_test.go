@@ -32,7 +32,7 @@ func (p *panel) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 	return p.list(ctx, prefix, cursor, limit)
 }
 
-func (p *panel) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
+func (p *panel) ForceRelease(ctx context.Context, key, reason string, _ ...driver.Holder) ([]driver.Holder, error) {
 	return p.force(ctx, key, reason)
 }
 

@@ -26,9 +26,9 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 
 // ForceRelease implements [driver.Inspector]. Unlike [Store.Lose], it also ends the leases of
 // other engines, and holders learn the reason.
-func (s *Store) ForceRelease(ctx context.Context, key, reason string) (had []driver.Holder, err error) {
+func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) (had []driver.Holder, err error) {
 	err = s.exchange(ctx, "force", func() (err error) {
-		had, err = s.mem.ForceRelease(ctx, key, reason)
+		had, err = s.mem.ForceRelease(ctx, key, reason, only...)
 		return err
 	})
 	return had, err

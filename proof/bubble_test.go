@@ -43,10 +43,10 @@ func (s slow) Release(ctx context.Context, g driver.Grant) error {
 	return s.Store.Release(ctx, g)
 }
 
-func (s slow) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
+func (s slow) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	latency()
 	defer latency()
-	return s.Store.ForceRelease(ctx, key, reason)
+	return s.Store.ForceRelease(ctx, key, reason, only...)
 }
 
 // freeing frees what is downgraded.
@@ -88,7 +88,7 @@ func (s stubborn) Renew(ctx context.Context, grants []driver.Grant) []error {
 // polite takes nothing away, and says that it did.
 type polite struct{ slow }
 
-func (s polite) ForceRelease(ctx context.Context, key, _ string) ([]driver.Holder, error) {
+func (s polite) ForceRelease(ctx context.Context, key, _ string, _ ...driver.Holder) ([]driver.Holder, error) {
 	info, err := s.Inspect(ctx, key)
 	return info.Holders, err
 }

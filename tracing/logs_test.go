@@ -51,7 +51,7 @@ type forceable struct {
 	driver.Store
 }
 
-func (forceable) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
+func (forceable) ForceRelease(context.Context, string, string, ...driver.Holder) ([]driver.Holder, error) {
 	return []driver.Holder{{Owner: "host-1:2:x"}}, nil
 }
 

@@ -92,7 +92,7 @@ func (Unsupported) List(context.Context, string, string, int) ([]LockInfo, strin
 }
 
 // ForceRelease refuses.
-func (Unsupported) ForceRelease(context.Context, string, string) ([]Holder, error) {
+func (Unsupported) ForceRelease(context.Context, string, string, ...Holder) ([]Holder, error) {
 	return nil, &UnsupportedError{Feature: "forced release"}
 }
 

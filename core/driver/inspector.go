@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -29,7 +30,8 @@ type Inspector interface {
 	//  I6. The backend goes on serving other clients between two pages and within a page.
 	List(ctx context.Context, prefix, cursor string, limit int) (page []LockInfo, next string, err error)
 
-	// ForceRelease ends all leases on key, including foreign ones, and returns their holders.
+	// ForceRelease ends leases on key, including foreign ones, and returns their holders.
+	// Without only, it ends all of them.
 	//
 	//  I7. The next renewal or release by an owner of such a lease gets a *LeaseLostError with
 	//      LossForced and the reason. (A store may forget the reason after a while, and then
@@ -37,7 +39,10 @@ type Inspector interface {
 	//  I8. The token of the next grant is greater than any before. The first waiter gets that
 	//      grant, as after a release.
 	//  I9. If one key of a set is forced, the set is lost as N6 says.
-	ForceRelease(ctx context.Context, key, reason string) ([]Holder, error)
+	//  I11. With only, it ends the leases that one of only names (Holder.Names), and no others.
+	//      Looking and ending are one atomic step. If there is none, and others hold the key,
+	//      the error is a *HeldError. If nobody holds the key, that is no error.
+	ForceRelease(ctx context.Context, key, reason string, only ...Holder) ([]Holder, error)
 
 	// Forget drops the record on key and the version that Raise keeps for it. It reports
 	// whether there was either.
@@ -72,6 +77,26 @@ type Holder struct {
 	// renewed. Both go by the backend's clock. If they are unknown, as for a foreign lock
 	// without an expiry, Since is 0 and Left is below 0.
 	Since, Left time.Duration
+}
+
+// Names reports whether h is the lease of owner with that token. If h has the token 0, it names
+// owner's lease whatever its token.
+func (h Holder) Names(owner string, token uint64) bool {
+	return h.Owner == owner && (h.Token == 0 || h.Token == token)
+}
+
+// Named is those of holders that one of only names; all if only is empty.
+func Named(holders, only []Holder) []Holder {
+	if len(only) == 0 {
+		return holders
+	}
+	var named []Holder
+	for _, h := range holders {
+		if slices.ContainsFunc(only, func(o Holder) bool { return o.Names(h.Owner, h.Token) }) {
+			named = append(named, h)
+		}
+	}
+	return named
 }
 
 // Waiter is a request that waits for a key.

@@ -246,6 +246,11 @@ var controls = []struct {
 	{"a forced release keeps the lease", []string{
 		"I7 a forced release tells who had the key, and its owner why", "I8 the first waiter gets the key, with a greater token",
 	}},
+	{"a forced release ends whatever there is", []string{
+		"I11 another's lease is left alone", "I11 of several readers one is ended", "I11 a permit that is ended makes room",
+	}},
+	{"a forced release goes by the owner alone", []string{"I11 another's lease is left alone"}},
+	{"a forced release needs a token", []string{"I11 the expected lease is ended, and its owner told why"}},
 	{"one of the forced is told", []string{"I7 all readers are told"}},
 	{"a forced release of nothing finds nobody", []string{"I7 a forced release of a free key is none"}},
 	{"tokens restart after a forced release", []string{

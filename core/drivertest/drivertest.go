@@ -46,7 +46,8 @@ type Harness struct {
 	// are compared with.
 	Latitude model.Latitude
 
-	ttls driver.TTLs // that the store can keep
+	ttls     driver.TTLs // that the store can keep
+	programs uint64      // at least so many are run, however long they take; for controls, whose time is not real
 }
 
 // Run tests the store behind h against the contract in [driver.Store]. Of what is

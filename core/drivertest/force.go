@@ -14,14 +14,18 @@ var forceChecks = []check{
 	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares, ordered: true},
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
 	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
+	{name: "I11 the expected lease is ended, and its owner told why", run: forceExpected},
+	{name: "I11 another's lease is left alone", run: forceNotExpected},
+	{name: "I11 of several readers one is ended", run: forceOneReader, can: shares},
+	{name: "I11 a permit that is ended makes room", run: forceOnePermit, can: permits},
 	{name: "I10 a record that is forgotten makes room for the next", run: forget, can: records},
 	{name: "I10 a version that is forgotten is raised anew", run: forgetVersion, can: records},
 	{name: "I10 a lease is not touched", run: forgetKeepsLease, can: records},
 }
 
-func (s *scene) force(st driver.Store, key, reason string) []driver.Holder {
+func (s *scene) force(st driver.Store, key, reason string, only ...driver.Holder) []driver.Holder {
 	s.Helper()
-	had, err := st.ForceRelease(s.ctx, key, reason)
+	had, err := st.ForceRelease(s.ctx, key, reason, only...)
 	if err != nil {
 		s.Fatalf("ForceRelease: %v", err)
 	}

@@ -124,10 +124,33 @@ func (b *backend) matches(key, prefix string) bool {
 	return strings.HasPrefix(key, prefix)
 }
 
-func (p *process) ForceRelease(ctx context.Context, key, reason string) (had []driver.Holder, err error) {
+// expected reports whether a forced release ends h.
+func (p *process) expected(h *holding, only []driver.Holder) bool {
+	if len(only) == 0 || p.has("a forced release ends whatever there is") {
+		return true
+	}
+	return slices.ContainsFunc(only, func(o driver.Holder) bool {
+		if p.has("a forced release goes by the owner alone") {
+			return o.Owner == h.owner
+		}
+		if p.has("a forced release needs a token") && o.Token == 0 {
+			return false
+		}
+		return o.Names(h.owner, h.token)
+	})
+}
+
+func (p *process) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) (had []driver.Holder, err error) {
+	var held *driver.HeldError
 	err = p.call(ctx, func() {
 		e := p.at(key)
+		stay := e.holders[:0:0]
 		for _, h := range e.holders {
+			if !p.expected(h, only) {
+				held = &driver.HeldError{Key: key, Holder: h.owner}
+				stay = append(stay, h)
+				continue
+			}
 			had = append(had, p.show(h))
 			if !p.has("a forced release gives no reason") && !(p.has("one of the forced is told") && len(had) > 1) {
 				e.forced[h.owner] = reason
@@ -143,13 +166,16 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string) (had []d
 		case p.has("a forced release keeps the lease"):
 		case p.has("a forced release keeps the sets") && len(e.holders) > 0 && e.holders[0].of > 1:
 		default:
-			e.holders = nil
+			e.holders = stay
 		}
 		if p.has("a forced release reverses the line") {
 			slices.Reverse(e.queue)
 		}
 		p.admit(e)
 	})
+	if held != nil && len(had) == 0 && err == nil {
+		return nil, held
+	}
 	return had, err
 }
 

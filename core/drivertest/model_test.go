@@ -93,9 +93,12 @@ func (b *backend) harness() Harness {
 			p.counter.Store(uint64(time.Now().UnixMicro()))
 			return p
 		},
-		TTL:     200 * time.Millisecond,
-		Early:   time.Millisecond,
-		Late:    200 * time.Millisecond,
+		TTL:   200 * time.Millisecond,
+		Early: time.Millisecond,
+		Late:  200 * time.Millisecond,
+
+		programs: mostPrograms,
+
 		Restart: func(testing.TB) { b.lose() },
 		Pause:   func(testing.TB) { b.silent.Store(true) },
 		Resume:  func(testing.TB) { b.silent.Store(false) },

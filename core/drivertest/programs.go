@@ -30,7 +30,7 @@ func randomPrograms(s *scene) {
 	stores := []driver.Store{s.open(), s.open()}
 	began := time.Now()
 	for seed := uint64(1); seed <= mostPrograms; seed++ {
-		if seed > leastPrograms && s.Settle == nil && time.Since(began) > programBudget {
+		if seed > max(leastPrograms, s.programs) && s.Settle == nil && time.Since(began) > programBudget {
 			return
 		}
 		prefix := s.key()

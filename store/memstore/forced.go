@@ -1,6 +1,10 @@
 package memstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
 
 // lease names one claim of an acquisition.
 type lease struct{ key, owner string }
@@ -57,13 +61,13 @@ func (n *notes) dropFirst() {
 	}
 }
 
-// force takes all leases on e away.
-func (s *shard) force(e *entry, reason string, now time.Time) {
-	for _, h := range e.holders {
-		s.forced.add(lease{e.key, h.owner}, reason, now)
+// force takes the leases of those away that e shows as its holders.
+func (s *shard) force(e *entry, from []driver.Holder, reason string, now time.Time) {
+	for _, f := range from {
+		s.forced.add(lease{e.key, f.Owner}, reason, now)
+		h := e.find(f.Owner)
+		e.remove(h)
 		s.forget(h)
 	}
-	clear(e.holders)
-	e.holders, e.index = e.holders[:0], nil
 	s.serve(e, now)
 }

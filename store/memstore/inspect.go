@@ -64,7 +64,7 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 }
 
 // ForceRelease implements [driver.Inspector]. Owners can learn the reason for an hour.
-func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]driver.Holder, error) {
+func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	shard := s.mem.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -74,8 +74,12 @@ func (s *Store) ForceRelease(_ context.Context, key, reason string) ([]driver.Ho
 		return nil, nil
 	}
 	had := e.show(now)
-	shard.force(e, reason, now)
-	return had, nil
+	named := driver.Named(had, only)
+	if len(named) == 0 {
+		return nil, e.held(now)
+	}
+	shard.force(e, named, reason, now)
+	return named, nil
 }
 
 // Forget implements [driver.Inspector].

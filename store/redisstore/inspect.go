@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -42,18 +41,28 @@ func (s *Store) inspect(ctx context.Context, keys []string) ([]driver.LockInfo, 
 
 // ForceRelease implements [driver.Inspector]. The server remembers the reason for an hour, for
 // about the last thousand leases of the key.
-func (s *Store) ForceRelease(ctx context.Context, key, reason string) ([]driver.Holder, error) {
+func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	r := new(send.Request)
-	s.keys.ForceRelease(&r.Call, key, reason, s.cfg.forcedFor)
+	s.keys.ForceRelease(&r.Call, key, reason, s.cfg.forcedFor, only)
 	if err := s.about(ctx, "force release", key, r); err != nil {
 		return nil, err
 	}
 	before, err := info("force release", key, r)
-	if len(before.Holders) == 0 && r.Attempts.Possible() > 1 {
-		// The client has repeated the request, and the first attempt's answer was lost.
-		err = errors.Join(err, &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown})
+	if err != nil {
+		return nil, err
 	}
-	return before.Holders, err
+	ended := driver.Named(before.Holders, only)
+	switch {
+	case len(ended) > 0:
+		return ended, nil
+	case r.Attempts.Possible() > 1:
+		// The client has repeated the request, and the first attempt's answer was lost.
+		return nil, &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown}
+	case len(before.Holders) > 0:
+		h := before.Holders[0]
+		return nil, &driver.HeldError{Key: key, Holder: h.Owner, Trace: h.Trace, HeldFor: h.Since, RetryAfter: max(0, h.Left)}
+	}
+	return nil, nil
 }
 
 // Forget implements [driver.Inspector].

@@ -141,7 +141,7 @@ func (*grantAll) List(context.Context, string, string, int) ([]driver.LockInfo, 
 	return nil, "", nil
 }
 
-func (*grantAll) ForceRelease(context.Context, string, string) ([]driver.Holder, error) {
+func (*grantAll) ForceRelease(context.Context, string, string, ...driver.Holder) ([]driver.Holder, error) {
 	return nil, nil
 }
 

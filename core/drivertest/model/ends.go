@@ -192,6 +192,24 @@ func (m *backend) Force(key, reason string) {
 	m.admit(key)
 }
 
+// ForceOne ends owner's lease on key, if it is in force and the token fits (I11).
+func (m *backend) ForceOne(key, reason, owner string, flaw flaw) {
+	k := m.at(key)
+	i := slices.IndexFunc(k.holders, func(l lease) bool { return l.owner == owner && flaw != wrongToken })
+	switch {
+	case len(k.holders) == 0:
+		m.say(expected{kind: fine})
+		return
+	case i < 0:
+		m.say(expected{kind: refused, key: key})
+		return
+	}
+	k.forced[owner] = reason
+	m.say(expected{kind: fine, found: owner})
+	k.holders = slices.Delete(k.holders, i, i+1)
+	m.admit(key)
+}
+
 // Pass lets time go by. Leases end in time (A2, M4), one after the other, and each end may
 // admit others. Like Do, it does not change m.
 func (m *backend) Pass(d time.Duration) []*backend {

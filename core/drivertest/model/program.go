@@ -27,6 +27,7 @@ const (
 	opRaise    op = "raise"    // raises the version of key
 	opForget   op = "forget"   // drops the record and the version of key
 	opForce    op = "force"    // ForceRelease of key
+	opBreak    op = "break"    // ForceRelease of one claim of what who was granted
 	opPass     op = "pass"     // lets ttl pass
 	opList     op = "list"     // lists all keys, page by page
 )
@@ -106,7 +107,7 @@ var ops = slices.Concat(
 	slices.Repeat([]op{opAsk}, 10),
 	slices.Repeat([]op{opRelease}, 6),
 	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opChange}, 2),
-	[]op{opAgain, opPart, opBorrow, opComplete, opRaise, opForget, opForce, opList},
+	[]op{opAgain, opPart, opBorrow, opComplete, opRaise, opForget, opForce, opBreak, opList},
 )
 
 // flaws: most of what owners bring is right.

@@ -85,6 +85,8 @@ func (r *run) step(s Step) (taken, bool) {
 		return taken{fmt.Sprintf("%#v", s), []answer{a}}, true
 	case opForce:
 		return r.force(s)
+	case opBreak:
+		return r.forceOne(s)
 	case opList:
 		said := ended(r.list())
 		r.do(func(m *backend) { m.say(expected{kind: fine}) })
@@ -133,6 +135,27 @@ func (r *run) force(s Step) (taken, bool) {
 	}
 	had, err := r.Stores[0].ForceRelease(r.ctx, s.key, reason)
 	r.do(func(m *backend) { m.Force(s.key, reason) })
+	return taken{fmt.Sprintf("force %s", s.key), []answer{forced(had, err)}}, true
+}
+
+// forceOne takes a claim of one lease away, if it is still in force (I11).
+func (r *run) forceOne(s Step) (taken, bool) {
+	a := r.choose(s.who, r.granted)
+	if a == nil {
+		return taken{}, false
+	}
+	key := a.claims[s.count%len(a.claims)].Key
+	if !r.free(key) {
+		return taken{}, false
+	}
+	g := with(a.said.grant, s.flaw)
+	had, err := r.Stores[0].ForceRelease(r.ctx, key, reason, driver.Holder{Owner: g.Owner, Token: g.Token})
+	r.do(func(m *backend) { m.ForceOne(key, reason, a.owner, s.flaw) })
+	return r.took(a, fmt.Sprintf("is forced off %s%s", key, s.flaw), forced(had, err)), true
+}
+
+// forced is the answer to a forced release.
+func forced(had []driver.Holder, err error) answer {
 	a := ended(err)
 	var owners []string
 	for _, h := range had {
@@ -140,7 +163,7 @@ func (r *run) force(s Step) (taken, bool) {
 	}
 	slices.Sort(owners)
 	a.found = strings.Join(owners, " ")
-	return taken{fmt.Sprintf("force %s", s.key), []answer{a}}, true
+	return a
 }
 
 // list goes through all pages, and checks that the keys in use are there (I5).

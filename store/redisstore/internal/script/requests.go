@@ -78,10 +78,15 @@ func (n Names) Inspect(c *Call, key string) {
 	n.call(c, inspectScript, "", []driver.Claim{driver.Exclusive(key)})
 }
 
-// ForceRelease makes c the call that ends all leases on a key. The reason is known to
+// ForceRelease makes c the call that ends the leases on a key that only names; all, if it
+// names none. The reason is known to
 // their owners for a while. [Call.Info] reads the answer: the key as it was before.
-func (n Names) ForceRelease(c *Call, key, reason string, remembered time.Duration) {
-	n.call(c, forceScript, "", []driver.Claim{driver.Exclusive(key)}, reason, remembered.Milliseconds())
+func (n Names) ForceRelease(c *Call, key, reason string, remembered time.Duration, only []driver.Holder) {
+	args := []any{reason, remembered.Milliseconds(), len(only)}
+	for _, h := range only {
+		args = append(args, h.Owner, h.Token)
+	}
+	n.call(c, forceScript, "", []driver.Claim{driver.Exclusive(key)}, args...)
 }
 
 // Forget makes c the call that drops a key's record and version. [Call.Count] reads how

@@ -1,7 +1,9 @@
--- ForceRelease: ends all leases on the key, and lets in who waits.
+-- ForceRelease: ends leases on the key, and lets in who waits.
 --
 -- ARGV  5 the reason
 --       6 ms that it is remembered
+--       7 how many leases are to end; 0: all
+--       8, 9, 10, 11 ... each of them, an owner and a token; "0": any token
 -- Reply as of Inspect, from before.
 
 begin(KEYS, ARGV)
@@ -17,19 +19,38 @@ end
 -- for people; that the lease is lost, the owners learn anyway.
 local most = 1000
 
-local tokens = {}
-if c.phase == 'x' then
-  local owner, token = string.match(c.value, '^([^:]+):(%d+)')
-  if owner then
-    tokens[owner] = token
+local tokens, some = {}, false
+local only = tonumber(ARGV[7])
+if only > 0 then
+  for i = 8, 6 + 2 * only, 2 do
+    local owner, token = ARGV[i], ARGV[i + 1]
+    local mode, has = held(c, owner)
+    if not mode and c.phase == 'x' and c.value == owner then
+      mode, has = 'x', token -- a foreign lock, of which the value is all there is
+    end
+    if mode and (token == '0' or token == has) then
+      tokens[owner], some = has, true
+      leave(c, owner)
+    end
+  end
+  if not some then
+    return before
   end
 else
-  for _, owner in ipairs(redis.call('ZRANGEBYSCORE', c.holders, '(' .. digits(now), '+inf', 'LIMIT', 0, most)) do
-    tokens[owner] = string.match(redis.call('HGET', c.about, owner) or '', '^%d*')
+  if c.phase == 'x' then
+    local owner, token = string.match(c.value, '^([^:]+):(%d+)')
+    if owner then
+      tokens[owner] = token
+    end
+  else
+    for _, owner in ipairs(redis.call('ZRANGEBYSCORE', c.holders, '(' .. digits(now), '+inf', 'LIMIT', 0, most)) do
+      tokens[owner] = string.match(redis.call('HGET', c.about, owner) or '', '^%d*')
+    end
   end
+  redis.call('DEL', c.lock, c.holders, c.about)
+  c.ended, c.phase = c.phase, nil
 end
 
-redis.call('DEL', c.lock, c.holders, c.about)
 if redis.call('HLEN', c.forced) >= most then
   redis.call('DEL', c.forced)
 end
@@ -37,6 +58,5 @@ for owner, token in pairs(tokens) do
   redis.call('HSET', c.forced, owner, token .. ':' .. reason)
 end
 redis.call('PEXPIRE', c.forced, ARGV[6])
-c.ended, c.phase = c.phase, nil
 admit(c)
 return before
