@@ -551,32 +551,6 @@ func TestRetryAfterWithoutTheStoresHelp(t *testing.T) {
 	})
 }
 
-// Who does not wait for a holder does not wait for ever for the store either.
-func TestFailFastIsBoundedWhenTheStoreIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
-			<-ctx.Done()
-			return errDown
-		}
-		for name, tc := range map[string]struct {
-			opts []core.CallOption
-			took time.Duration
-		}{
-			"the engine's bound": {[]core.CallOption{core.WithFailFast()}, 2 * time.Second},
-			"the policy's":       {[]core.CallOption{policy(t, core.WithMaxWait(time.Second)), core.WithFailFast()}, time.Second},
-		} {
-			eng := newEngine(t, spy, core.WithMaxWait(2*time.Second)) // a new one, as after an outage it refuses at once
-			asked := time.Now()
-			_, err := eng.Acquire(context.Background(), "k", tc.opts...)
-			wantOnly(t, err, core.ErrUnavailable)
-			if took := time.Since(asked); took != tc.took {
-				t.Errorf("%s: refused after %v, want %v", name, took, tc.took)
-			}
-		}
-	})
-}
-
 func TestStoreErrorsComeThrough(t *testing.T) {
 	odd := errors.New("wrong type")
 	spy := newSpy()
