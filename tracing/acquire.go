@@ -11,12 +11,13 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // acquireStart begins the acquisition's span.
 func (o *observer) acquireStart(ctx context.Context, a observe.Acquisition) context.Context {
 	at := place{a.Rule, o.storeName(a.Store)}
-	ctx, asking := o.start(ctx, &o.acquiring, SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
+	ctx, asking := o.start(ctx, &o.acquiring, semconv.SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
 		asking.labels = labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store}
 		if asking.IsRecording() {
@@ -41,14 +42,14 @@ func (o *observer) blocked(ctx context.Context, a observe.Acquisition, held core
 			o.metrics.change(ctx, o.metrics.waiting, 1, asking.labels)
 		}
 		if asking.IsRecording() {
-			asking.SetAttributes(PositionKey.Int(position), QueueKey.String(queue(held)))
+			asking.SetAttributes(semconv.PositionKey.Int(position), semconv.QueueKey.String(queue(held)))
 		}
 	}
 	if !asking.IsRecording() {
 		return
 	}
 	if o.owners && held.Holder != "" {
-		asking.SetAttributes(HolderKey.String(shown(held.Holder)))
+		asking.SetAttributes(semconv.HolderKey.String(shown(held.Holder)))
 	}
 	if len(asking.linked) < mostLinks {
 		o.linkToHolder(asking, held.Trace)
@@ -64,13 +65,13 @@ func shown(holder string) string {
 // queue says in which queue a request waits.
 func queue(held core.HeldError) string {
 	if held.Local {
-		return QueueLocal
+		return semconv.QueueLocal
 	}
-	return QueueStore
+	return semconv.QueueStore
 }
 
 func (o *observer) linkToHolder(asking *running, holder string) {
-	to, ok := o.link(holder, LinkBlockedBy)
+	to, ok := o.link(holder, semconv.LinkBlockedBy)
 	if !ok || slices.ContainsFunc(asking.linked, to.SpanContext.Equal) {
 		return
 	}
@@ -94,12 +95,12 @@ func (o *observer) acquireEnd(ctx context.Context, a observe.Acquisition, lease 
 	v := acquired(lease, err)
 	o.metrics.record(ctx, o.metrics.wait, waited, v.on(asking.labels))
 	if asking.IsRecording() {
-		asking.SetAttributes(WaitKey.Float64(waited), AttemptsKey.Int(a.Attempts))
+		asking.SetAttributes(semconv.WaitKey.Float64(waited), semconv.AttemptsKey.Int(a.Attempts))
 	}
 	if lease != nil && lease.HandedOff() {
 		o.metrics.add(ctx, o.metrics.handoffs, asking.labels)
 		if asking.IsRecording() {
-			asking.SetAttributes(HandedOffKey.Bool(true))
+			asking.SetAttributes(semconv.HandedOffKey.Bool(true))
 		}
 	}
 	v.end(asking)

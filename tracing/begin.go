@@ -7,6 +7,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // If a counter's series begins with its first loss, its first value is 1. A value that was
@@ -21,8 +22,8 @@ type begun struct {
 	places   map[labels]bool
 }
 
-// lossReasons are the values of [LossReasonKey] for which a series begins.
-var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", ErrorOther}
+// lossReasons are the values of [semconv.LossReasonKey] for which a series begins.
+var lossReasons = []string{"expired", "taken", "max_hold", "suspended", "closed", "forced", "outer", semconv.ErrorOther}
 
 // declared begins the series of a rule's counters.
 func (o *observer) declared(d observe.Declaration) {
@@ -64,7 +65,7 @@ func (m *metrics) begin(at labels) {
 	}
 	if info.RunUnlocked {
 		unlocked := at
-		unlocked.errorType = ErrorUnavailable
+		unlocked.errorType = semconv.ErrorUnavailable
 		m.zero(m.unlocked, unlocked)
 	}
 	rule := labels{rule: at.rule, store: at.store} // these series have no mode
@@ -92,7 +93,7 @@ func (o *observer) skipped(ctx context.Context, s observe.Skip) {
 
 // skipped adds the reason, which is one of a short list, to l.
 func skipped(l labels, why coverage.SkipReason) labels {
-	l.outcome = ErrorOther
+	l.outcome = semconv.ErrorOther
 	if why == coverage.SkipHeld || why == coverage.SkipSuperseded {
 		l.outcome = string(why)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/observe"
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // A rule that is declared while nobody measures begins as soon as something is
@@ -30,8 +30,8 @@ func TestSeriesBeginWhenSomebodyMeasures(t *testing.T) {
 			s.want(s.eng.Do(s.ctx, key, s.work(0), policy), nil)
 		}
 		want := map[string]int{
-			tracing.MetricConflicts: 1, tracing.MetricLosses: 8, tracing.MetricRenewals: 4, tracing.MetricDuplicates: 1,
-			tracing.MetricSkipped: 1, tracing.MetricUnanswered: 4, tracing.MetricUnlocked: 1, tracing.MetricForced: 2,
+			semconv.MetricConflicts: 1, semconv.MetricLosses: 8, semconv.MetricRenewals: 4, semconv.MetricDuplicates: 1,
+			semconv.MetricSkipped: 1, semconv.MetricUnanswered: 4, semconv.MetricUnlocked: 1, semconv.MetricForced: 2,
 		}
 		for name, n := range want {
 			if s.meter.begun[name] != n {

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // everything records all plays, with as little of whom and what as there may be,
@@ -116,7 +117,7 @@ func TestAttributesAreAsDocumented(t *testing.T) {
 		}
 	}
 	declared := pairs{}
-	for _, name := range constants(t, "attributes.go", "Key$") {
+	for _, name := range constants(t, "semconv/spans.go", "Key$") {
 		declared.add(name, "")
 	}
 	same(t, "names", names, declared)
@@ -173,10 +174,10 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 		}
 	}
 	declared, declaredTypes := pairs{}, pairs{}
-	for _, v := range constants(t, "outcome.go", "^Outcome") {
+	for _, v := range constants(t, "semconv/outcomes.go", "^Outcome") {
 		declared.add(v, "")
 	}
-	for _, v := range constants(t, "outcome.go", "^Error") {
+	for _, v := range constants(t, "semconv/outcomes.go", "^Error") {
 		declaredTypes.add(v, "")
 	}
 	same(t, "outcomes", outcomes, declared)
@@ -188,8 +189,8 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 		if !ours {
 			continue
 		}
-		outcome := s.attrs[tracing.OutcomeKey].AsString()
-		errorType := s.attrs[tracing.ErrorTypeKey].AsString()
+		outcome := s.attrs[semconv.OutcomeKey].AsString()
+		errorType := s.attrs[semconv.ErrorTypeKey].AsString()
 		seenPlaces.add(outcome, place)
 		seenTypes.add(outcome, errorType)
 		if (s.status == codes.Error) != (errorType != "") || s.status == codes.Ok {
@@ -205,7 +206,7 @@ func TestOutcomesAreAsDocumented(t *testing.T) {
 
 func TestSpansAndEventsAreAsDocumented(t *testing.T) {
 	documented := pairs{}
-	for _, name := range constants(t, "attributes.go", "^(Span|Event)") {
+	for _, name := range constants(t, "semconv/spans.go", "^(Span|Event)") {
 		documented.add(name, "")
 	}
 	seen := pairs{}

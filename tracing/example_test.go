@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 func Example() {
@@ -57,7 +58,7 @@ func Example_once() {
 		if s.parent != (trace.SpanID{}) {
 			fmt.Print("  ")
 		}
-		fmt.Println(s.name, s.attrs[tracing.OutcomeKey].AsString())
+		fmt.Println(s.name, s.attrs[semconv.OutcomeKey].AsString())
 	}
 	// Output:
 	// keyturn.once executed
@@ -86,8 +87,8 @@ func ExampleWithRawKeysFor() {
 	work := func(context.Context) error { return nil }
 	_ = eng.Do(ctx, "report:daily", work, core.WithRule("nightly"))
 	_ = eng.Do(ctx, "user:status:42", work, core.WithRule("set-status"))
-	for _, s := range recorded.named(tracing.SpanHold) {
-		fmt.Printf("%s %q %d\n", s.attrs[tracing.RuleKey].AsString(), s.attrs[tracing.KeyKey].AsString(), len(s.attrs[tracing.KeyHashKey].AsString()))
+	for _, s := range recorded.named(semconv.SpanHold) {
+		fmt.Printf("%s %q %d\n", s.attrs[semconv.RuleKey].AsString(), s.attrs[semconv.KeyKey].AsString(), len(s.attrs[semconv.KeyHashKey].AsString()))
 	}
 	// Output:
 	// nightly "report:daily" 0

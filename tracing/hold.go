@@ -11,13 +11,14 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // holdStart begins the hold's span. Its parent is the caller's span, so it is a sibling of the
 // acquisition's.
 func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.Context {
 	at := place{lease.Rule(), o.storeName(lease.Store())}
-	ctx, holding := o.start(ctx, &o.holding, SpanHold, at, o.metrics.countsHolds(ctx))
+	ctx, holding := o.start(ctx, &o.holding, semconv.SpanHold, at, o.metrics.countsHolds(ctx))
 	if holding == nil {
 		return ctx
 	}
@@ -28,11 +29,11 @@ func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.C
 	if holding.IsRecording() {
 		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
 		holding.SetAttributes(
-			TokenKey.Int64(int64(lease.Token())), // a token in microseconds is far from an overflow
-			TTLKey.Float64(lease.TTL().Seconds()),
+			semconv.TokenKey.Int64(int64(lease.Token())), // a token in microseconds is far from an overflow
+			semconv.TTLKey.Float64(lease.TTL().Seconds()),
 		)
 		if o.owners {
-			holding.SetAttributes(OwnerKey.String(lease.Owner()))
+			holding.SetAttributes(semconv.OwnerKey.String(lease.Owner()))
 		}
 	}
 	return ctx
@@ -51,9 +52,9 @@ func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	switch {
 	case holding == nil || !holding.IsRecording(): // the lease was released meanwhile
 	case err != nil:
-		holding.AddEvent(EventRenewalFailed, trace.WithAttributes(ErrorTypeKey.String(renewalError(err))))
+		holding.AddEvent(semconv.EventRenewalFailed, trace.WithAttributes(semconv.ErrorTypeKey.String(renewalError(err))))
 	default:
-		holding.AddEvent(EventRenewedLate, trace.WithAttributes(LateKey.Float64(late.Seconds())))
+		holding.AddEvent(semconv.EventRenewedLate, trace.WithAttributes(semconv.LateKey.Float64(late.Seconds())))
 	}
 }
 
@@ -64,15 +65,15 @@ func (o *observer) extended(lease observe.Lease, err error) {
 	switch {
 	case holding == nil || !holding.IsRecording(): // the lease was released meanwhile
 	case err == nil:
-		holding.AddEvent(EventExtended, trace.WithAttributes(
-			TTLKey.Float64(lease.TTL().Seconds()), ModeKey.String(modeOf(lease.Claims()))))
+		holding.AddEvent(semconv.EventExtended, trace.WithAttributes(
+			semconv.TTLKey.Float64(lease.TTL().Seconds()), semconv.ModeKey.String(modeOf(lease.Claims()))))
 	default:
 		v := held(err)
-		attrs := []attribute.KeyValue{OutcomeKey.String(v.outcome)}
+		attrs := []attribute.KeyValue{semconv.OutcomeKey.String(v.outcome)}
 		if v.errorType != "" {
-			attrs = append(attrs, ErrorTypeKey.String(v.errorType))
+			attrs = append(attrs, semconv.ErrorTypeKey.String(v.errorType))
 		}
-		holding.AddEvent(EventExtended, trace.WithAttributes(attrs...))
+		holding.AddEvent(semconv.EventExtended, trace.WithAttributes(attrs...))
 	}
 }
 
@@ -81,10 +82,10 @@ func (o *observer) extended(lease observe.Lease, err error) {
 func renewalError(err error) string {
 	for _, silent := range []error{core.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, silent) {
-			return ErrorUnavailable
+			return semconv.ErrorUnavailable
 		}
 	}
-	return ErrorOther
+	return semconv.ErrorOther
 }
 
 // holdEnd ends the hold's span.
@@ -96,7 +97,7 @@ func (o *observer) holdEnd(ctx context.Context, _ observe.Lease, err error) {
 	v := held(err)
 	o.metrics.change(ctx, o.metrics.held, -1, holding.labels)
 	o.metrics.record(ctx, o.metrics.hold, time.Since(holding.began).Seconds(), v.on(holding.labels))
-	if v.outcome == OutcomeLost {
+	if v.outcome == semconv.OutcomeLost {
 		o.lost(ctx, holding, err)
 	}
 	v.end(holding)
@@ -104,19 +105,19 @@ func (o *observer) holdEnd(ctx context.Context, _ observe.Lease, err error) {
 
 func (o *observer) lost(ctx context.Context, holding *running, err error) {
 	l := holding.labels
-	l.reason = ErrorOther
+	l.reason = semconv.ErrorOther
 	var loss *core.LeaseLostError
 	if errors.As(err, &loss) {
 		l.reason = lossReason(loss)
 	}
 	o.metrics.add(ctx, o.metrics.losses, l)
 	if holding.IsRecording() {
-		holding.SetAttributes(LossReasonKey.String(l.reason))
-		holding.AddEvent(EventLost)
+		holding.SetAttributes(semconv.LossReasonKey.String(l.reason))
+		holding.AddEvent(semconv.EventLost)
 	}
 }
 
-// lossReason returns a value of [LossReasonKey]: one of a short list, whatever the store
+// lossReason returns a value of [semconv.LossReasonKey]: one of a short list, whatever the store
 // returned.
 func lossReason(loss *core.LeaseLostError) string {
 	switch loss.Reason {
@@ -127,5 +128,5 @@ func lossReason(loss *core.LeaseLostError) string {
 	case driver.LossOuter:
 		return "outer"
 	}
-	return ErrorOther
+	return semconv.ErrorOther
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 func TestRenewals(t *testing.T) {
@@ -23,13 +23,13 @@ func TestRenewals(t *testing.T) {
 	}{
 		"in time":                   {},
 		"a little late":             {late: ttl/10 - 1},
-		"late":                      {late: ttl / 10, event: tracing.EventRenewedLate},
-		"very late":                 {late: ttl / 2, event: tracing.EventRenewedLate},
-		"store out":                 {err: errDown, event: tracing.EventRenewalFailed, errorType: tracing.ErrorUnavailable},
-		"store out, and late":       {late: ttl / 2, err: errDown, event: tracing.EventRenewalFailed, errorType: tracing.ErrorUnavailable},
-		"store silent":              {err: context.DeadlineExceeded, event: tracing.EventRenewalFailed, errorType: tracing.ErrorUnavailable},
-		"engine ends":               {err: context.Canceled, event: tracing.EventRenewalFailed, errorType: tracing.ErrorUnavailable},
-		"store answers oddly":       {err: errors.New("odd"), event: tracing.EventRenewalFailed, errorType: tracing.ErrorOther},
+		"late":                      {late: ttl / 10, event: semconv.EventRenewedLate},
+		"very late":                 {late: ttl / 2, event: semconv.EventRenewedLate},
+		"store out":                 {err: errDown, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"store out, and late":       {late: ttl / 2, err: errDown, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"store silent":              {err: context.DeadlineExceeded, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"engine ends":               {err: context.Canceled, event: semconv.EventRenewalFailed, errorType: semconv.ErrorUnavailable},
+		"store answers oddly":       {err: errors.New("odd"), event: semconv.EventRenewalFailed, errorType: semconv.ErrorOther},
 		"a loss is HoldEnd's":       {err: lost},
 		"so is one that comes late": {late: ttl / 2, err: lost},
 	}
@@ -43,7 +43,7 @@ func TestRenewals(t *testing.T) {
 				s.want(lease.Release(s.ctx), nil)
 				s.obs.Renewed(seen{lease}, tt.late, tt.err) // its answer came after the release
 				s.finish()
-				events := s.rec.named(tracing.SpanHold)[0].events
+				events := s.rec.named(semconv.SpanHold)[0].events
 				if tt.event == "" {
 					if len(events) > 0 {
 						t.Errorf("events %v", events)
@@ -53,10 +53,10 @@ func TestRenewals(t *testing.T) {
 				if len(events) != 1 || events[0].name != tt.event {
 					t.Fatalf("events %v, want one %s", events, tt.event)
 				}
-				if got := events[0].attrs[tracing.ErrorTypeKey].AsString(); got != tt.errorType {
+				if got := events[0].attrs[semconv.ErrorTypeKey].AsString(); got != tt.errorType {
 					t.Errorf("error type %q, want %q", got, tt.errorType)
 				}
-				if got := events[0].attrs[tracing.LateKey].AsFloat64(); tt.err == nil && got != tt.late.Seconds() {
+				if got := events[0].attrs[semconv.LateKey].AsFloat64(); tt.err == nil && got != tt.late.Seconds() {
 					t.Errorf("late by %v s, want %v", got, tt.late)
 				}
 			})
@@ -71,7 +71,7 @@ func TestHoldShowsTheLeasesToken(t *testing.T) {
 		s.want(err, nil)
 		s.want(lease.Release(s.ctx), nil)
 		s.finish()
-		if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.TokenKey].AsInt64(); got != int64(lease.Token()) {
+		if got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.TokenKey].AsInt64(); got != int64(lease.Token()) {
 			t.Errorf("token %d, want %d", got, lease.Token())
 		}
 	})
@@ -90,7 +90,7 @@ func TestHandlersSpansAreUnderTheHold(t *testing.T) {
 			return s.work(time.Second)(lease.Context())
 		}), nil)
 		s.finish()
-		holds, handlers := s.rec.named(tracing.SpanHold), s.rec.named("handler")
+		holds, handlers := s.rec.named(semconv.SpanHold), s.rec.named("handler")
 		for i := range 2 {
 			if handlers[i].parent != holds[i].id {
 				t.Errorf("handler %d is under span %v, not under its hold", i, handlers[i].parent)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // mostKeys is how many keys of a claim set are shown.
@@ -37,16 +38,16 @@ func (k *keys) raw(rule string) bool { return k.rawAll || k.rawRules[rule] }
 // to be refused has, may be a megabyte of anything, so it is never shown.
 func (k *keys) name(key, rule string) attribute.KeyValue {
 	if k.raw(rule) && driver.ValidateKey(key) == nil {
-		return KeyKey.String(key)
+		return semconv.KeyKey.String(key)
 	}
-	return KeyHashKey.String(k.hash(key))
+	return semconv.KeyHashKey.String(k.hash(key))
 }
 
 // describe returns the attributes for claims. One key and a set have attributes with different
 // names: backends search strings better than lists, and one name must not have two types.
 func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 	if len(claims) == 1 {
-		return []attribute.KeyValue{k.name(claims[0].Key, rule), ModeKey.String(modeOf(claims))}
+		return []attribute.KeyValue{k.name(claims[0].Key, rule), semconv.ModeKey.String(modeOf(claims))}
 	}
 	shown := make([]string, 0, min(len(claims), mostKeys))
 	for i, c := range claims {
@@ -58,11 +59,11 @@ func (k *keys) describe(claims []core.Claim, rule string) []attribute.KeyValue {
 			shown = append(shown, k.hash(c.Key))
 		}
 	}
-	list := KeyHashesKey
+	list := semconv.KeyHashesKey
 	if k.raw(rule) {
-		list = KeysKey
+		list = semconv.KeysKey
 	}
-	return []attribute.KeyValue{list.StringSlice(shown), ClaimsKey.Int(len(claims)), ModeKey.String(modeOf(claims))}
+	return []attribute.KeyValue{list.StringSlice(shown), semconv.ClaimsKey.Int(len(claims)), semconv.ModeKey.String(modeOf(claims))}
 }
 
 // modeOf returns the mode of all claims, or "mixed".

@@ -9,15 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core/driver"
-)
-
-// LinkKey is on every link, and says what the link leads to.
-const LinkKey = attribute.Key("keyturn.link")
-
-// Values of [LinkKey].
-const (
-	LinkBlockedBy  = "blocked_by"  // acquire: to the request that is in the way
-	LinkExecutedBy = "executed_by" // once: to the execution whose result this is
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // mostLinks is the maximum number of holders that a wait links to.
@@ -63,7 +55,7 @@ func (o *observer) link(text, kind string) (_ trace.Link, ok bool) {
 	if !to.IsValid() {
 		to = trace.SpanContextFromContext(o.propagators.Extract(context.Background(), fieldsOf(text)))
 	}
-	return trace.Link{SpanContext: to, Attributes: []attribute.KeyValue{LinkKey.String(kind)}}, to.IsValid()
+	return trace.Link{SpanContext: to, Attributes: []attribute.KeyValue{semconv.LinkKey.String(kind)}}, to.IsValid()
 }
 
 func fieldsOf(text string) propagation.MapCarrier {

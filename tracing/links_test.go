@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // inTrace is a context in a trace of somebody's.
@@ -76,7 +77,7 @@ func TestLinks(t *testing.T) {
 				if l.SpanContext.TraceID() != (trace.TraceID{0xab, tt.want[i]}) || l.SpanContext.SpanID() != (trace.SpanID{0xcd, tt.want[i]}) || !l.SpanContext.IsRemote() {
 					t.Errorf("link %d to %v", i, l.SpanContext)
 				}
-				if got := collect(l.Attributes)[tracing.LinkKey].AsString(); got != tracing.LinkBlockedBy {
+				if got := collect(l.Attributes)[semconv.LinkKey].AsString(); got != semconv.LinkBlockedBy {
 					t.Errorf("link %d is of kind %q", i, got)
 				}
 			}
@@ -103,10 +104,10 @@ func TestQueue(t *testing.T) {
 		position int
 		want     string
 	}{
-		{false, 0, tracing.QueueStore},
-		{false, 3, tracing.QueueStore},
-		{true, 0, tracing.QueueLocal}, // first in line for a lease that is handed on
-		{true, 5, tracing.QueueLocal},
+		{false, 0, semconv.QueueStore},
+		{false, 3, semconv.QueueStore},
+		{true, 0, semconv.QueueLocal}, // first in line for a lease that is handed on
+		{true, 5, semconv.QueueLocal},
 	} {
 		t.Run(fmt.Sprint(tt.want, tt.position), func(t *testing.T) {
 			obs := newHooks(t)
@@ -116,8 +117,8 @@ func TestQueue(t *testing.T) {
 			obs.Blocked(ctx, a, core.HeldError{Key: key, Local: !tt.local}, 0) // it moved up
 			obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
 			got := trace.SpanFromContext(ctx).(*span).attrs
-			if got[tracing.QueueKey].AsString() != tt.want || got[tracing.PositionKey].AsInt64() != int64(tt.position) {
-				t.Errorf("%s, position %d", got[tracing.QueueKey].AsString(), got[tracing.PositionKey].AsInt64())
+			if got[semconv.QueueKey].AsString() != tt.want || got[semconv.PositionKey].AsInt64() != int64(tt.position) {
+				t.Errorf("%s, position %d", got[semconv.QueueKey].AsString(), got[semconv.PositionKey].AsInt64())
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 func TestLogHandler(t *testing.T) {
@@ -77,7 +78,7 @@ func TestALossIsLoggedInItsTrace(t *testing.T) {
 		s.eng = newLoggingEngine(t, s.store, slog.New(tracing.LogHandler(slog.NewTextHandler(&out, nil))), core.WithHooks(s.obs))
 		s.want(s.eng.Do(s.ctx, key, s.work(2*time.Second), core.WithMaxHold(time.Second)), core.ErrLeaseLost)
 		s.finish()
-		in := s.rec.named(tracing.SpanHold)[0].SpanContext()
+		in := s.rec.named(semconv.SpanHold)[0].SpanContext()
 		if want := fmt.Sprintf("trace_id=%s span_id=%s\n", in.TraceID(), in.SpanID()); !strings.HasSuffix(out.String(), want) {
 			t.Errorf("logged %q, want %q", out.String(), want)
 		}

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // meter is a meter provider that keeps what is measured, so that no SDK is
@@ -142,7 +142,7 @@ func (m *meter) text() string {
 func (m *meter) amiss() (amiss []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, name := range []string{tracing.MetricHeld, tracing.MetricWaiting} {
+	for _, name := range []string{semconv.MetricHeld, semconv.MetricWaiting} {
 		for labels, steps := range m.numbers[name] {
 			sum := 0.0
 			for _, s := range steps {

@@ -9,38 +9,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
-
-// The metrics. docs/observability.md has a table of them. To count outcomes or errors, use the
-// counts of the histograms, which have them as attributes: they are the numbers of
-// acquisitions, holds and store operations.
-const (
-	MetricWait       = "keyturn.wait.duration"            // from the request to the outcome
-	MetricHold       = "keyturn.hold.duration"            // from the grant to the end
-	MetricWaiting    = "keyturn.waiting"                  // requests that wait now
-	MetricHeld       = "keyturn.held"                     // leases that are held now
-	MetricConflicts  = "keyturn.conflicts"                // requests that found the key held
-	MetricHandoffs   = "keyturn.handoffs"                 // leases that were handed on in this process
-	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders had finished
-	MetricRenewals   = "keyturn.renewals"                 // answers to renewals
-	MetricRenewalLag = "keyturn.renewal.lag"              // how late a renewal was sent
-	MetricDuplicates = "keyturn.duplicates"               // executions that were on record
-	MetricSkipped    = "keyturn.skipped"                  // work that was dropped, as allowed
-	MetricUnlocked   = "keyturn.unlocked"                 // runs without the lock, as allowed
-	MetricForced     = "keyturn.forced"                   // leases and records that an operator took away
-	MetricOwed       = "keyturn.releases.owed"            // releases that the store has not answered yet
-	MetricUnanswered = "keyturn.releases.unanswered"      // how these ended
-	MetricStore      = "keyturn.store.operation.duration" // the store's operations
-	MetricImpaired   = "keyturn.store.impaired"           // stores that work less well than they should
-)
-
-// OperationKey is on the metrics of the store's operations, and of operators' actions: acquire,
-// renew, downgrade, release, complete, raise, inspect, list, force, forget.
-const OperationKey = attribute.Key("keyturn.operation")
-
-// Values of [OutcomeKey] on the metric of renewals, in addition to OutcomeLost and
-// OutcomeFailed (a failed one is tried again).
-const OutcomeRenewed = "renewed"
 
 // Boundaries of the histograms, in seconds. A nearby Redis answers within a millisecond, and
 // people give up after half a minute. A hold is bounded only by its maximum, ten minutes by
@@ -87,23 +57,23 @@ func (m *metrics) create(meter metric.Meter) error {
 		*to, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(about))
 		errs = append(errs, err)
 	}
-	histogram(&m.wait, MetricWait, shortTimes, "Time from asking for a lock to granted or refused.")
-	histogram(&m.hold, MetricHold, longTimes, "Time from granted to released or lost.")
-	gauge(&m.waiting, MetricWaiting, "{request}", "Requests that are kept waiting for a lock.")
-	gauge(&m.held, MetricHeld, "{lease}", "Leases that this process holds.")
-	counter(&m.conflicts, MetricConflicts, "{request}", "Requests that found a lock held, whether they waited or not.")
-	counter(&m.handoffs, MetricHandoffs, "{lease}", "Leases that went from one holder to the next in this process, without asking the store.")
-	counter(&m.losses, MetricLosses, "{lease}", "Leases that ended before their holders were done.")
-	counter(&m.renewals, MetricRenewals, "{renewal}", "Renewals of leases, by what the store answered.")
-	histogram(&m.renewalLag, MetricRenewalLag, shortTimes, "Time by which a renewal was sent after it was due.")
-	counter(&m.duplicates, MetricDuplicates, "{execution}", "Executions that were not repeated, because they were on record.")
-	counter(&m.skipped, MetricSkipped, "{run}", "Runs that were dropped as if they were done, as the rule says.")
-	counter(&m.unlocked, MetricUnlocked, "{run}", "Runs without a lock in an outage of the store, as the rule allows.")
-	counter(&m.forced, MetricForced, "{key}", "Keys of which an operator took the lease or the record away.")
-	gauge(&m.owed, MetricOwed, "{lease}", "Leases that nobody holds and the store may keep, as it has not answered their release.")
-	counter(&m.unanswered, MetricUnanswered, "{lease}", "Leases whose release the store did not answer at first, by what became of them.")
-	histogram(&m.store, MetricStore, longTimes, "Time that the store took for an operation.")
-	gauge(&m.impaired, MetricImpaired, "{store}", "Stores that work, but less well than they should.")
+	histogram(&m.wait, semconv.MetricWait, shortTimes, "Time from asking for a lock to granted or refused.")
+	histogram(&m.hold, semconv.MetricHold, longTimes, "Time from granted to released or lost.")
+	gauge(&m.waiting, semconv.MetricWaiting, "{request}", "Requests that are kept waiting for a lock.")
+	gauge(&m.held, semconv.MetricHeld, "{lease}", "Leases that this process holds.")
+	counter(&m.conflicts, semconv.MetricConflicts, "{request}", "Requests that found a lock held, whether they waited or not.")
+	counter(&m.handoffs, semconv.MetricHandoffs, "{lease}", "Leases that went from one holder to the next in this process, without asking the store.")
+	counter(&m.losses, semconv.MetricLosses, "{lease}", "Leases that ended before their holders were done.")
+	counter(&m.renewals, semconv.MetricRenewals, "{renewal}", "Renewals of leases, by what the store answered.")
+	histogram(&m.renewalLag, semconv.MetricRenewalLag, shortTimes, "Time by which a renewal was sent after it was due.")
+	counter(&m.duplicates, semconv.MetricDuplicates, "{execution}", "Executions that were not repeated, because they were on record.")
+	counter(&m.skipped, semconv.MetricSkipped, "{run}", "Runs that were dropped as if they were done, as the rule says.")
+	counter(&m.unlocked, semconv.MetricUnlocked, "{run}", "Runs without a lock in an outage of the store, as the rule allows.")
+	counter(&m.forced, semconv.MetricForced, "{key}", "Keys of which an operator took the lease or the record away.")
+	gauge(&m.owed, semconv.MetricOwed, "{lease}", "Leases that nobody holds and the store may keep, as it has not answered their release.")
+	counter(&m.unanswered, semconv.MetricUnanswered, "{lease}", "Leases whose release the store did not answer at first, by what became of them.")
+	histogram(&m.store, semconv.MetricStore, longTimes, "Time that the store took for an operation.")
+	gauge(&m.impaired, semconv.MetricImpaired, "{store}", "Stores that work, but less well than they should.")
 	return errors.Join(errs...)
 }
 
@@ -156,18 +126,18 @@ func (m *metrics) record(ctx context.Context, h metric.Float64Histogram, seconds
 
 // renewalVerdicts are the possible results of a renewal.
 var renewalVerdicts = []verdict{
-	{outcome: OutcomeRenewed}, {OutcomeLost, ErrorLeaseLost}, {OutcomeFailed, ErrorUnavailable}, {OutcomeFailed, ErrorOther},
+	{outcome: semconv.OutcomeRenewed}, {semconv.OutcomeLost, semconv.ErrorLeaseLost}, {semconv.OutcomeFailed, semconv.ErrorUnavailable}, {semconv.OutcomeFailed, semconv.ErrorOther},
 }
 
 // renewed counts a renewal.
 func (m *metrics) renewed(ctx context.Context, l labels, late float64, err error) {
 	m.record(ctx, m.renewalLag, late, l)
-	l.outcome = OutcomeRenewed
+	l.outcome = semconv.OutcomeRenewed
 	switch {
 	case errors.Is(err, core.ErrLeaseLost):
-		l.outcome, l.errorType = OutcomeLost, ErrorLeaseLost
+		l.outcome, l.errorType = semconv.OutcomeLost, semconv.ErrorLeaseLost
 	case err != nil:
-		l.outcome, l.errorType = OutcomeFailed, renewalError(err)
+		l.outcome, l.errorType = semconv.OutcomeFailed, renewalError(err)
 	}
 	m.add(ctx, m.renewals, l)
 }

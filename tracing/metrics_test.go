@@ -23,6 +23,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // measured plays everything and returns what was measured of it: the attributes
@@ -82,7 +83,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	same(t, "metrics", documented, real)
 
 	declared, names := pairs{}, pairs{}
-	for _, name := range constants(t, "metrics.go", "^Metric") {
+	for _, name := range constants(t, "semconv/metrics.go", "^Metric") {
 		declared.add(name, "")
 	}
 	for name := range kinds {
@@ -131,7 +132,7 @@ func TestMetricsNeedNoSpans(t *testing.T) {
 // TestAttributesAreOnEveryMeasurement: they tell the stores of a program apart.
 func TestAttributesAreOnEveryMeasurement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, tracing.WithAttributes(tracing.StoreKey.String("sessions"), attribute.Int("shard", 3)))
+		s := newScene(t, tracing.WithAttributes(semconv.StoreKey.String("sessions"), attribute.Int("shard", 3)))
 		plays["taken"](s)
 		s.finish()
 		for metric, series := range s.meter.numbers {
@@ -146,7 +147,7 @@ func TestAttributesAreOnEveryMeasurement(t *testing.T) {
 
 // TestWhatNobodyCollectsIsNotMeasured: a view may drop some of them.
 func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
-	for _, dropped := range constants(t, "metrics.go", "^Metric") {
+	for _, dropped := range constants(t, "semconv/metrics.go", "^Metric") {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t)
 			s.meter.off = func(name string) bool { return name == dropped }
@@ -157,7 +158,7 @@ func TestWhatNobodyCollectsIsNotMeasured(t *testing.T) {
 			if len(s.meter.numbers[dropped]) > 0 {
 				t.Errorf("%s: measured although nobody collects it", dropped)
 			}
-			if n := len(s.meter.numbers[tracing.MetricWait]); n == 0 && dropped != tracing.MetricWait {
+			if n := len(s.meter.numbers[semconv.MetricWait]); n == 0 && dropped != semconv.MetricWait {
 				t.Errorf("without %s waits are not measured either", dropped)
 			}
 		})
@@ -172,7 +173,7 @@ func TestRulesAreBounded(t *testing.T) {
 	for i := range 3000 {
 		obs.OnceEnd(context.Background(), observe.Execution{Key: key, Rule: fmt.Sprint("rule-", i)}, observe.Outcome{Duplicate: true}, nil)
 	}
-	series := m.numbers[tracing.MetricDuplicates]
+	series := m.numbers[semconv.MetricDuplicates]
 	if len(series) != 1025 || len(series["keyturn.rule=_OTHER"]) != 3000-1024 {
 		t.Errorf("%d series, %d of them for other rules", len(series), len(series["keyturn.rule=_OTHER"]))
 	}
@@ -193,14 +194,14 @@ func TestStoreErrors(t *testing.T) {
 		{"acquire", &core.HeldError{Key: key}, ""},
 		{"acquire", context.Canceled, ""},
 		{"acquire", context.DeadlineExceeded, ""},
-		{"acquire", errDown, tracing.ErrorUnavailable},
-		{"acquire", core.ErrClosed, tracing.ErrorClosed},
-		{"acquire", odd, tracing.ErrorOther},
-		{"renew", context.DeadlineExceeded, tracing.ErrorUnavailable},
-		{"renew", errors.Join(nil, odd), tracing.ErrorOther},
-		{"renew", errors.Join(odd, &core.LeaseLostError{Key: key}), tracing.ErrorLeaseLost},
-		{"release", context.Canceled, tracing.ErrorUnavailable},
-		{"complete", errDown, tracing.ErrorUnavailable},
+		{"acquire", errDown, semconv.ErrorUnavailable},
+		{"acquire", core.ErrClosed, semconv.ErrorClosed},
+		{"acquire", odd, semconv.ErrorOther},
+		{"renew", context.DeadlineExceeded, semconv.ErrorUnavailable},
+		{"renew", errors.Join(nil, odd), semconv.ErrorOther},
+		{"renew", errors.Join(odd, &core.LeaseLostError{Key: key}), semconv.ErrorLeaseLost},
+		{"release", context.Canceled, semconv.ErrorUnavailable},
+		{"complete", errDown, semconv.ErrorUnavailable},
 		{"inspect", context.Canceled, ""},
 	} {
 		m := newMeter()
@@ -209,7 +210,7 @@ func TestStoreErrors(t *testing.T) {
 		if tt.want != "" {
 			want = "error.type=" + tt.want + " " + want
 		}
-		if got := m.numbers[tracing.MetricStore][want]; !slices.Equal(got, []float64{1.5}) {
+		if got := m.numbers[semconv.MetricStore][want]; !slices.Equal(got, []float64{1.5}) {
 			t.Errorf("%s, %v: measured %v, want %s", tt.op, tt.err, m.numbers, want)
 		}
 	}
@@ -234,10 +235,10 @@ func TestLossReasonsAreBounded(t *testing.T) {
 			s.obs.HoldEnd(lease.Context(), seen{lease}, &core.LeaseLostError{Key: key, Reason: loss.reason, Detail: loss.detail})
 			s.want(lease.Release(s.ctx), nil) // a second end, which is this test's fault
 			s.want(s.eng.Close(context.Background()), nil)
-			if n := len(s.meter.numbers[tracing.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
-				t.Errorf("%s: measured %v", loss, s.meter.numbers[tracing.MetricLosses])
+			if n := len(s.meter.numbers[semconv.MetricLosses]["keyturn.loss_reason="+label+" keyturn.mode=exclusive keyturn.store=memory"]); n != 1 {
+				t.Errorf("%s: measured %v", loss, s.meter.numbers[semconv.MetricLosses])
 			}
-			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.LossReasonKey].AsString(); got != label {
+			if got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.LossReasonKey].AsString(); got != label {
 				t.Errorf("%s: %q on the span", loss, got)
 			}
 		})

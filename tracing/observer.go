@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // scope is the name of this package for the tracer provider.
@@ -65,7 +66,7 @@ func newObserver(opts []Option) (*observer, error) {
 		keys:        cfg.keys,
 		owners:      cfg.owners,
 		metrics:     newMetrics(cfg.attributes),
-		storeGiven:  slices.ContainsFunc(cfg.attributes, func(kv attribute.KeyValue) bool { return kv.Key == StoreKey }),
+		storeGiven:  slices.ContainsFunc(cfg.attributes, func(kv attribute.KeyValue) bool { return kv.Key == semconv.StoreKey }),
 	}
 	o.idle.watching = cfg.tracers == nil
 	if err := o.metrics.create(cfg.meters.Meter(scope)); err != nil {

@@ -6,12 +6,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // onceStart begins the execution's span, which becomes the parent of the spans of its
 // acquisition and hold.
 func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.Context {
-	ctx, span := o.start(ctx, &o.executing, SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
+	ctx, span := o.start(ctx, &o.executing, semconv.SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
 		span.SetAttributes(o.keys.name(x.Key, x.Rule))
 	}
@@ -25,11 +26,11 @@ func (o *observer) onceEnd(ctx context.Context, x observe.Execution, out observe
 		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
 	}
 	if span := o.executing.running(ctx); span != nil {
-		if to, ok := o.link(out.Trace, LinkExecutedBy); ok {
+		if to, ok := o.link(out.Trace, semconv.LinkExecutedBy); ok {
 			span.AddLink(to)
 		}
 		if out.ResultNotKept {
-			span.SetAttributes(NotKeptKey.Bool(true))
+			span.SetAttributes(semconv.NotKeptKey.Bool(true))
 		}
 		executed(ctx, x.Key, span.ran.Load(), out, err).end(span)
 	}
@@ -54,6 +55,6 @@ func (o *observer) unlocked(ctx context.Context, a observe.Acquisition, err erro
 		return
 	}
 	attrs := append(o.keys.describe(a.Claims, a.Rule), at.attributes()...) // the span may be the caller's, without our attributes
-	span.SetAttributes(UnlockedKey.Bool(true))
-	span.AddEvent(EventUnlocked, trace.WithAttributes(append(attrs, ErrorTypeKey.String(errorType))...))
+	span.SetAttributes(semconv.UnlockedKey.Bool(true))
+	span.AddEvent(semconv.EventUnlocked, trace.WithAttributes(append(attrs, semconv.ErrorTypeKey.String(errorType))...))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// MinKeySecret is the minimum length of a secret for [WithKeySecret], in bytes.
-const MinKeySecret = 16
+// minKeySecret is the minimum length of a secret for [WithKeySecret], in bytes.
+const minKeySecret = 16
 
 // Option configures the hooks of [New]. A nil Option changes nothing.
 type Option func(*config) error
@@ -45,7 +45,7 @@ func newConfig(opts []Option) (config, error) {
 		}
 	}
 	if cfg.keys.secret == nil {
-		cfg.keys.secret = make([]byte, 2*MinKeySecret)
+		cfg.keys.secret = make([]byte, 2*minKeySecret)
 		rand.Read(cfg.keys.secret) // cannot fail: crypto/rand ends the program instead
 	}
 	return cfg, errors.Join(errs...)
@@ -93,7 +93,7 @@ func WithPropagators(p propagation.TextMapPropagator) Option {
 }
 
 // WithAttributes adds attributes to every span and every measurement. Samplers see them.
-// Several of these options add up. A [StoreKey] among the attributes replaces the store's own
+// Several of these options add up. A [semconv.StoreKey] among the attributes replaces the store's own
 // name, for example StoreKey.String("redis-sessions").
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(c *config) error {
@@ -108,16 +108,16 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 }
 
 // WithKeySecret sets the secret for key hashes. Processes with the same secret show the same
-// hash for the same key, also after a restart. It has at least [MinKeySecret] random bytes.
+// hash for the same key, also after a restart. It has at least 16 random bytes.
 // Anybody who has it can test guesses of a key against a hash. Default: a random secret per
 // [New], so hashes match within these hooks only.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) error {
-		if len(secret) < MinKeySecret {
+		if len(secret) < minKeySecret {
 			return &core.OptionError{
 				Option: "WithKeySecret",
 				Value:  fmt.Sprintf("%d bytes", len(secret)), // the secret itself must not be shown
-				Want:   fmt.Sprintf("%d bytes or more", MinKeySecret),
+				Want:   fmt.Sprintf("%d bytes or more", minKeySecret),
 			}
 		}
 		c.keys.secret = slices.Clone(secret)

@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -29,7 +30,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"attribute without key":    {opts: []tracing.Option{tracing.WithAttributes(attribute.String("", "v"))}, want: []string{"WithAttributes"}},
 		"nil secret":               {opts: []tracing.Option{tracing.WithKeySecret(nil)}, want: []string{"WithKeySecret"}},
 		"short secret":             {opts: []tracing.Option{tracing.WithKeySecret([]byte("hunter2"))}, want: []string{"WithKeySecret"}},
-		"secret just long enough":  {opts: []tracing.Option{tracing.WithKeySecret(make([]byte, tracing.MinKeySecret))}},
+		"secret just long enough":  {opts: []tracing.Option{tracing.WithKeySecret(make([]byte, 16))}},
 		"all mistakes are told of": {opts: []tracing.Option{tracing.WithKeySecret(nil), tracing.WithAttributes(attribute.KeyValue{})}, want: []string{"WithKeySecret", "WithAttributes"}},
 	}
 	for name, tt := range tests {
@@ -59,15 +60,15 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t,
-			tracing.WithAttributes(tracing.StoreKey.String("sessions")),
-			tracing.WithAttributes(attribute.Int("shard", 3), tracing.OutcomeKey.String("nonsense")),
+			tracing.WithAttributes(semconv.StoreKey.String("sessions")),
+			tracing.WithAttributes(attribute.Int("shard", 3), semconv.OutcomeKey.String("nonsense")),
 		)
 		starts := 0
 		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
 			if strings.HasPrefix(name, "keyturn.") {
 				starts++
 				got := collect(attrs)
-				if got[tracing.StoreKey].AsString() != "sessions" || got["shard"].AsInt64() != 3 || got[tracing.RuleKey].AsString() != rule {
+				if got[semconv.StoreKey].AsString() != "sessions" || got["shard"].AsInt64() != 3 || got[semconv.RuleKey].AsString() != rule {
 					t.Errorf("a sampler sees %v at the start of %s", attrs, name)
 				}
 			}
@@ -80,11 +81,11 @@ func TestAttributesAreOnEverySpanFromItsStart(t *testing.T) {
 			t.Errorf("%d spans began", starts)
 		}
 		for _, span := range s.rec.spans {
-			if span.attrs[tracing.OutcomeKey].AsString() == "nonsense" {
+			if span.attrs[semconv.OutcomeKey].AsString() == "nonsense" {
 				t.Errorf("an outcome of the user's is left on %s", span.name)
 			}
-			if strings.HasPrefix(span.name, "keyturn.") && span.attrs[tracing.StoreKey].AsString() != "sessions" {
-				t.Errorf("%s is on %s, not what the user calls it", span.attrs[tracing.StoreKey].AsString(), span.name)
+			if strings.HasPrefix(span.name, "keyturn.") && span.attrs[semconv.StoreKey].AsString() != "sessions" {
+				t.Errorf("%s is on %s, not what the user calls it", span.attrs[semconv.StoreKey].AsString(), span.name)
 			}
 		}
 	})
@@ -98,7 +99,7 @@ func TestSamplersSeeTheStore(t *testing.T) {
 		s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
 			if strings.HasPrefix(name, "keyturn.") {
 				starts++
-				if got := collect(attrs)[tracing.StoreKey].AsString(); got != "memory" {
+				if got := collect(attrs)[semconv.StoreKey].AsString(); got != "memory" {
 					t.Errorf("a sampler sees the store %q at the start of %s", got, name)
 				}
 			}
@@ -126,7 +127,7 @@ func TestManyRules(t *testing.T) {
 		obs.OnceEnd(ctx, observe.Execution{Key: key, Rule: fmt.Sprint(i)}, observe.Outcome{}, nil)
 	}
 	for i, span := range rec.spans {
-		if got := span.attrs[tracing.RuleKey].AsString(); got != fmt.Sprint(i) {
+		if got := span.attrs[semconv.RuleKey].AsString(); got != fmt.Sprint(i) {
 			t.Fatalf("rule %s on the span of rule %d", got, i)
 		}
 	}

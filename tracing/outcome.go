@@ -9,41 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/internal/refusal"
-)
-
-// Values of [OutcomeKey].
-const (
-	OutcomeGranted        = "granted"
-	OutcomeNested         = "nested"
-	OutcomeReleased       = "released"
-	OutcomeExecuted       = "executed"
-	OutcomeDuplicate      = "duplicate"
-	OutcomeHeld           = "held"
-	OutcomeWaitTimeout    = "wait_timeout"
-	OutcomeInFlight       = "in_flight"
-	OutcomeTooManyWaiters = "too_many_waiters"
-	OutcomeMismatch       = "mismatch"
-	OutcomeCanceled       = "canceled"
-	OutcomeDeadline       = "deadline"
-	OutcomeUnavailable    = "unavailable"
-	OutcomeClosed         = "closed"
-	OutcomeLost           = "lost"
-	OutcomeUnknown        = "unknown"
-	OutcomeFailed         = "failed"
-	OutcomeError          = "error"
-)
-
-// Values of [ErrorTypeKey].
-const (
-	ErrorUnavailable    = "unavailable"
-	ErrorClosed         = "closed"
-	ErrorLeaseLost      = "lease_lost"
-	ErrorOutcomeUnknown = "outcome_unknown"
-	ErrorInvalidKey     = "invalid_key"
-	ErrorDeadlock       = "would_deadlock"
-	ErrorHandler        = "handler"
-	ErrorPanic          = "panic"
-	ErrorOther          = "_OTHER"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // verdict is how a span ends: an outcome, and an error type if that is an error by
@@ -63,31 +29,31 @@ func acquired(lease observe.Lease, err error) verdict {
 	case err != nil:
 		return refused(err)
 	case lease == nil:
-		return verdict{outcome: OutcomeDuplicate}
+		return verdict{outcome: semconv.OutcomeDuplicate}
 	case lease.Depth() > 1:
-		return verdict{outcome: OutcomeNested}
+		return verdict{outcome: semconv.OutcomeNested}
 	}
-	return verdict{outcome: OutcomeGranted}
+	return verdict{outcome: semconv.OutcomeGranted}
 }
 
 // refusals has one row for each kind of refusal.
 var refusals = map[refusal.Kind]verdict{
-	refusal.Canceled:            {outcome: OutcomeCanceled},
-	refusal.DeadlineExceeded:    {outcome: OutcomeDeadline},
-	refusal.KeyInvalid:          {OutcomeError, ErrorInvalidKey},
-	refusal.TooManyWaiters:      {outcome: OutcomeTooManyWaiters},
-	refusal.WaitTimeout:         {outcome: OutcomeWaitTimeout},
-	refusal.Held:                {outcome: OutcomeHeld},
-	refusal.LeaseLost:           {OutcomeLost, ErrorLeaseLost},
-	refusal.LostByClose:         {OutcomeLost, ErrorLeaseLost},
-	refusal.FingerprintMismatch: {outcome: OutcomeMismatch},
-	refusal.ResultNotKept:       {OutcomeError, ErrorOther},
-	refusal.OutcomeUnknown:      {OutcomeUnknown, ErrorOutcomeUnknown},
-	refusal.Unavailable:         {OutcomeUnavailable, ErrorUnavailable},
-	refusal.Closed:              {OutcomeClosed, ErrorClosed},
-	refusal.Deadlock:            {OutcomeError, ErrorDeadlock},
-	refusal.Panicked:            {OutcomeError, ErrorPanic},
-	refusal.Internal:            {OutcomeError, ErrorOther},
+	refusal.Canceled:            {outcome: semconv.OutcomeCanceled},
+	refusal.DeadlineExceeded:    {outcome: semconv.OutcomeDeadline},
+	refusal.KeyInvalid:          {semconv.OutcomeError, semconv.ErrorInvalidKey},
+	refusal.TooManyWaiters:      {outcome: semconv.OutcomeTooManyWaiters},
+	refusal.WaitTimeout:         {outcome: semconv.OutcomeWaitTimeout},
+	refusal.Held:                {outcome: semconv.OutcomeHeld},
+	refusal.LeaseLost:           {semconv.OutcomeLost, semconv.ErrorLeaseLost},
+	refusal.LostByClose:         {semconv.OutcomeLost, semconv.ErrorLeaseLost},
+	refusal.FingerprintMismatch: {outcome: semconv.OutcomeMismatch},
+	refusal.ResultNotKept:       {semconv.OutcomeError, semconv.ErrorOther},
+	refusal.OutcomeUnknown:      {semconv.OutcomeUnknown, semconv.ErrorOutcomeUnknown},
+	refusal.Unavailable:         {semconv.OutcomeUnavailable, semconv.ErrorUnavailable},
+	refusal.Closed:              {semconv.OutcomeClosed, semconv.ErrorClosed},
+	refusal.Deadlock:            {semconv.OutcomeError, semconv.ErrorDeadlock},
+	refusal.Panicked:            {semconv.OutcomeError, semconv.ErrorPanic},
+	refusal.Internal:            {semconv.OutcomeError, semconv.ErrorOther},
 }
 
 // refused returns the verdict for the error of an acquisition or a lease.
@@ -96,7 +62,7 @@ func refused(err error) verdict { return refusals[refusal.Of(err)] }
 // held returns the verdict on a hold.
 func held(err error) verdict {
 	if err == nil {
-		return verdict{outcome: OutcomeReleased}
+		return verdict{outcome: semconv.OutcomeReleased}
 	}
 	return refused(err)
 }
@@ -106,13 +72,13 @@ func held(err error) verdict {
 func executed(ctx context.Context, key string, ran bool, out observe.Outcome, err error) verdict {
 	switch {
 	case out.Duplicate:
-		return verdict{outcome: OutcomeDuplicate}
+		return verdict{outcome: semconv.OutcomeDuplicate}
 	case err == nil:
-		return verdict{outcome: OutcomeExecuted}
+		return verdict{outcome: semconv.OutcomeExecuted}
 	case ran:
 		return failed(ctx, key, err)
 	case errors.Is(err, core.ErrHeld):
-		return verdict{outcome: OutcomeInFlight}
+		return verdict{outcome: semconv.OutcomeInFlight}
 	}
 	return refused(err)
 }
@@ -123,15 +89,15 @@ func failed(ctx context.Context, key string, err error) verdict {
 	var lost *core.LeaseLostError
 	switch {
 	case errors.Is(err, observe.ErrPanicked):
-		return verdict{OutcomeFailed, ErrorPanic}
+		return verdict{semconv.OutcomeFailed, semconv.ErrorPanic}
 	case errors.As(err, &lost) && lost.Key == key:
-		return verdict{OutcomeLost, ErrorLeaseLost}
+		return verdict{semconv.OutcomeLost, semconv.ErrorLeaseLost}
 	case errors.Is(err, core.ErrOutcomeUnknown):
-		return verdict{OutcomeUnknown, ErrorOutcomeUnknown}
+		return verdict{semconv.OutcomeUnknown, semconv.ErrorOutcomeUnknown}
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return refused(ctx.Err())
 	}
-	return verdict{OutcomeFailed, ErrorHandler}
+	return verdict{semconv.OutcomeFailed, semconv.ErrorHandler}
 }
 
 // end writes the verdict on the span and ends it. It leaves out the error's text, which may
@@ -141,9 +107,9 @@ func (v verdict) end(span *running) {
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(OutcomeKey.String(v.outcome))
+	span.SetAttributes(semconv.OutcomeKey.String(v.outcome))
 	if v.errorType != "" {
-		span.SetAttributes(ErrorTypeKey.String(v.errorType))
+		span.SetAttributes(semconv.ErrorTypeKey.String(v.errorType))
 		span.SetStatus(codes.Error, "")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // shown is everything that a span says.
@@ -38,13 +39,13 @@ func TestSpansTellNoSecrets(t *testing.T) {
 	plain := sha256.Sum256([]byte(key))
 	forbidden := []string{host, "host-1", "a person", "a result", "192.0.2.1", "WRONGTYPE", string(secret), hex.EncodeToString(plain[:8])}
 	for _, s := range everything(t) {
-		_, raw := s.attrs[tracing.KeyKey]
-		_, hashed := s.attrs[tracing.KeyHashKey]
+		_, raw := s.attrs[semconv.KeyKey]
+		_, hashed := s.attrs[semconv.KeyHashKey]
 		if raw && hashed {
 			t.Errorf("%s has the key raw and hashed", s.name)
 		}
-		delete(s.attrs, tracing.OwnerKey) // see TestOwnersAreOptIn
-		delete(s.attrs, tracing.HolderKey)
+		delete(s.attrs, semconv.OwnerKey) // see TestOwnersAreOptIn
+		delete(s.attrs, semconv.HolderKey)
 		text := shown(s)
 		for _, f := range forbidden {
 			if strings.Contains(text, f) {
@@ -63,8 +64,8 @@ func keyOf(t *testing.T, opts []tracing.Option, call ...core.CallOption) (raw, h
 	s := newScene(t, opts...)
 	s.want(s.eng.Do(s.ctx, key, s.work(0), call...), nil)
 	s.finish()
-	hold := s.rec.named(tracing.SpanHold)[0]
-	return hold.attrs[tracing.KeyKey].AsString(), hold.attrs[tracing.KeyHashKey].AsString()
+	hold := s.rec.named(semconv.SpanHold)[0]
+	return hold.attrs[semconv.KeyKey].AsString(), hold.attrs[semconv.KeyHashKey].AsString()
 }
 
 func TestRawKeysAreOptIn(t *testing.T) {
@@ -135,7 +136,7 @@ func newHooks(t testing.TB, opts ...tracing.Option) observe.Hooks {
 // hashBy asks obs directly, as no engine is needed for a hash.
 func hashBy(t testing.TB, obs observe.Hooks) string {
 	t.Helper()
-	return started(t, obs, core.Exclusive(key)).attrs[tracing.KeyHashKey].AsString()
+	return started(t, obs, core.Exclusive(key)).attrs[semconv.KeyHashKey].AsString()
 }
 
 // started gives the span of an acquisition that begins and is refused.
@@ -169,15 +170,15 @@ func TestLargeSetsAreCut(t *testing.T) {
 		opts []tracing.Option
 		list attribute.Key
 	}{
-		"hashed": {nil, tracing.KeyHashesKey},
-		"raw":    {[]tracing.Option{tracing.WithRawKeys()}, tracing.KeysKey},
+		"hashed": {nil, semconv.KeyHashesKey},
+		"raw":    {[]tracing.Option{tracing.WithRawKeys()}, semconv.KeysKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			span := started(t, newHooks(t, tt.opts...), claims...)
 			if n := len(span.attrs[tt.list].AsStringSlice()); n != 16 {
 				t.Errorf("%d keys shown", n)
 			}
-			if n := span.attrs[tracing.ClaimsKey].AsInt64(); n != 40 {
+			if n := span.attrs[semconv.ClaimsKey].AsInt64(); n != 40 {
 				t.Errorf("%d claims", n)
 			}
 		})
@@ -203,10 +204,10 @@ func TestOwnersAreOptIn(t *testing.T) {
 			if allowed {
 				want = lease.Owner()
 			}
-			if got := s.rec.named(tracing.SpanHold)[0].attrs[tracing.OwnerKey].AsString(); got != want {
+			if got := s.rec.named(semconv.SpanHold)[0].attrs[semconv.OwnerKey].AsString(); got != want {
 				t.Errorf("owner %q, want %q", got, want)
 			}
-			if got := s.rec.named(tracing.SpanAcquire)[1].attrs[tracing.HolderKey].AsString(); got != want {
+			if got := s.rec.named(semconv.SpanAcquire)[1].attrs[semconv.HolderKey].AsString(); got != want {
 				t.Errorf("holder %q, want %q", got, want)
 			}
 			if tree := s.rec.tree() + s.meter.text(); strings.Contains(tree, lease.Owner()) != allowed {
@@ -223,7 +224,7 @@ func TestForeignHoldersAreCut(t *testing.T) {
 	ctx := obs.AcquireStart(context.Background(), a)
 	obs.Blocked(ctx, a, core.HeldError{Key: key, Holder: "\xff" + strings.Repeat("x", 1<<20)}, 0)
 	obs.AcquireEnd(ctx, a, nil, core.ErrHeld)
-	got := trace.SpanFromContext(ctx).(*span).attrs[tracing.HolderKey].AsString()
+	got := trace.SpanFromContext(ctx).(*span).attrs[semconv.HolderKey].AsString()
 	if len(got) > 300 || !strings.HasPrefix(got, "\uFFFDxxx") {
 		t.Errorf("a holder of %d bytes: %.20q", len(got), got)
 	}

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // recorder is a tracer provider that keeps its spans, so that no SDK is needed
@@ -215,7 +215,7 @@ func (r *recorder) target(l trace.Link) string {
 		path = "/" + r.spans[i].name + path
 		id = r.spans[i].parent
 	}
-	return fmt.Sprintf("%s %s", collect(l.Attributes)[tracing.LinkKey].AsString(), path)
+	return fmt.Sprintf("%s %s", collect(l.Attributes)[semconv.LinkKey].AsString(), path)
 }
 
 func (r *recorder) at(t time.Time) string { return t.Sub(r.began).String() }
@@ -223,7 +223,7 @@ func (r *recorder) at(t time.Time) string { return t.Sub(r.began).String() }
 func writeAttrs(b *strings.Builder, indent string, attrs map[attribute.Key]attribute.Value) {
 	for _, k := range slices.Sorted(maps.Keys(attrs)) {
 		value := attrs[k].String()
-		if k == tracing.TokenKey {
+		if k == semconv.TokenKey {
 			value = "(a token)"
 		}
 		fmt.Fprintf(b, "%s%s=%s\n", indent, k, value)

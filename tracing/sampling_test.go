@@ -20,23 +20,24 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // TestDroppedSpansEndNoOthers: a span that the sampler drops within a recorded
 // one of its kind must not end that one, nor write on it.
 func TestDroppedSpansEndNoOthers(t *testing.T) {
 	for _, drop := range [][]string{
-		{tracing.SpanHold},
-		{tracing.SpanOnce},
-		{tracing.SpanAcquire},
-		{tracing.SpanHold, tracing.SpanAcquire},
-		{tracing.SpanHold, tracing.SpanAcquire, tracing.SpanOnce},
+		{semconv.SpanHold},
+		{semconv.SpanOnce},
+		{semconv.SpanAcquire},
+		{semconv.SpanHold, semconv.SpanAcquire},
+		{semconv.SpanHold, semconv.SpanAcquire, semconv.SpanOnce},
 	} {
 		t.Run(fmt.Sprint(drop), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t)
 				s.rec.drop = func(name string, attrs []attribute.KeyValue) bool {
-					return slices.Contains(drop, name) && collect(attrs)[tracing.RuleKey].AsString() == "inner"
+					return slices.Contains(drop, name) && collect(attrs)[semconv.RuleKey].AsString() == "inner"
 				}
 				inner := func(ctx context.Context) ([]byte, error) {
 					_, err := s.eng.Once(ctx, "inner", s.result(time.Second), core.WithRule("inner"), core.WithMaxHold(time.Second/2))
@@ -49,16 +50,16 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 				_, err := s.eng.Once(s.ctx, "outer", inner, core.WithRule("outer"))
 				s.want(err, nil)
 				s.finish()
-				for _, name := range []string{tracing.SpanOnce, tracing.SpanHold} {
+				for _, name := range []string{semconv.SpanOnce, semconv.SpanHold} {
 					outer := s.rec.named(name)[0]
 					if took := outer.end.Sub(outer.begin); took != 3*time.Second {
 						t.Errorf("the outer %s took %v", name, took)
 					}
-					if outer.attrs[tracing.ErrorTypeKey].AsString() != "" || len(outer.events) > 0 {
+					if outer.attrs[semconv.ErrorTypeKey].AsString() != "" || len(outer.events) > 0 {
 						t.Errorf("the outer %s says\n%s", name, shown(outer))
 					}
 				}
-				if got, want := s.rec.named(tracing.SpanHold), 3; len(got) != want && !slices.Contains(drop, tracing.SpanHold) {
+				if got, want := s.rec.named(semconv.SpanHold), 3; len(got) != want && !slices.Contains(drop, semconv.SpanHold) {
 					t.Errorf("%d holds, want %d", len(got), want)
 				}
 			})
@@ -71,11 +72,11 @@ func TestDroppedSpansEndNoOthers(t *testing.T) {
 func TestRunIsNotedWithoutItsAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
-		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == tracing.SpanAcquire }
+		s.rec.drop = func(name string, _ []attribute.KeyValue) bool { return name == semconv.SpanAcquire }
 		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld })
 		s.want(err, core.ErrHeld)
 		s.finish()
-		if got := s.rec.named(tracing.SpanOnce)[0].attrs[tracing.OutcomeKey].AsString(); got != tracing.OutcomeFailed {
+		if got := s.rec.named(semconv.SpanOnce)[0].attrs[semconv.OutcomeKey].AsString(); got != semconv.OutcomeFailed {
 			t.Errorf("outcome %s", got)
 		}
 	})
@@ -225,7 +226,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	s.finish()
-	if n := len(s.rec.named(tracing.SpanHold)); n != 800 {
+	if n := len(s.rec.named(semconv.SpanHold)); n != 800 {
 		t.Errorf("%d holds", n)
 	}
 }

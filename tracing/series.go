@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // labels are the attributes of measurements. Each comes from a short list, except the rule,
@@ -39,7 +41,7 @@ func newSeries(attributes []attribute.KeyValue) series {
 func (s *series) of(l labels) (m *measured, fresh bool) {
 	s.mu.RLock()
 	if l.rule != "" && !s.rules[l.rule] && len(s.rules) >= mostRules {
-		l.rule = RuleOther
+		l.rule = semconv.RuleOther
 	}
 	known := s.byLabels[l]
 	s.mu.RUnlock()
@@ -49,11 +51,11 @@ func (s *series) of(l labels) (m *measured, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case l.rule == "" || l.rule == RuleOther || s.rules[l.rule]:
+	case l.rule == "" || l.rule == semconv.RuleOther || s.rules[l.rule]:
 	case len(s.rules) < mostRules:
 		s.rules[l.rule] = true
 	default: // another caller took the last place meanwhile
-		l.rule = RuleOther
+		l.rule = semconv.RuleOther
 	}
 	if known := s.byLabels[l]; known != nil {
 		return known, false
@@ -73,8 +75,8 @@ func (l labels) isPlace() bool {
 func (l labels) list() []attribute.KeyValue {
 	var list []attribute.KeyValue
 	for _, a := range []attribute.KeyValue{
-		RuleKey.String(l.rule), ModeKey.String(l.mode), StoreKey.String(l.store), OutcomeKey.String(l.outcome), ErrorTypeKey.String(l.errorType),
-		LossReasonKey.String(l.reason), OperationKey.String(l.operation),
+		semconv.RuleKey.String(l.rule), semconv.ModeKey.String(l.mode), semconv.StoreKey.String(l.store), semconv.OutcomeKey.String(l.outcome), semconv.ErrorTypeKey.String(l.errorType),
+		semconv.LossReasonKey.String(l.reason), semconv.OperationKey.String(l.operation),
 	} {
 		if a.Value.AsString() != "" {
 			list = append(list, a)

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // mostRules bounds the memory if a program names rules after requests.
@@ -17,10 +19,10 @@ type place struct{ rule, store string }
 // attributes returns the attributes that are known.
 func (p place) attributes() (attrs []attribute.KeyValue) {
 	if p.rule != "" {
-		attrs = append(attrs, RuleKey.String(p.rule))
+		attrs = append(attrs, semconv.RuleKey.String(p.rule))
 	}
 	if p.store != "" {
-		attrs = append(attrs, StoreKey.String(p.store))
+		attrs = append(attrs, semconv.StoreKey.String(p.store))
 	}
 	return attrs
 }

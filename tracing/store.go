@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // storeCalled measures the time that the store took. A refusal because somebody else has the
@@ -44,11 +45,11 @@ func storeError(op string, err error) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, core.ErrLeaseLost):
-		return ErrorLeaseLost
+		return semconv.ErrorLeaseLost
 	case op == "renew" || op == "release" || op == "complete":
 		return renewalError(err)
 	case errors.Is(err, core.ErrUnavailable): // including errors that left the outcome unknown
-		return ErrorUnavailable
+		return semconv.ErrorUnavailable
 	}
 	return refused(err).errorType
 }
@@ -87,6 +88,6 @@ func (o *observer) forced(ctx context.Context, r observe.Removal) {
 	if !span.IsRecording() {
 		return
 	}
-	attrs := []attribute.KeyValue{o.keys.name(r.Key, rule), HoldersKey.Int(len(r.Holders))}
-	span.AddEvent(EventForced, trace.WithAttributes(append(attrs, place{store: store}.attributes()...)...))
+	attrs := []attribute.KeyValue{o.keys.name(r.Key, rule), semconv.HoldersKey.Int(len(r.Holders))}
+	span.AddEvent(semconv.EventForced, trace.WithAttributes(append(attrs, place{store: store}.attributes()...)...))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // series counts the series of a metric.
@@ -99,7 +100,7 @@ func TestWaitsLeadToTheirTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.End()
-	for name, span := range map[string]string{tracing.MetricWait: tracing.SpanAcquire, tracing.MetricHold: tracing.SpanHold} {
+	for name, span := range map[string]string{semconv.MetricWait: semconv.SpanAcquire, semconv.MetricHold: semconv.SpanHold} {
 		for _, p := range o.metrics(t)[name].Data.(metricdata.Histogram[float64]).DataPoints {
 			want := o.named(span)[0].SpanContext()
 			if len(p.Exemplars) != 1 || trace.SpanID(p.Exemplars[0].SpanID) != want.SpanID() || trace.TraceID(p.Exemplars[0].TraceID) != want.TraceID() {

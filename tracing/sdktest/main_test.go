@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 func TestMain(m *testing.M) {
@@ -100,7 +101,7 @@ func (o *observed) metrics(t testing.TB) map[string]metricdata.Metrics {
 // under way are no place to look: the SDK does not guard what it gave out of them.
 func (o *observed) conflicts(t testing.TB) (sum int64) {
 	t.Helper()
-	counted, ok := o.metrics(t)[tracing.MetricConflicts].Data.(metricdata.Sum[int64])
+	counted, ok := o.metrics(t)[semconv.MetricConflicts].Data.(metricdata.Sum[int64])
 	if !ok {
 		return 0
 	}

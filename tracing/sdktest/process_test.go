@@ -20,6 +20,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // holderVar has the address of the Redis for the process that holds the key.
@@ -127,11 +128,11 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 	}
 
 	var target trace.SpanContext
-	for i, asking := range o.named(tracing.SpanAcquire) {
+	for i, asking := range o.named(semconv.SpanAcquire) {
 		if n := len(asking.Links()); n != 1 {
 			t.Fatalf("request %d has %d links, want 1", i, n)
 		}
-		if store := attr(asking, tracing.StoreKey); store != "redis" {
+		if store := attr(asking, semconv.StoreKey); store != "redis" {
 			t.Errorf("request %d is said to have asked %q", i, store)
 		}
 		target = asking.Links()[0].SpanContext
@@ -141,7 +142,7 @@ func TestWaitLeadsToTheOtherProcess(t *testing.T) {
 				found = s.Name
 			}
 		}
-		if found != tracing.SpanAcquire || !target.IsRemote() {
+		if found != semconv.SpanAcquire || !target.IsRemote() {
 			t.Errorf("request %d links to %v, which is %q of the other process's %v", i, target, found, theirs)
 		}
 	}
@@ -164,7 +165,7 @@ func TestLinksFollowHandOffs(t *testing.T) {
 	}
 
 	latest := func() sdktrace.ReadOnlySpan {
-		all := o.named(tracing.SpanAcquire)
+		all := o.named(semconv.SpanAcquire)
 		return all[len(all)-1]
 	}
 	handOff := func() (after, next *core.Lease) {
@@ -195,7 +196,7 @@ func TestLinksFollowHandOffs(t *testing.T) {
 		want(t, err, core.ErrHeld)
 		span.End()
 		links := latest().Links()
-		if len(links) != 1 || o.path(links[0].SpanContext.SpanID()) != "/"+name+"/"+tracing.SpanAcquire {
+		if len(links) != 1 || o.path(links[0].SpanContext.SpanID()) != "/"+name+"/"+semconv.SpanAcquire {
 			t.Errorf("links %v, want one to the %s one's", links, name)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 	"github.com/keyturn/keyturn/store/memstore"
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // TestQueue: a message that two gateways deliver. Each processing is in its
@@ -48,11 +48,11 @@ func TestQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		span.End()
-		await(t, "the processing", func() bool { return len(o.named(tracing.SpanOnce)) == i+1 && len(o.open()) == 0 })
+		await(t, "the processing", func() bool { return len(o.named(semconv.SpanOnce)) == i+1 && len(o.open()) == 0 })
 	}
 	o.compare(t, "queue")
 
-	first, second := o.named(tracing.SpanOnce)[0], o.named(tracing.SpanOnce)[1]
+	first, second := o.named(semconv.SpanOnce)[0], o.named(semconv.SpanOnce)[1]
 	if first.SpanContext().TraceID() == second.SpanContext().TraceID() {
 		t.Error("both gateways' messages are in one trace")
 	}

@@ -15,7 +15,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -95,7 +95,7 @@ func (s *spans) branch(parent trace.SpanID, indent string) string {
 		}
 		var b strings.Builder
 		fmt.Fprintf(&b, "%s%s [%s]", indent, span.Name(), span.SpanKind())
-		for _, key := range []attribute.Key{tracing.RuleKey, tracing.OutcomeKey, tracing.ErrorTypeKey} {
+		for _, key := range []attribute.Key{semconv.RuleKey, semconv.OutcomeKey, semconv.ErrorTypeKey} {
 			if v := attr(span, key); v != "" && strings.HasPrefix(span.Name(), "keyturn.") {
 				fmt.Fprintf(&b, " %s", v)
 			}

@@ -36,6 +36,7 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/store/memstore"
 	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // The functions here are the code of docs/observability.md.
@@ -160,7 +161,7 @@ func TestWiring(t *testing.T) {
 	if err := stop(bounded(t)); err != nil {
 		t.Error(err)
 	}
-	for path, want := range map[string]string{"/v1/traces": tracing.SpanHold, "/v1/metrics": tracing.MetricWait} {
+	for path, want := range map[string]string{"/v1/traces": semconv.SpanHold, "/v1/metrics": semconv.MetricWait} {
 		if !strings.Contains(seen[path], want) {
 			t.Errorf("%s: no %s has come", path, want)
 		}
@@ -174,7 +175,7 @@ func TestWiring(t *testing.T) {
 	if err := serveMetrics(pages); err != nil {
 		t.Fatal(err)
 	}
-	if eng, err = newEngine(memstore.New(), make([]byte, tracing.MinKeySecret)); err != nil {
+	if eng, err = newEngine(memstore.New(), make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
 	if err := eng.Do(bounded(t), "k", func(context.Context) error { return nil }); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // Collector receives what processes report. Close it.
@@ -71,7 +71,7 @@ func (c *Collector) Blocked() (waited, holder []Span, ok bool) {
 	for _, s := range c.spans {
 		for _, l := range s.Links {
 			to := slices.IndexFunc(c.spans, func(h Span) bool { return h.Trace == l.Trace && h.ID == l.ID })
-			if l.Kind == tracing.LinkBlockedBy && s.Trace != l.Trace && to >= 0 {
+			if l.Kind == semconv.LinkBlockedBy && s.Trace != l.Trace && to >= 0 {
 				pairs = append(pairs, pair{s, c.spans[to]})
 			}
 		}
@@ -109,7 +109,7 @@ func complete(spans []Span) bool {
 	for _, s := range spans {
 		ids[s.ID] = true
 		root = root || s.Parent == noParent
-		hold = hold || s.Name == tracing.SpanHold
+		hold = hold || s.Name == semconv.SpanHold
 	}
 	return root && hold && !slices.ContainsFunc(spans, func(s Span) bool { return !ids[s.Parent] })
 }

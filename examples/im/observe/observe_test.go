@@ -13,7 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // at is so many milliseconds after the beginning.
@@ -27,16 +27,16 @@ func made(process, trace, id, parent, name string, begin, end int) Span {
 func two() (waited, holder []Span) {
 	holder = []Span{
 		made("client", "A", "1", noParent, "client", 0, 50),
-		made("service 1", "A", "2", "1", tracing.SpanAcquire, 5, 10),
-		made("service 1", "A", "3", "1", tracing.SpanHold, 10, 40),
+		made("service 1", "A", "2", "1", semconv.SpanAcquire, 5, 10),
+		made("service 1", "A", "3", "1", semconv.SpanHold, 10, 40),
 	}
 	waited = []Span{
 		made("client", "B", "1", noParent, "client", 10, 100),
-		made("service 2", "B", "2", "1", tracing.SpanAcquire, 20, 40),
-		made("service 2", "B", "3", "1", tracing.SpanHold, 40, 90),
+		made("service 2", "B", "2", "1", semconv.SpanAcquire, 20, 40),
+		made("service 2", "B", "3", "1", semconv.SpanHold, 40, 90),
 	}
-	waited[1].Rule, waited[1].Outcome = "group-members", tracing.OutcomeGranted
-	waited[1].Links = []Link{{tracing.LinkBlockedBy, "A", "2"}}
+	waited[1].Rule, waited[1].Outcome = "group-members", semconv.OutcomeGranted
+	waited[1].Links = []Link{{semconv.LinkBlockedBy, "A", "2"}}
 	return waited, holder
 }
 

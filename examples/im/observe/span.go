@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // Span is a span in the form in which processes send it.
@@ -61,15 +61,15 @@ func (s sender) convert(span sdktrace.ReadOnlySpan) Span {
 	}
 	for _, kv := range span.Attributes() {
 		switch kv.Key {
-		case tracing.RuleKey:
+		case semconv.RuleKey:
 			out.Rule = kv.Value.AsString()
-		case tracing.OutcomeKey:
+		case semconv.OutcomeKey:
 			out.Outcome = kv.Value.AsString()
 		}
 	}
 	for _, l := range span.Links() {
 		for _, kv := range l.Attributes {
-			if kv.Key == tracing.LinkKey {
+			if kv.Key == semconv.LinkKey {
 				out.Links = append(out.Links, Link{kv.Value.AsString(), l.SpanContext.TraceID().String(), l.SpanContext.SpanID().String()})
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // Sizes in the picture, in pixels.
@@ -55,9 +55,9 @@ func (w *Waterfall) WriteSVG(out io.Writer) error {
 
 func colour(name string) string {
 	switch name {
-	case tracing.SpanAcquire:
+	case semconv.SpanAcquire:
 		return "#d4a72c" // waiting
-	case tracing.SpanHold:
+	case semconv.SpanHold:
 		return "#2da44e"
 	}
 	return "#8c959f"

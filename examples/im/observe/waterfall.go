@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/tracing"
+	"github.com/keyturn/keyturn/tracing/semconv"
 )
 
 // Waterfall is a picture of two traces on one time axis: that of the request that waited, and
@@ -71,7 +71,7 @@ func (w *Waterfall) connect() {
 // label returns the span's name and keyturn's attributes.
 func (r row) label() string {
 	parts := []string{r.Name}
-	if r.Rule != "" && r.Name == tracing.SpanAcquire {
+	if r.Rule != "" && r.Name == semconv.SpanAcquire {
 		parts = append(parts, r.Rule)
 	}
 	for _, p := range []string{r.Outcome, r.to, r.mark} {
@@ -113,9 +113,9 @@ func (w *Waterfall) WriteText(out io.Writer) error {
 // fill returns different letters for waiting and working.
 func fill(name string) string {
 	switch name {
-	case tracing.SpanAcquire:
+	case semconv.SpanAcquire:
 		return "."
-	case tracing.SpanHold:
+	case semconv.SpanHold:
 		return "#"
 	}
 	return "="

@@ -1,4 +1,4 @@
-package tracing
+package semconv
 
 import "go.opentelemetry.io/otel/attribute"
 
@@ -20,7 +20,7 @@ const (
 	EventUnlocked      = "keyturn.unlocked"
 )
 
-// The attributes. The package comment has a table of them.
+// The attributes. The comment of package tracing has a table of them.
 const (
 	RuleKey       = attribute.Key("keyturn.rule")
 	KeyHashKey    = attribute.Key("keyturn.key_hash")
