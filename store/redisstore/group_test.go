@@ -139,10 +139,10 @@ func TestGroupsWithLostReplies(t *testing.T) {
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })
 	s := open(t, client)
 	admin := server.Client()
-	// connect makes as many connections as there may be flights: a new one would
-	// get no answer to its greeting, and send nothing.
+	// connect makes as many connections as are used, by round trips and by callers who send
+	// for themselves, twice: a new one would get no answer to its greeting, and send nothing.
 	connect := func() {
-		const conns = 32
+		const conns = 64
 		ctx := within(t, 15*time.Second)
 		var all sync.WaitGroup
 		for range conns {

@@ -37,7 +37,7 @@ type lastWord Call
 // MarshalBinary implements encoding.BinaryMarshaler.
 func (w *lastWord) MarshalBinary() ([]byte, error) {
 	w.Attempts.wrote(time.Now())
-	b := make([]byte, 0, w.plain.size())
+	b := w.room[:0]
 	if (*Call)(w).isEnd() {
 		return w.plain.beginning(b), nil
 	}

@@ -50,7 +50,7 @@ func Temporary(err error) bool {
 func Refused(err error) bool { return err != nil && Answered(err) && !Temporary(err) }
 
 // Unknown says that the server does not know the script's hash. It has run nothing.
-func Unknown(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+func Unknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // serverError is an answer of the server's that go-redis did not take for one.
 type serverError string

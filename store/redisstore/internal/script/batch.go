@@ -21,7 +21,7 @@ type batch struct {
 	key   any   // the counter's, a string
 	ttl   int64 // of the counter, in ms; 0: for ever
 	// wanted is how many tokens each begin wants reserved: as many as the one that wants most.
-	// The server has enough for the few that are handed on; see take_tokens in grant.lua.
+	// The server has enough for the few that are handed on; see take_tokens in tokens.lua.
 	wanted uint64
 }
 

@@ -21,8 +21,8 @@ type Call struct {
 	inFull   bool      // send the source: the server did not know its hash
 	answered bool      // a batch's reply names it
 	reserved uint64    // how many tokens are reserved behind the one in Value
-	self     [1]*Call  // for Alone
 	words    [11]any   // of the command of a plain call that leaves alone
+	room     [128]byte // for the last of them
 }
 
 func (c *Call) set(script *redis.Script, keys []string, args ...any) {
@@ -40,12 +40,6 @@ func (c *Call) Slot(n Names) string {
 		return n.prefix + c.plain.key
 	}
 	return c.keys[0]
-}
-
-// Alone is the list of nothing but c.
-func (c *Call) Alone() []*Call {
-	c.self[0] = c
-	return c.self[:]
 }
 
 // IsPlain says that the call goes in a batch's short form.
@@ -78,6 +72,16 @@ func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
 	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, c.keys, c.args...)}
 }
 
+// RunAlone has p run the call in a round trip of its own.
+func (c *Call) RunAlone(ctx context.Context, p Processor, n Names) error {
+	err := c.Run(ctx, p, n).Finish(nil)
+	if Unknown(err) {
+		c.Again()
+		err = c.Run(ctx, p, n).Finish(nil)
+	}
+	return err
+}
+
 // Sent is a call that a client has, or that waits in a pipeline.
 type Sent struct {
 	call *Call
@@ -101,9 +105,6 @@ func (s Sent) Finish(trouble error) error {
 // RunTogether has p run calls in one round trip, each of which fits; afterwards each has
 // a value or an error. The error is of the round trip as a whole.
 func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error {
-	if len(calls) == 1 && calls[0].IsPlain() {
-		return calls[0].runAlone(ctx, p, n)
-	}
 	b := newBatch(n, calls)
 	cmd := b.run(ctx, p, false)
 	if Unknown(cmd.Err()) {
@@ -113,16 +114,6 @@ func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error
 		cmd = b.run(ctx, p, true)
 	}
 	return b.deliver(cmd)
-}
-
-// runAlone is RunTogether of a single plain call.
-func (c *Call) runAlone(ctx context.Context, p Processor, n Names) error {
-	sent := c.Run(ctx, p, n)
-	if Unknown(sent.cmd.Err()) {
-		c.Attempts.Refused++
-		sent.cmd = c.alone(ctx, p, n, true)
-	}
-	return sent.Finish(nil)
 }
 
 // Again notes that the server did not run the call, and, if it does not know the script,

@@ -26,7 +26,7 @@ var (
 // script is one that begins with what the scripts share, but for the plain case
 // of acquire.
 func script(name string) *redis.Script {
-	return redis.NewScript(source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name))
+	return redis.NewScript(source("tokens") + source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name))
 }
 
 // plain is the short way for the case of a script that runs most.
@@ -44,10 +44,10 @@ var grouped = map[*redis.Script]string{
 
 // The scripts of plain calls: of one that leaves alone, and of many.
 var (
-	aloneAcquire = newSource(source("grant") + source("alone_acquire") +
+	aloneAcquire = newSource(source("tokens") + source("alone_acquire") + source("grant") +
 		source("memory") + source("entry") + shared() + source("words") + function("acquire", "local function acquire") +
 		"return acquire(all_keys(KEYS[1], KEYS[2]), of_acquire(unpack(ARGV)))")
-	aloneRelease = newSource(source("grant") + source("alone_release") + source("entry") + source("hand") +
+	aloneRelease = newSource(source("alone_release") + source("tokens") + source("grant") + source("entry") + source("hand") +
 		"if mine and select(2, pcall(hand, KEYS[1], value, KEYS[2], ARGV[1])) == true then return 1 end\n" +
 		source("memory") + shared() + source("words") + function("release", "local function release") +
 		"return release(all_keys(KEYS[1], KEYS[2]), of_release(unpack(ARGV)))")
@@ -63,7 +63,7 @@ func newSource(text string) sourced { return sourced{text, redis.NewScript(text)
 // need none of them for.
 func groupSource(names ...string) string {
 	var b strings.Builder
-	for _, part := range []string{"grant", "memory", "entry", "hand", "group"} {
+	for _, part := range []string{"tokens", "grant", "memory", "entry", "hand", "group"} {
 		b.WriteString(source(part))
 	}
 	b.WriteString(shared())

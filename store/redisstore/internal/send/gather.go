@@ -1,21 +1,19 @@
 package send
 
 import (
-	"context"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// Group commit: requests of concurrent callers leave in one script call, as
-// databases gather transactions into one write of their log. (D. DeWitt et al.,
-// Implementation Techniques for Main Memory Database Systems, 1984.) A round
-// trip costs both sides far more than a lock does, and here hundreds share one.
+// Group commit: requests of concurrent callers leave together, as databases gather
+// transactions into one write of their log. (D. DeWitt et al., Implementation Techniques
+// for Main Memory Database Systems, 1984.) A round trip costs both sides far more than a
+// lock does, and here hundreds share one.
 //
-// Nobody waits for company. A request that finds less than [roundTrips] under way leaves
-// at once; the others gather meanwhile, and leave together when the first has ended. So a
-// batch is as large as the load makes it.
+// Nobody waits for company. While few requests are under way each is sent by its caller.
+// The others gather, and leave together as soon as less than [roundTrips] batches are
+// under way. So a batch is as large as the load makes it.
 const (
 	// roundTrips is how many batches are under way at a time: while the server works
 	// on one, this side writes and reads the other.
@@ -30,10 +28,13 @@ const (
 	mostRoundTrips = 32
 )
 
-// gather is where requests gather.
+// gather is where requests for one server gather.
 type gather struct {
 	send func(batch []*Request)
 	run  func(func()) // starts a goroutine
+	few  int32        // requests under way of which each is sent by its caller
+
+	all atomic.Int32 // requests under way, however they are sent
 
 	mu       sync.Mutex
 	waiting  []*Request
@@ -42,11 +43,24 @@ type gather struct {
 	late     *time.Timer // runs while requests wait and all round trips are under way
 }
 
+// enter says that the caller is to send its request by itself, as few others are under
+// way. It then owes a leave.
+func (g *gather) enter() bool {
+	if g.all.Add(1) <= g.few {
+		return true
+	}
+	g.leave()
+	return false
+}
+
+func (g *gather) leave() { g.all.Add(-1) }
+
 // add has reqs sent as soon as may be.
 func (g *gather) add(reqs ...*Request) {
 	if len(reqs) == 0 {
 		return
 	}
+	g.all.Add(int32(len(reqs)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, reqs...)
@@ -54,28 +68,6 @@ func (g *gather) add(reqs ...*Request) {
 		g.start()
 	} else if g.late == nil {
 		g.late = time.AfterFunc(overdue, g.extra)
-	}
-}
-
-// takeIdle has the caller make a round trip by itself if nobody else is under way or
-// waits; it then owes a free.
-func (g *gather) takeIdle() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.underWay > 0 || len(g.waiting) > 0 {
-		return false
-	}
-	g.underWay++
-	return true
-}
-
-func (g *gather) free() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ended = time.Now()
-	g.underWay--
-	if len(g.waiting) > 0 && g.underWay < roundTrips {
-		g.start()
 	}
 }
 
@@ -105,6 +97,7 @@ func (g *gather) extra() {
 func (g *gather) sendAll() {
 	for batch := g.take(nil); len(batch) > 0; batch = g.next(batch) {
 		g.send(batch)
+		g.all.Add(-int32(len(batch)))
 		for _, r := range batch {
 			r.finished()
 		}
@@ -149,28 +142,4 @@ func (g *gather) take(last []*Request) []*Request {
 		g.late = time.AfterFunc(overdue, g.extra)
 	}
 	return batch
-}
-
-// sendBatch runs a batch in one round trip. Then each request has a reply or an
-// error of its own.
-func (s *Sender) sendBatch(batch []*Request) {
-	// Nobody's context: the callers are many, and each may leave for itself. What
-	// bounds a round trip is the client's timeouts.
-	ctx := context.Background()
-	if len(batch) == 1 && !batch[0].IsPlain() {
-		s.sendOnce(ctx, batch)
-		return
-	}
-	s.inline.heard("", s.sendTogether(ctx, s.Client, batch))
-}
-
-func (s *Sender) sendTogether(ctx context.Context, client script.Processor, batch []*Request) error {
-	calls := batch[0].Call.Alone()
-	if len(batch) > 1 {
-		calls = make([]*script.Call, len(batch))
-		for i, r := range batch {
-			calls[i] = &r.Call
-		}
-	}
-	return script.RunTogether(ctx, client, s.Names, calls)
 }

@@ -170,3 +170,26 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 		}
 	})
 }
+
+// While few requests are under way, gathered or not, their callers send them.
+func TestFewAreSentByTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newAnswering()
+		defer p.answerAll()
+		p.few = 2
+		if first, second, third := p.enter(), p.enter(), p.enter(); !first || !second || third {
+			t.Errorf("of three may go: %t, %t, %t", first, second, third)
+		}
+		p.ask(1)
+		p.sent(t, 1)
+		p.leave()
+		if p.enter() {
+			t.Error("one may go beside two others")
+		}
+		p.answer(0)
+		synctest.Wait()
+		if !p.enter() {
+			t.Error("none may go beside one other")
+		}
+	})
+}

@@ -63,7 +63,7 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	if held := ask(s, "z", "", driver.Exclusive("k4")); !s.Await(ctx, nil, held.Alone()) || held.Err != nil {
 		t.Fatal(held.Err)
 	}
-	s.sendBatch(batch)
+	s.sendGroup(batch)
 	want := []string{
 		"8000000000000002",
 		"[granted 8000000000000006 0 0]", // three were counted for those that went the long way
@@ -102,7 +102,7 @@ func TestReleaseTwiceInOneBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func(batch ...*Request) (said []any) {
-		s.sendBatch(batch)
+		s.sendGroup(batch)
 		for _, r := range batch {
 			said = append(said, r.Value)
 		}

@@ -8,8 +8,10 @@ type Request struct {
 	Replicas int   // wait for so many to have what the call writes
 	Acks     int64 // how many had it in time
 
-	self [1]*Request // for Alone
-	part *pending    // of what, while under way
+	quick bool        // it was sent with little patience
+	slow  bool        // it has to go the ordinary way
+	self  [1]*Request // for Alone
+	part  *pending    // of what, while under way
 }
 
 // Alone is the list of nothing but r.
@@ -18,7 +20,7 @@ func (r *Request) Alone() []*Request {
 	return r.self[:]
 }
 
-// shares says whether a request may leave in a batch. One that waits for replicas keeps
+// shares says whether a request may leave in a group. One that waits for replicas keeps
 // its connection.
 func (r *Request) shares() bool { return r.Replicas == 0 && r.Fits() }
 

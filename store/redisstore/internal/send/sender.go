@@ -2,7 +2,6 @@ package send
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,63 +22,52 @@ type Config struct {
 // concurrent use.
 type Sender struct {
 	Config
-	gather gather
-	inline inline
+	servers servers
 }
+
+// few is how many requests may be under way to a server of which each is sent by its
+// caller, on a connection of the client's. From there on it costs both sides less to send
+// them together: in one script, or, on a Cluster, in one write.
+const (
+	few          = 4
+	fewOnCluster = 4
+)
 
 // New makes a sender.
 func New(cfg Config) *Sender {
 	s := &Sender{Config: cfg}
-	s.gather.send, s.gather.run = s.sendBatch, cfg.Go
-	s.inline.open(cfg)
+	switch c := cfg.Client.(type) {
+	case *redis.ClusterClient:
+		s.servers.cluster, s.servers.fresh = c, s.master
+		s.servers.slots.cluster, s.servers.slots.run, s.servers.slots.life = c, cfg.Go, cfg.Life
+	case *redis.Client:
+		s.servers.only = newServer(c, few, cfg.Go)
+		s.servers.only.send = s.sendGroup
+	default:
+		if cfg.Names.Topology() == script.Single {
+			s.servers.only = &server{gather: gather{run: cfg.Go, send: s.sendGroup}}
+		}
+	}
 	return s
+}
+
+// master makes the server of a node of a Cluster.
+func (s *Sender) master(c *redis.Client) *server {
+	n := newServer(c, fewOnCluster, s.Go)
+	n.send = func(batch []*Request) { s.sendQuickly(n, batch) }
+	return n
 }
 
 // Master is the address of the master that has the key's slot, on a Cluster that has
 // answered before; otherwise "".
 func (s *Sender) Master(key string) string {
-	if s.inline.cluster == nil {
+	if s.servers.cluster == nil {
 		return ""
 	}
-	if n := s.inline.of(s.Names.Lock(key)); n != nil {
+	if n := s.servers.of(s.Names.Lock(key)); n != nil {
 		return n.addr
 	}
 	return ""
-}
-
-// start sends reqs once.
-func (s *Sender) start(reqs []*Request) *pending {
-	p := newPending(reqs)
-	apart := reqs
-	if s.Names.Topology() == script.Single {
-		var together []*Request
-		together, apart = split(reqs)
-		s.gather.add(together...)
-	}
-	if len(apart) > 0 {
-		s.Go(func() {
-			s.sendOnce(context.Background(), apart)
-			for _, r := range apart {
-				r.finished()
-			}
-		})
-	}
-	return p
-}
-
-// split parts those that may leave with others from those that may not.
-func split(reqs []*Request) (together, apart []*Request) {
-	if !slices.ContainsFunc(reqs, func(r *Request) bool { return !r.shares() }) {
-		return reqs, nil // mostly so
-	}
-	for _, r := range reqs {
-		if r.shares() {
-			together = append(together, r)
-		} else {
-			apart = append(apart, r)
-		}
-	}
-	return together, apart
 }
 
 // Late is told when requests that nobody waited for any more are back.
@@ -99,19 +87,16 @@ func (f LateFunc) AnsweredLate() { f() }
 //
 // The caller keeps the store from closing.
 func (s *Sender) Await(ctx context.Context, late Late, reqs []*Request) bool {
-	if len(reqs) == 1 && s.sendInline(ctx, reqs[0]) {
-		if again, _ := unfinished(reqs); len(again) == 0 {
-			return true
-		}
-	}
 	var pause Backoff
 	for {
-		p := s.start(reqs)
-		if !p.wait(ctx) {
-			s.awaitLate(p, late, reqs)
-			return false
+		if len(reqs) > 1 || !s.sendAlone(ctx, reqs[0]) {
+			p := s.start(reqs)
+			if !p.wait(ctx) {
+				s.awaitLate(p, late, reqs)
+				return false
+			}
+			pendings.Put(p)
 		}
-		pendings.Put(p)
 		again, wait := unfinished(reqs)
 		if len(again) == 0 || wait && !pause.Uneven(ctx) {
 			return true
@@ -133,40 +118,23 @@ func (s *Sender) awaitLate(p *pending, late Late, reqs []*Request) {
 	})
 }
 
-// sendOnce sends each request for itself, in one round trip. Behind them goes one
-// WAIT, if any of them waits for replicas: it is for all that was written on the same
-// connection.
-func (s *Sender) sendOnce(ctx context.Context, reqs []*Request) {
-	pipe := s.Client.Pipeline()
-	sent := make([]script.Sent, len(reqs))
-	replicas := 0
-	for i, r := range reqs {
-		sent[i] = r.Run(ctx, pipe, s.Names)
-		replicas = max(replicas, r.Replicas)
-	}
-	var acks *redis.Cmd
-	if replicas > 0 {
-		acks = pipe.Do(ctx, "wait", replicas, s.ReplicaWait.Milliseconds())
-	}
-	_, err := pipe.Exec(ctx)
-	for i, r := range reqs {
-		_ = sent[i].Finish(err) // which r.Err says, too
-		if r.Replicas > 0 && r.Err == nil {
-			r.Acks, r.Err = acks.Int64()
-		}
-		s.inline.heard(r.Slot(s.Names), r.Err)
-	}
-}
-
-// unfinished picks the requests that the server has refused to run for now, and
-// says whether it needs a pause first.
+// unfinished picks the requests that the server has refused to run for now, and those that
+// were sent with too little patience, and says whether they need a pause first. They go the
+// ordinary way from now on.
 func unfinished(reqs []*Request) (again []*Request, wait bool) {
 	for _, r := range reqs {
+		if r.Err == nil {
+			continue
+		}
+		quick := r.quick
+		r.quick, r.slow = false, true
 		switch {
-		case r.Err == nil:
+		case quick && !script.Answered(r.Err): // it may have run
+			again = append(again, r)
 			continue
 		case script.Unknown(r.Err):
-		case script.Temporary(r.Err):
+		case quick && redirected(r.Err): // the cluster's client knows where to ask
+		case script.Temporary(r.Err), redirected(r.Err): // of which that has had enough
 			wait = true
 		default:
 			continue
@@ -175,4 +143,8 @@ func unfinished(reqs []*Request) (again []*Request, wait bool) {
 		again = append(again, r)
 	}
 	return again, wait
+}
+
+func redirected(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")
 }

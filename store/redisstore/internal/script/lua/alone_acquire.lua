@@ -1,7 +1,7 @@
 -- A plain acquire that leaves alone, as most do: one exclusive claim, on a key that is
 -- free and that nobody waits for. It takes the commands that nobody could do without, in
--- front of all else: to make the functions of the long way takes longer than to carry
--- them out.
+-- front of all else but tokens.lua: to make the functions of the long way takes longer than
+-- to carry them out.
 --
 -- KEYS  1 the lock
 --       2 the counter
@@ -15,11 +15,11 @@
 
 if redis.pcall('EXISTS', KEYS[1], '{' .. KEYS[1] .. '}:w') == 0 then
   local wanted = tonumber(ARGV[5])
-  local token, reserved, since = tokens(KEYS[2], ARGV[1], 1, wanted)
-  if token then
-    local text = written(token)
-    local set = redis.pcall('SET', KEYS[1], ARGV[2] .. ':' .. lease(text, reserved, since, ARGV[4]), 'PX', ARGV[3])
-    if set.ok then
+  local ok, token, reserved = pcall(take_tokens, KEYS[2], ARGV[1], 1, wanted)
+  if ok then -- without memory the long way tells what that means
+    local text, _, now = written(token), clock()
+    local lease = ARGV[2] .. ':' .. text .. ':' .. reserved .. ':' .. written(now) .. ':' .. ARGV[4]
+    if redis.pcall('SET', KEYS[1], lease, 'PX', ARGV[3]).ok then
       return reserved == wanted and token or { 'granted', text, 0, reserved }
     end
   end

@@ -1,7 +1,7 @@
 -- What the scripts share. It is put in front of each of them but renew.lua.
 --
 -- KEYS  for each claim, in key order, nine:
---       1 the lock: "owner:token:reserved:since:notes" (see grant.lua), a marker, or a
+--       1 the lock: "owner:token:reserved:since:notes" (see tokens.lua), a marker, or a
 --         foreign value. Notes are "ttl:rule|trace", with the TTL in ms that the owner
 --         asked for last
 --       2 the line: list of the owners that wait for it exclusively or for a

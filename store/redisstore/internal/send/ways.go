@@ -1,0 +1,150 @@
+package send
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+)
+
+// sendAlone sends a request on its caller's own goroutine, if few others are under way,
+// and reports whether it did. To hand it to another goroutine and back takes the scheduler
+// longer than a server next door takes to answer. But the caller can't leave before
+// go-redis does. So that is for a server that has answered the last one, and with little
+// patience; should that not do, the request is sent again in the ordinary way, as
+// go-redis itself would.
+func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
+	if r.slow || r.Replicas > 0 || s.servers.cluster == nil && !r.Fits() || ctx.Err() != nil {
+		return false
+	}
+	name := r.Slot(s.Names)
+	n := s.servers.quick(name)
+	if n == nil || n.client == nil || !n.enter() {
+		return false
+	}
+	defer n.leave()
+	limit, ctx := n.limit(ctx)
+	defer n.done(limit)
+	r.quick = true
+	err := r.RunAlone(ctx, n.client, s.Names)
+	n.heard(script.Answered(err))
+	s.servers.slots.heard(err)
+	return true
+}
+
+// start sends reqs once.
+func (s *Sender) start(reqs []*Request) *pending {
+	p := newPending(reqs)
+	apart := reqs
+	if n := s.together(reqs); n != nil {
+		var together []*Request
+		together, apart = split(reqs)
+		n.add(together...)
+	}
+	if len(apart) > 0 {
+		s.Go(func() {
+			s.sendApart(apart)
+			for _, r := range apart {
+				r.finished()
+			}
+		})
+	}
+	return p
+}
+
+// together returns the server where the requests gather that share a round trip: one that
+// has all keys, or, for a single request, a master that answers; or nil.
+func (s *Sender) together(reqs []*Request) *server {
+	if s.servers.cluster == nil {
+		return s.servers.only
+	}
+	if len(reqs) == 1 && !reqs[0].slow {
+		return s.servers.quick(reqs[0].Slot(s.Names))
+	}
+	return nil
+}
+
+// split parts those that may leave with others from those that may not.
+func split(reqs []*Request) (together, apart []*Request) {
+	for i, r := range reqs {
+		if !r.shares() {
+			if apart == nil {
+				together = append(together, reqs[:i]...)
+			}
+			apart = append(apart, r)
+		} else if apart != nil {
+			together = append(together, r)
+		}
+	}
+	if apart == nil {
+		return reqs, nil // mostly so
+	}
+	return together, apart
+}
+
+// sendGroup runs a batch in one script. Then each request has a reply or an error of its
+// own.
+func (s *Sender) sendGroup(batch []*Request) {
+	// Nobody's context: the callers are many, and each may leave for itself. What
+	// bounds a round trip is the client's timeouts.
+	ctx := context.Background()
+	if len(batch) == 1 {
+		s.servers.heard("", batch[0].RunAlone(ctx, s.Client, s.Names))
+		return
+	}
+	calls := make([]*script.Call, len(batch))
+	for i, r := range batch {
+		calls[i] = &r.Call
+	}
+	s.servers.heard("", script.RunTogether(ctx, s.Client, s.Names, calls))
+}
+
+// sendQuickly sends a batch to a master in one write, with little patience. What it does
+// not answer goes the ordinary way.
+func (s *Sender) sendQuickly(n *server, batch []*Request) {
+	limit, ctx := n.limit(context.Background())
+	defer n.done(limit)
+	pipe := n.client.Pipeline()
+	sent := s.sendAll(ctx, pipe, batch)
+	_, err := pipe.Exec(ctx)
+	for i, r := range batch {
+		r.quick = true
+		_ = sent[i].Finish(err) // which r.Err says, too
+		s.servers.slots.heard(r.Err)
+	}
+	n.heard(script.Answered(err))
+}
+
+// sendApart sends each request for itself, in one round trip. Behind them goes one
+// WAIT, if any of them waits for replicas: it is for all that was written on the same
+// connection.
+func (s *Sender) sendApart(reqs []*Request) {
+	ctx := context.Background()
+	pipe := s.Client.Pipeline()
+	sent := s.sendAll(ctx, pipe, reqs)
+	replicas := 0
+	for _, r := range reqs {
+		replicas = max(replicas, r.Replicas)
+	}
+	var acks *redis.Cmd
+	if replicas > 0 {
+		acks = pipe.Do(ctx, "wait", replicas, s.ReplicaWait.Milliseconds())
+	}
+	_, err := pipe.Exec(ctx)
+	for i, r := range reqs {
+		_ = sent[i].Finish(err) // which r.Err says, too
+		if r.Replicas > 0 && r.Err == nil {
+			r.Acks, r.Err = acks.Int64()
+		}
+		s.servers.heard(r.Slot(s.Names), r.Err)
+	}
+}
+
+func (s *Sender) sendAll(ctx context.Context, pipe redis.Pipeliner, reqs []*Request) []script.Sent {
+	sent := make([]script.Sent, len(reqs))
+	for i, r := range reqs {
+		sent[i] = r.Run(ctx, pipe, s.Names)
+	}
+	return sent
+}
