@@ -35,8 +35,7 @@ var (
 	grouped = []string{scenario.Grouped}
 )
 
-// draw returns nil if nothing of it was measured.
-func (b bar) draw(rows []stats.Row) (*plot.Plot, error) {
+func (b bar) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
 	var shown []stats.Row
 	for _, row := range rows {
 		if row.Scenario == b.scenario && row.Unit == b.unit && !slices.Contains(b.without, row.System) {
@@ -47,7 +46,7 @@ func (b bar) draw(rows []stats.Row) (*plot.Plot, error) {
 		return nil, nil
 	}
 	slices.Reverse(shown) // the axis begins at the bottom
-	p := newPlot(b.title)
+	p := t.newPlot(b.title)
 	var names []string
 	most := 0.0
 	for i, row := range shown {

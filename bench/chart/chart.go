@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"image/color"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -38,32 +39,54 @@ func colorOf(system string) color.Color {
 	return cmp.Or(colors[system], color.Color(color.Gray{0xb0}))
 }
 
-// Draw writes the panels for which there are rows into an SVG file: bars that compare systems,
-// and lines for what was measured over growing numbers.
+// panel is a part of the chart. It draws nothing, and returns nil, when nothing of it was
+// measured.
+type panel interface {
+	draw(rows []stats.Row, t theme) (*plot.Plot, error)
+}
+
+// Draw writes the panels for which there are rows into an SVG file for a light page, and
+// into one for a dark page, whose name ends in -dark.svg: bars that compare systems, and
+// lines for what was measured over growing numbers.
 func Draw(file string, rows []stats.Row) error {
-	var panels []*plot.Plot
-	for _, p := range bars {
-		if drawn, err := p.draw(rows); err != nil {
-			return err
-		} else if drawn != nil {
-			panels = append(panels, drawn)
+	for _, t := range themes {
+		var drawn []*plot.Plot
+		for _, p := range panels() {
+			plot, err := p.draw(rows, t)
+			if err != nil {
+				return err
+			}
+			if plot != nil {
+				drawn = append(drawn, plot)
+			}
 		}
+		if len(drawn) == 0 {
+			return fmt.Errorf("nothing of what was measured has a chart: %s is not written", file)
+		}
+		ext := filepath.Ext(file)
+		if err := save(strings.TrimSuffix(file, ext)+t.suffix+ext, drawn, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func panels() []panel {
+	var all []panel
+	for _, p := range bars {
+		all = append(all, p)
+	}
+	for _, p := range ladders {
+		all = append(all, p)
 	}
 	for _, p := range lines {
-		if drawn, err := p.draw(rows); err != nil {
-			return err
-		} else if drawn != nil {
-			panels = append(panels, drawn)
-		}
+		all = append(all, p)
 	}
-	if len(panels) == 0 {
-		return fmt.Errorf("nothing of what was measured has a chart: %s is not written", file)
-	}
-	return save(file, panels)
+	return all
 }
 
 // save lays the panels out in rows.
-func save(file string, panels []*plot.Plot) error {
+func save(file string, panels []*plot.Plot, t theme) error {
 	cols := min(columns, len(panels))
 	grid := slices.Collect(slices.Chunk(panels, cols))
 	last := &grid[len(grid)-1]
@@ -100,26 +123,13 @@ const (
 	aFont   = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
 )
 
-// newPlot is an empty panel.
-func newPlot(title string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	sans := func(f *font.Font, size vg.Length) { f.Variant, f.Size = "Sans", size }
-	sans(&p.Title.TextStyle.Font, 10)
-	sans(&p.Legend.TextStyle.Font, 8)
-	p.Title.Padding = vg.Millimeter * 2
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		sans(&axis.Tick.Label.Font, 8)
-	}
-	return p
-}
-
 // label writes text beside a point.
 func label(p *plot.Plot, x, y float64, text string) error {
 	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{text}})
 	if err != nil {
 		return err
 	}
+	labels.TextStyle[0].Color = p.Title.TextStyle.Color
 	labels.TextStyle[0].Font = p.Y.Tick.Label.Font
 	labels.TextStyle[0].YAlign = draw.YCenter
 	labels.Offset = vg.Point{X: vg.Millimeter}

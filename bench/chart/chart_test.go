@@ -46,12 +46,17 @@ func TestDrawShowsWhatWasMeasured(t *testing.T) {
 		{Scenario: "waiters-1", System: "keyturn", Unit: "us/pair", Median: 6},
 		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair", Median: 6},
 		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair with a key each", Median: 3},
+		{Scenario: "ladder-1", System: "another", Unit: "pairs/s", Median: 5000},
+		{Scenario: "ladder-16", System: "another", Unit: "pairs/s", Median: 40000},
 	}
 	if err := Draw(file, rows); err != nil {
 		t.Fatal(err)
 	}
 	all := texts(t, file)
-	for _, want := range []string{"64 goroutines, one key", "keyturn", "somebody", "12 345", "321", "release to grant", "leases held", "a key each"} {
+	if dark := texts(t, strings.TrimSuffix(file, ".svg")+"-dark.svg"); dark != all {
+		t.Errorf("on a dark page the chart says %q", dark)
+	}
+	for _, want := range []string{"64 goroutines, one key", "keyturn", "somebody", "12 345", "321", "release to grant", "leases held", "a key each", "by goroutines", "another", "20 000"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the chart does not say %q", want)
 		}

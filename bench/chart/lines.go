@@ -23,8 +23,7 @@ var lines = []line{
 	{"processes of 4 goroutines: us/pair", "processes-"},
 }
 
-// draw returns nil if nothing of it was measured.
-func (l line) draw(rows []stats.Row) (*plot.Plot, error) {
+func (l line) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
 	points := make(map[string]plotter.XYs) // by unit
 	var units []string
 	most := 0.0
@@ -43,7 +42,7 @@ func (l line) draw(rows []stats.Row) (*plot.Plot, error) {
 	if len(points) == 0 {
 		return nil, nil
 	}
-	p := newPlot(l.title)
+	p := t.newPlot(l.title)
 	slices.Sort(units)
 	var ticks []plot.Tick
 	low, high := math.Inf(1), 0.0

@@ -6,6 +6,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -48,8 +49,21 @@ func Systems() []System {
 	}
 }
 
-// Open opens the system of that name.
+// Mutexed returns the names of all peers behind a mutex.
+func Mutexed() []string {
+	var names []string
+	for _, s := range Systems()[1:] {
+		names = append(names, s.Name+mutexSuffix)
+	}
+	return names
+}
+
+// Open opens the system of that name. Behind the name of a peer "+mutex" puts it behind a
+// mutex of this process for each key.
 func Open(name string, cfg Config) (Locker, error) {
+	if peer, ok := strings.CutSuffix(name, mutexSuffix); ok {
+		return openMutexed(peer, cfg)
+	}
 	for _, s := range Systems() {
 		if s.Name == name {
 			return s.Open(cfg)

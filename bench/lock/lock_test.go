@@ -69,6 +69,47 @@ func TestLockExcludes(t *testing.T) {
 	})
 }
 
+// A goroutine that waits for the mutex of its process asks the server for nothing.
+func TestMutexIsInFrontOfTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	sent := new(Counter)
+	for _, name := range Mutexed() {
+		t.Run(name, func(t *testing.T) {
+			l, err := Open(name, Config{Addrs: []string{server.Addr()}, Callers: 2, TTL: 30 * time.Second, Sent: sent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			unlock, err := l.Lock(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := sent.Commands()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if _, err := l.Lock(ctx, name); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the second got %v", err)
+			}
+			if n := sent.Commands() - before; n > 1 { // rueidislock is not done with the first one
+				t.Errorf("it sent %d commands", n)
+			}
+			if err := unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+			unlock, err = l.Lock(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := Open("keyturn+mutex", Config{}); err == nil {
+		t.Error("keyturn is behind a mutex")
+	}
+}
+
 func TestLockWaitsNoLongerThanItsContext(t *testing.T) {
 	each(t, nil, func(t *testing.T, l Locker, _ *redistest.Server) {
 		unlock, err := l.Lock(t.Context(), "k")

@@ -4,6 +4,7 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,7 +49,7 @@ func All() []Scenario {
 		{Name: "uncontended-1", About: "1 goroutine, its own key", Systems: withLimit, Measure: uncontended(1, Full.Span)},
 		{Name: "uncontended-64", About: "64 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(64, Full.Span)},
 		{Name: "uncontended-512", About: "512 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(512, Full.Span)},
-		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: withLimit, Measure: hotOneProcess},
+		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: slices.Concat(lockers, lock.Mutexed(), []string{Limit}), Measure: hotOneProcess},
 		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: withLimit, Measure: hotProcesses},
 		{Name: "handover", About: "from release in one process to grant in another", Systems: withLimit, Measure: handover},
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},

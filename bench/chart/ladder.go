@@ -1,0 +1,84 @@
+package chart
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/keyturn/keyturn/bench/stats"
+)
+
+// ladder is a panel with a line for each system over a growing number of goroutines. Both
+// axes are logarithmic, so the same ratio is the same distance everywhere.
+type ladder struct{ title, prefix, unit string }
+
+var ladders = []ladder{
+	{"pairs/s by goroutines, a key each", "ladder-", "pairs/s"},
+	{"server's CPU per pair, us (less)", "ladder-", "server CPU us"},
+	{"client's CPU per pair, us (less)", "ladder-", "client CPU us"},
+}
+
+func (l ladder) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
+	points := make(map[string]plotter.XYs) // by system
+	var systems []string
+	for _, row := range rows {
+		number, ok := strings.CutPrefix(row.Scenario, l.prefix)
+		n, err := strconv.ParseFloat(number, 64)
+		if !ok || err != nil || row.Unit != l.unit || row.Median <= 0 {
+			continue
+		}
+		if points[row.System] == nil {
+			systems = append(systems, row.System)
+		}
+		points[row.System] = append(points[row.System], plotter.XY{X: n, Y: row.Median})
+	}
+	if len(points) == 0 {
+		return nil, nil
+	}
+	p := t.newPlot(l.title)
+	var ticks []plot.Tick
+	for _, system := range systems {
+		xys := points[system]
+		slices.SortFunc(xys, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+		drawn, dots, err := plotter.NewLinePoints(xys)
+		if err != nil {
+			return nil, err
+		}
+		drawn.Color, dots.Color = colorOf(system), colorOf(system)
+		drawn.Width = vg.Points(1.5)
+		p.Add(drawn, dots)
+		p.Legend.Add(system, drawn)
+		for _, xy := range xys {
+			ticks = append(ticks, plot.Tick{Value: xy.X, Label: stats.Whole(xy.X)})
+		}
+	}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(halves)
+	p.X.Max = max(p.X.Max, 2*p.X.Min) // a logarithmic axis needs a length
+	p.Y.Min, p.Y.Max = p.Y.Min/1.2, p.Y.Max*1.2
+	if l == ladders[0] { // for all of them
+		p.Legend.Left, p.Legend.Top = true, true
+		p.Y.Max *= 4 // room for it
+	} else {
+		p.Legend = plot.NewLegend()
+	}
+	return p, nil
+}
+
+// halves marks 1, 2 and 5 of each power of ten.
+func halves(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for power := 1.0; power <= high; power *= 10 {
+		for _, digit := range []float64{1, 2, 5} {
+			if v := digit * power; v >= low && v <= high {
+				ticks = append(ticks, plot.Tick{Value: v, Label: stats.Whole(v)})
+			}
+		}
+	}
+	return ticks
+}
