@@ -106,8 +106,8 @@ var likely = []string{"a", "a", "a", "b", "b", "c"}
 var ops = slices.Concat(
 	slices.Repeat([]op{opAsk}, 10),
 	slices.Repeat([]op{opRelease}, 6),
-	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opChange}, 2),
-	[]op{opAgain, opPart, opBorrow, opComplete, opRaise, opForget, opForce, opBreak, opList},
+	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opBorrow, opAgain, opChange}, 2),
+	[]op{opPart, opComplete, opRaise, opForget, opForce, opBreak, opList},
 )
 
 // flaws: most of what owners bring is right.
