@@ -78,7 +78,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	if e.about.OnImpaired != nil && e.hooks != nil {
 		e.about.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.about.Name, reason) })
 	}
-	e.watchdog = newWatchdog(e)
+	e.watchdog = newWatchdog(e, cfg.wall)
 	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)

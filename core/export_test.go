@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/internal/carried"
@@ -9,15 +10,30 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// JumpWall has the engine's wall clock be ahead by so much from now on.
-func (e *Engine) JumpWall(by time.Duration) {
-	jumped := time.Now()
-	e.watchdog.SetWall(func(t time.Time) time.Time {
-		if t.Before(jumped) {
+// Wall is the wall clock of an engine that is made with it. It can jump.
+type Wall struct {
+	mu sync.Mutex
+	at time.Time
+	by time.Duration
+}
+
+// Jump has the clock be ahead by so much from now on.
+func (w *Wall) Jump(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at, w.by = time.Now(), by
+}
+
+func (w *Wall) applyEngine(c *engineConfig) error {
+	c.wall = func(t time.Time) time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if t.Before(w.at) {
 			return t
 		}
-		return t.Add(by)
-	})
+		return t.Add(w.by)
+	}
+	return nil
 }
 
 // Margin is how much earlier than the store a lease is given up.
@@ -28,17 +44,15 @@ func NewOwner() string { return newOwnerSource().next() }
 
 // Left names what an engine still keeps books on; after Close, nothing.
 func (e *Engine) Left() string {
-	watched := e.watchdog.Len()
 	held, active := len(e.life.held()), 0
 	for i := range e.life.registers {
 		active += e.life.registers[i].entered()
 	}
 	lines, waiting := e.lines.Len(), e.lines.Waiting()
-	if watched+held+lines+active == 0 && waiting == 0 {
+	if held+lines+active == 0 && waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d in the watchdog, %d held, %d lines with %d waiting, %d active",
-		watched, held, lines, waiting, active)
+	return fmt.Sprintf("%d held, %d lines with %d waiting, %d active", held, lines, waiting, active)
 }
 
 func (r *register) entered() int {
@@ -59,9 +73,6 @@ func DoneWith(l *Lease) int {
 
 // Lines is how many lines there are.
 func Lines(e *Engine) int { return e.lines.Len() }
-
-// NextLook is when the watchdog looks at its leases next.
-func (e *Engine) NextLook() time.Time { return e.watchdog.NextLook() }
 
 // Waiting is how many callers wait in line, without those that ask the store.
 func Waiting(e *Engine) int { return e.lines.Waiting() }

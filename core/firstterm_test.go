@@ -154,13 +154,13 @@ func TestFirstRenewalThatHangs(t *testing.T) {
 // A process that was paused, or asleep, while the grant was on its way to it must
 // not believe in it afterwards.
 func TestFirstTermThatIsOver(t *testing.T) {
-	for name, pause := range map[string]func(eng *core.Engine){
-		"paused": func(*core.Engine) { time.Sleep(firstTerm) },
-		"asleep": func(eng *core.Engine) { time.Sleep(time.Millisecond); eng.JumpWall(firstTerm) },
+	for name, pause := range map[string]func(wall *core.Wall){
+		"paused": func(*core.Wall) { time.Sleep(firstTerm) },
+		"asleep": func(wall *core.Wall) { time.Sleep(time.Millisecond); wall.Jump(firstTerm) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var eng *core.Engine
-			eng = newEngine(t, brief{spy: newSpy(), then: func() { pause(eng) }}, core.WithTTL(30*time.Second))
+			wall := &core.Wall{}
+			eng := newEngine(t, brief{spy: newSpy(), then: func() { pause(wall) }}, wall, core.WithTTL(30*time.Second))
 			late, err := eng.Acquire(context.Background(), "k")
 			if err == nil {
 				t.Fatalf("%s: granted until %v", name, late.Deadline())

@@ -40,6 +40,7 @@ type engineConfig struct {
 	maxWaitersTotal int
 	circuit         time.Duration // 0: never opens
 	releaseTimeout  time.Duration
+	wall            func(time.Time) time.Time // the clock that goes on while the machine sleeps; nil: the machine's
 }
 
 func defaultConfig() engineConfig {

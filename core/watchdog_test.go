@@ -383,10 +383,11 @@ func TestSuspendCountsAsTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+				wall := &core.Wall{}
+				eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second))
 				l := mustAcquire(t, eng, "k")
 				time.Sleep(5 * time.Second)
-				eng.JumpWall(tc.jump)
+				wall.Jump(tc.jump)
 				woke := time.Now()
 				if tc.lost {
 					<-l.Context().Done()
@@ -413,9 +414,10 @@ func TestSuspendCountsAsTime(t *testing.T) {
 // the watchdog has run.
 func TestErrDoesNotWaitForTheWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+		wall := &core.Wall{}
+		eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second))
 		l, other := mustAcquire(t, eng, "k"), mustAcquire(t, eng, "other")
-		eng.JumpWall(time.Minute)
+		wall.Jump(time.Minute)
 		wantOnly(t, l.Err(), core.ErrLeaseLost)
 		if reason(l) != driver.LossSuspended {
 			t.Errorf("cause %v", context.Cause(l.Context()))
@@ -456,8 +458,9 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 	t.Run("acquire", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := &afterAcquire{spy: newSpy()}
-			eng := newEngine(t, store, core.WithTTL(30*time.Second))
-			store.then = func() { eng.JumpWall(time.Minute) }
+			wall := &core.Wall{}
+			eng := newEngine(t, store, wall, core.WithTTL(30*time.Second))
+			store.then = func() { wall.Jump(time.Minute) }
 			_, err := eng.Acquire(context.Background(), "k")
 			wantOnly(t, err, core.ErrUnavailable)
 		})
@@ -465,10 +468,11 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 	t.Run("renew", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			spy := newSpy()
-			eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+			wall := &core.Wall{}
+			eng := newEngine(t, spy, wall, core.WithTTL(30*time.Second))
 			spy.onRenew = func(context.Context, driver.Grant) error {
 				time.Sleep(time.Millisecond)
-				eng.JumpWall(time.Minute)
+				wall.Jump(time.Minute)
 				return nil
 			}
 			l := mustAcquire(t, eng, "k")
@@ -482,9 +486,10 @@ func TestSuspendedBetweenRequestAndAnswer(t *testing.T) {
 	// One that slept while it waited, and was granted after that, is fine.
 	t.Run("before the grant", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second), core.WithMaxHold(core.Forever))
+			wall := &core.Wall{}
+			eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second), core.WithMaxHold(core.Forever))
 			holder := mustAcquire(t, eng, "k")
-			time.AfterFunc(time.Second, func() { eng.JumpWall(time.Minute) })
+			time.AfterFunc(time.Second, func() { wall.Jump(time.Minute) })
 			next := mustAcquire(t, eng, "k", core.WithMaxWait(time.Minute))
 			time.Sleep(time.Minute)
 			if next.Err() != nil {
@@ -571,12 +576,13 @@ func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
 // After a sleep every lease is looked at, also behind one that is still good.
 func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithMaxHold(core.Forever))
+		wall := &core.Wall{}
+		eng := newEngine(t, newSpy(), wall, core.WithMaxHold(core.Forever))
 		long := mustAcquire(t, eng, "long", core.WithTTL(90*time.Second)) // renewed at 30s
 		time.Sleep(15 * time.Second)
 		short := mustAcquire(t, eng, "short", core.WithTTL(60*time.Second)) // renewed at 35s
 		time.Sleep(5 * time.Second)
-		eng.JumpWall(65 * time.Second)
+		wall.Jump(65 * time.Second)
 		time.Sleep(1100 * time.Millisecond)
 		if reason(short) != driver.LossSuspended || long.Err() != nil {
 			t.Errorf("short: %v, long: %v", context.Cause(short.Context()), long.Err())
@@ -589,11 +595,12 @@ func TestSuspendIsNoticedBehindALongerLease(t *testing.T) {
 // A wall clock that was set back must not hide a sleep.
 func TestSuspendAfterTheWallClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithTTL(30*time.Second))
+		wall := &core.Wall{}
+		eng := newEngine(t, newSpy(), wall, core.WithTTL(30*time.Second))
 		l := mustAcquire(t, eng, "k")
-		eng.JumpWall(-time.Hour)
+		wall.Jump(-time.Hour)
 		time.Sleep(11 * time.Second)
-		eng.JumpWall(-time.Hour + time.Minute)
+		wall.Jump(-time.Hour + time.Minute)
 		time.Sleep(1100 * time.Millisecond)
 		if reason(l) != driver.LossSuspended {
 			t.Errorf("cause %v", context.Cause(l.Context()))
@@ -630,11 +637,12 @@ func TestEndedLeasesAreFreed(t *testing.T) {
 // watchdog had nothing to do, and however late its renewal is due.
 func TestSuspensionIsNoticedAfterAnIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy(), core.WithTTL(24*time.Hour), core.WithMaxHold(core.Forever))
+		wall := &core.Wall{}
+		eng := newEngine(t, newSpy(), wall, core.WithTTL(24*time.Hour), core.WithMaxHold(core.Forever))
 		mustRelease(t, mustAcquire(t, eng, "k"))
 		time.Sleep(10 * time.Second)
 		l := mustAcquire(t, eng, "k")
-		eng.JumpWall(25 * time.Hour)
+		wall.Jump(25 * time.Hour)
 		time.Sleep(time.Second + time.Millisecond)
 		wantOnly(t, context.Cause(l.Context()), core.ErrLeaseLost)
 		_ = l.Release(context.Background())
@@ -657,27 +665,5 @@ func TestShortLeaseAfterALongOne(t *testing.T) {
 		})
 		mustRelease(t, long)
 		mustRelease(t, short)
-	})
-}
-
-// Who takes one short lease after the other does not wake the watchdog for each; when
-// nobody takes any more it sleeps.
-func TestWatchdogLooksOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, newSpy())
-		looks := map[time.Time]bool{}
-		for range 5000 {
-			l := mustAcquire(t, eng, "k")
-			wantOnly(t, l.Release(context.Background()), nil)
-			time.Sleep(time.Millisecond)
-			looks[eng.NextLook()] = true
-		}
-		if n := len(looks); n > 7 {
-			t.Errorf("%d looks in five seconds", n)
-		}
-		time.Sleep(3 * time.Second)
-		if in := time.Until(eng.NextLook()); in < 10*time.Minute {
-			t.Errorf("it looks in %v, at nothing", in)
-		}
 	})
 }

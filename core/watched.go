@@ -12,9 +12,10 @@ import (
 
 // newWatchdog makes the watchdog of an engine whose store, hooks and circuit are
 // set.
-func newWatchdog(e *Engine) *watchdog.Watchdog {
+func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    e.store,
+		Wall:     wall,
 		Identity: e.about.Identity,
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,

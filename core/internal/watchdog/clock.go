@@ -1,9 +1,6 @@
 package watchdog
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // heartbeat is how often the watchdog looks at the clocks while it has leases. Timers stand
 // still in a suspended machine, and go on afterwards as if nothing had happened.
@@ -22,14 +19,14 @@ const suspendNoticed = 100 * time.Millisecond
 // good. That error is on the safe side. A wall clock that is set back is ignored.
 type clock struct {
 	started time.Time
-	wall    atomic.Pointer[func(time.Time) time.Time] // nil: the machine's clock; tests set another
+	wall    func(time.Time) time.Time // as in Config
 }
 
 // drift is how far the wall clock has run ahead of the monotonic one, from the start to t.
 func (c *clock) drift(t time.Time) time.Duration {
 	wall := t.Round(0) // Round drops the monotonic reading
-	if f := c.wall.Load(); f != nil {
-		wall = (*f)(wall)
+	if c.wall != nil {
+		wall = c.wall(wall)
 	}
 	return wall.Sub(c.started.Round(0)) - t.Sub(c.started)
 }

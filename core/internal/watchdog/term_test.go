@@ -154,8 +154,7 @@ func TestOverdue(t *testing.T) {
 			if tc.maxHold > 0 {
 				l.holdUntil = l.now.Add(tc.maxHold)
 			}
-			wall := func(at time.Time) time.Time { return at.Add(tc.slept) }
-			l.clock.wall.Store(&wall)
+			l.clock.wall = func(at time.Time) time.Time { return at.Add(tc.slept) }
 			if got := l.overdue(l.now.Add(tc.after), &l.clock); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}

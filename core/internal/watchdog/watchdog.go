@@ -50,6 +50,9 @@ type Config struct {
 	// Replaced is called when another server answers, with the number of leases that are
 	// renewed because of it.
 	Replaced func(ctx context.Context, leases int)
+	// Wall says what the wall clock showed at a moment at which this machine's showed t. It is
+	// called with each look at the clocks. Nil: t.
+	Wall func(t time.Time) time.Time
 }
 
 // New makes a watchdog. Its goroutine starts with the first lease.
@@ -63,7 +66,7 @@ func New(c Config) *Watchdog {
 	for i := range d.shards {
 		d.shards[i].dog = d
 	}
-	d.clock.started = time.Now()
+	d.clock.started, d.clock.wall = time.Now(), c.Wall
 	d.identity.ask = c.Identity
 	return d
 }
@@ -74,27 +77,6 @@ func (d *Watchdog) Close() {
 	close(d.stop)
 	d.running.Wait()
 }
-
-// Len is the number of watched leases.
-func (d *Watchdog) Len() (n int) {
-	for s := range d.locked() {
-		n += len(s.heap)
-	}
-	return n
-}
-
-// NextLook is when the watchdog next looks at its leases. It is for tests.
-func (d *Watchdog) NextLook() (next time.Time) {
-	for s := range d.locked() {
-		if next.IsZero() || !s.look.IsZero() && s.look.Before(next) {
-			next = s.look
-		}
-	}
-	return next
-}
-
-// SetWall replaces the reading of the wall clock. It is for tests.
-func (d *Watchdog) SetWall(wall func(time.Time) time.Time) { d.clock.wall.Store(&wall) }
 
 func (d *Watchdog) shardOf(key string) *shard {
 	return &d.shards[maphash.String(d.seed, key)%shardCount]
