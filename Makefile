@@ -20,10 +20,11 @@ test: packages $(TOOLS) ## Run every module's tests with the race detector, and 
 	@scripts/each-module go test -race ./...
 
 .PHONY: lint
-lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, README
+lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs
 	@list=$$($(BIN)/gofumpt -l .); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
 	@scripts/proto $(BIN) -check
 	@scripts/check-imports
+	@scripts/check-docs $(BIN)
 	@scripts/each-module go mod tidy -diff
 	@scripts/each-module go vet ./...
 	@scripts/each-module $(BIN)/staticcheck ./...
@@ -57,7 +58,7 @@ clean: ## Remove what was built
 packages:
 	@scripts/ensure-packages
 
-$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go tools/modproxy/*.go)
+$(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go tools/checkdocs/*.go tools/modproxy/*.go)
 	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*
-	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen ./modproxy
+	@cd tools && GOWORK=off GOBIN=$(BIN) go install -buildvcs=false tool ./protogen ./checkdocs ./modproxy
 	@touch $@
