@@ -7,9 +7,8 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// IsFailure is for [asynq.Config]: it says that a [RescheduleError] is no
-// failure, so that asynq counts neither a retry nor a failed task. All other
-// errors are next's to judge; nil means asynq's default, under which every
+// IsFailure is for [asynq.Config]. It makes asynq count neither a retry nor a failed task for a
+// [RescheduleError]. next judges all other errors; nil means asynq's default, under which every
 // error is a failure.
 func IsFailure(next func(error) bool) func(error) bool {
 	if next == nil {
@@ -25,15 +24,14 @@ func IsFailure(next func(error) bool) func(error) bool {
 	}
 }
 
-// RetryDelay is for [asynq.Config.RetryDelayFunc]: it has a task that comes
-// with a [RescheduleError] come again after the error's RetryAfter, at least a
-// second and at most ten; twice as long each further time that the task is
-// rescheduled in a row, up to a minute; and up to half of that more, by chance. A
-// rule with [Rule.RescheduleEvery] says itself when.
-// All other errors are next's; nil means [asynq.DefaultRetryDelayFunc].
+// RetryDelay is for [asynq.Config.RetryDelayFunc]. A task that ended with a [RescheduleError]
+// comes again after the error's RetryAfter, which is at least one second and at most ten. Each
+// further time that the task is rescheduled in a row, the delay doubles, up to a minute. Up to
+// half of the delay is added at random. A rule with [Rule.RescheduleEvery] has its own delay.
+// next is for all other errors; nil means [asynq.DefaultRetryDelayFunc].
 //
-// Each process counts for itself how often it has rescheduled a task in a row,
-// for some thousand tasks at a time: asynq keeps no such count.
+// asynq does not count reschedulings. So each process counts for itself how often it has
+// rescheduled a task in a row, for some thousand tasks at a time.
 func RetryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
 	if next == nil {
 		next = asynq.DefaultRetryDelayFunc

@@ -13,32 +13,32 @@ import (
 	"github.com/keyturn/keyturn/internal/refusal"
 )
 
-// Conflict says what becomes of a task whose key is held by another, or, under
-// Once, whose first execution still runs. See [Rule.OnConflict].
+// Conflict says what happens to a task whose key another task holds or, with Once, whose first
+// execution still runs. See [Rule.OnConflict]. The zero value is [Reschedule].
 //
-// It is about no more than that. An outage of the store reschedules a task
-// whatever the rule says: nobody knows then whether the key is held.
+// It concerns nothing else. An outage of the store reschedules a task whatever the rule says,
+// because nobody knows then whether the key is held.
 type Conflict int
 
 const (
-	// Reschedule: the task waits a little (core.WithMaxWait, [DefaultMaxWait]) and
-	// then comes again, without using up a retry. On its last attempt it waits.
-	// This is what a rule does that says nothing.
+	// Reschedule: the task waits a little (core.WithMaxWait, [DefaultMaxWait]) and then comes
+	// again, without using up a retry. On its last attempt it waits for the key instead. This
+	// is the default.
 	Reschedule Conflict = iota
-	// Wait: the task stays on its worker until it has the key, or its own deadline
-	// ends the attempt, which asynq counts. What the rule says with core.WithMaxWait
-	// or core.WithFailFast does not count. It is the fastest and keeps the order
-	// best, and each task that waits keeps a worker from others.
+	// Wait: the task stays on its worker until it has the key, or until its own deadline ends
+	// the attempt, which asynq counts. core.WithMaxWait and core.WithFailFast have no effect.
+	// This is the fastest choice and keeps the order best, but each waiting task occupies a
+	// worker.
 	Wait
-	// Skip: the task is dropped as if it were done, and its handler is not called:
-	// for work that somebody is doing right now, such as a cache being rebuilt. It
-	// does not wait, unless the rule says so with core.WithMaxWait. Each one is
-	// logged and counted ([Locks.Skipped]). What was not looked at because too many
-	// wait for the key is rescheduled: that is overload.
+	// Skip: the task is dropped as if it were done, and its handler is not called. It is for
+	// work that somebody is doing right now, such as rebuilding a cache. The task does not
+	// wait, unless the rule has core.WithMaxWait. Each dropped task is logged and counted
+	// ([Locks.Skipped]). If too many tasks wait for the key, a task is rescheduled instead,
+	// because that is overload.
 	Skip
-	// Fail: the task waits a little, and then the attempt has failed as if by the
-	// handler: it uses up a retry, comes again when asynq's own delay is over, and
-	// is archived after the last. The error is a [ConflictError].
+	// Fail: the task waits a little, and then the attempt fails as if its handler had failed.
+	// It uses up a retry, comes again after asynq's own delay, and is archived after the last
+	// attempt. The error is a [ConflictError].
 	Fail
 )
 
@@ -73,9 +73,8 @@ func (r Rule) OnConflict(c Conflict) Rule {
 	return r
 }
 
-// ConflictError is how an attempt ends under [Fail]. It unwraps to the reason,
-// which matches core.ErrHeld or core.ErrTooManyWaiters. Its text tells the key
-// and not who holds it.
+// ConflictError ends an attempt under [Fail]. It unwraps to the reason, which matches
+// core.ErrHeld or core.ErrTooManyWaiters. Its text has the key, but not the holder.
 type ConflictError struct {
 	Pattern string // the rule's pattern
 	Err     error
@@ -110,8 +109,9 @@ func (w work) skip(ctx context.Context, why coverage.SkipReason, refused error) 
 		"type", w.task.Type(), "id", id, "queue", queue, "reason", refused)
 }
 
-// Skipped says how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has
-// dropped in this process so far, by pattern. The hook observe.Hooks.Skipped is told of each as well.
+// Skipped returns how many tasks each rule with [Skip] or [Rule.KeepLatestBy] has dropped in
+// this process so far, by pattern. The hook observe.Hooks.Skipped is called for each of them as
+// well. It is safe for concurrent use.
 func (l *Locks) Skipped() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, r := range l.rules {

@@ -9,15 +9,14 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 )
 
-// Coverage lists the given task types, in order, each with the rule that covers
-// it or without one: to write to the log at start with coverage.Log, and in
-// a test that fails with coverage.Uncovered when somebody adds a type and forgets
-// its rule. The types have to be given because [asynq.ServeMux] does not tell
-// which it has handlers for; a program does well to keep them in one list, and
-// to fill the mux from that.
+// Coverage lists the given task types, in order, each with the rule that covers it or without
+// one. Log the list at start with coverage.Log. In a test, coverage.Uncovered fails if somebody
+// adds a type and forgets its rule. You have to give the types, because [asynq.ServeMux] does
+// not tell which it has handlers for. A program should keep them in one list, and fill the mux
+// from it.
 //
-// Without types it lists the rules themselves, each under its pattern, sorted.
-// In such a list nothing is ever without a rule.
+// Without types it lists the rules themselves, each under its pattern, sorted. Such a list has
+// no target without a rule.
 func (l *Locks) Coverage(types ...string) []coverage.Target {
 	if len(types) == 0 {
 		types = l.patterns()
@@ -32,9 +31,8 @@ func (l *Locks) Coverage(types ...string) []coverage.Target {
 	return all
 }
 
-// Check is about the other direction: it returns an error for each rule that
-// covers none of the given types, as one with a misspelt pattern does, or whose
-// types all have a longer pattern.
+// Check returns an error for each rule that covers none of the given types: its pattern may be
+// misspelt, or all its types have a longer pattern.
 func (l *Locks) Check(types ...string) error {
 	used := make(map[*checked]bool)
 	for _, typename := range types {

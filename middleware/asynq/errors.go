@@ -14,16 +14,16 @@ import (
 	"github.com/keyturn/keyturn/internal/refusal"
 )
 
-// RescheduleError says that a task was not processed, that this was not its
-// fault, and that it has to come again. With [IsFailure] and [RetryDelay] in
-// the server's configuration asynq does that after a short delay and without
-// counting a retry. It unwraps to the reason, which matches
+// RescheduleError says that a task was not processed, that this was not its fault, and that it
+// has to come again. If the server's configuration has [IsFailure] and [RetryDelay], asynq does
+// that after a short delay and without counting a retry. It unwraps to the reason, which
+// matches
 //
-//   - core.ErrHeld: another task has the key, or, under Once, is being processed
-//   - core.ErrTooManyWaiters: too many wait for the key in this process
+//   - core.ErrHeld: another task has the key or, with Once, the task is being processed
+//   - core.ErrTooManyWaiters: too many callers wait for the key in this process
 //   - core.ErrUnavailable: the store did not answer
-//   - core.ErrClosed: the engine is closed, or was before the handler was done
-//   - core.ErrOutcomeUnknown: the handler was done, but not its record
+//   - core.ErrClosed: the engine is closed, or was closed before the handler had finished
+//   - core.ErrOutcomeUnknown: the handler finished, but its record is uncertain
 type RescheduleError struct {
 	Pattern    string        // the rule's pattern
 	RetryAfter time.Duration // when to come again; 0 if nothing is known
@@ -34,8 +34,8 @@ type RescheduleError struct {
 	setup *setup // the setup of the Locks that made it
 }
 
-// Error tells the key, but not who holds it: asynq keeps it with the task, for
-// everybody who may look at the queue.
+// Error returns a text with the key, but without its holder: asynq keeps the text with the
+// task, where everybody who may look at the queue can read it.
 func (e *RescheduleError) Error() string {
 	return fmt.Sprintf("lockasynq: task rescheduled by the rule for %q: %v", e.Pattern, e.Err)
 }
@@ -71,11 +71,10 @@ func (e *RescheduleError) delay() time.Duration {
 	return d + rand.N(d/2)
 }
 
-// RejectedError says that a task can't be processed however often it comes:
-// its key is missing or invalid, or under Once it has the key of another task
-// and other content. It matches [asynq.SkipRetry], so asynq archives the task at
-// once, where a person finds it with this text. It unwraps to the reason too,
-// such as keytmpl.ErrMissingValue or core.ErrFingerprintMismatch.
+// RejectedError says that a task cannot be processed however often it comes: its key is missing
+// or invalid or, with Once, it has the key of another task with other content. It matches
+// [asynq.SkipRetry], so asynq archives the task at once, with this text for a person. It also
+// unwraps to the reason, such as keytmpl.ErrMissingValue or core.ErrFingerprintMismatch.
 type RejectedError struct {
 	Pattern string // the rule's pattern
 	Err     error

@@ -10,15 +10,15 @@ import (
 // mostEvery is the longest delay that a rule can have.
 const mostEvery = 24 * time.Hour
 
-// RescheduleEvery returns the rule with a delay of its own: a task that did not get
-// its key comes again after d, each time, instead of after a time that follows from
-// how long the key is held and grows. For keys whose holders take a known time, or
-// work that must not be put off for long.
+// RescheduleEvery returns the rule with a fixed delay: a task that did not get its key comes
+// again after d, each time. The default delay follows from how long the key is held, and grows.
+// Use it for keys whose holders take a known time, or for work that must not be delayed for
+// long.
 //
-// From a second to a day, in whole seconds, as asynq counts them; the task comes
-// when the server's forwarder looks next, every five seconds by default. An outage
-// of the store is not a held key: there the delay still grows. The rule has to be
-// one that reschedules ([Reschedule], the default).
+// d is one second to a day, in whole seconds, because asynq counts in seconds. The task comes
+// when the server's forwarder next looks, every five seconds by default. After an outage of the
+// store the delay still grows. The rule must be one that reschedules ([Reschedule], the
+// default); otherwise [New] returns an error that matches core.ErrInvalidOption.
 func (r Rule) RescheduleEvery(d time.Duration) Rule {
 	r.every = &d
 	return r

@@ -14,12 +14,10 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// DefaultMaxWait is how long a task waits for its key, on a worker, before it
-// is rescheduled, unless its rule says otherwise with core.WithMaxWait or
-// core.WithFailFast. It is short, as a waiting task keeps a worker from others;
-// and not shorter, as a rescheduled one comes back only when asynq's forwarder
-// looks, every five seconds by default. The engine's own default does not
-// count here.
+// DefaultMaxWait is how long a task waits for its key, on a worker, before it is rescheduled,
+// unless its rule has core.WithMaxWait or core.WithFailFast. It is short because a waiting task
+// occupies a worker. It is not shorter because a rescheduled task comes back only when asynq's
+// forwarder looks, every five seconds by default. The engine's own default does not count here.
 const DefaultMaxWait = 2 * time.Second
 
 // Locks is a set of rules over an engine. It is safe for concurrent use. Make
@@ -30,13 +28,17 @@ type Locks struct {
 	again returns
 }
 
-// New checks every rule and does no I/O. The error joins all that is wrong: no
-// engine, a pattern or a key function that is missing, two rules with one
-// pattern, a template that does not parse or names an unknown source, an option
-// out of range, and what the engine's store can't do ([*] takes several claims
-// at once, Once takes records).
+// New checks every rule and makes Locks of them. It does no I/O. The error joins everything
+// that is wrong:
 //
-// That no such task type exists is not an error: types are not known at start.
+//   - the engine, a pattern or a key function is missing;
+//   - two rules have the same pattern;
+//   - a template does not parse or names an unknown source;
+//   - an option is out of range (core.ErrInvalidOption);
+//   - the engine's store does not support a rule (errors.ErrUnsupported): [*] takes several
+//     claims at once, and Once takes records.
+//
+// A task type that does not exist is no error, because types are not known at start.
 func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	l := &Locks{again: returns{seed: maphash.MakeSeed()}}
 	var errs []error
@@ -74,9 +76,9 @@ func (l *Locks) find(typename string) *checked {
 	return nil
 }
 
-// Middleware is an [asynq.MiddlewareFunc]: give it to [asynq.ServeMux.Use], or
-// call it to wrap one handler. Tasks without a rule pass through. For the
-// others the handler's context is the lease's, so [core.LeaseFrom] finds it.
+// Middleware is an [asynq.MiddlewareFunc]. Pass it to [asynq.ServeMux.Use], or call it to wrap
+// one handler. Tasks without a rule pass through. For the others, the handler's context is the
+// lease's, so [core.LeaseFrom] finds the lease.
 //
 // It panics if next is nil, as asynq does.
 func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {

@@ -15,54 +15,50 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// ErrInvalidVersion is why a task is archived whose rule keeps the latest
-// ([Rule.KeepLatestBy]) and whose version is neither a number nor a time.
+// ErrInvalidVersion: the version of a task whose rule keeps the latest ([Rule.KeepLatestBy]) is
+// neither a number nor a time. The task is archived.
 var ErrInvalidVersion = errors.New("lockasynq: not a version: want a whole number from 0 to 2^64-1, or a time as in RFC 3339 from 1970 to 2261")
 
-// KeepLatestBy returns the rule with versions: a task is dropped, as if it were
-// done, if a newer one of the same key has come to a worker. For work that brings
-// something up to date, such as an index, where what comes later makes earlier
-// requests pointless:
+// KeepLatestBy returns the rule with versions: a task is dropped, as if it were done, if a
+// newer one of the same key has come to a worker. It is for work that brings something up to
+// date, such as an index, where a later request makes earlier ones pointless:
 //
 //	lockasynq.Serialize("index", "index:{payload.id}").KeepLatestBy("{payload.version}")
 //
-// The template is one placeholder, and its value the task's version: a whole number
-// up to 2^64-1, or a time as in RFC 3339 from 1970 to 2261, which counts in nanoseconds. A
-// task with anything else is archived ([ErrInvalidVersion]). Tasks of one version
-// all run, one after the other. Versions are the rule's own: another rule that
-// takes the same key has others.
+// The template is one placeholder. Its value is the task's version: a whole number up to
+// 2^64-1, or a time as in RFC 3339 from 1970 to 2261, which counts in nanoseconds. A task with
+// any other value is archived ([ErrInvalidVersion]). Tasks with the same version all run, one
+// after the other. Versions belong to the rule: another rule with the same key has versions of
+// its own.
 //
-// It holds whatever the order in which tasks come to the workers of a fleet, and
-// also when workers are killed:
+// These hold in whatever order tasks come to the workers of a fleet, and also if workers are
+// killed:
 //
-//   - No task runs after one with a greater version of its key has begun to.
-//   - A task is dropped only for a task with a greater version, which asynq keeps
-//     until it is done. If that one fails for good and is archived, or somebody
-//     deletes it, what was dropped for it stays undone: run it again from the
-//     archive, or enqueue a newer one.
+//   - No task runs after one with a greater version of its key has begun.
+//   - A task is dropped only for a task with a greater version, which asynq keeps until it is
+//     done. If that one fails for good and is archived, or somebody deletes it, the dropped
+//     work stays undone: run that task again from the archive, or enqueue a newer one.
 //
-// A task that waits for its key learns that there is a newer one when it gets the
-// key, or when its wait is over and it comes again. Those that are dropped are
-// logged and counted ([Locks.Skipped]).
+// A task that waits for its key learns of a newer one when it gets the key, or when its wait is
+// over and it comes again. Dropped tasks are logged and counted ([Locks.Skipped]).
 //
-// The store remembers the greatest version of a key for as long as
-// core.WithRetention says after the last task that asked, a day by default: longer
-// than a task lies in the queue, retries and their delays included, or an old one
-// may run after all. So it may after the store has lost its data. A version that
-// was much too great by mistake keeps all others out; [core.Engine.Forget] with the
-// name from docs/operations.md drops it.
+// The store remembers the greatest version of a key for core.WithRetention after the last task
+// that asked, a day by default. That should be longer than a task may be in the queue, with its
+// retries and their delays. Otherwise an old task may still run. An old task may also run after
+// the store has lost its data. A version that is far too great by mistake keeps all others out.
+// [core.Engine.Forget] with the name from docs/operations.md drops it.
 //
-// The rule takes one key, exclusively, and can't be one of Once's. It does not go
-// together with [Skip], which would drop a newer task for an older one that runs,
-// nor with core.WithRunUnlocked.
+// The rule takes one key, exclusively, and cannot be a rule of Once. It cannot be combined with
+// [Skip], which would drop a newer task for an older one that runs, nor with
+// core.WithRunUnlocked.
 func (r Rule) KeepLatestBy(template string) Rule {
 	r.version = template
 	r.versioned = true
 	return r
 }
 
-// KeepLatestFunc is [Rule.KeepLatestBy] with a version computed from the task. An
-// error archives the task. The function is called from many goroutines.
+// KeepLatestFunc is [Rule.KeepLatestBy] with a function that returns the version. An error of
+// the function archives the task. It is called from many goroutines.
 func (r Rule) KeepLatestFunc(version func(*asynq.Task) (uint64, error)) Rule {
 	r.versionFunc = version
 	r.versioned = true

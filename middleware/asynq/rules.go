@@ -20,9 +20,8 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// Rule says for which tasks to take which key, and under which policy. Make one
-// with [Serialize] or [Once], or with the form of them that ends in For or By;
-// [New] checks it.
+// Rule says which tasks take which key, and under which policy. Make one with [Serialize] or
+// [Once], or with their forms that end in For or By. [New] checks it.
 type Rule struct {
 	pattern  string
 	template string
@@ -54,46 +53,42 @@ type checked struct {
 	warned       atomic.Bool // a task without an id of ours was logged
 }
 
-// Serialize runs tasks one at a time per key. The pattern is one as in
-// [asynq.ServeMux]: a task type, or the beginning of several. The template's
-// placeholders are listed in the package comment.
+// Serialize runs tasks one at a time per key. pattern is a pattern as in [asynq.ServeMux]: a
+// task type, or the beginning of several. The package comment lists the placeholders of
+// template.
 //
-// Options are the rule's policy. One that sets no wait gets [DefaultMaxWait].
-// [Rule.OnConflict] says what becomes of a task that did not get its key by then.
-// core.WithShared and core.WithPermits have the key shared with others, and
-// core.WithHierarchy takes "/" in the template for a separator of levels, as in
-// "group:{payload.group}/member:{payload.member}".
+// opts are the rule's policy. Without an option about waiting, the wait is [DefaultMaxWait].
+// [Rule.OnConflict] says what happens to a task that did not get its key by then. With
+// core.WithShared or core.WithPermits, tasks share the key. With core.WithHierarchy, a "/" in
+// the template separates levels, as in "group:{payload.group}/member:{payload.member}".
 func Serialize(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, opts: opts}
 }
 
-// SerializeFor is [Serialize] for payloads that are a T in JSON. [New] checks the
-// template against T's fields and their tags, as encoding/json reads them: a
-// field that is not there, an object where a single value is needed, and a list
-// without [*] are errors, instead of what archives every task later. Below a
-// map, an interface, a json.RawMessage and a type with JSON methods of its own
-// there is nothing to check. A field may still be missing in one task, because of
-// omitempty or a nil pointer, and then archives that one.
+// SerializeFor is [Serialize] for payloads that are a T in JSON. [New] checks the template
+// against T's fields and tags, as encoding/json reads them. A missing field, an object where a
+// single value is needed, and a list without [*] are errors of New. Otherwise they would
+// archive every task later. It checks nothing below a map, an interface, a json.RawMessage or a
+// type with JSON methods of its own. A field may still be missing in one task, because of
+// omitempty or a nil pointer; that task is then archived.
 func SerializeFor[T any](pattern, template string, opts ...core.CallOption) Rule {
 	r := Serialize(pattern, template, opts...)
 	r.payload = reflect.TypeFor[T]()
 	return r
 }
 
-// SerializeBy is [Serialize] with a key computed from the payload, which is
-// decoded from JSON into a T as the handler does it. A payload that does not
-// decode, and a key that is empty or no valid one ([driver.ValidateKey]), archive
-// the task. The function is called from many goroutines; values from outside
-// should go through [keytmpl.Escape].
+// SerializeBy is [Serialize] with a function that makes the key from the payload. The payload
+// is decoded from JSON into a T, as the handler does it. A task is archived if its payload does
+// not decode, or if its key is empty or invalid ([driver.ValidateKey]). The function is called
+// from many goroutines. Pass values from outside through [keytmpl.Escape].
 func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, by: true, key: keyFrom(key), opts: opts}
 }
 
-// Once processes a task once per key: a second one with the same key succeeds
-// without its handler being called, for as long as core.WithRetention says. One
-// that arrives while the first is being processed waits for it, or is
-// rescheduled. One with the same key and another type or payload is archived,
-// unless core.WithoutFingerprint is among the options.
+// Once processes a task once per key. A second task with the same key succeeds without a call
+// of its handler, for core.WithRetention. A task that arrives while the first is being
+// processed waits for it, or is rescheduled. A task with the same key and another type or
+// payload is archived, unless opts has core.WithoutFingerprint.
 func Once(pattern, template string, opts ...core.CallOption) Rule {
 	return Rule{pattern: pattern, template: template, once: true, opts: opts}
 }

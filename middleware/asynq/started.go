@@ -10,9 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// UniqueUntilStarted returns the rule with tasks that say no more than that
-// something has changed, so that one which waits speaks for all changes until its
-// handler is called:
+// UniqueUntilStarted returns the rule for tasks that only say that something has changed. One
+// waiting task then covers all changes until its handler is called:
 //
 //	lockasynq.Serialize("index", "index:{payload.id}").UniqueUntilStarted()
 //	...
@@ -21,24 +20,26 @@ import (
 //	...
 //	if _, err := client.Enqueue(task, id); err != nil && !lockasynq.IsDuplicate(err) {
 //
-// While a task of the key waits, also for a retry of its first start, another one
-// is a duplicate: asynq refuses it ([IsDuplicate]). As soon as the handler is about
-// to be called, under the key, the next one is taken, and runs after it. So a
-// change that was there before TaskID was called is seen by a run that begins after
-// that, and a hundred changes in a row are a few runs. The key has to name all that
-// the handler needs, as the payloads of duplicates are dropped.
+// While a task of the key waits, also for a retry of its first start, another one is a
+// duplicate, and asynq refuses it ([IsDuplicate]). As soon as the handler is about to be
+// called, under the key, asynq accepts the next task, which runs afterwards. So a change that
+// was made before the call of TaskID is seen by a run that begins after it, and a hundred
+// changes in a row cause a few runs. The key has to name everything that the handler needs,
+// because the payloads of duplicates are dropped.
 //
-// Producers need the rule, too, and an engine over the same store: it remembers how
-// many tasks of a key have started, for core.WithRetention after the last start.
-// After that, and where two producers are the first ever for a key at the same time,
-// one task more may be queued. After a failover to a replica that lags a change may
-// be taken for a duplicate of the task that runs. A task that asynq archives before
-// it ever called the handler, because its asynq.Deadline was over, stays in the way
-// until it is deleted or run; so it is with asynq.TaskID in general.
+// Producers need the rule, too, and an engine over the same store. The store remembers how many
+// tasks of a key have started, for core.WithRetention after the last start.
 //
-// The rule takes one key, exclusively, and can be neither one of Once's nor one of
-// [Rule.KeepLatestBy]. It does not go together with [Skip], which would drop the
-// task that speaks for a change during a run, nor with core.WithRunUnlocked.
+//   - After the retention, or if two producers are the first ever for a key at the same time,
+//     one task more than needed may be queued.
+//   - After a failover to a replica that lags, a change may count as a duplicate of the task
+//     that runs.
+//   - A task may be archived before its handler was ever called, because its asynq.Deadline was
+//     over. It then blocks its id until it is deleted or run, as with asynq.TaskID in general.
+//
+// The rule takes one key, exclusively. It cannot be a rule of Once, or be combined with
+// [Rule.KeepLatestBy]. It cannot be combined with [Skip], which would drop the task for a
+// change during a run, nor with core.WithRunUnlocked.
 func (r Rule) UniqueUntilStarted() Rule {
 	r.untilStarted = true
 	return r

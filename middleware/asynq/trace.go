@@ -10,15 +10,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceHeaders returns a copy of headers, nil for none, to which the trace of
-// ctx is added, in the way of the program's otel.SetTextMapPropagator (without
-// that, nothing is added). With [Trace] on the worker's side the task, and the
-// waits and locks it has there, are in the trace of who enqueued it:
+// TraceHeaders returns a copy of headers (nil: none) with the trace of ctx, in the format of
+// the program's otel.SetTextMapPropagator. Without such a propagator, nothing is added. With
+// [Trace] on the worker's side, the task's waits and locks are in the trace of the code that
+// enqueued it:
 //
 //	task := asynq.NewTaskWithHeaders("im:status", payload, lockasynq.TraceHeaders(ctx, nil))
 //
-// A header that is there already under one of the propagator's names, such as
-// traceparent, is replaced.
+// A header that already has one of the propagator's names, such as traceparent, is replaced.
 func TraceHeaders(ctx context.Context, headers map[string]string) map[string]string {
 	carrier := make(propagation.MapCarrier, len(headers)+2)
 	maps.Copy(carrier, headers)
@@ -26,10 +25,9 @@ func TraceHeaders(ctx context.Context, headers map[string]string) map[string]str
 	return carrier
 }
 
-// Trace is an [asynq.MiddlewareFunc] that takes the trace from a task's headers
-// into the handler's context. Give it to [asynq.ServeMux.Use] before
-// [Locks.Middleware]. A context that has a span already, from a tracing
-// middleware outside of this one, is left as it is.
+// Trace is an [asynq.MiddlewareFunc] that puts the trace of a task's headers into the handler's
+// context. Pass it to [asynq.ServeMux.Use] before [Locks.Middleware]. It does not change a
+// context that has a span already, from a tracing middleware outside of this one.
 //
 // It panics if next is nil, as asynq does.
 func Trace(next asynq.Handler) asynq.Handler {

@@ -39,8 +39,8 @@ func (t *turn) came() bool {
 // over reports whether the turn, and not the task, has ended.
 func (t *turn) over() bool { return context.Cause(t.Context) == errTurnOver }
 
-// Err makes the end of the turn look like a deadline to the engine, which tells
-// that apart from a store that did not answer at all.
+// Err makes the end of the turn look like a deadline to the engine, which distinguishes it from
+// a store that did not answer.
 func (t *turn) Err() error {
 	if t.over() {
 		return context.DeadlineExceeded

@@ -56,8 +56,8 @@ func (r *run) ask(s Step) *acquisition {
 	return a
 }
 
-// send asks, and renews at once what has a first term, as the engine does. Otherwise the
-// lease would end on a machine that is slow.
+// send asks, and at once renews a lease that has a first term, as the engine does. Otherwise
+// the lease would end on a slow machine.
 func (a *acquisition) send(ctx context.Context, req driver.Request) (said answer) {
 	if a.once {
 		said = answerOf(a.store.Begin(ctx, req))
@@ -66,7 +66,7 @@ func (a *acquisition) send(ctx context.Context, req driver.Request) (said answer
 		said = answerOf(grant, nil, err)
 	}
 	if said.kind == granted && said.grant.Term > 0 {
-		_ = a.store.Renew(ctx, []driver.Grant{said.grant}) // if it is lost by now, others will say so
+		_ = a.store.Renew(ctx, []driver.Grant{said.grant}) // if it is lost by now, later steps show it
 	}
 	return said
 }
@@ -101,7 +101,7 @@ func (a answer) String() string {
 	return string(a.kind)
 }
 
-// answerOf sorts what a store returned.
+// answerOf classifies what a store returned.
 func answerOf(grant driver.Grant, rec *driver.Record, err error) answer {
 	a := answer{kind: granted, grant: grant, err: err}
 	var held *driver.HeldError

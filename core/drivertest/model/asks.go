@@ -7,7 +7,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// kind is what an answer says.
+// kind is the kind of an answer.
 type kind string
 
 const (
@@ -32,9 +32,8 @@ type expected struct {
 	found   string // what was there: a record, a version, those whose leases were taken
 }
 
-// Do returns what can come of an operation: one model mostly, and more where
-// several sets go on at the same moment and it matters which is first. m stays as
-// it is.
+// Do returns the possible results of an operation. Usually that is one model. There are more if
+// several sets go on at the same moment and their order matters. m does not change.
 func (m *backend) Do(op func(*backend)) []*backend {
 	n := m.clone()
 	n.answers = nil
@@ -42,7 +41,7 @@ func (m *backend) Do(op func(*backend)) []*backend {
 	return distinct(n.settle())
 }
 
-// settle has the sets go on that were let in, in every order that they can.
+// settle lets the sets go on that were admitted, in every possible order.
 func (m *backend) settle() []*backend {
 	var all []*backend
 	for owner, r := range m.requests {
@@ -58,8 +57,8 @@ func (m *backend) settle() []*backend {
 	return distinct(all)
 }
 
-// forget drops the order of the grants so far, once their tokens have been found
-// to be in it: models that differ in nothing else are one.
+// forget drops the order of the grants so far, once their tokens have been found to be in that
+// order. Models that differ in nothing else are then one.
 func (m *backend) forget() {
 	m.grants = 0
 	for _, r := range m.requests {
@@ -79,8 +78,7 @@ func distinct(all []*backend) []*backend {
 	})
 }
 
-// Ask is an Acquire of an owner who has asked for nothing before; with once it is
-// a Begin.
+// Ask is an Acquire by an owner that has asked for nothing before. With once it is a Begin.
 func (m *backend) Ask(owner string, claims []driver.Claim, ttl time.Duration, wait, once bool) {
 	r := &request{claims: claims, ttl: ttl, once: once}
 	m.requests[owner] = r
@@ -135,8 +133,8 @@ func (m *backend) whole(owner string) bool {
 	})
 }
 
-// Again is what the owner gets who asks once more while it has all that it asked
-// for: the same token and a full TTL (A4), or a downgrade (M5).
+// Again is a request by an owner that already holds what it asks for: it gets the same token
+// and a full TTL (A4), or a downgrade (M5).
 func (m *backend) Again(owner string, claims []driver.Claim, ttl time.Duration) {
 	r := m.requests[owner]
 	for i, c := range claims {
@@ -159,8 +157,8 @@ func (m *backend) Again(owner string, claims []driver.Claim, ttl time.Duration) 
 	r.claims = claims
 }
 
-// GiveUp ends a wait (A7, A8): nothing is left behind (S1). The owner may not have
-// heard yet which claim it waits for by now.
+// GiveUp ends a wait (A7, A8). Nothing is left behind (S1). The owner may not know yet which
+// claim it waits for by now.
 func (m *backend) GiveUp(owner string) {
 	r := m.requests[owner]
 	r.answer = expected{kind: refused}

@@ -137,12 +137,11 @@ func (r *run) holder(owner string, partial bool, left time.Duration) string {
 	return fmt.Sprintf("%s for %v", r.name(owner), left)
 }
 
-// lastToken is the greatest of those that the grant has reserved.
+// lastToken is the greatest token that the grant has reserved.
 func lastToken(g driver.Grant) uint64 { return g.Token + g.HandOffs }
 
-// rising checks that each new grant has a greater token than every token of every
-// earlier one of its keys (A3, A13), in the order that m has them in. Readers who come in together
-// may do so in any order.
+// rising checks that each new grant has a greater token than every token of every earlier grant
+// of its keys (A3, A13), in the order of m. Readers that enter together may do so in any order.
 func (r *run) rising(m *backend) error {
 	order := func(a *acquisition) int { return m.requests[a.owner].answer.order }
 	fresh := slices.DeleteFunc(slices.Clone(r.asked), func(a *acquisition) bool { return a.kind != granted || a.counted })

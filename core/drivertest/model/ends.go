@@ -66,8 +66,8 @@ func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time
 	}
 }
 
-// Borrow is the renewal of a process that was told of the lease (N7). It ends no lease
-// sooner, and one that asks for more than the owner did is a stranger's.
+// Borrow is the renewal by a process that was told of the lease (N7). It never ends a lease
+// sooner. If it asks for more than the owner did, it is a stranger's.
 func (m *backend) Borrow(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
 	if flaw == noToken {
 		flaw = wrongToken
@@ -146,8 +146,8 @@ func (m *backend) recordOf(key string) expected {
 	return expected{kind: recorded, found: m.records[key].String()}
 }
 
-// Raise keeps the greatest version, for the retention after the last one that is no
-// question (L9 to L11). Leases and records have no part in it (L12).
+// Raise keeps the greatest version, for the retention after the last call that was no question
+// (L9 to L11). It does not affect leases and records, nor they it (L12).
 func (m *backend) Raise(key string, n uint64, retention time.Duration) {
 	newest := max(n, m.version(key))
 	if n > 0 {
@@ -156,7 +156,7 @@ func (m *backend) Raise(key string, n uint64, retention time.Duration) {
 	m.say(expected{kind: fine, found: fmt.Sprint(newest)})
 }
 
-// version is the one in force, 0 for none.
+// version returns the version in force; 0: none.
 func (m *backend) version(key string) uint64 {
 	if v := m.versions[key]; m.now < v.ends {
 		return v.n
@@ -164,7 +164,7 @@ func (m *backend) version(key string) uint64 {
 	return 0
 }
 
-// something is what Forget says that it found.
+// something is the answer of Forget if it found anything.
 const something = "something"
 
 // Forget drops a record, and the version (I10).

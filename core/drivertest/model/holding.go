@@ -80,8 +80,8 @@ func (r *run) lapse() {
 	}
 }
 
-// borrow renews by another process than that of the owner: for as long as the owner
-// asked for last, for less, or for more than that.
+// borrow renews from another process than the owner's: with the TTL that the owner asked for
+// last, with a shorter one, or with a longer one.
 func (r *run) borrow(s Step) (taken, bool) {
 	a := r.choose(s.who, r.granted)
 	if a == nil {

@@ -79,7 +79,7 @@ type request struct {
 	ttl    time.Duration
 	once   bool
 	at     int  // the claim it waits for
-	ready  bool // it was let in there, and goes on to the next
+	ready  bool // it was admitted there, and goes on to the next claim
 	answer expected
 }
 
@@ -104,7 +104,7 @@ func (m *backend) clone() *backend {
 	return &n
 }
 
-// String tells all there is to know, so that equal strings are equal models.
+// String describes the whole state, so equal strings mean equal models.
 func (m *backend) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "at %v, %d grants, %v\n", m.now, m.grants, m.answers)
@@ -129,7 +129,7 @@ func (m *backend) at(key string) *lock {
 	return k
 }
 
-// lease is owner's, or nil.
+// lease returns owner's lease, or nil.
 func (k *lock) lease(owner string) *lease {
 	for i := range k.holders {
 		if k.holders[i].owner == owner {
@@ -182,7 +182,7 @@ func (m *backend) callIn(in []ticket) {
 	}
 }
 
-// leave ends owner's lease, if it has one, and lets in whose turn it is.
+// leave ends owner's lease, if it has one, and admits the waiters whose turn it is.
 func (m *backend) leave(owner, key string) {
 	k := m.at(key)
 	k.holders = slices.DeleteFunc(k.holders, func(l lease) bool { return l.owner == owner })

@@ -2,8 +2,8 @@ package model
 
 import "github.com/keyturn/keyturn/core/driver"
 
-// Fits reports whether a lease for c can be in force beside so many others of a mode (M1,
-// M6). Without any, the mode means nothing.
+// Fits reports whether there is room for a lease for c beside that many holders with that mode
+// (M1, M6). Without holders, the mode means nothing.
 func Fits(mode driver.Mode, holders int, c driver.Claim) bool {
 	switch {
 	case holders == 0:
@@ -15,9 +15,9 @@ func Fits(mode driver.Mode, holders int, c driver.Claim) bool {
 	}
 }
 
-// Next says who gets in next, of those that wait in order of arrival, as indices; nobody
-// most of the time. There are so many leases in force. The mode is theirs or, without
-// any, that of the last there were. Somebody else may be next after that.
+// Next returns the waiters that are admitted next, as indices into queue, which is in order of
+// arrival; usually none. holders is the number of leases in force. mode is theirs or, without
+// any, that of the last ones. After these, further waiters may be next.
 func Next(mode driver.Mode, holders int, queue []driver.Claim) []int {
 	var readers, line []int
 	for i, c := range queue {
@@ -33,9 +33,9 @@ func Next(mode driver.Mode, holders int, queue []driver.Claim) []int {
 	case len(line) == 0 && Fits(mode, holders, queue[readers[0]]):
 		return readers
 	case holders == 0 && mode != driver.ModeShared && len(readers) > 0:
-		return readers // M3: what is not shared makes way for all readers,
+		return readers // M3: after an exclusive lease or the last permit come all readers,
 	case holders == 0:
-		return line[:1] // and readers for the first of the others
+		return line[:1] // and after readers the first of the others
 	case mode == driver.ModePermit && len(line) > 0 && line[0] == 0 && Fits(mode, holders, queue[0]):
 		return line[:1] // M6, unless a reader came first: it would wait for ever
 	}

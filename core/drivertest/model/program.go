@@ -95,14 +95,14 @@ func (s Step) question() string {
 	return fmt.Sprintf("%s, %v", strings.Join(words, " "), s.ttl)
 }
 
-// Keys is how many keys a program is about.
+// Keys is the number of keys of a program.
 const Keys = 3
 
-// likely has the keys of a program, the first more often than the others, so that much
-// goes on there.
+// likely has the keys of a program, the first more often than the others, so that they are
+// contended.
 var likely = []string{"a", "a", "a", "b", "b", "c"}
 
-// ops has what makes things happen more often than the rest.
+// ops has the operations, those that make things happen more often than the others.
 var ops = slices.Concat(
 	slices.Repeat([]op{opAsk}, 10),
 	slices.Repeat([]op{opRelease}, 6),
@@ -110,7 +110,7 @@ var ops = slices.Concat(
 	[]op{opPart, opComplete, opRaise, opForget, opForce, opBreak, opList},
 )
 
-// flaws: most of what owners bring is right.
+// flaws: most grants that owners present are right.
 var flaws = append(slices.Repeat([]flaw{sound}, 9), wrongToken, noToken, wrongMode)
 
 // Draw chooses a number from 0 to n-1. Smaller numbers make simpler programs.
@@ -146,7 +146,8 @@ func pick[T any](draw Draw, from []T) T { return from[draw(len(from))] }
 
 func randomTTL(draw Draw) time.Duration { return pick(draw, []time.Duration{3, 12, 60}) * time.Second }
 
-// randomClaims are mostly for one key: sets of many keys are rarely let in.
+// randomClaims mostly returns claims for one key, because sets of many keys are rarely
+// admitted.
 func randomClaims(draw Draw) []driver.Claim {
 	n := pick(draw, []int{1, 1, 1, 2, 2, 3})
 	var claims []driver.Claim

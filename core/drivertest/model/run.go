@@ -23,14 +23,14 @@ type Rig struct {
 	Settle   func()
 	Patience time.Duration
 	// Exact: the clock stands still while a step runs. Times are compared, and leases can run
-	// out on their own. Otherwise TTLs are so long that only those leases run out that are
-	// made to.
+	// out on their own. Otherwise TTLs are so long that leases run out only in steps that make
+	// them.
 	Exact bool
 	// Prompt: waiters poll so seldom that a message has to tell them of their turn. Steps
 	// without a message are skipped: leases that run out, and records, of which only the next
 	// waiter is told.
 	Prompt bool
-	// TTLs are those that the stores can keep. The zero value is any.
+	// TTLs are those that the stores can keep. The zero value means all TTLs.
 	TTLs driver.TTLs
 	Latitude
 }
@@ -45,7 +45,7 @@ const short = 40 * time.Millisecond
 type run struct {
 	Rig
 	ctx     context.Context
-	models  []*backend // what the backend may know
+	models  []*backend // the possible states of the backend
 	asked   []*acquisition
 	highest map[string]uint64 // the highest token granted so far, by key
 	log     []string
@@ -80,7 +80,7 @@ func (rig Rig) Run(program []Step) error {
 	return nil
 }
 
-// lasting is by how much longer leases last on a clock that goes on while a step runs.
+// lasting is how much longer leases last if the clock goes on while a step runs.
 const lasting = 200
 
 // fit makes s a step on the keys of this rig, and on its clock.
@@ -101,7 +101,7 @@ func (rig Rig) fit(s Step) Step {
 	return s
 }
 
-// String is what happened so far.
+// String describes the steps so far.
 func (r *run) String() string {
 	s := ""
 	for _, line := range r.log {
@@ -110,7 +110,7 @@ func (r *run) String() string {
 	return s
 }
 
-// do has the models carry out what the store was asked to.
+// do makes the models carry out what the store was asked to do.
 func (r *run) do(op func(*backend)) {
 	var all []*backend
 	for _, m := range r.models {

@@ -1,11 +1,12 @@
 // Package asynqcarry lets a task run under the leases of its enqueuer: see
 // core/experimental/carry. It is for an enqueuer that holds a key until the task is done, and
-// waits for the result; a task that takes the same key would otherwise wait for its enqueuer.
+// waits for the result. If the task takes the same key, it would otherwise wait for its
+// enqueuer.
 //
 //	task := asynq.NewTaskWithHeaders("im:status", payload, asynqcarry.Headers(ctx, nil))
 //	mux.Use(asynqcarry.Accept, locks.Middleware)
 //
-// A task that is processed after the release waits for its turn, as any other. The package is
+// A task that is processed after the release waits for its turn like any other. The package is
 // experimental, as its place says. Its functions are safe for concurrent use.
 package asynqcarry
 
@@ -18,8 +19,8 @@ import (
 	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
-// Headers returns a copy of headers, nil for none, with the leases that are in force in ctx.
-// What it adds is a credential, and whoever can look into the queue can read it.
+// Headers returns a copy of headers (nil: none) with the leases that are in force in ctx. What
+// it adds is a credential: everybody who can read the queue can read it.
 func Headers(ctx context.Context, headers map[string]string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	maps.Copy(all, headers)
