@@ -5,8 +5,29 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/memstore"
 )
+
+// A store may keep a request's context when it has answered, to find out that nobody waits
+// for what it still does. So the context is never another request's.
+func TestContextOfARequestIsItsOwn(t *testing.T) {
+	store := newSpy()
+	eng := newEngine(t, store)
+	var kept []context.Context
+	store.onAcquire = func(ctx context.Context, _ driver.Request) error {
+		for i, earlier := range kept {
+			if earlier.Err() == nil {
+				t.Errorf("request %d has ended, its context goes on during request %d", i, len(kept))
+			}
+		}
+		kept = append(kept, ctx)
+		return nil
+	}
+	for range 100 {
+		mustRelease(t, mustAcquire(t, eng, "k"))
+	}
+}
 
 // A lease that nobody else wants makes little work for the garbage collector, which would
 // bound how the engine scales over processors.
