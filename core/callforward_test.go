@@ -2,19 +2,15 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -281,94 +277,6 @@ func TestTooManyReaders(t *testing.T) {
 	}
 }
 
-// A store that falls silent is out for those in line also where it answered
-// another one of several who asked.
-func TestSilenceTowardsOneOfSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, spy, core.WithCircuit(core.Forever))
-		var asked, unanswered atomic.Int32
-		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
-			if asked.Add(1) == 3 {
-				<-ctx.Done()
-				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
-			}
-			time.Sleep(10 * time.Millisecond)
-			return nil
-		}
-		var all sync.WaitGroup
-		for range 3 { // the first one's grant lets two more ask
-			all.Go(func() {
-				l, err := eng.Acquire(context.Background(), "k", core.WithShared(), core.WithMaxWait(5*time.Second))
-				if err == nil {
-					mustRelease(t, l)
-					return
-				}
-				unanswered.Add(1)
-				wantOnly(t, err, core.ErrUnavailable)
-			})
-			synctest.Wait()
-		}
-		time.Sleep(time.Second)
-		_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
-		wantOnly(t, err, core.ErrUnavailable)
-		all.Wait()
-		if unanswered.Load() != 1 {
-			t.Errorf("%d were not answered", unanswered.Load())
-		}
-	})
-}
-
-// Who has waited long, behind others, has not waited for a store that was asked
-// just now: nothing runs unlocked for it.
-func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
-	const patience, roundTrip = time.Second, 50 * time.Millisecond
-	set := exclusive("a", "b")
-	for name, tc := range map[string]struct {
-		held  string         // until just before the patience ends
-		front [][]core.Claim // in line, in this order, when it is
-		late  []core.Claim   // comes just then, too
-		who   []core.Claim
-		want  []error
-	}{
-		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrUnavailable}},
-		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				spy := newSpy()
-				eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
-				holder := mustAcquire(t, eng, tc.held)
-				var all sync.WaitGroup
-				wait := func(claims []core.Claim) {
-					all.Go(func() {
-						if err := eng.DoAll(context.Background(), claims, func(context.Context) error { return nil }); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
-				}
-				for _, claims := range tc.front {
-					wait(claims)
-				}
-				all.Go(func() {
-					err := eng.DoAll(context.Background(), tc.who, func(context.Context) error { return nil }, core.WithMaxWait(patience), core.WithRunUnlocked())
-					wantOnly(t, err, tc.want...)
-				})
-				time.Sleep(patience - roundTrip/2)
-				spy.mu.Lock()
-				spy.onAcquire = taking(roundTrip)
-				spy.mu.Unlock()
-				if tc.late != nil {
-					wait(tc.late)
-				}
-				mustRelease(t, holder)
-				all.Wait()
-			})
-		})
-	}
-}
-
 // Once one reader has to wait for a writer of another process, those who come
 // later wait in this process, not at the store.
 func TestReadersStopWhenOneHasToWait(t *testing.T) {
@@ -402,154 +310,4 @@ func TestReadersStopWhenOneHasToWait(t *testing.T) {
 			mustRelease(t, <-granted)
 		}
 	})
-}
-
-// Money moves between random pairs of accounts, in two processes; nothing waits
-// for itself.
-func TestTransfersBetweenRandomPairs(t *testing.T) {
-	mem := memstore.New()
-	engines := []*core.Engine{newEngine(t, mem, core.WithMaxWait(core.Forever)), newEngine(t, mem.Peer(), core.WithMaxWait(core.Forever))}
-	const accounts, transfers = 10, 100
-	account := func(i int) string { return fmt.Sprint("account:", i) }
-	var balance [accounts]int // the race detector looks too
-	var every []core.Claim
-	for i := range accounts {
-		every = append(every, core.Shared(account(i)))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	var all sync.WaitGroup
-	for i := range transfers {
-		all.Go(func() {
-			for range 10 {
-				pair := rand.Perm(accounts)[:2]
-				err := engines[i%2].DoAll(ctx, exclusive(account(pair[0]), account(pair[1])), func(context.Context) error {
-					balance[pair[0]]--
-					balance[pair[1]]++
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for i := range 10 { // who looks at all of them sees no money on its way
-		all.Go(func() {
-			err := engines[i%2].DoAll(ctx, every, func(context.Context) error {
-				sum := 0
-				for _, b := range balance {
-					sum += b
-				}
-				if sum != 0 {
-					t.Errorf("%d too much", sum)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Whatever is asked for in whatever order by two processes, by callers who give
-// up at any time: nobody holds what another excludes, and nothing is left.
-func TestModesInAnyOrder(t *testing.T) {
-	type request struct {
-		claims []core.Claim
-		weight map[string]int // of what it holds: 100 is all of a key
-	}
-	requests := []request{
-		{exclusive("g"), map[string]int{"g": 100, "g/a": 100, "g/b": 100}},
-		{core.Under("g", "a"), map[string]int{"g/a": 100}},
-		{core.Under("g", "b"), map[string]int{"g/b": 100}},
-		{[]core.Claim{core.Shared("g")}, map[string]int{"g": 1}},
-		{[]core.Claim{core.Permit("p", 4)}, map[string]int{"p": 25}},
-		{append(core.Under("g", "a"), core.Permit("p", 4)), map[string]int{"g/a": 100, "p": 25}},
-		{[]core.Claim{core.Shared("g"), core.Exclusive("p")}, map[string]int{"g": 1, "p": 100}},
-		{exclusive("p"), map[string]int{"p": 100}},
-	}
-	for round := range 5 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mem := memstore.New()
-				near, far := newSpy(), newSpy()
-				near.Store, far.Store = mem, mem.Peer()
-				near.onAcquire, far.onAcquire = taking(time.Millisecond), taking(2*time.Millisecond)
-				engines := []*core.Engine{
-					newEngine(t, near, core.WithHooks(nothingUnlocked{t: t}.hooks())), newEngine(t, far, core.WithHooks(nothingUnlocked{t: t}.hooks())),
-				}
-				var mu sync.Mutex
-				inside := map[string]int{}
-				change := func(r request, by int) {
-					mu.Lock()
-					defer mu.Unlock()
-					for key, w := range r.weight {
-						if inside[key] += by * w; inside[key] > 100 {
-							t.Errorf("%d hundredths of %s are held with %v", inside[key], key, r.claims)
-						}
-					}
-				}
-				var granted, refused atomic.Int64
-				var all sync.WaitGroup
-				for i := range 80 {
-					all.Go(func() {
-						for range 20 {
-							time.Sleep(rand.N(20 * time.Millisecond))
-							ctx, giveUp := context.WithCancel(context.Background())
-							if rand.N(4) == 0 {
-								time.AfterFunc(rand.N(100*time.Millisecond), giveUp)
-							}
-							r := requests[rand.N(len(requests))]
-							err := engines[i%2].DoAll(ctx, r.claims, func(context.Context) error {
-								change(r, 1)
-								time.Sleep(rand.N(10 * time.Millisecond))
-								change(r, -1)
-								return nil
-							}, core.WithMaxWait(1+rand.N(2*time.Second)), core.WithRunUnlocked())
-							giveUp()
-							switch {
-							case err == nil:
-								granted.Add(1)
-							case errors.Is(err, core.ErrWaitTimeout), errors.Is(err, context.Canceled),
-								errors.Is(err, core.ErrUnavailable): // there was no time for an answer
-								refused.Add(1)
-							default:
-								t.Error(err)
-							}
-						}
-					})
-				}
-				all.Wait()
-				if granted.Load() < 100 || refused.Load() < 100 {
-					t.Errorf("%d granted, %d refused: that shows little", granted.Load(), refused.Load())
-				}
-				synctest.Wait()
-				for _, key := range []string{"g", "g/a", "g/b", "p"} {
-					isFree(t, engines[0], key)
-				}
-				for _, eng := range engines {
-					if left := eng.Left(); left != "" {
-						t.Error(left)
-					}
-				}
-			})
-		})
-	}
-}
-
-// nothingUnlocked minds when work runs without its lock.
-type nothingUnlocked struct {
-	t *testing.T
-}
-
-func (o nothingUnlocked) hooks() observe.Hooks {
-	return observe.Hooks{Unlocked: o.Unlocked}
-}
-
-func (o nothingUnlocked) Unlocked(_ context.Context, a observe.Acquisition, err error) {
-	o.t.Errorf("%v runs unlocked: %v", a.Claims, err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,9 +20,11 @@ type outage struct {
 	asked int
 }
 
-func (o *outage) hang()   { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
+func (o *outage) hang() { o.set(func(ctx context.Context) error { <-ctx.Done(); return errDown }) }
+
 func (o *outage) refuse() { o.set(func(context.Context) error { return errDown }) }
-func (o *outage) mend()   { o.set(func(context.Context) error { return nil }) }
+
+func (o *outage) mend() { o.set(func(context.Context) error { return nil }) }
 
 func (o *outage) set(what func(context.Context) error) {
 	o.mu.Lock()
@@ -184,131 +185,6 @@ func TestAnyAnswerClosesTheCircuit(t *testing.T) {
 
 func nothing(context.Context) ([]byte, error) { return nil, nil }
 
-func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
-	for name, tc := range map[string]struct {
-		opts []core.EngineOption
-		do   func(*testing.T, *core.Engine, *outage)
-	}{
-		"contention": {do: func(t *testing.T, eng *core.Engine, _ *outage) {
-			holder := mustAcquire(t, eng, "k", core.WithTTL(time.Hour))
-			for range 10 {
-				_, _ = attempt(eng, "k", core.WithMaxWait(time.Second))
-			}
-			mustRelease(t, holder)
-		}},
-		"callers who hang up": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.hang()
-			for range 10 {
-				ctx, cancel := context.WithCancel(context.Background())
-				time.AfterFunc(time.Second, cancel)
-				_, err := eng.Acquire(ctx, "k")
-				wantOnly(t, err, context.Canceled)
-			}
-		}},
-		"callers who leave no time": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.hang()
-			for range 100 {
-				_, err := attempt(eng, "k", core.WithMaxWait(50*time.Millisecond))
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-		"many failures at once": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.refuse()
-			for range 100 {
-				_, err := attempt(eng, "k")
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-		"failures far apart": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.refuse()
-			for range 10 {
-				time.Sleep(defaultCircuit + time.Second)
-				_, err := attempt(eng, "k")
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-		"one shard among healthy ones": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			for range 10 {
-				o.hang()
-				_, err := attempt(eng, "sick", core.WithMaxWait(time.Second))
-				wantOnly(t, err, core.ErrUnavailable)
-				o.mend()
-				if _, err := attempt(eng, "healthy"); err != nil {
-					t.Error(err)
-				}
-			}
-		}},
-		"late failures of what was sent before an answer": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			var all sync.WaitGroup
-			o.hang()
-			for range 10 {
-				all.Go(func() { _, _ = attempt(eng, core.NewOwner(), core.WithMaxWait(time.Minute)) })
-			}
-			synctest.Wait()
-			o.mend()
-			time.Sleep(59 * time.Second)
-			if _, err := attempt(eng, "k"); err != nil {
-				t.Error(err)
-			}
-			all.Wait()
-		}},
-		"a sick key, while leases are renewed": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			l := mustAcquire(t, eng, "held", core.WithTTL(3*time.Second))
-			o.hang()
-			for range 10 {
-				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-			mustRelease(t, l)
-		}},
-		"a sick key, while leases are released": {do: func(t *testing.T, eng *core.Engine, o *outage) {
-			var leases []*core.Lease
-			for range 10 {
-				leases = append(leases, mustAcquire(t, eng, core.NewOwner(), core.WithTTL(time.Hour)))
-			}
-			o.hang()
-			for i, l := range leases {
-				if i%2 == 0 { // a loss is an answer, too
-					breakLock(t, o.spy, l)
-				}
-				time.AfterFunc(time.Second, func() { _ = l.Release(context.Background()) })
-				_, err := attempt(eng, "sick", core.WithMaxWait(2*time.Second))
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-		"switched off": {opts: []core.EngineOption{core.WithCircuit(core.Forever)}, do: func(t *testing.T, eng *core.Engine, o *outage) {
-			o.hang()
-			for range 3 {
-				_, err := attempt(eng, "k", core.WithMaxWait(time.Minute))
-				wantOnly(t, err, core.ErrUnavailable)
-			}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &outage{spy: newSpy()}
-				eng := newEngine(t, o, tc.opts...)
-				tc.do(t, eng, o)
-				o.mend()
-				if _, err := attempt(eng, "afterwards"); err != nil {
-					t.Errorf("refused: %v", err)
-				}
-			})
-		})
-	}
-}
-
-// A store that answers too late for its lease to be good does answer.
-func TestLateGrantsDoNotOpenTheCircuit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := newEngine(t, &lateStore{spy: newSpy(), by: 3 * time.Second})
-		for range 5 {
-			_, err := attempt(eng, "k", core.WithTTL(time.Second))
-			wantOnly(t, err, core.ErrUnavailable)
-		}
-	})
-}
-
 // A probe that a panic ends, or that has to wait for a holder all day, does not
 // keep the circuit from closing, opening and closing again.
 func TestProbesThatDoNotComeBack(t *testing.T) {
@@ -403,59 +279,6 @@ func TestAnOldProbeIsNotTakenForALaterOne(t *testing.T) {
 			t.Error("two probes at a time")
 		}
 		all.Wait()
-	})
-}
-
-// A store that refuses at once is out as well, if it goes on doing so.
-func TestCircuitOpensAlsoForAStoreThatRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &outage{spy: newSpy()}
-		eng := newEngine(t, o, core.WithCircuit(time.Second))
-		o.refuse()
-		for range 11 {
-			_, err := attempt(eng, "k")
-			wantOnly(t, err, core.ErrUnavailable)
-			time.Sleep(100 * time.Millisecond)
-		}
-		before := o.count()
-		_, _ = attempt(eng, "k") // the probe
-		_, err := attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if o.count() != before+1 {
-			t.Errorf("asked %d times", o.count()-before)
-		}
-		o.mend()
-	})
-}
-
-// The silence begins with the first request that went unanswered, though one
-// that was sent later failed sooner. What that caller was told is not passed on
-// to others, but as text.
-func TestCircuitCountsFromTheFirstRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("the first caller's own")
-		o := &outage{spy: newSpy()}
-		o.set(func(ctx context.Context) error {
-			<-ctx.Done()
-			return &core.UnavailableError{Op: "acquire", Err: cause}
-		})
-		eng := newEngine(t, o)
-		var first sync.WaitGroup
-		first.Go(func() {
-			_, err := attempt(eng, "first", core.WithMaxWait(defaultCircuit))
-			if !errors.Is(err, cause) {
-				t.Errorf("error %v", err)
-			}
-		})
-		time.Sleep(defaultCircuit / 2)
-		_, err := attempt(eng, "later", core.WithMaxWait(defaultCircuit/4))
-		wantOnly(t, err, core.ErrUnavailable)
-		first.Wait()
-		_, err = attempt(eng, "k")
-		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
-		if errors.Is(err, cause) || !strings.Contains(err.Error(), cause.Error()) {
-			t.Errorf("error %v", err)
-		}
 	})
 }
 

@@ -267,77 +267,6 @@ func TestOnceOnAHeldKey(t *testing.T) {
 	}
 }
 
-// A set of which the context holds a part.
-func TestSetThatIsHeldInPart(t *testing.T) {
-	store := &yes{}
-	eng := newEngine(t, store)
-	outer := mustAcquire(t, eng, "b")
-	set, err := eng.AcquireAll(outer.Context(), exclusive("c", "b", "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := set.Claims(); len(c) != 2 || c[0].Key != "a" || c[1].Key != "c" || set.Token() == outer.Token() || core.Observed(set).Depth() != 1 {
-		t.Errorf("claims %v, token %d in %d, depth %d", c, set.Token(), outer.Token(), core.Observed(set).Depth())
-	}
-	for _, key := range []string{"a", "b", "c"} {
-		if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
-			t.Error(err)
-		}
-	}
-	all, err := eng.AcquireAll(set.Context(), exclusive("a", "b", "c")) // by two leases
-	if err != nil || store.asked.Load() != 2 || core.Observed(all).Depth() != 2 || all.Token() != set.Token() || len(all.Claims()) != 2 {
-		t.Errorf("asked %d times; depth %d, claims %v, %v", store.asked.Load(), core.Observed(all).Depth(), all.Claims(), err)
-	}
-	mustRelease(t, all)
-	mustRelease(t, set)
-	mustRelease(t, set)
-	if outer.Err() != nil || store.released.Load() != 1 {
-		t.Errorf("outer: %v; %d releases", outer.Err(), store.released.Load())
-	}
-
-	err = eng.DoAll(outer.Context(), exclusive("a", "b"), func(ctx context.Context) error {
-		mustRelease(t, outer)
-		return nil
-	})
-	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Key != "b" || lost.Reason != driver.LossOuter {
-		t.Errorf("the part that it left to another was lost: %v", err)
-	}
-	if store.released.Load() != 3 || eng.Left() != "" {
-		t.Errorf("%d releases; left: %s", store.released.Load(), eng.Left())
-	}
-}
-
-// The rest is lost or not certainly released: that is for the set's lease to say.
-func TestSetTellsHowItsRestEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		spy := newSpy()
-		eng := newEngine(t, capable{spy})
-		outer := mustAcquire(t, eng, "a")
-		within := func() *core.Lease {
-			l, err := eng.AcquireAll(outer.Context(), exclusive("a", "b"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
-		}
-		set := within()
-		breakLock(t, spy, set)
-		wantOnly(t, set.Release(context.Background()), core.ErrLeaseLost)
-		wantOnly(t, set.Err(), core.ErrLeaseLost)
-
-		set = within()
-		spy.onRelease = func(context.Context, driver.Grant) error { return errDown }
-		wantOnly(t, set.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
-		spy.mend()
-		mustRelease(t, set)
-		isFree(t, eng, "b")
-		mustRelease(t, outer)
-	})
-}
-
-// capable says that its store does sets, for sets whose rest is one key.
-type capable struct{ *spy }
-
 func (capable) Describe() driver.Description { return driver.Description{Sets: true, Ledger: true} }
 
 func TestAnotherEnginesLeaseIsAStrangers(t *testing.T) {
@@ -392,6 +321,7 @@ func (r *tally) HoldStart(ctx context.Context, _ observe.Lease) context.Context 
 	r.holds++
 	return ctx
 }
+
 func (r *tally) HoldEnd(context.Context, observe.Lease, error) { r.holdEnds++ }
 
 // Close waits for the outermost one, lets its work nest to the end, and does not

@@ -1,0 +1,190 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/experimental/carry"
+)
+
+// The callee learns by its own renewals that the caller is through.
+func TestBorrowedEndsWithItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 9 * time.Second
+		two := callerHolds(t, exclusive("k"), core.WithTTL(ttl))
+		l, err := two.callee.Acquire(two.ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if l.Err() != nil || two.outer.Err() != nil {
+			t.Fatal(l.Err(), two.outer.Err())
+		}
+		mustRelease(t, two.outer)
+		thief := mustAcquire(t, two.caller, "k")
+		time.Sleep(ttl/3 + time.Second)
+		for _, err := range []error{l.Err(), context.Cause(l.Context()), l.Release(context.Background())} {
+			wantOnly(t, err, core.ErrLeaseLost)
+			if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter {
+				t.Errorf("%v", err)
+			}
+		}
+		if thief.Err() != nil {
+			t.Error(thief.Err())
+		}
+		mustRelease(t, thief)
+	})
+}
+
+// A caller that does not get to renew, as in a pause, loses its lease for
+// itself; the work that it asked for goes on under the lock.
+func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		caller := newSpy()
+		caller.onRenew = func(context.Context, driver.Grant) error { return errDown }
+		one, callee, third := newEngine(t, caller), newEngine(t, caller.Peer()), newEngine(t, caller.Peer())
+		outer := mustAcquire(t, one, "k", core.WithTTL(time.Second))
+		ctx := carry.Accept(context.Background(), carry.Leases(outer.Context()))
+		err := callee.Do(ctx, "k", func(ctx context.Context) error {
+			time.Sleep(time.Minute)
+			_, err := third.TryAcquire(context.Background(), "k")
+			wantOnly(t, err, core.ErrHeld)
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wantOnly(t, outer.Release(context.Background()), core.ErrLeaseLost)
+		time.Sleep(time.Second) // nobody renews it now
+		isFree(t, third, "k")
+	})
+}
+
+// What ends the callee's part, but for its holder, leaves the holder's alone.
+func TestBorrowedIsNotReleasedHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("k"))
+		l, err := two.callee.Acquire(two.ctx, "k", core.WithMaxHold(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		err = l.Release(context.Background())
+		if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossMaxHold {
+			t.Error(err)
+		}
+		callee, err := core.New(two.spy.Peer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err = callee.Acquire(two.ctx, "k"); err != nil {
+			t.Fatal(err)
+		}
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := callee.Close(gone); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		wantOnly(t, l.Err(), core.ErrLeaseLost, core.ErrClosed)
+		_, err = two.callee.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld)
+		mustRelease(t, two.outer)
+	})
+}
+
+func TestVerifyingInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("k"))
+		two.spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
+		_, err := two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		two.spy.onRenew = func(context.Context, driver.Grant) error { return errors.New("something else") }
+		_, err = two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		ran := false
+		err = two.callee.Do(two.ctx, "k", func(context.Context) error { ran = true; return nil }, core.WithRunUnlocked())
+		if err != nil || !ran {
+			t.Errorf("ran %v, %v", ran, err)
+		}
+
+		two.spy.onRenew = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() } // it hangs
+		began := time.Now()
+		_, err = two.callee.Acquire(two.ctx, "k")
+		wantOnly(t, err, core.ErrUnavailable)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		ctx, cancel := context.WithCancel(two.ctx)
+		time.AfterFunc(time.Second, cancel)
+		_, err = two.callee.Acquire(ctx, "k")
+		wantOnly(t, err, context.Canceled)
+		two.spy.onRenew = nil
+		mustRelease(t, two.outer)
+	})
+}
+
+// A set can be of several leases of the caller's, and of none.
+func TestSetBorrowedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := callerHolds(t, exclusive("b", "d"))
+		other := mustAcquire(t, two.caller, "a")
+		both, cancel := other.Attach(two.outer.Context())
+		defer cancel()
+		ctx := carry.Accept(context.Background(), carry.Leases(both))
+		set, err := two.callee.AcquireAll(ctx, exclusive("a", "b", "c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := set.Claims(); len(c) != 1 || c[0].Key != "c" || core.Observed(set).Depth() != 1 || two.spy.renewals() != 1 {
+			t.Errorf("%v, depth %d, asked %d times", c, core.Observed(set).Depth(), two.spy.renewals())
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			if err := core.AssertHeld(set.Context(), core.Exclusive(key)); err != nil {
+				t.Error(err)
+			}
+		}
+		mustRelease(t, set)
+		if two.callee.Left() != "" || len(two.spy.released) != 1 {
+			t.Errorf("left: %s; released %v", two.callee.Left(), two.spy.released)
+		}
+
+		// What was borrowed goes back when the rest is not to be had,
+		stranger := mustAcquire(t, two.caller, "c")
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithFailFast())
+		wantOnly(t, err, core.ErrHeld)
+		// and nobody waits on for what has been lost.
+		time.AfterFunc(time.Second, func() { mustRelease(t, other) })
+		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Hour))
+		wantOnly(t, err, core.ErrLeaseLost)
+		if left := two.callee.Left(); left != "" {
+			t.Errorf("left: %s", left)
+		}
+		mustRelease(t, stranger)
+		mustRelease(t, two.outer)
+	})
+}
+
+// A store that panics leaves nothing borrowed.
+func TestBorrowedAndAPanic(t *testing.T) {
+	two := callerHolds(t, exclusive("a"))
+	defer mustRelease(t, two.outer)
+	two.spy.onAcquire = func(context.Context, driver.Request) error { panic("store") }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		_, _ = two.callee.AcquireAll(two.ctx, exclusive("a", "b"))
+	}()
+	if left := two.callee.Left(); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}

@@ -1,0 +1,150 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// The effect is on record whatever becomes of its result: a function whose result
+// is over the limit used to run again with every delivery.
+func TestOnceRecordsTheEffectOfAResultOverTheLimit(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		size   int
+		result error // what the function returns along with it
+		opts   []core.CallOption
+		kept   bool
+	}{
+		"at the limit":    {size: defaultResultLimit, kept: true},
+		"over the limit":  {size: defaultResultLimit + 1},
+		"no limit left":   {size: 1, opts: []core.CallOption{core.WithResultLimit(0)}},
+		"no result":       {size: 0, opts: []core.CallOption{core.WithResultLimit(0)}, kept: true},
+		"not to be kept":  {size: 10, result: core.ErrSkipResult},
+		"nothing to keep": {size: 0, result: core.ErrSkipResult},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := memstore.New()
+			runs := 0
+			for delivery := range 3 {
+				eng := newEngine(t, shared.Peer()) // as if by another process
+				out, err := eng.Once(ctx, "k", func(context.Context) ([]byte, error) {
+					runs++
+					return make([]byte, tc.size), tc.result
+				}, tc.opts...)
+				switch {
+				case out.Duplicate != (delivery > 0) || out.ResultNotKept == tc.kept:
+					t.Errorf("delivery %d: %+v", delivery, out)
+				case delivery == 0 || tc.kept:
+					if err != nil || len(out.Result) != tc.size {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				default:
+					wantOnly(t, err, core.ErrResultNotKept)
+					var notKept *driver.ResultNotKeptError
+					if out.Result != nil || !errors.As(err, &notKept) || notKept.Key != "k" {
+						t.Errorf("delivery %d: %d bytes, %v", delivery, len(out.Result), err)
+					}
+				}
+			}
+			if runs != 1 {
+				t.Errorf("three deliveries had %d effects", runs)
+			}
+		})
+	}
+}
+
+// Other content is refused also where there is no result to protect.
+func TestOnceComparesContentWithoutAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	runs := 0
+	for _, digest := range []string{"a", "b"} {
+		_, err := eng.Once(context.Background(), "k", counted("result", &runs),
+			core.WithResultLimit(1), core.WithFingerprint([]byte(digest)))
+		if digest == "b" {
+			wantOnly(t, err, core.ErrFingerprintMismatch)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A wrapped ErrSkipResult is an error like any other: it may come from another
+// execution inside of the function.
+func TestOnceTakesOnlySkipResultItselfForOne(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	wrapped := fmt.Errorf("inner: %w", core.ErrSkipResult)
+	for range 2 {
+		out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, wrapped })
+		if err != wrapped || out.Duplicate {
+			t.Errorf("%+v, %v", out, err)
+		}
+	}
+}
+
+// full is a store that has room for marks only (L8).
+type full struct{ *memstore.Store }
+
+func (f full) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
+	rec.Result, rec.ResultNotKept = nil, true
+	if err := f.Store.Complete(ctx, g, rec, retention); err != nil {
+		return err
+	}
+	return fmt.Errorf("no room: %w", core.ErrResultNotKept)
+}
+
+func TestOnceAtAStoreWithoutRoomForTheResult(t *testing.T) {
+	eng := newEngine(t, full{memstore.New()})
+	runs := 0
+	for delivery := range 3 {
+		out, err := eng.Once(context.Background(), "k", counted("result", &runs))
+		if first := delivery == 0; first != (err == nil) || first != (string(out.Result) == "result") || !out.ResultNotKept || out.Duplicate == first {
+			t.Errorf("delivery %d: %+v, %v", delivery, out, err)
+		}
+		if err != nil {
+			wantOnly(t, err, core.ErrResultNotKept)
+		}
+	}
+	if runs != 1 {
+		t.Errorf("three deliveries had %d effects", runs)
+	}
+	isFree(t, eng, "k")
+}
+
+func TestOnceUnlockedSkipsAResult(t *testing.T) {
+	out, err := newEngine(t, &beginDown{spy: newSpy(), down: errDown}).Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+		return []byte("result"), core.ErrSkipResult
+	}, core.WithRunUnlocked())
+	if err != nil || string(out.Result) != "result" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Twins in line get what strangers get, and at once.
+func TestTwinsOfAResultNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, memstore.New())
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // the first one runs
+				out, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+					time.Sleep(time.Second)
+					return []byte("result"), nil
+				}, core.WithResultLimit(3))
+				if (i == 0) != (err == nil) || i > 0 && !errors.Is(err, core.ErrResultNotKept) || !out.ResultNotKept {
+					t.Errorf("twin %d: %+v, %v", i, out, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

@@ -1,0 +1,331 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+)
+
+// start is when a bubble's clock begins; offsets are counted from it.
+func since(start time.Time, at []time.Time) (out []time.Duration) {
+	for _, t := range at {
+		out = append(out, t.Sub(start))
+	}
+	return out
+}
+
+func TestRenewedAtAThirdOfTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		start := time.Now()
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(95 * time.Second)
+		if l.Err() != nil || l.Context().Err() != nil {
+			t.Errorf("lost: %v", l.Err())
+		}
+		_, err := eng.TryAcquire(context.Background(), "k")
+		wantOnly(t, err, core.ErrHeld)
+		mustRelease(t, l)
+		got := since(start, spy.renewedAt)
+		if len(got) != 9 {
+			t.Fatalf("%d renewals in 95s: %v", len(got), got)
+		}
+		for i, at := range got {
+			if want := time.Duration(i+1) * 10 * time.Second; at != want {
+				t.Errorf("renewal %d at %v, want %v", i, at, want)
+			}
+		}
+	})
+}
+
+func TestNoRenewalAfterRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		mustRelease(t, mustAcquire(t, eng, "k"))
+		time.Sleep(time.Hour)
+		if n := spy.renewals(); n != 0 {
+			t.Errorf("%d renewals of a released lease", n)
+		}
+	})
+}
+
+// Leases that are due at about the same time leave in one call, and the
+// goroutines do not multiply.
+func TestRenewalsAreBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		mustRelease(t, mustAcquire(t, eng, "warm up"))
+		before := runtime.NumGoroutine()
+		const n = 1000
+		var leases []*core.Lease
+		for i := range n {
+			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(60 * time.Second)
+		if now := runtime.NumGoroutine(); now > before+5 { // 5: what the runtime and the test itself may do
+			t.Errorf("%d goroutines with %d leases, %d before", now, n, before)
+		}
+		if got := spy.renewals(); got > 12 {
+			t.Errorf("%d calls for about 6 rounds of %d leases", got, n)
+		}
+		for _, l := range leases {
+			mustRelease(t, l)
+		}
+	})
+}
+
+// One lease's failed renewal is that lease's alone. (redisson#3194, #2515)
+func TestRenewalFailuresAreIsolated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		spy.onRenew = func(_ context.Context, g driver.Grant) error {
+			switch g.Claims[0].Key {
+			case "taken":
+				return &core.LeaseLostError{Key: "taken", Reason: driver.LossTaken}
+			case "failing":
+				return errDown
+			}
+			return nil
+		}
+		taken, failing, good := mustAcquire(t, eng, "taken"), mustAcquire(t, eng, "failing"), mustAcquire(t, eng, "good")
+		time.Sleep(11 * time.Second)
+		if reason(taken) != driver.LossTaken {
+			t.Errorf("a definite no is a loss at once: %v", taken.Err())
+		}
+		if failing.Err() != nil {
+			t.Errorf("an error within the TTL is no loss yet: %v", failing.Err())
+		}
+		time.Sleep(time.Minute)
+		if reason(failing) != driver.LossExpired {
+			t.Errorf("failing: %v", failing.Err())
+		}
+		if good.Err() != nil {
+			t.Errorf("good: %v", good.Err())
+		}
+		mustRelease(t, good)
+		wantOnly(t, failing.Release(context.Background()), core.ErrLeaseLost)
+		wantOnly(t, taken.Release(context.Background()), core.ErrLeaseLost)
+	})
+}
+
+// A store that is too slow for a short TTL is quick enough for a long one, also
+// while leases with short ones are renewed all the time.
+func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy)
+		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
+			select {
+			case <-time.After(5 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return errDown
+			}
+		}
+		long := mustAcquire(t, eng, "long", core.WithTTL(3*time.Second))
+		ctx, cancel := context.WithCancel(context.Background())
+		var short sync.WaitGroup
+		for i := range 20 {
+			short.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Microsecond) // one of them is always due
+				for ctx.Err() == nil {
+					l, err := eng.Acquire(context.Background(), fmt.Sprint("short", i), core.WithTTL(driver.MinTTL))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(6 * time.Millisecond)
+					_ = l.Release(context.Background()) // lost, some of them
+				}
+			})
+		}
+		time.Sleep(10 * time.Second)
+		if err := long.Err(); err != nil {
+			t.Errorf("long: %v", err)
+		}
+		cancel()
+		short.Wait()
+		mustRelease(t, long)
+	})
+}
+
+// One renewal that fails does not end renewal. (redisson#3194)
+func TestFailedRenewalIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second))
+		start := time.Now()
+		spy.onRenew = func(context.Context, driver.Grant) error {
+			if time.Since(start) < 25*time.Second {
+				return errDown
+			}
+			return nil
+		}
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(40 * time.Second)
+		if l.Err() != nil {
+			t.Errorf("lost: %v", l.Err())
+		}
+		got := since(start, spy.renewedAt)
+		if len(got) < 5 || len(got) > 8 || got[1]-got[0] != 3*time.Second {
+			t.Errorf("tried at %v", got)
+		}
+		mustRelease(t, l)
+	})
+}
+
+// What failed together is tried again together: an outage is no reason for a
+// call per lease.
+func TestRetriesStayBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		spy.onRenew = func(context.Context, driver.Grant) error { return errDown }
+		eng := newEngine(t, spy, core.WithTTL(30*time.Second), core.WithHooks(slow{}.hooks()))
+		var leases []*core.Lease
+		for i := range 100 {
+			leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i)))
+		}
+		time.Sleep(14 * time.Second) // due at 10 s, again at 13 s
+		if got := spy.renewals(); got != 2 {
+			t.Errorf("%d calls", got)
+		}
+		for _, l := range leases {
+			mustRelease(t, l)
+		}
+	})
+}
+
+// slow takes its time over each renewal.
+type slow struct{}
+
+func (o slow) hooks() observe.Hooks {
+	return observe.Hooks{Renewed: o.Renewed}
+}
+
+// The next try is not left to the next look at the clocks.
+func TestFailedRenewalOfAShortLeaseIsTriedAgainInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		start := time.Now()
+		spy.onRenew = func(context.Context, driver.Grant) error {
+			if time.Since(start) < 100*time.Millisecond {
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy, core.WithTTL(150*time.Millisecond))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(time.Second)
+		mustRelease(t, l)
+		want := []time.Duration{50 * time.Millisecond, 65 * time.Millisecond, 80 * time.Millisecond, 95 * time.Millisecond, 110 * time.Millisecond, 160 * time.Millisecond}
+		if got := since(start, spy.renewedAt); !slices.Equal(got[:6], want) {
+			t.Errorf("tried at %v", got)
+		}
+	})
+}
+
+// A hanging renewal of one lease does not keep the others from being renewed
+// or declared lost in time.
+func TestHangingRenewalHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithMaxHold(core.Forever))
+		spy.onRenew = func(ctx context.Context, g driver.Grant) error {
+			if g.Claims[0].Key == "hangs" {
+				<-ctx.Done()
+				return errDown
+			}
+			return nil
+		}
+		hangs := mustAcquire(t, eng, "hangs", core.WithTTL(time.Hour))
+		short := mustAcquire(t, eng, "short", core.WithTTL(time.Second))
+		time.Sleep(30 * time.Minute)
+		if short.Err() != nil {
+			t.Errorf("short: %v", short.Err())
+		}
+		mustRelease(t, short)
+		mustRelease(t, hangs)
+	})
+}
+
+// A store that answers for fewer leases than it was asked about has not said
+// that the others are lost, nor that they are good.
+func TestMissingAnswersAreNoAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := newEngine(t, mute{newSpy()}, core.WithTTL(10*time.Second))
+		l := mustAcquire(t, eng, "k")
+		time.Sleep(5 * time.Second)
+		if l.Err() != nil {
+			t.Errorf("lost too early: %v", l.Err())
+		}
+		time.Sleep(5 * time.Second)
+		if reason(l) != driver.LossExpired {
+			t.Errorf("cause %v", context.Cause(l.Context()))
+		}
+		_ = l.Release(context.Background())
+	})
+}
+
+// mute never answers a renewal.
+type mute struct{ *spy }
+
+// A lease that can't be renewed is not tried with every batch of the others.
+func TestFailedRenewalKeepsItsDistance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		tries := 0
+		spy.onRenew = func(_ context.Context, g driver.Grant) error {
+			if g.Claims[0].Key == "failing" {
+				tries++
+				return errDown
+			}
+			return nil
+		}
+		eng := newEngine(t, spy)
+		failing := mustAcquire(t, eng, "failing", core.WithTTL(30*time.Second))
+		busy := mustAcquire(t, eng, "busy", core.WithTTL(6*time.Second)) // a batch every 2s
+		time.Sleep(13 * time.Second)                                     // goes along at 8s, and is tried again at 11s
+		mustRelease(t, failing)
+		mustRelease(t, busy)
+		if tries != 2 {
+			t.Errorf("tried %d times", tries)
+		}
+	})
+}
+
+// A batch is bounded by the shortest TTL in it, whichever is due first.
+func TestBatchHasTheTimeOfItsShortest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		var bounds []time.Duration
+		spy.onRenew = func(ctx context.Context, _ driver.Grant) error {
+			end, _ := ctx.Deadline()
+			bounds = append(bounds, time.Until(end))
+			return nil
+		}
+		eng := newEngine(t, spy)
+		long := mustAcquire(t, eng, "long", core.WithTTL(480*time.Millisecond)) // due at 160ms
+		time.Sleep(90 * time.Millisecond)
+		short := mustAcquire(t, eng, "short", core.WithTTL(300*time.Millisecond)) // due at 190ms
+		time.Sleep(80 * time.Millisecond)
+		mustRelease(t, short)
+		mustRelease(t, long)
+		if want := []time.Duration{100 * time.Millisecond, 100 * time.Millisecond}; !slices.Equal(bounds, want) {
+			t.Errorf("bounds %v", bounds)
+		}
+	})
+}

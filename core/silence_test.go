@@ -1,0 +1,101 @@
+package core_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// A store that falls silent is out for those in line also where it answered
+// another one of several who asked.
+func TestSilenceTowardsOneOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithCircuit(core.Forever))
+		var asked, unanswered atomic.Int32
+		spy.onAcquire = func(ctx context.Context, _ driver.Request) error {
+			if asked.Add(1) == 3 {
+				<-ctx.Done()
+				return &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+			}
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}
+		var all sync.WaitGroup
+		for range 3 { // the first one's grant lets two more ask
+			all.Go(func() {
+				l, err := eng.Acquire(context.Background(), "k", core.WithShared(), core.WithMaxWait(5*time.Second))
+				if err == nil {
+					mustRelease(t, l)
+					return
+				}
+				unanswered.Add(1)
+				wantOnly(t, err, core.ErrUnavailable)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		_, err := eng.Acquire(context.Background(), "k", core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrUnavailable)
+		all.Wait()
+		if unanswered.Load() != 1 {
+			t.Errorf("%d were not answered", unanswered.Load())
+		}
+	})
+}
+
+// Who has waited long, behind others, has not waited for a store that was asked
+// just now: nothing runs unlocked for it.
+func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
+	const patience, roundTrip = time.Second, 50 * time.Millisecond
+	set := exclusive("a", "b")
+	for name, tc := range map[string]struct {
+		held  string         // until just before the patience ends
+		front [][]core.Claim // in line, in this order, when it is
+		late  []core.Claim   // comes just then, too
+		who   []core.Claim
+		want  []error
+	}{
+		"in its second line":      {"a", [][]core.Claim{exclusive("a")}, exclusive("b"), set, []error{core.ErrUnavailable}},
+		"behind one in two lines": {"b", [][]core.Claim{exclusive("b"), set}, nil, exclusive("a"), []error{core.ErrHeld, core.ErrWaitTimeout}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				eng := newEngine(t, spy, core.WithHooks(nothingUnlocked{t: t}.hooks()))
+				holder := mustAcquire(t, eng, tc.held)
+				var all sync.WaitGroup
+				wait := func(claims []core.Claim) {
+					all.Go(func() {
+						if err := eng.DoAll(context.Background(), claims, func(context.Context) error { return nil }); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				for _, claims := range tc.front {
+					wait(claims)
+				}
+				all.Go(func() {
+					err := eng.DoAll(context.Background(), tc.who, func(context.Context) error { return nil }, core.WithMaxWait(patience), core.WithRunUnlocked())
+					wantOnly(t, err, tc.want...)
+				})
+				time.Sleep(patience - roundTrip/2)
+				spy.mu.Lock()
+				spy.onAcquire = taking(roundTrip)
+				spy.mu.Unlock()
+				if tc.late != nil {
+					wait(tc.late)
+				}
+				mustRelease(t, holder)
+				all.Wait()
+			})
+		})
+	}
+}
