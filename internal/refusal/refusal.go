@@ -8,6 +8,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/keytmpl"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // Kind is the reason why a request was not processed under its lock.
@@ -40,22 +41,22 @@ var kinds = [count]struct {
 	again  bool // a repeat is safe, and may succeed later
 	ran    bool // the handler ran
 }{
-	Internal:            {reason: ReasonInternal},
-	Canceled:            {reason: ReasonCanceled},
-	DeadlineExceeded:    {reason: ReasonDeadlineExceeded},
-	KeyInvalid:          {reason: ReasonKeyInvalid},
-	Held:                {reason: ReasonLockHeld, again: true},
-	WaitTimeout:         {reason: ReasonWaitTimeout, again: true},
-	TooManyWaiters:      {reason: ReasonTooManyWaiters, again: true},
-	LeaseLost:           {reason: ReasonLeaseLost, ran: true},
-	LostByClose:         {reason: ReasonLeaseLost, ran: true},
-	FingerprintMismatch: {reason: ReasonFingerprintMismatch},
-	ResultNotKept:       {reason: ReasonResultNotKept},
-	OutcomeUnknown:      {reason: ReasonOutcomeUnknown, again: true, ran: true},
-	Unavailable:         {reason: ReasonStoreUnavailable, again: true},
-	Closed:              {reason: ReasonStopping, again: true},
-	Deadlock:            {reason: ReasonInternal},
-	Panicked:            {reason: ReasonInternal},
+	Internal:            {reason: reasons.Internal},
+	Canceled:            {reason: reasons.Canceled},
+	DeadlineExceeded:    {reason: reasons.DeadlineExceeded},
+	KeyInvalid:          {reason: reasons.KeyInvalid},
+	Held:                {reason: reasons.LockHeld, again: true},
+	WaitTimeout:         {reason: reasons.WaitTimeout, again: true},
+	TooManyWaiters:      {reason: reasons.TooManyWaiters, again: true},
+	LeaseLost:           {reason: reasons.LeaseLost, ran: true},
+	LostByClose:         {reason: reasons.LeaseLost, ran: true},
+	FingerprintMismatch: {reason: reasons.FingerprintMismatch},
+	ResultNotKept:       {reason: reasons.ResultNotKept},
+	OutcomeUnknown:      {reason: reasons.OutcomeUnknown, again: true, ran: true},
+	Unavailable:         {reason: reasons.StoreUnavailable, again: true},
+	Closed:              {reason: reasons.Stopping, again: true},
+	Deadlock:            {reason: reasons.Internal},
+	Panicked:            {reason: reasons.Internal},
 }
 
 // Kinds returns all kinds.

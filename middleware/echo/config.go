@@ -6,60 +6,43 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule"
-	"github.com/keyturn/keyturn/middleware/http"
 )
 
-// DefaultBodyLimit is how many bytes a request's body may have, unless a config
-// says otherwise, when the key or the fingerprint comes from it.
-const DefaultBodyLimit = lockhttp.DefaultBodyLimit
-
-// DefaultSpoolLimit is how many bytes any other body may have, unless a config
-// says otherwise.
-const DefaultSpoolLimit = lockhttp.DefaultSpoolLimit
-
-// ReplayedHeader is set to "true" on a response that comes from the record of
-// an earlier request.
-const ReplayedHeader = lockhttp.ReplayedHeader
-
-// ErrorHandler answers a request in place of the handler that did not run, or
-// whose response may not be sent as its lease was lost. See [SerializeConfig].
+// ErrorHandler answers a request whose handler did not run, or whose response must not be sent
+// because its lease was lost. See [SerializeConfig].
 type ErrorHandler func(c echo.Context, err error) error
 
-// SerializeConfig is what there is to say about requests that run one at a time
-// per key. The zero value lacks Engine and one of Template and Key; the rest
-// has defaults.
+// SerializeConfig has all settings of a rule that runs requests one at a time per key. Engine
+// and one of Template and Key are required. The zero values of the others are the defaults.
 type SerializeConfig struct {
 	// Engine takes the locks.
 	Engine *core.Engine
-	// Template or Key: where the key comes from, as in [Locks.Serialize] and
-	// [Locks.SerializeBy]. Exactly one.
+	// Template or Key says where the key comes from, as in [Locks.Serialize] and
+	// [Locks.SerializeBy]. Set exactly one.
 	Template string
 	Key      func(echo.Context) string
 	// Options are the rule's policy.
 	Options []core.CallOption
 
-	// Skipper says which requests pass untouched, without a lock. nil: none.
+	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper middleware.Skipper
-	// ErrorHandler answers refusals. It is given what refused: an error of
-	// core's, the request's own context's, or what is wrong with the request,
-	// which [ProblemOf] tells apart. nil: [DefaultErrorHandler].
+	// ErrorHandler answers refusals. It gets the error of core, the end of the request's own
+	// context, or what is wrong with the request; [ProblemOf] tells them apart. Nil:
+	// [DefaultErrorHandler].
 	//
-	// It is not asked when the response has been sent in part, as there is
-	// nothing left to answer: the connection ends.
+	// It is not called if a part of the response has been sent. Then the connection ends,
+	// without an answer.
 	ErrorHandler ErrorHandler
-	// BodyLimit is how many bytes the request's body may have; more is answered
-	// with 413. The body is read before the key is asked for: up to 64 KiB of it
-	// into memory, the rest into a temporary file. A {body} and what a {body.x} or a
-	// {form.x} is decoded from is in memory as well, while the key is made. 0:
-	// [DefaultBodyLimit] where the template has one of these, else
-	// [DefaultSpoolLimit].
+	// BodyLimit is the size, in bytes, of the largest body. A larger one is answered with 413.
+	// The body is read before the request waits for its key: up to 64 KiB into memory, the rest
+	// into a temporary file. A {body}, and what {body.x} or {form.x} is decoded from, is also in
+	// memory while the key is made. 0: 1 MiB if the template has one of these, otherwise 10 MiB.
 	BodyLimit int64
-	// StreamBody leaves the body for the handler to read from the client, with
-	// any length: for uploads that are too large to be kept, and for handlers that
-	// answer before they have read it all. A client that sends slowly keeps the
-	// key then, until http.Server's ReadTimeout, or a read deadline that the handler
-	// sets. What a key function reads is limited by BodyLimit. It is an error if
-	// the template needs the body.
+	// StreamBody leaves the body, of any size, to the handler. It is for uploads that are too
+	// large to be kept, and for handlers that answer before they have read all of it. A client
+	// that sends slowly then keeps the key, until http.Server's ReadTimeout or a read deadline
+	// of the handler. What a key function reads is limited by BodyLimit. It is an error if the
+	// template needs the body.
 	StreamBody bool
 }
 
@@ -69,8 +52,8 @@ func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 	return must(config.ToMiddleware())
 }
 
-// ToMiddleware checks the config, all of it, and makes the middleware. The
-// error joins all that is wrong.
+// ToMiddleware checks the config and makes the middleware. The error joins everything that is
+// wrong. It does no I/O.
 func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
 	s.StreamBody = config.StreamBody
@@ -78,10 +61,9 @@ func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
 
-// OnceConfig is what there is to say about requests that are processed once.
-// Its first fields are those of [SerializeConfig]. Once needs the whole body, for
-// the fingerprint, so it is not left to the handler, and BodyLimit is
-// [DefaultBodyLimit] where it is 0.
+// OnceConfig has all settings of a rule that processes requests once. The fields up to BodyLimit
+// are those of [SerializeConfig], except that a BodyLimit of 0 is always 1 MiB: Once reads the
+// whole body for the fingerprint.
 type OnceConfig struct {
 	Engine   *core.Engine
 	Template string
@@ -92,19 +74,16 @@ type OnceConfig struct {
 	ErrorHandler ErrorHandler
 	BodyLimit    int64
 
-	// ResultLimit is how many bytes a stored response may have, with its
-	// headers. One that is larger reaches its client and is not stored; repeats
-	// get 409. 0: what core.WithResultLimit says, among Options or else of the
-	// engine.
+	// ResultLimit is the size, in bytes, of the largest response that is stored, with its
+	// headers. A larger one reaches its client only, and repeats get 409. 0: what
+	// core.WithResultLimit says in Options or for the engine.
 	ResultLimit int
-	// Headers are the names of headers to be stored with the response, besides
-	// Content-Type and the others that describe a body, Location, Link, ETag and
-	// Last-Modified. Think before you name Set-Cookie: what is stored is given
-	// to whoever comes with the key.
+	// Headers are the names of headers that are stored with the response, besides those that
+	// describe the body (such as Content-Type), Location, Link, ETag and Last-Modified. What is
+	// stored is given to everybody who comes with the key: think before you name Set-Cookie.
 	Headers []string
-	// Storable says by its status whether a response is stored. For one that is
-	// not, the execution counts as failed, and a repeat runs. nil:
-	// [DefaultStorable].
+	// Storable reports, by its status, whether a response is stored. If it is not, the execution
+	// counts as failed, and a repeat runs. Nil: lockhttp.DefaultStorable.
 	Storable func(status int) bool
 }
 
@@ -114,8 +93,8 @@ func OnceWithConfig(config OnceConfig) echo.MiddlewareFunc {
 	return must(config.ToMiddleware())
 }
 
-// ToMiddleware checks the config, all of it, and makes the middleware. The
-// error joins all that is wrong.
+// ToMiddleware checks the config and makes the middleware. The error joins everything that is
+// wrong. It does no I/O.
 func (config OnceConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	r, err := httprule.Once(
 		settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit),
@@ -123,10 +102,6 @@ func (config OnceConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	)
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }
-
-// DefaultStorable reports whether a response with this status is stored; see
-// lockhttp.DefaultStorable.
-func DefaultStorable(status int) bool { return lockhttp.DefaultStorable(status) }
 
 func settings(eng *core.Engine, template string, key func(echo.Context) string, opts []core.CallOption, bodyLimit int64) httprule.Settings {
 	return httprule.Settings{

@@ -84,14 +84,14 @@
 //
 // The first request with a key is processed, and its response stored: status,
 // body, and the headers that [OnceConfig] names. Repeats get it again, with
-// [ReplayedHeader]. Requests that differ from the first in method, path, query
+// lockhttp.ReplayedHeader. Requests that differ from the first in method, path, query
 // or body are refused with 422; other headers do not count.
 //
 // An error that the handler returns goes through Echo's HTTPErrorHandler first.
 // The response that comes of it is stored like any other: an error is an outcome
 // too (draft-ietf-httpapi-idempotency-key-header). Not stored are responses
 // that put the work off, such as 429, or ask for credentials, and all from 500
-// on ([DefaultStorable]): there a repeat runs the handler again.
+// on (lockhttp.DefaultStorable): there a repeat runs the handler again.
 //
 // A response over the limit, or one that took over the connection, reaches its
 // client; on record is only that the request was processed, and a repeat gets
@@ -146,6 +146,6 @@
 // The body is problem details (RFC 9457) with the member "reason" for programs;
 // Retry-After says when to come again, from how long locks are held, wherever
 // coming again makes sense. No answer tells who has the lock: that is in the
-// error which the middleware returns to those around it. The reasons are those
-// of lockgrpc. An [ErrorHandler] can answer differently, and use [ProblemOf].
+// error which the middleware returns to those around it. Package reasons
+// has the reasons. An [ErrorHandler] can answer differently, and use [ProblemOf].
 package lockecho

@@ -8,28 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/httprule"
 	"github.com/keyturn/keyturn/middleware/http"
-)
-
-// The reasons of refusals, in the member "reason" of the answer; package
-// lockhttp says what each means.
-const (
-	ReasonLockHeld            = lockhttp.ReasonLockHeld
-	ReasonWaitTimeout         = lockhttp.ReasonWaitTimeout
-	ReasonTooManyWaiters      = lockhttp.ReasonTooManyWaiters
-	ReasonLeaseLost           = lockhttp.ReasonLeaseLost
-	ReasonFingerprintMismatch = lockhttp.ReasonFingerprintMismatch
-	ReasonResultNotKept       = lockhttp.ReasonResultNotKept
-	ReasonKeyInvalid          = lockhttp.ReasonKeyInvalid
-	ReasonBodyTooLarge        = lockhttp.ReasonBodyTooLarge
-	ReasonBodyTimeout         = lockhttp.ReasonBodyTimeout
-	ReasonSpoolUnavailable    = lockhttp.ReasonSpoolUnavailable
-	ReasonMediaType           = lockhttp.ReasonMediaType
-	ReasonStoreUnavailable    = lockhttp.ReasonStoreUnavailable
-	ReasonStopping            = lockhttp.ReasonStopping
-	ReasonOutcomeUnknown      = lockhttp.ReasonOutcomeUnknown
-	ReasonCanceled            = lockhttp.ReasonCanceled
-	ReasonDeadlineExceeded    = lockhttp.ReasonDeadlineExceeded
-	ReasonInternal            = lockhttp.ReasonInternal
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // Problem is the answer to a refused request, problem details as in RFC 9457.
@@ -56,10 +35,10 @@ func ProblemOf(err error) Problem {
 // ContextTimeout.
 func DefaultErrorHandler(c echo.Context, err error) error {
 	p := ProblemOf(err)
-	if p.Reason == ReasonCanceled || p.Reason == ReasonDeadlineExceeded {
+	if p.Reason == reasons.Canceled || p.Reason == reasons.DeadlineExceeded {
 		return echo.NewHTTPError(p.Status, p.Detail).SetInternal(err)
 	}
-	if p.Status == http.StatusInternalServerError || p.Reason == ReasonSpoolUnavailable {
+	if p.Status == http.StatusInternalServerError || p.Reason == reasons.SpoolUnavailable {
 		c.Logger().Error(err) // the client is not told, so the log has it
 	}
 	p.Write(c.Response())

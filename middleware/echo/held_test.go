@@ -15,6 +15,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // TestTheWriterIsStillANetHTTPWriter, for those who look for its abilities.
@@ -158,7 +159,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 		t.Error("the client got an answer to half a request")
 	}
 	refused := ruletest.Receive(t, "the error", seen)
-	if p := lockecho.ProblemOf(refused); p.Status != 400 || p.Reason != lockecho.ReasonKeyInvalid {
+	if p := lockecho.ProblemOf(refused); p.Status != 400 || p.Reason != reasons.KeyInvalid {
 		t.Errorf("problem = %+v of %v, want 400", p, refused)
 	}
 }

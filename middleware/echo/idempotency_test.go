@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // TestIdempotency: for all routes at once, by e.Use; the route and whoever has
@@ -56,7 +57,7 @@ func TestIdempotency(t *testing.T) {
 		{"the error again", "POST", "/accounts/1/pay?no=1", "ada", "l", "{\"message\":\"5\"}\n", true},
 	} {
 		a := send(tt.method, tt.target, tt.user, tt.key)
-		if a.Body != tt.body || (a.Header.Get(lockecho.ReplayedHeader) == "true") != tt.replayed {
+		if a.Body != tt.body || (a.Header.Get(lockhttp.ReplayedHeader) == "true") != tt.replayed {
 			t.Errorf("%s: %+v, want %q, replayed: %v", tt.name, a, tt.body, tt.replayed)
 		}
 	}
@@ -81,7 +82,7 @@ func TestIdempotencyWhereAllCallersAreOne(t *testing.T) {
 			header = []string{"Idempotency-Key", key}
 		}
 		a := s.Do("POST", "/", "", header...)
-		if a.Status != 200 || (a.Header.Get(lockecho.ReplayedHeader) == "true") != (i == 1) {
+		if a.Status != 200 || (a.Header.Get(lockhttp.ReplayedHeader) == "true") != (i == 1) {
 			t.Errorf("request %d: %+v", i, a)
 		}
 	}

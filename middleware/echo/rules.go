@@ -55,7 +55,7 @@ func (l *Locks) SerializeBy(key func(echo.Context) string, opts ...core.CallOpti
 // Once has requests that render the same key be processed once: while the first
 // runs, the others wait for it (or are refused, with core.WithFailFast); after
 // it they get its response, for as long as core.WithRetention says, with the
-// header [ReplayedHeader]. The package's documentation says which responses are
+// header lockhttp.ReplayedHeader. The package's documentation says which responses are
 // kept.
 //
 // A repeat with other content is refused, unless core.WithoutFingerprint says

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/http"
 )
 
 func TestTheHandlersContextIsTheLeases(t *testing.T) {
@@ -121,7 +122,7 @@ func TestAPanicReleases(t *testing.T) {
 			if ruletest.IsHeld(t, eng, "user:42") {
 				t.Error("the lock is still held")
 			}
-			if a := s.Do("GET", "/42", ""); a.Status != 200 || a.Header.Get(lockecho.ReplayedHeader) != "" {
+			if a := s.Do("GET", "/42", ""); a.Status != 200 || a.Header.Get(lockhttp.ReplayedHeader) != "" {
 				t.Errorf("second answer = %+v, want the handler's", a)
 			}
 		})

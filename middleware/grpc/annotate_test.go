@@ -24,6 +24,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	keyturnv1 "github.com/keyturn/keyturn/proto/keyturn/v1"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -139,7 +140,7 @@ func TestAnnotatedMethodsHaveTheirRules(t *testing.T) {
 			t.Error(e, err)
 		}
 	}
-	if _, err := c.SetStatus(ctx, &testpb.SetStatusRequest{}); reason(t, err) != lockgrpc.ReasonKeyInvalid {
+	if _, err := c.SetStatus(ctx, &testpb.SetStatusRequest{}); reason(t, err) != reasons.KeyInvalid {
 		t.Errorf("without a key: %v", err)
 	}
 }
@@ -195,7 +196,7 @@ func TestGoOverridesAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Release(context.Background())
-	if _, err := c.SetStatus(bounded(t), online(1)); reason(t, err) != lockgrpc.ReasonLockHeld {
+	if _, err := c.SetStatus(bounded(t), online(1)); reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}
 	resp, err := c.SetStatus(bounded(t), online(2))

@@ -27,36 +27,6 @@ const Domain = "keyturn"
 // not, when one of the messages on a stream was.
 const MethodKey = "method"
 
-// The ErrorInfo reasons of refusals. They are part of a service's interface:
-// clients decide by them.
-const (
-	// ReasonLockHeld: another call has the lock, and the rule says not to wait.
-	ReasonLockHeld = refusal.ReasonLockHeld
-	// ReasonWaitTimeout: another call still had it after the maximum wait.
-	ReasonWaitTimeout = refusal.ReasonWaitTimeout
-	// ReasonTooManyWaiters: too many calls wait for the lock already.
-	ReasonTooManyWaiters = refusal.ReasonTooManyWaiters
-	// ReasonLeaseLost: the lock was lost while the handler ran. What it did may
-	// have overlapped with another call.
-	ReasonLeaseLost = refusal.ReasonLeaseLost
-	// ReasonFingerprintMismatch: the key was used before for other content.
-	ReasonFingerprintMismatch = refusal.ReasonFingerprintMismatch
-	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
-	ReasonKeyInvalid = refusal.ReasonKeyInvalid
-	// ReasonStoreUnavailable: the store of the locks could not answer.
-	ReasonStoreUnavailable = refusal.ReasonStoreUnavailable
-	// ReasonStopping: this server is stopping; another can serve the call.
-	ReasonStopping = refusal.ReasonStopping
-	// ReasonOutcomeUnknown: the store did not say whether it recorded that the
-	// handler succeeded. Repeating the call is safe.
-	ReasonOutcomeUnknown = refusal.ReasonOutcomeUnknown
-	// ReasonResultNotKept: the call was carried out before, and its response was
-	// too large to be kept. Repeating the call gives the same answer.
-	ReasonResultNotKept = refusal.ReasonResultNotKept
-	// ReasonInternal: something else is wrong in the server.
-	ReasonInternal = refusal.ReasonInternal
-)
-
 // refusedCall is an error with two faces: the client gets the status, and an outer interceptor
 // gets the causes through errors.Is and errors.As.
 type refusedCall struct {

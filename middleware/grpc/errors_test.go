@@ -23,6 +23,7 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -71,18 +72,18 @@ func TestRefusals(t *testing.T) {
 		retry  bool
 		is     error
 	}{
-		{"held, fail-fast", setting{hold: true, rules: []core.CallOption{core.WithFailFast()}}, codes.Aborted, lockgrpc.ReasonLockHeld, true, core.ErrHeld},
-		{"held, waited", setting{hold: true, rules: shortWait}, codes.Aborted, lockgrpc.ReasonWaitTimeout, true, core.ErrWaitTimeout},
-		{"first run under way, fail-fast", setting{once: true, hold: true, rules: []core.CallOption{core.WithFailFast()}}, codes.Aborted, lockgrpc.ReasonLockHeld, true, core.ErrHeld},
-		{"first run under way, waited", setting{once: true, hold: true, rules: shortWait}, codes.Aborted, lockgrpc.ReasonWaitTimeout, true, core.ErrWaitTimeout},
-		{"same id, other content", setting{once: true, prior: &testpb.SetStatusRequest{UserId: 42, Status: testpb.Status_STATUS_AWAY}}, codes.FailedPrecondition, lockgrpc.ReasonFingerprintMismatch, false, core.ErrFingerprintMismatch},
-		{"too many waiters", setting{store: refusing{memstore.New(), &core.TooManyWaitersError{Key: key, Limit: 3}}}, codes.ResourceExhausted, lockgrpc.ReasonTooManyWaiters, true, core.ErrTooManyWaiters},
-		{"store down", setting{store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}}, codes.Unavailable, lockgrpc.ReasonStoreUnavailable, true, core.ErrUnavailable},
-		{"store down, once", setting{once: true, store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}}, codes.Unavailable, lockgrpc.ReasonStoreUnavailable, true, core.ErrUnavailable},
-		{"engine closed", setting{close: true}, codes.Unavailable, lockgrpc.ReasonStopping, true, core.ErrClosed},
-		{"record uncertain", setting{once: true, store: forgetful{memstore.New()}, rules: []core.CallOption{core.WithTTL(30 * time.Millisecond)}}, codes.Unavailable, lockgrpc.ReasonOutcomeUnknown, true, core.ErrOutcomeUnknown},
-		{"response not kept", setting{once: true, prior: online(42), rules: []core.CallOption{core.WithResultLimit(3)}}, codes.AlreadyExists, lockgrpc.ReasonResultNotKept, false, core.ErrResultNotKept},
-		{"anything else", setting{store: refusing{memstore.New(), secret}}, codes.Internal, lockgrpc.ReasonInternal, false, secret},
+		{"held, fail-fast", setting{hold: true, rules: []core.CallOption{core.WithFailFast()}}, codes.Aborted, reasons.LockHeld, true, core.ErrHeld},
+		{"held, waited", setting{hold: true, rules: shortWait}, codes.Aborted, reasons.WaitTimeout, true, core.ErrWaitTimeout},
+		{"first run under way, fail-fast", setting{once: true, hold: true, rules: []core.CallOption{core.WithFailFast()}}, codes.Aborted, reasons.LockHeld, true, core.ErrHeld},
+		{"first run under way, waited", setting{once: true, hold: true, rules: shortWait}, codes.Aborted, reasons.WaitTimeout, true, core.ErrWaitTimeout},
+		{"same id, other content", setting{once: true, prior: &testpb.SetStatusRequest{UserId: 42, Status: testpb.Status_STATUS_AWAY}}, codes.FailedPrecondition, reasons.FingerprintMismatch, false, core.ErrFingerprintMismatch},
+		{"too many waiters", setting{store: refusing{memstore.New(), &core.TooManyWaitersError{Key: key, Limit: 3}}}, codes.ResourceExhausted, reasons.TooManyWaiters, true, core.ErrTooManyWaiters},
+		{"store down", setting{store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}}, codes.Unavailable, reasons.StoreUnavailable, true, core.ErrUnavailable},
+		{"store down, once", setting{once: true, store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}}, codes.Unavailable, reasons.StoreUnavailable, true, core.ErrUnavailable},
+		{"engine closed", setting{close: true}, codes.Unavailable, reasons.Stopping, true, core.ErrClosed},
+		{"record uncertain", setting{once: true, store: forgetful{memstore.New()}, rules: []core.CallOption{core.WithTTL(30 * time.Millisecond)}}, codes.Unavailable, reasons.OutcomeUnknown, true, core.ErrOutcomeUnknown},
+		{"response not kept", setting{once: true, prior: online(42), rules: []core.CallOption{core.WithResultLimit(3)}}, codes.AlreadyExists, reasons.ResultNotKept, false, core.ErrResultNotKept},
+		{"anything else", setting{store: refusing{memstore.New(), secret}}, codes.Internal, reasons.Internal, false, secret},
 		{"caller's deadline", setting{hold: true, outer: ended(deadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},
 		{"caller's deadline, before", setting{outer: ended(pastDeadline)}, codes.DeadlineExceeded, "", false, context.DeadlineExceeded},
 		{"caller's cancel", setting{outer: ended(canceled)}, codes.Canceled, "", false, context.Canceled},
@@ -189,7 +190,7 @@ func TestTooManyWaiters(t *testing.T) {
 		}()
 	}
 	refused := wait(t, answers, "refusal")
-	if status.Code(refused) != codes.ResourceExhausted || reason(t, refused) != lockgrpc.ReasonTooManyWaiters {
+	if status.Code(refused) != codes.ResourceExhausted || reason(t, refused) != reasons.TooManyWaiters {
 		t.Error(refused)
 	}
 	if err := holder.Release(ctx); err != nil {
@@ -261,7 +262,7 @@ func TestInvalidKeys(t *testing.T) {
 			c := serve(t, s, locks(t, memory(t), tt.rule), grpc.ChainUnaryInterceptor(outside.unary))
 			ctx := metadata.AppendToOutgoingContext(bounded(t), tt.header...)
 			_, err := c.AddMembers(ctx, tt.request)
-			if status.Code(err) != codes.InvalidArgument || reason(t, err) != lockgrpc.ReasonKeyInvalid {
+			if status.Code(err) != codes.InvalidArgument || reason(t, err) != reasons.KeyInvalid {
 				t.Errorf("got %v", err)
 			}
 			bad, _ := detail[*errdetails.BadRequest](err)

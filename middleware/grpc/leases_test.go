@@ -20,6 +20,7 @@ import (
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/experimental/grpccarry"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -94,7 +95,7 @@ func TestCallUnderTheCallersLease(t *testing.T) {
 			t.Errorf("at depth %d, %v", at, err)
 		}
 		for name, c := range map[string]client{"only the client": s.carries, "only the server": s.accepts, "neither": s.neither} {
-			if _, err := c.SetStatus(ctx, online(42)); reason(t, err) != lockgrpc.ReasonWaitTimeout {
+			if _, err := c.SetStatus(ctx, online(42)); reason(t, err) != reasons.WaitTimeout {
 				t.Errorf("%s opted in: %v", name, err)
 			}
 		}
@@ -133,7 +134,7 @@ func TestCallUnderAPartOfTheCallersSet(t *testing.T) {
 		_, err := s.both.SetStatus(ctx, online(43))
 		_, once := s.both.AddMembers(ctx, &testpb.AddMembersRequest{Group: &testpb.Group{Id: "42"}})
 		for _, err := range []error{err, once} {
-			if status.Code(err) != codes.Internal || reason(t, err) != lockgrpc.ReasonInternal {
+			if status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
 				t.Error(err)
 			}
 		}
@@ -182,7 +183,7 @@ func TestForgedMetadata(t *testing.T) {
 		"too long":     {truth + "," + strings.Repeat("x", 9<<10)},
 		"nothing":      {},
 	} {
-		if err := call(said...); reason(t, err) != lockgrpc.ReasonLockHeld {
+		if err := call(said...); reason(t, err) != reasons.LockHeld {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -234,7 +235,7 @@ func TestCalleeEndsWithItsCaller(t *testing.T) {
 	if lost := (*core.LeaseLostError)(nil); !errors.As(err, &lost) || lost.Reason != driver.LossOuter {
 		t.Error(err)
 	}
-	if err := wait(t, answer, "answer"); reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if err := wait(t, answer, "answer"); reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -283,7 +284,7 @@ func TestStreamUnderTheCallersLease(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := refused.Recv(); reason(t, err) != lockgrpc.ReasonLockHeld {
+		if _, err := refused.Recv(); reason(t, err) != reasons.LockHeld {
 			t.Error(err)
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -267,7 +268,7 @@ func TestLossOfAMessagesLease(t *testing.T) {
 			stream := talk(t, serve(t, s, locks(t, memory(t), rule), grpc.ChainStreamInterceptor(watching)))
 			say(t, stream, "7")
 			_ = stream.Send(&testpb.Event{GroupId: "8"}) // maybe too late
-			if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != lockgrpc.ReasonLeaseLost {
+			if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
 				t.Errorf("the client got %v, %v", e, err)
 			}
 			if err := wait(t, outside, "end"); !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (name == "returns an error") {
@@ -290,7 +291,7 @@ func TestLossThatOnlyTheReleaseFinds(t *testing.T) {
 	}}
 	stream := talk(t, serve(t, s, locks(t, engine(t, store), eachByGroup["template"])))
 	say(t, stream, "7")
-	if _, err := stream.Recv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -311,11 +312,11 @@ func TestRefusedMessages(t *testing.T) {
 		code        codes.Code
 		reason      string
 	}{
-		{"held", "7", func(err error) error { return err }, codes.Aborted, lockgrpc.ReasonLockHeld},
-		{"held, ignored", "7", func(error) error { return nil }, codes.Aborted, lockgrpc.ReasonLockHeld},
+		{"held", "7", func(err error) error { return err }, codes.Aborted, reasons.LockHeld},
+		{"held, ignored", "7", func(error) error { return nil }, codes.Aborted, reasons.LockHeld},
 		{"held, answered", "7", func(error) error { return status.Error(codes.NotFound, "later") }, codes.NotFound, ""},
-		{"no key", "", func(err error) error { return err }, codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
-		{"no key, ignored", "", func(error) error { return nil }, codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
+		{"no key", "", func(err error) error { return err }, codes.InvalidArgument, reasons.KeyInvalid},
+		{"no key, ignored", "", func(error) error { return nil }, codes.InvalidArgument, reasons.KeyInvalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &server{chat: func(stream chatStream) error {
@@ -420,8 +421,8 @@ func TestSendingAlongside(t *testing.T) {
 func TestMessagesRunUnlockedOnlyWhereTheRuleSaysSo(t *testing.T) {
 	outage := &core.UnavailableError{Op: "acquire", Err: errors.New("connection refused")}
 	for want, opts := range map[string][]core.CallOption{
-		"unlocked":                      {core.WithRunUnlocked()},
-		lockgrpc.ReasonStoreUnavailable: nil,
+		"unlocked":               {core.WithRunUnlocked()},
+		reasons.StoreUnavailable: nil,
 	} {
 		s := &server{chat: func(stream chatStream) error {
 			for {

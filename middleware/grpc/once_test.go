@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -90,7 +91,7 @@ func TestAResponseOverTheLimitIsNotRunAgain(t *testing.T) {
 				switch {
 				case delivery == 0 && (err != nil || resp.GetText() != large):
 					t.Errorf("the first caller got %d bytes, %v", len(resp.GetText()), err)
-				case delivery > 0 && (status.Code(err) != codes.AlreadyExists || reason(t, err) != lockgrpc.ReasonResultNotKept):
+				case delivery > 0 && (status.Code(err) != codes.AlreadyExists || reason(t, err) != reasons.ResultNotKept):
 					t.Errorf("delivery %d: %v", delivery, err)
 				case len(header.Get(lockgrpc.ReplayedHeader)) > 0:
 					t.Errorf("delivery %d claims to be a replay", delivery)

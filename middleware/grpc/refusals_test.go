@@ -19,6 +19,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -40,13 +41,13 @@ func TestRefusalsOfStreams(t *testing.T) {
 		retry  bool
 		is     error
 	}{
-		{name: "held, fail-fast", opt: failFast, code: codes.Aborted, reason: lockgrpc.ReasonLockHeld, retry: true, is: core.ErrHeld},
-		{name: "held, waited", opt: shortWait, code: codes.Aborted, reason: lockgrpc.ReasonWaitTimeout, retry: true, is: core.ErrWaitTimeout},
-		{name: "too many waiters", store: refusing{memstore.New(), &core.TooManyWaitersError{Key: key, Limit: 3}}, code: codes.ResourceExhausted, reason: lockgrpc.ReasonTooManyWaiters, retry: true, is: core.ErrTooManyWaiters},
-		{name: "store down", store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}, code: codes.Unavailable, reason: lockgrpc.ReasonStoreUnavailable, retry: true, is: core.ErrUnavailable},
-		{name: "engine closed", close: true, code: codes.Unavailable, reason: lockgrpc.ReasonStopping, retry: true, is: core.ErrClosed},
-		{name: "no key", noKey: true, code: codes.InvalidArgument, reason: lockgrpc.ReasonKeyInvalid},
-		{name: "anything else", store: refusing{memstore.New(), secret}, code: codes.Internal, reason: lockgrpc.ReasonInternal, is: secret},
+		{name: "held, fail-fast", opt: failFast, code: codes.Aborted, reason: reasons.LockHeld, retry: true, is: core.ErrHeld},
+		{name: "held, waited", opt: shortWait, code: codes.Aborted, reason: reasons.WaitTimeout, retry: true, is: core.ErrWaitTimeout},
+		{name: "too many waiters", store: refusing{memstore.New(), &core.TooManyWaitersError{Key: key, Limit: 3}}, code: codes.ResourceExhausted, reason: reasons.TooManyWaiters, retry: true, is: core.ErrTooManyWaiters},
+		{name: "store down", store: refusing{memstore.New(), &core.UnavailableError{Op: "acquire", Err: secret}}, code: codes.Unavailable, reason: reasons.StoreUnavailable, retry: true, is: core.ErrUnavailable},
+		{name: "engine closed", close: true, code: codes.Unavailable, reason: reasons.Stopping, retry: true, is: core.ErrClosed},
+		{name: "no key", noKey: true, code: codes.InvalidArgument, reason: reasons.KeyInvalid},
+		{name: "anything else", store: refusing{memstore.New(), secret}, code: codes.Internal, reason: reasons.Internal, is: secret},
 		{name: "caller's deadline", bound: 50 * time.Millisecond, code: codes.DeadlineExceeded},
 	} {
 		for kind, rule := range map[string]func(...core.CallOption) lockgrpc.Rule{

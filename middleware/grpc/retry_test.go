@@ -23,6 +23,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -42,7 +43,7 @@ func refusal(domain, reason, method string, after time.Duration) error {
 }
 
 func held(after time.Duration) error {
-	return refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, setStatus, after)
+	return refusal(lockgrpc.Domain, reasons.LockHeld, setStatus, after)
 }
 
 // attempts calls a server that answers the same each time, and returns when it
@@ -60,13 +61,13 @@ func attempts(ctx context.Context, r lockgrpc.Retry, answer error) (at []time.Du
 // repeated.
 func TestWhatIsRetried(t *testing.T) {
 	const other = "OTHER"
-	reasons := []string{
-		lockgrpc.ReasonLockHeld, lockgrpc.ReasonWaitTimeout, lockgrpc.ReasonTooManyWaiters,
-		lockgrpc.ReasonStoreUnavailable, lockgrpc.ReasonStopping,
-		lockgrpc.ReasonLeaseLost, lockgrpc.ReasonFingerprintMismatch, lockgrpc.ReasonKeyInvalid,
-		lockgrpc.ReasonOutcomeUnknown, lockgrpc.ReasonResultNotKept, lockgrpc.ReasonInternal, other,
+	all := []string{
+		reasons.LockHeld, reasons.WaitTimeout, reasons.TooManyWaiters,
+		reasons.StoreUnavailable, reasons.Stopping,
+		reasons.LeaseLost, reasons.FingerprintMismatch, reasons.KeyInvalid,
+		reasons.OutcomeUnknown, reasons.ResultNotKept, reasons.Internal, other,
 	}
-	safe := reasons[:5]
+	safe := all[:5]
 	synctest.Test(t, func(t *testing.T) {
 		check := func(name string, answer error, retried bool) {
 			t.Helper()
@@ -78,12 +79,12 @@ func TestWhatIsRetried(t *testing.T) {
 				t.Errorf("%s: RetryAfter: %v, %v", name, after, ok)
 			}
 		}
-		for _, reason := range reasons {
+		for _, reason := range all {
 			check(reason, refusal(lockgrpc.Domain, reason, setStatus, time.Second), slices.Contains(safe, reason))
 		}
-		check("another domain", refusal("im.example", lockgrpc.ReasonLockHeld, setStatus, time.Second), false)
-		check("another method's", refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, addMembers, time.Second), false)
-		check("of a message", refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, "", time.Second), false)
+		check("another domain", refusal("im.example", reasons.LockHeld, setStatus, time.Second), false)
+		check("another method's", refusal(lockgrpc.Domain, reasons.LockHeld, addMembers, time.Second), false)
+		check("of a message", refusal(lockgrpc.Domain, reasons.LockHeld, "", time.Second), false)
 		check("no RetryInfo", held(0), false)
 		check("a negative delay", held(-time.Second), false)
 		check("no details", status.Error(codes.Aborted, "refused"), false)
@@ -99,7 +100,7 @@ func TestRetryDelays(t *testing.T) {
 		spread := map[time.Duration]bool{}
 		for range 50 {
 			at, err := attempts(t.Context(), lockgrpc.Retry{Attempts: 5, MaxDelay: 5 * time.Second}, held(time.Second))
-			if len(at) != 5 || reason(t, err) != lockgrpc.ReasonLockHeld {
+			if len(at) != 5 || reason(t, err) != reasons.LockHeld {
 				t.Fatalf("sent at %v, ended with %v", at, err)
 			}
 			for i, least := range []time.Duration{1, 2, 4, 5} {
@@ -142,13 +143,13 @@ func TestRetryGivesUp(t *testing.T) {
 			"one attempt":               {t.Context(), lockgrpc.Retry{Attempts: 1}, time.Second},
 		} {
 			at, err := attempts(tt.ctx, tt.retry, held(tt.after))
-			if len(at) != 1 || reason(t, err) != lockgrpc.ReasonLockHeld || time.Since(began) != 0 {
+			if len(at) != 1 || reason(t, err) != reasons.LockHeld || time.Since(began) != 0 {
 				t.Errorf("%s: sent %d times, in %v, ended with %v", name, len(at), time.Since(began), err)
 			}
 		}
 		// The deadline comes in the second wait.
 		at, err := attempts(in(3*time.Second), lockgrpc.Retry{}, held(time.Second))
-		if len(at) != 2 || reason(t, err) != lockgrpc.ReasonLockHeld {
+		if len(at) != 2 || reason(t, err) != reasons.LockHeld {
 			t.Errorf("sent at %v, ended with %v", at, err)
 		}
 	})
@@ -258,7 +259,7 @@ func TestRefusalOfANestedCallIsNotRetried(t *testing.T) {
 		return nil, err
 	}})
 	_, err = dialRetrying(t, listen(t, srv)).SetStatus(bounded(t), online(42))
-	if reason(t, err) != lockgrpc.ReasonLockHeld || ran.Load() != 1 {
+	if reason(t, err) != reasons.LockHeld || ran.Load() != 1 {
 		t.Errorf("ran %d times: %v", ran.Load(), err)
 	}
 }
@@ -348,7 +349,7 @@ func TestStreamThatCannotBeOpenedAgain(t *testing.T) {
 		opened := 0
 		streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 			if opened++; opened == 1 {
-				return failingStream{recv: refusal(lockgrpc.Domain, lockgrpc.ReasonLockHeld, watch, time.Millisecond)}, nil
+				return failingStream{recv: refusal(lockgrpc.Domain, reasons.LockHeld, watch, time.Millisecond)}, nil
 			}
 			if name == "open" {
 				return nil, gone
@@ -411,7 +412,7 @@ func TestRefusalOfAMessageIsNotRetried(t *testing.T) {
 	say(t, stream, "8")
 	say(t, stream, "7")
 	_, err = stream.Recv()
-	if _, ok := lockgrpc.RetryAfter(chat, err); ok || reason(t, err) != lockgrpc.ReasonLockHeld {
+	if _, ok := lockgrpc.RetryAfter(chat, err); ok || reason(t, err) != reasons.LockHeld {
 		t.Error(err)
 	}
 }

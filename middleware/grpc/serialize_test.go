@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -197,7 +198,7 @@ func TestLossIsAnErrorThoughTheHandlerSucceeded(t *testing.T) {
 				outside := make(seen, 1)
 				c := serve(t, s, locks(t, engine(t, store), rule), grpc.ChainUnaryInterceptor(outside.unary))
 				_, err := c.SetStatus(bounded(t), online(42))
-				if status.Code(err) != codes.Aborted || reason(t, err) != lockgrpc.ReasonLeaseLost {
+				if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
 					t.Errorf("got %v, want ABORTED for LEASE_LOST", err)
 				}
 				if _, ok := detail[*errdetails.RetryInfo](err); ok {

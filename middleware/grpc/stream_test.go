@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -202,11 +203,11 @@ func TestRefusedStreams(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"held":              {watching("7"), codes.Aborted, lockgrpc.ReasonLockHeld},
-		"no key":            {watching(""), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
-		"client, held":      {importing(&testpb.ImportRequest{GroupId: "7"}), codes.Aborted, lockgrpc.ReasonLockHeld},
-		"client, no key":    {importing(&testpb.ImportRequest{}), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
-		"client, no stream": {importing(), codes.InvalidArgument, lockgrpc.ReasonKeyInvalid},
+		"held":              {watching("7"), codes.Aborted, reasons.LockHeld},
+		"no key":            {watching(""), codes.InvalidArgument, reasons.KeyInvalid},
+		"client, held":      {importing(&testpb.ImportRequest{GroupId: "7"}), codes.Aborted, reasons.LockHeld},
+		"client, no key":    {importing(&testpb.ImportRequest{}), codes.InvalidArgument, reasons.KeyInvalid},
+		"client, no stream": {importing(), codes.InvalidArgument, reasons.KeyInvalid},
 	} {
 		if status.Code(tt.err) != tt.code || reason(t, tt.err) != tt.reason {
 			t.Errorf("%s: %v, want %v for %s", name, tt.err, tt.code, tt.reason)
@@ -237,7 +238,7 @@ func TestLossEndsAWaitingRecv(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := stream.Recv()
-	if status.Code(err) != codes.Aborted || reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
 		t.Errorf("the client got %v, %v", e, err)
 	}
 }
@@ -267,7 +268,7 @@ func TestLossBeforeAMessage(t *testing.T) {
 	}
 	wait(t, lost, "loss")
 	close(sent)
-	if _, err := stream.CloseAndRecv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if _, err := stream.CloseAndRecv(); reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -283,7 +284,7 @@ func TestLossOfAStreamThatSucceeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -301,7 +302,7 @@ func TestLossWhileAMessageArrives(t *testing.T) {
 			}
 			return nil
 		})
-		if reason(t, err) != lockgrpc.ReasonLeaseLost {
+		if reason(t, err) != reasons.LeaseLost {
 			t.Error(err)
 		}
 	}
@@ -333,7 +334,7 @@ func TestStreamWithoutCancelOnLoss(t *testing.T) {
 	if e, err := stream.Recv(); err != nil || e.GetText() != "late" {
 		t.Error(e, err)
 	}
-	if _, err := stream.Recv(); reason(t, err) != lockgrpc.ReasonLeaseLost {
+	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
 		t.Error(err)
 	}
 }
@@ -425,7 +426,7 @@ func TestReceivingIntoAnotherType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := stream.Recv(); status.Code(err) != codes.Internal || reason(t, err) != lockgrpc.ReasonInternal {
+		if _, err := stream.Recv(); status.Code(err) != codes.Internal || reason(t, err) != reasons.Internal {
 			t.Errorf("%T: %v", m, err)
 		}
 	}

@@ -178,6 +178,6 @@
 // The body is problem details (RFC 9457) with the member "reason" for programs;
 // Retry-After says when to come again, from how long locks are held, wherever
 // coming again makes sense. No answer tells who has the lock: that is in the
-// error that an [ErrorHandler] is given. The reasons are those of lockgrpc. An
+// error that an [ErrorHandler] is given. Package reasons has the reasons. An
 // ErrorHandler can answer differently, and use [ProblemOf].
 package lockhttp

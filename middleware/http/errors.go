@@ -13,50 +13,7 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/keytmpl"
-)
-
-// The reasons of refusals, in the member "reason" of the answer. They are part
-// of a service's interface: clients decide by them.
-const (
-	// ReasonLockHeld: another request has the lock, and the rule says not to
-	// wait. Of Once: the first request is still being processed.
-	ReasonLockHeld = refusal.ReasonLockHeld
-	// ReasonWaitTimeout: another request still had it after the maximum wait.
-	ReasonWaitTimeout = refusal.ReasonWaitTimeout
-	// ReasonTooManyWaiters: too many requests wait for the lock already.
-	ReasonTooManyWaiters = refusal.ReasonTooManyWaiters
-	// ReasonLeaseLost: the lock was lost while the handler ran. What it did may
-	// have overlapped with another request.
-	ReasonLeaseLost = refusal.ReasonLeaseLost
-	// ReasonFingerprintMismatch: the key was used before for other content.
-	ReasonFingerprintMismatch = refusal.ReasonFingerprintMismatch
-	// ReasonResultNotKept: the request was processed before, and its response was
-	// not kept: too large, streamed, or the connection was taken over.
-	ReasonResultNotKept = refusal.ReasonResultNotKept
-	// ReasonKeyInvalid: the request lacks what makes the key, or it makes none.
-	ReasonKeyInvalid = refusal.ReasonKeyInvalid
-	// ReasonBodyTooLarge: the body is over the limit.
-	ReasonBodyTooLarge = "BODY_TOO_LARGE"
-	// ReasonBodyTimeout: the body did not come in the time that the server allows.
-	ReasonBodyTimeout = "BODY_TIMEOUT"
-	// ReasonSpoolUnavailable: the server has no room for the body, which is read
-	// before the request takes its turn.
-	ReasonSpoolUnavailable = "SPOOL_UNAVAILABLE"
-	// ReasonMediaType: the key comes from a JSON body, and this is another.
-	ReasonMediaType = "MEDIA_TYPE"
-	// ReasonStoreUnavailable: the store of the locks could not answer.
-	ReasonStoreUnavailable = refusal.ReasonStoreUnavailable
-	// ReasonStopping: this server is stopping; another can serve the request.
-	ReasonStopping = refusal.ReasonStopping
-	// ReasonOutcomeUnknown: the handler succeeded, and whether that is on record
-	// is not known. Repeating the request is safe.
-	ReasonOutcomeUnknown = refusal.ReasonOutcomeUnknown
-	// ReasonCanceled: the caller hung up while it waited.
-	ReasonCanceled = refusal.ReasonCanceled
-	// ReasonDeadlineExceeded: the request's deadline passed while it waited.
-	ReasonDeadlineExceeded = refusal.ReasonDeadlineExceeded
-	// ReasonInternal: something is wrong in the server.
-	ReasonInternal = refusal.ReasonInternal
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // Problem is the answer to a refused request, problem details as in RFC 9457.
@@ -106,7 +63,7 @@ const serversFault = "The server can't process this request."
 // table of the package's documentation.
 func ProblemOf(err error) Problem {
 	if isServersFault(err) {
-		return problem(http.StatusInternalServerError, ReasonInternal, serversFault, 0)
+		return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0)
 	}
 	if p, ok := requestProblem(err); ok {
 		return p
@@ -139,15 +96,15 @@ func requestProblem(err error) (Problem, bool) {
 	)
 	switch {
 	case errors.As(err, &spool):
-		return problem(http.StatusServiceUnavailable, ReasonSpoolUnavailable, "There is no room for the body.", refusal.DefaultRetryAfter), true
+		return problem(http.StatusServiceUnavailable, reasons.SpoolUnavailable, "There is no room for the body.", refusal.DefaultRetryAfter), true
 	case errors.As(err, &tooLarge):
-		return problem(http.StatusRequestEntityTooLarge, ReasonBodyTooLarge, "The body is too large.", 0), true
+		return problem(http.StatusRequestEntityTooLarge, reasons.BodyTooLarge, "The body is too large.", 0), true
 	case errors.As(err, &unread) && errors.Is(err, os.ErrDeadlineExceeded):
-		return problem(http.StatusRequestTimeout, ReasonBodyTimeout, "The body did not come in time.", 0), true
+		return problem(http.StatusRequestTimeout, reasons.BodyTimeout, "The body did not come in time.", 0), true
 	case errors.As(err, &unread):
 		return invalid("The body can't be read."), true
 	case errors.Is(err, httprule.ErrNotJSON):
-		return problem(http.StatusUnsupportedMediaType, ReasonMediaType, "The body has to be JSON, by its Content-Type as well.", 0), true
+		return problem(http.StatusUnsupportedMediaType, reasons.MediaType, "The body has to be JSON, by its Content-Type as well.", 0), true
 	case errors.As(err, &header):
 		return invalid("The header " + header.Header + " " + header.Problem + "."), true
 	case errors.Is(err, httprule.ErrNoCaller):
@@ -161,7 +118,7 @@ func requestProblem(err error) (Problem, bool) {
 }
 
 func invalid(detail string) Problem {
-	return problem(http.StatusBadRequest, ReasonKeyInvalid, detail, 0)
+	return problem(http.StatusBadRequest, reasons.KeyInvalid, detail, 0)
 }
 
 func problem(status int, reason, detail string, retry time.Duration) Problem {
@@ -188,7 +145,7 @@ type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 // own fault goes to slog.Default(), as the client is not told.
 func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
 	p := ProblemOf(err)
-	if p.Status == http.StatusInternalServerError || p.Reason == ReasonSpoolUnavailable {
+	if p.Status == http.StatusInternalServerError || p.Reason == reasons.SpoolUnavailable {
 		slog.ErrorContext(r.Context(), "keyturn: refused a request", "err", err)
 	}
 	p.Write(w)

@@ -64,7 +64,7 @@ func TestIdempotency(t *testing.T) {
 		{name: "a method that is idempotent by itself", method: "PUT", want: run},
 		{name: "a method of the config's", config: lockhttp.IdempotencyConfig{Methods: []string{"PUT"}}, want: run},
 		{name: "a header of the config's", config: lockhttp.IdempotencyConfig{Header: "X-Request-Key", Optional: true}, want: run},
-		{name: "a body over the limit", body: strings.Repeat("x", lockhttp.DefaultBodyLimit+1), status: 413, reason: "BODY_TOO_LARGE"},
+		{name: "a body over the limit", body: strings.Repeat("x", 1<<20+1), status: 413, reason: "BODY_TOO_LARGE"},
 		{name: "skipped", config: lockhttp.IdempotencyConfig{Skipper: func(r *http.Request) bool { return true }}, want: run},
 		{name: "over the result limit", config: lockhttp.IdempotencyConfig{ResultLimit: 20}, status: 409, reason: "RESULT_NOT_KEPT"},
 		{name: "a status that is not stored", config: lockhttp.IdempotencyConfig{Storable: func(status int) bool { return status != 201 }}, want: run},

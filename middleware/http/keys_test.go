@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 const (
@@ -137,7 +138,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 		t.Error("the client got an answer to half a request")
 	}
 	refused := ruletest.Receive(t, "the error", seen)
-	if p := lockhttp.ProblemOf(refused); p.Status != 400 || p.Reason != lockhttp.ReasonKeyInvalid {
+	if p := lockhttp.ProblemOf(refused); p.Status != 400 || p.Reason != reasons.KeyInvalid {
 		t.Errorf("problem = %+v of %v, want 400", p, refused)
 	}
 }

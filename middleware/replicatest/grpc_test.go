@@ -22,6 +22,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // The keys come with each call's metadata, in x-id: the messages are those of gRPC's own
@@ -162,12 +163,12 @@ func TestGRPC(t *testing.T) {
 		_, err = stream.Recv()
 		return err
 	}
-	if err := watch(); status.Code(err) != codes.Aborted || reason(err) != lockgrpc.ReasonLockHeld {
+	if err := watch(); status.Code(err) != codes.Aborted || reason(err) != reasons.LockHeld {
 		t.Error(err)
 	}
 
 	redis.Kill()
-	if err := watch(); status.Code(err) != codes.Unavailable || reason(err) != lockgrpc.ReasonStoreUnavailable {
+	if err := watch(); status.Code(err) != codes.Unavailable || reason(err) != reasons.StoreUnavailable {
 		t.Errorf("without Redis: %v", err)
 	}
 }
@@ -243,10 +244,10 @@ func TestEffectsOnARedisWithoutMemory(t *testing.T) {
 		t.Errorf("the first caller got %d bytes, %v", len(response.GetServerId()), err)
 	}
 	for _, c := range replicas {
-		if _, err := c.UnaryCall(with(ctx, "a"), &pb.SimpleRequest{}); status.Code(err) != codes.AlreadyExists || reason(err) != lockgrpc.ReasonResultNotKept {
+		if _, err := c.UnaryCall(with(ctx, "a"), &pb.SimpleRequest{}); status.Code(err) != codes.AlreadyExists || reason(err) != reasons.ResultNotKept {
 			t.Errorf("a repeat: %v", err)
 		}
-		if _, err := c.UnaryCall(with(ctx, "b"), &pb.SimpleRequest{}); status.Code(err) != codes.Unavailable || reason(err) != lockgrpc.ReasonStoreUnavailable {
+		if _, err := c.UnaryCall(with(ctx, "b"), &pb.SimpleRequest{}); status.Code(err) != codes.Unavailable || reason(err) != reasons.StoreUnavailable {
 			t.Errorf("another message: %v", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // A client that sends each payment to both servers has paid once.
@@ -61,6 +62,6 @@ func checkPairs(t *testing.T, answers []ruletest.Answer) {
 
 func checkOutage(t *testing.T, a ruletest.Answer) {
 	t.Helper()
-	a.Problem(t, http.StatusServiceUnavailable, lockhttp.ReasonStoreUnavailable)
+	a.Problem(t, http.StatusServiceUnavailable, reasons.StoreUnavailable)
 	a.CheckRetryAfter(t, true)
 }

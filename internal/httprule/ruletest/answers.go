@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/middleware/http"
 )
 
 // Waiting makes a caller wait for key, which must be held.
@@ -138,7 +137,7 @@ func Answers(t *testing.T, face Face) {
 			name: "body says that it is not JSON", route: Route{Template: "user:{body.id}"},
 			body: `{"id":1,"x":"&id=2&"}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, reason: "MEDIA_TYPE",
 		},
-		{name: "body over the limit", route: once(), body: strings.Repeat("x", lockhttp.DefaultBodyLimit+1), status: 413, reason: "BODY_TOO_LARGE"},
+		{name: "body over the limit", route: once(), body: strings.Repeat("x", 1<<20+1), status: 413, reason: "BODY_TOO_LARGE"},
 		{name: "store down", route: serialize(), before: down(ErrDown, nil), status: 503, reason: "STORE_UNAVAILABLE", retry: true},
 		{name: "Once: store down", route: once(), before: down(ErrDown, nil), status: 503, reason: "STORE_UNAVAILABLE", retry: true},
 		{
