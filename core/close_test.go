@@ -85,6 +85,33 @@ func (slowStart) AcquireStart(ctx context.Context, _ observe.Acquisition) contex
 
 // Who asked before the engine closed and comes to the line after that would wait
 // for a holder whom the engine waits for as well.
+// The books are kept by key: Close waits for the last holder of the last key, whichever
+// order they go in.
+func TestCloseWaitsForHoldersOfAllKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := open(t, newSpy())
+		leases := make([]*core.Lease, 200)
+		for i := range leases {
+			leases[i] = mustAcquire(t, eng, strconv.Itoa(i))
+		}
+		var closed atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() { shut(t, eng); closed.Store(true) })
+		for _, l := range leases {
+			synctest.Wait()
+			if closed.Load() {
+				t.Fatalf("closed while %s is held", l.Key())
+			}
+			mustRelease(t, l)
+		}
+		synctest.Wait()
+		if !closed.Load() {
+			t.Error("all are released, and it waits")
+		}
+		all.Wait()
+	})
+}
+
 func TestCloseBeforeTheCallerIsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := open(t, newSpy(), core.WithHooks(slowStart{}.hooks()))
