@@ -26,8 +26,8 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper middleware.Skipper
-	// ErrorHandler answers refusals. It gets the error of core, the end of the request's own
-	// context, or what is wrong with the request; [ProblemOf] tells them apart. Nil:
+	// ErrorHandler answers refusals. Its error is one of core's, the request's own context's,
+	// or says what is wrong with the request; [ProblemOf] tells them apart. nil:
 	// [DefaultErrorHandler].
 	//
 	// It is not called if a part of the response has been sent. Then the connection ends,
@@ -46,8 +46,8 @@ type SerializeConfig struct {
 	StreamBody bool
 }
 
-// SerializeWithConfig is [Locks.Serialize] with all its settings. It panics
-// where ToMiddleware returns an error.
+// SerializeWithConfig is [Locks.Serialize] with all its settings. It panics if ToMiddleware
+// returns an error.
 func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 	return must(config.ToMiddleware())
 }
@@ -87,8 +87,8 @@ type OnceConfig struct {
 	Storable func(status int) bool
 }
 
-// OnceWithConfig is [Locks.Once] with all its settings. It panics where
-// ToMiddleware returns an error.
+// OnceWithConfig is [Locks.Once] with all its settings. It panics if ToMiddleware returns an
+// error.
 func OnceWithConfig(config OnceConfig) echo.MiddlewareFunc {
 	return must(config.ToMiddleware())
 }

@@ -49,8 +49,8 @@ func (g *guard) wrapNothing() echo.HandlerFunc {
 	return func(echo.Context) error { return errNoHandler }
 }
 
-// Watcher knows the routes of an Echo with the rules of each. It is safe for
-// concurrent use.
+// Watcher knows the routes of an Echo and the rules of each. It is safe for concurrent use.
+// Make one with [Watch].
 type Watcher struct {
 	echo *echo.Echo
 
@@ -64,9 +64,9 @@ type route struct {
 	rules                []*guard
 }
 
-// Watch has e tell of each route that is added from now on, also those of its
-// groups and hosts: call it first. Routes that are there already are listed
-// without rules, as those can't be seen any more.
+// Watch makes e report each route that is added from now on, including those of its groups and
+// hosts. Call it first: routes that exist already are listed without rules, because their rules
+// cannot be seen any more.
 //
 //	cov := lockecho.Watch(e)
 //	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}"))
@@ -76,10 +76,9 @@ type route struct {
 //		log.Fatal(err)
 //	}
 //
-// Our rules are told from other middleware, and from rules inside of it, which
-// count as none. What stands in front of all routes is seen if [Watcher.Use]
-// put it there. e.OnAddRouteHandler is called as before; who sets it later takes
-// Watch's place.
+// Other middleware, and rules inside of it, count as no rule. Middleware in front of all routes
+// is seen only if [Watcher.Use] put it there. e.OnAddRouteHandler is called as before; code
+// that sets it later replaces Watch.
 func Watch(e *echo.Echo) *Watcher {
 	w := &Watcher{echo: e}
 	for _, r := range e.Routes() {
@@ -95,8 +94,8 @@ func Watch(e *echo.Echo) *Watcher {
 	return w
 }
 
-// Use is the Echo's Use, for middleware in front of all routes: Echo itself
-// does not tell what is there.
+// Use is like the Echo's Use, for middleware in front of all routes. Echo itself does not
+// report that middleware.
 func (w *Watcher) Use(middleware ...echo.MiddlewareFunc) {
 	w.echo.Use(middleware...)
 	w.mu.Lock()
@@ -130,10 +129,9 @@ func (w *Watcher) add(host string, r echo.Route, middleware []echo.MiddlewareFun
 	w.routes = append(w.routes, added)
 }
 
-// Coverage lists the routes, in the order in which they were added, with the
-// rules of each, such as "PUT /users/:id/status". The name of a host stands in
-// front of the path. A rule with a Skipper is listed like any other. A rule that
-// [Watcher.Check] complains of has its Problem set.
+// Coverage lists the routes, such as "PUT /users/:id/status", in the order in which they were
+// added, with the rules of each. The name of a host is in front of the path. A rule with a
+// Skipper is listed like any other. A rule that [Watcher.Check] reports has its Problem set.
 func (w *Watcher) Coverage() []coverage.Target {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,13 +152,12 @@ func (w *Watcher) Coverage() []coverage.Target {
 	return all
 }
 
-// Check returns an error for each rule whose template wants a {path.name} that
-// its route does not have: it would answer every request with 500. The error names
-// the route, the rule and the placeholder, and joins all of them. Call it when all
-// routes are added.
+// Check returns an error for each rule whose template has a {path.name} that its route does not
+// have: such a rule answers every request with 500. The error joins all of them, each with the
+// route, the rule and the placeholder. Call it when all routes are added.
 //
-// It knows nothing of a middleware that calls SetParamNames. A rule with a Skipper
-// is left out: it may skip those requests.
+// It does not know about middleware that calls SetParamNames. It leaves out a rule with a
+// Skipper, which may skip those requests.
 func (w *Watcher) Check() error { return httprule.Check("lockecho", w.Coverage()) }
 
 // paramsOf returns the names of a path's parameters, as Echo's router reads them.

@@ -1,5 +1,5 @@
-// Package lockecho runs the requests of Echo routes one at a time per key, or
-// once per key, across every process that shares the engine's store.
+// Package lockecho runs the requests of Echo routes one at a time per key, or once per key, in
+// all processes that share the engine's store.
 //
 //	locks := lockecho.New(eng)
 //	e.PUT("/users/:id/status", setStatus, locks.Serialize("user:status:{path.id}", core.WithMaxWait(2*time.Second)))
@@ -7,8 +7,7 @@
 //
 // # Keys
 //
-// A template is text with placeholders, as package keytmpl describes. Their
-// values come from
+// A template is text with placeholders, as package keytmpl describes. Their values come from
 //
 //	{path.id}           a parameter of the route; one that the route lacks is an
 //	                    error of the service: 500, and in the log
@@ -18,43 +17,40 @@
 //	{body.user.id}      a member of a JSON body; numbers as they are written
 //	{body}              the body as it came, mostly as {body|hash}
 //
-// [*] makes a key of each value, all taken together: {query.id[*]},
-// {body.members[*].id}. The engine's store has to be able to do that.
+// [*] makes a key of each value, all taken together: {query.id[*]}, {body.members[*].id}. The
+// engine's store has to support sets.
 //
-// A value is the text as it came: 5, 5.0 and "5e0" are three keys, "Ann" and "ann"
-// two, and so is "é" typed as one character or as two. Filters make one of them, in
-// order and before a digest: {body.id|int}, {body.name|lower}, {body.name|lower|hash}; see
-// keytmpl. Use them where clients or gateways may write the same value in different
-// ways. Once compares content byte by byte all the same: such a repeat is refused,
-// unless core.WithoutFingerprint is among the options.
+// Values are compared as text: 5, 5.0 and "5e0" are three keys, "Ann" and "ann" are two, and so
+// is "é" typed as one character or as two. Use filters if clients or gateways may write the
+// same value in different ways. They make one spelling, in order and before a digest:
+// {body.id|int}, {body.name|lower}, {body.name|lower|hash}; see keytmpl. Once still compares
+// content byte by byte, so such a repeat is refused, unless the options have
+// core.WithoutFingerprint.
 //
-// Values that are missing or empty, that stand in the request twice where one
-// is meant, or that make too long a key are the caller's error: 400. A body
-// that the rule has read is read again by the handler, from its beginning.
+// These are the caller's error, 400: a value that is missing or empty, a value that the request
+// has twice where one is meant, and values that make too long a key. The handler reads a body
+// that the rule has read again, from its beginning.
 //
 // # What the handler sees
 //
-// The context of c.Request() is the lease's: core.LeaseFrom finds the lease and
-// its fencing token there, and it ends when the lease is lost. The lock is held
-// until the handler returns, also when the client hangs up before. Echo's
-// ContextTimeout may stand on either side of this middleware. Its deprecated
-// Timeout lets a request go while the handler still runs, and inside of this
-// middleware the lock would go with it.
+// The context of c.Request() is the lease's: core.LeaseFrom finds the lease and its fencing
+// token there, and it ends if the lease is lost. The lock is held until the handler returns,
+// even if the client hangs up before. Echo's ContextTimeout may be on either side of this
+// middleware. Echo's deprecated Timeout ends a request while its handler still runs. Inside
+// this middleware it would release the lock as well.
 //
-// The response is kept back until the lock is released: then it is known that the
-// lease was good to the end. If it was not, the client gets 409 and not the
-// handler's response, even if that was a success. What is sent as it comes is
-// broken off after a loss, so that no client takes a part for the whole. (One that
-// was already sent to the last byte of its Content-Length can't be broken any
-// more.) A handler that takes over the connection has it.
+// The response is kept back until the lock is released. Only then is it known that the lease
+// was good to the end. If it was not, the client gets 409 and not the handler's response, even
+// if that was a success. A response that is sent at once is broken off after a loss, so that no
+// client takes a part for the whole. (A response of which the last byte of its Content-Length
+// was sent cannot be broken off any more.) A handler that takes over the connection has it.
 //
 // # Slow clients
 //
-// A client's speed does not keep a key. The request's body is read to its end
-// before the key is asked for, and the response is sent after the lock was
-// released. Of both, 64 KiB are kept in memory and the rest in a temporary file,
-// in the directory that TMPDIR names. The files of a process together have at most
-// 1 GiB; where files can be unlinked while they are open, they have no name.
+// A slow client keeps no key. The request's body is read to its end before the key is asked
+// for, and the response is sent after the lock was released. Of each, 64 KiB are kept in memory
+// and the rest in a temporary file, in the directory that TMPDIR names. The files of a process
+// have at most 1 GiB together. They have no name, if the system can unlink open files.
 //
 //	body over the limit (BodyLimit)       413, before the key is asked for
 //	body that breaks off                  400, the same
@@ -62,69 +58,66 @@
 //	no room for the temporary file        503, the same; and in the log
 //	response over 64 MiB, or no room      sent as it comes, with the key; see below
 //
-// A response that the handler flushes, a stream of events (text/event-stream) and
-// a connection that it takes over can't wait. They are sent while the lock is
-// held, so there a client keeps the key by not reading. It is broken off when it
-// takes longer than 30 seconds for 32 KiB, unless the server has a WriteTimeout or
-// the handler sets a write deadline (one that was set before the rule is taken
-// away). A client that is just fast enough holds the key to the end of the
-// response; core.WithMaxHold ends it.
+// Three kinds of response cannot wait: one that the handler flushes, a stream of events
+// (text/event-stream), and a connection that the handler takes over. They are sent while the
+// lock is held, so a client can keep the key by not reading. Its connection is broken off if it
+// takes longer than 30 seconds for 32 KiB. If the server has a WriteTimeout or the handler sets
+// a write deadline, that counts instead (a deadline that was set before the rule is removed). A
+// client that is just fast enough holds the key to the end of the response; core.WithMaxHold
+// bounds that.
 //
-// A body that has to be read as it comes, because it is too large or because the
-// handler answers in between, as over HTTP/2, is left alone with StreamBody, and
-// then its client keeps the key by not sending.
+// StreamBody leaves the body to the handler. Use it if the body is too large to be kept, or if
+// the handler answers in between, as over HTTP/2. The client can then keep the key by not
+// sending.
 //
-// Slow clients still keep connections and files: set ReadTimeout and WriteTimeout of
-// Echo's Server. WriteTimeout counts from the request's header, so it has to be
-// longer than the body, the wait for the lock, the handler and the response take
-// together. Where a rule meets a server that has neither, slog.Default() is told,
-// once per process.
+// Slow clients still keep connections and files: set ReadTimeout and WriteTimeout of Echo's
+// Server. WriteTimeout counts from the request's header. So it has to be longer than the body,
+// the wait for the lock, the handler and the response take together. If a server with a rule
+// has neither, slog.Default() gets a warning, once per process.
 //
 // # Once
 //
-// The first request with a key is processed, and its response stored: status,
-// body, and the headers that [OnceConfig] names. Repeats get it again, with
-// lockhttp.ReplayedHeader. Requests that differ from the first in method, path, query
-// or body are refused with 422; other headers do not count.
+// The first request with a key is processed, and its response is stored: status, body, and the
+// headers that [OnceConfig] names. Repeats get the same response, with [ReplayedHeader]. A
+// request that differs from the first in method, path, query or body is refused with 422. Other
+// headers do not count.
 //
-// An error that the handler returns goes through Echo's HTTPErrorHandler first.
-// The response that comes of it is stored like any other: an error is an outcome
-// too (draft-ietf-httpapi-idempotency-key-header). Not stored are responses
-// that put the work off, such as 429, or ask for credentials, and all from 500
-// on (lockhttp.DefaultStorable): there a repeat runs the handler again.
+// An error that the handler returns goes through Echo's HTTPErrorHandler first. The resulting
+// response is stored like any other, because an error is a result, too
+// (draft-ietf-httpapi-idempotency-key-header). Responses that delay the work, such as 429, or
+// ask for credentials, and all from 500 on are not stored ([DefaultStorable]). After these a
+// repeat runs the handler again.
 //
-// A response over the limit, or one that took over the connection, reaches its
-// client; on record is only that the request was processed, and a repeat gets
-// 409 with the reason RESULT_NOT_KEPT. A client that hangs up changes
-// nothing: what the handler has done is recorded.
+// A response over the limit, or one that took over the connection, reaches its client. The
+// record then only says that the request was processed, and a repeat gets 409 with the reason
+// RESULT_NOT_KEPT. It makes no difference if a client hangs up: what the handler has done is
+// recorded.
 //
-// The effect and the record are two steps, so a crash between them makes a
-// repeat run the handler again; see core.Engine.Once.
+// The effect and the record are two steps. After a crash between them, a repeat runs the
+// handler again; see core.Engine.Once.
 //
 // # Idempotency-Key
 //
-// [Locks.Idempotency] is Once for clients that mark their requests with the
-// header of draft-ietf-httpapi-idempotency-key-header: quoted or not, one per
-// request, required for POST and PATCH. The record belongs to the caller, the
-// method and the route. A repeat with another path, query or body gets 422, one
-// that comes while the first is still running gets 409 at once. Package lockhttp
-// says more.
+// [Locks.Idempotency] is Once for clients that mark their requests with the header of
+// draft-ietf-httpapi-idempotency-key-header: quoted or not, one per request, required for POST
+// and PATCH. The record belongs to the caller, the method and the route. A repeat with another
+// path, query or body gets 422. A repeat during the first request gets 409 at once. Package
+// lockhttp says more.
 //
 // # Requests to other services
 //
 // A handler that sends a request to another service, or to its own, waits for itself if the
 // handler there takes the same key. Package echocarry (experimental) lets that handler run
-// under the caller's lease instead. A request for a key that its caller has in another mode,
-// or for Once, is answered with 500: it could never get its turn.
+// under the caller's lease instead. A request for a key that its caller holds in another mode,
+// or for Once, is answered with 500, because it could never get its turn.
 //
 // # Which routes have a rule
 //
-// [Watch] lists every route with its rules: for a log at start
-// (coverage.Log), and for a test that fails when somebody adds a route and
-// forgets its rule (coverage.Uncovered). [Watcher.Check] finds a {path.name} that the
-// route does not have; such a rule refuses every request, so it counts as none and
-// is logged as an error. A handler that must not run unlocked,
-// whatever is around it, can ask core.AssertHeld.
+// [Watch] lists every route with its rules. Log the list at start with coverage.Log. In a test,
+// coverage.Uncovered fails if somebody adds a route and forgets its rule. [Watcher.Check] finds
+// a {path.name} that the route does not have. Such a rule refuses every request, so it counts
+// as none and is logged as an error. A handler that must never run unlocked can ask
+// core.AssertHeld.
 //
 // # What a conflict answers
 //
@@ -143,9 +136,8 @@
 //	the client hung up while waiting      499  from Echo's HTTPErrorHandler
 //	the request's deadline while waiting  503  from Echo's HTTPErrorHandler
 //
-// The body is problem details (RFC 9457) with the member "reason" for programs;
-// Retry-After says when to come again, from how long locks are held, wherever
-// coming again makes sense. No answer tells who has the lock: that is in the
-// error which the middleware returns to those around it. Package reasons
-// has the reasons. An [ErrorHandler] can answer differently, and use [ProblemOf].
+// The body is problem details (RFC 9457), with the member "reason" for programs. If a repeat
+// makes sense, Retry-After says when, from how long locks are held. No answer tells who has the
+// lock. The error that the middleware returns to outer middleware does. The reasons are those
+// of lockgrpc. An [ErrorHandler] can answer differently, and use [ProblemOf].
 package lockecho

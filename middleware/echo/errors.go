@@ -11,12 +11,12 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// Problem is the answer to a refused request, problem details as in RFC 9457.
-// It never says who has the lock, or which it is.
+// Problem is the answer to a refused request: problem details as in RFC 9457. It never says
+// which lock it is, or who has it.
 type Problem = lockhttp.Problem
 
-// ProblemOf says how err, which an [ErrorHandler] was given, is answered: the
-// table of the package's documentation.
+// ProblemOf returns the answer to err, the error of an [ErrorHandler]: the table of the
+// package's documentation.
 func ProblemOf(err error) Problem {
 	var unread *httprule.BodyError
 	var answered *echo.HTTPError
@@ -26,13 +26,12 @@ func ProblemOf(err error) Problem {
 	return lockhttp.ProblemOf(err)
 }
 
-// DefaultErrorHandler answers with the [Problem] of err, as
-// application/problem+json. It returns an *echo.HTTPError around err, which
-// Echo does not answer again, for middleware that logs or traces errors.
+// DefaultErrorHandler answers with the [Problem] of err, as application/problem+json. It
+// returns an *echo.HTTPError around err, which Echo does not answer again, for middleware that
+// logs or traces errors.
 //
-// The request's own cancel and deadline are left to Echo's HTTPErrorHandler, as
-// Echo's own middleware does it: 499 as from its Proxy, and 503 as from its
-// ContextTimeout.
+// Echo's HTTPErrorHandler answers the request's own cancel and deadline, as for Echo's own
+// middleware: 499 as from its Proxy, and 503 as from its ContextTimeout.
 func DefaultErrorHandler(c echo.Context, err error) error {
 	p := ProblemOf(err)
 	if p.Reason == reasons.Canceled || p.Reason == reasons.DeadlineExceeded {

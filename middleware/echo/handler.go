@@ -79,13 +79,13 @@ func (x *exchange) PathValue(name string) (string, bool, error) {
 	return value, true, err
 }
 
-// Handle gives the handler a response of its own, as what it writes may never
-// be sent; whoever is outside goes on with the other one, and finds there what
-// was. The request is put back, too: its context has ended with the lease.
+// Handle gives the handler a response of its own, because what it writes may never be sent.
+// Outer middleware keeps the other response, as it was. Handle also restores the request,
+// because the lease has ended its context.
 //
-// With answered, Echo's error handler makes a response of an error, here, where
-// it can be seen. The error is returned as well, for those who log it; Echo
-// leaves a response alone that was given.
+// With answered, Echo's error handler makes a response of an error here, where the rule can see
+// it. The error is returned as well, for middleware that logs it; Echo does not answer a
+// request twice.
 func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered bool) error {
 	c, req, res := x.c, x.c.Request(), x.c.Response()
 	c.SetRequest(req.WithContext(ctx))
@@ -109,7 +109,7 @@ func (x *exchange) TooLate(err error) error { return err }
 // sink is Echo's response with only the methods of net/http.
 type sink struct{ *echo.Response }
 
-// WriteHeader lets interim responses pass, which Echo would take for the whole.
+// WriteHeader passes interim responses on. Echo would take them for the final response.
 func (s sink) WriteHeader(status int) {
 	if status < http.StatusOK && status != http.StatusSwitchingProtocols {
 		s.Writer.WriteHeader(status)
@@ -118,12 +118,12 @@ func (s sink) WriteHeader(status int) {
 	s.Response.WriteHeader(status)
 }
 
-// FlushError is what http.ResponseController calls to flush; Echo's Flush
-// panics where it can't, and hides other errors.
+// FlushError is what http.ResponseController calls to flush. Echo's Flush panics if it cannot
+// flush, and hides other errors.
 func (s sink) FlushError() error { return http.NewResponseController(s.Writer).Flush() }
 
-// Hijack marks the response as given: the connection is the handler's, and
-// nobody should write an error to it.
+// Hijack marks the response as sent: the connection is the handler's, and nobody should write
+// an error to it.
 func (s sink) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := s.Response.Hijack()
 	if err == nil {

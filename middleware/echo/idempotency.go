@@ -8,45 +8,42 @@ import (
 	"github.com/keyturn/keyturn/internal/httprule"
 )
 
-// Idempotency has requests with the same Idempotency-Key processed once, as
-// draft-ietf-httpapi-idempotency-key-header describes it; the documentation of
-// package lockhttp says more. [IdempotencyConfig] has all its settings.
+// Idempotency processes requests with the same Idempotency-Key once, as in
+// draft-ietf-httpapi-idempotency-key-header. The documentation of package lockhttp says more.
+// [IdempotencyConfig] has all settings.
 //
 //	e.Use(authenticate, locks.Idempotency(user))
 //
-// caller says who sends a request, such as the user whom an earlier middleware
-// has authenticated: two callers who choose the same key do not get each
-// other's responses. "" refuses the request. A service whose callers are all
-// the same to it says so with [AnyCaller].
+// caller returns who sends a request, such as the user whom an earlier middleware has
+// authenticated. So two callers with the same key do not get each other's responses. "" refuses
+// the request. If a service cannot tell its callers apart, use [AnyCaller].
 //
-// Options are the rule's policy. A repeat that comes while the first request is
-// still running is refused at once, unless core.WithMaxWait is among them.
+// opts are the rule's policy. A repeat during the first request is refused at once, unless opts
+// has core.WithMaxWait.
 func (l *Locks) Idempotency(caller func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
 	return IdempotencyWithConfig(IdempotencyConfig{Engine: l.engine, Caller: caller, Options: opts})
 }
 
-// AnyCaller takes all callers for one: whoever knows an idempotency key gets
-// the response that was given for it. For services with a single client, or
-// without anything in a response that is not for everybody.
+// AnyCaller treats all callers as one: everybody who knows an idempotency key gets the stored
+// response. It is for services with a single client, or whose responses everybody may see.
 func AnyCaller(echo.Context) string { return "anyone" }
 
-// IdempotencyConfig is what there is to say about requests that carry an
-// idempotency key. The zero value lacks Engine and Caller; the rest has
-// defaults. The fields that [OnceConfig] has mean the same here.
+// IdempotencyConfig configures a rule for requests with an idempotency key. Engine and Caller
+// are required; all other fields have defaults. Fields of [OnceConfig] have the same meaning
+// here.
 type IdempotencyConfig struct {
 	Engine *core.Engine
-	// Caller says who sends a request; see [Locks.Idempotency].
+	// Caller returns who sends a request; see [Locks.Idempotency].
 	Caller  func(echo.Context) string
 	Options []core.CallOption
 
-	// Header holds the key. "": Idempotency-Key.
+	// Header is the name of the header with the key. "": Idempotency-Key.
 	Header string
-	// Methods are those that the rule applies to; others pass untouched. nil:
-	// POST and PATCH, as the other methods are idempotent by themselves, or
-	// change nothing.
+	// Methods are the methods that the rule applies to; other requests skip it. nil: POST and
+	// PATCH, because the other methods are idempotent by themselves, or change nothing.
 	Methods []string
-	// Optional lets requests without the header pass untouched, which may then
-	// be processed twice. The default refuses them with 400.
+	// Optional lets requests without the header skip the rule, so they may be processed twice.
+	// By default they are refused with 400.
 	Optional bool
 
 	Skipper      middleware.Skipper
@@ -57,14 +54,14 @@ type IdempotencyConfig struct {
 	Storable     func(status int) bool
 }
 
-// IdempotencyWithConfig is [Locks.Idempotency] with all its settings. It panics
-// where ToMiddleware returns an error.
+// IdempotencyWithConfig is [Locks.Idempotency] with all its settings. It panics if ToMiddleware
+// returns an error.
 func IdempotencyWithConfig(config IdempotencyConfig) echo.MiddlewareFunc {
 	return must(config.ToMiddleware())
 }
 
-// ToMiddleware checks the config, all of it, and makes the middleware. The
-// error joins all that is wrong.
+// ToMiddleware checks the config and makes the middleware. The error joins everything that is
+// wrong, and matches core.ErrInvalidOption or errors.ErrUnsupported if an option is.
 func (config IdempotencyConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	r, err := httprule.Idempotency(
 		settings(config.Engine, "", nil, config.Options, config.BodyLimit),

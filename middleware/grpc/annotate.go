@@ -16,33 +16,31 @@ import (
 	keyturnv1 "github.com/keyturn/keyturn/proto/keyturn/v1"
 )
 
-// FromAnnotations stands for the rules that the services' .proto files have in
-// the options (keyturn.v1.lock) and (keyturn.v1.once) of their methods. A
-// service is the descriptor that generated code registers it with:
+// FromAnnotations stands for the rules in the services' .proto files: the options
+// (keyturn.v1.lock) and (keyturn.v1.once) of their methods. A service is the descriptor that
+// generated code registers:
 //
 //	lockgrpc.New(eng,
 //		lockgrpc.FromAnnotations(&imv1.Users_ServiceDesc, &imv1.Groups_ServiceDesc),
 //		lockgrpc.Configure("user-status", core.WithMaxWait(2*time.Second)),
 //	)
 //
-// [New] reads the options and checks them like rules in Go. Wrong is also a
-// service without any annotated method, as its generated code may be an old one;
-// a method with both options; and an option that has fields from a later version
-// of lock.proto than this program's, because the one that is not understood may
-// be the one that matters.
+// [New] reads the options and checks them like rules in Go. These are errors, too: a service
+// without any annotated method, because its generated code may be old; a method with both
+// options; and an option with fields from a later version of lock.proto than this program's,
+// because a field that is not understood may be the one that matters.
 //
-// A rule in Go for an annotated method takes the place of the annotation, with
-// its key and its policy. [Configure] gives an annotated rule a policy.
+// A rule in Go for an annotated method replaces the annotation, with its key and its policy.
+// [Configure] gives an annotated rule a policy.
 func FromAnnotations(services ...*grpc.ServiceDesc) Rule {
 	return Rule{kind: annotations, services: services}
 }
 
-// Configure is the policy of annotated rules: of all those with this name in
-// their .proto file or, if name is a full method name such as
-// "/im.v1.Users/SetStatus", of that method's. Where both say something, the
-// method's counts.
+// Configure sets the policy of annotated rules: of all those with this name in their .proto
+// file or, if name is a full method name such as "/im.v1.Users/SetStatus", of that method. If
+// both set an option, the method's counts.
 //
-// [New] refuses a name that no annotated rule in use has.
+// [New] returns an error if no annotated rule in use has the name.
 func Configure(name string, opts ...core.CallOption) Rule {
 	return Rule{kind: configuration, method: name, options: opts}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 )
 
-// Server is what knows the services of a server, such as a *grpc.Server.
+// Server lists the services of a server. *grpc.Server implements it.
 type Server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }
 
-// Coverage lists every method that server serves, sorted by name, with the rule
-// it has or without one. Call it when all services are registered: to write to
-// the log at start with coverage.Log, and in a test that fails with
-// coverage.Uncovered when somebody adds a method and forgets its rule.
+// Coverage lists every method that server serves, sorted by name, with the rule that it has or
+// without one. Call it when all services are registered. Log the list at start with
+// coverage.Log. In a test, coverage.Uncovered fails if somebody adds a method and forgets its
+// rule.
 //
-// A rule counts as soon as the interceptor that applies it was asked for:
-// [Interceptor.Unary] for unary methods, [Interceptor.Stream] for streams. That
-// it was given to this very server can't be seen from here.
+// A rule counts as soon as the interceptor that applies it was asked for: [Interceptor.Unary]
+// for unary methods, [Interceptor.Stream] for streams. Coverage cannot see whether it was
+// passed to this server.
 func (i *Interceptor) Coverage(server Server) []coverage.Target {
 	var all []coverage.Target
 	for service, info := range server.GetServiceInfo() {
@@ -40,10 +40,9 @@ func (i *Interceptor) Coverage(server Server) []coverage.Target {
 	return all
 }
 
-// Check is about the other direction: it returns an error for each rule that
-// does nothing on this server, because its service is not registered, or because
-// nobody asked for the interceptor that applies it. Call it when all services are
-// registered.
+// Check returns an error for each rule that does nothing on this server: its service is not
+// registered, or nobody asked for the interceptor that applies it. Call it when all services
+// are registered.
 func (i *Interceptor) Check(server Server) error {
 	streams := make(map[string]bool) // for each method that is served
 	for service, info := range server.GetServiceInfo() {

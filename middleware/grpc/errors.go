@@ -18,13 +18,12 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// Domain is the ErrorInfo domain of every refusal but the caller's own cancel
-// and deadline.
+// Domain is the ErrorInfo domain of every refusal, except the caller's own cancel and deadline.
 const Domain = "keyturn"
 
-// MethodKey is the name in an ErrorInfo's metadata of the method that was
-// refused, "/im.v1.Users/SetStatus". It is there when the call as a whole was;
-// not, when one of the messages on a stream was.
+// MethodKey is the key in an ErrorInfo's metadata whose value is the method that was refused,
+// such as "/im.v1.Users/SetStatus". It is set if the whole call was refused, not if a message
+// of a stream was.
 const MethodKey = "method"
 
 // refusedCall is an error with two faces: the client gets the status, and an outer interceptor
@@ -34,8 +33,8 @@ type refusedCall struct {
 	causes []error
 }
 
-// Error is the status alone. status.FromError takes the text of an error that
-// wraps this one for the client's message.
+// Error returns only the status: status.FromError uses the text of an error that wraps this one
+// as the client's message.
 func (r *refusedCall) Error() string              { return r.status.Err().Error() }
 func (r *refusedCall) GRPCStatus() *status.Status { return r.status }
 func (r *refusedCall) Unwrap() []error            { return r.causes }

@@ -30,13 +30,16 @@ type boundRule struct {
 
 // New checks the rules and makes an interceptor of them. It does no I/O.
 //
-// The error joins everything that is wrong with any of them: a nil engine or
-// key function, a method that this program does not know or that has two
-// rules, a template that does not parse or names what the request does not
-// have, a key function for another type, an option out of range
-// (core.ErrInvalidOption), something that the engine's store can't do
-// (errors.ErrUnsupported), Once for a stream; and what [FromAnnotations] and
-// [Configure] add to that.
+// The error joins everything that is wrong:
+//
+//   - a nil engine or key function;
+//   - a method that this program does not know, or that has two rules;
+//   - a template that does not parse, or names a field that the request does not have;
+//   - a key function for another type;
+//   - an option out of range (core.ErrInvalidOption);
+//   - a rule that the engine's store does not support (errors.ErrUnsupported);
+//   - Once for a stream;
+//   - errors of [FromAnnotations] and [Configure].
 func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	i := &Interceptor{rules: make(map[string]*boundRule, len(rules))}
 	var errs []error
@@ -102,8 +105,8 @@ func (r Rule) fits(m *method) error {
 	return errors.Join(errs...)
 }
 
-// Unary returns the interceptor for unary methods, for grpc.ChainUnaryInterceptor.
-// Calls of a method without a rule pass untouched.
+// Unary returns the interceptor for unary methods, for grpc.ChainUnaryInterceptor. It does not
+// affect methods without a rule.
 func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	i.unary.Store(true)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

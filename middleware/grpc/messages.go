@@ -13,13 +13,12 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// SerializeMessages has each message that a client sends on a stream take its
-// own turn, instead of the stream as a whole: for streams that stay open, where
-// one message is for one key and the next for another.
+// SerializeMessages makes each message that a client sends on a stream take its own turn,
+// instead of the stream as a whole. It is for streams that stay open, with messages for
+// different keys.
 //
-// The handler's Recv returns when the message has its turn. The turn ends when
-// the handler asks for the next message, or returns: the work on a message, and
-// what is sent because of it, belong in between.
+// The handler's Recv returns when the message has its turn. The turn ends when the handler asks
+// for the next message, or returns. Work on a message, and send what belongs to it, in between.
 //
 //	for {
 //		event, err := stream.Recv()
@@ -30,17 +29,17 @@ import (
 //		...
 //	}
 //
-// So stream.Context() is another one for each message; before the first it is
-// the stream's own, without a lease. An interceptor inside of the lock that
-// replaces the stream's context once and for all hides it from the handler.
+// So stream.Context() differs for each message. Before the first message it is the stream's
+// own, without a lease. An interceptor inside of the lock that replaces the stream's context
+// for good hides the message's context from the handler.
 //
-// A message that is refused ends the stream: Recv returns the error, and goes on
-// to. A client can't know then which messages were processed but by what it was
-// sent. The same goes for a lease that was lost: the message's context ends, the
-// next Recv fails, and so does the call, whatever the handler returns.
+// A refused message ends the stream: Recv returns the error, now and from then on. A client
+// then knows only from what it received which messages were processed. A lost lease has the
+// same effect: the message's context ends, the next Recv fails, and so does the call, whatever
+// the handler returns.
 //
-// For methods whose clients stream. In the template, also of a bidirectional
-// stream, {fields} are those of each message.
+// It is for methods whose clients stream. In the template, {fields} are those of each message,
+// for a bidirectional stream, too.
 func SerializeMessages(method, template string, opts ...core.CallOption) Rule {
 	r := Serialize(method, template, opts...)
 	r.messages = true
@@ -85,7 +84,7 @@ type messageProgress struct {
 // between is the state between two messages, and before the first.
 var between messageProgress
 
-// Context is that of the message the handler has.
+// Context returns the context of the message that the handler has.
 func (s *messageStream) Context() context.Context {
 	if t := s.at.Load().turn; t != nil {
 		return t.ctx
@@ -93,8 +92,8 @@ func (s *messageStream) Context() context.Context {
 	return s.ctx
 }
 
-// RecvMsg ends one message's turn and waits for the next message and its turn.
-// No lock is held while the client has nothing to say.
+// RecvMsg ends the turn of the last message and waits for the next message and its turn. No
+// lock is held while the client sends nothing.
 func (s *messageStream) RecvMsg(m any) error {
 	if err := s.endTurn(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// ReplayedHeader is set to "true" in the header of a response that comes from
-// the record of an earlier call.
+// ReplayedHeader is set to "true" in the header of a response that comes from the record of an
+// earlier call.
 const ReplayedHeader = "keyturn-replayed"
 
 // deterministic makes the same content have the same fingerprint.

@@ -33,12 +33,11 @@ func retryableReasons() (reasons []string) {
 	return reasons
 }
 
-// RetryAfter reports whether a call of method that ended with err may be sent
-// again, and after how long at the earliest. That is so if the server refused
-// it before its handler ran, and said when to come back: with one of the reasons
-// LOCK_HELD, WAIT_TIMEOUT, TOO_MANY_WAITERS, STORE_UNAVAILABLE and STOPPING, in
-// keyturn's domain, for this method. A refusal of another method comes from a
-// call that the handler made; by then it had run.
+// RetryAfter reports whether a call of method that ended with err may be sent again, and how
+// long to wait at least. It may if the server refused it before its handler ran and said when
+// to come back: with one of the reasons LOCK_HELD, WAIT_TIMEOUT, TOO_MANY_WAITERS,
+// STORE_UNAVAILABLE and STOPPING, in keyturn's domain, for this method. The refusal of another
+// method comes from a call that the handler made, so the handler had run.
 func RetryAfter(method string, err error) (time.Duration, bool) {
 	var refused bool
 	var delay time.Duration
@@ -53,30 +52,26 @@ func RetryAfter(method string, err error) (time.Duration, bool) {
 	return max(delay, 0), refused && delay > 0
 }
 
-// Retry is a client's side of the refusals: it sends a call again that did not
-// get its turn, when the server says that it may have by then. The zero Retry is
-// ready for use.
+// Retry repeats a client's calls that did not get their turn, when the server says that they
+// may. The zero Retry is ready for use. It is safe for concurrent use.
 //
-// It waits for as long as the RetryInfo says; twice as long after the second
-// refusal, and so on, up to MaxDelay; and up to a half of that more, at random,
-// so that those who were refused together don't come back together. Where the
-// caller's deadline comes first it does not wait for it: the call ends with the
-// last refusal, which says more than DEADLINE_EXCEEDED.
+// It waits for as long as the RetryInfo says, twice as long after the second refusal, and so
+// on, up to MaxDelay. Up to half of that is added at random, so that calls that were refused
+// together do not come back together. If the caller's deadline would come first, it does not
+// wait: the call ends with the last refusal, which says more than DEADLINE_EXCEEDED.
 //
-// Only what [RetryAfter] calls safe is repeated.
+// It repeats only calls that [RetryAfter] calls safe.
 type Retry struct {
-	// Attempts is how often a call is sent at most, the first time included. 0 or
-	// less: DefaultAttempts.
+	// Attempts is how often a call is sent at most, including the first time. 0 or less:
+	// DefaultAttempts.
 	Attempts int
-	// MaxDelay bounds the wait before an attempt, without its random part. A
-	// server that asks for more time is not asked again. 0 or less:
-	// DefaultMaxDelay.
+	// MaxDelay bounds the wait before an attempt, without its random part. If a server asks for
+	// more time, the call is not repeated. 0 or less: DefaultMaxDelay.
 	MaxDelay time.Duration
 }
 
-// Unary returns the interceptor that repeats unary calls, for
-// grpc.WithChainUnaryInterceptor. What stands before it in the chain sees one
-// call, what stands behind it sees each attempt.
+// Unary returns the interceptor that repeats unary calls, for grpc.WithChainUnaryInterceptor.
+// Interceptors before it in the chain see one call, those behind it see each attempt.
 func (r Retry) Unary() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return r.Do(ctx, method, func(ctx context.Context) error {
@@ -85,9 +80,9 @@ func (r Retry) Unary() grpc.UnaryClientInterceptor {
 	}
 }
 
-// Do repeats what no interceptor can, such as a stream with what the client sends
-// first. A stream that is refused says so to its client's first Recv, so call
-// goes up to there:
+// Do repeats calls that no interceptor can repeat, such as a stream with the client's first
+// messages. The first Recv of a client reports that its stream was refused. So call includes
+// everything up to that Recv:
 //
 //	err := lockgrpc.Retry{}.Do(ctx, imv1.Groups_Chat_FullMethodName, func(ctx context.Context) (err error) {
 //		if stream, err = client.Chat(ctx); err != nil {
@@ -100,7 +95,7 @@ func (r Retry) Unary() grpc.UnaryClientInterceptor {
 //		return err
 //	})
 //
-// The method is the full name of the one that call calls.
+// method is the full name of the method that call calls.
 func (r Retry) Do(ctx context.Context, method string, call func(context.Context) error) error {
 	attempts, longest := r.Attempts, r.MaxDelay
 	if attempts <= 0 {

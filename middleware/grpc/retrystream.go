@@ -8,13 +8,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Stream returns the interceptor that repeats streams on which the client sends
-// one message, for grpc.WithChainStreamInterceptor: a refusal comes with the
-// first Recv, which then opens the stream again and sends the same message. What
-// Header, Trailer and Context tell before that is about the attempt under way.
+// Stream returns the interceptor that repeats streams on which the client sends one message,
+// for grpc.WithChainStreamInterceptor. The first Recv reports a refusal; it then opens the
+// stream again and sends the same message. Before that, Header, Trailer and Context belong to
+// the attempt under way.
 //
-// Streams on which the client may send more pass untouched: what was sent, and
-// what was answered, is for the application to repeat. See [Retry.Do].
+// It does not affect streams on which the client may send more messages. The application has to
+// repeat what was sent and answered. See [Retry.Do].
 func (r Retry) Stream() grpc.StreamClientInterceptor {
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		open := func(ctx context.Context) (grpc.ClientStream, error) { return streamer(ctx, desc, cc, method, opts...) }

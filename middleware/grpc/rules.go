@@ -10,10 +10,9 @@ import (
 	"github.com/keyturn/keyturn/core"
 )
 
-// Rule says which calls of one method exclude each other, or count as the same.
-// Make one with [Serialize], [SerializeMessages], [Once] or their By forms, or
-// take those of the .proto file with [FromAnnotations], and give it to [New],
-// which checks it. The zero Rule is an error there.
+// Rule says which calls of one method exclude each other, or count as the same. Make one with
+// [Serialize], [SerializeMessages], [Once] or their By forms, or read those of the .proto file
+// with [FromAnnotations]. [New] checks it; the zero Rule is an error there.
 type Rule struct {
 	kind     kind
 	method   string // its full name; what Configure names
@@ -36,49 +35,44 @@ type Rule struct {
 	takes  reflect.Type // the type T of its requests
 }
 
-// Serialize has calls of method run one at a time per key.
+// Serialize runs calls of method one at a time per key.
 //
-// The method is its full name, "/im.v1.Users/SetStatus": the constant
-// Users_SetStatus_FullMethodName of generated code. The template makes the key:
-// "user:status:{user_id}", where a placeholder names a field of the request or,
-// as in {metadata.x-tenant}, incoming metadata; the package's documentation
-// says how values become text.
+// method is its full name, "/im.v1.Users/SetStatus": the constant
+// Users_SetStatus_FullMethodName of generated code. template makes the key:
+// "user:status:{user_id}". A placeholder names a field of the request or, as in
+// {metadata.x-tenant}, incoming metadata. The package's documentation says how values become
+// text.
 //
-// Options are the rule's policy, such as core.WithMaxWait, core.WithFailFast,
-// core.WithTTL, core.WithMaxHold and core.WithRunUnlocked; where there are none
-// the engine's defaults count.
-// core.WithShared and core.WithPermits have the key shared with others, and
-// core.WithHierarchy takes "/" in the template for a separator of levels, as in
-// "group:{group_id}/member:{user_id}".
+// opts are the rule's policy, such as core.WithMaxWait, core.WithFailFast, core.WithTTL,
+// core.WithMaxHold and core.WithRunUnlocked. For everything else the engine's settings count.
+// With core.WithShared or core.WithPermits, calls share the key. With core.WithHierarchy, a "/"
+// in the template separates levels, as in "group:{group_id}/member:{user_id}".
 func Serialize(method, template string, opts ...core.CallOption) Rule {
 	return Rule{method: method, template: template, options: opts}
 }
 
-// SerializeBy is [Serialize] with a function that makes the key, for what a
-// template can't say. T is the method's request type, such as
-// *imv1.SetStatusRequest, which [New] checks.
+// SerializeBy is [Serialize] with a function that makes the key, for keys that a template
+// cannot express. T is the method's request type, such as *imv1.SetStatusRequest; [New] checks
+// it.
 //
-// The key that key returns is used as it is: keytmpl.Escape keeps the parts of
-// a composed one apart. "" and everything else that driver.ValidateKey refuses is
-// the caller's error, INVALID_ARGUMENT. key must not change the request, and is
-// called from many goroutines.
+// The result of key is used unchanged; keytmpl.Escape keeps the parts of a composed key apart.
+// A key that driver.ValidateKey refuses, such as "", is the caller's error, INVALID_ARGUMENT.
+// key must not change the request. It is called from many goroutines.
 func SerializeBy[T proto.Message](method string, key func(T) string, opts ...core.CallOption) Rule {
 	return byFunc(method, false, key, opts)
 }
 
-// Once has calls of a unary method that render the same key be carried out
-// once: while the first runs, the others wait for it (or are refused, with
-// core.WithFailFast); after it has succeeded they get its response, for as long
-// as core.WithRetention says. An error is not remembered: the next call runs.
+// Once runs calls of a unary method with the same key once. While the first runs, the others
+// wait for it, or are refused with core.WithFailFast. After it has succeeded they get its
+// response, for core.WithRetention. An error is not recorded: the next call runs.
 //
-// A repeat with other content is refused, unless core.WithoutFingerprint says
-// that content does not matter. A response of more than core.WithResultLimit
-// bytes is not kept, and repeats get ALREADY_EXISTS; 0 keeps none.
+// A repeat with other content is refused, unless opts has core.WithoutFingerprint. A response
+// of more than core.WithResultLimit bytes is not kept, and repeats get ALREADY_EXISTS; 0 keeps
+// none.
 //
-// The key decides who gets whose response: put the caller into it when two
-// callers can come with the same id, as in "{metadata.x-user}:{message_id}".
-// Keys of Once and Serialize are the same locks: give them different first
-// words.
+// The key decides which caller gets which response. Put the caller into it if two callers may
+// use the same id, as in "{metadata.x-user}:{message_id}". Once and Serialize share one set of
+// locks, so begin their keys with different words.
 func Once(method, template string, opts ...core.CallOption) Rule {
 	return Rule{method: method, once: true, template: template, options: opts}
 }

@@ -13,16 +13,14 @@ import (
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
-// Stream returns the interceptor for streaming methods, for
-// grpc.ChainStreamInterceptor. Calls of a method without a rule pass untouched.
+// Stream returns the interceptor for streaming methods, for grpc.ChainStreamInterceptor. It
+// does not affect methods without a rule.
 //
-// If the key is in the request, the first message is received before the
-// handler is called, which then gets it from its first RecvMsg. So no part of
-// the handler runs outside of the lock, and there is no context it could have
-// taken before there was a lease. The price is that a client has to send
-// before it hears anything: a method whose client waits for the header first
-// takes its key from metadata. A client that sends no message at all gets
-// INVALID_ARGUMENT.
+// If the key is in the request, the first message is received before the handler is called,
+// which then gets it from its first RecvMsg. So no part of the handler runs outside of the
+// lock, and it cannot have taken a context before there was a lease. The price is that a client
+// has to send before it receives anything. If a client waits for the header first, take the key
+// from metadata. A client that sends no message at all gets INVALID_ARGUMENT.
 func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	i.stream.Store(true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -77,9 +75,8 @@ type heldStream struct {
 // Context is the lease's.
 func (s *heldStream) Context() context.Context { return s.ctx }
 
-// RecvMsg ends with the lease: a handler that waits for a client which has
-// nothing to say would otherwise go on as if it had the lock. As after any
-// error of RecvMsg, m is then not to be used.
+// RecvMsg returns when the lease ends. Otherwise a handler that waits for a silent client would
+// go on as if it had the lock. As after any error of RecvMsg, m must not be used then.
 func (s *heldStream) RecvMsg(m any) error {
 	if err := lost(s.ctx); err != nil {
 		return err
@@ -121,8 +118,7 @@ func receive(stream grpc.ServerStream, m any) (r received) {
 	return r
 }
 
-// SendMsg sends nothing after the lease was lost: what the handler has to say
-// by then may be wrong.
+// SendMsg sends nothing after the lease was lost: what the handler sends by then may be wrong.
 func (s *heldStream) SendMsg(m any) error {
 	if err := lost(s.ctx); err != nil {
 		return err

@@ -24,12 +24,12 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper func(*http.Request) bool
-	// ErrorHandler answers refusals. It gets the error of core, the end of the request's own
-	// context, or what is wrong with the request; [ProblemOf] tells them apart. Nil:
+	// ErrorHandler answers refusals. Its error is one of core's, the request's own context's,
+	// or says what is wrong with the request; [ProblemOf] tells them apart. nil:
 	// [DefaultErrorHandler].
 	//
-	// It is not called if a part of the response has been sent. Then the connection ends,
-	// and slog.Default() is told.
+	// It is not called if a part of the response has been sent. Then the connection ends, and
+	// slog.Default() is told.
 	ErrorHandler ErrorHandler
 	// BodyLimit is the size, in bytes, of the largest body. A larger one is answered with 413.
 	// The body is read before the request waits for its key: up to 64 KiB into memory, the rest

@@ -37,11 +37,10 @@ func rulesBetween(outer, inner http.Handler) (rules []*guard) {
 	return rules
 }
 
-// RuleOf describes the rule that a middleware of this package's applies to
-// requests with a method, "" for any. ok is false for other middleware, which
-// is not called, and for an idempotency rule that passes the method by. It is
-// for routers that can tell the middleware of their routes, as chi.Walk does;
-// [Watch] is for those that can't.
+// RuleOf describes the rule that a middleware of this package applies to requests with that
+// method; "": any method. ok is false for other middleware, which is not called, and for an
+// idempotency rule that does not apply to the method. It is for routers that can list the
+// middleware of their routes, as chi.Walk does. [Watch] is for other routers.
 func RuleOf(m func(http.Handler) http.Handler, method string) (info coverage.Rule, ok bool) {
 	g := ruleOf(m)
 	if g == nil {
@@ -50,13 +49,13 @@ func RuleOf(m func(http.Handler) http.Handler, method string) (info coverage.Rul
 	return g.rule.Covers(method)
 }
 
-// Mux is what routes are added to: *http.ServeMux, or chi's.
+// Mux is a router that routes are added to: *http.ServeMux, or chi's.
 type Mux interface {
 	Handle(pattern string, h http.Handler)
 }
 
-// Routes adds routes to a mux and remembers the rules of each, as a mux can't
-// list what it has. It is safe for concurrent use.
+// Routes adds routes to a mux and remembers the rules of each, because a mux cannot list its
+// routes. It is safe for concurrent use. Make one with [Watch].
 //
 //	routes := lockhttp.Watch(mux)
 //	routes.Handle("PUT /users/{id}/status", setStatus, locks.Serialize("user:status:{path.id}"))
@@ -71,14 +70,14 @@ type Routes struct {
 	all []coverage.Target
 }
 
-// Watch returns a place to add routes to mux. Those that are added elsewhere
-// are not known to it.
+// Watch returns Routes that add routes to mux. It does not know routes that are added in other
+// ways.
 func Watch(mux Mux) *Routes { return &Routes{mux: mux} }
 
-// Handle adds a route whose handler is h inside of middleware, the first one
-// outermost. A rule inside of somebody else's middleware is seen if that returns
-// the rule's handler, and counts as none otherwise. Whether the pattern has what each rule's template
-// wants is in [Routes.Check] and [Routes.Coverage].
+// Handle adds a route whose handler is h inside of middleware, the first one outermost. A rule
+// inside of other middleware is seen only if that middleware returns the rule's handler.
+// [Routes.Check] and [Routes.Coverage] say whether the pattern has everything that the rules'
+// templates need.
 func (r *Routes) Handle(pattern string, h http.Handler, middleware ...func(http.Handler) http.Handler) {
 	method, _, found := strings.Cut(pattern, " ")
 	if !found {
@@ -134,18 +133,16 @@ func (r *Routes) HandleFunc(pattern string, h http.HandlerFunc, middleware ...fu
 	r.Handle(pattern, h, middleware...)
 }
 
-// Check returns an error for each rule whose template wants a {path.name} that
-// its route does not have: it would answer every request with 500. The error names
-// the route, the rule and the placeholder, and joins all of them. Call it when all
-// routes are added.
+// Check returns an error for each rule whose template has a {path.name} that its route does not
+// have: such a rule answers every request with 500. The error joins all of them, each with the
+// route, the rule and the placeholder. Call it when all routes are added.
 //
-// It knows the patterns of http.ServeMux only, and nothing of a middleware that
-// calls Request.SetPathValue. A rule with a Skipper is left out: it may skip those
-// requests.
+// It knows only the patterns of http.ServeMux, and does not know about middleware that calls
+// Request.SetPathValue. It leaves out a rule with a Skipper, which may skip those requests.
 func (r *Routes) Check() error { return httprule.Check("lockhttp", r.Coverage()) }
 
-// Coverage lists the routes, in the order in which they were added, with the
-// rules of each. A rule that [Routes.Check] complains of has its Problem set.
+// Coverage lists the routes, in the order in which they were added, with the rules of each. A
+// rule that [Routes.Check] reports has its Problem set.
 func (r *Routes) Coverage() []coverage.Target {
 	r.mu.Lock()
 	defer r.mu.Unlock()

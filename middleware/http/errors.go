@@ -16,8 +16,8 @@ import (
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
-// Problem is the answer to a refused request, problem details as in RFC 9457.
-// It never says who has the lock, or which it is.
+// Problem is the answer to a refused request: problem details as in RFC 9457. It never says
+// which lock it is, or who has it.
 type Problem struct {
 	Type   string `json:"type"`  // about:blank: the status tells the type
 	Title  string `json:"title"` // the status in words
@@ -25,8 +25,8 @@ type Problem struct {
 	Detail string `json:"detail"` // for people
 	Reason string `json:"reason"` // for programs: one of the constants
 
-	// RetryAfter is the header of that name, in whole seconds and at least one;
-	// 0: no header, as it can't be said when a repeat would do better.
+	// RetryAfter is the header of that name, in whole seconds and at least one; 0: no header,
+	// because nobody knows when a repeat could succeed.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -59,8 +59,8 @@ var answers = map[refusal.Kind]struct {
 
 const serversFault = "The server can't process this request."
 
-// ProblemOf says how err, which an [ErrorHandler] was given, is answered: the
-// table of the package's documentation.
+// ProblemOf returns the answer to err, the error of an [ErrorHandler]: the table of the
+// package's documentation.
 func ProblemOf(err error) Problem {
 	if isServersFault(err) {
 		return problem(http.StatusInternalServerError, reasons.Internal, serversFault, 0)
@@ -137,12 +137,12 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-// ErrorHandler answers a request in place of the handler that did not run, or
-// whose response may not be sent as its lease was lost. See [SerializeConfig].
+// ErrorHandler answers a request instead of the handler, if the handler did not run, or if its
+// response must not be sent because its lease was lost. See [SerializeConfig].
 type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 
-// DefaultErrorHandler answers with the [Problem] of err. What is the server's
-// own fault goes to slog.Default(), as the client is not told.
+// DefaultErrorHandler answers with the [Problem] of err. If the server is at fault,
+// slog.Default() gets the error, because the client is not told.
 func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
 	p := ProblemOf(err)
 	if p.Status == http.StatusInternalServerError || p.Reason == reasons.SpoolUnavailable {

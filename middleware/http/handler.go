@@ -59,9 +59,9 @@ type exchange struct {
 
 func (x *exchange) Request() *http.Request { return x.r }
 
-// Route is the pattern, which ServeMux has set, and chi does. A sub-router of
-// chi's sets its own part of it alone, and two of them may have the same part:
-// what is missing in front is taken from the path.
+// Route returns the pattern, which ServeMux and chi set. A sub-router of chi sets only its own
+// part of the pattern, and two of them may have the same part. So the missing front part is
+// taken from the path.
 func (x *exchange) Route() string {
 	pattern := x.r.Pattern
 	if pattern == "/" { // the root of a sub-router, or a pattern for everything
@@ -114,7 +114,7 @@ func (x *exchange) Refuse(err error) error {
 	return err
 }
 
-// TooLate tells the log: no handler looks at what this one returns.
+// TooLate logs the error, because no handler looks at the result of this one.
 func (x *exchange) TooLate(err error) error {
 	slog.ErrorContext(x.r.Context(), "keyturn: too late for an answer", "route", x.r.Pattern, "err", err)
 	return err
