@@ -61,7 +61,8 @@ type Store interface {
 	//      a writer out.
 	//  M3. Phase-fair: the end of an exclusive lease, or of the last permit, admits all waiting
 	//      shared requests, wherever they stand in the queue. The end of the last shared lease
-	//      admits the first of the other requests. (B. Brandenburg and J. Anderson, Spin-Based
+	//      admits the first of the other requests. A store may admit many requests in several
+	//      steps: a request that came meanwhile is behind them. (B. Brandenburg and J. Anderson, Spin-Based
 	//      Reader-Writer Synchronization, 2010.)
 	//  M4. Every lease has a TTL of its own. A lease that is not renewed ends alone, and delays
 	//      nobody for longer.

@@ -74,7 +74,7 @@ if not stuck then
       again(c, me, ttl)
     else
       downgrade(c, asker, ttl)
-      serve(c, c.readers)
+      serve_readers(c)
     end
     if not c.token then
       stuck = i

@@ -9,7 +9,8 @@
 --       3 the readers: list of the owners that wait for it shared
 --       4 the waiters: hash of owner -> what there is to know of it
 --       5 the holders of shared leases or permits: zset of owner -> end in ms
---       6 about them: hash of owner -> "token:reserved:since:notes"
+--       6 about them: hash of owner -> "token:reserved:since:notes", and ":through", see
+--         serve_readers
 --       7 the forced: hash of owner -> "token:reason", for who was robbed
 --       8 the record of Once
 --       9 the counter: the last token given or reserved

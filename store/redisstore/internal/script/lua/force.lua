@@ -47,6 +47,7 @@ else
       tokens[owner] = string.match(redis.call('HGET', c.about, owner) or '', '^%d*')
     end
   end
+  c.through = noted_through(c)
   redis.call('DEL', c.lock, c.holders, c.about)
   c.ended, c.phase = c.phase, nil
 end

@@ -11,7 +11,7 @@ local marker = { s = ':shared', p = ':permit' }
 -- when there are none; c.ended the mode of those that ran out just now, if known.
 local function look(c)
   local value = redis.call('GET', c.lock)
-  c.value, c.phase, c.ended, c.count = value, nil, nil, nil
+  c.value, c.phase, c.ended, c.count, c.through = value, nil, nil, nil, nil
   if not value then
     return
   end
@@ -160,6 +160,12 @@ local function downgrade(c, w, ms)
   lasting(c, now + ms)
 end
 
+-- noted_through is up to whom the readers that wait belong to the shared phase, if some of
+-- them are left over: see serve_readers.
+local function noted_through(c)
+  return tonumber(redis.call('HGET', c.about, ':through') or '')
+end
+
 -- leave ends owner's lease, first by what needs no memory. The phase ends with
 -- the last of its leases.
 local function leave(c, owner)
@@ -176,6 +182,7 @@ local function leave(c, owner)
   if c.phase then
     lasting(c, c.last)
   else
+    c.through = noted_through(c)
     redis.call('DEL', c.lock, c.holders, c.about)
     c.ended = kind
   end

@@ -85,16 +85,36 @@ local function pass(c, w)
   return false
 end
 
+-- A step lets in so many waiters at most, and looks at so many, dead ones too: the server
+-- does nothing else meanwhile. The first that is left over takes the next step.
+local most_served, most_seen = 64, 256
+
+-- leave_over tells the first of those from i on that can be told to look for itself, which
+-- is the next step. It returns the first, whether or not it could be told. Whoever is told
+-- may be dead: then the next step is that of whoever looks first, or of a holder that is done.
+local function leave_over(c, list, i)
+  for at = i, i + most_served do
+    local owner = redis.call('LINDEX', list, at)
+    local w = owner and waiter(c, owner)
+    if not owner or w and w.mode and w.inbox ~= '' and told(w.inbox, owner) then
+      break
+    end
+  end
+  return redis.call('LINDEX', list, i) or nil
+end
+
 -- serve lets in from one queue, in order, for as long as there is room: who can be
 -- told gets the lease for a while; the asker gets it for good. It returns who is
--- first of those that have to wait on. Who is alive but can't be told keeps its
--- place, and is passed over: it may only be reconnecting. A permit that came after
--- a reader leaves the phase to end: else the reader would wait for as long as
+-- first of those that have to wait on, and whether that is only until the next step.
+-- Who got in line after through waits on, if that is given. Who is alive but can't be
+-- told keeps its place, and is passed over: it may only be reconnecting. A permit that
+-- came after a reader leaves the phase to end: else the reader would wait for as long as
 -- permits are asked for. A holder without inbox may not be able to tell the next one
 -- when it is done: that one is told now, to look for itself.
-local function serve(c, list, asker)
-  local i = 0
-  while true do
+local function serve(c, list, asker, through)
+  local i, served, seen = 0, 0, 0
+  while served < most_served and seen < most_seen do
+    seen = seen + 1
     local owner = redis.call('LINDEX', list, i)
     if not owner then
       return nil
@@ -105,14 +125,18 @@ local function serve(c, list, asker)
       forget(c, owner, list)
     elseif not w.mode then
       i = i + 1
+    elseif through and arrival(c, owner) > through then
+      return owner
     elseif fits(c, w) and not (c.phase == 'p' and list == c.line and reader_first(c, owner)) then
       if mine then
         asker.token, asker.reserved = enter(c, w, w.ms)
         forget(c, owner, list)
+        served = served + 1
       elseif spared(w, asker) then
         i = i + 1
       elseif pass(c, w) then
         forget(c, owner, list)
+        served = served + 1
       else
         i = i + 1
       end
@@ -122,25 +146,52 @@ local function serve(c, list, asker)
       i = i + 1
     end
   end
+  local left = leave_over(c, list, i)
+  return left, left ~= nil
+end
+
+-- serve_readers serves those that got in line up to through, or up to now, and notes that
+-- where some of them are left over: the phase is theirs, too, and a writer that waits must
+-- not pass them.
+local function serve_readers(c, asker, through)
+  local left, more = serve(c, c.readers, asker, through)
+  if more and c.phase == 's' then
+    redis.call('HSET', c.about, ':through', digits(through or arrive(c) - 1))
+  end
+  return left, more
+end
+
+-- owed is up to whom the readers that wait belong to the present shared phase, or to that
+-- which just ended; nothing if none does.
+local function owed(c)
+  if c.phase ~= 's' and c.ended ~= 's' then
+    return nil
+  end
+  local through = c.through or noted_through(c)
+  local head = through and redis.call('LINDEX', c.readers, 0)
+  return head and arrival(c, head) <= through and through or nil
 end
 
 -- admit lets in whose turn it is, and returns the asker's token if it is among
 -- them. Phase-fair: after an exclusive lease, or the last permit, all readers go
--- first; after the last shared lease, the head of the line. When nobody knows
--- what it was that ran out, it is taken for an exclusive one.
+-- first that wait by then; after the last of them, the head of the line. When nobody
+-- knows what it was that ran out, it is taken for an exclusive one.
 local function admit(c, asker)
   if c.phase == 'x' then
     return nil
   end
-  local waits = false
+  local waits, more
   c.awaited = not nobody_waits(c.waiters)
   if c.awaited then
-    if not c.phase and c.ended ~= 's' then
-      serve(c, c.readers, asker)
+    local through = owed(c)
+    if through or not c.phase and c.ended ~= 's' then
+      waits, more = serve_readers(c, asker, through)
     end
-    waits = serve(c, c.line, asker)
-    if not waits then
-      waits = serve(c, c.readers, asker)
+    if not more or not c.phase then
+      waits = serve(c, c.line, asker)
+      if not waits then
+        waits = serve_readers(c, asker)
+      end
     end
   end
   -- Who comes while somebody waits gets behind, also where it would fit in.

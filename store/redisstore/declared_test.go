@@ -1,0 +1,159 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestScriptsKeepToOneSlot on a Cluster, of all that the store does. The scripts of plain
+// requests make the names of keys that they were not told, so no server could check that.
+func TestScriptsKeepToOneSlot(t *testing.T) {
+	t.Parallel()
+	servers, client := startCluster(t)
+	ctx := within(t, 30*time.Second)
+	var monitors []*bufio.Scanner
+	for _, server := range servers {
+		monitors = append(monitors, monitor(t, ctx, server.Addr()))
+	}
+	s := open(t, client)
+	everything(t, ctx, s)
+	if err := client.(*redis.ClusterClient).ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		return c.Echo(ctx, "end of it").Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	scripts, keys := 0, map[string]bool{}
+	for _, lines := range monitors {
+		slot := "" // of the present script
+		for lines.Scan() {
+			line := lines.Text()
+			if strings.Contains(line, `"end of it"`) {
+				break
+			}
+			words := quoted.FindAllString(line, -1)
+			if len(words) == 0 {
+				continue
+			}
+			if name := strings.ToLower(words[0]); name == `"evalsha"` || name == `"eval"` {
+				slot = tagOf(strings.Trim(words[3], `"`))
+				scripts++
+				continue
+			}
+			if !strings.Contains(line, " lua] ") {
+				continue
+			}
+			for _, word := range words[1:] {
+				key := strings.Trim(word, `"`)
+				if !strings.HasPrefix(key, "lock:") && !strings.HasPrefix(key, "{lock:") || strings.HasPrefix(key, "lock:inbox:") {
+					continue
+				}
+				keys[key[len(key)-2:]] = true
+				if tagOf(key) != slot {
+					t.Errorf("a script for %q went to %q", slot, key)
+				}
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The lock itself, and each kind of side key but the counter of a single server.
+	for _, side := range []string{":q", ":s", ":w", ":h", ":i", ":f", ":r", ":v", ":t"} {
+		if !keys[side] {
+			t.Errorf("no script went to a key that ends in %q", side)
+		}
+	}
+	if scripts < 20 {
+		t.Errorf("%d scripts were seen", scripts)
+	}
+}
+
+// monitor reads what a server does, line by line.
+func monitor(t *testing.T, ctx context.Context, addr string) *bufio.Scanner {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 1<<20) // a script's text is one line
+	if !lines.Scan() || lines.Text() != "+OK" {
+		t.Fatalf("MONITOR: %q, %v", lines.Text(), lines.Err())
+	}
+	return lines
+}
+
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// tagOf is the part of a name that decides its slot.
+func tagOf(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		key, _, _ = strings.Cut(rest, "}")
+	}
+	return key
+}
+
+// everything that a store can do, through each of its scripts, on their short ways and on
+// their long ones.
+func everything(t *testing.T, ctx context.Context, s driver.Store) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := lock(t, s, "plain", "k", time.Minute)
+	must(renew(t, s, g))
+	w := enqueue(t, s, "waits", "k", time.Minute)
+	r := enqueueFor(t, s, "reads", driver.Shared("k"))
+	release(t, s, g)
+	read := r.granted(10 * time.Second)
+	release(t, s, read)
+	g = w.granted(10 * time.Second)
+	must(renew(t, s, g))
+	reader := enqueueFor(t, s, "later", driver.Shared("k"))
+	shared, err := s.Acquire(ctx, driver.Request{Owner: g.Owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute, Held: true})
+	must(err)
+	release(t, s, reader.granted(10*time.Second))
+	must(renew(t, s, shared))
+	_, err = s.ForceRelease(ctx, "k", "test")
+	must(err)
+	g = lock(t, s, "robbed", "k", time.Minute)
+	_, err = s.ForceRelease(ctx, "k", "test")
+	must(err)
+	if err := s.Release(ctx, g); !errors.Is(err, driver.ErrLeaseLost) {
+		t.Fatalf("the release of what was taken by force: %v", err)
+	}
+	permit := lease(t, s, "permit", driver.Permit("k", 2))
+	release(t, s, permit)
+	set := lease(t, s, "set", driver.Exclusive("a"), driver.Exclusive("b"))
+	release(t, s, set)
+	once, _, err := begin(t, s, "once", "k")
+	must(err)
+	must(s.Complete(ctx, once, driver.Record{Result: []byte("done")}, time.Minute))
+	_, err = s.Raise(ctx, "k", 7, time.Minute)
+	must(err)
+	_, err = s.Inspect(ctx, "k")
+	must(err)
+	_, err = s.Forget(ctx, "k")
+	must(err)
+}
