@@ -134,7 +134,7 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 				c.s.Names.Release(&r.Call, fmt.Sprint("r", i), []driver.Claim{driver.Shared("k")}, 0)
 				all = append(all, r)
 			}
-			c.s.sendBatch(all)
+			c.s.sendGroup(all)
 		},
 		"dead but for one": func(c *crowd, from, to int) {
 			for i := from; i < to-1; i++ {
@@ -144,7 +144,7 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 		},
 		"by force": func(c *crowd, _, _ int) {
 			r := new(Request)
-			c.s.Names.ForceRelease(&r.Call, "k", "test", time.Minute)
+			c.s.Names.ForceRelease(&r.Call, "k", "test", time.Minute, nil)
 			c.send(r)
 		},
 	} {
