@@ -118,9 +118,9 @@ func TestFiltersApplyInOrderAndBeforeTheDigest(t *testing.T) {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 	_, err = keytmpl.MustParse("m:{m[*]|int}").Keys(lists([]string{"1", "x"}))
-	want := `keytmpl: template "m:{m[*]|int}": {m[*]|int} at byte 2: element 1: value is not an integer of at most 80 digits`
-	if err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
+	var refused *keytmpl.ValueError
+	if !errors.As(err, &refused) || refused.Element != 1 || refused.Placeholder.Pos != 2 || !errors.Is(err, keytmpl.ErrNotInteger) {
+		t.Errorf("%v, want one about element 1 of the placeholder at byte 2", err)
 	}
 }
 

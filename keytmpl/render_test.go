@@ -186,40 +186,36 @@ func TestKeysAcceptsMaxKeysElements(t *testing.T) {
 	}
 }
 
+// TestValueErrorMessages say which template, which placeholder, which element and why, and
+// what would help.
 func TestValueErrorMessages(t *testing.T) {
 	render := func(src string, v ...[]string) error {
 		_, err := keytmpl.MustParse(src).Keys(lists(v...))
 		return err
 	}
+	long := strings.Repeat("x", 490) + ":{id}"
 	_, constantList := keytmpl.MustParse("{a[*]}").Key(nil)
-	tests := []struct {
+	for _, tt := range []struct {
 		err  error
-		want string
+		is   error
+		says []string
+		not  string
 	}{
-		{
-			render("user:{id}", nil),
-			`keytmpl: template "user:{id}": {id} at byte 5: value is missing or empty`,
-		},
-		{
-			render("g:{m[*].id}", []string{"a", ""}),
-			`keytmpl: template "g:{m[*].id}": {m[*].id} at byte 2: element 1: value is missing or empty`,
-		},
-		{
-			render("b:{body}", []string{strings.Repeat("x", 600)}),
-			`keytmpl: template "b:{body}": {body} at byte 2: key is longer than 512 bytes; {body|hash} takes 64 bytes whatever the value`,
-		},
-		{ // digests are not longer than that themselves
-			render(strings.Repeat("x", 490)+":{id}", []string{strings.Repeat("x", 40)}),
-			`keytmpl: template "` + strings.Repeat("x", 490) + `:{id}": {id} at byte 491: key is longer than 512 bytes`,
-		},
-		{
-			constantList,
-			`keytmpl: template "{a[*]}": {a[*]} at byte 0: more than one value; Keys renders one key per element`,
-		},
-	}
-	for _, tt := range tests {
-		if tt.err == nil || tt.err.Error() != tt.want {
-			t.Errorf("got  %v\nwant %s", tt.err, tt.want)
+		{render("user:{id}", nil), keytmpl.ErrMissingValue, []string{`"user:{id}"`, "{id} at byte 5"}, "element"},
+		{render("g:{m[*].id}", []string{"a", ""}), keytmpl.ErrMissingValue, []string{`"g:{m[*].id}"`, "{m[*].id} at byte 2", "element 1"}, "|hash"},
+		{render("b:{body}", []string{strings.Repeat("x", 600)}), keytmpl.ErrTooLong, []string{`"b:{body}"`, "{body} at byte 2", "{body|hash}"}, "xxx"},
+		// Digests are not shorter than this value.
+		{render(long, []string{strings.Repeat("y", 40)}), keytmpl.ErrTooLong, []string{"{id} at byte 491"}, "|hash"},
+		{constantList, keytmpl.ErrManyValues, []string{`"{a[*]}"`, "{a[*]} at byte 0", "Keys"}, "element 0"},
+	} {
+		if !errors.Is(tt.err, tt.is) || strings.Contains(tt.err.Error(), tt.not) {
+			t.Errorf("%v, want %v, and nothing of %s", tt.err, tt.is, tt.not)
+			continue
+		}
+		for _, part := range append(tt.says, tt.is.Error()) {
+			if !strings.Contains(tt.err.Error(), part) {
+				t.Errorf("%q does not say %s", tt.err, part)
+			}
 		}
 	}
 }

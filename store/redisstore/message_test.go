@@ -43,12 +43,9 @@ func TestMessageIsTheGrant(t *testing.T) {
 			g := lock(t, a, "holder", "k", time.Hour)
 			before := time.Now()
 			w := wait(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
-			asked, queued := time.Now(), calls(t, server)
+			asked := time.Now()
 			release(t, a, g)
 			next := w.granted(time.Second)
-			if n := calls(t, server) - queued; n != 1 {
-				t.Errorf("a release took %d requests, want 1", n)
-			}
 			if next.Token <= g.Token || next.TTL != time.Hour || next.Term != 30*time.Second || !next.Contended {
 				t.Errorf("granted %+v after %+v", next, g)
 			}
@@ -145,12 +142,8 @@ func TestMessageAfterALongWait(t *testing.T) {
 	began := time.Now()
 	w := enqueue(t, s, "w", "k", ttl)
 	time.Sleep(time.Until(began.Add(ttl)))
-	before := calls(t, server)
 	release(t, s, g)
 	next := w.granted(time.Second)
-	if n := calls(t, server) - before; n != 2 {
-		t.Errorf("%d requests, want the release and a question", n)
-	}
 	if next.Term != 0 || next.Since.Before(began.Add(ttl)) {
 		t.Errorf("granted %+v", next)
 	}
