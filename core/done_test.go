@@ -2,9 +2,11 @@ package core_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -107,9 +109,6 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			t.Error("closed from the start")
 		}
 		mustRelease(t, first)
-		if n := core.DoneWith(outer); n != 1 {
-			t.Errorf("%d leases on the books of the outer one, want the second", n)
-		}
 		if !isDone(first) || isDone(second) || isDone(outer) {
 			t.Errorf("after the release of the first: %v %v %v", isDone(first), isDone(second), isDone(outer))
 		}
@@ -122,6 +121,31 @@ func TestDoneOfNestedLeases(t *testing.T) {
 			wantOnly(t, l.Release(bg), core.ErrLeaseLost)
 		}
 	})
+}
+
+// A nested lease that was released is garbage, though somebody asked for its Done and the
+// outer one lives on.
+func TestDoneOfANestedLeaseKeepsNothing(t *testing.T) {
+	eng := newEngine(t, newSpy())
+	outer := mustAcquire(t, eng, "k")
+	nested := func() weak.Pointer[core.Lease] {
+		l, err := eng.Acquire(outer.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isDone(l) {
+			t.Error("closed from the start")
+		}
+		mustRelease(t, l)
+		return weak.Make(l)
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	if nested.Value() != nil {
+		t.Error("something holds on to it")
+	}
+	mustRelease(t, outer)
 }
 
 // The channel is made once.

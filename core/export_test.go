@@ -64,13 +64,6 @@ func (r *register) entered() int {
 // HashKey is how a key is carried.
 var HashKey = carried.HashKey
 
-// DoneWith counts the leases whose Done is closed with l's.
-func DoneWith(l *Lease) int {
-	l.finished.mu.Lock()
-	defer l.finished.mu.Unlock()
-	return len(l.finished.nested)
-}
-
 // Lines is how many lines there are.
 func Lines(e *Engine) int { return e.lines.Len() }
 
@@ -79,9 +72,6 @@ func Waiting(e *Engine) int { return e.lines.Waiting() }
 
 // MostDebts is how many unanswered releases an engine keeps.
 const MostDebts = mostDebts
-
-// MaxLevels is how many levels a key may have.
-const MaxLevels = maxLevels
 
 // Observed is l as hooks see it.
 func Observed(l *Lease) observe.Lease { return seen(l) }
