@@ -30,13 +30,13 @@ func plainly(store driver.Store) ask {
 	}
 }
 
-// acquire checks what can be checked without I/O, obtains a grant and makes it
-// a lease. Of lease, record and error exactly one is given. The claims are the
-// engine's own: the caller of a public method may use its slice again.
+// acquire checks what can be checked without I/O, obtains a grant and makes it a lease. It
+// returns exactly one of lease, record and error. claims belong to the engine: the caller of a
+// public method may use its own slice again.
 //
-// Thousands of callers may wait in line at a time, each on a stack that doubles when
-// it is full. So what is done before and after the wait is in functions that have
-// returned by then, or are not called yet.
+// Thousands of callers may wait in line at a time, each on a stack that doubles when it is
+// full. So everything before and after the wait is in functions that have returned by then, or
+// are not called yet.
 func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask ask) (lease *Lease, rec *driver.Record, err error) {
 	if err := sortClaims(claims); err != nil {
 		return nil, nil, err
@@ -56,14 +56,14 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	r := requests.Get().(*request)
 	r.engine, r.register, r.parent, r.cov, r.sent.Claims = e, reg, ctx, cov, claims
 	defer func() {
-		panicked := lease == nil && rec == nil && err == nil // the store did not return
+		panicked := lease == nil && rec == nil && err == nil // true if the store did not return
 		if panicked {
 			err = observe.ErrPanicked
 		}
 		if err = r.end(lease, s, err); err != nil {
 			rec = nil
 		}
-		if !panicked { // otherwise nobody knows who uses it still
+		if !panicked { // after a panic somebody may still use r
 			r.free()
 		}
 	}()
@@ -76,8 +76,8 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	return lease, rec, err
 }
 
-// acquireNested is acquire where ctx holds all of it. That is no new lease, so
-// Close does not wait for it. It waits for the outer one's work.
+// acquireNested is acquire if ctx holds all the claims. Close does not wait for a nested lease:
+// it waits for the work of the outer one.
 func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, s *settings) (lease *Lease, err error) {
 	asking := ctx
 	if e.hooks != nil {
@@ -85,7 +85,7 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 		asking = e.hooks.acquireStart(ctx, a)
 		defer func() { e.hooks.acquireEnd(asking, a, lease, err) }()
 	}
-	if own := asking.Err(); own != nil { // no lease for somebody who has gone
+	if own := asking.Err(); own != nil { // the caller has gone, so it gets no lease
 		return nil, e.refusal(asking, claims, s, own, 0)
 	}
 	if cov.refused != nil {
@@ -94,13 +94,13 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 	return e.nested(ctx, cov, nil, s), nil
 }
 
-// acquisition is what hooks are told that was asked for.
+// acquisition returns what hooks are told about a request.
 func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
 	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
 }
 
-// giveUp stops renewing what was borrowed for an acquisition that came to
-// nothing. That it did may be due to the loss of one of those.
+// giveUp stops the renewal of leases that were borrowed for an acquisition that failed. The
+// loss of one of them may be why it failed.
 func (e *Engine) giveUp(ctx context.Context, cov *cover, err error) error {
 	for _, l := range cov.owned {
 		if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
@@ -110,8 +110,8 @@ func (e *Engine) giveUp(ctx context.Context, cov *cover, err error) error {
 	return err
 }
 
-// unlessHurried marks an outage that is one for the caller only, whose deadline
-// came soon: nothing runs unlocked for it.
+// unlessHurried marks an outage that concerns only the caller, whose deadline left the store
+// too little time: nothing runs unlocked because of it.
 func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
 		return err
@@ -119,16 +119,16 @@ func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", waitline.ErrHurried, err)}
 }
 
-// storeCalled tells the hooks, if there are any, of an answer to op.
+// storeCalled tells the hooks, if there are any, of the store's answer to op.
 func (e *Engine) storeCalled(op string, asked time.Time, err error) {
 	if e.hooks != nil {
 		e.hooks.storeCalled(e.about.Name, op, time.Since(asked), err)
 	}
 }
 
-// refusal turns what kept the grant away into the error for the caller. The
-// caller's own end comes first, but for an outage that a deadline uncovered:
-// that the store was silent until then is what the caller needs to know.
+// refusal returns the caller's error for a request without a grant. The end of the caller's
+// context comes first, with one exception: if a deadline ended the wait for a silent store, the
+// outage comes first, because the caller needs to know it.
 func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
 	var held *HeldError
 	var full *waitline.FullError
@@ -138,7 +138,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
-		told := e.lines.Holder(*held) // the error is the store's, or shared by a line
+		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it
 		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
 		if !s.failFast {
 			told.TimedOut, told.Waited = true, waited
@@ -147,7 +147,7 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	case errors.As(err, &full):
 		return &TooManyWaitersError{Key: full.Key, Limit: full.Limit, RetryAfter: e.holds.RetryAfter(s.rule, full.Key, 0, 0)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		// The bound was the engine's, and the store does not say who holds.
+		// The engine's timeout ended the wait, and the store did not say who holds the key.
 		if waited < circuit.FairTime {
 			err = waitline.ErrHurried
 		}
@@ -156,8 +156,8 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	return err
 }
 
-// lease makes a grant, that came just now, a lease, unless that was too late. The
-// zero time stands for one that nobody has looked at the clock for.
+// lease makes a lease of a grant that has just come, unless it came too late. A zero came means
+// that nobody has looked at the clock yet.
 func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *carried.Lease) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
@@ -171,7 +171,7 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 	if e.hooks != nil {
 		l.ctx = e.hooks.holdStart(l.ctx, l)
 	}
-	if came.IsZero() || e.hooks != nil { // which may take a while
+	if came.IsZero() || e.hooks != nil { // a hook may have taken a while
 		came = time.Now()
 	}
 	err := e.keep(l, came, s.maxHold)
@@ -183,11 +183,11 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 	return l, nil
 }
 
-// errTooLate: the process was paused, or the store took longer than the TTL. By
-// now the key may be somebody else's.
+// errTooLate: the process was paused, or the store took longer than the TTL. By now somebody
+// else may have the key.
 var errTooLate = errors.New("the answer came when the lease's time was over")
 
-// keep hands the lease to the watchdog and to the engine's books.
+// keep passes the lease to the watchdog and to the engine's books.
 func (e *Engine) keep(l *Lease, now time.Time, maxHold time.Duration) error {
 	l.granted = now
 	if !l.watch.Start(now, maxHold) {
@@ -201,9 +201,9 @@ func (e *Engine) keep(l *Lease, now time.Time, maxHold time.Duration) error {
 	return nil
 }
 
-// undo gives back a grant that nobody wants any more, without having the
-// caller wait for it. Close waits. It is a debt from the beginning, so that whoever
-// asks for the key next waits for it.
+// undo gives back a grant that nobody wants any more, without making the caller wait. Close
+// waits for it. It is a debt from the beginning, so the next caller that asks for the key waits
+// for it.
 func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
 	if d := e.debts.add(grant, rule); d != nil {
 		ctx := context.WithoutCancel(ctx)

@@ -35,7 +35,7 @@ func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 	}}
 }
 
-// ttl is the one for a call.
+// ttl returns the TTL for a call.
 func (e *Engine) ttl(s *settings) time.Duration {
 	if s.adaptive == (holdstats.Bounds{}) {
 		return s.ttl
@@ -43,7 +43,7 @@ func (e *Engine) ttl(s *settings) time.Duration {
 	return e.about.TTLs.Nearest(e.holds.TTL(s.rule, s.adaptive))
 }
 
-// fit makes the TTL one that the store can keep, or says that it can't.
+// fit makes the TTL one that the store can keep. If that is impossible, it returns an error.
 func (s *settings) fit(store driver.TTLs) error {
 	if s.adaptive == (holdstats.Bounds{}) {
 		ttl, ok := store.Fit(s.ttl)

@@ -12,15 +12,15 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// suspect is a carried lease that is said to have something of what is wanted, and
-// the grant that it would be.
+// suspect is a carried lease that may have some of the wanted claims, and the grant that it
+// would be.
 type suspect struct {
 	said  *carried.Lease
 	grant handoff.Grant
 }
 
 func suspects(top *chain, wanted []Claim) []suspect {
-	var hashes []string // of wanted's keys; most contexts carry nothing
+	var hashes []string // of wanted's keys; made late, because most contexts carry nothing
 	var all []suspect
 	for n := top; n != nil; n = n.next {
 		if n.carried != nil && hashes == nil {
@@ -30,8 +30,8 @@ func suspects(top *chain, wanted []Claim) []suspect {
 		}
 		for i := range n.carried {
 			f := &n.carried[i]
-			// The store compares all of it: a hand-off that was never reserved would make a
-			// token that is the next grant's.
+			// The store compares all of it. Without the reserved hand-offs, a token could be
+			// that of the next grant.
 			g := handoff.Grant{
 				Grant: driver.Grant{Owner: f.Owner, Token: f.Token, HandOffs: f.Hands, TTL: f.TTL, Borrowed: true},
 				Hands: f.Hands,
@@ -49,8 +49,8 @@ func suspects(top *chain, wanted []Claim) []suspect {
 	return all
 }
 
-// borrow takes what it can of the cover's rest from leases that ctx carries, and
-// returns the context that has them.
+// borrow takes what it can of the cover's rest from leases that ctx carries. It returns the
+// context that has them.
 func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (context.Context, error) {
 	lenders := suspects(cov.top, cov.rest)
 	if len(lenders) == 0 {
@@ -60,7 +60,7 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 	if err != nil {
 		return parent, err
 	}
-	borrowed := make([]*Lease, len(lenders)) // by lender, those that are of use
+	borrowed := make([]*Lease, len(lenders)) // by lender; nil: it has nothing of use
 	rest := cov.rest
 	cov.rest = nil
 	for _, c := range rest {
@@ -83,10 +83,11 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 	return parent, nil
 }
 
-// borrowedDepth is 1 for the holder, however often it holds the key, and 1 for us.
+// borrowedDepth is the depth of a borrowed lease: 1 for the holder, however deeply it is nested
+// there, and 1 for us.
 const borrowedDepth = 2
 
-// verify returns those that the store knows.
+// verify returns the suspects that the store knows.
 func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, err error) {
 	grants := make([]driver.Grant, len(all))
 	for i := range all {
@@ -110,7 +111,7 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 		case err == nil:
 			s.grant.Since = sent
 			known = append(known, s)
-		case errors.Is(err, ErrLeaseLost): // forged, or over
+		case errors.Is(err, ErrLeaseLost): // the lease is forged, or over
 		case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
 			return nil, unlessHurried(ctx, sent, err)
 		default:
@@ -120,7 +121,8 @@ func (e *Engine) verify(ctx context.Context, all []suspect) (known []suspect, er
 	return known, nil
 }
 
-// findLender returns the first one that has c's key, rather one that covers c.
+// findLender returns the first suspect that covers c or, without one, the first that has c's
+// key.
 func findLender(all []suspect, c Claim) (at int, held Claim) {
 	at = -1
 	for i, s := range all {

@@ -6,13 +6,13 @@ import (
 	"github.com/keyturn/keyturn/core/internal/carried"
 )
 
-// core/experimental/carry has these functions for its users.
+// Package core/experimental/carry gives these functions to its users.
 func init() {
 	carried.Leases = describeLeases
 	carried.Accept = acceptLeases
 }
 
-// describeLeases is carried.Leases.
+// describeLeases implements carried.Leases.
 func describeLeases(ctx context.Context) []carried.Lease {
 	var all []carried.Lease
 	for c := chainOf(ctx); c != nil; c = c.next {
@@ -29,8 +29,9 @@ func describeLeases(ctx context.Context) []carried.Lease {
 	return all
 }
 
-// describe says of a borrowed lease all that its holder said. The claims that were borrowed
-// here may be fewer than those that matter further on.
+// describe describes l for another process. For a borrowed lease it repeats everything that its
+// holder said: the claims that were borrowed here may be fewer than those that the next process
+// needs.
 func (l *Lease) describe() (said carried.Lease, ok bool) {
 	if l.borrowed != nil {
 		return *l.borrowed, true
@@ -42,7 +43,7 @@ func (l *Lease) describe() (said carried.Lease, ok bool) {
 	return carried.Lease{Owner: g.Owner, Token: g.Token, Hands: l.grant.Hands, TTL: g.TTL, Claims: carried.DescribeClaims(g.Claims)}, true
 }
 
-// acceptLeases is carried.Accept.
+// acceptLeases implements carried.Accept.
 func acceptLeases(ctx context.Context, leases []carried.Lease) context.Context {
 	return &chain{Context: ctx, carried: leases, next: chainOf(ctx)}
 }

@@ -7,15 +7,14 @@ import (
 	"github.com/keyturn/keyturn/core/internal/carried"
 )
 
-// chain is what a context descends from, innermost first: the leases of this
-// process, and those that came along with a request from another one. It
-// follows the contexts and not the leases, so that [Lease.Attach] can put a lease
-// in front of those that another context has already. It is itself the context that
-// carries it.
+// chain lists the leases that a context is under, innermost first: leases of this process, and
+// leases that came with a request from another process. It follows contexts, not leases, so
+// that [Lease.Attach] can put a lease in front of those that another context has already. The
+// chain itself is the context that carries it.
 type chain struct {
-	context.Context                 // what was there before
-	lease           *Lease          // nil where carried is set
-	carried         []carried.Lease // what another process says that its caller holds; not verified
+	context.Context                 // the context below it
+	lease           *Lease          // nil if carried is set
+	carried         []carried.Lease // leases that another process says its caller holds; not verified
 	next            *chain
 }
 
@@ -60,7 +59,7 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(&chain{Context: parent, lease: l, next: chainOf(parent)})
 	forget := []func(){l.own.onEnd(end)}
-	if l.nest != nil { // it ends with what it is nested in, too
+	if l.nest != nil { // the new context also ends with the lease's outer leases
 		for _, p := range l.nest.on {
 			forget = append(forget, p.own.onEnd(end))
 		}
@@ -73,7 +72,7 @@ func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel cont
 	}
 }
 
-// parts are the leases that have a grant of their own: l, or what l is nested in.
+// parts returns the leases with a grant of their own: l, or those that l is nested in.
 func (l *Lease) parts() []*Lease {
 	if l.nest != nil {
 		return l.nest.on
@@ -81,7 +80,7 @@ func (l *Lease) parts() []*Lease {
 	return []*Lease{l}
 }
 
-// claimOn is how l has key.
+// claimOn returns the claim with which l holds key.
 func (l *Lease) claimOn(key string) (Claim, bool) {
 	claims := l.Claims()
 	i := slices.IndexFunc(claims, func(c Claim) bool { return c.Key == key })

@@ -30,8 +30,8 @@ func checkCount(claims []Claim) error {
 	return nil
 }
 
-// sortClaims checks a set and puts it in key order: all processes taking their
-// keys in one order is what keeps two sets from waiting for each other for ever.
+// sortClaims checks a set and puts it in key order. All processes take their keys in that
+// order, so two sets never deadlock with each other.
 func sortClaims(claims []Claim) error {
 	if len(claims) == 0 {
 		return &driver.ClaimError{Reason: "is empty"}

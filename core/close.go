@@ -30,7 +30,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	lc.end()
 	e.lines.Close()
 
-	// Nothing is bounded by ctx alone: it may have ended.
+	// Nothing is bounded by ctx alone, because ctx may have ended.
 	bounded := e.detached(ctx)
 	defer bounded.Cancel()
 	var cut error
@@ -40,7 +40,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		if n := e.revokeAll(bounded); n > 0 {
 			cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
 		}
-		<-lc.idle // acquisitions under way end at once: their contexts have
+		<-lc.idle // acquisitions under way end at once, because their contexts have ended
 	}
 	e.watchdog.Close()
 	lc.tidying.Wait()
@@ -50,7 +50,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	return lc.err
 }
 
-// await is a second Close.
+// await is a second call of Close.
 func (lc *lifecycle) await(ctx context.Context) error {
 	select {
 	case <-lc.done:
@@ -58,21 +58,21 @@ func (lc *lifecycle) await(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-lc.done: // both: an answer is worth more
+	case <-lc.done: // if both are ready, the answer counts
 		return lc.err
 	default:
 		return fmt.Errorf("keyturn: closing, not closed yet: %w", ctx.Err())
 	}
 }
 
-// revokeAll takes away what is still held and says how many leases that were.
+// revokeAll takes away all leases that are still held, and returns their number.
 func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
 	left := e.life.held()
 	for _, l := range left {
 		l.lose(driver.LossClosed)
 	}
-	// The store is told once nobody counts on a lease any more. Several at a
-	// time and within one bound: it may not answer.
+	// The store is told only when nobody relies on any of these leases. It is told of several
+	// at a time, within one timeout, because it may not answer.
 	var workers sync.WaitGroup
 	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// leaseContext ends the lease's context with the lease, and tells those that want to
-// know of the lease's own end alone ([Lease.Attach]).
+// leaseContext ends the lease's context with the lease. It also tells those that need to know
+// of the lease's own end ([Lease.Attach]).
 type leaseContext struct {
-	place  chain // what the context carries
+	place  chain // the context that carries the lease
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
-	over  bool  // the lease is
-	cause error // of that; never written again
+	over  bool  // the lease has ended
+	cause error // why it ended; never written again
 	tell  map[*func(error)]struct{}
 }
 
-// begin gives a new lease its context, and the place in the chain that this has.
+// begin makes the context of a new lease, which is its place in the chain.
 func (l *Lease) begin(parent context.Context) {
 	l.own.place = chain{Context: parent, lease: l, next: chainOf(parent)}
 	l.ctx, l.own.cancel = context.WithCancelCause(&l.own.place)
 }
 
-// end notes the lease's end, and has told everybody when it returns: the next one
-// is let in after that. The first end counts.
+// end notes the lease's end. When it returns, everybody has been told; only then is the next
+// holder admitted. The first end counts.
 func (c *leaseContext) end(cause error) {
 	c.mu.Lock()
 	if c.over {
@@ -41,8 +41,8 @@ func (c *leaseContext) end(cause error) {
 	}
 }
 
-// onEnd has f told the cause when the lease ends, at once if it has. The function
-// returned calls that off.
+// onEnd calls f with the cause when the lease ends, at once if it has ended. forget cancels
+// that.
 func (c *leaseContext) onEnd(f func(cause error)) (forget func()) {
 	c.mu.Lock()
 	if c.over {

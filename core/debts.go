@@ -14,44 +14,44 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// debts are the releases that the engine owes its store: of leases whose holders
-// are done, and whose release the store has not answered. Without them the key
-// would stay locked for the rest of the TTL, although nobody holds it.
+// debts are the releases that the engine owes its store: of leases that no longer have a
+// holder, but whose release the store has not answered. Without debts, the key would stay
+// locked for the rest of the TTL, although nobody holds it.
 //
-// A debt is sent again until the store answers, whatever it says: a release is by
-// owner and token, so it never touches a successor's lease. That happens
+// A debt is sent again until the store answers, whatever the answer is. A release names owner
+// and token, so it never touches a successor's lease. It is sent again
 //
 //   - at once, when a caller of this process asks for the key ([debts.settle]);
 //   - as soon as the store has answered any other request ([debts.heard]);
-//   - otherwise after a pause, of 0.3 s at most ([debts.run]).
+//   - otherwise after a pause of 0.3 s at most ([debts.run]).
 //
-// It is given up when the lease has run out by itself.
+// It is dropped when the lease has run out by itself.
 type debts struct {
 	engine   *Engine
-	patience time.Duration // for one try
+	patience time.Duration // the timeout of one try
 
-	n       atomic.Int64 // how many there are; all that most calls have to look at
+	n       atomic.Int64 // number of debts; most calls look at nothing else
 	news    chan struct{}
-	ctx     context.Context // of the goroutine's tries
+	ctx     context.Context // for the goroutine's tries
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	all     map[debtID]*debt
 	byKey   map[string][]*debt
-	queue   list.List // of *debt, those first that wait longest for a try
+	queue   list.List // of *debt; those that have waited longest for a try come first
 	started bool      // the goroutine runs
-	closed  bool      // it is not started again
-	since   time.Time // when the first of those was owed
-	ends    debtEnds  // of those since then
+	closed  bool      // the goroutine must not be started again
+	since   time.Time // when the first of the present debts was owed
+	ends    debtEnds  // how debts have ended since then
 }
 
-// mostDebts bounds how many there are, and so their memory, at some 5 MB. What is
-// owed beyond that runs out with its TTL.
+// mostDebts is the maximum number of debts, which bounds their memory at some 5 MB. Further
+// releases run out with their TTL.
 const mostDebts = 10_000
 
-// debtID tells debts apart. The token belongs to it because a downgrade may have
-// brought back a lease under another one ([watched.Downgrade]).
+// debtID identifies a debt. It includes the token, because a downgrade may have brought back a
+// lease under another one ([watched.Downgrade]).
 type debtID struct {
 	owner string
 	token uint64
@@ -62,13 +62,13 @@ type debt struct {
 	grant handoff.Grant
 	rule  string
 	until time.Time     // when the lease has run out at the store
-	kept  bool          // there was room
-	at    *list.Element // in the queue; nil: not kept, or settled
-	busy  chan struct{} // closed when the try under way is over; nil: none is
-	told  bool          // an operator knows that it is owed
+	kept  bool          // there was room for it
+	at    *list.Element // its place in the queue; nil: not kept, or settled
+	busy  chan struct{} // closed when the try under way is over; nil: no try is under way
+	told  bool          // an operator was told of it
 }
 
-// debtEnds counts what became of debts that were told.
+// debtEnds counts how debts ended that operators were told of.
 type debtEnds struct{ paid, expired, dropped, closed int }
 
 func (e *debtEnds) count(how observe.DebtState) {
@@ -92,14 +92,13 @@ func (ds *debts) init(e *Engine) {
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())
 }
 
-// answers says whether err, of a release, is the store's word about the lease.
+// answers reports whether err, of a release, is the store's answer about the lease.
 func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost) }
 
-// add enters a release, with its first try under way: the caller owes an end or a
-// failed. Where the release is in the books already there is nothing to add, and
-// the debt is nil.
+// add enters a release whose first try is under way. The caller then owes a call of end or
+// failed. If the release is in the books already, add returns nil.
 func (ds *debts) add(g handoff.Grant, rule string) *debt {
-	// By then it has run out, even if an unanswered extension arrived: nothing that
+	// By then the lease has run out, even if an unanswered extension arrived: nothing that
 	// prolongs it was sent after this moment.
 	until := time.Now().Add(max(g.TTL, g.Longest))
 	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
@@ -125,7 +124,7 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 
 func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
 
-// strike takes g's release out of the books, which the store has answered.
+// strike removes g's release, which the store has answered.
 func (ds *debts) strike(g handoff.Grant) {
 	if ds.n.Load() == 0 {
 		return
@@ -138,8 +137,7 @@ func (ds *debts) strike(g handoff.Grant) {
 	}
 }
 
-// failed ends a try that the store did not answer. An operator is told of the first
-// one.
+// failed ends a try that the store did not answer. An operator is told of the first such try.
 func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	ds.mu.Lock()
 	first := !d.told && (d.at != nil || !d.kept)
@@ -160,7 +158,7 @@ func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	}
 }
 
-// free lets those go on who wait for the try. Needs mu.
+// free wakes those that wait for the try. Needs mu.
 func (d *debt) free() {
 	if d.busy != nil {
 		close(d.busy)
@@ -168,7 +166,7 @@ func (d *debt) free() {
 	}
 }
 
-// end takes d out of the books.
+// end removes d.
 func (ds *debts) end(d *debt, how observe.DebtState) {
 	ds.mu.Lock()
 	d.free()
@@ -209,7 +207,7 @@ func (ds *debts) removeLocked(d *debt) {
 	ds.n.Add(-1)
 }
 
-// tell has operators know that the store did not answer d.
+// tell tells operators that the store did not answer d.
 func (ds *debts) tell(ctx context.Context, d *debt, err error) {
 	state := observe.DebtOwed
 	if !d.kept {

@@ -67,7 +67,7 @@ func (e *Engine) Skipped(ctx context.Context, p Policy, why coverage.SkipReason)
 // Acquisitions check it before any I/O, so a program needs it only to decide at start.
 func (e *Engine) Describe() driver.Description { return e.about }
 
-// supports reports whether the store can do what claims ask for.
+// supports reports whether the store supports claims.
 func (e *Engine) supports(claims []Claim) error {
 	if len(claims) > 1 && !e.about.Sets {
 		return &driver.UnsupportedError{Feature: "several claims at once"}

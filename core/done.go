@@ -16,8 +16,8 @@ func (l *Lease) Done() <-chan struct{} {
 	return ch
 }
 
-// signals has l's channel closed with what l is nested in; false: one of them has
-// ended by now.
+// signals closes l's channel when one of the leases that l is nested in ends. It reports false
+// if one of them has ended by now.
 func (n *nest) signals(l *Lease) bool {
 	for _, p := range n.on {
 		if !p.finished.follow(l) {
@@ -32,7 +32,7 @@ type doneSignal struct {
 	mu     sync.Mutex
 	over   bool
 	ch     chan struct{}       // nil: nobody asked
-	nested map[*Lease]struct{} // whose channels are closed with this one
+	nested map[*Lease]struct{} // leases whose channels are closed together with this one
 }
 
 func (s *doneSignal) channel() <-chan struct{} {
@@ -47,7 +47,7 @@ func (s *doneSignal) channel() <-chan struct{} {
 	return s.ch
 }
 
-// follow has nested told of the end; false: it is over.
+// follow makes the end close nested's channel, too. It reports false if the lease has ended.
 func (s *doneSignal) follow(nested *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *doneSignal) follow(nested *Lease) bool {
 	return true
 }
 
-// unfollow is for a nested lease that has been released.
+// unfollow forgets a nested lease that was released.
 func (s *doneSignal) unfollow(nested *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *doneSignal) signal() {
 	}
 	s.over = true
 	s.mu.Unlock()
-	for l := range nested { // without the mutex: they lock their outer leases'
+	for l := range nested { // without the mutex, because they lock their outer leases' mutexes
 		l.finished.signal()
 	}
 }

@@ -19,7 +19,7 @@ import (
 // concurrent use. Make one with [New]; the zero value is not usable.
 type Engine struct {
 	store    driver.Store
-	about    driver.Description // of the store
+	about    driver.Description // what the store says about itself
 	askPlain ask
 	log      logger
 	hooks    *hooks // nil: none
@@ -85,8 +85,8 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	return e, nil
 }
 
-// isNil also finds the nil pointer inside a non-nil interface, which would
-// otherwise come up in the first request.
+// isNil also finds a nil pointer inside a non-nil interface, which the first request would
+// otherwise run into.
 func isNil(v any) bool {
 	if v == nil {
 		return true
@@ -155,7 +155,7 @@ func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOpt
 	return e.acquireSet(ctx, slices.Clone(claims), opts)
 }
 
-// acquireSet has claims for its own.
+// acquireSet is AcquireAll with a slice of claims that it may keep.
 func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOption) (*Lease, error) {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -184,7 +184,7 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 	return e.doSet(ctx, slices.Clone(claims), fn, opts)
 }
 
-// doSet has claims for its own.
+// doSet is DoAll with a slice of claims that it may keep.
 func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Context) error, opts []CallOption) error {
 	s, err := e.settle(opts)
 	if err != nil {
@@ -205,13 +205,13 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 	return lease.done(ctx, err)
 }
 
-// errNoFunction comes before any I/O, a panic would come while holding the key.
+// errNoFunction comes before any I/O. A panic would come while the key is held.
 var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 
-// runsUnlocked decides, in the one place there is, that work runs without its
-// lock. A store that answered, though too late, has the lock for somebody else
-// by now; one that refuses to serve may go on renewing a holder's lease; and one that
-// had no time to answer may be as well as ever.
+// runsUnlocked decides whether work runs without its lock; nothing else does. It does not after
+// these errors. A store that answered too late has by now granted the lock to somebody else. A
+// store that refuses to serve may still renew a holder's lease. A store that had no time to
+// answer may be well.
 func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) bool {
 	var out *UnavailableError
 	switch {
@@ -226,9 +226,9 @@ func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, 
 	return true
 }
 
-// settle applies a call's options to the engine's defaults. What it returns is
-// shared by all calls with the same policy, and not to be changed: a copy on the
-// stack of each waiting caller would cost more than the rest of its frame.
+// settle applies a call's options to the engine's defaults. All calls with the same policy
+// share the result, which must not be changed: a copy on the stack of each waiting caller would
+// cost more than the rest of its frame.
 func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	if len(opts) == 0 {
 		return &e.defaults, nil
@@ -236,7 +236,7 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.settled != nil {
 		return p.settle(e)
 	}
-	s := new(settings) // what options are given is on the heap
+	s := new(settings) // on the heap, because the options get a pointer to it
 	*s = e.defaults
 	err := s.apply(opts)
 	if err == nil {
@@ -245,7 +245,7 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	return s, err
 }
 
-// detached gives a context for what must be tidied up although ctx has ended.
+// detached returns a context for cleaning up although ctx has ended.
 func (e *Engine) detached(ctx context.Context) *lazyctx.Context {
 	return lazyctx.Detached(ctx, e.releaseTimeout)
 }

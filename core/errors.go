@@ -81,7 +81,7 @@ type (
 // [ErrHeld]: this is overload, not contention.
 type TooManyWaitersError struct {
 	Key        string        // "": the callers of all keys together
-	Limit      int           // of callers
+	Limit      int           // the greatest number of callers
 	RetryAfter time.Duration // when to ask again; 0: unknown
 }
 

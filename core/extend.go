@@ -40,7 +40,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	})
 }
 
-// change has the watchdog ask the store for another term in place of its next renewal.
+// change makes the watchdog ask the store for another term instead of its next renewal.
 func (l *Lease) change(ctx context.Context, op string, ask func(context.Context) (sent bool, err error)) (err error) {
 	if h := l.engine.hooks; h != nil {
 		defer func() { h.extended(l, err) }()
@@ -58,8 +58,8 @@ func (l *Lease) change(ctx context.Context, op string, ask func(context.Context)
 	return l.outcome(ctx, op, sent, err)
 }
 
-// outcome is what the holder is told of a change: that the lease has ended comes
-// before whatever the store said.
+// outcome returns the holder's error for a change. That the lease has ended comes before the
+// store's answer.
 func (l *Lease) outcome(ctx context.Context, op string, sent bool, err error) error {
 	if ended := l.Err(); ended != nil {
 		return ended
@@ -71,7 +71,7 @@ func (l *Lease) outcome(ctx context.Context, op string, sent bool, err error) er
 	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
 		err = fmt.Errorf("keyturn: %s of %q: %w", op, l.Key(), own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		err = &UnavailableError{Op: op, Err: err} // the bound was the engine's
+		err = &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}
 	if !sent {
 		return err

@@ -13,31 +13,30 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// ForceRelease takes key from those who hold it, foreign clients too, and returns who they
-// were; that nobody holds it is no error. The first waiter gets the key at once.
+// ForceRelease takes key from its holders, foreign clients included, and returns the holders.
+// It is no error if nobody holds the key. The first waiter gets the key at once.
 //
 // only names the leases that are to end, by Owner and Token, as [Engine.Inspect] has shown
-// them; without it, all leases on key end. An operator looks first and acts then, and the key may have
-// changed hands in between. The store compares and ends in one step. If none of only holds
-// the key any more and others do, they keep it, and the error is a [*HeldError].
+// them. Without it, all leases on key end. An operator first looks and then acts, and the key
+// may have changed hands in between. The store compares and ends in one step. If none of only
+// holds the key any more but others do, they keep it, and the error is a [*HeldError].
 //
 //	info, err := eng.Inspect(ctx, key)
 //	...
 //	gone, err := eng.ForceRelease(ctx, key, "ops: hangs since 10:00", info.Holders...)
 //
-// It is for operators, and dangerous: a holder that is alive goes on until its
-// next renewal (a third of its TTL at most) tells it, so for that long two may
-// work on the key at once. Only what compares fencing tokens is safe from that.
-// A holder learns the reason with its loss: a [*LeaseLostError] with LossForced.
+// It is for operators, and dangerous: a holder that is alive goes on until its next renewal
+// tells it, after a third of its TTL at most. Until then two holders may work on the key at
+// once. Only a resource that compares fencing tokens is safe from that. A holder learns the
+// reason with its loss: a [*LeaseLostError] with LossForced.
 //
-// The reason says who does it and why, in 1 to [driver.MaxNoteBytes] bytes without
-// control characters, else the error is an [*OptionError]. It goes to the holders,
-// to hooks and into the log ([WithLogger], at level warn), and so do the owners.
+// reason says who does it and why, in 1 to [driver.MaxNoteBytes] bytes without control
+// characters; otherwise the error is an [*OptionError]. The holders, the hooks and the log
+// ([WithLogger], at level warn) get it. The hooks and the log also get the owners.
 //
-// It is bounded as [Engine.Inspect] is, with the same errors. One that matches
-// ErrOutcomeUnknown as well as ErrUnavailable or ctx's own says that it may or
-// may not have been done; repeating it is safe, but without only it takes the key from
-// whoever holds it by then.
+// Its timeout and its errors are those of [Engine.Inspect]. An error that matches
+// ErrOutcomeUnknown, and ErrUnavailable or ctx's own, says that it may have been done. A repeat
+// is safe, but without only it takes the key from the holders at that time.
 func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	var holders []driver.Holder
 	err := e.force(ctx, "force", key, reason, func(ctx context.Context) (err error) {
@@ -55,11 +54,10 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 	return holders, nil
 }
 
-// Forget drops the record that [Engine.Once] keeps for key, so that the next call
-// runs again, and the version that [Engine.Raise] keeps for it, so that any comes
-// through; it reports whether there was either. An execution under way is not
-// touched, nor is a lease. Reason, bounds and errors are as in
-// [Engine.ForceRelease].
+// Forget drops the record that [Engine.Once] keeps for key, so that the next call runs again.
+// It also drops the version that [Engine.Raise] keeps for it, so that any version counts as
+// new. It reports whether there was either. It does not touch a lease, or an execution under
+// way. reason, timeout and errors are those of [Engine.ForceRelease].
 func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 	var was bool
 	err := e.force(ctx, "forget", key, reason, func(ctx context.Context) (err error) {
@@ -76,8 +74,8 @@ func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 	return was, nil
 }
 
-// force has the store asked for something that can't be undone. What it may have
-// done without answering stands in the log, too.
+// force asks the store for something that cannot be undone. The log also has what the store may
+// have done without an answer.
 func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(context.Context) error) error {
 	if err := errors.Join(driver.ValidateKey(key), validateReason(reason)); err != nil {
 		return err
@@ -111,14 +109,14 @@ func validateReason(reason string) error {
 	if !bad {
 		return nil
 	}
-	const shown = 64 // it may be a megabyte of anything
+	const shown = 64 // the key may be a megabyte of anything
 	return &OptionError{
 		Option: "reason", Value: strconv.Quote(reason[:min(len(reason), shown)]),
 		Want: "a reason of 1 to 256 bytes of UTF-8 without control characters",
 	}
 }
 
-// owners are the first few, for a line in a log.
+// owners returns the first few owners, for a line in a log.
 func owners(holders []driver.Holder) []string {
 	const shown = 16
 	var names []string

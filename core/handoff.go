@@ -9,22 +9,22 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// heritable says whether the grant of a request may be handed on, and to whom: from one
-// plain exclusive lease on a key to the next. It is no longer if another process may work
-// under it, or if it is not what it was when it was granted; also not while an extension
-// may be on its way to the store ([watchdog.Rest]).
+// heritable reports whether the grant of a request may be handed on: from one plain exclusive
+// lease on a key to the next. Later it may not any more, if another process may work under the
+// lease, or if the lease was changed since its grant, or while an extension may be on its way
+// to the store ([watchdog.Rest]).
 func (s *settings) heritable(claims []Claim) bool {
 	return !s.once && len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
-// handOn gives g, which its holder is done with, to the first in line, and reports
-// whether it could. If the store's last word about g is too old it is asked first: by
-// a renewal, since an heir has use for one.
+// handOn gives g, which its holder no longer needs, to the first in line, and reports whether
+// it could. If the store's last answer about g is too old, the store is asked first: by a
+// renewal, which the next holder can use.
 func (e *Engine) handOn(in *within, g handoff.Grant) bool {
 	if decision := e.lines.HandOn(g); decision != handoff.Confirm {
 		return decision == handoff.HandOn
 	}
-	ctx, cancel := context.WithTimeout(in.context(), handoff.MaxTime) // then it is over, and the release takes its turn
+	ctx, cancel := context.WithTimeout(in.context(), handoff.MaxTime) // after that the streak is over, and the release still has time
 	defer cancel()
 	sent := time.Now()
 	err := watchdog.ErrNoAnswer
@@ -34,14 +34,14 @@ func (e *Engine) handOn(in *within, g handoff.Grant) bool {
 	e.circuit.Learn(g.Claims, err)
 	e.storeCalled("renew", sent, err)
 	if err != nil {
-		return false // if it is lost, the release says so
+		return false // if the lease is lost, the release reports it
 	}
 	g.Since, g.Term, g.Heard = sent, 0, time.Now()
 	return e.lines.HandOn(g) == handoff.HandOn
 }
 
-// giveBackGrant is for a grant that came to no lease: the next in line may have it,
-// or else the store.
+// giveBackGrant gives back a grant that did not become a lease: to the next in line, otherwise
+// to the store.
 func (e *Engine) giveBackGrant(ctx context.Context, g handoff.Grant, rule string) {
 	if e.lines.HandOn(g) == handoff.HandOn {
 		return

@@ -44,8 +44,8 @@ func levels(leaf Claim) []Claim {
 	return append(claims, leaf)
 }
 
-// merge gives each key one claim. Of two different modes neither may be enough
-// for the other's purpose; exclusive is for both.
+// merge gives each key one claim. If a key is wanted in two modes, neither may be enough for
+// both purposes, so the claim becomes exclusive.
 func merge(claims []Claim) []Claim {
 	at := make(map[string]int, len(claims))
 	merged := make([]Claim, 0, len(claims))

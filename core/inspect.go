@@ -32,12 +32,12 @@ func (e *Engine) Inspect(ctx context.Context, key string) (driver.LockInfo, erro
 	return info, nil
 }
 
-// listPage is about how many keys are asked for at a time: few enough that the
-// store goes on serving others, and that Close does not wait for long.
+// listPage is about how many keys one request asks for. It is small, so that the store can
+// serve others in between, and Close does not wait for long.
 const listPage = 100
 
-// listRemembered is of how many keys in a list it is known that they came before:
-// at most 8 MiB.
+// listRemembered is how many keys of a list are remembered, so that none comes twice: 8 MiB at
+// most.
 const listRemembered = 16 << 10
 
 // List shows the keys that begin with prefix and are held, waited for, or on record; all such keys
@@ -96,8 +96,8 @@ func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []dr
 	return page, next, err
 }
 
-// administer has the store asked once, within a bound, and tells the
-// caller's own end from the store's silence, as refusal does.
+// administer asks the store once, within a timeout. Like refusal, it tells the end of the
+// caller's context from the store's silence.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
 	if err := e.canInspect(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 		return err
 	}
 	defer reg.leave()
-	if own := ctx.Err(); own != nil { // no request for somebody who has gone
+	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
 		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
 	}
 	bounded, cancel := e.administrative(ctx)
@@ -123,12 +123,12 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
 		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &UnavailableError{Op: op, Err: err} // the bound was the engine's
+		return &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}
 	return err
 }
 
-// administrative bounds ctx, where it is not, and has it end with the engine.
+// administrative gives ctx a timeout if it has none, and makes it end with the engine.
 func (e *Engine) administrative(ctx context.Context) (context.Context, context.CancelFunc) {
 	cancel := context.CancelFunc(func() {})
 	if _, bounded := ctx.Deadline(); !bounded {

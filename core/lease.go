@@ -20,31 +20,31 @@ import (
 // lease: see [Engine.Acquire].
 type Lease struct {
 	engine   *Engine
-	grant    handoff.Grant // as it was given; see current
+	grant    handoff.Grant // as it was granted; see current
 	terms    terms
 	granted  time.Time
-	watch    watchdog.Watch // of a lease of its own
+	watch    watchdog.Watch // for a lease with a grant of its own
 	finished doneSignal
-	nest     *nest // nil: a lease of its own
+	nest     *nest // nil: the lease has a grant of its own
 	depth    int32
-	ended    atomic.Bool    // the hooks know
-	borrowed *carried.Lease // not nil: another process's, which releases it
+	ended    atomic.Bool    // the hooks were told of the end
+	borrowed *carried.Lease // not nil: another process holds the lease, and releases it
 	own      leaseContext
-	ctx      context.Context // the same, or what a hook made of it
+	ctx      context.Context // own, or what a hook made of it
 
 	release struct {
-		boundedMutex      // one at a time; later ones get its answer
+		boundedMutex      // one release at a time; later ones get its answer
 		begun, over  bool // begun: out of the watchdog; over: err is final
-		handedOn     bool // to the next in line
+		handedOn     bool // it went to the next in line
 		err          error
 	}
 
-	register   *register // of the engine; it has the leases that are held, as a list
+	register   *register // the engine's list of held leases
 	prev, next *Lease
 }
 
-// terms is what a lease needs of its call's settings: less than a third of them,
-// and there may be a hundred thousand leases.
+// terms is what a lease needs of its call's settings. It is less than a third of them, and
+// there may be a hundred thousand leases.
 type terms struct {
 	rule        string
 	retention   time.Duration
@@ -81,7 +81,7 @@ func (l *Lease) Claims() []Claim {
 	return l.current().Claims
 }
 
-// current is the grant with what has changed since.
+// current returns the grant with what has changed since.
 func (l *Lease) current() handoff.Grant {
 	g := l.grant
 	g.Grant, g.Longest = l.watch.Grant()
@@ -115,7 +115,7 @@ func (l *Lease) Err() error {
 		return l.nest.err()
 	}
 	err := l.watch.Err()
-	if errors.Is(err, ErrLeaseLost) { // how a release ends is for the release to say
+	if errors.Is(err, ErrLeaseLost) { // the release itself reports how it ends
 		l.end(err)
 	}
 	return err
@@ -124,14 +124,14 @@ func (l *Lease) Err() error {
 // cancel ends the lease's context, and those that [Lease.Attach] made.
 func (l *Lease) cancel(cause error) { l.own.end(cause) }
 
-// lose ends the lease as lost, if it has not ended otherwise.
+// lose ends the lease as lost, if it has not ended.
 func (l *Lease) lose(reason driver.LossReason) {
 	if err := l.watch.Lose(l.lossError(reason)); errors.Is(err, ErrLeaseLost) {
 		l.end(err)
 	}
 }
 
-// end tells the context and, once, the hooks how the lease ended.
+// end tells the context how the lease ended and, once, the hooks.
 func (l *Lease) end(err error) {
 	l.finished.signal()
 	if errors.Is(err, ErrLeaseLost) && !l.terms.keepContext {
@@ -143,7 +143,7 @@ func (l *Lease) end(err error) {
 	if !l.release.handedOn {
 		l.engine.lines.Ended(l.grant)
 	}
-	if l.borrowed == nil { // how long that one is held is not seen here
+	if l.borrowed == nil { // this process does not see how long a borrowed lease is held
 		l.engine.holds.Add(l.terms.rule, l.grant.Claims, time.Since(l.granted), err == nil)
 	}
 	if errors.Is(err, ErrLeaseLost) {
@@ -156,13 +156,12 @@ func (l *Lease) end(err error) {
 
 func (l *Lease) lossError(reason driver.LossReason) *LeaseLostError {
 	if l.borrowed != nil && reason == driver.LossTaken {
-		reason = driver.LossOuter // by its holder, most likely, who released it
+		reason = driver.LossOuter // most likely its holder released it
 	}
 	return &LeaseLostError{Key: l.Key(), Token: l.Token(), Reason: reason}
 }
 
-// taken makes a loss of what the store said, which may know more than that the
-// lease is gone: who took it away, and why.
+// taken makes a loss of the store's error, which may also say who took the lease away, and why.
 func (l *Lease) taken(said error) *LeaseLostError {
 	lost := l.lossError(driver.LossTaken)
 	if told := (*LeaseLostError)(nil); errors.As(said, &told) && told.Reason != "" && told.Reason != driver.LossTaken {

@@ -9,31 +9,31 @@ import (
 
 // lifecycle knows whether the engine is open and who still works with it.
 type lifecycle struct {
-	ending  context.Context // ends when Close begins: sends the waiters home
+	ending  context.Context // ends when Close begins, and ends all waits
 	end     context.CancelFunc
-	tidying sync.WaitGroup // goroutines that undo what came too late
+	tidying sync.WaitGroup // goroutines that give back late grants
 
 	seed      maphash.Seed
 	_         [64]byte // keeps what all callers read off the first register's cache line
 	registers [registerCount]register
 
 	closing atomic.Bool   // Close has begun
-	busy    atomic.Int32  // registers that are not empty yet, since then
-	idle    chan struct{} // closed when all of them are
-	done    chan struct{} // Close has finished
-	err     error         // Close's answer
+	busy    atomic.Int32  // number of registers that are not empty yet, since then
+	idle    chan struct{} // closed when all of them are empty
+	done    chan struct{} // closed when Close has finished
+	err     error         // what Close returns
 }
 
-// register has the acquisitions under way and the leases of some keys. There are several,
-// so that callers of different keys rarely meet on one mutex.
+// register has the acquisitions under way and the leases of some keys. There are several
+// registers, so that callers of different keys rarely meet on one mutex.
 type register struct {
 	life *lifecycle
 
 	mu     sync.Mutex
-	active int       // acquisitions under way
-	held   leaseList // not yet released
-	closed bool      // nobody is let in any more
-	empty  bool      // and everybody has left
+	active int       // number of acquisitions under way
+	held   leaseList // leases that are not released yet
+	closed bool      // callers are refused
+	empty  bool      // closed, and everybody has left
 
 	_ [64]byte // keeps the next register's mutex off this one's cache line
 }
@@ -49,12 +49,12 @@ func (lc *lifecycle) init() {
 	}
 }
 
-// register is the one for key.
+// register returns the register for key.
 func (lc *lifecycle) register(key string) *register {
 	return &lc.registers[maphash.String(lc.seed, key)%registerCount]
 }
 
-// close lets nobody in any more, and reports whether this is the first call. The channel
+// close refuses callers from now on, and reports whether this is the first call. The channel
 // idle is closed when everybody has left.
 func (lc *lifecycle) close() (first bool) {
 	if !lc.closing.CompareAndSwap(false, true) {
@@ -67,7 +67,7 @@ func (lc *lifecycle) close() (first bool) {
 	return true
 }
 
-// held is every lease that is not released yet.
+// held returns every lease that is not released yet.
 func (lc *lifecycle) held() (all []*Lease) {
 	for i := range lc.registers {
 		all = lc.registers[i].appendHeld(all)
@@ -75,7 +75,7 @@ func (lc *lifecycle) held() (all []*Lease) {
 	return all
 }
 
-// enter registers an acquisition; the caller owes a leave.
+// enter registers an acquisition. If it returns nil, the caller owes a leave.
 func (r *register) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,8 @@ func (r *register) leave() {
 	r.signal()
 }
 
-// hold registers a lease, unless the engine was closed meanwhile; the holder owes a forget.
+// hold registers a lease, unless the engine was closed meanwhile. The holder then owes a
+// forget.
 func (r *register) hold(l *Lease) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +106,7 @@ func (r *register) hold(l *Lease) error {
 	return nil
 }
 
-// forget is called for a lease whose holder is done.
+// forget removes a lease whose holder no longer needs it.
 func (r *register) forget(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,8 +141,8 @@ func (r *register) appendHeld(all []*Lease) []*Lease {
 	return all
 }
 
-// leaseList is leases in no order. It is no map because that takes longer than all
-// else there is to do here, and more memory than two pointers in each lease.
+// leaseList is a list of leases without an order. A map would take longer than everything else
+// that is done here, and more memory than two pointers in each lease.
 type leaseList struct {
 	first *Lease
 	n     int

@@ -10,9 +10,9 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// wait waits in line. After it, the caller may ask the store unless it was given
-// something. Thousands of callers may be in it at a time, so it does nothing else: what
-// comes of the wait is for waited.
+// wait waits in line. After it, the caller may ask the store, unless another caller gave it
+// something. Thousands of callers may be in wait at a time, so it does nothing else: waited
+// handles the result.
 func (r *request) wait() error {
 	if !r.sent.Wait || !r.cov.left() {
 		return nil
@@ -20,18 +20,18 @@ func (r *request) wait() error {
 	return r.engine.lines.Enter(r.lineContext(), &r.waiter, r.caller())
 }
 
-// waited takes in the end of the wait. An outage that the caller's own deadline uncovered
-// is one for this caller only.
+// waited handles the end of the wait. An outage that the caller's own deadline ended concerns
+// this caller only.
 func (r *request) waited(err error) error {
 	if r.waiter.Waited {
-		r.limit.Start(r.asked) // the line has not waited for it
+		r.limit.Start(r.asked) // the line itself does not use the timeout
 		err = unlessHurried(r.ctx, r.asked, err)
 	}
 	return err
 }
 
-// lineContext ends with the caller's. The line itself tells of the end of the max wait
-// and of the engine's closing, so it need not wait for those, too.
+// lineContext returns a context that ends with the caller's. The line itself ends a wait after
+// the max wait and when the engine closes, so this context need not.
 func (r *request) lineContext() context.Context {
 	if r.ctx == r.limit {
 		return r.limit.Parent()
@@ -39,7 +39,7 @@ func (r *request) lineContext() context.Context {
 	return r.ctx
 }
 
-// caller is who is told what keeps the request waiting; nil: nobody.
+// caller returns who is told why the request waits; nil: nobody.
 func (r *request) caller() waitline.Caller {
 	if r.engine.hooks == nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *request) caller() waitline.Caller {
 	return r
 }
 
-// askAtOnce is for a caller that does not wait for a holder.
+// askAtOnce asks for a caller that does not wait for a holder.
 func (r *request) askAtOnce(ask ask) error {
 	err := r.askStore(ask)
 	if err == nil {
@@ -59,14 +59,14 @@ func (r *request) askAtOnce(ask ask) error {
 	return err
 }
 
-// askInLine is for a caller that was called forward. It gives up its places with the
+// askInLine asks for a caller that was called forward. It gives up its places together with the
 // store's answer.
 func (r *request) askInLine(ask ask) error {
 	e, ctx := r.engine, r.ctx
 	var said waitline.Answer
 	defer func() { e.lines.Leave(&r.waiter, said) }()
 	if r.waiter.Waited {
-		if ctx.Err() != nil { // it was called too late
+		if ctx.Err() != nil { // it was called forward too late
 			return unlessHurried(ctx, r.asked, e.lines.Verdict(&r.waiter))
 		}
 		r.asked = time.Now()
@@ -86,12 +86,12 @@ func (r *request) askInLine(ask ask) error {
 		e.lines.Share(r.sent.Claims[0].Key, rec, r.asked)
 	}
 	if !errors.Is(err, waitline.ErrHurried) && !(errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled)) {
-		said = waitline.Answer{Err: err, At: r.answer} // otherwise perhaps it had no time to answer
+		said = waitline.Answer{Err: err, At: r.answer} // without this, the store may have had no time to answer
 	}
 	return err
 }
 
-// told is the request's OnHeld.
+// told is the OnHeld of the request.
 func (r *request) told(held HeldError) {
 	r.waits++
 	r.engine.circuit.Held(r.ctx, r.sent.Claims, held)

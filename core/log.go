@@ -36,25 +36,25 @@ func WithLogger(log *slog.Logger) EngineOption {
 	}}
 }
 
-// logger is an engine's.
+// logger is the logger of an engine.
 type logger struct {
-	to *slog.Logger // nil: the default one of the moment
+	to *slog.Logger // nil: the default logger at the time of the line
 
 	mu       sync.Mutex
 	losses   ration
-	releases ration // those that the store did not answer
-	panics   ration // of hooks
+	releases ration // lines about unanswered releases
+	panics   ration // lines about panics of hooks
 }
 
-// ration bounds how many lines there are of a kind.
+// ration bounds the number of lines of a kind.
 type ration struct {
-	since  time.Time // the first of the last few
-	n      int       // since then
-	unsaid int       // of those, also from before
+	since  time.Time // the time of the first of the last few lines
+	n      int       // lines since then
+	unsaid int       // events without a line so far
 }
 
-// An outage may lose every lease of a process at once, and the watchdog writes
-// the lines itself: they must not keep it from the leases that are left.
+// An outage may lose every lease of a process at once. The watchdog itself writes the lines,
+// and they must not keep it from the remaining leases.
 const (
 	rationLines = 10
 	rationTime  = 10 * time.Second
@@ -69,8 +69,8 @@ func (l *logger) write(ctx context.Context, level slog.Level, msg string, args .
 	to.Log(ctx, level, msg, args...)
 }
 
-// lost says how a lease ended before its holder was done. Of one that was borrowed
-// and ended with its holder's, the holder's process says so.
+// lost logs how a lease ended before its holder had finished. If a borrowed lease ended with
+// its holder's, the holder's process logs it.
 func (l *logger) lost(lease *Lease, err error) {
 	var lost *LeaseLostError
 	if !errors.As(err, &lost) || lost.Reason == driver.LossOuter {
@@ -96,7 +96,7 @@ func (l *logger) lost(lease *Lease, err error) {
 	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
 }
 
-// panicked says that a hook did.
+// panicked logs the panic of a hook.
 func (l *logger) panicked(hook string, p any, stack []byte) {
 	unsaid, ok := l.count(&l.panics)
 	if !ok {
@@ -109,8 +109,8 @@ func (l *logger) panicked(hook string, p any, stack []byte) {
 	l.write(context.Background(), slog.LevelError, "keyturn: a hook panicked", args...)
 }
 
-// count says whether one more of r's kind may have a line, and how many had none
-// since the last one.
+// count reports whether another event of r's kind may have a line, and how many had none since
+// the last line.
 func (l *logger) count(r *ration) (unsaid int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *logger) count(r *ration) (unsaid int, ok bool) {
 	return unsaid, true
 }
 
-// owed says that the store did not answer the release of d.
+// owed logs that the store did not answer the release of d.
 func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	unsaid, ok := l.count(&l.releases)
 	if !ok {
@@ -148,8 +148,7 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", args...)
 }
 
-// settled sums up what became of the releases that the store had not answered, now
-// that none of them is owed any more.
+// settled logs how the unanswered releases ended, when none of them is owed any more.
 func (l *logger) settled(ends debtEnds, took time.Duration) {
 	level := slog.LevelInfo
 	if ends.expired+ends.dropped+ends.closed > 0 {

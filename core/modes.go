@@ -72,7 +72,7 @@ func (s *settings) shape(claims []Claim) []Claim {
 	return shaped
 }
 
-// forOnce refuses what an execution can't share its key by.
+// forOnce refuses options with which an execution would share its key.
 func (s *settings) forOnce() error {
 	const want = "no such option for Once, which has its key alone"
 	switch {

@@ -5,16 +5,15 @@ import (
 	"sync"
 )
 
-// boundedMutex is a mutex whose wait ends with a context. It is no channel, because most
+// boundedMutex is a mutex whose lock also ends with a context. It is no channel, because most
 // callers find it free. The zero value is unlocked.
 type boundedMutex struct {
 	mu       sync.Mutex
 	locked   bool
-	unlocked chan struct{} // closed when it is unlocked; nil: nobody waits
+	unlocked chan struct{} // closed when m is unlocked; nil: nobody waits
 }
 
-// lock reports false when ctx ended first. A mutex that is free is locked also when ctx
-// has ended.
+// lock reports false if ctx ended first. It locks a free mutex even if ctx has ended.
 func (m *boundedMutex) lock(ctx context.Context) bool {
 	for {
 		unlocked := m.tryLock()
@@ -29,7 +28,7 @@ func (m *boundedMutex) lock(ctx context.Context) bool {
 	}
 }
 
-// tryLock returns nil when it locked m, otherwise what to wait for.
+// tryLock returns nil if it locked m, otherwise a channel to wait for.
 func (m *boundedMutex) tryLock() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

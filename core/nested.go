@@ -11,16 +11,16 @@ import (
 	"github.com/keyturn/keyturn/core/internal/handoff"
 )
 
-// nest is the part of a lease that has no grant of its own but leans on others.
-// The store and the watchdog know nothing of it.
+// nest is the state of a lease that has no grant of its own but depends on other leases. The
+// store and the watchdog do not know it.
 type nest struct {
-	of    *Lease   // whose token, owner and deadline it shows; one of on
-	on    []*Lease // with grants of their own: all of them have to be in force
-	owned []*Lease // those among on that were obtained for it, and go with it
+	of    *Lease   // the lease whose token, owner and deadline it shows; one of on
+	on    []*Lease // leases with grants of their own; all of them have to be in force
+	owned []*Lease // those of on that were obtained for it, and are released with it
 	ended atomic.Pointer[error]
 }
 
-// base is the lease with the grant that l goes by.
+// base returns the lease whose grant l uses.
 func (l *Lease) base() *Lease {
 	if l.nest != nil {
 		return l.nest.of
@@ -28,7 +28,7 @@ func (l *Lease) base() *Lease {
 	return l
 }
 
-// err is Lease.Err.
+// err implements Lease.Err.
 func (n *nest) err() error {
 	if ended := n.ended.Load(); ended != nil {
 		return *ended
@@ -39,27 +39,27 @@ func (n *nest) err() error {
 	return nil
 }
 
-// loss is what became of those it leans on.
+// loss returns how the first of the leases that it depends on ended; nil: all are in force.
 func (n *nest) loss() error {
 	for _, p := range n.on {
 		switch err := p.Err(); {
 		case err == nil:
 		case errors.Is(err, ErrLeaseLost):
 			return err
-		default: // its holder released it while there was work to be done under it
+		default: // its holder released it while work went on under it
 			return p.lossError(driver.LossOuter)
 		}
 	}
 	return nil
 }
 
-// settle notes how it ended, unless that is known by now, and returns the note.
+// settle notes how it ended, unless that was noted before, and returns the note.
 func (n *nest) settle(err error) error {
 	n.ended.CompareAndSwap(nil, &err)
 	return *n.ended.Load()
 }
 
-// leave is Lease.Release.
+// leave implements Lease.Release.
 func (l *Lease) leave(ctx context.Context) error {
 	err := l.nest.loss()
 	if err == nil {
@@ -80,32 +80,32 @@ func (l *Lease) leave(ctx context.Context) error {
 		}
 	}
 	if errors.Is(err, ErrLeaseLost) {
-		l.nest.ended.Store(&err) // that may have come out just now
+		l.nest.ended.Store(&err) // the release may have revealed a loss
 	}
 	return err
 }
 
-// cover is how far a context holds what is asked for in it.
+// cover says which of the requested claims a context already holds.
 type cover struct {
 	wanted  []Claim
 	top     *chain
-	rest    []Claim  // that it does not hold, in key order
-	claims  []Claim  // that it does,
-	by      []*Lease // each by which lease
-	owned   []*Lease // obtained for this acquisition, by now
-	depth   int      // of what is nested in them
-	unwatch func()   // ends the watch over the owned; nil: there is none
-	refused error    // it would wait for itself
+	rest    []Claim  // claims that it does not hold, in key order
+	claims  []Claim  // claims that it holds
+	by      []*Lease // for each of claims, the lease that holds it
+	owned   []*Lease // leases obtained for this acquisition so far
+	depth   int      // the depth of a lease that is nested in them
+	unwatch func()   // ends the watch over owned; nil: there is none
+	refused error    // set if the caller would wait for itself
 }
 
-// covers says whether who holds a key in mode m has all that c asks for. Of
-// permits one is as good as another, whatever the number that each was one of.
+// covers reports whether a lease with mode m includes what c asks for. A permit includes a
+// permit, whatever the numbers of permits are.
 func covers(m driver.Mode, c Claim) bool { return m == driver.ModeExclusive || m == c.Mode }
 
-// left says whether anything is to be obtained.
+// left reports whether anything is left to acquire.
 func (cov *cover) left() bool { return cov == nil || len(cov.rest) > 0 }
 
-// covered looks up what ctx holds by leases of this engine; nil: it has no lease,
+// covered looks up what ctx holds by leases of this engine. It returns nil if ctx has no lease,
 // neither its own nor a carried one.
 func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) *cover {
 	top := chainOf(ctx)
@@ -123,7 +123,7 @@ func (e *Engine) covered(ctx context.Context, claims []Claim, s *settings) *cove
 	return cov
 }
 
-// take leaves c to by, which has it in the mode of held.
+// take notes that the lease by already holds c's key, with the claim held.
 func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 	if s.once || !covers(held.Mode, c) {
 		cov.refused = &driver.DeadlockError{Key: c.Key, Held: held, Wanted: c, Once: s.once}
@@ -134,8 +134,8 @@ func (cov *cover) take(c, held Claim, by *Lease, depth int, s *settings) {
 	cov.depth = max(cov.depth, depth)
 }
 
-// nested makes a lease of what ctx holds. Rest is the lease on what it did not
-// hold, if there was anything.
+// nested makes a lease of what ctx holds. rest is the lease on what ctx did not hold; nil if it
+// held everything.
 func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *settings) *Lease {
 	n := &nest{owned: cov.owned}
 	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: int32(cov.depth)}
@@ -152,7 +152,7 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 		if !slices.Contains(n.on, by) {
 			n.on = append(n.on, by)
 		}
-		if by == n.of { // the others' keys have other tokens
+		if by == n.of { // the keys of the other leases have other tokens
 			l.grant.Claims = append(l.grant.Claims, cov.claims[i])
 		}
 	}
@@ -160,9 +160,8 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 	return l
 }
 
-// heldIn returns the innermost lease of this engine in the chain that has c's
-// key and is in force, rather one that covers c than another. A lease of another
-// engine, or of none that is in force, says nothing.
+// heldIn returns the innermost lease of this engine in the chain that is in force and covers c
+// or, without one, has c's key. It ignores leases of other engines, and leases that have ended.
 func (e *Engine) heldIn(top *chain, c Claim) (held Claim, by *Lease, depth int) {
 	for n := top; n != nil; n = n.next {
 		if n.lease == nil || n.lease.engine != e {

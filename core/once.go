@@ -22,7 +22,7 @@ type Outcome struct {
 	// [WithResultLimit] or found no room at the store. The call that ran fn has the Result all
 	// the same. A duplicate has none, and an error that matches ErrResultNotKept.
 	ResultNotKept bool
-	trace         string // of the execution on record, for hooks
+	trace         string // the trace of the recorded execution, for hooks
 }
 
 // Once runs fn once per key. While one call runs fn, other calls for the key wait for it, or get
@@ -105,12 +105,12 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	return Outcome{Result: result, ResultNotKept: err == nil && done.ResultNotKept}, err
 }
 
-// dropResult makes a mark of the record: the effect is on record whatever becomes
-// of its result, as a repeat would have the effect again.
+// dropResult turns r into a record without a result. The effect stays on record; otherwise a
+// repeat would have the effect again.
 func dropResult(r *driver.Record) { r.Result, r.ResultNotKept = nil, true }
 
-// replay answers from the record. An unknown fingerprint on either side is not
-// compared: the record may be older than the rule that fingerprints.
+// replay answers from the record. Fingerprints are compared only if both sides have one,
+// because the record may be older than the rule's fingerprint.
 func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
 		return Outcome{}, fmt.Errorf("%w: %q", ErrFingerprintMismatch, key)
@@ -121,9 +121,9 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	return Outcome{Duplicate: true, Result: rec.Result, trace: rec.Trace}, nil
 }
 
-// complete records the result and releases the lease. It tries again for as
-// long as the lease is good and a release may take: a lost record means that fn
-// runs twice. Where the store had no room for rec's result, rec loses it.
+// complete records the result and releases the lease. It tries again for as long as the lease
+// is good and a release may take, because a lost record means that fn runs twice. If the store
+// had no room for rec's result, rec loses it.
 func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record) error {
 	bounded := e.detached(ctx)
 	defer bounded.Cancel()
@@ -149,7 +149,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 			}
 			select {
 			case <-ctx.Done():
-				e.undo(ctx, g, lease.terms.rule) // a key without a record need not stay locked
+				e.undo(ctx, g, lease.terms.rule) // without a record the key need not stay locked
 				return err
 			case <-time.After(pause):
 			}

@@ -13,8 +13,8 @@ import (
 // instances counts the engines of this process.
 var instances atomic.Int64
 
-// ownerSource makes the owners of one engine: the traceable part once, the
-// random part per acquisition.
+// ownerSource makes the owners of one engine: the traceable part once, the random part for each
+// acquisition.
 type ownerSource struct {
 	prefix string
 }
@@ -22,16 +22,16 @@ type ownerSource struct {
 func newOwnerSource() ownerSource {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "" // traceability suffers, uniqueness does not
+		host = "" // owners are still unique, only harder to trace
 	}
 	o := driver.Owner{Host: driver.CleanHost(host), PID: os.Getpid(), Instance: int(instances.Add(1)), Start: time.Now()}
-	return ownerSource{prefix: o.String()} // which has no ID yet
+	return ownerSource{prefix: o.String()} // o has no ID yet
 }
 
 func (s ownerSource) next() string {
 	var id [16]byte    // 128 bits: driver.Owner.ID
-	rand.Read(id[:])   // never fails: crypto/rand ends the program instead
-	var room [192]byte // of the prefix nothing is longer than the host, which is cut
+	rand.Read(id[:])   // cannot fail: crypto/rand ends the program instead
+	var room [192]byte // enough: the prefix cuts the host, its only long part
 	buf := append(room[:0], s.prefix...)
 	return string(hex.AppendEncode(buf, id[:]))
 }

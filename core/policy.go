@@ -10,19 +10,18 @@ import (
 // it ([Option]). The zero Policy changes nothing. It is safe for concurrent use.
 type Policy struct {
 	opts    []CallOption
-	settled *atomic.Pointer[settled] // nil: made otherwise than by NewPolicy
+	settled *atomic.Pointer[settled] // nil: NewPolicy did not make it
 }
 
-// settled is what a policy comes to with the defaults of the engine that last
-// asked, which is most policies' only one. It saves a call the applying of its
-// options.
+// settled is a policy combined with the defaults of the engine that last asked; most policies
+// have only one engine. It saves a call from applying the options again.
 type settled struct {
 	engine   *Engine
 	settings settings
 	err      error
 }
 
-// settle is apply on top of e's defaults, for a policy that NewPolicy made.
+// settle applies a policy that NewPolicy made to e's defaults.
 func (p Policy) settle(e *Engine) (*settings, error) {
 	last := p.settled.Load()
 	if last == nil || last.engine != e {
@@ -43,8 +42,8 @@ func NewPolicy(opts ...CallOption) (Policy, error) {
 	return p, p.apply(&scratch)
 }
 
-// settings are those that the policy says something about, its errors being
-// NewPolicy's to report.
+// settings returns the settings that the policy changes. It ignores errors, which NewPolicy
+// reports.
 func (p Policy) settings() settings {
 	var s settings
 	_ = p.apply(&s)

@@ -33,12 +33,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.giveBack(&in)
 }
 
-// within is the bound of a release: its context, which is made when something may
-// have to be waited for. A lease that is handed on needs none.
+// within is the bound of a release: its context, which is made only if something may have to
+// wait. A lease that is handed on needs none.
 type within struct {
 	engine *Engine
 	caller context.Context
-	made   context.Context // from the beginning, where it is not the release's own
+	made   context.Context // set from the beginning if it is not the release's own
 }
 
 func (w *within) context() context.Context {
@@ -67,7 +67,7 @@ func (l *Lease) giveBack(in *within) error {
 	})
 }
 
-// storeRelease has the store release. What it does not answer the engine owes it.
+// storeRelease asks the store to release. If the store does not answer, the release is a debt.
 func (e *Engine) storeRelease(ctx context.Context, grant handoff.Grant, rule string) error {
 	err := e.askRelease(ctx, grant.Grant)
 	if answers(err) {
@@ -81,7 +81,7 @@ func (e *Engine) storeRelease(ctx context.Context, grant handoff.Grant, rule str
 // askRelease asks the store once.
 func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
 	var asked time.Time
-	if e.hooks != nil { // nobody else asks how long it took
+	if e.hooks != nil { // only hooks need the time
 		asked = time.Now()
 	}
 	err := e.store.Release(ctx, grant)
@@ -90,8 +90,7 @@ func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
 	return err
 }
 
-// run calls fn under the lease. Should fn not return, but panic or end its
-// goroutine, the lease is released.
+// run calls fn under the lease. If fn panics or ends its goroutine, the lease is released.
 func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 	returned := false
 	defer func() {
@@ -103,8 +102,8 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context)) {
 	returned = true
 }
 
-// done releases the lease and adds a loss to what its work came to. Whether the
-// release was answered makes no difference to the work.
+// done releases the lease and adds a loss to the error of its work. An unanswered release makes
+// no difference to the work.
 func (l *Lease) done(ctx context.Context, err error) error {
 	if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
 		return errors.Join(lost, err)
@@ -112,10 +111,9 @@ func (l *Lease) done(ctx context.Context, err error) error {
 	return err
 }
 
-// finish takes the lease out of the watchdog and has settle tell the store, with the
-// grant as it is by then.
-// The order matters: a renewal after the release would be an error at best. It is
-// bounded for all of it, also for waiting until another is done.
+// finish takes the lease out of the watchdog and calls settle, which tells the store, with the
+// present grant. The order matters: a renewal after the release would be an error at best. The
+// bound covers all of it, including the wait for another release of the lease.
 func (l *Lease) finish(in *within, op string, settle func(context.Context, handoff.Grant) error) error {
 	if l.release.tryLock() != nil && !l.release.lock(in.context()) {
 		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
@@ -134,7 +132,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context, hando
 		rest, err := l.watch.Release(ErrReleased)
 		if err != nil {
 			_ = l.conclude(err)
-			l.cancel(err) // first, here too: also what was kept alive through the loss
+			l.cancel(err) // first, also for a context that survived the loss
 			l.abandon(in.context(), err)
 			return err
 		}
@@ -151,7 +149,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context, hando
 	case err == nil:
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost) && again:
-		// An earlier attempt went unanswered: that one must have ended it.
+		// An earlier attempt was not answered, and must have ended the lease.
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
 		lost := l.taken(err)
@@ -167,17 +165,17 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context, hando
 	}
 }
 
-// errAnsweredLate: the lease was in force when the release was sent, and had run out
-// when the store carried it out. "Not yours" then does not tell a lease that somebody
-// took from one that ended after its work was done. A loss would be a false alarm that
-// has finished work repeated.
+// errAnsweredLate: the lease was in force when the release was sent, and had run out when the
+// store carried it out. "Not yours" then has two possible causes: somebody took the lease, or
+// it ended after its work was done. To report a loss would be a false alarm, after which
+// finished work is repeated.
 var errAnsweredLate = errors.New("the answer came after the lease had run out")
 
-// abandon frees a lease that is over for its holder while the backend may
-// still count it as held, now rather than at the end of its TTL. The outcome
-// no longer matters to anybody: the backend's clock settles it. A lease that ended for
-// want of an answer is owed its release: a renewal that was under way then may arrive
-// when the network is back, and would keep the key locked for another TTL.
+// abandon frees a lease that is over for its holder although the backend may still count it as
+// held. It frees it now rather than at the end of its TTL. Nobody depends on the result: the
+// backend's clock decides. A lease that ended because the store did not answer becomes a debt:
+// a renewal that was under way may arrive when the network is back, and would lock the key for
+// another TTL.
 func (l *Lease) abandon(ctx context.Context, err error) {
 	var lost *LeaseLostError
 	if !errors.As(err, &lost) || l.borrowed != nil {
@@ -191,14 +189,14 @@ func (l *Lease) abandon(ctx context.Context, err error) {
 	}
 }
 
-// conclude makes err the last word about this lease.
+// conclude makes err the final result of this lease.
 func (l *Lease) conclude(err error) error {
 	l.release.over, l.release.err = true, err
 	l.end(err)
 	return err
 }
 
-// outcomeUnknownError keeps what the store said.
+// outcomeUnknownError wraps the store's error.
 type outcomeUnknownError struct {
 	op, key string
 	err     error

@@ -12,9 +12,9 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// settle pays what is owed for the keys of claims, for a caller who is about to ask
-// the store for them. It reports whether nothing is owed any more: otherwise the store
-// may say that the caller's own process holds the key.
+// settle pays the debts for the keys of claims, for a caller that is about to ask the store for
+// them. It reports whether nothing is owed any more. Otherwise the store may say that the
+// caller's own process holds the key.
 func (ds *debts) settle(ctx context.Context, claims []Claim) bool {
 	ds.mu.Lock()
 	var owed []*debt
@@ -25,12 +25,12 @@ func (ds *debts) settle(ctx context.Context, claims []Claim) bool {
 	return ds.payAll(ctx, owed) == len(owed)
 }
 
-// mostTries is how many releases are under way at a time. Those of one server
-// leave together there, so the round trips do not add up.
+// mostTries is how many releases are under way at a time. Those for one server leave together,
+// so their round trips do not add up.
 const mostTries = 64
 
-// payAll tries the debts, several at a time, and returns how many the store
-// answered. Each worker stops at the first that it does not answer.
+// payAll tries the debts, several at a time, and returns how many the store answered. Each
+// worker stops at the first debt that the store does not answer.
 func (ds *debts) payAll(ctx context.Context, owed []*debt) int {
 	var paid atomic.Int64
 	var workers sync.WaitGroup
@@ -48,8 +48,7 @@ func (ds *debts) payAll(ctx context.Context, owed []*debt) int {
 	return int(paid.Load())
 }
 
-// pay tries one debt, after the try that may be under way, and reports whether it
-// is settled.
+// pay tries one debt, after a try that may be under way, and reports whether it is settled.
 func (ds *debts) pay(ctx context.Context, d *debt) bool {
 	for {
 		ds.mu.Lock()
@@ -72,7 +71,7 @@ func (ds *debts) pay(ctx context.Context, d *debt) bool {
 	}
 }
 
-// try sends d, whose busy is the caller's.
+// try sends d. The caller must have set d.busy.
 func (ds *debts) try(ctx context.Context, d *debt) bool {
 	bounded, cancel := context.WithTimeout(ctx, ds.patience)
 	defer cancel()
@@ -86,20 +85,20 @@ func (ds *debts) try(ctx context.Context, d *debt) bool {
 	return true
 }
 
-// Between two rounds of tries there is a pause, with jitter: the processes of a
-// fleet must not all come at once to a server that has just come back. It is short
-// enough for a key to be free within a second of the store's return.
+// The pause between two rounds of tries, with jitter: the processes of a fleet must not all
+// come at once to a server that has just come back. It is short enough for a key to be free
+// within a second of the store's return.
 const (
 	shortRest   = 20 * time.Millisecond
 	longestRest = 200 * time.Millisecond
 )
 
-// fewTries is how many releases a round sends while the store is silent. One could
-// be for the one server of several that is out.
+// fewTries is how many releases a round sends while the store is silent. There is more than
+// one, because one could be for the one server of several that is out.
 const fewTries = 4
 
-// run tries what is owed, round by round, until nothing is. As soon as the store
-// answers, the rounds follow each other without a pause, and grow.
+// run tries the debts, round by round, until none is left. As soon as the store answers, the
+// rounds follow each other without a pause, and become larger.
 func (ds *debts) run() {
 	for pause, most := shortRest, fewTries; ds.rest(pause); {
 		for answered := true; answered; {
@@ -115,11 +114,11 @@ func (ds *debts) run() {
 	}
 }
 
-// due picks the debts of a round, and takes out those that have run out. Without
-// any debt the goroutine is to end.
+// due returns the debts of a round, and drops those whose lease has run out. owing is false if
+// there is no debt left; then the goroutine ends.
 func (ds *debts) due(most int) (due []*debt, owing bool) {
 	select {
-	case <-ds.news: // this is the round that it calls for
+	case <-ds.news: // the present round is the one that it asks for
 	default:
 	}
 	var expired []*debt
@@ -146,7 +145,7 @@ func (ds *debts) due(most int) (due []*debt, owing bool) {
 	return due, owing
 }
 
-// heard notes that the store has answered a request: it may be back.
+// heard notes that the store has answered a request, so it may be back.
 func (ds *debts) heard() {
 	if ds.n.Load() == 0 {
 		return
@@ -157,8 +156,8 @@ func (ds *debts) heard() {
 	}
 }
 
-// rest sleeps for about the pause, or until the store is heard, and always long enough that
-// one sick server among healthy ones is not asked all the time. It reports false when
+// rest sleeps for about the pause, or until the store answers something. It always sleeps long
+// enough that one sick server among healthy ones is not asked all the time. It reports false if
 // the engine has closed.
 func (ds *debts) rest(pause time.Duration) bool {
 	least := time.NewTimer(shortRest)
@@ -179,17 +178,17 @@ func (ds *debts) rest(pause time.Duration) bool {
 	return true
 }
 
-// close goes on trying until ctx ends, and says what is still owed then.
+// close goes on trying until ctx ends. The error says what is still owed then.
 func (ds *debts) close(ctx context.Context) error {
 	ds.mu.Lock()
 	ds.closed = true
 	if len(ds.all) == 0 {
-		ds.cancel() // the goroutine may still be at rest
+		ds.cancel() // the goroutine may be asleep
 	}
 	ds.mu.Unlock()
 	stop := context.AfterFunc(ctx, ds.cancel)
 	defer stop()
-	ds.heard() // or it would be at rest for some of the time that there is
+	ds.heard() // otherwise it would sleep for a part of the remaining time
 	ds.running.Wait()
 	ds.cancel()
 	ds.mu.Lock()

@@ -13,31 +13,31 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// request is one acquisition on its way through the line to the store. What it needs on
-// the way is in it, so that an acquisition of one key does not allocate each for itself,
-// and does not have it on its stack while it waits. Requests are used again.
+// request is one acquisition on its way through the line to the store. It holds everything that
+// the acquisition needs on the way. So an acquisition of one key does not allocate each part,
+// nor have it on its stack while it waits. Requests are reused.
 type request struct {
 	engine   *Engine
 	register *register
-	parent   context.Context // the caller's, with what was borrowed: the lease's descends from it
-	cov      *cover          // what the caller's context holds of the claims; nil: nothing
+	parent   context.Context // the caller's context, with what was borrowed; the lease's descends from it
+	cov      *cover          // the claims that the caller's context already holds; nil: none
 	observed bool            // the hooks were told of the beginning
 
 	ctx    context.Context
-	limit  *lazyctx.Context // what ctx is, or descends from. Not used again: a store may keep it
+	limit  *lazyctx.Context // ctx, or what ctx descends from; not reused, because a store may keep it
 	asked  time.Time
-	answer time.Time // when the store's last one came; zero: it was not asked
+	answer time.Time // when the store's last answer came; zero: it was not asked
 	sent   driver.Request
 
-	attempts int // as in Acquisition
-	waits    int // how often the store said that it has to wait
+	attempts int // as in observe.Acquisition
+	waits    int // how often the store answered "wait"
 
-	waiter waitline.Waiter // what came of the request is in its Got
-	onHeld func(HeldError) // is told
+	waiter waitline.Waiter // its Got has the result of the request
+	onHeld func(HeldError) // the method told
 }
 
-// requests are those that no acquisition uses. A request is the greater part of the memory
-// that a short lease needs, and the garbage collector's work grows with that.
+// requests are the requests that no acquisition uses. A request is most of the memory of a
+// short lease, and the garbage collector's work grows with it.
 var requests = sync.Pool{New: func() any {
 	r := new(request)
 	r.onHeld = r.told
@@ -50,12 +50,11 @@ func (r *request) free() {
 	requests.Put(r)
 }
 
-// failFastTime is for how long a store that says nothing is waited for by those
-// who do not wait for a holder.
+// failFastTime is how long callers that do not wait for a holder wait for a silent store.
 const failFastTime = 5 * time.Second
 
-// patience is for how long a call waits: for a holder and the store, or for the store
-// alone. 0: no bound.
+// patience is how long a call waits: for a holder and the store, or for the store alone. 0: no
+// bound.
 func (s *settings) patience() time.Duration {
 	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
 		return failFastTime
@@ -63,8 +62,8 @@ func (s *settings) patience() time.Duration {
 	return s.maxWait
 }
 
-// begin does all that comes before the wait. The request's context is the one that a
-// hook put something into.
+// begin does everything before the wait. From then on the request's context is the one that the
+// hooks returned.
 func (r *request) begin(s *settings) error {
 	e, ctx := r.engine, r.parent
 	if e.hooks != nil {
@@ -75,7 +74,7 @@ func (r *request) begin(s *settings) error {
 	r.limit = lazyctx.Bounded(ctx, e.life.ending, s.patience())
 	r.ctx = r.limit
 	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
-	if own := ctx.Err(); own != nil { // no request for somebody who has gone
+	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
 		return own
 	}
 	if r.cov != nil {
@@ -86,19 +85,19 @@ func (r *request) begin(s *settings) error {
 	}
 	r.prepare(s)
 	if r.sent.Wait {
-		return e.circuit.Refuses(r.sent.Claims) // now, not behind the one who tries the store
+		return e.circuit.Refuses(r.sent.Claims) // now, and not behind the caller that tries the store
 	}
 	return nil
 }
 
 // borrow takes what it can from leases that the context carries.
 func (r *request) borrow(s *settings) (err error) {
-	r.limit.Start(r.asked) // what asks the store for them would start it later
+	r.limit.Start(r.asked) // asking the store for them would start it later
 	if r.cov.refused != nil {
 		return r.cov.refused
 	}
 	r.parent, err = r.engine.borrow(r.ctx, r.parent, r.cov, s)
-	if err == nil && len(r.cov.owned) > 0 { // nobody waits on for what is lost
+	if err == nil && len(r.cov.owned) > 0 { // the wait ends if one of them is lost
 		ctx, cancel := context.WithCancel(r.ctx)
 		stop := context.AfterFunc(r.parent, cancel)
 		r.ctx, r.cov.unwatch = ctx, func() { stop(); cancel() }
@@ -106,8 +105,8 @@ func (r *request) borrow(s *settings) (err error) {
 	return err
 }
 
-// finish does all that comes after the wait: it asks the store, unless another caller
-// of this process gave it what it has, and makes the grant a lease.
+// finish does everything after the wait. It asks the store, unless another caller of this
+// process gave the request a lease or a record, and makes a lease of the grant.
 func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record, err error) {
 	e, cov, got := r.engine, r.cov, &r.waiter.Got
 	switch {
@@ -129,8 +128,8 @@ func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record
 	return lease, nil, err
 }
 
-// end tidies up, also after a panic of the store, tells the hooks, and returns the error for
-// the caller. A grant that came to no lease is given back.
+// end cleans up, also after a panic of the store, tells the hooks, and returns the caller's
+// error. A grant that did not become a lease is given back.
 func (r *request) end(lease *Lease, s *settings, err error) error {
 	e := r.engine
 	defer r.register.leave()
@@ -160,7 +159,7 @@ func (r *request) end(lease *Lease, s *settings, err error) error {
 	return err
 }
 
-// wanted is all that was asked for.
+// wanted returns all requested claims.
 func (r *request) wanted() []Claim {
 	if r.cov != nil {
 		return r.cov.wanted
@@ -168,7 +167,7 @@ func (r *request) wanted() []Claim {
 	return r.sent.Claims
 }
 
-// prepare says what the store will be asked for, and what the line has to know.
+// prepare sets what the store will be asked for, and what the line has to know.
 func (r *request) prepare(s *settings) {
 	e, claims := r.engine, r.sent.Claims
 	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(r.ctx)}
@@ -180,9 +179,9 @@ func (r *request) prepare(s *settings) {
 	}
 }
 
-// askStore asks, and notes in the waiter's Got what came of it.
+// askStore asks, and puts the result into the waiter's Got.
 func (r *request) askStore(ask ask) error {
-	r.sent.Owner = r.engine.owners.next() // who is handed a lease needs none
+	r.sent.Owner = r.engine.owners.next() // made here, because a lease that is handed on needs no owner
 	if r.engine.debts.n.Load() > 0 {
 		ask = r.afterDebts(ask)
 	}
@@ -206,15 +205,15 @@ func (r *request) askStore(ask ask) error {
 // errOwed: the store may hold the key for this process, which has released it.
 var errOwed = errors.New("an earlier release of the key is still unanswered")
 
-// afterDebts is ask once the engine owes the store no release of the claims. A caller that
-// does not wait must not be told that the key is held, as nobody holds it. A caller that
-// waits joins the queue, and the release lets it in when the store answers.
+// afterDebts returns ask with a payment of debts before it. A caller that does not wait must
+// not be told that the key is held if only an unanswered release of this process is in the way.
+// A caller that waits joins the queue, and the release admits it when the store answers.
 func (r *request) afterDebts(ask ask) ask {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		if !r.engine.debts.settle(ctx, req.Claims) && !req.Wait {
 			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
 		}
-		r.asked = time.Now() // the lease counts from the request for it
+		r.asked = time.Now() // the lease counts from this request
 		return ask(ctx, req)
 	}
 }

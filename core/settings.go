@@ -11,9 +11,9 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// settings is what one call goes by.
+// settings are the settings of one call.
 type settings struct {
-	said        matter // by the options of the level that is being applied
+	said        matter // matters that the options of the present level have decided
 	ttl         time.Duration
 	adaptive    holdstats.Bounds // zero: the TTL is ttl
 	maxWait     time.Duration    // 0: as long as the context
@@ -40,7 +40,7 @@ type engineConfig struct {
 	maxWaitersTotal int
 	circuit         time.Duration // 0: never opens
 	releaseTimeout  time.Duration
-	wall            func(time.Time) time.Time // the clock that goes on while the machine sleeps; nil: the machine's
+	wall            func(time.Time) time.Time // a clock that goes on while the machine sleeps; nil: the machine's
 }
 
 func defaultConfig() engineConfig {
@@ -59,8 +59,8 @@ func defaultConfig() engineConfig {
 	}
 }
 
-// fit is settings.fit for the engine's defaults. A TTL that nobody asked for gives way to
-// what the store can keep.
+// fit is settings.fit for the engine's defaults. A default TTL that the store cannot keep is
+// replaced by the nearest that it can.
 func (c *engineConfig) fit(store driver.TTLs) error {
 	if c.defaults.said&aboutTTL == 0 {
 		c.defaults.ttl = store.Nearest(c.defaults.ttl)
@@ -72,7 +72,7 @@ func (c *engineConfig) fit(store driver.TTLs) error {
 // there, because a reader could take it for "none" as well as for "no bound".
 const Forever time.Duration = math.MaxInt64
 
-// bounded is how a time of at least a nanosecond is kept; Forever is 0.
+// bounded returns a duration as settings keep it: Forever becomes 0.
 func bounded(d time.Duration) time.Duration {
 	if d == Forever {
 		return 0
@@ -80,8 +80,8 @@ func bounded(d time.Duration) time.Duration {
 	return d
 }
 
-// matter is what an option decides. On one level each matter is decided once, so that
-// the order of options means nothing.
+// matter is what an option decides. On one level, each matter is decided once, so the order of
+// options means nothing.
 type matter uint32
 
 const (
@@ -102,18 +102,18 @@ const (
 	aboutMaxWaitersTotal
 	aboutCircuit
 	aboutReleaseTimeout
-	aboutNothing matter = 0 // may be given any number of times
+	aboutNothing matter = 0 // it may be given any number of times
 )
 
-// exclusive names the options of the matters that several are about.
+// exclusive names the options of those matters that several options decide.
 var exclusive = map[matter]string{
 	aboutTTL:  "one of WithTTL and WithAdaptiveTTL",
 	aboutWait: "one of WithMaxWait and WithFailFast",
 	aboutMode: "one of WithShared and WithPermits",
 }
 
-// decide notes that the option named decides m. The error says that another one
-// of the same level has done so.
+// decide notes that option decides m. It returns an error if another option of the same level
+// has done so.
 func (s *settings) decide(m matter, option string) error {
 	if s.said&m != 0 {
 		want := exclusive[m]
@@ -141,7 +141,7 @@ func (o option) apply(s *settings) error {
 
 func (o option) applyEngine(c *engineConfig) error { return o.apply(&c.defaults) }
 
-// callOption is an option that is none of New's.
+// callOption is an option that New does not take.
 type callOption option
 
 func (o callOption) apply(s *settings) error { return option(o).apply(s) }
@@ -159,8 +159,8 @@ func (o engineOption) applyEngine(c *engineConfig) error {
 	return o.set(c)
 }
 
-// apply applies the options of one level. Those in policies among them are a level
-// below, so what is said beside a policy overrides it.
+// apply applies the options of one level. Policies among them are a level below, so an option
+// beside a policy overrides it.
 func (s *settings) apply(opts []CallOption) error {
 	var errs []error
 	var byPolicies matter

@@ -15,14 +15,14 @@ import (
 // last one. The zero Hooks cost nothing.
 func WithHooks(h observe.Hooks) EngineOption {
 	return engineOption{"WithHooks", aboutNothing, func(c *engineConfig) error {
-		if !reflect.ValueOf(h).IsZero() { // one without any hook costs nothing
+		if !reflect.ValueOf(h).IsZero() { // hooks without any function cost nothing
 			c.hooks = append(c.hooks, h)
 		}
 		return nil
 	}}
 }
 
-// observed is a lease as hooks see it, with what its users need not see.
+// observed is a lease as hooks see it, with methods that its users do not need.
 type observed struct{ *Lease }
 
 // Rule implements observe.Lease.
@@ -37,7 +37,7 @@ func (o observed) Depth() int { return o.level() }
 // HandedOff implements observe.Lease.
 func (o observed) HandedOff() bool { return o.grant.Hands > 0 }
 
-// seen keeps nil nil.
+// seen returns l as hooks see it; nil stays nil.
 func seen(l *Lease) observe.Lease {
 	if l == nil {
 		return nil
@@ -45,15 +45,15 @@ func seen(l *Lease) observe.Lease {
 	return observed{l}
 }
 
-// hooks are those of an engine; nil: none. Its methods call them one after the other.
-// Each call is shielded, so that whoever tells the hooks something may rely on getting
-// on: it needs no defer for a panic that is not its own.
+// hooks are the hooks of an engine; nil: none. Its methods call them one after the other. A
+// shield surrounds each call. So code that calls hooks needs no defer for a panic that is not
+// its own.
 type hooks struct {
 	each []observe.Hooks
 	log  *logger
 }
 
-// newHooks is nil where there is nobody to tell.
+// newHooks returns nil if there are no hooks.
 func newHooks(each []observe.Hooks, log *logger) *hooks {
 	if len(each) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (h *hooks) acquireStart(ctx context.Context, a observe.Acquisition) context
 	return ctx
 }
 
-// trace is the first answer there is. Nobody to ask is no answer.
+// trace returns the first trace that is not empty; "" without hooks.
 func (h *hooks) trace(ctx context.Context) (trace string) {
 	if h == nil {
 		return ""

@@ -51,7 +51,7 @@ func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...
 	atOnce := *s
 	atOnce.failFast = true
 	began, claims := time.Now(), []Claim{Exclusive(key)}
-	if own := ctx.Err(); own != nil { // no request for somebody who has gone
+	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
 		return 0, e.refusal(ctx, claims, &atOnce, own, 0)
 	}
 	bounded := lazyctx.Bounded(ctx, e.life.ending, atOnce.patience())

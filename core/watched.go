@@ -10,8 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// newWatchdog makes the watchdog of an engine whose store, hooks and circuit are
-// set.
+// newWatchdog makes the watchdog of an engine whose store, hooks and circuit are set.
 func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    e.store,
@@ -23,14 +22,14 @@ func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 			e.log.write(ctx, slog.LevelWarn, "keyturn: the store was restarted or has failed over, all leases are renewed", "leases", leases)
 		},
 	}
-	if e.hooks != nil { // nobody else asks how long it took
+	if e.hooks != nil { // only hooks need the time
 		c.Called = e.storeCalled
 	}
 	return watchdog.New(c)
 }
 
-// watched is a lease as the watchdog knows it: a [watchdog.Holder], which users of
-// Lease need not see.
+// watched is a lease as the watchdog knows it: a [watchdog.Holder], whose methods users of
+// Lease do not need.
 type watched Lease
 
 // Loss implements watchdog.Holder.
@@ -52,12 +51,12 @@ func (w *watched) Renewed(late time.Duration, err error) {
 	}
 }
 
-// Downgrade implements watchdog.Holder. Acquire is what does it, since asked again by
-// the owner it gives the same lease, in the new modes and with a full TTL: so it is a
-// renewal as well, and can be repeated.
+// Downgrade implements watchdog.Holder. It calls Acquire: the same owner that asks again gets
+// the same lease, in the new modes and with a full TTL. So it is a renewal as well, and can be
+// repeated.
 //
-// But unlike a renewal it can bring back a lease that has ended, at the store or by
-// a release meanwhile. One that came of it would be nobody's.
+// Unlike a renewal, it can bring back a lease that has ended meanwhile, at the store or by a
+// release. Nobody would hold that lease, so Downgrade releases it.
 func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
 	l := (*Lease)(w)
 	got, err := l.engine.store.Acquire(ctx, driver.Request{
@@ -72,11 +71,11 @@ func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
 	case l.Err() == nil:
 		return err
 	case err == nil && errors.Is(l.Err(), ErrReleased):
-		return nil // the lease that is being released, or a release would have been too late
+		return nil // the release that is under way ends it, or would have come too late
 	}
 	undo := l.grant
 	undo.Grant = g
-	undo.Token = got.Token // 0: whatever became of an unanswered one
+	undo.Token = got.Token // token 0: it may also end what an unanswered request left
 	bounded := l.engine.detached(ctx)
 	defer bounded.Cancel()
 	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)

@@ -53,7 +53,7 @@ func (r Rule) String() string {
 	return s
 }
 
-// mode is what there is to say of the mode, with a space behind it.
+// mode describes the mode, with a space behind it; "" if it is exclusive.
 func (r Rule) mode() string {
 	var s string
 	switch r.Mode {

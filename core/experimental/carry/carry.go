@@ -22,13 +22,13 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/carried"
 
-	_ "github.com/keyturn/keyturn/core" // which puts in what carried needs
+	_ "github.com/keyturn/keyturn/core" // it sets the functions of package carried
 )
 
 // Header is the name of the header, of a request or of a task, that the middlewares use.
 const Header = "keyturn-lease"
 
-// The text rides in the headers of requests.
+// The text is sent in the headers of requests, so it is bounded.
 const (
 	maxLeases = 8
 	maxBytes  = 8 << 10
@@ -115,12 +115,12 @@ func parse(s string) (l carried.Lease, ok bool) {
 	if len(fields) != 5 || !carried.AreClaims(fields[4]) {
 		return l, false
 	}
-	// A store could take another client's value for something else.
+	// A store could mistake another client's value for something else.
 	if _, err := driver.ParseOwner(fields[0]); err != nil {
 		return l, false
 	}
 	token, err := strconv.ParseUint(fields[1], 10, 64)
-	if err != nil || token == 0 { // to a store 0 is "not known": it would compare nothing
+	if err != nil || token == 0 { // for a store, 0 means "not known", so it would compare nothing
 		return l, false
 	}
 	hands, err := strconv.ParseUint(fields[2], 10, 64)
