@@ -22,7 +22,7 @@ type crowd struct {
 	name   string
 }
 
-const readers = 150
+const readers = 300
 
 func crowded(t *testing.T) *crowd {
 	t.Helper()
@@ -89,7 +89,7 @@ func (c *crowd) next() string {
 func TestReadersEnterInSteps(t *testing.T) {
 	t.Parallel()
 	c := crowded(t)
-	for _, want := range []int64{128, readers} {
+	for _, want := range []int64{128, 192, 256, readers} {
 		next := c.next()
 		if next != fmt.Sprint("r", c.holders()) {
 			t.Fatalf("%s is to take the next step, %d are in", next, c.holders())
@@ -114,6 +114,23 @@ func TestReadersEnterInSteps(t *testing.T) {
 	c.release("next", driver.Exclusive("k"))
 	if n := c.holders(); n != 1 {
 		t.Errorf("%d readers are in after the writer", n)
+	}
+}
+
+// TestStepsOfOneCall: each of ten requests that leave together may let in one, and all of them 63
+// more, or a group would be as long as its requests one after the other.
+func TestStepsOfOneCall(t *testing.T) {
+	t.Parallel()
+	c := crowded(t)
+	var all []*Request
+	for i := range 10 {
+		r := new(Request)
+		c.s.Names.Release(&r.Call, fmt.Sprint("r", i), []driver.Claim{driver.Shared("k")}, 0)
+		all = append(all, r)
+	}
+	c.s.sendGroup(all)
+	if n := c.holders(); n != 64-10+10+63 {
+		t.Errorf("%d readers are in", n)
 	}
 }
 

@@ -85,15 +85,16 @@ local function pass(c, w)
   return false
 end
 
--- A step lets in so many waiters at most, and looks at so many, dead ones too: the server
--- does nothing else meanwhile. The first that is left over takes the next step.
-local most_served, most_seen = 64, 256
+-- A call of a script lets in that many waiters at most besides one for each of its requests;
+-- and a request looks at that many, dead ones too. The server does nothing else meanwhile.
+-- The first that is left over takes the next step.
+local spare, most_seen = 63, 256
 
 -- leave_over tells the first of those from i on that can be told to look for itself, which
 -- is the next step. It returns the first, whether or not it could be told. Whoever is told
 -- may be dead: then the next step is that of whoever looks first, or of a holder that is done.
 local function leave_over(c, list, i)
-  for at = i, i + most_served do
+  for at = i, i + 63 do
     local owner = redis.call('LINDEX', list, at)
     local w = owner and waiter(c, owner)
     if not owner or w and w.mode and w.inbox ~= '' and told(w.inbox, owner) then
@@ -113,7 +114,7 @@ end
 -- when it is done: that one is told now, to look for itself.
 local function serve(c, list, asker, through)
   local i, served, seen = 0, 0, 0
-  while served < most_served and seen < most_seen do
+  while (served == 0 or spare > 0) and seen < most_seen do
     seen = seen + 1
     local owner = redis.call('LINDEX', list, i)
     if not owner then
@@ -130,12 +131,10 @@ local function serve(c, list, asker, through)
     elseif fits(c, w) and not (c.phase == 'p' and list == c.line and reader_first(c, owner)) then
       if mine then
         asker.token, asker.reserved = enter(c, w, w.ms)
+      end
+      if mine or not spared(w, asker) and pass(c, w) then
         forget(c, owner, list)
-        served = served + 1
-      elseif spared(w, asker) then
-        i = i + 1
-      elseif pass(c, w) then
-        forget(c, owner, list)
+        spare = served > 0 and spare - 1 or spare
         served = served + 1
       else
         i = i + 1
