@@ -50,8 +50,7 @@ type debts struct {
 // releases run out with their TTL.
 const mostDebts = 10_000
 
-// debtID identifies a debt. It includes the token, because a downgrade may have brought back a
-// lease under another one ([watched.Downgrade]).
+// debtID identifies a debt.
 type debtID struct {
 	owner string
 	token uint64

@@ -114,37 +114,29 @@ func TestDowngradeEndsReentrance(t *testing.T) {
 	mustRelease(t, l)
 }
 
-// downgrades breaks the second request of an owner: the one that downgrades.
+// downgrades breaks downgrades.
 type downgrades struct {
 	*spy
 	asked  []time.Time
-	before func(ctx context.Context, req driver.Request) error // nil: let it through
-	after  func(ctx context.Context) error                     // nil: let the answer through
+	before func(ctx context.Context, g driver.Grant) error // nil: let it through
+	after  func(ctx context.Context) error                 // nil: let the answer through
 }
 
-func (d *downgrades) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	if req.Claims[0].Mode != driver.ModeShared {
-		return d.spy.Acquire(ctx, req)
-	}
-	if !req.Held {
-		return driver.Grant{}, errors.New("the store may take from the owner what it had")
-	}
+func (d *downgrades) Downgrade(ctx context.Context, g driver.Grant) error {
 	d.mu.Lock()
 	d.asked = append(d.asked, time.Now())
 	before, after := d.before, d.after
 	d.mu.Unlock()
 	if before != nil {
-		if err := before(ctx, req); err != nil {
-			return driver.Grant{}, err
+		if err := before(ctx, g); err != nil {
+			return err
 		}
 	}
-	g, err := d.spy.Acquire(ctx, req)
+	err := d.spy.Downgrade(ctx, g)
 	if err == nil && after != nil {
-		if err = after(ctx); err != nil {
-			return driver.Grant{}, err
-		}
+		err = after(ctx)
 	}
-	return g, err
+	return err
 }
 
 func (d *downgrades) mend() { d.change(func() { d.before, d.after = nil, nil }) }
@@ -153,10 +145,10 @@ func (d *downgrades) mend() { d.change(func() { d.before, d.after = nil, nil }) 
 // kept, by repeating it, and nobody is told of a loss that is none.
 func TestUnansweredDowngrade(t *testing.T) {
 	for name, breaks := range map[string]func(*downgrades){
-		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, driver.Request) error { return errDown } },
+		"lost on the way":      func(d *downgrades) { d.before = func(context.Context, driver.Grant) error { return errDown } },
 		"lost on the way back": func(d *downgrades) { d.after = func(context.Context) error { return errDown } },
 		"the store hangs": func(d *downgrades) {
-			d.before = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
+			d.before = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
 		},
 		"its answer never comes": func(d *downgrades) { d.after = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } },
 	} {
@@ -204,7 +196,7 @@ func TestUnansweredDowngrade(t *testing.T) {
 func TestDowngradeInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &downgrades{spy: newSpy()}
-		d.before = func(context.Context, driver.Request) error { return errDown }
+		d.before = func(context.Context, driver.Grant) error { return errDown }
 		l := mustAcquire(t, newEngine(t, d), "k")
 		_ = l.Downgrade(bg)
 		time.Sleep(defaultTTL)
@@ -216,8 +208,7 @@ func TestDowngradeInAnOutage(t *testing.T) {
 	})
 }
 
-// Unlike a renewal, the request that downgrades could bring back what is gone.
-// It must not, and leaves nothing behind.
+// A downgrade brings back nothing that is gone, and leaves nothing behind.
 func TestDowngradeDoesNotBringBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		other bool // somebody else has the key by then
@@ -257,11 +248,11 @@ func TestReleaseOvertakesADowngrade(t *testing.T) {
 		breaks func(*downgrades)
 	}{
 		"carried out late": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Request) error { time.Sleep(time.Second); return nil }
+			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
 		}},
 		"answered late": {func(d *downgrades) { d.after = func(context.Context) error { time.Sleep(time.Second); return nil } }},
 		"late and unheard of": {func(d *downgrades) {
-			d.before = func(context.Context, driver.Request) error { time.Sleep(time.Second); return nil }
+			d.before = func(context.Context, driver.Grant) error { time.Sleep(time.Second); return nil }
 			d.after = func(context.Context) error { return errDown }
 		}},
 	} {
@@ -294,7 +285,7 @@ func TestDowngradeOvertakesARelease(t *testing.T) {
 		eng, other := newEngine(t, d), newEngine(t, d.Peer())
 		l := mustAcquire(t, eng, "k")
 		d.change(func() {
-			d.before = func(context.Context, driver.Request) error { time.Sleep(100 * time.Millisecond); return nil }
+			d.before = func(context.Context, driver.Grant) error { time.Sleep(100 * time.Millisecond); return nil }
 			d.onRelease = func(context.Context, driver.Grant) error {
 				d.change(func() { d.onRelease = nil })
 				time.Sleep(200 * time.Millisecond)
@@ -316,7 +307,7 @@ func TestExtendSettlesADowngrade(t *testing.T) {
 		d := &downgrades{spy: newSpy()}
 		eng, other := newEngine(t, d), newEngine(t, d.Peer())
 		l := mustAcquire(t, eng, "k", core.WithMaxHold(core.Forever))
-		d.change(func() { d.before = func(context.Context, driver.Request) error { return errDown } })
+		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
 		_ = l.Downgrade(bg)
 		d.mend()
 		if err := l.Extend(bg, time.Hour); err != nil || l.TTL() != time.Hour || left(l) != term(time.Hour) {
@@ -341,7 +332,7 @@ func TestUnansweredDowngradeAmongOthers(t *testing.T) {
 		eng := newEngine(t, d)
 		l := mustAcquire(t, eng, "k")
 		others := []*core.Lease{mustAcquire(t, eng, "a"), mustAcquire(t, eng, "z")}
-		d.change(func() { d.before = func(context.Context, driver.Request) error { return errDown } })
+		d.change(func() { d.before = func(context.Context, driver.Grant) error { return errDown } })
 		time.Sleep(7 * time.Second)
 		_ = l.Downgrade(bg) // to be repeated after 3s, when all are due
 		d.mend()

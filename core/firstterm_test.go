@@ -22,11 +22,9 @@ type brief struct {
 
 func (s brief) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	ttl := req.TTL
-	if !req.Held {
-		req.TTL = firstTerm - s.age
-	}
+	req.TTL = firstTerm - s.age
 	g, err := s.spy.Acquire(ctx, req)
-	if err == nil && !req.Held {
+	if err == nil {
 		g.Term, g.Since = firstTerm, time.Now().Add(-s.age)
 	}
 	g.TTL = ttl
@@ -215,6 +213,16 @@ func TestHandOffLateInTheFirstTerm(t *testing.T) {
 	}
 }
 
+// briefly is brief, with downgrades that may break.
+type briefly struct {
+	brief
+	downgrades *downgrades
+}
+
+func (s briefly) Downgrade(ctx context.Context, g driver.Grant) error {
+	return s.downgrades.Downgrade(ctx, g)
+}
+
 // What the holder asks for in the first term gives a full one, and no answer leaves
 // the first.
 func TestChangesInTheFirstTerm(t *testing.T) {
@@ -223,17 +231,17 @@ func TestChangesInTheFirstTerm(t *testing.T) {
 		"downgrade": func(l *core.Lease) error { return l.Downgrade(context.Background()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := brief{spy: newSpy()}
-			eng := newEngine(t, store, core.WithTTL(30*time.Second))
+			down := func(context.Context, driver.Grant) error { return errDown }
+			store := &downgrades{spy: newSpy()}
+			eng := newEngine(t, briefly{brief{spy: store.spy}, store}, core.WithTTL(30*time.Second))
 			l := mustAcquire(t, eng, "k")
-			store.onRenew = func(context.Context, driver.Grant) error { return errDown }
-			store.onAcquire = func(context.Context, driver.Request) error { return errDown }
+			store.change(func() { store.onRenew, store.before = down, down })
 			before := l.Deadline()
 			wantOnly(t, change(l), core.ErrOutcomeUnknown, core.ErrUnavailable)
 			if !l.Deadline().Equal(before) {
 				t.Errorf("%s: the deadline is %v, was %v", name, l.Deadline(), before)
 			}
-			store.change(func() { store.onRenew, store.onAcquire = nil, nil })
+			store.change(func() { store.onRenew, store.before = nil, nil })
 			if err := change(l); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

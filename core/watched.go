@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -49,35 +48,4 @@ func (w *watched) Renewed(late time.Duration, err error) {
 	if h := w.engine.hooks; h != nil {
 		h.renewed((*Lease)(w), late, err)
 	}
-}
-
-// Downgrade implements watchdog.Holder. It calls Acquire: the same owner that asks again gets
-// the same lease, in the new modes and with a full TTL. So it is a renewal as well, and can be
-// repeated.
-//
-// Unlike a renewal, it can bring back a lease that has ended meanwhile, at the store or by a
-// release. Nobody would hold that lease, so Downgrade releases it.
-func (w *watched) Downgrade(ctx context.Context, g driver.Grant) error {
-	l := (*Lease)(w)
-	got, err := l.engine.store.Acquire(ctx, driver.Request{
-		Owner: g.Owner, Claims: g.Claims, TTL: g.TTL, Held: true,
-		Rule: l.terms.rule, Trace: l.engine.hooks.trace(l.ctx),
-	})
-	switch {
-	case errors.Is(err, ErrHeld):
-		return l.lossError(driver.LossTaken) // somebody else has it by now
-	case err == nil && got.Token != g.Token:
-		err = l.lossError(driver.LossTaken)
-	case l.Err() == nil:
-		return err
-	case err == nil && errors.Is(l.Err(), ErrReleased):
-		return nil // the release that is under way ends it, or would have come too late
-	}
-	undo := l.grant
-	undo.Grant = g
-	undo.Token = got.Token // token 0: it may also end what an unanswered request left
-	bounded := l.engine.detached(ctx)
-	defer bounded.Cancel()
-	_ = l.engine.storeRelease(bounded, undo, l.terms.rule)
-	return err
 }

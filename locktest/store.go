@@ -159,6 +159,11 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
+// Downgrade implements [driver.Store].
+func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
+	return s.exchange(ctx, "downgrade", func() error { return s.mem.Downgrade(ctx, g) })
+}
+
 // Release implements [driver.Store].
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	return s.exchange(ctx, "release", func() error {

@@ -43,6 +43,12 @@ func (s slow) Release(ctx context.Context, g driver.Grant) error {
 	return s.Store.Release(ctx, g)
 }
 
+func (s slow) Downgrade(ctx context.Context, g driver.Grant) error {
+	latency()
+	defer latency()
+	return s.Store.Downgrade(ctx, g)
+}
+
 func (s slow) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
 	latency()
 	defer latency()
@@ -52,12 +58,12 @@ func (s slow) ForceRelease(ctx context.Context, key, reason string, only ...driv
 // freeing frees what is downgraded.
 type freeing struct{ slow }
 
-func (s freeing) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	g, err := s.slow.Acquire(ctx, req)
-	if req.Held && err == nil {
+func (s freeing) Downgrade(ctx context.Context, g driver.Grant) error {
+	err := s.slow.Downgrade(ctx, g)
+	if err == nil {
 		_ = s.slow.Release(ctx, g)
 	}
-	return g, err
+	return err
 }
 
 // brief gives a moment only to whoever asks for another term than the usual one.

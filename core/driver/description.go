@@ -66,6 +66,11 @@ type Unsupported struct{}
 // Describe returns the zero Description.
 func (Unsupported) Describe() Description { return Description{} }
 
+// Downgrade refuses.
+func (Unsupported) Downgrade(context.Context, Grant) error {
+	return &UnsupportedError{Feature: "shared claims"}
+}
+
 // Begin refuses.
 func (Unsupported) Begin(context.Context, Request) (Grant, *Record, error) {
 	return Grant{}, nil, &UnsupportedError{Feature: "records of executions"}

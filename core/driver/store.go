@@ -36,8 +36,7 @@ type Store interface {
 	//  A7. A waiter that died or gave up does not hold up those behind it.
 	//  A8. If ctx ends a wait, the error is a *HeldError if the backend was answering, and
 	//      matches ErrUnavailable if it was silent.
-	//  A9. After an error, nothing is left behind, or what is left expires within req.TTL. What
-	//      the owner held before stays its own (req.Held).
+	//  A9. After an error, nothing is left behind, or what is left expires within req.TTL.
 	//  A10. If the backend cannot be reached, the error matches ErrUnavailable and comes within
 	//      ctx's bound. It is never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.
@@ -66,10 +65,6 @@ type Store interface {
 	//      Reader-Writer Synchronization, 2010.)
 	//  M4. Every lease has a TTL of its own. A lease that is not renewed ends alone, and delays
 	//      nobody for longer.
-	//  M5. If the owner of an exclusive lease asks for the key shared, the lease becomes a
-	//      shared one: at once, with no moment in between in which the key is free, and under
-	//      the same token. Waiting shared requests are then admitted. This is how a lease is
-	//      downgraded.
 	//  M6. A permit is granted while fewer than the request's own N are in force, in order of
 	//      arrival: a request with a greater N does not overtake one with a smaller N.
 	//
@@ -97,6 +92,18 @@ type Store interface {
 	//      this lease: it counts as lost (N2). So does one that was handed on more often than
 	//      the grant has tokens for (A13).
 	Renew(ctx context.Context, grants []Grant) []error
+
+	// Downgrade is Renew of one grant whose claims may be shared where they are exclusive at the
+	// backend: those become shared. A store whose Description lists Shared implements it.
+	//
+	//  M5. nil: all claims are in force for another TTL, in the modes of grant.Claims and under
+	//      grant.Token. At no moment in between was a key free. Waiting shared requests are
+	//      admitted, as after the end of an exclusive lease (M3).
+	//  M7. An error that matches ErrLeaseLost: N2, N3, N5 and N6 hold. No claim of another
+	//      mode than exclusive changes its mode: the grant is not this owner's then.
+	//  M8. Any other error: each claim has its old mode or its new one, and stays this owner's.
+	//      Repeating is safe, also after success.
+	Downgrade(ctx context.Context, grant Grant) error
 
 	// Release ends the lease and admits the first waiter.
 	//
@@ -133,10 +140,6 @@ type Request struct {
 	// HandOffs is how many times the engine may want to hand the lease on, so how many tokens
 	// the grant may reserve (A13). Zero for anything except one exclusive claim.
 	HandOffs uint64
-	// Held: as far as the engine knows, the owner holds the claims already and asks for them in
-	// other modes (M5). A9 then concerns only what the request adds: a lost answer must not
-	// take from the owner what it held before.
-	Held bool
 	// OnHeld, if set, is called on the caller's goroutine each time the backend answers that
 	// the request has to wait, with the holder in the way. By then the request has its place in
 	// the queue. The engine uses it to tell a wait for a holder from a wait for a silent

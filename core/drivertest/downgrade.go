@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,21 +15,32 @@ var downgradeChecks = []check{
 	{name: "M5 a downgrade lets waiting readers in, and no writer", run: downgradeLetsReadersIn, can: shares, ordered: true},
 	{name: "M5 a downgrade leaves no gap", run: downgradeWithoutGap, can: shares},
 	{name: "M5 a downgraded lease lasts its TTL", run: downgradedLasts, can: shares},
-	{name: "A9 an unanswered downgrade leaves the lease held", run: unansweredDowngrade, needs: toSilence, can: shares},
-	{name: "A4 another mode for the same owner is refused, but for a downgrade", run: otherModeRefused, can: shares},
+	{name: "M5 a set of every mode is downgraded", run: downgradedSet, can: sharedSet},
+	{name: "M7 a downgrade brings nothing back", run: downgradeRevivesNothing, can: shares},
+	{name: "M7 a downgrade is the owner's, and turns no other mode", run: downgradeOfNothing, can: sharesToo},
+	{name: "M8 an unanswered downgrade leaves the lease held", run: unansweredDowngrade, needs: toSilence, can: shares},
+	{name: "A4 another mode for the same owner is refused", run: otherModeRefused, can: shares},
 }
 
-// downgrade asks for h's key shared.
+// asShared returns h's grant as a downgrade asks for it.
+func (h hold) asShared() driver.Grant {
+	g := h.Grant
+	g.Claims = slices.Clone(g.Claims)
+	for i, c := range g.Claims {
+		if c.Mode == driver.ModeExclusive {
+			g.Claims[i].Mode = driver.ModeShared
+		}
+	}
+	return g
+}
+
+// downgrade makes h's exclusive claims shared.
 func (s *scene) downgrade(h hold) hold {
 	s.Helper()
-	req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(h.Claims[0].Key)}, TTL: h.TTL}
 	called := time.Now()
-	g, err := s.acquire(s.ctx, h.st, req)
-	if err != nil {
+	g := h.asShared()
+	if err := h.st.Downgrade(s.ctx, g); err != nil {
 		s.Fatalf("the downgrade of a lease in force: %v", err)
-	}
-	if g.Token != h.Token {
-		s.Errorf("the downgrade turned token %d into %d", h.Token, g.Token)
 	}
 	return hold{g, h.st, called, time.Now()}
 }
@@ -122,19 +134,17 @@ func downgradedLasts(s *scene) {
 	s.lasted("the downgraded lease", s.TTL, h.called, h.returned, next.returned)
 }
 
-// unansweredDowngrade: it leaves the lease in one of the two modes. The engine renews the lease
-// by asking again, and its holder works on.
+// unansweredDowngrade: it leaves the lease in one of the two modes. The engine repeats it
+// instead of a renewal, and the holder works on.
 func unansweredDowngrade(s *scene) {
 	for _, q := range s.silences() {
 		a, b := s.open(), s.open()
 		key := s.key()
 		h := s.take(b, long, driver.Exclusive(key))
-		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Shared(key)}, TTL: h.TTL, Held: true}
 		s.during(q, b, func() {
 			ctx, cancel := context.WithTimeout(s.ctx, s.TTL/2)
 			defer cancel()
-			_, err := s.acquire(ctx, b, req)
-			s.isUnavailable(err)
+			s.isUnavailable(b.Downgrade(ctx, h.asShared()))
 		})
 		// The store may take a moment to undo other requests that were not answered.
 		for end := time.Now().Add(s.TTL); time.Now().Before(end); time.Sleep(settle) {
@@ -153,10 +163,17 @@ func otherModeRefused(s *scene) {
 	a, b := s.open(), s.open()
 	for _, wait := range []bool{false, true} {
 		key := s.key()
+		writer := s.take(a, long, driver.Exclusive(key))
+		_, err := a.Acquire(s.ctx, driver.Request{Owner: writer.Owner, Claims: []driver.Claim{driver.Shared(key)}, TTL: writer.TTL, Wait: wait})
+		if !errors.Is(err, driver.ErrWouldDeadlock) {
+			s.Errorf("want a *driver.DeadlockError for a writer that asks to read, got %v", err)
+		}
+		s.mustRenew(writer)
+		s.mustRelease(writer)
 		h := s.take(a, long, driver.Shared(key))
 		req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: h.TTL, Wait: wait}
 		ctx, cancel := context.WithTimeout(s.ctx, s.Late)
-		_, err := a.Acquire(ctx, req)
+		_, err = a.Acquire(ctx, req)
 		cancel()
 		switch {
 		case !errors.Is(err, driver.ErrWouldDeadlock):
@@ -170,4 +187,60 @@ func otherModeRefused(s *scene) {
 		s.mustRelease(h)
 		s.mustRelease(s.take(b, long, driver.Exclusive(key)))
 	}
+}
+
+// downgradedSet: what was shared or a permit before stays so, with a full TTL.
+func downgradedSet(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(3)
+	h := s.take(a, s.TTL, driver.Exclusive(k[0]), driver.Permit(k[1], 1), driver.Shared(k[2]))
+	h.TTL = s.ttls.Nearest(long)
+	h = s.downgrade(h)
+	s.mustRelease(s.take(b, long, driver.Shared(k[0])))
+	time.Sleep(s.TTL + s.Early)
+	s.noRoom(b, k[0], driver.Exclusive(k[0]))
+	s.noRoom(b, k[1], driver.Permit(k[1], 1))
+	s.noRoom(b, k[2], driver.Exclusive(k[2]))
+	s.mustRenew(h)
+	s.mustRelease(h)
+	s.mustRelease(s.take(b, long, exclusives(k...)...))
+}
+
+// downgradeRevivesNothing: the lease has ended, and the key is free or somebody else's.
+func downgradeRevivesNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	released := s.take(a, long, driver.Exclusive(key))
+	s.mustRelease(released)
+	expired := s.take(a, s.TTL, driver.Exclusive(key))
+	next := s.freed(b, key, expired.returned.Add(s.TTL+s.Late))
+	for _, h := range []hold{released, expired} {
+		s.isLost(a.Downgrade(s.ctx, h.asShared()))
+	}
+	s.mustRenew(next)
+	s.noRoom(a, key, driver.Shared(key))
+	s.mustRelease(next)
+	s.isLost(a.Downgrade(s.ctx, next.asShared()))
+	s.mustRelease(s.take(b, long, driver.Exclusive(key)))
+}
+
+// downgradeOfNothing: by others, with another token, and of a permit.
+func downgradeOfNothing(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, driver.Exclusive(key))
+	others := s.imposters(h.asShared(), s.owner())
+	other := h.asShared()
+	other.Token++
+	for _, g := range append(others, other) {
+		s.isLost(b.Downgrade(s.ctx, g))
+	}
+	s.noRoom(b, key, driver.Shared(key))
+	s.mustRelease(h)
+	permit := s.take(a, long, driver.Permit(key, 2))
+	g := permit.Grant
+	g.Claims = []driver.Claim{driver.Shared(key)}
+	s.isLost(a.Downgrade(s.ctx, g))
+	s.mustRenew(permit)
+	s.mustRelease(permit)
 }

@@ -13,7 +13,7 @@ var forceChecks = []check{
 	{name: "I8 the first waiter gets the key, with a greater token", run: forceServes, ordered: true},
 	{name: "I8 waiting readers, and the line after them", run: forcePhases, can: shares, ordered: true},
 	{name: "I9 a set of which one key is forced is lost", run: forceSet, can: inSets},
-	{name: "I9 what is left of a set can be shared, and released", run: forceSetShared, can: sharedSet},
+	{name: "I9 what is left of a set is not shared, and can be released", run: forceSetShared, can: sharedSet},
 	{name: "I11 the expected lease is ended, and its owner told why", run: forceExpected},
 	{name: "I11 another's lease is left alone", run: forceNotExpected},
 	{name: "I11 of several readers one is ended", run: forceOneReader, can: shares},
@@ -127,34 +127,18 @@ func forcePhases(s *scene) {
 	writer.granted(s.Late)
 }
 
-// forceSetShared: the owner, which does not know yet, downgrades the set. The remaining claim
-// then admits the readers, and the owner gets back the claim that was taken, because it is
-// free.
+// forceSetShared: the owner, which does not know yet, downgrades the set. It learns of its loss
+// then, and releases the claim that is left.
 func forceSetShared(s *scene) {
-	a, b, c := s.open(), s.open(), s.open()
+	a, b := s.open(), s.open()
 	for i := range 2 {
 		k := s.keys(2)
 		h := s.take(a, long, exclusives(k...)...)
-		writer := s.queue(b, long, driver.Exclusive(k[1-i]))
-		readers := []*waiter{s.queue(b, long, driver.Shared(k[1-i])), s.queue(c, long, driver.Shared(k[1-i]))}
 		s.force(b, k[i], someReason)
-		g, err := s.acquire(s.ctx, a, driver.Request{
-			Owner: h.Owner, Claims: []driver.Claim{driver.Shared(k[0]), driver.Shared(k[1])}, TTL: h.TTL, Held: true,
-		})
-		if err != nil {
-			s.Fatalf("a set of which one key was taken, and is free, is asked for again: %v", err)
-		}
-		all := []hold{{Grant: g, st: a}, readers[0].granted(s.Late), readers[1].granted(s.Late)}
-		for _, one := range all {
-			s.rising([]uint64{h.Token, one.Token})
-			s.mustRenew(one)
-		}
-		for _, one := range all {
-			writer.waits()
-			s.mustRelease(one)
-		}
-		s.mustRelease(writer.granted(s.Late))
-		s.mustRelease(s.take(c, long, exclusives(k...)...))
+		s.isForced(a.Downgrade(s.ctx, h.asShared()), someReason)
+		s.isFree(b, k[i])
+		s.isLost(a.Release(s.ctx, h.Grant))
+		s.mustRelease(s.take(b, long, exclusives(k...)...))
 	}
 }
 

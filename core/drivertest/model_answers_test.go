@@ -102,13 +102,12 @@ func (b *backend) refusesOwn(e *state, req driver.Request, first bool) bool {
 		b.has("a second request waits in line") && req.Wait && (first && len(e.queue) > 0 || e.ticket(req.Owner) != nil)
 }
 
-// again answers the owner that has the key: another full term, or a downgrade.
+// again answers the owner that has the key with another full term.
 func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c driver.Claim, first bool) bool {
-	downgrade := h.claim.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared
-	if h.claim.Mode != c.Mode && !downgrade && !b.has("any mode turns into any other") {
+	if h.claim.Mode != c.Mode && !b.has("any mode turns into any other") {
 		return false
 	}
-	if b.has("a second request gets a second token") && first || b.has("a downgrade gets a token") && downgrade {
+	if b.has("a second request gets a second token") && first {
 		h.token = b.token(p, e)
 	}
 	if first && b.has("a second request has nothing reserved") {
@@ -116,19 +115,54 @@ func (b *backend) again(p *process, e *state, h *holding, req driver.Request, c 
 	}
 	if !first || !b.has("a second request extends nothing") {
 		h.expires = time.Now().Add(b.term(req.TTL, !first))
-		if !b.has("a second request keeps the first TTL") && !(b.has("a downgrade keeps the first TTL") && downgrade) {
+		if !b.has("a second request keeps the first TTL") {
 			h.ttl = req.TTL
 		}
 	}
-	if h.claim.Mode != c.Mode && !b.has("a downgrade changes nothing") {
-		h.claim, e.phase = c, c.Mode
-		for _, t := range e.waiting(true) {
-			if !b.has("a downgrade lets nobody in") {
-				b.callIn(e, t)
-			}
+	h.claim, e.phase = c, c.Mode
+	return true
+}
+
+// downgrade gives all claims of g their modes and another full term, or none.
+func (p *process) downgrade(g driver.Grant) error {
+	for _, c := range g.Claims {
+		e := p.at(c.Key)
+		h := e.holder(g.Owner)
+		switch {
+		case h == nil && p.has("a downgrade takes what is free") && len(e.holders) == 0:
+			p.enter(p, e, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL}, c, false)
+		case h == nil, h.token != g.Token && !p.has("a downgrade ignores the token"):
+			return p.lost(e, g)
+		case h.claim.Mode != c.Mode && h.claim.Mode != driver.ModeExclusive && !p.has("a downgrade turns any mode"):
+			return p.lost(e, g)
 		}
 	}
-	return true
+	for _, c := range g.Claims {
+		e := p.at(c.Key)
+		h := e.holder(g.Owner)
+		if p.has("a downgrade gets a token") {
+			h.token = p.token(p, e)
+		}
+		if h.claim.Mode == c.Mode || !p.has("a downgrade extends nothing") {
+			h.expires = time.Now().Add(g.TTL)
+		}
+		if !p.has("a downgrade keeps the first TTL") {
+			h.ttl = g.TTL
+		}
+		if h.claim.Mode == c.Mode || p.has("a downgrade changes nothing") {
+			continue
+		}
+		h.claim, e.phase = c, c.Mode
+		for _, t := range e.waiting(true) {
+			if !p.has("a downgrade lets nobody in") {
+				p.callIn(e, t)
+			}
+		}
+		if p.has("a downgrade ends with the first of a set") {
+			return nil
+		}
+	}
+	return nil
 }
 
 // refuse has req wait in line for c, or go.

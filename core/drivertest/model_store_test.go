@@ -58,9 +58,6 @@ func (p *process) Describe() driver.Description {
 }
 
 func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	if p.has("a downgrade leaves a gap") && req.Claims[0].Mode == driver.ModeShared {
-		_ = p.Release(ctx, driver.Grant{Owner: req.Owner, Claims: req.Claims})
-	}
 	g, _, err := p.ask(ctx, req, false)
 	return g, err
 }
@@ -112,10 +109,6 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 			forEver := req
 			forEver.TTL = time.Hour
 			p.try(p, forEver, false, true)
-			p.mu.Unlock()
-		case err != nil && p.has("an unanswered downgrade is undone"):
-			p.mu.Lock()
-			p.undo(req.Owner, req.Claims)
 			p.mu.Unlock()
 		}
 		if err != nil {
@@ -246,6 +239,25 @@ func (p *process) Renew(ctx context.Context, grants []driver.Grant) []error {
 		})
 	}
 	return errs
+}
+
+func (p *process) Downgrade(ctx context.Context, g driver.Grant) error {
+	if p.has("a downgrade leaves a gap") {
+		_ = p.Release(ctx, g)
+		_, _ = p.Acquire(ctx, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL})
+		return nil
+	}
+	var err error
+	out := p.call(ctx, func() { err = p.downgrade(g) })
+	if out != nil && p.has("an unanswered downgrade is undone") {
+		p.mu.Lock()
+		p.undo(g.Owner, g.Claims)
+		p.mu.Unlock()
+	}
+	if out != nil {
+		return out
+	}
+	return err
 }
 
 func (p *process) Release(ctx context.Context, g driver.Grant) error {

@@ -112,18 +112,12 @@ func (e *entry) place() phasefair.Key {
 	return k
 }
 
-// change returns an error unless the owner of h may hold the key as c says: in the same mode,
-// or by a downgrade.
-func (e *entry) change(h *holder, c driver.Claim) error {
-	if e.phase.Mode == c.Mode || e.isDowngrade(c) {
+// sameMode returns an error unless a holder of the key that asks for c has it in that mode.
+func (e *entry) sameMode(c driver.Claim) error {
+	if e.phase.Mode == c.Mode {
 		return nil
 	}
 	return &driver.DeadlockError{Key: e.key, Held: driver.Claim{Key: e.key, Mode: e.phase.Mode}, Wanted: c}
-}
-
-// isDowngrade reports whether c, asked for by a holder of the key, is a downgrade.
-func (e *entry) isDowngrade(c driver.Claim) bool {
-	return e.phase.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared
 }
 
 // held returns the error that says who is in the way.

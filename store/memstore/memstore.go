@@ -35,7 +35,7 @@ func (*Store) Describe() driver.Description {
 
 // Acquire implements [driver.Store]. An invalid claim gets an error that matches
 // driver.ErrInvalidClaim. A claim on a key that the owner holds in another mode gets a
-// [*driver.DeadlockError], unless it is a downgrade.
+// [*driver.DeadlockError].
 func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if err := check(req.Claims); err != nil {
 		return driver.Grant{}, err

@@ -12,9 +12,9 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// TestChangeOfMode by one owner is refused, but for the downgrade.
+// TestChangeOfMode by one owner is refused.
 func TestChangeOfMode(t *testing.T) {
-	for from, to := range map[string]string{"r": "w", "r1": "p2", "p2": "r", "p3": "w", "w": "p2"} {
+	for from, to := range map[string]string{"r": "w", "r1": "p2", "p2": "r", "p3": "w", "w": "p2", "w1": "r"} {
 		s := New()
 		req := driver.Request{Owner: "o", Claims: []driver.Claim{claimOf(from)}, TTL: time.Hour}
 		g := mustAcquire(t, s, req)
@@ -194,10 +194,13 @@ func TestOwnerAsksTwiceAndWaits(t *testing.T) {
 
 // TestExecutionIsNotShared: what was downgraded is no execution any more.
 func TestExecutionIsNotShared(t *testing.T) {
-	s, req := New(), request("k", 0, time.Hour)
-	g := mustAcquire(t, s, req)
-	req.Claims = []driver.Claim{driver.Shared("k")}
-	shared := mustAcquire(t, s, req)
+	s := New()
+	g := mustAcquire(t, s, request("k", 0, time.Hour))
+	shared := g
+	shared.Claims = []driver.Claim{driver.Shared("k")}
+	if err := s.Downgrade(bg, shared); err != nil {
+		t.Fatal(err)
+	}
 	for _, g := range []driver.Grant{g, shared} {
 		wantIs(t, "Complete", s.Complete(bg, g, driver.Record{}, time.Hour), driver.ErrLeaseLost)
 	}

@@ -96,10 +96,10 @@ func (p *play) step(word string) {
 	case '!':
 		p.die(name)
 	case '/':
-		req := driver.Request{Owner: name, Claims: []driver.Claim{driver.Shared("k")}, TTL: term}
-		g, err := p.store.Acquire(bg, req)
-		if err != nil || g.Token != p.grants[name].Token {
-			p.Errorf("%s: %v, %v", word, g, err)
+		g := p.grants[name]
+		g.Claims, g.TTL = []driver.Claim{driver.Shared("k")}, term
+		if err := p.store.Downgrade(bg, g); err != nil {
+			p.Errorf("%s: %v", word, err)
 		}
 		p.grants[name] = g
 	}

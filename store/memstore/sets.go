@@ -89,14 +89,13 @@ func (p *set) reach(now time.Time) (int, error) {
 		if e == nil {
 			continue
 		}
-		h := e.find(p.req.Owner)
-		if h == nil {
+		if e.find(p.req.Owner) == nil {
 			if !e.place().Admits(c) {
 				reach = min(reach, i)
 			}
 			continue
 		}
-		if err := e.change(h, c); err != nil {
+		if err := e.sameMode(c); err != nil {
 			return 0, err
 		}
 	}
@@ -133,7 +132,7 @@ func (p *set) take(s *shard, c driver.Claim, token uint64, now time.Time) *holde
 	if h == nil {
 		return s.hold(e, p.req, c, token, now)
 	}
-	s.keep(e, h, c, p.req.TTL, now)
+	e.extend(h, p.req.TTL, now)
 	return h
 }
 

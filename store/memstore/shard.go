@@ -58,10 +58,10 @@ func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 		return s.grant(s.open(c.Key, now), req, c, now), nil, nil
 	}
 	if h := e.find(req.Owner); h != nil {
-		if err := e.change(h, c); err != nil {
+		if err := e.sameMode(c); err != nil {
 			return answer{}, nil, err
 		}
-		s.keep(e, h, c, req.TTL, now)
+		e.extend(h, req.TTL, now)
 		return answer{grant: granted(req, h, now, e.isAwaited())}, nil, nil
 	}
 	if e.place().Admits(c) {
@@ -130,16 +130,6 @@ func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64,
 func granted(req driver.Request, h *holder, now time.Time, contended bool) driver.Grant {
 	return driver.Grant{
 		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: h.token, HandOffs: h.reserved, Since: now, Contended: contended,
-	}
-}
-
-// keep gives the owner of h, which asked for c, another term and the mode of c.
-func (s *shard) keep(e *entry, h *holder, c driver.Claim, ttl time.Duration, now time.Time) {
-	e.extend(h, ttl, now)
-	if e.isDowngrade(c) {
-		e.phase = e.place().Shared()
-		s.admitNext(e, now)
-		e.wind(now)
 	}
 }
 

@@ -131,11 +131,12 @@ func everything(t *testing.T, ctx context.Context, s driver.Store) {
 	g = w.granted(10 * time.Second)
 	must(renew(t, s, g))
 	reader := enqueueFor(t, s, "later", driver.Shared("k"))
-	shared, err := s.Acquire(ctx, driver.Request{Owner: g.Owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute, Held: true})
-	must(err)
+	shared := g
+	shared.Claims = []driver.Claim{driver.Shared("k")}
+	must(s.Downgrade(ctx, shared))
 	release(t, s, reader.granted(10*time.Second))
 	must(renew(t, s, shared))
-	_, err = s.ForceRelease(ctx, "k", "test")
+	_, err := s.ForceRelease(ctx, "k", "test")
 	must(err)
 	g = lock(t, s, "robbed", "k", time.Minute)
 	_, err = s.ForceRelease(ctx, "k", "test")

@@ -48,22 +48,44 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 			claims += len(renewals[n].claims)
 			n++
 		}
-		s.renew(ctx, renewals[:n])
+		s.send(ctx, "renew", renewals[:n])
 		renewals = renewals[n:]
 	}
 	return errs
 }
 
-func (s *Store) renew(ctx context.Context, batch []renewal) {
+// Downgrade implements [driver.Store]. A set whose keys are in several slots of a Cluster is
+// changed slot by slot; one that is lost may have been changed in part.
+func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
+	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+		return err
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var batch []renewal
+	var err error
+	for _, claims := range s.keys.Groups(g.Claims) {
+		r := &send.Request{Replicas: s.cfg.replicas}
+		s.keys.Downgrade(&r.Call, g, claims)
+		batch = append(batch, renewal{Request: r, claims: claims, grant: g, to: &err})
+	}
+	s.send(ctx, "downgrade", batch)
+	return err
+}
+
+// send sends the requests of a batch together, and notes what came of each.
+func (s *Store) send(ctx context.Context, op string, batch []renewal) {
 	reqs := make([]*send.Request, len(batch))
 	for i, r := range batch {
 		reqs[i] = r.Request
 	}
 	answered := s.sender.Await(ctx, nil, reqs)
 	for _, r := range batch {
-		var err error = &driver.UnavailableError{Op: "renew", Key: r.claims[0].Key, Err: silence(ctx)}
+		var err error = &driver.UnavailableError{Op: op, Key: r.claims[0].Key, Err: silence(ctx)}
 		if answered {
-			err = verdict(r.Request, "renew", r.claims, r.grant)
+			err = verdict(r.Request, op, r.claims, r.grant)
 		}
 		*r.to = worse(*r.to, err)
 	}

@@ -16,12 +16,9 @@ func (a *acquisition) AnsweredLate() {
 	}
 }
 
-// undo undoes what the request may have done. It leaves what the owner held before: the holder
-// of the lease repeats a downgrade that was not answered.
+// undo undoes what the request may have done.
 func (a *acquisition) undo(claims []driver.Claim) {
-	if !a.req.Held {
-		a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // the life of a lease, and of a place in the queue
-	}
+	a.s.undo(a.req.Owner, claims, max(a.req.TTL, 2*a.s.cfg.waiterLease)) // the life of a lease, and of a place in the queue
 }
 
 // soFar returns the claims that the request may hold or wait for.

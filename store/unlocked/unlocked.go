@@ -99,6 +99,8 @@ func (s *grantAll) Renew(_ context.Context, grants []driver.Grant) []error {
 	return make([]error, len(grants))
 }
 
+func (s *grantAll) Downgrade(context.Context, driver.Grant) error { return nil }
+
 func (s *grantAll) Release(_ context.Context, g driver.Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

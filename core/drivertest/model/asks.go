@@ -134,27 +134,20 @@ func (m *backend) whole(owner string) bool {
 }
 
 // Again is a request by an owner that already holds what it asks for: it gets the same token
-// and a full TTL (A4), or a downgrade (M5).
+// and a full TTL (A4).
 func (m *backend) Again(owner string, claims []driver.Claim, ttl time.Duration) {
 	r := m.requests[owner]
 	for i, c := range claims {
-		if have := r.claims[i].Mode; c.Mode != have && (have != driver.ModeExclusive || c.Mode != driver.ModeShared) {
+		if have := r.claims[i].Mode; c.Mode != have {
 			m.say(expected{kind: deadlock, key: c.Key})
 			return
 		}
 	}
 	m.say(r.answer)
-	for i, c := range claims {
-		k := m.at(c.Key)
-		l := k.lease(owner)
+	for _, c := range claims {
+		l := m.at(c.Key).lease(owner)
 		l.ends, l.ttl = m.now+ttl, ttl
-		if c.Mode == r.claims[i].Mode {
-			continue
-		}
-		k.phase = c.Mode
-		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != driver.ModeShared }))
 	}
-	r.claims = claims
 }
 
 // GiveUp ends a wait (A7, A8). Nothing is left behind (S1). The owner may not know yet which

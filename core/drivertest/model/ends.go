@@ -66,6 +66,44 @@ func (m *backend) Renew(owner string, claims []driver.Claim, flaw flaw, ttl time
 	}
 }
 
+// Downgrade is a renewal in modes of which some may be shared instead of exclusive (M5, M7).
+func (m *backend) Downgrade(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {
+	if flaw == noToken {
+		flaw = wrongToken
+	}
+	mine := slices.DeleteFunc(slices.Clone(claims), func(c driver.Claim) bool {
+		phase := m.at(c.Key).phase
+		shares := phase == driver.ModeExclusive && c.Mode == driver.ModeShared
+		return m.mine(owner, c, flaw) == nil || phase != c.Mode && !shares
+	})
+	if len(mine) == len(claims) {
+		m.say(expected{kind: fine})
+	} else {
+		m.say(m.lost(owner, claims, flaw))
+		if !m.Apart {
+			return
+		}
+	}
+	for _, c := range mine {
+		k, l := m.at(c.Key), m.mine(owner, c, flaw)
+		l.ends, l.ttl = m.now+ttl, ttl
+		if k.phase == c.Mode {
+			continue
+		}
+		k.phase = c.Mode
+		m.callIn(slices.DeleteFunc(slices.Clone(k.queue), func(t ticket) bool { return t.claim.Mode != driver.ModeShared }))
+	}
+	r := m.requests[owner]
+	r.claims = slices.Clone(r.claims)
+	for i := range r.claims {
+		for _, c := range mine {
+			if c.Key == r.claims[i].Key {
+				r.claims[i] = c
+			}
+		}
+	}
+}
+
 // Borrow is the renewal by a process that was told of the lease (N7). It never ends a lease
 // sooner. If it asks for more than the owner did, it is a stranger's.
 func (m *backend) Borrow(owner string, claims []driver.Claim, flaw flaw, ttl time.Duration) {

@@ -71,6 +71,29 @@ func (r *run) renew(s Step) (taken, bool) {
 	return t, true
 }
 
+// share downgrades what was exclusive.
+func (r *run) share(s Step) (taken, bool) {
+	a := r.choose(s.who, r.granted)
+	if a == nil || a.once {
+		return taken{}, false
+	}
+	g := a.said.grant
+	g.TTL, g.Claims = s.ttl, slices.Clone(a.claims)
+	for i, c := range g.Claims {
+		if c.Mode == driver.ModeExclusive {
+			g.Claims[i].Mode = driver.ModeShared
+		}
+	}
+	g = with(g, s.flaw)
+	said := ended(a.store.Downgrade(r.ctx, g))
+	r.do(func(m *backend) { m.Downgrade(a.owner, g.Claims, s.flaw, g.TTL) })
+	if said.kind == fine {
+		a.claims, a.ttl = g.Claims, s.ttl
+		a.said.grant.Claims = g.Claims
+	}
+	return r.took(a, fmt.Sprintf("downgrades to %v%s", g.Claims, s.flaw), said), true
+}
+
 // lapse lets leases end that were renewed for a moment only. Their answers stay.
 func (r *run) lapse() {
 	answers := r.models[0].answers

@@ -17,6 +17,7 @@ const (
 	opAsk      op = "ask"      // Acquire by a new owner, or Begin with once
 	opAgain    op = "again"    // Acquire by an owner that holds what it asks for
 	opChange   op = "change"   // the same, for another mode
+	opShare    op = "share"    // Downgrade
 	opRenew    op = "renew"    // renews count leases at once
 	opPart     op = "part"     // renews only the first claim of a set
 	opBorrow   op = "borrow"   // renews as another process that the owner told of its lease
@@ -106,8 +107,8 @@ var likely = []string{"a", "a", "a", "b", "b", "c"}
 var ops = slices.Concat(
 	slices.Repeat([]op{opAsk}, 10),
 	slices.Repeat([]op{opRelease}, 6),
-	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opBorrow, opAgain, opChange}, 2),
-	[]op{opPart, opComplete, opRaise, opForget, opForce, opBreak, opList},
+	slices.Repeat([]op{opExpire, opPass, opGiveUp, opRenew, opBorrow, opAgain, opShare}, 2),
+	[]op{opChange, opPart, opComplete, opRaise, opForget, opForce, opBreak, opList},
 )
 
 // flaws: most grants that owners present are right.

@@ -52,6 +52,8 @@ func (r *run) step(s Step) (taken, bool) {
 		return taken{what: fmt.Sprintf("#%d %#v", len(r.asked), s)}, true
 	case opAgain, opChange:
 		return r.again(s)
+	case opShare:
+		return r.share(s)
 	case opRenew, opPart, opExpire:
 		return r.renew(s)
 	case opBorrow:
@@ -113,7 +115,7 @@ func (r *run) again(s Step) (taken, bool) {
 	}
 	claims := slices.Clone(a.claims)
 	for i := range claims {
-		if s.op == opChange && (s.mode != driver.ModeShared || claims[i].Mode == driver.ModeExclusive) {
+		if s.op == opChange {
 			claims[i].Mode, claims[i].Permits = s.mode, 0
 		}
 		if claims[i].Mode == driver.ModePermit {

@@ -18,7 +18,7 @@ func (w *Watch) Extend(ctx context.Context, ttl time.Duration) (sent bool, err e
 	return w.change(ctx, change{ttl: ttl})
 }
 
-// Downgrade makes the holder ask the store now to change the claims' modes, which also gives a
+// Downgrade asks the store now to change the claims' modes, which also gives a
 // full TTL. From the sending on the lease has the new modes, because the holder cannot count on
 // more. Until the store answers, the watchdog repeats the downgrade instead of renewing: a
 // renewal in the wrong mode would look like a loss. The errors are those of [Watch.Extend].

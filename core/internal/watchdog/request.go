@@ -85,7 +85,7 @@ func (d *Watchdog) send(ctx context.Context, batch []request) []error {
 	errs := make([]error, len(batch))
 	if batch[0].convert {
 		op = "downgrade"
-		errs[0] = batch[0].watch.holder.Downgrade(ctx, batch[0].grant)
+		errs[0] = d.config.Store.Downgrade(ctx, batch[0].grant)
 	} else {
 		grants := make([]driver.Grant, len(batch))
 		for i, r := range batch {

@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -17,9 +16,6 @@ type Holder interface {
 	Lost(why error)
 	// Renewed is called after each answer to a renewal. late is how late the renewal was sent.
 	Renewed(late time.Duration, err error)
-	// Downgrade asks the store to change the modes to those of the grant's claims, which also
-	// renews the lease. See [Watch.Downgrade].
-	Downgrade(ctx context.Context, g driver.Grant) error
 }
 
 // Watch keeps one lease in force. The zero value keeps nothing until [Watch.Begin]; after that

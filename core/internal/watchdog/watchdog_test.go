@@ -23,6 +23,9 @@ type store struct {
 	batches [][]driver.Grant
 	answer  func(context.Context, driver.Grant) error
 	server  string
+
+	downgrades []driver.Grant
+	said       error // to downgrades
 }
 
 func (s *store) Renew(ctx context.Context, grants []driver.Grant) []error {
@@ -56,13 +59,11 @@ func (s *store) renewed() (batches, grants int) {
 
 // holder is a lease's.
 type holder struct {
-	watch      watchdog.Watch
-	grant      driver.Grant
-	mu         sync.Mutex
-	lost       []error
-	renewals   int
-	downgrades []driver.Grant
-	answer     error // to downgrades
+	watch    watchdog.Watch
+	grant    driver.Grant
+	mu       sync.Mutex
+	lost     []error
+	renewals int
 }
 
 func (h *holder) Loss(reason driver.LossReason, _ error) error {
@@ -81,11 +82,11 @@ func (h *holder) Renewed(time.Duration, error) {
 	h.renewals++
 }
 
-func (h *holder) Downgrade(_ context.Context, g driver.Grant) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.downgrades = append(h.downgrades, g)
-	return h.answer
+func (s *store) Downgrade(_ context.Context, g driver.Grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.downgrades = append(s.downgrades, g)
+	return s.said
 }
 
 func (h *holder) losses() []error {
@@ -310,25 +311,23 @@ func TestDowngradeIsRepeated(t *testing.T) {
 		s := &store{}
 		d := newDog(t, s, nil)
 		h := watch(t, d, "k", 30*time.Second)
-		h.mu.Lock()
-		h.answer = errSilent
-		h.mu.Unlock()
+		s.said = errSilent
 		shared := []driver.Claim{driver.Shared("k")}
 		if sent, err := h.watch.Downgrade(t.Context(), shared); !sent || err != errSilent {
 			t.Errorf("sent %v, %v", sent, err)
 		}
 		time.Sleep(10 * time.Second)
-		h.mu.Lock()
-		n := len(h.downgrades)
-		h.answer = nil
-		h.mu.Unlock()
+		s.mu.Lock()
+		n := len(s.downgrades)
+		s.said = nil
+		s.mu.Unlock()
 		if _, renewals := s.renewed(); n < 3 || renewals != 0 {
 			t.Errorf("%d downgrades, %d renewals", n, renewals)
 		}
 		time.Sleep(20 * time.Second)
-		h.mu.Lock()
-		again := len(h.downgrades)
-		h.mu.Unlock()
+		s.mu.Lock()
+		again := len(s.downgrades)
+		s.mu.Unlock()
 		if _, renewals := s.renewed(); again != n+1 || renewals == 0 {
 			t.Errorf("%d more downgrades, %d renewals", again-n, renewals)
 		}

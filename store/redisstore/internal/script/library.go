@@ -19,6 +19,7 @@ var (
 	inspectScript  = script("inspect")
 	forceScript    = script("force")
 	dropScript     = script("drop")
+	sharingScript  = script("downgrade")
 	renewScript    = redis.NewScript(source("renew"))
 	raiseScript    = redis.NewScript(source("raise"))
 )

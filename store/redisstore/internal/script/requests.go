@@ -60,6 +60,12 @@ func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {
 	c.set(renewScript, n.ofRenewal(claims), g.Owner, g.TTL.Milliseconds(), g.Token, letters(claims), g.Borrowed, g.HandOffs)
 }
 
+// Downgrade makes c the call that gives claims of g their modes and a full TTL again.
+// [Call.Verdict] reads the answer.
+func (n Names) Downgrade(c *Call, g driver.Grant, claims []driver.Claim) {
+	n.call(c, sharingScript, g.Owner, claims, g.TTL.Milliseconds(), g.Token)
+}
+
 // Seal makes c the call that gives a part of a complete set the set's token, and a full
 // TTL. [Call.Verdict] reads the answer.
 func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Duration, token uint64, notes string) {

@@ -33,7 +33,7 @@ local refused
 for i, c in ipairs(claims) do
   look(c)
   c.mine, c.token, c.reserved = held(c, me)
-  if c.mine and c.mine ~= c.mode and not (c.mine == 'x' and c.mode == 's') then
+  if c.mine and c.mine ~= c.mode then
     return { 'own', i - 1, c.mine }
   end
   if not refused and not c.mine and c.phase and not fits(c, c) then
@@ -70,11 +70,8 @@ if not stuck then
     if not c.mine then
       c.token = admit(c, asker)
       c.reserved = asker.reserved
-    elseif c.mine == c.mode then
-      again(c, me, ttl)
     else
-      downgrade(c, asker, ttl)
-      serve_readers(c)
+      again(c, me, ttl)
     end
     if not c.token then
       stuck = i

@@ -149,17 +149,6 @@ local function stamp(c, w, token, ms)
   end
 end
 
--- downgrade turns w's exclusive lease into a shared one, with the same token.
-local function downgrade(c, w, ms)
-  local lease = string.gsub(string.sub(c.value, #w.owner + 2), '^(%d+:%d+:%d+:)%d+', '%1' .. ms)
-  redis.call('SET', c.lock, marker.s, 'PX', ms)
-  redis.call('DEL', c.holders, c.about)
-  redis.call('ZADD', c.holders, digits(now + ms), w.owner)
-  redis.call('HSET', c.about, w.owner, lease)
-  c.phase, c.longest = 's', w.owner
-  lasting(c, now + ms)
-end
-
 -- noted_through is up to whom the readers that wait belong to the shared phase, if some of
 -- them are left over: see serve_readers.
 local function noted_through(c)

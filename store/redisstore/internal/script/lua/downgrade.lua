@@ -1,0 +1,42 @@
+-- Downgrade: a full TTL again for all claims, in the modes that are asked for, if all of them
+-- are still the owner's. It creates no lease. A claim that is asked for shared may be held
+-- exclusively; it becomes shared, under the same token.
+--
+-- ARGV  5 TTL in ms
+--       6 token
+-- Reply 1: done; else {index of a claim that was lost}, with the reason if it was taken by
+-- force. Nothing has changed then.
+
+begin(KEYS, ARGV)
+
+local ttl, token = ARGV[5], ARGV[6]
+
+for i, c in ipairs(claims) do
+  look(c)
+  local mode, has = held(c, me)
+  if has ~= token or mode ~= c.mode and not (mode == 'x' and c.mode == 's') then
+    return robbed(c, i, me, token)
+  end
+  c.mine = mode
+end
+
+-- share has others hold c beside me.
+local function share(c)
+  local lease = string.gsub(string.sub(c.value, #me + 2), '^(%d+:%d+:%d+:)%d+', '%1' .. ttl)
+  redis.call('SET', c.lock, marker.s, 'PX', ttl)
+  redis.call('DEL', c.holders, c.about)
+  redis.call('ZADD', c.holders, digits(now + ttl), me)
+  redis.call('HSET', c.about, me, lease)
+  c.phase, c.longest = 's', me
+  lasting(c, now + ttl)
+end
+
+for _, c in ipairs(claims) do
+  if c.mine == c.mode then
+    again(c, me, ttl)
+  else
+    share(c)
+    serve_readers(c)
+  end
+end
+return 1
