@@ -91,7 +91,7 @@ if not stuck then
   -- A set has one token, given when it is complete. Claims that are taken in one script
   -- have one counter.
   if not token then
-    token = written((take_tokens(claims[1].counter, counter_ttl, 1, 0)))
+    token = written((take_tokens(claims[1].counter, counter_ttl, 1, 0, (clock()))))
     for _, c in ipairs(claims) do
       stamp(c, { owner = me, notes = notes }, token, ttl)
     end

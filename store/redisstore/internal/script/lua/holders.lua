@@ -87,7 +87,7 @@ end
 -- many it has reserved. It begins with the write that fails without memory, and then nothing
 -- has happened yet.
 local function enter(c, w, ms)
-  local token, reserved = take_tokens(c.counter, counter_ttl, 1, w.wanted)
+  local token, reserved = take_tokens(c.counter, counter_ttl, 1, w.wanted, (clock()))
   token = written(token)
   local text = lease(token, reserved, written(now), w.notes)
   if w.mode == 'x' then

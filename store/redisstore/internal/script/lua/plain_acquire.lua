@@ -6,7 +6,7 @@ if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS
   local value = redis.call('GET', KEYS[1])
   if not value then
     if redis.call('EXISTS', KEYS[4]) == 0 then
-      local token, reserved = take_tokens(KEYS[9], ARGV[3], 1, tonumber(ARGV[15]))
+      local token, reserved = take_tokens(KEYS[9], ARGV[3], 1, tonumber(ARGV[15]), (clock()))
       local _, since = clock()
       token = written(token)
       redis.call('SET', KEYS[1], ARGV[1] .. ':' .. lease(token, reserved, written(since), ARGV[11]), 'PX', ARGV[5])
