@@ -10,16 +10,15 @@ import (
 )
 
 // A function that locks for itself can be called under the lock.
-func ExampleLease_Depth() {
+func ExampleEngine_Do_nested() {
 	eng, _ := core.New(memstore.New())
 	ctx := context.Background()
 	defer eng.Close(ctx)
 
 	setStatus := func(ctx context.Context, status string) error {
 		return eng.Do(ctx, "user:42", func(ctx context.Context) error {
-			lease, _ := core.LeaseFrom(ctx)
-			fmt.Println(status, "at depth", core.Observed(lease).Depth())
-			return nil
+			fmt.Println(status)
+			return core.AssertHeld(ctx, core.Exclusive("user:42"))
 		})
 	}
 	err := eng.Do(ctx, "user:42", func(ctx context.Context) error {
@@ -31,8 +30,8 @@ func ExampleLease_Depth() {
 	fmt.Println(errors.Join(err, setStatus(ctx, "online")))
 	// Output:
 	// but not once within one at a time
-	// away at depth 2
-	// online at depth 1
+	// away
+	// online
 	// <nil>
 }
 

@@ -94,7 +94,7 @@ func (e *OptionError) Is(target error) bool { return target == ErrInvalidOption 
 // The engine sets Local, Waited and TimedOut.
 type HeldError struct {
 	Key string
-	// Holder is the value stored for the lease: an owner that core.ParseOwner can read, a
+	// Holder is the value stored for the lease: an owner that [ParseOwner] can read, a
 	// foreign client's value, or "" if the store does not know it. Show it to operators. Never
 	// send it to the caller of a service.
 	Holder string

@@ -65,7 +65,7 @@ type LockInfo struct {
 
 // Holder is a lease in force, with its owner.
 type Holder struct {
-	// Owner is readable by core.ParseOwner, unless a foreign client wrote it. Show it to
+	// Owner is readable by [ParseOwner], unless a foreign client wrote it. Show it to
 	// operators. Never send it to the caller of a service.
 	Owner string
 	// Token is the token of the grant; 0 for a foreign client's lock. If the lease was handed
