@@ -5,6 +5,6 @@
 // what only its backend can do, and calls [Run].
 //
 // The package keeps the sentences of [driver.Store] about the end of a wait. A wait that its context ends
-// is a *driver.HeldError only if the backend still answers (A8), the place in line and
+// is a *driver.HeldError only if the backend still answers (A8), the place in the queue and
 // whatever came of the request are given back (A7, A9), and a store that closes says so (C1).
 package waitloop

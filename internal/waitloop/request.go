@@ -19,9 +19,9 @@ type Request[A, M any] interface {
 	Ask(ctx context.Context) (A, *State, error)
 
 	// Enter is called once, when it is clear that the request has to wait. It has messages
-	// delivered from then on. It reports whether the question that was answered has got in
-	// line already; otherwise the next one does, and is put at once.
-	Enter(ctx context.Context) (inLine bool)
+	// delivered from then on. It reports whether the question that was answered has joined the
+	// queue already. Otherwise the next one does, and is put at once.
+	Enter(ctx context.Context) (queued bool)
 
 	// Messages has those that call for a look. Nil: there are none. Ask drops a message
 	// that came before it, which it answers as well.
@@ -35,7 +35,7 @@ type Request[A, M any] interface {
 	// what to call when it has slept. 0: it will be told.
 	Pace() (every time.Duration, slept func())
 
-	// Withdraw gives up the place in line and whatever the request has. Nil: the
+	// Withdraw gives up the place in the queue and whatever the request has. Nil: the
 	// backend has answered. What could not be said before ctx ended is said later.
 	Withdraw(ctx context.Context) error
 }
@@ -45,7 +45,7 @@ type State struct {
 	Held driver.HeldError // as of At
 	At   time.Time
 	// Within is the longest time until the next question, even if nobody tells of
-	// anything: the place in line, and what a set holds meanwhile, need a sign of life.
+	// anything: the place in the queue, and what a set holds meanwhile, need a sign of life.
 	Within time.Duration
 	// Changes are the times until something may change that nobody tells of: a holder
 	// that died or that sends no messages is over, for instance. Below 0: never.

@@ -131,7 +131,7 @@ func (s *State) nap(every time.Duration) time.Duration {
 		// Give or take a half of it, so that processes do not look in step.
 		d = min(d, every/2+rand.N(every))
 	}
-	// The jitter keeps the processes in line from asking all at once.
+	// The jitter keeps the waiting processes from asking all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)
 	for _, change := range s.Changes {
 		if change >= 0 {

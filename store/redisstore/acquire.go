@@ -120,7 +120,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 }
 
 // Enter implements [waitloop.Request].
-func (a *acquisition) Enter(ctx context.Context) (inLine bool) {
+func (a *acquisition) Enter(ctx context.Context) (queued bool) {
 	a.s.inbox.Connect(ctx, a.s.cfg.poll())
 	if a.waiter != nil {
 		return true
