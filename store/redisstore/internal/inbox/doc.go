@@ -1,9 +1,10 @@
-// Package inbox is how a waiter learns that it is its turn. A process has one
-// subscription, to a channel of its own, and one goroutine that reads it; a message to an
-// owner wakes the waiter of that owner. The package finds out whether messages arrive at
-// all, by a message of the process to itself, and says how often a waiter must look for
-// itself if nobody can tell it.
+// Package inbox tells a waiter that it is its turn. A process subscribes to one channel of its
+// own, and one goroutine reads that subscription. A message to an owner wakes the waiter of
+// that owner.
 //
-// It does not know what a waiter asks or gets. Messages may be lost, so a wake-up without
-// a grant in it, and no wake-up at all, must both be expected.
+// The package also tests whether messages arrive at all: the process sends a message to itself.
+// It says how often a waiter must ask by itself if no message can reach it.
+//
+// The package does not know what a waiter asks for or gets. Messages may be lost. A waiter must
+// therefore expect a wake-up without a grant in it, and it must expect that no wake-up comes.
 package inbox

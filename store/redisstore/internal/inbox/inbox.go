@@ -23,38 +23,41 @@ type Config struct {
 	Go     func(func())    // starts a goroutine that the store waits for when it closes
 }
 
-// Inbox is where other processes tell this one that a lock has been passed to
-// one of its waiters: one channel and one connection, however many wait. It is
-// opened by the first who has to wait. Make one with [New]; it is safe for concurrent use.
+// Inbox receives the messages by which other processes say that they have passed a lock to a
+// waiter of this process. It uses one channel and one connection, however many waiters there
+// are. The first request that has to wait opens it. Make one with [New]. It is safe for
+// concurrent use.
 //
-// Messages may be lost. So whoever waits looks for itself now and then, and at
-// once when the subscription has been made again. A subscription that is dead without
-// saying so is found out by a message of this process to itself (see listen.go).
-// While there is none the waiters have no address, look often, and are passed over at
-// first (see pace.go, and spared in line.lua).
+// Messages may be lost. So a waiter asks by itself now and then, and at once after the inbox
+// has subscribed again. A subscription may also be dead without an error. To find that out, the
+// process sends messages to itself (see listen.go).
+//
+// While there is no subscription, the waiters have no address and ask often. Other processes do
+// not pass the lock to them at first (see pace.go, and spared in line.lua).
 type Inbox struct {
 	Config
 
 	mu      sync.Mutex
-	channel string             // of the subscription; "": none, as far as known
-	trouble error              // why there is none; nil: there is, or nobody has tried
+	channel string             // of the subscription; "": there is none, as far as known
+	trouble error              // why there is no subscription; nil: there is one, or nobody has tried
 	waiters map[string]*Waiter // by owner
-	open    bool               // the listener runs
-	tried   chan struct{}      // closed when it has subscribed, or failed to, once
+	open    bool               // the listener is running
+	tried   chan struct{}      // closed after the first attempt to subscribe
 	once    sync.Once          // closes tried
-	sub     *redis.PubSub      // the listener's
+	sub     *redis.PubSub      // the listener's subscription
 
-	telling sync.Mutex  // held before mu by who changes trouble, so that changes are told in order
-	report  func(error) // is told when trouble comes and goes; nil: nobody is
+	telling sync.Mutex  // held before mu by a change of trouble, so that report sees the changes in order
+	report  func(error) // is called when trouble comes and when it goes; nil: no call
 }
 
-// Waiter is one who waits for messages: what is sent last is a grant, or a reason to look.
+// Waiter receives the messages for one owner. It keeps the last one: a grant, or a reason to
+// ask.
 type Waiter struct {
 	messages chan script.Message
-	key      string // one of those that it waits for
+	key      string // one of the keys that it waits for
 }
 
-// New makes an inbox, and finds out in the background whether this process may send
+// New makes an inbox. In the background, the inbox finds out whether this process may send
 // messages.
 func New(cfg Config) *Inbox {
 	b := &Inbox{Config: cfg, waiters: make(map[string]*Waiter), tried: make(chan struct{})}
@@ -62,7 +65,8 @@ func New(cfg Config) *Inbox {
 	return b
 }
 
-// Join has owner's messages delivered until Leave. The key is one of those that it waits for.
+// Join starts to deliver owner's messages, until [Inbox.Leave]. The key is one of those that
+// the owner waits for.
 func (b *Inbox) Join(owner, key string) *Waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,17 +75,17 @@ func (b *Inbox) Join(owner, key string) *Waiter {
 	return w
 }
 
-// Leave ends what Join began.
+// Leave ends what [Inbox.Join] began.
 func (b *Inbox) Leave(owner string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.waiters, owner)
 }
 
-// Messages has the last message that was not received, if any.
+// Messages has the last message that was not received, if there is one.
 func (w *Waiter) Messages() <-chan script.Message { return w.messages }
 
-// Clear drops it.
+// Clear drops the message that was not received.
 func (w *Waiter) Clear() {
 	select {
 	case <-w.messages:
@@ -89,14 +93,14 @@ func (w *Waiter) Clear() {
 	}
 }
 
-// tell leaves m for w, in place of what was left before: that was for an
-// earlier question, or the look that m calls for as well. Needs the inbox's mu.
+// tell leaves m for w and drops an older message. The older one belonged to an earlier
+// question, or it asked w to ask again, which m does as well. The caller holds the inbox's mu.
 func (w *Waiter) tell(m script.Message) {
 	w.Clear()
 	w.messages <- m
 }
 
-// awaited is the key of somebody who waits, another one each time; "" if nobody does.
+// awaited returns the key of a waiter, chosen at random; "" if nobody waits.
 func (b *Inbox) awaited() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,15 +117,15 @@ func (b *Inbox) awaited() string {
 	return ""
 }
 
-// Address is the channel to reach this process by, or "" while there is none.
+// Address returns the channel that reaches this process; "" while there is none.
 func (b *Inbox) Address() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.channel
 }
 
-// Known says that it is known whether this process can be told: there is an address, or
-// a reason why there is none.
+// Known reports whether the inbox knows if messages can reach this process: it has an address,
+// or a reason why it has none.
 func (b *Inbox) Known() bool {
 	if b.Names.Topology() == script.Ring {
 		return true
@@ -131,8 +135,8 @@ func (b *Inbox) Known() bool {
 	return b.channel != "" || b.trouble != nil
 }
 
-// Connect starts the listener, if need be, and waits until it has subscribed or
-// failed to, but no longer than most. The caller keeps the store from closing.
+// Connect starts the listener if it is not running. It returns when the listener has tried to
+// subscribe, and after most at the latest. The caller keeps the store from closing.
 func (b *Inbox) Connect(ctx context.Context, most time.Duration) {
 	if b.Names.Topology() == script.Ring {
 		return
@@ -152,18 +156,18 @@ func (b *Inbox) Connect(ctx context.Context, most time.Duration) {
 	}
 }
 
-// Close ends the subscription, which ends a listener that sits in a read. The
-// store's context has ended before.
+// Close ends the subscription, which also ends a read that the listener waits in. The store's
+// context has ended before.
 func (b *Inbox) Close() {
 	b.mu.Lock()
 	sub := b.sub
 	b.mu.Unlock()
 	if sub != nil {
-		_ = sub.Close() // an error would be that it is closed
+		_ = sub.Close() // an error would say that it is closed already
 	}
 }
 
-// keep remembers the subscription for close, unless that has been called.
+// keep remembers the subscription for Close. It reports false if the store has closed already.
 func (b *Inbox) keep(sub *redis.PubSub) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,15 +175,15 @@ func (b *Inbox) keep(sub *redis.PubSub) bool {
 	return b.Life.Err() == nil
 }
 
-// found notes that messages to channel arrive from now on.
+// found records that messages to channel arrive from now on.
 func (b *Inbox) found(channel string) { b.becomes(channel, nil) }
 
-// lost notes that none arrive any more, and why.
+// lost records that no messages arrive any more, and why.
 func (b *Inbox) lost(trouble error) { b.becomes("", trouble) }
 
-// becomes has everybody look: some messages may have been missed, and what others know
-// of how to reach the waiters is not true any more. The operator hears of it when
-// trouble comes, and when it goes.
+// becomes sets the channel and the trouble. If the channel changes, it wakes all waiters:
+// messages may have been missed, and other processes know an address that is not true any more.
+// It reports to the operator when trouble comes and when it goes.
 func (b *Inbox) becomes(channel string, trouble error) {
 	if b.Life.Err() != nil {
 		return
@@ -210,7 +214,8 @@ func (b *Inbox) becomes(channel string, trouble error) {
 	}
 }
 
-// Watch has f told of the trouble there is, and of each change.
+// Watch makes f the function that learns of trouble: f is called at once if there is trouble,
+// and for each change.
 func (b *Inbox) Watch(f func(error)) {
 	b.telling.Lock()
 	defer b.telling.Unlock()
@@ -220,8 +225,8 @@ func (b *Inbox) Watch(f func(error)) {
 	}
 }
 
-// deliver wakes the one waiter whose turn it is. One that has left meanwhile
-// has also sent word of that, which passes the lock on.
+// deliver wakes the one waiter whose turn it is. If that waiter has left meanwhile, it has sent
+// a release, and the release passes the lock on.
 func (b *Inbox) deliver(text string) {
 	owner, m := script.ParseMessage(text)
 	b.mu.Lock()
@@ -231,10 +236,10 @@ func (b *Inbox) deliver(text string) {
 	}
 }
 
-// Advice is what an operator does when a server refuses messages.
+// Advice says what an operator can do when a server refuses messages.
 const Advice = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
 
-// advice is what the operator may do.
+// advice says what the operator can do about trouble.
 func advice(trouble error) string {
 	var refusal redis.Error
 	if errors.As(trouble, &refusal) {

@@ -13,40 +13,41 @@ import (
 )
 
 const (
-	// stillness is after how long without a message this process sends itself one, while
-	// anybody waits. (A process that waits sends one per second, if it hears nothing.)
+	// stillness is the time without a message after which this process sends itself one, while
+	// it has waiters. So a waiting process that hears nothing sends one per second.
 	stillness = time.Second
-	// echo is how long that one may take to come back.
+	// echo is how long that message may take to come back.
 	echo = 400 * time.Millisecond
-	// echoes is how often it may fail to: a process that stood still for a while finds
-	// its time over before it has read what is there.
+	// echoes is how many of these messages may fail to come back before the subscription counts
+	// as dead. One is not enough: after a pause of the process, the time is over before the
+	// process has read what has arrived.
 	echoes = 2
-	// confirmation is what the server has to confirm a subscription.
+	// confirmation is the time that the server has to confirm a subscription.
 	confirmation = 2 * time.Second
 	// beatTimeout bounds the sending of a message to ourselves.
 	beatTimeout = time.Second
-	// refusedPause is between attempts to subscribe when the server answers, but
-	// with a refusal: permissions are not given from one second to the next.
+	// refusedPause is the pause between attempts to subscribe when the server refuses them:
+	// nobody changes permissions within a second.
 	refusedPause = 30 * time.Second
-	// firstPause is after the first attempt that failed; the next are twice as long each.
+	// firstPause is the pause after the first attempt that failed. Each further pause is twice
+	// as long.
 	firstPause = 5 * time.Millisecond
 )
 
-// What may be wrong with a subscription, besides errors of the client's.
+// What may be wrong with a subscription, apart from the client's own errors.
 var (
-	// ErrUnheard: messages are sent, and do not come.
+	// ErrUnheard: the server accepts messages, but they do not arrive.
 	ErrUnheard     = errors.New("messages are sent but do not reach the subscription: its connection is dead, or leads to another server")
 	errUnconfirmed = fmt.Errorf("the subscription was not confirmed within %v", confirmation)
 )
 
-// beat is a message of this process to itself.
+// beat is the text of a message of this process to itself.
 const beat = "beat"
 
 // listen keeps a subscription until ctx ends.
 //
-// Each is to a channel of its own, because it is the channel that decides to which
-// node of a Cluster the subscription goes: when one is gone the next attempt may go
-// to another.
+// Each attempt uses a new channel, because the channel decides to which node of a Cluster the
+// subscription goes. When a node is gone, the next attempt may go to another one.
 func (b *Inbox) listen(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -54,7 +55,7 @@ func (b *Inbox) listen(ctx context.Context) {
 		err := b.subscribed(ctx)
 		b.lost(err)
 		most := b.Retry
-		if time.Since(began) > most { // that one had worked
+		if time.Since(began) > most { // the last subscription had worked
 			pause = firstPause
 		}
 		if script.Refused(err) {
@@ -65,12 +66,12 @@ func (b *Inbox) listen(ctx context.Context) {
 	}
 }
 
-// subscribed subscribes and delivers until the connection breaks, or turns out to be
+// subscribed subscribes and delivers messages until the connection breaks or turns out to be
 // dead.
 func (b *Inbox) subscribed(ctx context.Context) error {
 	channel := b.Names.NewInbox()
-	// Who may not send can't find out whether messages arrive either. And a server that
-	// does not answer this would keep a subscription waiting for longer.
+	// A process that may not publish can't find out whether messages arrive. And a server that
+	// does not answer here would keep a subscription waiting for longer.
 	if _, err := b.Publish(ctx, channel, channel); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (b *Inbox) subscribed(ctx context.Context) error {
 	if !b.keep(sub) {
 		return sub.Close()
 	}
-	defer sub.Close() // an error would be that it is closed
+	defer sub.Close() // an error would say that it is closed already
 	p := pulse{inbox: b, channel: channel}
 	wait := confirmation
 	for {
@@ -105,8 +106,8 @@ func (b *Inbox) subscribed(ctx context.Context) error {
 	}
 }
 
-// probe finds out at the start whether this process may send messages: one that may not
-// must say so with its leases, even if it never waits.
+// probe finds out at the start whether this process may send messages. A process that may not
+// must say so in its leases, even if it never waits.
 func (b *Inbox) probe() {
 	if b.Names.Topology() == script.Ring {
 		return
@@ -117,9 +118,9 @@ func (b *Inbox) probe() {
 	}
 }
 
-// Publish sends a message to channel, from the server that has name if there are
-// several, and returns how many hear it there. For a lock's name that is the way that
-// messages about that lock take.
+// Publish sends a message to channel and returns how many subscribers of that server receive
+// it. If there are several servers, it uses the one that has name. With a lock's name, the
+// message goes the way that messages about this lock go.
 func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
@@ -137,33 +138,33 @@ func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error
 	return c.Publish(ctx, channel, beat).Result()
 }
 
-// pulse finds out whether messages arrive. It is the listener's.
+// pulse finds out whether messages arrive. Only the listener uses it.
 type pulse struct {
 	inbox     *Inbox
 	channel   string
 	confirmed bool
 
 	sent     chan outcome // of the beats
-	underWay int          // beats that no outcome is known of
-	missed   int          // beats that were sent and not heard
+	underWay int          // beats whose outcome is not known yet
+	missed   int          // beats that were sent and did not arrive
 }
 
-// outcome is what became of the sending of a beat.
+// outcome is the answer to a beat.
 type outcome struct {
 	receivers int64
 	err       error
 }
 
-// mostBeats is how many may be under way in a Cluster, where the next one may take
-// another way. Where there is one server, it is one.
+// mostBeats is how many beats may be under way in a Cluster, where the next beat may go through
+// another node. With one server it is one.
 const mostBeats = 3
 
-// heard notes that something came: messages arrive, and what was not heard before does
-// not matter.
+// heard records that a message came. So messages arrive, and beats that were missed before do
+// not count.
 func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan outcome, mostBeats), 0, 0 }
 
-// quiet says for how long to listen on after some time without a word; the error says
-// that there is no point.
+// quiet is called after a time without a message. It returns for how long to listen on. An
+// error says that the subscription is dead.
 func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 	if !p.confirmed {
 		return 0, errUnconfirmed
@@ -179,15 +180,15 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 		p.missed = 0
 		return stillness, nil
 	}
-	// A server that does not answer is no fault of the subscription's.
+	// If the server does not answer, the subscription is not at fault.
 	if p.underWay == 0 || p.underWay < mostBeats && p.inbox.Names.Topology() == script.Cluster {
 		p.beat(ctx, key)
 	}
 	return echo, nil
 }
 
-// judge says what a beat that was not heard tells of the subscription. One that could
-// not be sent tells nothing, unless it was refused.
+// judge returns what a missed beat says about the subscription. A beat that could not be sent
+// says nothing, unless the server refused it.
 func (p *pulse) judge(o outcome) error {
 	switch {
 	case script.Refused(o.err):

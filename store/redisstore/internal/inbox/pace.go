@@ -5,39 +5,41 @@ import (
 	"time"
 )
 
-// How often a waiter looks that nobody will tell of its turn: because its process has
-// no inbox, or because the holder can't send messages: a foreign client, or a process
-// without inbox. Only the head of the queue is quick. Nobody else can be next.
+// How often a waiter asks if no message will tell it that it is its turn. That is so if its
+// process has no inbox, or if the holder can't send messages: a foreign client, or a process
+// without an inbox. Only the head of the queue asks often, because nobody else can be next.
 const (
-	// foreignLook: whoever finds a foreign lock free first has it, and the other
-	// clients try again after a few milliseconds.
+	// foreignLook is the pause of the head while a foreign client holds the lock. The first
+	// client that finds such a lock free has it, and foreign clients try again after a few
+	// milliseconds.
 	foreignLook = 2500 * time.Microsecond
-	// headLook: the lock is kept for the head until it comes.
+	// headLook is the pause of the head otherwise: the lock is kept for the head until it asks.
 	headLook = 20 * time.Millisecond
-	// lineLook is for those behind the head.
+	// lineLook is the pause of the waiters behind the head.
 	lineLook = 100 * time.Millisecond
-	// ageShare bounds the pace by how long the holder has been the same: a lock that
-	// is held for minutes is not looked at a hundred times per second, and one that
-	// was found late was idle for a small part of the time that it was held.
+	// ageShare bounds the pause: it is at least the time that the holder has been the same,
+	// divided by ageShare. So nobody asks a hundred times per second for a lock that is held
+	// for minutes. And a lock that was found late was idle for a small part of the time that it
+	// was held.
 	ageShare = 64
-	// lookBudget is how many of these looks a process makes per second, for all of
-	// its waiters together.
+	// lookBudget is how often per second a process asks like this, for all of its waiters
+	// together.
 	lookBudget = 1000
 )
 
-// ShortClaim is how long the lock is kept for a waiter without inbox, at least:
-// some of its looks, should one of them be late.
+// ShortClaim is how long the lock is kept for a waiter without an inbox, at least: some of its
+// pauses, in case one of its requests is late.
 const ShortClaim = 150 * time.Millisecond
 
-// Sight is what a waiter knows that decides how often it must look.
+// Sight is what a waiter knows about the lock. It decides how often the waiter must ask.
 type Sight struct {
 	Foreign bool      // the holder is a foreign client
-	Untold  bool      // the waiter has no inbox, or its holder's process has none
+	Untold  bool      // the waiter's process has no inbox, or the holder's has none
 	Head    bool      // nobody is ahead of it
 	Since   time.Time // since when the holder has been the same
 }
 
-// pace is how often a waiter should look by itself; 0: it will be told.
+// pace returns how often a waiter should ask by itself; 0: a message will tell it.
 func (s Sight) pace() time.Duration {
 	d := time.Duration(0)
 	switch {
@@ -53,12 +55,12 @@ func (s Sight) pace() time.Duration {
 	return max(d, time.Since(s.Since)/ageShare)
 }
 
-// Pacer shares lookBudget out: when the waiters want more looks than that, all of
-// them look less often by the same factor. The zero value is ready.
+// Pacer shares lookBudget among the waiters. If they want to ask more often, all of them ask
+// less often by the same factor. The zero value is ready.
 type Pacer struct{ wanted atomic.Int64 }
 
-// Enter adds a waiter, and returns how often it must look by itself; 0: it will be told.
-// The caller owes a Leave with the same looks.
+// Enter adds a waiter and returns how often it must ask by itself; 0: a message will tell it.
+// The caller must call [Pacer.Leave] with the same looks.
 func (p *Pacer) Enter(s Sight) (looks int64, every time.Duration) {
 	if d := s.pace(); d > 0 {
 		return p.enter(d)
@@ -66,7 +68,7 @@ func (p *Pacer) Enter(s Sight) (looks int64, every time.Duration) {
 	return 0, 0
 }
 
-// enter adds a waiter that wants to look every d.
+// enter adds a waiter that wants to ask every d.
 func (p *Pacer) enter(d time.Duration) (looks int64, every time.Duration) {
 	looks = max(int64(time.Second/d), 1)
 	if total := p.wanted.Add(looks); total > lookBudget {
@@ -75,5 +77,5 @@ func (p *Pacer) enter(d time.Duration) (looks int64, every time.Duration) {
 	return looks, d
 }
 
-// Leave ends what Enter began.
+// Leave removes the waiter that [Pacer.Enter] added.
 func (p *Pacer) Leave(looks int64) { p.wanted.Add(-looks) }

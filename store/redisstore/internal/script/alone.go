@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// alone has p run a plain call by itself, in a script of its own: see alone_acquire.lua
-// and alone_release.lua.
+// alone sends a plain call by itself through p. It uses a script of its own: alone_acquire.lua
+// or alone_release.lua.
 func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *redis.Cmd {
 	script := &aloneAcquire
 	if c.isEnd() {
@@ -26,12 +26,12 @@ func (c *Call) alone(ctx context.Context, p Processor, n Names, inFull bool) *re
 		words = append(words, c.plain.owner, c.plain.number, c.plain.notes, c.plain.wanted, (*lastWord)(c))
 	}
 	cmd := redis.NewCmd(ctx, words...)
-	_ = p.Process(ctx, cmd) // which cmd remembers
+	_ = p.Process(ctx, cmd) // cmd keeps the error
 	return cmd
 }
 
-// lastWord is a plain call as the last word of its command, which is told each time that
-// it is written to a connection, as [Attempts] are.
+// lastWord is a plain call as the last word of its command. The client marshals it each time
+// that it writes the command to a connection, and lastWord counts that, as [Attempts] does.
 type lastWord Call
 
 // MarshalBinary implements encoding.BinaryMarshaler.

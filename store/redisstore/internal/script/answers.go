@@ -7,10 +7,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrCorrupt is for data that no version of this package writes.
+// ErrCorrupt is the error about data that no version of this package writes.
 var ErrCorrupt = errors.New("redisstore: corrupt data")
 
-// Answered says whether a server has answered: an error that it reports is an
+// Answered reports whether a server has answered. An error that the server reports is an
 // answer, too.
 func Answered(err error) bool {
 	if err == nil {
@@ -20,8 +20,8 @@ func Answered(err error) bool {
 	return errors.As(err, &answer)
 }
 
-// Says looks for an error code where servers put it: in front or, up to Redis
-// 6.2, behind the words about the script in which the command failed.
+// Says reports whether err has an error code of the server. Servers put the code in front. Up
+// to Redis 6.2 they put it behind the words about the script in which the command failed.
 func Says(err error, code string) bool {
 	if err == nil {
 		return false
@@ -34,8 +34,8 @@ func Says(err error, code string) bool {
 	return strings.HasPrefix(text, code+" ") || strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" ")
 }
 
-// Temporary reports that the server refused the command for a reason that goes
-// away by itself, without having run it.
+// Temporary reports whether the server refused the command, without having run it, for a reason
+// that goes away by itself.
 func Temporary(err error) bool {
 	for _, code := range []string{"LOADING ", "TRYAGAIN ", "CLUSTERDOWN ", "MASTERDOWN ", "BUSY "} {
 		if redis.HasErrorPrefix(err, code) {
@@ -45,14 +45,14 @@ func Temporary(err error) bool {
 	return false
 }
 
-// Refused says that the server has answered with an error, and that asking again would
-// not help.
+// Refused reports whether the server has answered with an error, and it would not help to ask
+// again.
 func Refused(err error) bool { return err != nil && Answered(err) && !Temporary(err) }
 
-// Unknown says that the server does not know the script's hash. It has run nothing.
+// Unknown reports whether the server does not know the script's hash. It has run nothing.
 func Unknown(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// serverError is an answer of the server's that go-redis did not take for one.
+// serverError is an answer of the server that go-redis did not recognize as one.
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
@@ -60,10 +60,11 @@ func (e serverError) Error() string { return string(e) }
 // RedisError implements redis.Error.
 func (serverError) RedisError() {}
 
-// moving is err, or says that it is temporary if a plain call met a slot that moves: its
-// keys are in two places then. Had the server been told the names of all, it would have
-// said so, and run nothing. The short scripts find out by a command, as they look at all
-// keys before they write.
+// moving returns err, or a temporary error if a plain call met a slot that moves. The keys of
+// that slot are then on two servers. If a command names all its keys, the server says TRYAGAIN
+// itself and runs nothing. The short scripts do not name them all. A command inside them fails
+// instead, and it fails before anything is written, because they look at all keys before they
+// write.
 func moving(err error) error {
 	if err != nil && strings.Contains(err.Error(), "attempted to access a non local key") {
 		return serverError("TRYAGAIN " + err.Error())

@@ -8,24 +8,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batch is several calls as group.lua reads them, in one. Those that are plain go along
-// as two words, with a line for each part of them, because what a call costs both
-// sides is mostly the number of its words; nothing in them contains a line feed. A
-// batch is told each time that it is written to a connection, as [Attempts] are.
+// batch is several calls in the one form that group.lua reads. Plain calls go as two words,
+// with a line for each part of a call: what a call costs both sides is mostly the number of its
+// words. No part contains a line feed. The client marshals a batch each time that it writes it
+// to a connection, and the batch counts that, as [Attempts] does.
 type batch struct {
-	calls []*Call // ends, begins and others, in this order
-	begin int     // where the begins begin
-	other int     // where the others begin
+	calls []*Call // releases, acquires and others, in this order
+	begin int     // index of the first acquire
+	other int     // index of the first of the others
 	text  []byte
-	cut   int   // where the text of the begins begins
+	cut   int   // where the text of the acquires begins
 	key   any   // the counter's, a string
 	ttl   int64 // of the counter, in ms; 0: for ever
-	// wanted is how many tokens each begin wants reserved: as many as the one that wants most.
-	// The server has enough for the few that are handed on; see take_tokens in tokens.lua.
+	// wanted is how many tokens each acquire wants reserved: the greatest number that any of
+	// them wants. The server has enough for the few that are handed on; see take_tokens in
+	// tokens.lua.
 	wanted uint64
 }
 
-// sort takes the calls in, in order.
+// sort puts the calls in order.
 func (p *batch) sort(calls []*Call) {
 	for _, r := range calls {
 		if r.IsPlain() {
@@ -72,15 +73,16 @@ func newBatch(n Names, calls []*Call) *batch {
 	return p
 }
 
-// run has c run the script, by its hash or in full: as redis.Script does, but for a
-// few allocations, which are most of those of a call that leaves alone.
+// run sends the batch through c, by the script's hash or in full. It does what redis.Script
+// does, with fewer allocations: the others are most of the allocations of a call that leaves
+// alone.
 func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
 	args := append(make([]any, 0, 8), "evalsha", group.hash, 1, p.key, (*ends)(p), p, p.ttl, p.wanted)
 	if inFull {
 		args[0], args[1] = "eval", group.text
 	}
 	for _, r := range p.calls[p.other:] {
-		own := r.args[:len(r.args)-1] // without its attempts: there is one for all
+		own := r.args[:len(r.args)-1] // without its attempts: there is one word of them for all
 		args = append(args, grouped[r.script], len(r.keys), len(own))
 		for _, key := range r.keys {
 			args = append(args, key)
@@ -88,11 +90,11 @@ func (p *batch) run(ctx context.Context, c Processor, inFull bool) *redis.Cmd {
 		args = append(args, own...)
 	}
 	cmd := redis.NewCmd(ctx, args...)
-	_ = c.Process(ctx, cmd) // which cmd remembers
+	_ = c.Process(ctx, cmd) // cmd keeps the error
 	return cmd
 }
 
-// ends is the first word of a batch.
+// ends is the first word of a batch: its releases.
 type ends batch
 
 // MarshalBinary implements encoding.BinaryMarshaler.
@@ -113,7 +115,7 @@ func (p *batch) MarshalBinary() ([]byte, error) {
 // String is for hooks that print commands.
 func (p *batch) String() string { return fmt.Sprint(len(p.calls), " calls") }
 
-// deliver hands out the answers, and err instead of them if there is one.
+// deliver gives each call its answer. If there is an error, each call gets the error instead.
 func (p *batch) deliver(cmd *redis.Cmd) error {
 	replies, err := cmd.Slice()
 	if err == nil && (len(replies) < 2 || len(replies)%2 != 0) {
@@ -148,7 +150,7 @@ func (p *batch) deliver(cmd *redis.Cmd) error {
 	return nil
 }
 
-// errorIn is the error of one call in a batch, if that is what its reply says.
+// errorIn returns the error of one call in a batch, if its reply is an error.
 func errorIn(reply any) error {
 	said, ok := reply.([]any)
 	if !ok || len(said) != 2 || said[0] != "error" {

@@ -7,22 +7,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Call is one call of a script, and what came of it. Names makes one. Its zero value
+// Call is one call of a script, and its result. Methods of [Names] make one. The zero value
 // calls nothing.
 type Call struct {
 	Attempts Attempts
-	Value    any   // what the script says
-	Err      error // why it says nothing
+	Value    any   // the script's reply
+	Err      error // why there is no reply
 
 	script   *redis.Script
 	keys     []string
 	args     []any
-	plain    plainCall // what the call is about, if it is plain: it then has no keys and args
+	plain    plainCall // what the call is about, if it is plain; it then has no keys and args
 	inFull   bool      // send the source: the server did not know its hash
-	answered bool      // a batch's reply names it
+	answered bool      // a batch's reply has an entry for it
 	reserved uint64    // how many tokens are reserved behind the one in Value
-	words    [11]any   // of the command of a plain call that leaves alone
-	room     [128]byte // for the last of them
+	words    [11]any   // words of the command of a plain call that leaves alone
+	room     [128]byte // room for the last of these words
 }
 
 func (c *Call) set(script *redis.Script, keys []string, args ...any) {
@@ -30,8 +30,8 @@ func (c *Call) set(script *redis.Script, keys []string, args ...any) {
 	c.args = append(args, &c.Attempts)
 }
 
-// Slot is the name of a key in the slot of a Cluster that the call is for; "" where one
-// server has all keys.
+// Slot returns the name of a key in the Cluster's slot that the call is for; "" if one server
+// has all keys.
 func (c *Call) Slot(n Names) string {
 	switch {
 	case n.topology == Single:
@@ -42,26 +42,26 @@ func (c *Call) Slot(n Names) string {
 	return c.keys[0]
 }
 
-// IsPlain says that the call goes in a batch's short form.
+// IsPlain reports whether the call goes in a batch's short form.
 func (c *Call) IsPlain() bool { return c.plain.key != "" }
 
-// isEnd says that it is plain, and ends a lease: the other plain ones begin one.
+// isEnd reports whether the call is plain and ends a lease. The other plain calls begin one.
 func (c *Call) isEnd() bool { return c.IsPlain() && c.script == releaseScript }
 
-// Fits says whether the call may be part of a batch. A set's may have too many keys for
-// that.
+// Fits reports whether the call may be part of a batch. The call of a set may have too many
+// keys.
 func (c *Call) Fits() bool {
 	return c.IsPlain() || len(c.keys)+len(c.args) <= 64 && grouped[c.script] != ""
 }
 
-// Processor is what clients and pipelines have in common.
+// Processor is the part of go-redis that clients and pipelines have in common.
 type Processor interface {
 	redis.Scripter
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Run has p run the call by itself: by its script's hash, or in full after
-// [Call.Again]. A plain one has a script of its own. [Sent.Finish] reads the reply.
+// Run sends the call by itself through p: by its script's hash, or in full after [Call.Again].
+// A plain call has a script of its own. [Sent.Finish] reads the reply.
 func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
 	if c.IsPlain() {
 		return Sent{call: c, cmd: c.alone(ctx, p, n, c.inFull)}
@@ -72,7 +72,7 @@ func (c *Call) Run(ctx context.Context, p Processor, n Names) Sent {
 	return Sent{call: c, cmd: c.script.EvalSha(ctx, p, c.keys, c.args...)}
 }
 
-// RunAlone has p run the call in a round trip of its own.
+// RunAlone sends the call through p in a round trip of its own.
 func (c *Call) RunAlone(ctx context.Context, p Processor, n Names) error {
 	err := c.Run(ctx, p, n).Finish(nil)
 	if Unknown(err) {
@@ -82,14 +82,15 @@ func (c *Call) RunAlone(ctx context.Context, p Processor, n Names) error {
 	return err
 }
 
-// Sent is a call that a client has, or that waits in a pipeline.
+// Sent is a call that the client has sent, or that waits in a pipeline.
 type Sent struct {
 	call *Call
 	cmd  *redis.Cmd
 }
 
-// Finish takes in the call's reply or error. A pipeline has run before; trouble is what it
-// reported, which the commands do not say if it got no connection.
+// Finish sets the call's value or error. A pipeline has run before. The error that the pipeline
+// reported is trouble: if the pipeline got no connection, the commands themselves have no
+// error.
 func (s Sent) Finish(trouble error) error {
 	c := s.call
 	c.Value, c.Err = s.cmd.Result()
@@ -102,8 +103,9 @@ func (s Sent) Finish(trouble error) error {
 	return c.Err
 }
 
-// RunTogether has p run calls in one round trip, each of which fits; afterwards each has
-// a value or an error. The error is of the round trip as a whole.
+// RunTogether sends calls through p in one round trip; all of them must fit. Afterwards each
+// call has a value or an error. The error that RunTogether returns is that of the round trip as
+// a whole.
 func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error {
 	b := newBatch(n, calls)
 	cmd := b.run(ctx, p, false)
@@ -116,8 +118,8 @@ func RunTogether(ctx context.Context, p Processor, n Names, calls []*Call) error
 	return b.deliver(cmd)
 }
 
-// Again notes that the server did not run the call, and, if it does not know the script,
-// that the next one goes in full.
+// Again records that the server did not run the call. If the server does not know the script,
+// the next attempt sends it in full.
 func (c *Call) Again() {
 	if Unknown(c.Err) {
 		c.inFull = true
@@ -125,18 +127,18 @@ func (c *Call) Again() {
 	c.Attempts.Refused++
 }
 
-// Attempts goes along as the last argument, which no script reads, and is told by
-// the client each time that it writes the call to a connection. The client
-// repeats calls whose reply was lost, and an answer means something else if
-// an earlier attempt may have done the work already.
+// Attempts goes along as the last argument, which no script reads. The client marshals it each
+// time that it writes the call to a connection, and Attempts counts that. The count is needed
+// because the client repeats a call whose reply was lost: an answer means something else if an
+// earlier attempt may have done the work already.
 type Attempts struct {
 	Sent    int       // how often it was written
 	Refused int       // how often the server said that it had not run it
 	First   time.Time // when it was written first
-	Last    time.Time // and last
+	Last    time.Time // when it was written last
 }
 
-// wrote notes that it is about to be written.
+// wrote records that the client is about to write the call.
 func (a *Attempts) wrote(now time.Time) {
 	if a.Sent == 0 {
 		a.First = now
@@ -154,6 +156,6 @@ func (a *Attempts) MarshalBinary() ([]byte, error) {
 // String is for hooks that print commands.
 func (*Attempts) String() string { return "" }
 
-// Possible is how many attempts the server may have run. In a cluster those it
-// redirected are among them: the client does not tell us.
+// Possible returns how many attempts the server may have run. In a Cluster, attempts that a
+// server redirected are among them, because the client does not report those.
 func (a *Attempts) Possible() int { return a.Sent - a.Refused }

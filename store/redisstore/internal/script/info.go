@@ -11,7 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Info reads the answer to Inspect and ForceRelease, the reply of show.lua.
+// Info reads the answer to Inspect and ForceRelease: the reply of show.lua.
 func (c *Call) Info(key string) (driver.LockInfo, error) {
 	info := driver.LockInfo{Key: key}
 	if c.Err != nil {
@@ -24,7 +24,8 @@ func (c *Call) Info(key string) (driver.LockInfo, error) {
 	now := number(reply[0])
 	switch lock := text(reply[1]); lock {
 	case "":
-		// Free; an empty string is a foreign lock, but nothing tells it apart.
+		// nil: the lock is free. An empty string is the value of a foreign client; only its TTL
+		// is known.
 		if reply[1] != nil {
 			info.Holders = []driver.Holder{{Left: millis(reply[2])}}
 		}
@@ -73,14 +74,14 @@ func holder(now int64, v Value) driver.Holder {
 	return h
 }
 
-// parseHolders reads those of shared leases and permits: owners with their ends,
-// and what is known about them.
+// parseHolders reads the holders of shared leases and permits: owners with their ends, and what
+// is known about them.
 func parseHolders(now int64, ends []string, about map[string]string) []driver.Holder {
 	var all []driver.Holder
 	for i := 0; i+1 < len(ends); i += 2 {
 		end, _ := strconv.ParseInt(ends[i+1], 10, 64)
 		if end <= now {
-			continue // dead, and not swept out yet
+			continue // expired, and not removed yet
 		}
 		v := ParseValue(ends[i] + ":" + about[ends[i]])
 		if v.Token == 0 {
@@ -96,14 +97,14 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 	return all
 }
 
-// entryVersion is that of the waiters' entries that this package writes: see entry.lua.
+// entryVersion is the version of the waiters' entries that this package writes: see entry.lua.
 const (
 	entryVersion = "1"
-	entryFields  = 10 // behind it
+	entryFields  = 10 // fields behind the version
 )
 
-// parseWaiters reads the entries that entry.lua describes, of both queues, and puts
-// them in order of arrival. Of one of another version no more is known than its owner.
+// parseWaiters reads the entries that entry.lua describes, of both queues, and puts them in
+// order of arrival. Of an entry of another version only the owner is known.
 func parseWaiters(now int64, owners []string, entries map[string]string) []driver.Waiter {
 	var all []driver.Waiter
 	arrived := make(map[string]int64, len(owners))
@@ -133,7 +134,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 func parseRecord(head string, size int, left time.Duration) *driver.RecordInfo {
 	h, ok := parseHeader(head)
 	if !ok {
-		return &driver.RecordInfo{Size: size, Left: left} // something is there, whatever it is
+		return &driver.RecordInfo{Size: size, Left: left} // not a record of this package, but something is there
 	}
 	body := head[h.length:]
 	return &driver.RecordInfo{

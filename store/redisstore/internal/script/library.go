@@ -10,7 +10,7 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// The scripts, each a single atomic step on the server.
+// The scripts. Each is a single atomic step on the server.
 var (
 	acquireScript  = script("acquire")
 	releaseScript  = script("release")
@@ -24,13 +24,13 @@ var (
 	raiseScript    = redis.NewScript(source("raise"))
 )
 
-// script is one that begins with what the scripts share, but for the plain case
-// of acquire.
+// script returns the script name with the parts that scripts share in front of it. Only acquire
+// has its plain case in front of most of them.
 func script(name string) *redis.Script {
 	return redis.NewScript(source("tokens") + source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name))
 }
 
-// plain is the short way for the case of a script that runs most.
+// plain returns the short code for the case of a script that runs most often.
 func plain(name string) string {
 	if name == "acquire" {
 		return source("plain_acquire")
@@ -38,12 +38,12 @@ func plain(name string) string {
 	return ""
 }
 
-// grouped are the scripts that may be part of a group, and their names.
+// grouped has the scripts that may be part of a group, and their names.
 var grouped = map[*redis.Script]string{
 	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
 }
 
-// The scripts of plain calls: of one that leaves alone, and of many.
+// The scripts of plain calls: of one call that leaves alone, and of many.
 var (
 	aloneAcquire = newSource(source("tokens") + source("alone_acquire") + source("grant") +
 		source("memory") + source("entry") + shared() + source("words") + function("acquire", "local function acquire") +
@@ -60,8 +60,8 @@ type sourced struct{ text, hash any }
 
 func newSource(text string) sourced { return sourced{text, redis.NewScript(text).Hash()} }
 
-// groupSource makes a function of every script, behind the part that most groups
-// need none of them for.
+// groupSource makes a function of every script. The functions come behind the code that is
+// enough for most groups.
 func groupSource(names ...string) string {
 	var b strings.Builder
 	for _, part := range []string{"tokens", "grant", "memory", "entry", "hand", "group"} {
@@ -77,8 +77,8 @@ func groupSource(names ...string) string {
 	return b.String()
 }
 
-// function is a script as a function. Its KEYS and ARGV are parameters then, which hide
-// the globals of that name.
+// function returns a script as a function. Its parameters are named KEYS and ARGV, so that they
+// hide the globals of these names.
 func function(name, head string) string {
 	return head + "(KEYS, ARGV)\n" + plain(name) + source(name) + "\nend\n"
 }
@@ -90,7 +90,7 @@ func shared() string {
 func source(name string) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")
 	if err != nil {
-		panic(err) // a name that is not in the binary: no program gets past its start
+		panic(err) // the binary has no file of that name: no program gets past its start
 	}
 	return string(text)
 }

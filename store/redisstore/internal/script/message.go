@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Message is what a waiter is told when the lock has been passed to it; pass in
-// line.lua and hand in group.lua write it. The zero value says no more than to look.
+// Message is the message to a waiter that the lock has been passed to. The functions pass in
+// line.lua and hand in group.lua write it. The zero value grants nothing and asks the waiter to
+// ask.
 type Message struct {
-	Question uint64 // the number of the one that made the waiter's entry
+	Question uint64 // the number of the question that made the waiter's entry
 	Token    uint64
 	HandOffs uint64 // how many tokens are reserved for them
 	Alone    bool   // no other process wants the lock, or had it just now
 }
 
-// ParseMessage gives what the owner named is to be told: what is no message of
-// pass's, or comes without a number, is a reason to look.
+// ParseMessage reads a message to the waiter that owner names. A text that pass did not write,
+// or that has no number, is a reason to ask.
 func ParseMessage(text string) (owner string, m Message) {
 	fields := strings.Split(text, " ")
 	alone := len(fields) == 5 && fields[4] == "alone"

@@ -10,7 +10,7 @@ import (
 // modes writes the modes of claims for the scripts.
 func modes(claims []driver.Claim) string {
 	if len(claims) == 1 && claims[0].Mode == driver.ModeExclusive {
-		return "x" // most are
+		return "x" // most claims are
 	}
 	var b strings.Builder
 	for _, c := range claims {
@@ -22,7 +22,7 @@ func modes(claims []driver.Claim) string {
 	return b.String()
 }
 
-// letters is modes without the numbers of permits.
+// letters is like modes, without the numbers of permits.
 func letters(claims []driver.Claim) string {
 	var b strings.Builder
 	for _, c := range claims {

@@ -12,8 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Topology is what the client is connected to, as far as the scripts need to
-// know.
+// Topology says what the client is connected to, as far as the scripts need to know.
 type Topology int
 
 const (
@@ -21,12 +20,12 @@ const (
 	Single Topology = iota
 	// Cluster spreads the keys over slots; a message reaches every node.
 	Cluster
-	// Ring spreads the keys over servers that know nothing of each other, so
-	// that a message published beside a key does not reach the subscriber.
+	// Ring spreads the keys over servers that know nothing of each other. A message that is
+	// published on a key's server does not reach a subscriber on another one.
 	Ring
 )
 
-// TopologyOf tells what client is connected to.
+// TopologyOf returns what client is connected to.
 func TopologyOf(client redis.UniversalClient) Topology {
 	switch client.(type) {
 	case *redis.ClusterClient:
@@ -38,48 +37,49 @@ func TopologyOf(client redis.UniversalClient) Topology {
 	}
 }
 
-// counterTTL is for how long a counter of a single lock outlives its last token, which
-// is a time in µs: it expires when the server's clock is an hour beyond. From then on
-// the clock alone makes the tokens, and makes greater ones.
+// counterTTL is how long the counter of a single lock outlives its last token. A token is a
+// time in µs, so the counter expires when the server's clock is an hour past the last token.
+// From then on the clock alone makes the tokens, and these are greater.
 //
-// While the counter is there a clock may be set back by any amount: the counter then
-// stays for as much longer. What the hour covers is a clock that is behind the one
-// that saw the counter expire: of the same server, set back after that, or of another
-// one that has the slot now, after a failover or a migration. NTP steps, virtual
-// machines that wake up and clocks that drift apart are off by minutes at most. A clock
-// that is wrong by a time zone is not covered; neither was it by a day.
+// While the counter exists, a clock may be set back by any amount: the counter then stays for
+// as much longer. The hour covers a clock that is behind the clock that saw the counter expire.
+// That may be the clock of the same server, set back after that. Or it is the clock of another
+// server that has the slot now, after a failover or a migration.
+//
+// NTP steps, virtual machines that wake up and clocks that drift apart are off by minutes at
+// most. A clock that is wrong by a time zone is not covered; a day would not cover it either.
 const counterTTL = time.Hour
 
-// Names names what the store keeps in Redis. Make one with [NewNames].
+// Names makes the names of what the store keeps in Redis. Make one with [NewNames].
 type Names struct {
 	prefix   string
 	topology Topology
 	one      any // the name of the counter of a single server
 }
 
-// NewNames gives the names of what a store with this prefix keeps.
+// NewNames returns the names for a store with this prefix.
 func NewNames(prefix string, topology Topology) Names {
 	n := Names{prefix: prefix, topology: topology}
 	n.one = n.Counter()
 	return n
 }
 
-// Topology is that of the client that the names are for.
+// Topology returns the topology of the client that the names are for.
 func (n Names) Topology() Topology { return n.topology }
 
-// Lock is the name of the lock on key.
+// Lock returns the name of the lock on key.
 func (n Names) Lock(key string) string { return n.prefix + key }
 
-// Locks is what the names of all locks on keys with that prefix begin with.
+// Locks returns what the names of all locks on keys with that prefix begin with.
 func (n Names) Locks(keyPrefix string) string { return n.prefix + keyPrefix }
 
-// sides are the ends of the names of the side keys, but for the counter.
+// sides are the ends of the names of the side keys, without the counter.
 var sides = [...]string{"q", "s", "w", "h", "i", "f", "r"}
 
-// append adds the names of key's keys, in the order of KEYS in the scripts. The braces
-// make the side keys hash like the lock itself, so that all are in one slot of a Cluster;
-// as no lock has braces in its own name, none can be taken for another's side key. They
-// are parts of one string, because this runs with every call that is not plain.
+// append adds the names of key's keys, in the order of KEYS in the scripts. The braces give the
+// side keys the same hash as the lock, so that all are in one slot of a Cluster. No lock has
+// braces in its own name, so no lock has the name of another lock's side key. The names are
+// parts of one string, because this runs with every call that is not plain.
 func (n Names) append(names []string, key string) []string {
 	lock := n.prefix + key
 	tag := "{" + lock + "}:"
@@ -98,10 +98,11 @@ func (n Names) append(names []string, key string) []string {
 	return append(names, tag+"t")
 }
 
-// Counter is the name of the one counter of a single server.
+// Counter returns the name of the one counter of a single server.
 func (n Names) Counter() string { return "{" + n.prefix + "}:token" }
 
-// counterOf is the name of the one counter, or of that of c's lock, in the same slot.
+// counterOf returns the name of the one counter, or of the counter of c's lock in the same
+// slot.
 func (n Names) counterOf(c *Call) any {
 	if n.topology == Single {
 		return n.one
@@ -109,10 +110,10 @@ func (n Names) counterOf(c *Call) any {
 	return "{" + c.Slot(n) + "}:t"
 }
 
-// version is where the version of key is kept, in the slot of its lock.
+// version returns the name of key's version, in the slot of its lock.
 func (n Names) version(key string) string { return "{" + n.prefix + key + "}:v" }
 
-// ofAll returns the keys of all claims, one after the other.
+// ofAll returns the keys of all claims, one claim after the other.
 func (n Names) ofAll(claims []driver.Claim) []string {
 	all := make([]string, 0, (len(sides)+2)*len(claims))
 	for _, c := range claims {
@@ -121,7 +122,7 @@ func (n Names) ofAll(claims []driver.Claim) []string {
 	return all
 }
 
-// ofRenewal returns what renew.lua needs of them.
+// ofRenewal returns the keys of the claims that renew.lua needs.
 func (n Names) ofRenewal(claims []driver.Claim) []string {
 	all := make([]string, 0, 4*len(claims))
 	for _, c := range claims {
@@ -132,7 +133,7 @@ func (n Names) ofRenewal(claims []driver.Claim) []string {
 	return all
 }
 
-// KeyOf is the key whose lock, line or record name is, if it is one.
+// KeyOf returns the key whose lock, line or record is called name, if there is one.
 func (n Names) KeyOf(name string) (key string, ok bool) {
 	if side, found := strings.CutPrefix(name, "{"); found {
 		name, side, ok = strings.Cut(side, "}:")
@@ -144,13 +145,13 @@ func (n Names) KeyOf(name string) (key string, ok bool) {
 	return key, ok && driver.ValidateKey(key) == nil
 }
 
-// scriptClaims is how many claims go into one script at most: enough for
-// every set that people write, and few enough that the server is back with the
-// others after some milliseconds.
+// scriptClaims is how many claims go into one script at most. That is enough for every set that
+// people write, and few enough that the server returns to other clients after some
+// milliseconds.
 const scriptClaims = 256
 
-// Groups parts the claims into those that one script can take: they are on one
-// server, and not too many. The parts are in key order, as the claims are.
+// Groups divides the claims into groups that one script can process: they are on one server,
+// and not too many. The groups are in key order, as the claims are.
 func (n Names) Groups(claims []driver.Claim) [][]driver.Claim {
 	if n.Together(claims) {
 		return [][]driver.Claim{claims}
@@ -158,18 +159,18 @@ func (n Names) Groups(claims []driver.Claim) [][]driver.Claim {
 	return slices.Collect(slices.Chunk(claims, n.claimsPerScript()))
 }
 
-// Together says that the claims are one group.
+// Together reports whether the claims are one group.
 func (n Names) Together(claims []driver.Claim) bool { return len(claims) <= n.claimsPerScript() }
 
 func (n Names) claimsPerScript() int {
 	if n.topology != Single {
-		return 1 // each in a slot, or on a server, of its own
+		return 1 // each claim is in a slot, or on a server, of its own
 	}
 	return scriptClaims
 }
 
-// counterTTL is the constant in milliseconds; 0 means for ever, which only the one counter
-// of a single server may be.
+// counterTTL returns the constant in milliseconds. 0 means for ever; only the one counter of a
+// single server may last for ever.
 func (n Names) counterTTL() int64 {
 	if n.topology == Single {
 		return 0
@@ -177,12 +178,12 @@ func (n Names) counterTTL() int64 {
 	return counterTTL.Milliseconds()
 }
 
-// NewInbox names a channel that no other store has.
+// NewInbox returns the name of a channel that no other store has.
 func (n Names) NewInbox() string {
 	return n.prefix + "inbox:" + RandomID()
 }
 
-// RandomID is 128 random bits in hexadecimal.
+// RandomID returns 128 random bits in hexadecimal.
 func RandomID() string {
 	var id [16]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead

@@ -7,11 +7,11 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// plainCall is a call about one exclusive claim in the few words that group.lua
-// needs of it. What a call costs the server is mostly the number of its words,
-// and the names of all keys that a lock may ever have are most of them.
+// plainCall is a call about one exclusive claim, in the few words that group.lua needs. What a
+// call costs the server is mostly the number of its words. Most words of another call are the
+// names of all keys that a lock may ever have.
 type plainCall struct {
-	key    string // nothing: the call is not plain
+	key    string // "": the call is not plain
 	owner  string
 	number int64 // acquire: TTL in ms; release: token
 	notes  string
@@ -19,7 +19,7 @@ type plainCall struct {
 	wait   waiting // of acquire
 }
 
-// waiting is what matters when the key is not free.
+// waiting is the part of an acquire that matters when the key is not free.
 type waiting struct {
 	inLine                  bool
 	patience, claim, waited time.Duration
@@ -28,24 +28,24 @@ type waiting struct {
 	inbox                   string
 }
 
-// isPlain says whether claims are what a plain call may be about.
+// isPlain reports whether a plain call may be about claims.
 func isPlain(claims []driver.Claim) bool {
 	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
-// size is about how many bytes it takes.
+// size returns about how many bytes the call takes.
 func (p *plainCall) size() int {
 	return 128 + len(p.key) + len(p.owner) + len(p.notes) + len(p.wait.inbox)
 }
 
-// end writes a release as group.lua reads it: the lock, and what its value begins with
-// if it is the owner's.
+// end writes a release as group.lua reads it: the lock, and the beginning of its value if it is
+// the owner's.
 func (p *plainCall) end(b []byte, n Names) []byte {
 	b = append(append(append(b, n.prefix...), p.key...), '\n')
 	return append(p.beginning(b), '\n')
 }
 
-// beginning writes what the lock's value begins with if it is the owner's.
+// beginning writes the beginning of the lock's value if it is the owner's.
 func (p *plainCall) beginning(b []byte) []byte {
 	b = append(append(b, p.owner...), ':')
 	if p.number != 0 {
@@ -54,7 +54,7 @@ func (p *plainCall) beginning(b []byte) []byte {
 	return b
 }
 
-// begin writes an acquire.
+// begin writes an acquire as group.lua reads it.
 func (p *plainCall) begin(b []byte, n Names) []byte {
 	b = append(append(append(b, n.prefix...), p.key...), '\n')
 	b = append(append(b, p.owner...), '\n')
@@ -63,7 +63,7 @@ func (p *plainCall) begin(b []byte, n Names) []byte {
 	return append(append(p.wait.words(b), p.wait.inbox...), '\n')
 }
 
-// words writes it but for the inbox, which is the last.
+// words writes w without the inbox, which comes last.
 func (w *waiting) words(b []byte) []byte {
 	inLine := int64(0)
 	if w.inLine {

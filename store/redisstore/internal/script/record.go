@@ -8,10 +8,10 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// A record is "owner:n+m:" or "owner:n+m!:", m bytes of trace, n of fingerprint, and
-// the result; with "!" that was not kept. The owner is in front for the script to
-// compare; the rest may be any bytes, so they are counted, not delimited. Without a
-// trace there is no "+m".
+// A record is "owner:n+m:" or "owner:n+m!:", followed by m bytes of trace, n bytes of
+// fingerprint, and the result. The "!" says that the result was not kept. The owner is in
+// front, so that the script can compare it. The other parts may be any bytes: they have
+// lengths, not delimiters. Without a trace there is no "+m".
 
 // head writes the beginning of a record, up to the colon in front of the bytes.
 func head(owner string, rec driver.Record) string {
@@ -26,11 +26,11 @@ func head(owner string, rec driver.Record) string {
 	return string(b)
 }
 
-// about is what a record has besides the result.
+// about returns the parts of a record besides the owner and the result.
 func about(rec driver.Record) string { return rec.Trace + string(rec.Fingerprint) }
 
-// header is what stands in front of a record: whose it is, and how long the
-// header itself, the trace and the fingerprint are.
+// header is the beginning of a record: its owner, and the lengths of the header itself, of the
+// trace and of the fingerprint.
 type header struct {
 	owner                      string
 	length, trace, fingerprint int

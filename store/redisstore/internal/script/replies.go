@@ -8,17 +8,18 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Outcome is what became of an [Acquire].
+// Outcome is the kind of the answer to an [Acquire].
 type Outcome int
 
 const (
 	Granted Outcome = iota // the claims are the owner's
 	Done                   // there is a record
-	Held                   // a claim is somebody else's
-	Own                    // a claim is the owner's already, in another mode
+	Held                   // another owner has a claim
+	Own                    // the owner has a claim already, in another mode
 )
 
-// Acquired is the answer to an [Acquire]. What its outcome does not mention is zero.
+// Acquired is the answer to an [Acquire]. The comments name the outcomes that use a field; it
+// is zero for the others.
 type Acquired struct {
 	Outcome   Outcome
 	Token     uint64         // Granted
@@ -26,15 +27,15 @@ type Acquired struct {
 	HandOffs  uint64         // Granted: how many tokens are reserved for them
 	Record    *driver.Record // Done
 
-	Claim int         // Held, Own: which, counted from 0
-	Mode  driver.Mode // Own: in which the owner has it
+	Claim int         // Held, Own: index of the claim
+	Mode  driver.Mode // Own: the mode in which the owner has it
 
-	// Held.
+	// The fields below are for Held.
 	Holder   Value
 	Room     time.Duration // until there may be room
-	First    time.Duration // until the first of the holders may be gone; below 0: it has no end
-	NextTerm time.Duration // claim time of the one ahead in line; below 0: nobody is
-	Ahead    int           // how many are ahead in line
+	First    time.Duration // until the first of the holders may be gone; below 0: the lease has no end
+	NextTerm time.Duration // claim time of the waiter directly ahead; below 0: there is none
+	Ahead    int           // how many waiters are ahead in line
 	Now      int64         // the server's time in ms
 }
 
@@ -72,11 +73,11 @@ func (c *Call) Acquired(claims int) (Acquired, error) {
 	return Acquired{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, reply)
 }
 
-// Verdict says whether the lease was its owner's when a call came to it.
+// Verdict says whether the lease was its owner's when the call reached the server.
 type Verdict struct {
 	Lost          bool
-	Claim         int    // Lost: which claim was not the owner's, counted from 0
-	Forced        bool   // Lost: it was taken by force
+	Claim         int    // Lost: index of the claim that was not the owner's
+	Forced        bool   // Lost: a ForceRelease ended the lease
 	Reason        string // Forced: why
 	ResultNotKept bool   // the record was stored without its result
 }
@@ -106,7 +107,7 @@ func (c *Call) Verdict(claims int) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("%w: reply %.100v", ErrCorrupt, c.Value)
 }
 
-// Version reads the answer to Raise: the greatest so far.
+// Version reads the answer to Raise: the greatest version so far.
 func (c *Call) Version() (uint64, error) {
 	if c.Err != nil {
 		return 0, c.Err
@@ -118,7 +119,7 @@ func (c *Call) Version() (uint64, error) {
 	return newest, nil
 }
 
-// Count reads the answer to Forget.
+// Count reads the answer to Forget: how many things it dropped.
 func (c *Call) Count() int64 { return number(c.Value) }
 
 func fields(value any) []any {

@@ -9,27 +9,27 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Acquire is a question for a lease, or for a record that makes the lease unnecessary.
-// Times are sent in milliseconds.
+// Acquire asks for a lease, or for a record that makes the lease unnecessary. The store sends
+// its times in milliseconds.
 type Acquire struct {
 	Owner  string
 	Claims []driver.Claim // one group of [Names.Groups]
 	TTL    time.Duration
 	Notes  string // see [Notes]
 	Once   bool   // a record will do as well
-	Apart  bool   // it must not be part of a batch
+	Apart  bool   // the call must not be part of a batch
 
-	Wait        bool          // get in line where the claims are held
-	WaiterLease time.Duration // for how long the place in line is kept without a sign of life
-	ClaimTime   time.Duration // for how long the lock is kept for the waiter once it is its turn
-	Waited      time.Duration // so far
-	Stuck       int           // the claim that it waited for at last, counted from 1; 0: none
-	Question    uint64        // its number; 0: no message grants what it asks for
+	Wait        bool          // get in line if a claim is held
+	WaiterLease time.Duration // how long the place in line is kept without a request of the waiter
+	ClaimTime   time.Duration // how long the lock is kept for the waiter when it is its turn
+	Waited      time.Duration // how long the owner has waited so far
+	Stuck       int           // the claim that it waited for last, counted from 1; 0: none
+	Question    uint64        // its number; 0: no message may grant what it asks for
 	Inbox       string        // where the waiter gets messages; "": nowhere
-	HandOffs    uint64        // how many tokens to reserve for them at most
+	HandOffs    uint64        // how many tokens to reserve for hand-offs at most
 }
 
-// Acquire makes c the call that puts the question. [Call.Acquired] reads the answer.
+// Acquire makes c the call for q. [Call.Acquired] reads the answer.
 func (n Names) Acquire(c *Call, q Acquire) {
 	if !q.Once && !q.Apart && isPlain(q.Claims) {
 		*c = Call{script: acquireScript, plain: plainCall{
@@ -43,8 +43,8 @@ func (n Names) Acquire(c *Call, q Acquire) {
 		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs)
 }
 
-// Release makes c the call that ends what owner has, or waits for, among claims. Token 0
-// means any. [Call.Verdict] reads the answer.
+// Release makes c the call that ends what owner has, or waits for, among claims. Token 0 means
+// any token. [Call.Verdict] reads the answer.
 func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint64) {
 	if isPlain(claims) {
 		*c = Call{script: releaseScript, plain: plainCall{key: claims[0].Key, owner: owner, number: int64(token)}}
@@ -66,8 +66,8 @@ func (n Names) Downgrade(c *Call, g driver.Grant, claims []driver.Claim) {
 	n.call(c, sharingScript, g.Owner, claims, g.TTL.Milliseconds(), g.Token)
 }
 
-// Seal makes c the call that gives a part of a complete set the set's token, and a full
-// TTL. [Call.Verdict] reads the answer.
+// Seal makes c the call that gives one part of a complete set the set's token and a full TTL.
+// [Call.Verdict] reads the answer.
 func (n Names) Seal(c *Call, owner string, claims []driver.Claim, ttl time.Duration, token uint64, notes string) {
 	n.call(c, sealScript, owner, claims, ttl.Milliseconds(), token, notes)
 }
@@ -79,14 +79,14 @@ func (n Names) Complete(c *Call, g driver.Grant, rec driver.Record, retention ti
 		head(g.Owner, rec), about(rec), string(rec.Result), retention.Milliseconds())
 }
 
-// Inspect makes c the call that looks at a key. [Call.Info] reads the answer.
+// Inspect makes c the call that reads the state of a key. [Call.Info] reads the answer.
 func (n Names) Inspect(c *Call, key string) {
 	n.call(c, inspectScript, "", []driver.Claim{driver.Exclusive(key)})
 }
 
-// ForceRelease makes c the call that ends the leases on a key that only names; all, if it
-// names none. The reason is known to
-// their owners for a while. [Call.Info] reads the answer: the key as it was before.
+// ForceRelease makes c the call that ends the leases on key that only names, or all if it names
+// none. For the time remembered, their owners can learn the reason. [Call.Info] reads the
+// answer: the key as it was before.
 func (n Names) ForceRelease(c *Call, key, reason string, remembered time.Duration, only []driver.Holder) {
 	args := []any{reason, remembered.Milliseconds(), len(only)}
 	for _, h := range only {
@@ -95,8 +95,8 @@ func (n Names) ForceRelease(c *Call, key, reason string, remembered time.Duratio
 	n.call(c, forceScript, "", []driver.Claim{driver.Exclusive(key)}, args...)
 }
 
-// Forget makes c the call that drops a key's record and version. [Call.Count] reads how
-// many of them there were.
+// Forget makes c the call that drops a key's record and version. [Call.Count] reads how many of
+// these there were.
 func (n Names) Forget(c *Call, key string) {
 	n.call(c, dropScript, "", []driver.Claim{driver.Exclusive(key)})
 	c.keys = append(c.keys, n.version(key))

@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// Value is what a lock's key says, or what is written of a holder beside it.
+// Value is the value of a lock's key, or of an entry about one of its holders.
 type Value struct {
 	Owner       string // the whole of a foreign client's value
-	Token       uint64 // 0: it is foreign
+	Token       uint64 // 0: a foreign client's value
 	Since       int64  // ms of the server's clock; 0: not known
 	Rule, Trace string
 	Quiet       bool // its process has no inbox, and perhaps can't send messages either
 }
 
-// quietMark stands before the rule in the notes of a process without inbox: others do
-// not rely on being told when its lease ends. No escaped rule begins with it.
+// quietMark stands in front of the rule in the notes of a process without an inbox. Other
+// processes then do not rely on a message when its lease ends. No escaped rule begins with it.
 const quietMark = "!"
 
-// Quietly puts the mark into notes.
+// Quietly puts quietMark into notes.
 func Quietly(notes string) string {
 	ttl, rest, _ := strings.Cut(notes, ":")
 	return ttl + ":" + quietMark + rest
 }
 
-// HeldFor is how long the lease has lasted, at a time of the server's; 0: not known.
+// HeldFor returns how long the lease had lasted at now, a time of the server's clock; 0: not
+// known.
 func (v Value) HeldFor(now int64) time.Duration {
 	if v.Since == 0 {
 		return 0
@@ -34,14 +35,14 @@ func (v Value) HeldFor(now int64) time.Duration {
 	return time.Duration(max(now-v.Since, 0)) * time.Millisecond
 }
 
-// Foreign says that it is the value of a client that is not keyturn.
+// Foreign reports whether a client that is not keyturn wrote the value.
 func (v Value) Foreign() bool { return v.Token == 0 && v.Owner != "" && v.Owner[0] != ':' }
 
-// tokenDigits is how long a token is at least: it is never below the clock.
+// tokenDigits is the least length of a token: a token is never below the clock.
 const tokenDigits = len("1763683200000000")
 
-// ParseValue reads "owner:token:reserved:since:ttl:rule|trace". Whatever does not look like that
-// is a foreign client's, and its owner as it stands.
+// ParseValue reads "owner:token:reserved:since:ttl:rule|trace". It takes any other value for
+// that of a foreign client, and returns the whole of it as the owner.
 func ParseValue(s string) Value {
 	fields := strings.Split(s, ":")
 	foreign := Value{Owner: s}
@@ -49,7 +50,7 @@ func ParseValue(s string) Value {
 		return foreign
 	}
 	v := Value{Owner: fields[0]}
-	var reserved, ttl int64 // which only scripts read
+	var reserved, ttl int64 // only scripts read these
 	var err error
 	if v.Token, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
 		return foreign
@@ -67,10 +68,9 @@ func ParseValue(s string) Value {
 	return v
 }
 
-// Notes writes what a request says of itself, "ttl:rule|trace". The scripts hand it
-// on from the request to the line and to the lease; renew.lua reads the TTL. Rule
-// and trace are escaped, so that no colon, space or bar of theirs is taken for one
-// of ours.
+// Notes returns what a request says about itself, "ttl:rule|trace". The scripts copy it from
+// the request to the line and to the lease; renew.lua reads the TTL. Rule and trace are
+// escaped, so that a colon, space or bar in them is not taken for a delimiter.
 func Notes(ttl time.Duration, rule, trace string) string {
 	b := append(strconv.AppendInt(make([]byte, 0, 24), ttl.Milliseconds(), 10), ':')
 	if rule == "" && trace == "" {
@@ -79,14 +79,14 @@ func Notes(ttl time.Duration, rule, trace string) string {
 	return string(b) + url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
 }
 
-// parseNotes reads what is for people in them.
+// parseNotes reads the part of the notes that is for people.
 func parseNotes(s string) (rule, trace string) {
 	_, s, _ = strings.Cut(s, ":")
 	rule, trace, _ = strings.Cut(strings.TrimPrefix(s, quietMark), "|")
 	return unescape(rule), unescape(trace)
 }
 
-// unescape returns what it can't read as it is: notes are for people.
+// unescape returns s as it is if it can't read it: notes are for people.
 func unescape(s string) string {
 	plain, err := url.QueryUnescape(s)
 	if err != nil {

@@ -11,8 +11,8 @@ const (
 	maxPause   = 250 * time.Millisecond
 )
 
-// Backoff is the pauses between tries: 5 ms first, then each twice as long, at most 250 ms.
-// The zero value is before the first. It is for one goroutine.
+// Backoff makes the pauses between attempts: 5 ms first, then each twice as long, at most 250
+// ms. The zero value is before the first pause. One goroutine at a time may use it.
 type Backoff struct{ last time.Duration }
 
 func (b *Backoff) next() time.Duration {
@@ -20,17 +20,17 @@ func (b *Backoff) next() time.Duration {
 	return b.last
 }
 
-// Pause waits, and reports whether it did so to the end, which is not when ctx ends first.
+// Pause waits for the next pause. It reports false if ctx ends first.
 func (b *Backoff) Pause(ctx context.Context) bool { return sleep(ctx, b.next()) }
 
-// Uneven is Pause for half as long to one and a half times as long, so that processes do
-// not try in step.
+// Uneven is like Pause for a random time between half and one and a half of the pause, so that
+// processes do not try at the same moments.
 func (b *Backoff) Uneven(ctx context.Context) bool {
 	d := b.next()
 	return sleep(ctx, d/2+rand.N(d))
 }
 
-// sleep reports whether it slept to the end.
+// sleep waits for d. It reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

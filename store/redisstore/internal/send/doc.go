@@ -1,10 +1,14 @@
-// Package send is how calls of scripts get to the server and their answers back. While few
-// are under way, each is sent on its caller's own goroutine. Beyond that, calls that wait
-// for the same server leave together: in one script, or, on a Cluster, in one write to the
-// master. A call that can't share has a goroutine and a round trip of its own. The package
-// repeats what the server has refused for now, waits for replicas, and keeps the client's
-// map of the slots fresh while servers fail.
+// Package send sends calls of scripts to the server and brings their answers back. It has three
+// ways:
 //
-// It does not know what a call asks for or what its answer means, except that the server
-// has not run it.
+//   - While few calls are under way, each goroutine sends its own call.
+//   - Beyond that, calls that wait for the same server leave together: in one script, or, on a
+//     Cluster, in one write to the master.
+//   - A call that can't share has a goroutine and a round trip of its own.
+//
+// The package repeats calls that the server has refused for now. It waits for replicas. It
+// keeps the client's map of the slots fresh while servers fail.
+//
+// The package does not know what a call asks for or what its answer means. It only knows the
+// answers that say that the server has not run the call.
 package send

@@ -6,45 +6,45 @@ import (
 	"time"
 )
 
-// Group commit: requests of concurrent callers leave together, as databases gather
-// transactions into one write of their log. (D. DeWitt et al., Implementation Techniques
-// for Main Memory Database Systems, 1984.) A round trip costs both sides far more than a
-// lock does, and here hundreds share one.
+// Group commit: requests of concurrent callers leave together, as databases gather transactions
+// into one write of their log. (D. DeWitt et al., Implementation Techniques for Main Memory
+// Database Systems, 1984.) A round trip costs both sides far more than a lock does, and here
+// hundreds of requests share one.
 //
-// Nobody waits for company. While few requests are under way each is sent by its caller.
-// The others gather, and leave together as soon as less than [roundTrips] batches are
+// No request waits for others to join it. While few requests are under way, each caller sends
+// its own. The others gather, and leave together as soon as fewer than [roundTrips] batches are
 // under way. So a batch is as large as the load makes it.
 const (
-	// roundTrips is how many batches are under way at a time: while the server works
-	// on one, this side writes and reads the other.
+	// roundTrips is how many batches are under way at a time: while the server works on one,
+	// this side writes and reads the other.
 	roundTrips = 2
-	// batchSize bounds a batch, so that its script stays well below a
-	// millisecond or two of the server's time, which others wait for.
+	// batchSize is the largest batch. The script of such a batch takes well below one or two
+	// milliseconds of the server's time, and other clients wait for that time.
 	batchSize = 128
-	// overdue is when a round trip that has not ended no longer keeps others
-	// waiting: its connection may hang, and another one not.
+	// overdue is how long a round trip keeps other requests waiting. After that its connection
+	// may hang, and another connection may not.
 	overdue = 50 * time.Millisecond
-	// mostRoundTrips bounds those that begin for that reason.
+	// mostRoundTrips is how many round trips there may be if they are overdue.
 	mostRoundTrips = 32
 )
 
-// gather is where requests for one server gather.
+// gather collects the requests for one server.
 type gather struct {
 	send func(batch []*Request)
 	run  func(func()) // starts a goroutine
-	few  int32        // requests under way of which each is sent by its caller
+	few  int32        // up to so many requests under way, each caller sends its own
 
-	all atomic.Int32 // requests under way, however they are sent
+	all atomic.Int32 // requests under way, sent by either way
 
 	mu       sync.Mutex
 	waiting  []*Request
 	underWay int         // round trips
-	ended    time.Time   // when a round trip last did
+	ended    time.Time   // when a round trip ended last
 	late     *time.Timer // runs while requests wait and all round trips are under way
 }
 
-// enter says that the caller is to send its request by itself, as few others are under
-// way. It then owes a leave.
+// enter reports whether the caller should send its request by itself, because few others are
+// under way. If so, the caller must call leave.
 func (g *gather) enter() bool {
 	if g.all.Add(1) <= g.few {
 		return true
@@ -55,7 +55,7 @@ func (g *gather) enter() bool {
 
 func (g *gather) leave() { g.all.Add(-1) }
 
-// add has reqs sent as soon as may be.
+// add queues reqs, which are sent as soon as possible.
 func (g *gather) add(reqs ...*Request) {
 	if len(reqs) == 0 {
 		return
@@ -71,14 +71,13 @@ func (g *gather) add(reqs ...*Request) {
 	}
 }
 
-// start needs mu.
+// start begins a round trip. The caller holds mu.
 func (g *gather) start() {
 	g.underWay++
 	g.run(g.sendAll)
 }
 
-// extra starts a round trip beyond the usual number, because none has ended for
-// a while.
+// extra starts a round trip beyond the usual number, because none has ended for a while.
 func (g *gather) extra() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,13 +86,13 @@ func (g *gather) extra() {
 		return
 	}
 	if g.underWay < mostRoundTrips {
-		g.start() // which sets the timer again, if need be
+		g.start() // the timer is set again if requests are left
 	} else {
 		g.late = time.AfterFunc(overdue, g.extra)
 	}
 }
 
-// sendAll sends batch after batch until nobody waits.
+// sendAll sends batch after batch until no request waits.
 func (g *gather) sendAll() {
 	for batch := g.take(nil); len(batch) > 0; batch = g.next(batch) {
 		g.send(batch)
@@ -104,8 +103,8 @@ func (g *gather) sendAll() {
 	}
 }
 
-// next is take after a round trip. One too many ends as long as others
-// end, too: otherwise the batches would stay small after an outage.
+// next is take after a round trip. If there are more round trips than usual and others end in
+// time, it ends this one. Otherwise the batches would stay small after an outage.
 func (g *gather) next(last []*Request) []*Request {
 	g.mu.Lock()
 	before := g.ended
@@ -121,8 +120,8 @@ func (g *gather) next(last []*Request) []*Request {
 	return g.take(last)
 }
 
-// take returns the next batch, or ends the round trip. Where those of the last one
-// stood is room for those who come next.
+// take returns the next batch, or ends the round trip. It uses the slice of the last batch for
+// the requests that come next.
 func (g *gather) take(last []*Request) []*Request {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// pending is some requests of one caller that are under way.
+// pending counts the requests of one caller that are under way.
 type pending struct {
-	left atomic.Int32  // requests that are not back
-	done chan struct{} // something is sent when all are, and received once
+	left atomic.Int32  // requests that have no answer yet
+	done chan struct{} // gets one value when all have one, which is received once
 }
 
-// pendings are kept for others: most are over at once.
+// pendings are used again, because most of them last for a short time.
 var pendings = sync.Pool{New: func() any { return &pending{done: make(chan struct{}, 1)} }}
 
 func newPending(reqs []*Request) *pending {
@@ -25,16 +25,16 @@ func newPending(reqs []*Request) *pending {
 	return p
 }
 
-// lookAfter is when somebody looks whether ctx has ended. Most answers are here long
-// before, and to be told of the end of a context costs more than to wait for the
-// answer: each of those between it and its root registers the next.
+// lookAfter is when wait begins to watch whether ctx has ended. Most answers are here long
+// before. To watch a context costs more than to wait for the answer, because each context
+// between it and its root registers the next one.
 const lookAfter = 10 * time.Millisecond
 
-// lookTimers are timers to look by.
+// lookTimers are timers for lookAfter.
 var lookTimers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
 
-// wait waits until all are back, and reports false if ctx ends first, or has
-// ended when they are late.
+// wait waits until all requests have an answer. It reports false if ctx ends first, or has
+// ended when lookAfter is over.
 func (p *pending) wait(ctx context.Context) bool {
 	timer := lookTimers.Get().(*time.Timer)
 	timer.Reset(lookAfter)

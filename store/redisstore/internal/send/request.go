@@ -2,31 +2,31 @@ package send
 
 import "github.com/keyturn/keyturn/store/redisstore/internal/script"
 
-// Request is a call of a script on its way. Its Value and Err are set when it is back.
+// Request is a call of a script on its way. Its Value and Err are set when the answer is here.
 type Request struct {
 	script.Call
-	Replicas int   // wait for so many to have what the call writes
-	Acks     int64 // how many had it in time
+	Replicas int   // wait until so many replicas have what the call writes
+	Acks     int64 // how many replicas had it in time
 
-	quick bool        // it was sent with little patience
-	slow  bool        // it has to go the ordinary way
+	quick bool        // it was sent with a short timeout
+	slow  bool        // it must go the ordinary way
 	self  [1]*Request // for Alone
-	part  *pending    // of what, while under way
+	part  *pending    // the pending that counts it while it is under way
 }
 
-// Alone is the list of nothing but r.
+// Alone returns a list that has only r. It allocates nothing.
 func (r *Request) Alone() []*Request {
 	r.self[0] = r
 	return r.self[:]
 }
 
-// shares says whether a request may leave in a group. One that waits for replicas keeps
-// its connection.
+// shares reports whether a request may leave in a batch. A request that waits for replicas
+// needs a connection of its own.
 func (r *Request) shares() bool { return r.Replicas == 0 && r.Fits() }
 
-// finished notes that a request is back.
+// finished records that a request has its answer.
 func (r *Request) finished() {
 	if r.part.left.Add(-1) == 0 {
-		r.part.done <- struct{}{} // the last look at it: another may have it next
+		r.part.done <- struct{}{} // r.part is not used after this: another caller may have it next
 	}
 }

@@ -13,21 +13,21 @@ import (
 type Config struct {
 	Client      redis.UniversalClient
 	Names       script.Names
-	ReplicaWait time.Duration   // for how long requests wait for replicas
+	ReplicaWait time.Duration   // how long requests wait for replicas
 	Life        context.Context // ends when the store closes
 	Go          func(func())    // starts a goroutine that the store waits for when it closes
 }
 
-// Sender is the only one that sends scripts. Make one with [New]; it is safe for
+// Sender sends the scripts; nothing else in the store does. Make one with [New]. It is safe for
 // concurrent use.
 type Sender struct {
 	Config
 	servers servers
 }
 
-// few is how many requests may be under way to a server of which each is sent by its
-// caller, on a connection of the client's. From there on it costs both sides less to send
-// them together: in one script, or, on a Cluster, in one write.
+// few is how many requests may be under way to a server while each caller sends its own, on a
+// connection of the client. Above that number it costs both sides less to send them together:
+// in one script, or, on a Cluster, in one write.
 const (
 	few          = 4
 	fewOnCluster = 4
@@ -51,15 +51,15 @@ func New(cfg Config) *Sender {
 	return s
 }
 
-// master makes the server of a node of a Cluster.
+// master returns a server for a node of a Cluster.
 func (s *Sender) master(c *redis.Client) *server {
 	n := newServer(c, fewOnCluster, s.Go)
 	n.send = func(batch []*Request) { s.sendQuickly(n, batch) }
 	return n
 }
 
-// Master is the address of the master that has the key's slot, on a Cluster that has
-// answered before; otherwise "".
+// Master returns the address of the master that has the key's slot; "" if the client's Cluster
+// has not answered yet, and if the client is of another kind.
 func (s *Sender) Master(key string) string {
 	if s.servers.cluster == nil {
 		return ""
@@ -70,20 +70,21 @@ func (s *Sender) Master(key string) string {
 	return ""
 }
 
-// Late is told when requests that nobody waited for any more are back.
+// Late is called when requests that nobody waited for any more have their answers.
 type Late interface{ AnsweredLate() }
 
-// LateFunc is a function as a [Late].
+// LateFunc makes a [Late] of a function.
 type LateFunc func()
 
 // AnsweredLate implements [Late].
 func (f LateFunc) AnsweredLate() { f() }
 
-// Await sends reqs and repeats what the server has not run and may run later,
-// until ctx ends. It reports whether every request has a reply or an error; if
-// not, they are still under way, and a goroutine tells late, if not nil,
-// once they are back: go-redis does not leave a connection that hangs
-// because a context says so.
+// Await sends reqs. Until ctx ends, it repeats those that the server has not run and may run
+// later. It reports whether every request has a reply or an error.
+//
+// If it reports false, the requests are still under way, because go-redis does not leave a
+// connection that hangs when a context ends. A goroutine then calls late, if it is not nil,
+// when they have their answers.
 //
 // The caller keeps the store from closing.
 func (s *Sender) Await(ctx context.Context, late Late, reqs []*Request) bool {
@@ -105,8 +106,8 @@ func (s *Sender) Await(ctx context.Context, late Late, reqs []*Request) bool {
 	}
 }
 
-// awaitLate waits for what nobody else waits for any more. On its own, as otherwise its
-// closure would cost Await an allocation.
+// awaitLate waits for the requests that nobody else waits for any more. It is a function of its
+// own because its closure would cost Await an allocation.
 func (s *Sender) awaitLate(p *pending, late Late, reqs []*Request) {
 	s.Go(func() {
 		<-p.done
@@ -118,8 +119,8 @@ func (s *Sender) awaitLate(p *pending, late Late, reqs []*Request) {
 	})
 }
 
-// unfinished picks the requests that the server has refused to run for now, and those that
-// were sent with too little patience, and says whether they need a pause first. They go the
+// unfinished returns the requests that the server has refused to run for now, and those that
+// were sent with too short a timeout. It also says whether they need a pause first. They go the
 // ordinary way from now on.
 func unfinished(reqs []*Request) (again []*Request, wait bool) {
 	for _, r := range reqs {
@@ -129,12 +130,12 @@ func unfinished(reqs []*Request) (again []*Request, wait bool) {
 		quick := r.quick
 		r.quick, r.slow = false, true
 		switch {
-		case quick && !script.Answered(r.Err): // it may have run
+		case quick && !script.Answered(r.Err): // the server may have run it
 			again = append(again, r)
 			continue
 		case script.Unknown(r.Err):
-		case quick && redirected(r.Err): // the cluster's client knows where to ask
-		case script.Temporary(r.Err), redirected(r.Err): // of which that has had enough
+		case quick && redirected(r.Err): // the Cluster's client knows where to ask
+		case script.Temporary(r.Err), redirected(r.Err): // redirected: the Cluster's client has followed too many redirects
 			wait = true
 		default:
 			continue

@@ -11,26 +11,26 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// server is one that requests go to directly: the only one, or a master of a Cluster.
+// server is a server that requests go to directly: the only one, or a master of a Cluster.
 type server struct {
 	gather
-	client *redis.Client // the caller's, with a short timeout; nil: it is no client of one server
+	client *redis.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
 	well   atomic.Bool // the last request was answered
-	ill    atomic.Bool // it was not
+	ill    atomic.Bool // the last request was not answered
 	limits sync.Pool   // of *timeout
 }
 
-// quickTimeout is how long each of go-redis' attempts may take where somebody can't leave
-// before go-redis does, whatever a context says.
+// quickTimeout is how long each attempt of go-redis may take if a caller can't leave before
+// go-redis returns, whatever its context says.
 const quickTimeout = 50 * time.Millisecond
 
-// quickBound is how long all of them may take, with what comes before: a wait for
-// a connection, and making one. To a machine that is gone that takes 5 s a try.
+// quickBound is how long all attempts may take, with the time to wait for a connection and to
+// make one. Without it, a connection to a machine that is gone would take 5 s per attempt.
 const quickBound = 2 * quickTimeout
 
-// newServer makes the server of c. Where few requests are under way their callers send
-// them, if there are connections enough.
+// newServer makes the server of c. While few requests are under way, callers send their own, as
+// far as there are connections enough.
 func newServer(c *redis.Client, few int32, run func(func())) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
@@ -42,8 +42,8 @@ func newServer(c *redis.Client, few int32, run func(func())) *server {
 	}
 }
 
-// limit returns a timeout, and ctx without its end, but with that of the timeout. The
-// caller owes a done.
+// limit returns a timeout, and a context with the values of ctx that ends with the timeout, not
+// with ctx. The caller must call done.
 func (n *server) limit(ctx context.Context) (*timeout, context.Context) {
 	t := n.limits.Get().(*timeout)
 	return t, t.start(ctx, quickBound)
@@ -54,7 +54,7 @@ func (n *server) done(t *timeout) {
 	n.limits.Put(t)
 }
 
-// heard takes in whether a request was answered.
+// heard records whether a request was answered.
 func (n *server) heard(well bool) {
 	if n.well.Load() != well {
 		n.well.Store(well)
@@ -64,17 +64,17 @@ func (n *server) heard(well bool) {
 	}
 }
 
-// servers are those that the client is connected to, as far as is known.
+// servers has the servers that the client is connected to, as far as they are known.
 type servers struct {
-	only    *server              // where one has all keys
+	only    *server              // the server that has all keys; nil on a Cluster
 	cluster *redis.ClusterClient // or nil
 	fresh   func(*redis.Client) *server
-	known   atomic.Bool // the cluster has answered: to look for a server is no I/O
+	known   atomic.Bool // the Cluster has answered: it needs no I/O to look for a server
 	masters sync.Map    // of a cluster: from its *redis.Client to *server
 	slots   slots
 }
 
-// of returns the server that has name, or nil if that is not known.
+// of returns the server that has name, or nil if it is not known.
 func (all *servers) of(name string) *server {
 	if all.cluster == nil || !all.known.Load() {
 		return all.only
@@ -86,8 +86,8 @@ func (all *servers) of(name string) *server {
 	return all.node(c)
 }
 
-// quick returns the server that name can be asked for with little patience: one that
-// answered the last time; or nil.
+// quick returns the server that has name if that server answered the last time, so that a short
+// timeout is enough; otherwise nil, or a replica in its place.
 func (all *servers) quick(name string) *server {
 	n := all.of(name)
 	if n == nil || n.client == nil || n.well.Load() {
@@ -97,9 +97,9 @@ func (all *servers) quick(name string) *server {
 }
 
 // replacement returns a replica of the master that has name, as far as the client knows, if
-// that master fails to answer. Should the replica have been promoted, it does what it
-// is asked. Until then it says that the slot is the other's: unless the client has
-// told it that reading will do, when it would answer from data that lags behind.
+// that master fails to answer. If the replica has been promoted, it does the work. Until then
+// it says that the slot belongs to the master. A client with ReadOnly gets none: for such a
+// client the replica would answer from data that lags behind.
 func (all *servers) replacement(name string, master *server) *server {
 	if all.cluster == nil || !master.ill.Load() || all.cluster.Options().ReadOnly {
 		return nil
@@ -114,18 +114,18 @@ func (all *servers) replacement(name string, master *server) *server {
 	return nil
 }
 
-// node is what is kept about a node of a cluster.
+// node returns the server for a node of a Cluster.
 func (all *servers) node(c *redis.Client) *server {
 	n, ok := all.masters.Load(c)
 	if !ok {
-		// Those that have left the cluster stay: they are few, and their
-		// connections are closed.
+		// Nodes that have left the Cluster stay in the map: they are few, and their connections
+		// are closed.
 		n, _ = all.masters.LoadOrStore(c, all.fresh(c))
 	}
 	return n.(*server)
 }
 
-// heard takes in how a request about name ended.
+// heard records how a request about name ended.
 func (all *servers) heard(name string, err error) {
 	well := script.Answered(err)
 	if well && !all.known.Load() {

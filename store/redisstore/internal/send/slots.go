@@ -10,31 +10,30 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// slots keeps the client of a Cluster from going on asking a master that is gone.
-// go-redis asks anew which master has which slot every ten seconds, or when a server
-// says that a slot has moved; a master that has died says nothing. So as long as
-// servers fail to answer, or say that the Cluster is not what it was, it is told to
-// ask more often.
+// slots keeps the client of a Cluster from asking a master that is gone again and again.
+// go-redis asks which master has which slot every ten seconds, or when a server says that a
+// slot has moved. A master that has died says nothing. So slots makes the client ask more often
+// while servers fail to answer, or say that the Cluster has changed.
 type slots struct {
-	cluster *redis.ClusterClient // or nil
+	cluster *redis.ClusterClient // nil: the client has no Cluster
 	run     func(func())         // starts a goroutine
 	life    context.Context      // ends when the store closes
 
 	mu      sync.Mutex
-	trouble time.Time // when there last was any
-	looking bool      // a goroutine looks
+	trouble time.Time // when a request last failed
+	looking bool      // a goroutine is asking
 }
 
 const (
-	// slotLooks is how long it is from one look to the next. A failover takes a
-	// second or more, and each look costs a server the list of all slots.
+	// slotLooks is the pause between two of these questions. A failover takes a second or more,
+	// and each question costs a server the list of all slots.
 	slotLooks = 200 * time.Millisecond
-	// slotTrouble is for how long it goes on looking after the last failure, beyond
-	// the time that a request may hang before it is one.
+	// slotTrouble is how long slots goes on asking after the last failure. It is added to the
+	// time that a request may hang before it counts as a failure.
 	slotTrouble = 2 * time.Second
 )
 
-// heard takes in how a request ended.
+// heard records how a request ended.
 func (sl *slots) heard(err error) {
 	if sl.cluster == nil || err == nil || script.Answered(err) && !moving(err) {
 		return
@@ -48,13 +47,13 @@ func (sl *slots) heard(err error) {
 	}
 }
 
-// moving says that a server answers as in a failover: one that is no master any
-// more, or knows that one is missing.
+// moving reports whether a server answers as in a failover: it is no master any more, or it
+// knows that a master is missing.
 func moving(err error) bool {
 	return script.Says(err, "READONLY") || script.Temporary(err) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
 }
 
-// look has the client ask until the trouble is over.
+// look makes the client ask until the trouble is over.
 func (sl *slots) look() {
 	for {
 		sl.cluster.ReloadState(sl.life)

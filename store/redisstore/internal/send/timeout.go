@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// timeout makes contexts that end some time after their start, whatever becomes of
-// others. One of context.WithTimeout would have the caller's told of it, which in
-// turn has all above it told, and takes longer than the request itself. A timeout
-// is for one request at a time.
+// timeout makes contexts that end some time after their start, and never with another context.
+// A context of context.WithTimeout would register with the caller's context, and so on up to
+// the root; that takes longer than the request itself. A timeout is for one request at a time.
 type timeout struct {
-	timer *time.Timer // nil: to be made, with end
+	timer *time.Timer // nil: start makes it, and end
 	end   chan struct{}
 }
 
-// start returns a context with the values of ctx that ends after d. Its deadline is
-// the bound of a dial; its end, that of a wait for a connection.
+// start returns a context with the values of ctx that ends after d. Its deadline bounds a dial.
+// Its end bounds the wait for a connection.
 func (t *timeout) start(ctx context.Context, d time.Duration) context.Context {
 	if t.timer == nil {
 		end := make(chan struct{})
@@ -28,11 +27,11 @@ func (t *timeout) start(ctx context.Context, d time.Duration) context.Context {
 
 func (t *timeout) stop() {
 	if !t.timer.Stop() {
-		t.timer = nil // its channel is closed, or about to be
+		t.timer = nil // it has fired: its channel is closed, or will be in a moment
 	}
 }
 
-// timeoutContext has nothing but its values from its Context.
+// timeoutContext takes only the values from its Context.
 type timeoutContext struct {
 	context.Context
 	deadline time.Time

@@ -8,12 +8,13 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// sendAlone sends a request on its caller's own goroutine, if few others are under way,
-// and reports whether it did. To hand it to another goroutine and back takes the scheduler
-// longer than a server next door takes to answer. But the caller can't leave before
-// go-redis does. So that is for a server that has answered the last one, and with little
-// patience; should that not do, the request is sent again in the ordinary way, as
-// go-redis itself would.
+// sendAlone sends a request on its caller's own goroutine if few others are under way, and
+// reports whether it did. To hand the request to another goroutine and back takes longer than
+// the answer of a server next door.
+//
+// But the caller can't leave before go-redis returns. So sendAlone is only for a server that
+// has answered the last request, and it uses a short timeout. If that is too short, the request
+// is sent again in the ordinary way, as go-redis itself would.
 func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	if r.slow || r.Replicas > 0 || s.servers.cluster == nil && !r.Fits() || ctx.Err() != nil {
 		return false
@@ -53,8 +54,8 @@ func (s *Sender) start(reqs []*Request) *pending {
 	return p
 }
 
-// together returns the server where the requests gather that share a round trip: one that
-// has all keys, or, for a single request, a master that answers; or nil.
+// together returns the server whose requests share round trips: the one that has all keys, or,
+// for a single request, a master that answers; otherwise nil.
 func (s *Sender) together(reqs []*Request) *server {
 	if s.servers.cluster == nil {
 		return s.servers.only
@@ -65,7 +66,7 @@ func (s *Sender) together(reqs []*Request) *server {
 	return nil
 }
 
-// split parts those that may leave with others from those that may not.
+// split divides reqs into those that may leave with others and those that may not.
 func split(reqs []*Request) (together, apart []*Request) {
 	for i, r := range reqs {
 		if !r.shares() {
@@ -78,16 +79,16 @@ func split(reqs []*Request) (together, apart []*Request) {
 		}
 	}
 	if apart == nil {
-		return reqs, nil // mostly so
+		return reqs, nil // the usual case
 	}
 	return together, apart
 }
 
-// sendGroup runs a batch in one script. Then each request has a reply or an error of its
+// sendGroup runs a batch in one script. Afterwards each request has a reply or an error of its
 // own.
 func (s *Sender) sendGroup(batch []*Request) {
-	// Nobody's context: the callers are many, and each may leave for itself. What
-	// bounds a round trip is the client's timeouts.
+	// The context is nobody's: the callers are many, and each may leave by itself. The client's
+	// timeouts bound the round trip.
 	ctx := context.Background()
 	if len(batch) == 1 {
 		s.servers.heard("", batch[0].RunAlone(ctx, s.Client, s.Names))
@@ -100,8 +101,8 @@ func (s *Sender) sendGroup(batch []*Request) {
 	s.servers.heard("", script.RunTogether(ctx, s.Client, s.Names, calls))
 }
 
-// sendQuickly sends a batch to a master in one write, with little patience. What it does
-// not answer goes the ordinary way.
+// sendQuickly sends a batch to a master in one write, with a short timeout. The requests that
+// get no answer go the ordinary way.
 func (s *Sender) sendQuickly(n *server, batch []*Request) {
 	limit, ctx := n.limit(context.Background())
 	defer n.done(limit)
@@ -110,15 +111,14 @@ func (s *Sender) sendQuickly(n *server, batch []*Request) {
 	_, err := pipe.Exec(ctx)
 	for i, r := range batch {
 		r.quick = true
-		_ = sent[i].Finish(err) // which r.Err says, too
+		_ = sent[i].Finish(err) // r.Err says it, too
 		s.servers.slots.heard(r.Err)
 	}
 	n.heard(script.Answered(err))
 }
 
-// sendApart sends each request for itself, in one round trip. Behind them goes one
-// WAIT, if any of them waits for replicas: it is for all that was written on the same
-// connection.
+// sendApart sends each request for itself, in one round trip. If any of them waits for
+// replicas, one WAIT goes behind them: it covers all that was written on the same connection.
 func (s *Sender) sendApart(reqs []*Request) {
 	ctx := context.Background()
 	pipe := s.Client.Pipeline()
@@ -133,7 +133,7 @@ func (s *Sender) sendApart(reqs []*Request) {
 	}
 	_, err := pipe.Exec(ctx)
 	for i, r := range reqs {
-		_ = sent[i].Finish(err) // which r.Err says, too
+		_ = sent[i].Finish(err) // r.Err says it, too
 		if r.Replicas > 0 && r.Err == nil {
 			r.Acks, r.Err = acks.Int64()
 		}
