@@ -13,7 +13,7 @@ type Ledger interface {
 	//  L1. If a record is in force, Begin returns it and no lease; the Grant is then zero.
 	//      Lookup and claim are one atomic step.
 	//  L2. A waiting Begin returns the record as soon as the key is released with one.
-	//  L3. Otherwise A1 to A13 hold.
+	//  L3. Otherwise A1 to A14 hold.
 	Begin(ctx context.Context, req Request) (Grant, *Record, error)
 
 	// Complete stores rec and releases the lease in one atomic step.

@@ -48,6 +48,8 @@ type Store interface {
 	//      again (A4) gets as many. A store whose tokens follow a clock reserves none that is
 	//      more than MaxLead ahead of the clock, because after a loss of data the clock alone
 	//      makes the next token. A grant without reserved tokens is not handed on.
+	//  A14. req.OnHeld is called before Acquire returns, or not at all. Afterwards the engine
+	//      uses what it refers to for another request.
 	//
 	// The following sentences concern claims that are not exclusive, if the store lists them in
 	// its Description:

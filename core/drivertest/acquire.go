@@ -39,6 +39,7 @@ var acquireChecks = []check{
 	{name: "A10 an outage is unavailable within the bound, never held", run: outage, needs: toSilence},
 	{name: "A11 closed after Close", run: closedAfterClose},
 	{name: "A12 a refusal counts from the grant", run: countsFromGrant},
+	{name: "A14 a waiter is told before its request ends", run: toldBeforeTheEnd},
 }
 
 // idempotent asks twice as the same owner, as a client does that retries after a lost reply. If

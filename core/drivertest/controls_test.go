@@ -76,6 +76,7 @@ var controls = []struct {
 	{"the refused stay in line", []string{"A9 an error leaves nothing behind"}},
 	{"a request that got no answer takes the key for ever", []string{"A9 an outage leaves nothing behind for longer than the TTL"}},
 	{"refusals count from the renewal", []string{"A12 a refusal counts from the grant"}},
+	{"waiters are told when they have gone", []string{"A14 a waiter is told before its request ends"}},
 	{"an outage is contention", []string{"A10 an outage is unavailable within the bound, never held", "A8 a wait for a silent backend ends as unavailable"}},
 	{"an outage is the context's error", []string{"A10 an outage is unavailable within the bound, never held"}},
 	{"an outage outlasts the context", []string{"A10 an outage is unavailable within the bound, never held"}},

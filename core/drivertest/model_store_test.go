@@ -91,6 +91,11 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		}
 		return &r.held
 	}
+	if p.has("waiters are told when they have gone") && req.OnHeld != nil {
+		defer func() {
+			time.AfterFunc(pollEvery, func() { req.OnHeld(driver.HeldError{Key: req.Claims[0].Key}) })
+		}()
+	}
 	began, first, releases := time.Now(), true, 0
 	for ; ; first = false {
 		if p.isClosed() && !p.has("Close changes nothing") {

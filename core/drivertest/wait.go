@@ -32,6 +32,28 @@ func servedInOrder(s *scene) {
 	s.rising(tokens)
 }
 
+// toldBeforeTheEnd counts how often OnHeld is called after the request has ended.
+func toldBeforeTheEnd(s *scene) {
+	a, b := s.open(), s.open()
+	for _, tc := range []struct {
+		how string
+		end func(hold, *waiter)
+	}{
+		{"was granted", func(h hold, w *waiter) { s.mustRelease(h); w.granted(s.Late) }},
+		{"was given up", func(_ hold, w *waiter) { w.cancel(); _ = w.refused(s.Late) }},
+	} {
+		key := s.key()
+		h := s.lock(a, key, long)
+		w := s.enqueue(b, key, long)
+		tc.end(h, w)
+		told := w.told.Load()
+		time.Sleep(s.TTL / 2)
+		if after := w.told.Load() - told; after > 0 {
+			s.Errorf("OnHeld was called %d times after the request %s", after, tc.how)
+		}
+	}
+}
+
 // servedInOrderAfterExpiry: while a holder that never releases loses the key, others ask for it
 // all the time without waiting.
 func servedInOrderAfterExpiry(s *scene) {
