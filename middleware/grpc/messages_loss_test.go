@@ -1,0 +1,185 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/core"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A lost lease ends the message's context, what is sent, the next Recv, and the
+// call, whatever the handler makes of it.
+func TestLossOfAMessagesLease(t *testing.T) {
+	ours := errors.New("ours")
+	for name, after := range map[string]func(chatStream) error{
+		"returns success": func(chatStream) error { return nil },
+		"returns an error": func(chatStream) error {
+			return ours
+		},
+		"asks for more": func(stream chatStream) error {
+			_, err := stream.Recv()
+			if status.Code(err) != codes.Aborted || !errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Recv: %v", err)
+			}
+			if again := stream.RecvMsg(&testpb.Event{}); again != err {
+				t.Errorf("second Recv: %v", again)
+			}
+			if sent := stream.Send(&testpb.Event{}); sent != err {
+				t.Errorf("Send: %v", sent)
+			}
+			return err
+		},
+		"asks for more, returns success": func(stream chatStream) error {
+			_, _ = stream.Recv()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{chat: func(stream chatStream) error {
+				if _, err := stream.Recv(); err != nil {
+					t.Error(err)
+				}
+				ctx := stream.Context()
+				<-ctx.Done()
+				if err := stream.Send(&testpb.Event{Text: "stale"}); !errors.Is(err, core.ErrLeaseLost) {
+					t.Errorf("Send: %v", err)
+				}
+				return after(stream)
+			}}
+			outside := make(chan error, 1)
+			watching := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+				err := handler(srv, stream)
+				outside <- err
+				return err
+			}
+			rule := lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithMaxHold(20*time.Millisecond))
+			stream := talk(t, serve(t, s, locks(t, memory(t), rule), grpc.ChainStreamInterceptor(watching)))
+			say(t, stream, "7")
+			_ = stream.Send(&testpb.Event{GroupId: "8"}) // maybe too late
+			if e, err := stream.Recv(); status.Code(err) != codes.Aborted || reason(t, err) != reasons.LeaseLost {
+				t.Errorf("the client got %v, %v", e, err)
+			}
+			if err := wait(t, outside, "end"); !errors.Is(err, core.ErrLeaseLost) || errors.Is(err, ours) != (name == "returns an error") {
+				t.Errorf("outer interceptors see %v", err)
+			}
+		})
+	}
+}
+
+// A lease that is lost unnoticed while the handler is at work is found when its
+// turn ends.
+func TestLossThatOnlyTheReleaseFinds(t *testing.T) {
+	store := memstore.New()
+	s := &server{chat: func(stream chatStream) error {
+		if _, err := stream.Recv(); err != nil {
+			t.Error(err)
+		}
+		steal(t, store, stream.Context())
+		return nil
+	}}
+	stream := talk(t, serve(t, s, locks(t, engine(t, store), eachByGroup["template"])))
+	say(t, stream, "7")
+	if _, err := stream.Recv(); reason(t, err) != reasons.LeaseLost {
+		t.Error(err)
+	}
+}
+
+// A message that is refused ends the stream, also if the handler takes it for
+// success; what the handler answers instead is its own affair.
+func TestRefusedMessages(t *testing.T) {
+	store := memstore.New()
+	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	eng, rule := engine(t, store), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast())
+	for _, tt := range []struct {
+		name, group string
+		answer      func(error) error
+		code        codes.Code
+		reason      string
+	}{
+		{"held", "7", func(err error) error { return err }, codes.Aborted, reasons.LockHeld},
+		{"held, ignored", "7", func(error) error { return nil }, codes.Aborted, reasons.LockHeld},
+		{"held, answered", "7", func(error) error { return status.Error(codes.NotFound, "later") }, codes.NotFound, ""},
+		{"no key", "", func(err error) error { return err }, codes.InvalidArgument, reasons.KeyInvalid},
+		{"no key, ignored", "", func(error) error { return nil }, codes.InvalidArgument, reasons.KeyInvalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &server{chat: func(stream chatStream) error {
+				if e, err := stream.Recv(); err != nil || e.GetGroupId() != "8" {
+					t.Error(e, err)
+				}
+				_, err := stream.Recv()
+				if err == nil {
+					t.Errorf("%q has its turn", tt.group)
+				}
+				if _, again := stream.Recv(); again != err {
+					t.Errorf("the next Recv: %v, want %v again", again, err)
+				}
+				if _, ok := core.LeaseFrom(stream.Context()); ok {
+					t.Error("a lease, and no message")
+				}
+				return tt.answer(err)
+			}}
+			stream := talk(t, serve(t, s, locks(t, eng, rule)))
+			say(t, stream, "8")
+			say(t, stream, tt.group)
+			_ = stream.Send(&testpb.Event{GroupId: "8"}) // never gets there
+			if _, err := stream.Recv(); status.Code(err) != tt.code || reason(t, err) != tt.reason {
+				t.Errorf("got %v, want %v for %s", err, tt.code, tt.reason)
+			}
+		})
+	}
+}
+
+// A handler may leave a goroutine behind that receives. It gets no turn any
+// more, and keeps none.
+func TestReceiverThatOutlivesItsHandler(t *testing.T) {
+	store := memstore.New()
+	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, got := engine(t, store), make(chan error, 2)
+	s := &server{chat: func(stream chatStream) error {
+		receiving := make(chan struct{})
+		go func() {
+			_, err := stream.Recv()
+			got <- err
+			close(receiving)
+			_, err = stream.Recv() // waits for the turn that holder has
+			got <- err
+		}()
+		<-receiving
+		return status.Error(codes.Unimplemented, "not interested")
+	}}
+	stream := talk(t, serve(t, s, locks(t, eng, eachByGroup["template"])))
+	say(t, stream, "8")
+	say(t, stream, "7")
+	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
+		t.Error(err)
+	}
+	if err := wait(t, got, "first message"); err != nil {
+		t.Error(err)
+	}
+	if err := wait(t, got, "end of the second Recv"); err == nil {
+		t.Error("a turn for a call that is over")
+	}
+	if err := holder.Release(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	free(t, eng, "group:7")
+	free(t, eng, "group:8")
+}

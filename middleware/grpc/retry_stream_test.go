@@ -1,0 +1,175 @@
+package lockgrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/keyturn/keyturn/core"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	"github.com/keyturn/keyturn/middleware/grpc/internal/testpb"
+	"github.com/keyturn/keyturn/middleware/reasons"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A stream says with its first Recv that it was refused. The interceptor then
+// opens it again; where it can't, Do does.
+func TestRetryOfAStream(t *testing.T) {
+	for name, viaDo := range map[string]bool{"interceptor": false, "Do": true} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New()
+			eng := engine(t, store)
+			free(t, eng, "group:7") // leases are short
+			holder, err := eng.Acquire(bounded(t), "group:7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tries atomic.Int32
+			count := func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+				if tries.Add(1) == 2 {
+					if err := holder.Release(stream.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				return handler(srv, stream)
+			}
+			i := locks(t, eng, lockgrpc.Serialize(watch, "group:{group_id}", core.WithFailFast()))
+			srv := grpc.NewServer(grpc.ChainStreamInterceptor(count, i.Stream()))
+			testpb.RegisterGroupsServer(srv, &server{watch: func(r *testpb.WatchRequest, stream grpc.ServerStreamingServer[testpb.Event]) error {
+				for n := range 3 {
+					if err := stream.Send(&testpb.Event{GroupId: r.GetGroupId(), Text: fmt.Sprint(n)}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}})
+			retry := lockgrpc.Retry{Attempts: 100}
+			addr, opts := listen(t, srv), []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+			if !viaDo {
+				opts = append(opts, grpc.WithChainStreamInterceptor(retry.Stream()))
+			}
+			conn, err := grpc.NewClient(addr, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			var stream grpc.ServerStreamingClient[testpb.Event]
+			var first *testpb.Event
+			receive := func(ctx context.Context) (err error) {
+				if stream, err = testpb.NewGroupsClient(conn).Watch(ctx, &testpb.WatchRequest{GroupId: "7"}); err != nil {
+					return err
+				}
+				first, err = stream.Recv()
+				return err
+			}
+			if viaDo {
+				err = retry.Do(bounded(t), watch, receive)
+			} else {
+				err = receive(bounded(t))
+			}
+			if err != nil || tries.Load() != 2 || first.GetGroupId() != "7" || first.GetText() != "0" {
+				t.Fatalf("after %d tries: %v, %v", tries.Load(), first, err)
+			}
+			for n := 1; n < 3; n++ {
+				if e, err := stream.Recv(); err != nil || e.GetText() != fmt.Sprint(n) {
+					t.Error(e, err)
+				}
+			}
+			if _, err := stream.Recv(); err != io.EOF {
+				t.Error(err)
+			}
+			if header, err := stream.Header(); err != nil || len(header.Get("content-type")) != 1 {
+				t.Errorf("header: %v, %v", header, err)
+			}
+			if stream.Trailer() == nil || stream.Context().Err() == nil {
+				t.Error("the trailer and the context are not those of the last attempt, which has ended")
+			}
+		})
+	}
+}
+
+// What can't be opened again ends the call with its own error.
+func TestStreamThatCannotBeOpenedAgain(t *testing.T) {
+	gone := errors.New("gone")
+	for name, failing := range map[string]failingStream{
+		"open": {}, "send": {send: gone}, "close": {closing: gone},
+	} {
+		opened := 0
+		streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+			if opened++; opened == 1 {
+				return failingStream{recv: refusal(lockgrpc.Domain, reasons.LockHeld, watch, time.Millisecond)}, nil
+			}
+			if name == "open" {
+				return nil, gone
+			}
+			return failing, nil
+		}
+		stream, err := lockgrpc.Retry{}.Stream()(bounded(t), &grpc.StreamDesc{ServerStreams: true}, nil, watch, streamer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(stream.SendMsg("request"), stream.CloseSend()); err != nil {
+			t.Error(err)
+		}
+		if err := stream.RecvMsg(nil); !errors.Is(err, gone) || opened != 2 {
+			t.Errorf("%s: opened %d times, %v", name, opened, err)
+		}
+	}
+}
+
+// failingStream is a client's stream with these answers.
+type failingStream struct {
+	grpc.ClientStream
+	send, closing, recv error
+}
+
+func (s failingStream) SendMsg(any) error { return s.send }
+
+func (s failingStream) CloseSend() error { return s.closing }
+
+func (s failingStream) RecvMsg(any) error { return s.recv }
+
+// A stream on which the client may send more is not touched.
+func TestClientStreamsAreNotRepeated(t *testing.T) {
+	own := failingStream{}
+	streamer := func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+		return own, nil
+	}
+	stream, err := lockgrpc.Retry{}.Stream()(bounded(t), &grpc.StreamDesc{ClientStreams: true}, nil, chat, streamer)
+	if err != nil || stream != grpc.ClientStream(own) {
+		t.Errorf("%v, %v", stream, err)
+	}
+}
+
+// What a stream got through before a message of it was refused is done: the
+// stream as a whole is not to be repeated.
+func TestRefusalOfAMessageIsNotRetried(t *testing.T) {
+	store := memstore.New()
+	holder, err := engine(t, store).Acquire(bounded(t), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	s := &server{chat: func(stream chatStream) error {
+		for {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+		}
+	}}
+	c := serve(t, s, locks(t, engine(t, store), lockgrpc.SerializeMessages(chat, "group:{group_id}", core.WithFailFast())))
+	stream := talk(t, c)
+	say(t, stream, "8")
+	say(t, stream, "7")
+	_, err = stream.Recv()
+	if _, ok := lockgrpc.RetryAfter(chat, err); ok || reason(t, err) != reasons.LockHeld {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,349 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/observe"
+)
+
+var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
+
+// plays are short lives of locks. What spans they leave is in testdata, in a
+// file of the play's name.
+var plays = map[string]func(*scene){
+	"do": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
+	},
+	"wait": func(s *scene) {
+		release := s.occupy(key)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second)), nil) })
+		time.Sleep(2 * time.Second)
+		release()
+		all.Wait()
+	},
+	// The way from a slow request to the one that held the key, also for those who
+	// wait behind others of their own process.
+	"blocked": func(s *scene) {
+		release := s.occupyTraced(core.Exclusive(key))
+		var all sync.WaitGroup
+		for i := range 3 {
+			ctx, span := s.rec.Start(s.ctx, fmt.Sprint("request ", i+1))
+			all.Go(func() {
+				defer span.End()
+				s.want(s.eng.Do(ctx, key, s.work(time.Second), core.WithRule(rule)), nil)
+			})
+			synctest.Wait()
+		}
+		_, err := s.eng.TryAcquire(s.ctx, key)
+		s.want(err, core.ErrHeld)
+		time.Sleep(2 * time.Second)
+		release()
+		all.Wait()
+	},
+	// The lease goes to the next one of this process without the store.
+	"handed_off": func(s *scene) {
+		first, err := s.eng.Acquire(s.ctx, key, core.WithRule(rule))
+		s.want(err, nil)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRule(rule)), nil) })
+		synctest.Wait()
+		s.want(first.Release(s.ctx), nil)
+		all.Wait()
+	},
+	// Who waits for a lease that went from hand to hand is linked to those who had
+	// it. Those in other processes only know whom it was granted to.
+	"handed_on": func(s *scene) {
+		other := newEngine(s.t, s.store.Peer(), core.WithHooks(s.obs))
+		var all sync.WaitGroup
+		join := func(name string, eng *core.Engine, hold time.Duration, opts ...core.CallOption) {
+			ctx, span := s.rec.Start(s.ctx, name)
+			all.Go(func() {
+				defer span.End()
+				err := eng.Do(ctx, key, s.work(hold), opts...)
+				s.want(err, nil)
+			})
+			synctest.Wait()
+		}
+		refused := func(name string, eng *core.Engine) {
+			ctx, span := s.rec.Start(s.ctx, name)
+			defer span.End()
+			_, err := eng.TryAcquire(ctx, key)
+			s.want(err, core.ErrHeld)
+		}
+		join("1", s.eng, 10*time.Millisecond)
+		join("2, in line behind 1", s.eng, 10*time.Millisecond)
+		join("3, in line when 1 has it, gets it from 2", s.eng, time.Second)
+		time.Sleep(15 * time.Millisecond)
+		join("4, in line when 2 has it, asks the store when 3 has it", s.eng, 0)
+		time.Sleep(10 * time.Millisecond)
+		refused("refused, when 3 has it", s.eng)
+		refused("refused in another process, when 3 has it", other)
+		join("waits in another process, when 3 has it", other, 0)
+		all.Wait()
+		s.want(other.Close(context.Background()), nil)
+	},
+	"extended": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key)
+		s.want(err, nil)
+		time.Sleep(time.Second)
+		s.want(lease.Extend(s.ctx, 40*time.Second), nil)
+		canceled, cancel := context.WithCancel(s.ctx)
+		cancel()
+		s.want(lease.Extend(canceled, 0), context.Canceled)
+		s.store.renewErr = errDown
+		s.want(lease.Extend(s.ctx, 0), core.ErrUnavailable)
+		s.store.renewErr = nil
+		s.want(lease.Downgrade(s.ctx), nil)
+		s.want(lease.Release(s.ctx), nil)
+		s.want(lease.Extend(s.ctx, 0), core.ErrReleased)
+	},
+	"nested": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, func(ctx context.Context) error { return s.eng.Do(ctx, key, s.work(time.Second)) }), nil)
+		s.want(s.eng.DoAll(s.ctx, []core.Claim{core.Shared(key)}, func(ctx context.Context) error {
+			s.want(s.eng.Do(ctx, key, s.work(0)), core.ErrWouldDeadlock)
+			return nil
+		}), nil)
+	},
+	"forced": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		_, err = s.eng.ForceRelease(s.ctx, key, "a person asked")
+		s.want(err, nil)
+		<-lease.Context().Done()
+		synctest.Wait() // the watchdog has told of the loss
+		_, err = s.eng.Once(s.ctx, "once", s.result(0))
+		s.want(err, nil)
+		_, err = s.eng.Forget(s.ctx, "once", "a person asked")
+		s.want(err, nil)
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+		s.obs.Forced(context.Background(), observe.Removal{Key: key, Reason: "a person asked"}) // outside of any span
+	},
+	"impaired": func(s *scene) {
+		s.obs.StoreImpaired("memory", errors.New("of user 42"))
+		s.obs.StoreImpaired("memory", nil)
+	},
+	"skipped": func(s *scene) {
+		index, err := core.NewPolicy(core.WithRule("index"))
+		s.want(err, nil)
+		for _, why := range []coverage.SkipReason{coverage.SkipSuperseded, coverage.SkipHeld, "what user:status:42 did"} {
+			s.eng.Skipped(s.ctx, index, why)
+		}
+	},
+	"held": func(s *scene) {
+		defer s.occupy(key)()
+		_, err := s.eng.TryAcquire(s.ctx, key)
+		s.want(err, core.ErrHeld)
+	},
+	"wait_timeout": func(s *scene) {
+		defer s.occupy(key)()
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
+	},
+	"too_many_waiters": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
+		release := s.occupy(key)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
+		synctest.Wait()
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrTooManyWaiters)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrTooManyWaiters)
+		release()
+		all.Wait()
+	},
+	"canceled": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithCancel(s.ctx)
+		time.AfterFunc(time.Second, cancel)
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
+		_, err := s.eng.Once(ctx, key, s.result(0))
+		s.want(err, context.Canceled)
+	},
+	"deadline": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
+	},
+	"unavailable": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrUnavailable)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrUnavailable)
+	},
+	"unlocked": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRunUnlocked(), core.WithRule(rule)), nil)
+		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())
+		s.want(err, nil)
+		_, err = s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())
+		s.want(err, core.ErrHeld)
+		s.want(s.eng.DoAll(s.ctx, set, s.work(0), core.WithRunUnlocked()), nil)
+	},
+	"broken": func(s *scene) {
+		s.store.refusal = errors.New("WRONGTYPE " + key)
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), s.store.refusal)
+	},
+	"closed": func(s *scene) {
+		defer s.occupy(key)()
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed) })
+		synctest.Wait()
+		s.want(s.eng.Close(context.Background()), nil)
+		all.Wait()
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrClosed)
+	},
+	"cut_off": func(s *scene) {
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(5*time.Second)), core.ErrLeaseLost) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.want(s.eng.Close(ctx), context.DeadlineExceeded)
+		all.Wait()
+		s.eng = newEngine(s.t, s.store) // closed once more, without a complaint
+	},
+	// The grant comes when it is of no use any more.
+	"too_late": func(s *scene) {
+		s.store.delay = 3 * time.Second
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithTTL(2*time.Second)), core.ErrUnavailable)
+		time.AfterFunc(time.Second, func() { s.want(s.eng.Close(context.Background()), nil) })
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed)
+	},
+	"taken": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second), core.WithRule(rule))
+		s.want(err, nil)
+		s.steal(lease)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"expired": func(s *scene) {
+		s.store.renewErr = errDown
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"max_hold": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithMaxHold(3*time.Second)), core.ErrLeaseLost)
+	},
+	"release_unanswered": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key)
+		s.want(err, nil)
+		s.store.mute.Store(true)
+		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
+		s.store.mute.Store(false)
+		s.want(lease.Release(s.ctx), nil)
+		for _, state := range []observe.DebtState{observe.DebtOwed, observe.DebtExpired, observe.DebtOwed, observe.DebtClosed, observe.DebtDropped} {
+			s.obs.Owed(context.Background(), observe.Debt{Rule: "a", Store: "memory", State: state})
+		}
+	},
+	"panic": func(s *scene) {
+		s.panics(func() {
+			_ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") })
+		})
+		s.panics(func() {
+			_, _ = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) { panic("the handler") })
+		})
+		s.store.panics = true
+		s.panics(func() { _, _ = s.eng.Once(s.ctx, key, s.result(0)) })
+	},
+	// An observer that dawdles over the end of one lease holds up the watchdog,
+	// and with it the renewal of the other.
+	"renewed_late": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithHooks(dawdling(s.obs)))
+		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))
+		s.want(err, nil)
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithTTL(6*time.Second)), nil)
+		s.want(other.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"set": func(s *scene) {
+		s.want(s.eng.DoAll(s.ctx, set, s.work(time.Second)), nil)
+		s.want(s.eng.DoAll(s.ctx, []core.Claim{core.Shared("a"), core.Shared("b")}, s.work(0)), nil)
+	},
+	"once": func(s *scene) {
+		for range 2 {
+			_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRule(rule), core.WithFingerprint([]byte("a")))
+			s.want(err, nil)
+		}
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFingerprint([]byte("b")))
+		s.want(err, core.ErrFingerprintMismatch)
+	},
+	"once_in_flight": func(s *scene) {
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := s.eng.Once(s.ctx, key, s.result(3*time.Second))
+			s.want(err, nil)
+		})
+		synctest.Wait()
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithFailFast())
+		s.want(err, core.ErrHeld)
+		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithMaxWait(time.Second))
+		s.want(err, core.ErrWaitTimeout)
+		_, err = s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, nil)
+		all.Wait()
+	},
+	"once_failed": func(s *scene) {
+		own := errors.New("own")
+		_, err := s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, own })
+		s.want(err, own)
+		s.store.mute.Store(true)
+		_, err = s.eng.Once(s.ctx, key, s.result(0), core.WithTTL(2*time.Second))
+		s.want(err, core.ErrOutcomeUnknown)
+		synctest.Wait() // the engine has tried a release on its own
+		s.store.mute.Store(false)
+		_, err = s.eng.Once(s.ctx, "", s.result(0))
+		s.want(err, core.ErrInvalidKey)
+	},
+	"once_not_kept": func(s *scene) {
+		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
+		s.want(err, nil)
+		_, err = s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrResultNotKept)
+	},
+	"once_lost": func(s *scene) {
+		_, err := s.eng.Once(s.ctx, key, s.result(4*time.Second), core.WithMaxHold(3*time.Second))
+		s.want(err, core.ErrLeaseLost)
+	},
+	"once_canceled": func(s *scene) {
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		_, err := s.eng.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		s.want(err, context.DeadlineExceeded)
+	},
+	// The handler fails with errors of another lock's, which are its own.
+	"once_nested": func(s *scene) {
+		defer s.occupy("other")()
+		_, err := s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) {
+			_, err := s.eng.TryAcquire(ctx, "other")
+			return nil, err
+		})
+		s.want(err, core.ErrHeld)
+		_, err = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) {
+			return nil, s.eng.Do(ctx, "third", s.work(2*time.Second), core.WithMaxHold(time.Second))
+		})
+		s.want(err, core.ErrLeaseLost)
+	},
+}
+
+// dawdling is hooks that take a second over the end of a hold.
+func dawdling(hooks observe.Hooks) observe.Hooks {
+	end := hooks.HoldEnd
+	hooks.HoldEnd = func(ctx context.Context, lease observe.Lease, err error) {
+		end(ctx, lease, err)
+		time.Sleep(time.Second)
+	}
+	return hooks
+}
