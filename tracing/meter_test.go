@@ -51,7 +51,7 @@ func (m *meter) measure(name string, x float64, set attribute.Set) {
 	defer m.mu.Unlock()
 	var labels []string
 	for _, kv := range set.ToSlice() {
-		labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.String()))
+		labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.Emit()))
 	}
 	if m.numbers[name] == nil {
 		m.numbers[name] = make(map[string][]float64)

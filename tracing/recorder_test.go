@@ -222,7 +222,7 @@ func (r *recorder) at(t time.Time) string { return t.Sub(r.began).String() }
 
 func writeAttrs(b *strings.Builder, indent string, attrs map[attribute.Key]attribute.Value) {
 	for _, k := range slices.Sorted(maps.Keys(attrs)) {
-		value := attrs[k].String()
+		value := attrs[k].Emit()
 		if k == semconv.TokenKey {
 			value = "(a token)"
 		}

@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/keyturn/keyturn v0.0.0
-	golang.org/x/text v0.41.0
+	golang.org/x/text v0.39.0
 )
 
 replace github.com/keyturn/keyturn => ../../
