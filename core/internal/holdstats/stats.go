@@ -16,10 +16,10 @@ import (
 // takes the place of another key; a hold only fills an empty place. So keys with contention
 // keep their places, however many other keys come and go.
 //
-// A lease of one key is a sample that waits in the intake of its key until there are some, so
-// that few leases take the mutex that all keys share. [Stats.TTL] takes in all samples first, and
-// [Stats.RetryAfter] those of its key; the averages of a rule and of the engine may miss a few
-// recent samples there.
+// The sample of a lease waits in the intake of its key until 16 are there. So one lease in 16
+// takes the mutex that all keys share. [Stats.TTL] takes in all samples first.
+// [Stats.RetryAfter] takes in those of its key, so the averages of the rule and of the engine may
+// miss a few recent samples of other keys.
 type Stats struct {
 	seed    maphash.Seed
 	_       [64]byte // keeps what all callers read off the first intake's cache line
