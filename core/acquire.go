@@ -174,6 +174,9 @@ func (e *Engine) lease(ctx context.Context, grant *handoff.Grant, came time.Time
 	if came.IsZero() || e.hooks != nil { // a hook may have taken a while
 		came = time.Now()
 	}
+	if s.minHold > 0 {
+		l.grant.Stays = came.Add(s.minHold)
+	}
 	err := e.keep(l, came, s.maxHold)
 	if err != nil {
 		l.end(err)

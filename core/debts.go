@@ -100,6 +100,9 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	// By then the lease has run out, even if an unanswered extension arrived: nothing that
 	// prolongs it was sent after this moment.
 	until := time.Now().Add(max(g.TTL, g.Longest))
+	if g.Stays.After(until) {
+		until = g.Stays
+	}
 	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -240,7 +240,7 @@ func (e *Engine) settle(opts []CallOption) (*settings, error) {
 	*s = e.defaults
 	err := s.apply(opts)
 	if err == nil {
-		err = s.fit(e.about.TTLs)
+		err = errors.Join(s.fit(e.about.TTLs), s.fitMinHold(e.about))
 	}
 	return s, err
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 )
@@ -27,7 +28,7 @@ func (p Policy) settle(e *Engine) (*settings, error) {
 	if last == nil || last.engine != e {
 		last = &settled{engine: e, settings: e.defaults}
 		if last.err = p.apply(&last.settings); last.err == nil {
-			last.err = last.settings.fit(e.about.TTLs)
+			last.err = errors.Join(last.settings.fit(e.about.TTLs), last.settings.fitMinHold(e.about))
 		}
 		p.settled.Store(last)
 	}

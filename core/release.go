@@ -69,7 +69,7 @@ func (l *Lease) giveBack(in *within) error {
 
 // storeRelease asks the store to release. If the store does not answer, the release is a debt.
 func (e *Engine) storeRelease(ctx context.Context, grant handoff.Grant, rule string) error {
-	err := e.askRelease(ctx, grant.Grant)
+	err := e.askRelease(ctx, grant)
 	if answers(err) {
 		e.debts.strike(grant)
 	} else if d := e.debts.add(grant, rule); d != nil {
@@ -79,12 +79,12 @@ func (e *Engine) storeRelease(ctx context.Context, grant handoff.Grant, rule str
 }
 
 // askRelease asks the store once.
-func (e *Engine) askRelease(ctx context.Context, grant driver.Grant) error {
+func (e *Engine) askRelease(ctx context.Context, grant handoff.Grant) error {
 	var asked time.Time
 	if e.hooks != nil { // only hooks need the time
 		asked = time.Now()
 	}
-	err := e.store.Release(ctx, grant)
+	err := e.store.Release(ctx, e.released(grant))
 	e.circuit.Learn(grant.Claims, err)
 	e.storeCalled("release", asked, err)
 	return err

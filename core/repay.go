@@ -75,7 +75,7 @@ func (ds *debts) pay(ctx context.Context, d *debt) bool {
 func (ds *debts) try(ctx context.Context, d *debt) bool {
 	bounded, cancel := context.WithTimeout(ctx, ds.patience)
 	defer cancel()
-	err := ds.engine.askRelease(bounded, d.grant.Grant)
+	err := ds.engine.askRelease(bounded, d.grant)
 	if !answers(err) {
 		ds.failed(ctx, d, err)
 		return false

@@ -22,8 +22,9 @@ type settings struct {
 	permits     int           // ModePermit only
 	hierarchy   bool          // keys have levels
 	maxHold     time.Duration // 0: for ever
-	keepContext bool          // the context survives a loss
-	runUnlocked bool          // Do and Once run without the lock in an outage
+	minHold     time.Duration
+	keepContext bool // the context survives a loss
+	runUnlocked bool // Do and Once run without the lock in an outage
 	rule        string
 	once        bool // the call is Engine.Once
 	retention   time.Duration
@@ -90,6 +91,7 @@ const (
 	aboutMode
 	aboutHierarchy
 	aboutMaxHold
+	aboutMinHold
 	aboutContext
 	aboutUnlocked
 	aboutRule

@@ -31,6 +31,8 @@ type Description struct {
 	// [*OptionError].
 	TTLs TTLs
 
+	Stays bool // a Release keeps the claims for as long as Grant.Stay says: core.WithMinHold
+
 	Ledger    bool // the methods of [Ledger] work: core's Once and Raise
 	Inspector bool // the methods of [Inspector] work
 

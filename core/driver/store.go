@@ -116,6 +116,10 @@ type Store interface {
 	//  R4. A release wakes only the waiters whose turn it is.
 	//  R5. If one claim of a set was lost, Release frees the others and returns the error of
 	//      R2.
+	//  R6. With grant.Stay, the claims do not become free now, but stay held for that long by
+	//      the backend's clock, and nobody is woken before. Their owner has released them: a
+	//      renewal is lost (N2). It may release them again, with another Stay or without
+	//      (R1). A store does this only if its Description lists Stays.
 	Release(ctx context.Context, grant Grant) error
 
 	// Close ends the store's own goroutines and connections.
@@ -182,6 +186,9 @@ type Grant struct {
 	// Contended: others wait for the key at the store. This hint limits how often the lease is
 	// handed on within its process before the others get their turn.
 	Contended bool
+	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
+	// the store can keep. Zero everywhere else, and in most releases.
+	Stay time.Duration
 	// Borrowed: the grant is what another process told of its lease (core/experimental/carry). Its TTL
 	// is unproven, and the store checks it (N7).
 	Borrowed bool

@@ -246,6 +246,13 @@ var controls = []struct {
 	}},
 	{"a forced release goes by the owner alone", []string{"I11 another's lease is left alone"}},
 	{"a forced release needs a token", []string{"I11 the expected lease is ended, and its owner told why"}},
+	{"nothing stays", []string{
+		"R6 a lease stays after its release, and no longer", "R6 a lease that stays is not its owner's to renew", "R6 a set of every mode stays",
+	}},
+	{"what stays keeps its TTL", []string{"R6 a lease stays after its release, and no longer", "R6 a set of every mode stays"}},
+	{"what stays is renewed", []string{"R6 a lease that stays is not its owner's to renew", "R6 a set of every mode stays"}},
+	{"what stays can't be released", []string{"R6 a lease that stays can be released at once"}},
+	{"a set stays at its first key only", []string{"R6 a set of every mode stays"}},
 	{"one of the forced is told", []string{"I7 all readers are told"}},
 	{"a forced release of nothing finds nobody", []string{"I7 a forced release of a free key is none"}},
 	{"tokens restart after a forced release", []string{

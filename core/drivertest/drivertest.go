@@ -137,6 +137,7 @@ func (c check) beyond(d driver.Description) string {
 		{c.can.Shared, d.Shared, "Shared"},
 		{c.can.Permits, d.Permits, "Permits"},
 		{c.can.Sets, d.Sets, "Sets"},
+		{c.can.Stays, d.Stays, "Stays"},
 		{c.can.Ledger, d.Ledger, "Ledger"},
 		{c.can.Inspector, d.Inspector, "Inspector"},
 	} {
@@ -162,6 +163,7 @@ func checks() []check {
 	all = append(all, borrowChecks...)
 	all = append(all, reservedChecks...)
 	all = append(all, releaseChecks...)
+	all = append(all, stayChecks...)
 	all = append(all, closeChecks...)
 	all = append(all, sharedChecks...)
 	all = append(all, permitChecks...)

@@ -263,6 +263,7 @@ func (b *backend) renew(g driver.Grant) error {
 		h := b.find(e, g)
 		switch {
 		case h == nil,
+			h.released && !b.has("what stays is renewed"),
 			b.has("a part of a set is nobody's") && h.of != len(g.Claims),
 			h.token != g.Token && !b.has("renewals ignore the token"),
 			h.claim.Mode != c.Mode && !b.has("renewals ignore the mode"),
@@ -326,6 +327,19 @@ func (b *backend) release(g driver.Grant) error {
 		}
 		if b.has("a release leaves the line to the clock") && len(e.queue) > 0 {
 			h.owner = "nobody"
+			continue
+		}
+		if g.Stay > 0 && !b.has("nothing stays") && !(h.released && b.has("what stays is nobody's")) {
+			h.released = true
+			if !b.has("what stays keeps its TTL") {
+				h.expires = time.Now().Add(g.Stay)
+			}
+			if b.has("a set stays at its first key only") {
+				g.Stay = 0
+			}
+			continue
+		}
+		if h.released && b.has("what stays can't be released") {
 			continue
 		}
 		e.drop(h.owner)

@@ -54,7 +54,7 @@ func (p *process) outage(err error) error {
 }
 
 func (p *process) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Ledger: true, Inspector: true}
+	return driver.Description{Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true}
 }
 
 func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {

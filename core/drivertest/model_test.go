@@ -54,6 +54,7 @@ type holding struct {
 	since, expires     time.Time
 	ttl                time.Duration // that the owner asked for last
 	of                 int           // claims of the request
+	released           bool          // by its owner; it stays for a while
 	whole              bool          // not the part of a set that still waits for the rest
 }
 

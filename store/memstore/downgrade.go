@@ -22,7 +22,7 @@ func (m *memory) downgrade(g driver.Grant) error {
 	for _, c := range g.Claims {
 		s := m.shard(c.Key)
 		e, h := s.find(g, c.Key, now)
-		if h == nil || g.Token == 0 || e.phase.Mode != c.Mode && !e.isDowngrade(c) {
+		if h == nil || h.released || g.Token == 0 || e.phase.Mode != c.Mode && !e.isDowngrade(c) {
 			return s.lost(g, c.Key, now)
 		}
 	}

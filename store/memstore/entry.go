@@ -28,6 +28,7 @@ type holder struct {
 	since, expires     time.Time
 	ttl                time.Duration // the one that the owner asked for last; a borrower's may not be longer
 	partial            bool          // it belongs to a set that waits for the rest of its claims
+	released           bool          // by its owner; it stays for a while (R6)
 }
 
 // few is the greatest number of holders of an entry without an index.

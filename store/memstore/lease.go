@@ -25,7 +25,7 @@ func (s *shard) find(g driver.Grant, key string, now time.Time) (*entry, *holder
 // loss.
 func (s *shard) current(g driver.Grant, c driver.Claim, now time.Time) (*entry, *holder, error) {
 	e, h := s.find(g, c.Key, now)
-	if h == nil || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && (g.TTL > h.ttl || g.HandOffs > h.reserved) {
+	if h == nil || h.released || g.Token == 0 || e.phase.Mode != c.Mode || g.Borrowed && (g.TTL > h.ttl || g.HandOffs > h.reserved) {
 		return nil, nil, s.lost(g, c.Key, now)
 	}
 	return e, h, nil
@@ -51,7 +51,11 @@ func (s *shard) release(g driver.Grant, key string, now time.Time) error {
 	if h == nil {
 		return s.lost(g, key, now)
 	}
-	s.drop(e, h, now)
+	if g.Stay > 0 {
+		s.stay(e, h, g, now)
+	} else {
+		s.drop(e, h, now)
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct
 
 // Describe implements [driver.Store]: the name is "memory".
 func (*Store) Describe() driver.Description {
-	return driver.Description{Name: "memory", Shared: true, Permits: true, Sets: true, Ledger: true, Inspector: true}
+	return driver.Description{Name: "memory", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true}
 }
 
 // Acquire implements [driver.Store]. An invalid claim gets an error that matches

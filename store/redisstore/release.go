@@ -23,10 +23,15 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.leave()
-	if len(g.Claims) == 1 {
+	if len(g.Claims) == 1 && g.Stay == 0 {
 		return s.end(ctx, g)
 	}
 	parts := s.releases(g.Owner, g.Claims, g.Token)
+	if g.Stay > 0 {
+		for _, p := range parts {
+			s.keys.Stay(&p.Call, g, p.claims)
+		}
+	}
 	if !s.sender.Await(ctx, nil, requests(parts)) {
 		return &driver.UnavailableError{Op: "release", Err: silence(ctx)}
 	}

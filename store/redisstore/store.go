@@ -50,7 +50,7 @@ var _ driver.Store = (*Store)(nil)
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name:   "redis",
-		Shared: true, Permits: true, Sets: true,
+		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
 		Partition:  s.sender.Master,
 		Identity:   s.identity,

@@ -37,9 +37,15 @@ func (m *backend) mine(owner string, c driver.Claim, flaw flaw) *lease {
 // owner with a wrong token never had the lease, so nobody took it away.
 func (m *backend) lost(owner string, claims []driver.Claim, flaw flaw) expected {
 	a := expected{kind: lost}
+	if flaw != sound && flaw != noToken {
+		return a
+	}
 	for _, c := range claims {
-		if m.mine(owner, c, sound) == nil && (flaw == sound || flaw == noToken) {
-			a.reasons = append(a.reasons, m.at(c.Key).forced[owner]) // I7
+		switch k := m.at(c.Key); {
+		case m.mine(owner, c, sound) == nil:
+			a.reasons = append(a.reasons, k.forced[owner]) // I7
+		case k.phase != c.Mode: // a downgrade that another claim's loss ended has changed it
+			a.reasons = append(a.reasons, "")
 		}
 	}
 	return a

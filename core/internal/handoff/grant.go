@@ -31,6 +31,7 @@ type Grant struct {
 	Hands     uint64    // number of hand-offs so far
 	Heard     time.Time // when the store's last answer about it came
 	Heritable bool      // it may be handed on
+	Stays     time.Time // until when the store keeps the key after a release; zero: until then
 	// Longest is the longest TTL that the store may have been asked for: an extension may have
 	// arrived although its answer was lost. 0: the grant's TTL.
 	Longest time.Duration

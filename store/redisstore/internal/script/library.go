@@ -19,6 +19,7 @@ var (
 	inspectScript  = script("inspect")
 	forceScript    = script("force")
 	dropScript     = script("drop")
+	stayScript     = script("stay")
 	sharingScript  = script("downgrade")
 	renewScript    = redis.NewScript(source("renew"))
 	raiseScript    = redis.NewScript(source("raise"))

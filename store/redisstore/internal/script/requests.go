@@ -53,6 +53,12 @@ func (n Names) Release(c *Call, owner string, claims []driver.Claim, token uint6
 	n.call(c, releaseScript, owner, claims, token)
 }
 
+// Stay makes c the call that ends claims of g for their owner and keeps them for g.Stay.
+// [Call.Verdict] reads the answer.
+func (n Names) Stay(c *Call, g driver.Grant, claims []driver.Claim) {
+	n.call(c, stayScript, g.Owner, claims, g.Token, g.Stay.Milliseconds())
+}
+
 // Renew makes c the call that gives claims of g a full TTL again. [Call.Verdict] reads
 // the answer.
 func (n Names) Renew(c *Call, g driver.Grant, claims []driver.Claim) {

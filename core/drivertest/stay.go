@@ -1,0 +1,97 @@
+package drivertest
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var stays = driver.Description{Stays: true}
+
+var stayChecks = []check{
+	{name: "R6 a lease stays after its release, and no longer", run: staysAfterRelease, can: stays},
+	{name: "R6 a lease that stays is not its owner's to renew", run: stayingIsReleased, can: stays},
+	{name: "R6 a lease that stays can be released at once", run: stayEnds, can: stays},
+	{name: "R6 a set of every mode stays", run: setStays, can: driver.Description{Stays: true, Shared: true, Permits: true, Sets: true}},
+}
+
+// staying is h as a release asks for it that keeps the key for d.
+func (s *scene) staying(h hold, d time.Duration) driver.Grant {
+	g := h.Grant
+	g.Stay = s.ttls.Nearest(d)
+	return g
+}
+
+// release releases g, which is in force.
+func (s *scene) release(st driver.Store, g driver.Grant) {
+	s.Helper()
+	if err := st.Release(s.ctx, g); err != nil {
+		s.Fatalf("the release of a lease in force: %v", err)
+	}
+}
+
+// staysAfterRelease: for less time than the lease had left, and for more.
+func staysAfterRelease(s *scene) {
+	a, b := s.open(), s.open()
+	for _, ttl := range []time.Duration{long, s.TTL} {
+		key := s.key()
+		h := s.lock(a, key, ttl)
+		g := s.staying(h, 2*s.TTL)
+		called := time.Now()
+		s.release(a, g)
+		returned := time.Now()
+		next := s.freed(b, key, returned.Add(g.Stay+s.Late))
+		s.lasted("the stay", g.Stay, called, returned, next.returned)
+		s.rising([]uint64{h.Token, next.Token})
+		s.mustRelease(next)
+	}
+}
+
+// stayingIsReleased: a renewal that was sent before the release, and comes after it, must not
+// keep the key for another TTL.
+func stayingIsReleased(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	w := s.enqueue(b, key, long)
+	s.release(a, s.staying(h, long))
+	s.isLost(s.renew(a, h.Grant))
+	time.Sleep(settle)
+	w.waits()
+	s.release(a, s.staying(h, long)) // repeated, as after a lost answer
+	other := s.staying(h, long)
+	other.Token++
+	s.isLost(a.Release(s.ctx, other))
+	w.waits()
+}
+
+func stayEnds(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	w := s.enqueue(b, key, long)
+	s.release(a, s.staying(h, long))
+	s.release(a, h.Grant)
+	next := w.granted(s.Late)
+	s.isLost(a.Release(s.ctx, s.staying(h, long)))
+	s.mustRenew(next)
+	s.mustRelease(next)
+}
+
+func setStays(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(3)
+	h := s.take(a, long, driver.Exclusive(k[0]), driver.Permit(k[1], 1), driver.Shared(k[2]))
+	g := s.staying(h, s.TTL)
+	called := time.Now()
+	s.release(a, g)
+	s.isLost(s.renew(a, h.Grant))
+	s.noRoom(b, k[0], driver.Shared(k[0]))
+	s.noRoom(b, k[1], driver.Permit(k[1], 1))
+	s.noRoom(b, k[2], driver.Exclusive(k[2]))
+	returned := time.Now()
+	for _, key := range k {
+		next := s.freed(b, key, returned.Add(g.Stay+s.Late))
+		s.lasted("the stay of "+key, g.Stay, called, returned.Add(s.Late), next.returned)
+	}
+}

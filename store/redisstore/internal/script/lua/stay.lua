@@ -1,0 +1,35 @@
+-- Stay: a release that keeps the claims for a while. The owner is done with them: what is
+-- left of the lease can be released, but not renewed.
+--
+-- ARGV  5 token
+--       6 ms that the claims stay
+-- Reply as of Release; nobody is let in.
+
+begin(KEYS, ARGV)
+
+local token, ms = ARGV[5], ARGV[6]
+
+-- keep has me hold c for ms, and no longer. A TTL of 0 in the notes says that nobody renews it:
+-- see renew.lua. What needs no memory comes first, so that the rest is not refused.
+local function keep(c)
+  extend(c, me, ms)
+  local text = c.phase == 'x' and string.sub(c.value, #me + 2) or redis.call('HGET', c.about, me)
+  text = string.gsub(text, '^(%d+:%d+:%d+:)%d+', '%10')
+  if c.phase == 'x' then
+    redis.call('SET', c.lock, me .. ':' .. text, 'PX', ms)
+  else
+    redis.call('HSET', c.about, me, text)
+  end
+end
+
+local lost
+for i, c in ipairs(claims) do
+  look(c)
+  local mode, has = held(c, me)
+  if mode and has == token then
+    keep(c)
+  else
+    lost = lost or robbed(c, i, me, token)
+  end
+end
+return lost or 1
