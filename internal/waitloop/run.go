@@ -27,11 +27,14 @@ type Terms struct {
 // own. After an error the request holds nothing and waits for nothing (A9).
 func Run[A, M any](ctx context.Context, t Terms, r Request[A, M]) (A, error) {
 	a, s, err := r.Ask(ctx)
-	if silent := (*Unanswered)(nil); errors.As(err, &silent) {
-		return failed[A](t, silent.Err)
-	}
-	if err != nil || s == nil {
+	if err != nil {
+		if silent := unanswered(err); silent != nil {
+			return failed[A](t, silent.Err)
+		}
 		return a, err
+	}
+	if s == nil {
+		return a, nil
 	}
 	if !t.Wait {
 		held := s.Held
@@ -81,7 +84,7 @@ func (w *waiting[A, M]) run(ctx context.Context) (A, error) {
 // ask puts the question, and reports whether the wait goes on.
 func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
 	a, s, err := w.r.Ask(ctx)
-	if silent := (*Unanswered)(nil); errors.As(err, &silent) {
+	if err != nil && unanswered(err) != nil {
 		a, err = w.end(ctx)
 		return a, false, err
 	}
@@ -90,6 +93,14 @@ func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
 	}
 	w.last = *s
 	return a, true, nil
+}
+
+// unanswered is err as an [Unanswered], or nil. It is called for errors only: [errors.As]
+// makes its target escape, which would cost each acquisition an allocation.
+func unanswered(err error) *Unanswered {
+	var silent *Unanswered
+	errors.As(err, &silent)
+	return silent
 }
 
 // end gives back what there is, and is the error for a wait that was cut short. Whether

@@ -120,6 +120,20 @@ func TestAnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// TestNoWaitNoAllocation: most requests are answered at once, and are to cost nothing here.
+func TestNoWaitNoAllocation(t *testing.T) {
+	b := &backend{clock: time.Now(), free: 1, questions: make([]time.Duration, 0, 200)}
+	terms := waitloop.Terms{Wait: true, Life: context.Background()}
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := waitloop.Run(context.Background(), terms, b); err != nil {
+			t.Error(err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestRefusedWithoutWait(t *testing.T) {
 	b := &backend{}
 	o := wait(t, b, never, func(terms *waitloop.Terms, _ context.CancelFunc) { terms.Wait = false })
