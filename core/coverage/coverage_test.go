@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 func TestCoverage(t *testing.T) {
@@ -54,4 +55,23 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("the log warns of an exception:\n%s", log)
 	}
 	coverage.Log(context.Background(), nil, nil)
+}
+
+func TestRuleNamesAnUnusualMode(t *testing.T) {
+	rules := map[string]coverage.Rule{
+		"serialize shared k":                       {Key: "k", Mode: driver.ModeShared},
+		"serialize permit of 5 k":                  {Key: "k", Mode: driver.ModePermit, Permits: 5},
+		"serialize permit of 2 hierarchy k (none)": {Key: "k", Mode: driver.ModePermit, Permits: 2, Hierarchy: true, Problem: "none"},
+	}
+	for want, r := range rules {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	coverage.Log(context.Background(), log, []coverage.Target{{Name: "t", Rules: []coverage.Rule{{Key: "k", Mode: driver.ModePermit, Permits: 5, Hierarchy: true}}}})
+	if want := "target=t once=false key=k mode=permit permits=5 hierarchy=true"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q is missing in\n%s", want, out.String())
+	}
 }
