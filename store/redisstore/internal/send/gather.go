@@ -12,12 +12,9 @@ import (
 // hundreds of requests share one.
 //
 // No request waits for others to join it. While few requests are under way, each caller sends
-// its own. The others gather, and leave together as soon as fewer than [roundTrips] batches are
-// under way. So a batch is as large as the load makes it.
+// its own. The others gather, and leave together as soon as few enough batches are under way.
+// So a batch is as large as the load makes it.
 const (
-	// roundTrips is how many batches are under way at a time: while the server works on one,
-	// this side writes and reads the other.
-	roundTrips = 2
 	// batchSize is the largest batch. The script of such a batch takes well below one or two
 	// milliseconds of the server's time, and other clients wait for that time.
 	batchSize = 128
@@ -28,11 +25,18 @@ const (
 	mostRoundTrips = 32
 )
 
+// pace is how requests leave. It depends on what a batch costs.
+type pace struct {
+	few   int32 // up to so many requests under way, each caller sends its own
+	trips int   // round trips of batches at a time
+	full  int   // a batch of so many leaves although there are as many; 0: none does
+}
+
 // gather collects the requests for one server.
 type gather struct {
 	send func(batch []*Request)
 	run  func(func()) // starts a goroutine
-	few  int32        // up to so many requests under way, each caller sends its own
+	pace
 
 	all atomic.Int32 // requests under way, sent by either way
 
@@ -64,7 +68,7 @@ func (g *gather) add(reqs ...*Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, reqs...)
-	if g.underWay < roundTrips {
+	if g.underWay < g.trips || g.full > 0 && len(g.waiting) >= g.full && g.underWay < mostRoundTrips {
 		g.start()
 	} else if g.late == nil {
 		g.late = time.AfterFunc(overdue, g.extra)
@@ -109,7 +113,7 @@ func (g *gather) next(last []*Request) []*Request {
 	g.mu.Lock()
 	before := g.ended
 	g.ended = time.Now()
-	spare := g.underWay > roundTrips && g.ended.Sub(before) < overdue
+	spare := g.underWay > g.trips && g.ended.Sub(before) < overdue
 	if spare {
 		g.underWay--
 	}

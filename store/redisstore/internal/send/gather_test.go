@@ -21,7 +21,7 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.run = p.tasks.Go
+	p.run, p.trips = p.tasks.Go, 2
 	p.send = func(batch []*Request) {
 		end := make(chan struct{})
 		p.mu.Lock()
@@ -190,6 +190,26 @@ func TestFewAreSentByTheirCallers(t *testing.T) {
 		synctest.Wait()
 		if !p.enter() {
 			t.Error("none may go beside one other")
+		}
+	})
+}
+
+// A full batch does not wait for another's replies.
+func TestFullBatchesLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newAnswering()
+		defer p.answerAll()
+		p.trips, p.full = 1, 3
+		p.ask(1)
+		p.sent(t, 1)
+		all := p.ask(2)
+		p.sent(t, 1)
+		all = append(all, p.ask(1)...)
+		p.sent(t, 1, 3)
+		p.answer(1)
+		synctest.Wait()
+		if back(all) != 3 {
+			t.Errorf("%d of 3 are back", back(all))
 		}
 	})
 }

@@ -25,13 +25,14 @@ type Sender struct {
 	servers servers
 }
 
-// few is how many requests may be under way to a server while each caller sends its own, on a
-// connection of the client. Above that number it costs both sides less to send them together:
-// in one script, or, on a Cluster, in one write.
-const (
-	few          = 4
-	fewOnCluster = 4
-)
+// byScript is for requests that share a script. A script of many costs the server far less
+// than they do alone, but one of two or three costs more. While the server works on one batch,
+// this side writes and reads the other.
+var byScript = pace{few: 4, trips: 2}
+
+// byWrite is for requests that share a write, and have a script each. A few in a write are
+// almost as good as many, so a batch of a few does not wait for another's replies.
+var byWrite = pace{few: 2, trips: 1, full: 8}
 
 // New makes a sender.
 func New(cfg Config) *Sender {
@@ -41,11 +42,11 @@ func New(cfg Config) *Sender {
 		s.servers.cluster, s.servers.fresh = c, s.master
 		s.servers.slots.cluster, s.servers.slots.run, s.servers.slots.life = c, cfg.Go, cfg.Life
 	case *redis.Client:
-		s.servers.only = newServer(c, few, cfg.Go)
+		s.servers.only = newServer(c, byScript, cfg.Go)
 		s.servers.only.send = s.sendGroup
 	default:
 		if cfg.Names.Topology() == script.Single {
-			s.servers.only = &server{gather: gather{run: cfg.Go, send: s.sendGroup}}
+			s.servers.only = &server{gather: gather{run: cfg.Go, send: s.sendGroup, pace: byScript}}
 		}
 	}
 	return s
@@ -53,7 +54,7 @@ func New(cfg Config) *Sender {
 
 // master returns a server for a node of a Cluster.
 func (s *Sender) master(c *redis.Client) *server {
-	n := newServer(c, fewOnCluster, s.Go)
+	n := newServer(c, byWrite, s.Go)
 	n.send = func(batch []*Request) { s.sendQuickly(n, batch) }
 	return n
 }

@@ -31,13 +31,14 @@ const quickBound = 2 * quickTimeout
 
 // newServer makes the server of c. While few requests are under way, callers send their own, as
 // far as there are connections enough.
-func newServer(c *redis.Client, few int32, run func(func())) *server {
+func newServer(c *redis.Client, p pace, run func(func())) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
+	p.few = min(p.few, int32(c.Options().PoolSize))
 	return &server{
-		gather: gather{run: run, few: min(few, int32(c.Options().PoolSize))},
+		gather: gather{run: run, pace: p},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }
