@@ -1,34 +1,36 @@
--- Acquire, and Begin of Once. Also what a waiter sends to stay in line, and to
--- have what was passed to it for its whole TTL.
+-- Acquire, and Begin of Once. A waiter also sends it to stay in line, and to keep for its whole
+-- TTL a lock that was passed to it.
 --
--- Claims are taken in key order. One that has to be waited for ends it: a request
--- that waits keeps what is before that one and gets in line there; any other
--- gives back all that it has.
+-- The script takes the claims in key order, up to the first that is not free. A request that waits
+-- keeps the claims before that one and gets in line there. Any other request gives back all that
+-- it has.
 --
 -- ARGV  5 TTL in ms
 --       6 "1": wait in line
---       7 ms that the place in line is kept without a sign of life
+--       7 ms that the place in line is kept without a request of the waiter
 --       8 claim time in ms: what the waiter gets until it confirms or renews
---       9 inbox of the waiter's process; "": it has none, and looks often
---      10 "1": a record will do as well as the lock (of the only claim); "2": so it
---         will, and the server lacks memory, though nothing would be refused now
+--       9 inbox of the waiter's process; "": it has none, and asks often
+--      10 "1": a record will do as well as the lock (of the only claim); "2": the same,
+--         and the server lacks memory, though it would refuse nothing now
 --      11 notes
 --      12 ms that the request has waited
---      13 which claim it waited for at last, counted from 1; "0": none
---       14 the number of the question, for the message that grants; "0": none may
---       15 how many tokens to reserve at most behind that of the lease, for hand-offs
--- Reply {"granted", token, 1 if others wait for the only claim, how many are reserved}, {"done", record}, {"own", index, mode}: the owner has
--- that claim in another mode, or
--- {"held", index, holder, ms until there may be room, ms until the first of the
--- holders may be gone, claim time of the one ahead in line or -1, how many are
--- ahead, the time in ms}. Indices count from 0.
+--      13 the claim that it waited for last, counted from 1; "0": none
+--      14 the number of the question, for the message that grants; "0": none may
+--      15 how many tokens to reserve for hand-offs at most, behind the token of the lease
+-- Reply, with indices that count from 0, one of
+--      {"granted", token, 1 if others wait for the only claim, how many are reserved}
+--      {"done", record}
+--      {"own", index, mode}: the owner has that claim in another mode
+--      {"held", index, holder, ms until there may be room, ms until the first of the
+--         holders may be gone, claim time of the waiter directly ahead or -1, how many
+--         are ahead, the time in ms}
 
 begin(KEYS, ARGV)
 
 local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] ~= '0', ARGV[11]
 local waited, before, number, wanted = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14], tonumber(ARGV[15])
 
--- Nothing is written before it is clear that nothing speaks against it.
+-- The script writes nothing before it knows that it may.
 local refused
 for i, c in ipairs(claims) do
   look(c)
@@ -46,15 +48,15 @@ if once then
   local done = redis.call('GET', c.record)
   if done then
     if c.mine then
-      leave(c, me) -- it was passed on to me, and I need it no more: the next
+      leave(c, me) -- it was passed on to me, and I do not need it any more: the next one gets it
       admit(c)
     else
       desert(c, me)
     end
     return { 'done', done }
   end
-  -- Before the work, not after it. A lock that was passed on to me would need no
-  -- memory; the record of what I do under it will.
+  -- This test comes before the work, not after it. A lock that was passed on to me would need no
+  -- memory, but the record of the work needs some.
   if not refused and (ARGV[10] == '2' or lacks_memory(c.holders)) then
     error('OOM no memory left to record an execution', 0)
   end
@@ -88,8 +90,8 @@ if not stuck then
       break
     end
   end
-  -- A set has one token, given when it is complete. Claims that are taken in one script
-  -- have one counter.
+  -- A set has one token. It gets the token when it is complete. Claims that are taken in one
+  -- script have one counter.
   if not token then
     token = written((take_tokens(claims[1].counter, counter_ttl, 1, 0, (clock()))))
     for _, c in ipairs(claims) do
@@ -101,8 +103,8 @@ if not stuck then
   return { 'granted', token, others and 1 or 0, #claims == 1 and tonumber(c.reserved) or 0 }
 end
 
--- A lease behind the claim that is waited for would be one that others wait for
--- in the wrong order; so would a place in line.
+-- A lease behind the claim that is waited for would be taken in the wrong order, and others would
+-- wait for it. So would a place in line.
 for i, c in ipairs(claims) do
   if c.token and (i > stuck or not wait) then
     leave(c, me)
@@ -116,7 +118,7 @@ local c = claims[stuck]
 local ahead, place = -1, nil
 local list = c.mode == 's' and c.readers or c.line
 if wait then
-  -- Those at the head who died would stay as long as the lock is held.
+  -- Waiters at the head that have died would otherwise stay as long as the lock is held.
   local head = redis.call('LINDEX', list, 0)
   while head and head ~= me and not waiter(c, head) do
     forget(c, head, list)
@@ -131,14 +133,14 @@ if wait then
   if not place then
     place = redis.call('RPUSH', list, me) - 1
   end
-  -- Whoever is more patient must not lose its place by this one's coming.
+  -- A waiter with more patience must not lose its place because this one comes.
   for _, key in ipairs({ c.waiters, list }) do
     if redis.call('PTTL', key) < 2 * patience then
       redis.call('PEXPIRE', key, 2 * patience)
     end
   end
-  -- Nobody is told when the one ahead gets the lock, so whoever is behind must
-  -- look often enough to see that it has died with it.
+  -- The waiters behind get no message when the one ahead gets the lock. So they must ask often
+  -- enough to see that it has died with the lock.
   if place > 0 then
     local w = waiter(c, redis.call('LINDEX', list, place - 1))
     ahead = w and w.claim or -1
@@ -158,7 +160,7 @@ if c.phase == 's' or c.phase == 'p' then
     room = first
   end
 end
--- Readers get in together, so only the line is ahead of them, if that.
+-- Readers get in together. So at most the line is ahead of them.
 if c.mode ~= 's' then
   place = place + redis.call('LLEN', c.readers)
 elseif c.phase == 's' then

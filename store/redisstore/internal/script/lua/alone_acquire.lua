@@ -1,7 +1,7 @@
--- A plain acquire that leaves alone, as most do: one exclusive claim, on a key that is
--- free and that nobody waits for. It takes the commands that nobody could do without, in
--- front of all else but tokens.lua: to make the functions of the long way takes longer than
--- to carry them out.
+-- A plain acquire that leaves alone, as most do: one exclusive claim, on a key that is free and
+-- that nobody waits for. It runs only the commands that it can't do without. It stands in front of
+-- everything except tokens.lua, because to define the functions of the long way takes longer than
+-- to run them.
 --
 -- KEYS  1 the lock
 --       2 the counter
@@ -9,16 +9,16 @@
 --       2 owner
 --       3 TTL in ms
 --       4 notes
---       5 how many tokens to reserve behind that of the lease, for hand-offs
+--       5 how many tokens to reserve for hand-offs, behind the token of the lease
 --       6 "wait patience claim waited before number inbox", see acquire.lua
--- Reply the token, if all those are reserved, or what acquire.lua says.
+-- Reply the token, if all of these are reserved; otherwise the reply of acquire.lua.
 
 if redis.pcall('EXISTS', KEYS[1], '{' .. KEYS[1] .. '}:w') == 0 then
   local time, wanted = redis.call('TIME'), tonumber(ARGV[5])
   local now = time[1] * 1000000 + time[2]
   local ok, token, reserved = pcall(take_tokens, KEYS[2], ARGV[1], 1, wanted, now)
-  if ok then -- without memory the long way tells what that means
-    -- To write out a number takes as long as half a command. So text is made of text.
+  if ok then -- without memory the long way says what that means
+    -- To convert a number to text takes as long as half a command. So text is made of text.
     local seconds, micros = time[1], string.sub('00000' .. time[2], -6)
     local text = token == now and seconds .. micros or string.format('%.0f', token)
     local all = reserved == wanted

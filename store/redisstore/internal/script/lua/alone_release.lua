@@ -1,11 +1,11 @@
 -- A plain release that leaves alone: the lease is the owner's, and nobody waits. See
 -- alone_acquire.lua.
 --
--- KEYS  as there
--- ARGV  1 as there
---       2 what the lock's value begins with if it is the owner's, "owner:" or
+-- KEYS  as in alone_acquire.lua
+-- ARGV  1 as in alone_acquire.lua
+--       2 the beginning of the lock's value if it is the owner's, "owner:" or
 --         "owner:token:"
--- Reply 1, or what release.lua says.
+-- Reply 1, or the reply of release.lua.
 
 local value = redis.pcall('GET', KEYS[1])
 local mine = type(value) == 'string' and string.sub(value, 1, #ARGV[2]) == ARGV[2]

@@ -1,4 +1,4 @@
--- What the scripts share. It is put in front of each of them but renew.lua.
+-- The code that the scripts share. It stands in front of each of them except renew.lua.
 --
 -- KEYS  for each claim, in key order, nine:
 --       1 the lock: "owner:token:reserved:since:notes" (see tokens.lua), a marker, or a
@@ -7,31 +7,31 @@
 --       2 the line: list of the owners that wait for it exclusively or for a
 --         permit, in order of arrival
 --       3 the readers: list of the owners that wait for it shared
---       4 the waiters: hash of owner -> what there is to know of it
+--       4 the waiters: hash of owner -> entry of the waiter, see entry.lua
 --       5 the holders of shared leases or permits: zset of owner -> end in ms
 --       6 about them: hash of owner -> "token:reserved:since:notes", and ":through", see
 --         serve_readers
---       7 the forced: hash of owner -> "token:reason", for who was robbed
+--       7 the forced: hash of owner -> "token:reason", for owners that lost the lease
+--         to a ForceRelease
 --       8 the record of Once
 --       9 the counter: the last token given or reserved
--- ARGV  1 the owner who asks
+-- ARGV  1 the owner that asks
 --       2 "1": one server, so that PUBLISH sees all its subscribers
 --       3 ms that the counter outlives its token, which is a time in µs; "0": for ever
 --       4 the claims' modes: "x" exclusive, "s" shared, "p5" one of 5 permits
 --
--- No shebang: a script that has one is refused as a whole when the server is
--- out of memory, and then nothing could be released. Without one, single
--- commands are refused, and only as long as the script has not written. So the
--- order of the writes matters: a script that may fail for want of memory begins
--- with the command that does, and one that must not begins with one that needs
--- none: DEL, ZREM, PEXPIRE.
+-- There is no shebang: the server refuses a whole script with a shebang when it is out of memory,
+-- and then nothing could be released. Without a shebang it refuses single commands, and only while
+-- the script has not written. So the order of the writes matters. If a script may fail for want of
+-- memory, its first write is a command that needs memory. If a script must not fail, its first
+-- write needs none: DEL, ZREM, PEXPIRE.
 
--- In a group commit others may have written before a request's script begins, and
--- then nothing is refused. Where that matters, a script is told what lacks_memory
--- said before the first write.
+-- In a group commit other requests may have written before a request's script begins, and then the
+-- server refuses nothing. Where that matters, a script gets as an argument what lacks_memory
+-- returned before the first write.
 
--- Functions of a request's KEYS and ARGV are told them by begin, because a group
--- commit carries out many requests in one call.
+-- The functions learn a request's KEYS and ARGV from begin, because a group commit runs many
+-- requests in one call.
 local me, single, counter_ttl, claims
 
 local _, now = clock()
@@ -49,7 +49,7 @@ local function begin(KEYS, ARGV)
   end
 end
 
--- digits writes out a number. Lua's own conversion turns 1763683200000000 into
+-- digits converts a number to text. Lua's own conversion turns 1763683200000000 into
 -- 1.7636832e+15.
 local function digits(n)
   return string.format('%.0f', n)
@@ -60,8 +60,8 @@ local function owns(value, owner)
   return value and string.sub(value, 1, #owner + 1) == owner .. ':'
 end
 
--- robbed is the reply about a claim that is not owner's: with the reason if it
--- was taken by force.
+-- robbed returns the reply about a claim that is not owner's. It has the reason if a ForceRelease
+-- took the claim.
 local function robbed(c, i, owner, token)
   local note = redis.call('HGET', c.forced, owner)
   if note then

@@ -1,27 +1,27 @@
 -- Complete: the record and the release in one step.
 --
--- Where the server has no memory left, the record is stored without the result. It
--- must be on record that the work was done, as a repeat would do it again; and a
--- mark takes about what the lock did, which goes.
+-- If the server has no memory left, the record is stored without the result. It
+-- must be known that the work was done, because a repeat would do it again. And the
+-- record without a result takes about as much memory as the lock, which is deleted.
 --
 -- ARGV  5 token; "0": any
 --       6 the record up to the mark for a result that was not kept: "owner:n+m"
 --       7 its trace and fingerprint
 --       8 the result
 --       9 retention in ms
---      10 "1": the server lacks memory, though nothing would be refused now
--- Reply 1: it is on record, now or since an earlier attempt; 2: so it is, without
--- the result; else as Release.
+--      10 "1": the server lacks memory, though it would refuse nothing now
+-- Reply 1: there is a record, from now or from an earlier attempt; 2: there is one
+--      without the result; otherwise as Release.
 
 begin(KEYS, ARGV)
 
--- most is how many of those in line are told of the record: a message each, while
--- others wait for the server. Who is behind them finds it when it asks next.
+-- most is how many waiters get a message about the record; others wait for the server meanwhile.
+-- The waiters behind them find the record when they ask next.
 local most = 256
 
--- announce wakes those who wait for the record, wherever they stand: the first of
--- the line may want the lock itself, and keep it. Who has no message to expect
--- that grants the lock has a question without a number.
+-- announce wakes the waiters that want the record, wherever they are in line: the first in line
+-- may want the lock itself, and keep it. If no message can grant the lock to a waiter, its
+-- question has no number.
 local function announce(c)
   for i = 0, most - 1 do
     local owner = redis.call('LINDEX', c.line, i)
@@ -42,7 +42,7 @@ look(c)
 local mode, has = held(c, me)
 if mode and (token == '0' or has == token) then
   local small = ARGV[10] == '1' or lacks_memory(c.holders)
-  leave(c, me) -- first: nothing is refused after it
+  leave(c, me) -- first: the server refuses nothing after it
   redis.call('SET', c.record, small and mark or record, 'PX', ARGV[9])
   pcall(admit, c)
   pcall(announce, c)

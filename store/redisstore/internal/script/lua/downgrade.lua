@@ -1,11 +1,11 @@
--- Downgrade: a full TTL again for all claims, in the modes that are asked for, if all of them
+-- Downgrade: gives all claims a full TTL again, in the modes that are asked for, if all of them
 -- are still the owner's. It creates no lease. A claim that is asked for shared may be held
--- exclusively; it becomes shared, under the same token.
+-- exclusively: it becomes shared, under the same token.
 --
 -- ARGV  5 TTL in ms
 --       6 token
--- Reply 1: done; else {index of a claim that was lost}, with the reason if it was taken by
--- force. Nothing has changed then.
+-- Reply 1: done; otherwise {index of a claim that was lost}, with the reason if a
+--      ForceRelease took it. Then nothing has changed.
 
 begin(KEYS, ARGV)
 
@@ -20,7 +20,7 @@ for i, c in ipairs(claims) do
   c.mine = mode
 end
 
--- share has others hold c beside me.
+-- share lets others hold c beside me.
 local function share(c)
   local lease = string.gsub(string.sub(c.value, #me + 2), '^(%d+:%d+:%d+:)%d+', '%1' .. ttl)
   redis.call('SET', c.lock, marker.s, 'PX', ttl)

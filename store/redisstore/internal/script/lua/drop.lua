@@ -1,5 +1,5 @@
--- Forget: drops the record, and the version, which is the last of KEYS. Reply: how
--- many there were.
+-- Forget: drops the record and the version, which is the last of KEYS. Reply: how many of them
+-- there were.
 
 begin(KEYS, ARGV)
 

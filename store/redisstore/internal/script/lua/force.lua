@@ -1,10 +1,10 @@
--- ForceRelease: ends leases on the key, and lets in who waits.
+-- ForceRelease: ends leases on the key, and lets waiters in.
 --
 -- ARGV  5 the reason
 --       6 ms that it is remembered
 --       7 how many leases are to end; 0: all
 --       8, 9, 10, 11 ... each of them, an owner and a token; "0": any token
--- Reply as of Inspect, from before.
+-- Reply as of Inspect: the key as it was before.
 
 begin(KEYS, ARGV)
 
@@ -15,8 +15,8 @@ if not c.phase then
   return before
 end
 
--- What is forgotten soonest when there are too many is the reason, which is
--- for people; that the lease is lost, the owners learn anyway.
+-- If there are too many, the reasons are forgotten first. They are for people. The owners learn
+-- without them that the lease is lost.
 local most = 1000
 
 local tokens, some = {}, false
@@ -26,7 +26,7 @@ if only > 0 then
     local owner, token = ARGV[i], ARGV[i + 1]
     local mode, has = held(c, owner)
     if not mode and c.phase == 'x' and c.value == owner then
-      mode, has = 'x', token -- a foreign lock, of which the value is all there is
+      mode, has = 'x', token -- a foreign lock: there is nothing but its value
     end
     if mode and (token == '0' or token == has) then
       tokens[owner], some = has, true

@@ -1,38 +1,41 @@
 -- A group commit: the requests of many callers in one call, most of them in two words,
 -- because what a request costs both sides is mostly the number of its words.
 --
--- Most requests are plain: one exclusive claim on a key that is free, or the end
--- of it, and nobody waits. Those take no more than the commands that nobody could
--- do without, many of them one for all: what ends is read and deleted in one, and
--- the counter is read and written in one. What turns out not to be plain goes the
--- long way in the same call, behind those that are. Its scripts, and what they
--- share, stand below, where they are not made for those who need none.
+-- Most requests are plain: one exclusive claim on a key that is free, or the end of such
+-- a lease, and nobody waits. A plain request takes only the commands that it can't do
+-- without, and many of these commands serve all requests at once. For example, one
+-- command reads the leases that end, one deletes them, and one reads and writes the
+-- counter. A request that turns out not to be plain goes the long way in the same call,
+-- behind the plain ones. The scripts of the long way stand below: a group that needs none
+-- of them does not define them.
 --
--- Callers whose requests are in one group are concurrent, so any order among them
--- will do. Those that end something come first, and leave room for others.
+-- Callers whose requests are in one group are concurrent, so any order among them is
+-- right. Requests that end something come first, and make room for others.
 --
--- On a Cluster nothing goes in a group, as requests of different slots can't.
+-- A Cluster gets no groups: requests of different slots can't be in one.
 --
--- KEYS  1 the counter. The others follow from the names of the locks; Redis asks for
---       them so that a cluster can find the node, which the counter will do for.
--- ARGV  1 ends, two lines each: the lock; what its value begins with if it is the
---       owner's, "owner:" or "owner:token:"
+-- KEYS  1 the counter. The other keys follow from the names of the locks. Redis wants to
+--         know the keys so that a Cluster can find the node; the counter is enough for that
+-- ARGV  1 ends, two lines each: the lock; the beginning of its value if it is the
+--         owner's, "owner:" or "owner:token:"
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
---       claim waited before number inbox", see acquire.lua
+--         claim waited before number inbox", see acquire.lua
 --       3 ms that the counter outlives its token; "0": for ever, on an only server
---       4 how many tokens to reserve at most behind that of each of begins, for hand-offs
---       then others: its script's name in ops, the number of its KEYS, that of its
---       ARGV, and those
--- Reply {token, reserved, index, reply, index, reply ...}: the token of the first of
--- begins that is not named below, and how many are reserved behind it; those of the
--- others follow behind these, with as many each; ends that are not named are done; of all others the index, from 1, and what their script says. One that
--- fails has {"error", text} there, as clients do not agree on how to read an error
--- inside a reply, and does not keep the others from being carried out.
+--       4 how many tokens to reserve for hand-offs at most, behind the token of each begin
+--       then the others: the script's name in ops, the number of its KEYS, the number of
+--         its ARGV, its KEYS and ARGV
+-- Reply {token, reserved, index, reply, index, reply ...}. The indices count from 1.
+--       - An end without an index is done.
+--       - The first begin without an index has token, with so many reserved behind it. The
+--         tokens of the other begins follow, each behind the reserved ones of the last.
+--       - Each other request has its index and its script's reply. If the script failed,
+--         the reply is {"error", text}, because clients do not agree on how to read an error
+--         inside a reply. The error does not stop the other requests.
 --
--- What a script says about memory holds here for the requests up to the first
--- that writes: later ones may take a few hundred bytes more than the server is
--- allowed to use, which is better than to refuse what comes behind a renewal. Not
--- so Begin, which an effect follows, and results, which are large: they are told.
+-- What a script says about memory holds here up to the first request that writes. Later
+-- requests may take a few hundred bytes more than the server is allowed to use. That is
+-- better than to refuse the requests behind a renewal. There are two exceptions: Begin,
+-- which an effect follows, and results, which are large. They get the answer as an argument.
 
 local function split(text)
   local all, n = {}, 0
@@ -46,23 +49,22 @@ end
 local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 4
 local counter, outlives, wanted = KEYS[1], ARGV[3], tonumber(ARGV[4])
 
--- Whoever waits has an entry there.
+-- waiters returns the name of the hash that has an entry for every waiter.
 local function waiters(lock)
   return '{' .. lock .. '}:w'
 end
 
--- none says that no key of these names exists; "no" of one that could not be looked
--- for.
+-- none reports whether no key of these names exists. It says no if it can't find out.
 local function none(...)
   return redis.pcall('EXISTS', ...) == 0
 end
 
--- its says that a lock's value is that of a lease.
+-- its reports whether a lock's value is the value of a lease that begins with mine.
 local function its(value, mine)
   return type(value) == 'string' and string.sub(value, 1, #mine) == mine
 end
 
--- give grants a lock that is free, and reports whether it was.
+-- give grants a lock if it is free, and reports whether it was.
 local function give(lock, owner, ttl, notes, token, reserved, since)
   local value = owner .. ':' .. lease(written(token), reserved, since, notes)
   local set = redis.pcall('SET', lock, value, 'NX', 'PX', ttl)
@@ -71,10 +73,10 @@ end
 
 local short = not plain and lacks_memory(counter .. ':h')
 
-local long = {} -- the indices of those that are not plain
+local long = {} -- the indices of the requests that are not plain
 
--- conclude ends the leases that are their owners': those that somebody waits for by
--- giving them to the next.
+-- conclude ends the leases that are their owners'. If somebody waits for a lease, conclude gives
+-- it to the next waiter.
 local function conclude()
   local locks, lines, free, freed, handed = {}, {}, {}, {}, {}
   for i = 1, #ends / 2 do
@@ -84,7 +86,7 @@ local function conclude()
   local quiet = none(unpack(lines))
   local values = redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
-    -- Who asks twice must not give away what is the next one's by now.
+    -- An owner that asks twice must not give away the lease that the next owner has by now.
     local ended = not handed[lock] and its(values[i], ends[2 * i])
     if ended and (quiet or none(lines[i])) then
       free[#free + 1], freed[#freed + 1] = lock, i
@@ -96,13 +98,13 @@ local function conclude()
   end
   if #free > 0 and type(redis.pcall('DEL', unpack(free))) == 'table' then
     for _, i in ipairs(freed) do
-      long[#long + 1] = i -- each is to have its own error
+      long[#long + 1] = i -- each gets its own error
     end
   end
 end
 
--- grant gives out the locks that are free and that nobody waits for, and returns the
--- first token, and how many each lease has reserved behind its own.
+-- grant gives out the locks that are free and that nobody waits for. It returns the first token,
+-- and how many tokens each lease has reserved behind its own.
 local function grant()
   local n, names, free = #begins / 5, {}, {}
   for i = 1, n do

@@ -1,5 +1,5 @@
--- The long way of group.lua, behind what the scripts share and ops, which holds
--- them as functions of their own KEYS and ARGV.
+-- The long way of group.lua. It stands behind the shared code and behind ops, which holds the
+-- scripts as functions of their own KEYS and ARGV.
 
 local function release(i)
   return ops.release(all_keys(ends[2 * i - 1], counter), of_release(outlives, ends[2 * i]))
@@ -28,7 +28,7 @@ for _, index in ipairs(long) do
     run(index, acquire, index - nends)
   end
 end
--- informed adds to a script's ARGV that the server lacks memory, where it asks.
+-- informed adds to a script's ARGV that the server lacks memory, if the script wants to know.
 local function informed(name, args)
   if short and name == 'complete' then
     args[10] = '1'

@@ -1,6 +1,6 @@
--- hand gives a lock that its owner is done with to the first in line, and reports
--- whether it could: what pass in line.lua does, where nobody waits but for an
--- exclusive lease and the first can be told. It begins with the writes that may fail.
+-- hand gives a lock that its owner has ended to the first in line, and reports whether it could.
+-- It does what pass in line.lua does, in one case: all waiters want an exclusive lease, and a
+-- message can reach the first. It begins with the writes that may fail.
 local function hand(lock, value, counter, outlives)
   local tag = '{' .. lock .. '}:'
   local line = tag .. 'q'
@@ -10,8 +10,8 @@ local function hand(lock, value, counter, outlives)
   if mode ~= 'x' or inbox == '' or tonumber(expires) <= now then
     return false
   end
-  -- Owners of one engine differ in what is behind the last slash. Where it goes from
-  -- one to the next of them, and nobody else waits, no other process does.
+  -- Owners of one engine differ only in the part behind the last slash. If the lock goes from one
+  -- such owner to the next, and nobody else waits, then no other process waits.
   local engine = string.match(owner, '^(.*/)')
   local alone = engine and string.sub(value, 1, #engine) == engine and redis.call('LLEN', line) == 1
   wanted = tonumber(wanted)
@@ -22,9 +22,10 @@ local function hand(lock, value, counter, outlives)
   token = written(token)
   redis.call('SET', lock, owner .. ':' .. lease(token, reserved, since, notes), 'PX', claim)
   local message = table.concat({ owner, number, token, reserved, alone and 'alone' or nil }, ' ')
-  -- Of a Cluster's PUBLISH nothing can be said: the listener may be elsewhere.
+  -- On a Cluster the number that PUBLISH returns says nothing: the listener may be on another
+  -- node.
   if redis.pcall('PUBLISH', inbox, message) == 0 and outlives == '0' then
-    redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends it now
+    redis.call('SET', lock, value, 'PX', claim) -- for the long way, which ends the lease next
     return false
   end
   redis.call('HDEL', tag .. 'w', owner)

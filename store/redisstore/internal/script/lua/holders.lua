@@ -1,14 +1,13 @@
--- Who holds a key.
+-- The holders of a key.
 --
--- While shared leases or permits are in force, the lock itself holds a marker,
--- for as long as the last of them: a foreign SET NX finds the key taken. No owner
--- begins with a colon. Each of the holders has an end of its own in a zset, and
--- counts until then, whether or not anybody has swept it out.
+-- While there are shared leases or permits, the lock's value is a marker that lasts as long as the
+-- last of them. So a foreign SET NX finds the key taken. No owner begins with a colon. A zset has
+-- the end of each holder. A holder counts until its end, also if its entry stays longer.
 
 local marker = { s = ':shared', p = ':permit' }
 
--- look finds out how c is held: c.phase is the mode of the leases in force, nil
--- when there are none; c.ended the mode of those that ran out just now, if known.
+-- look finds out how c is held. c.phase is the mode of the current leases, nil if there are none.
+-- c.ended is the mode of the leases that have just expired, if it is known.
 local function look(c)
   local value = redis.call('GET', c.lock)
   c.value, c.phase, c.ended, c.count, c.through = value, nil, nil, nil, nil
@@ -29,8 +28,8 @@ local function look(c)
   end
 end
 
--- held returns the mode and token of owner's lease on c, and how many tokens are reserved for
--- it, or nothing.
+-- held returns the mode and token of owner's lease on c, and how many tokens are reserved for it.
+-- It returns nothing if owner has no lease.
 local function held(c, owner)
   if c.phase == 'x' then
     if owns(c.value, owner) then
@@ -44,7 +43,7 @@ local function held(c, owner)
   end
 end
 
--- fits says whether there is room for a lease of w's mode beside the others.
+-- fits reports whether there is room for a lease of w's mode beside the others.
 local function fits(c, w)
   if not c.phase then
     return true
@@ -59,14 +58,14 @@ local function fits(c, w)
   return c.count < w.permits
 end
 
--- raise_counter has c's counter be at token at least.
+-- raise_counter makes c's counter at least token.
 local function raise_counter(c, token)
   if (tonumber(redis.call('GET', c.counter)) or 0) < token then
     keep_counter(c.counter, counter_ttl, token)
   end
 end
 
--- lasting has the marker, and what it stands for, last until ends.
+-- lasting makes the marker, and the keys that belong to it, last until ends.
 local function lasting(c, ends)
   c.last = ends
   for _, key in ipairs({ c.lock, c.holders, c.about }) do
@@ -74,7 +73,7 @@ local function lasting(c, ends)
   end
 end
 
--- sweep drops the dead. A hundred at a time, as somebody is waiting.
+-- sweep removes expired holders: at most a hundred per call, because somebody is waiting.
 local function sweep(c)
   local dead = redis.call('ZRANGEBYSCORE', c.holders, '-inf', digits(now), 'LIMIT', 0, 100)
   if #dead > 0 then
@@ -83,9 +82,8 @@ local function sweep(c)
   end
 end
 
--- enter makes w a holder for ms, beside those that are there, and returns its token and how
--- many it has reserved. It begins with the write that fails without memory, and then nothing
--- has happened yet.
+-- enter makes w a holder for ms, beside the present ones. It returns w's token and how many tokens
+-- it has reserved. It begins with the write that fails without memory; nothing has changed then.
 local function enter(c, w, ms)
   local token, reserved = take_tokens(c.counter, counter_ttl, 1, w.wanted, (clock()))
   token = written(token)
@@ -96,7 +94,7 @@ local function enter(c, w, ms)
     c.phase = 'x'
   else
     if not c.phase then
-      -- Those of an earlier phase must not come back to life by this one.
+      -- Holders of an earlier phase must not become valid again with this one.
       redis.call('SET', c.lock, marker[w.mode], 'PX', ms)
       redis.call('DEL', c.holders, c.about)
       c.phase, c.last, c.count = w.mode, 0, 0
@@ -110,18 +108,19 @@ local function enter(c, w, ms)
   return token, reserved
 end
 
--- extend gives owner, who holds c, ms from now. Other holders may have more.
+-- extend makes the lease of owner, who holds c, end ms from now. Other holders may have more.
 local function extend(c, owner, ms)
   if c.phase == 'x' then
     redis.call('PEXPIRE', c.lock, ms)
     return
   end
-  lasting(c, math.max(c.last, now + ms)) -- first, as ZADD needs memory
+  lasting(c, math.max(c.last, now + ms)) -- first, because ZADD needs memory
   redis.call('ZADD', c.holders, 'XX', digits(now + ms), owner)
 end
 
--- again gives owner, who asks for what it has, ms from now. It notes them as the TTL that the
--- owner asked for last: a borrower may renew for as long, and for no longer (renew.lua).
+-- again is for an owner that asks for what it has: its lease ends ms from now. It stores ms as the
+-- TTL that the owner asked for last. A borrower may renew for that long, and for no longer
+-- (renew.lua).
 local function again(c, owner, ms)
   extend(c, owner, ms)
   local text = c.phase == 'x' and string.sub(c.value, #owner + 2) or redis.call('HGET', c.about, owner)
@@ -149,14 +148,14 @@ local function stamp(c, w, token, ms)
   end
 end
 
--- noted_through is up to whom the readers that wait belong to the shared phase, if some of
--- them are left over: see serve_readers.
+-- noted_through returns the arrival up to which waiting readers belong to the shared phase, if
+-- some of these are left over: see serve_readers.
 local function noted_through(c)
   return tonumber(redis.call('HGET', c.about, ':through') or '')
 end
 
--- leave ends owner's lease, first by what needs no memory. The phase ends with
--- the last of its leases.
+-- leave ends owner's lease. Its first write needs no memory. The phase ends with the last of its
+-- leases.
 local function leave(c, owner)
   if c.phase == 'x' then
     redis.call('DEL', c.lock)

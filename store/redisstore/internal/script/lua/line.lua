@@ -1,7 +1,7 @@
--- Who waits for a key, and whose turn it is.
+-- The waiters of a key, and whose turn it is.
 
--- waiter reads the entry of a waiting owner; nothing when it has not renewed its
--- wait in time. One of another version has no mode.
+-- waiter returns the entry of a waiting owner. It returns nothing if the owner has not renewed its
+-- wait in time. An entry of another version has no mode.
 local function waiter(c, owner)
   local entry = redis.call('HGET', c.waiters, owner) or ''
   local expires, claim, mode, permits, _, arrived, number, wanted, notes, inbox = read_entry(entry)
@@ -14,14 +14,14 @@ local function waiter(c, owner)
   end
 end
 
--- arrival is when owner, or whoever has left that entry, got in line; 0: unknown.
+-- arrival returns when the owner got in line, also if its entry has expired; 0: not known.
 local function arrival(c, owner)
   local arrived = owner and select(6, read_entry(redis.call('HGET', c.waiters, owner) or nil))
   return tonumber(arrived or 0)
 end
 
--- arrive makes the arrival of one who comes now: behind those that are there, also
--- if it is in the same microsecond as far as this clock tells.
+-- arrive returns the arrival of a waiter that comes now. It is behind all present ones, even if
+-- this clock shows the same microsecond.
 local function arrive(c)
   local last = clock() - 1
   for _, list in ipairs({ c.line, c.readers }) do
@@ -30,7 +30,7 @@ local function arrive(c)
   return last + 1
 end
 
--- forget takes owner out of one of the two queues.
+-- forget removes owner from one of the two queues.
 local function forget(c, owner, list)
   redis.call('HDEL', c.waiters, owner)
   redis.call('LREM', list, 1, owner)
@@ -46,11 +46,10 @@ local function reader_first(c, owner)
   return head and arrival(c, head) < arrival(c, owner)
 end
 
--- told sends a message to inbox, and reports whether that may have arrived.
--- Nobody listening on an only server is a process that was killed. Of a
--- cluster's PUBLISH, or one that the ACL refuses, nothing can be said, and a
--- waiter without inbox polls: they get the benefit of the doubt. A message that
--- names no owner wakes nobody.
+-- told sends a message to inbox, and reports whether the message may have arrived. If nobody
+-- listens on an only server, the process was killed. The number from a Cluster's PUBLISH says
+-- nothing, and neither does a PUBLISH that the ACL refuses. A waiter without an inbox polls. So in
+-- these cases told says yes. A message that names no owner wakes nobody.
 local function told(inbox, message)
   if inbox == '' then
     return true
@@ -59,19 +58,18 @@ local function told(inbox, message)
   return not single or listeners ~= 0
 end
 
--- spared says that w, who has no inbox, is passed over by those who have one: until it
--- has waited for as long as the lock would be kept for it, idle, until it looks. So it
--- leaves them at least the time that it costs them. Among themselves, those without
--- inbox keep to the order of arrival.
+-- spared reports whether waiters with an inbox pass over w, which has none. They do until w has
+-- waited for its claim time: for so long the lock would be idle and kept for w, until w asks. So w
+-- leaves the others at least the time that it costs them. Waiters without an inbox keep the order
+-- of arrival among themselves.
 local function spared(w, asker)
   return w.inbox == '' and not (asker and asker.inbox == '') and now - w.arrived / 1000 < w.claim
 end
 
--- pass gives w, who waits, a lease for as long as it takes to come and confirm it,
--- or to renew it, and reports whether it could be told. The message is "owner number
--- token reserved": what the waiter needs to know to do without asking. It is sent after
--- the lease is there, as that may fail for want of memory, and then nobody must believe
--- in it.
+-- pass gives w, who waits, a lease for its claim time, in which w confirms or renews it. It
+-- reports whether the message to w may have arrived. The message is "owner number token reserved":
+-- with that, w need not ask. The message comes after the lease. The lease may fail for want of
+-- memory, and then nobody must believe in it.
 local function pass(c, w)
   local ended = c.ended
   w.wanted = math.min(w.wanted, contended)
@@ -85,14 +83,15 @@ local function pass(c, w)
   return false
 end
 
--- A call of a script lets in that many waiters at most besides one for each of its requests;
--- and a request looks at that many, dead ones too. The server does nothing else meanwhile.
--- The first that is left over takes the next step.
+-- A call of a script lets in at most 63 waiters, besides one for each of its requests. A request
+-- looks at no more than 256 waiters, dead ones too. The server does nothing else meanwhile. The
+-- first waiter that is left over takes the next step.
 local spare, most_seen = 63, 256
 
--- leave_over tells the first of those from i on that can be told to look for itself, which
--- is the next step. It returns the first, whether or not it could be told. Whoever is told
--- may be dead: then the next step is that of whoever looks first, or of a holder that is done.
+-- leave_over looks for the first waiter from i on that a message can reach, and tells it to ask.
+-- Its request is the next step. leave_over returns the waiter at i, whether or not a message
+-- reached it. The waiter that got the message may be dead. Then the next step comes with the next
+-- request of any waiter, or with a holder that is done.
 local function leave_over(c, list, i)
   for at = i, i + 63 do
     local owner = redis.call('LINDEX', list, at)
@@ -104,14 +103,17 @@ local function leave_over(c, list, i)
   return redis.call('LINDEX', list, i) or nil
 end
 
--- serve lets in from one queue, in order, for as long as there is room: who can be
--- told gets the lease for a while; the asker gets it for good. It returns who is
--- first of those that have to wait on, and whether that is only until the next step.
--- Who got in line after through waits on, if that is given. Who is alive but can't be
--- told keeps its place, and is passed over: it may only be reconnecting. A permit that
--- came after a reader leaves the phase to end: else the reader would wait for as long as
--- permits are asked for. A holder without inbox may not be able to tell the next one
--- when it is done: that one is told now, to look for itself.
+-- serve lets in waiters of one queue, in order, while there is room. A waiter that a message can
+-- reach gets the lease for its claim time. The asker gets it for its TTL.
+--
+-- It returns the first of those that have to wait on, and whether that is only until the next
+-- step. If through is given, waiters that got in line after it wait on.
+--
+-- A waiter that is alive but can't be reached keeps its place and is passed over: it may only be
+-- reconnecting. A permit that came after a reader does not get in, so that the phase ends.
+-- Otherwise the reader would wait for as long as permits are asked for. A holder without an inbox
+-- may not be able to send a message when it is done. So the next waiter gets one now, and asks by
+-- itself.
 local function serve(c, list, asker, through)
   local i, served, seen = 0, 0, 0
   while (served == 0 or spare > 0) and seen < most_seen do
@@ -149,9 +151,9 @@ local function serve(c, list, asker, through)
   return left, left ~= nil
 end
 
--- serve_readers serves those that got in line up to through, or up to now, and notes that
--- where some of them are left over: the phase is theirs, too, and a writer that waits must
--- not pass them.
+-- serve_readers serves the readers that got in line up to through, or up to now. If some are left
+-- over, it stores that arrival: the phase is theirs, too, and a writer that waits must not pass
+-- them.
 local function serve_readers(c, asker, through)
   local left, more = serve(c, c.readers, asker, through)
   if more and c.phase == 's' then
@@ -160,8 +162,8 @@ local function serve_readers(c, asker, through)
   return left, more
 end
 
--- owed is up to whom the readers that wait belong to the present shared phase, or to that
--- which just ended; nothing if none does.
+-- owed returns the arrival up to which waiting readers belong to the present shared phase, or to
+-- the one that has just ended. It returns nothing if no waiting reader does.
 local function owed(c)
   if c.phase ~= 's' and c.ended ~= 's' then
     return nil
@@ -171,10 +173,10 @@ local function owed(c)
   return head and arrival(c, head) <= through and through or nil
 end
 
--- admit lets in whose turn it is, and returns the asker's token if it is among
--- them. Phase-fair: after an exclusive lease, or the last permit, all readers go
--- first that wait by then; after the last of them, the head of the line. When nobody
--- knows what it was that ran out, it is taken for an exclusive one.
+-- admit lets in the waiters whose turn it is, and returns the asker's token if the asker is one of
+-- them. The order is phase-fair. After an exclusive lease, or after the last permit, all readers
+-- that wait by then get in. After the last reader, the head of the line gets in. If it is not
+-- known which mode has expired, it is taken for an exclusive one.
 local function admit(c, asker)
   if c.phase == 'x' then
     return nil
@@ -193,15 +195,15 @@ local function admit(c, asker)
       end
     end
   end
-  -- Who comes while somebody waits gets behind, also where it would fit in.
+  -- A request that comes while somebody waits gets behind, even if there is room for it.
   if asker and not asker.token and not waits and fits(c, asker) then
     asker.token, asker.reserved = enter(c, asker, asker.ms)
   end
   return asker and asker.token
 end
 
--- desert takes owner, who has given up, out of the queues. Those behind it may
--- fit in where it did not.
+-- desert removes owner, who has given up, from the queues. There may now be room for the waiters
+-- behind it.
 local function desert(c, owner)
   if redis.call('HEXISTS', c.waiters, owner) == 1 then
     forget(c, owner, c.line)

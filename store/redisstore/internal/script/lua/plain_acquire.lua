@@ -1,6 +1,8 @@
--- What runs most: one exclusive claim, on a key that is free and nobody waits
--- for, or that is the owner's already with the same TTL. Everything else goes on below. Ahead of the
--- rest, because making the functions there takes longer than the commands here.
+-- The case that runs most: one exclusive claim, on a key that is free and that nobody waits
+-- for, or that is the owner's already with the same TTL. Every other case goes on below. It
+-- stands in front because to define the functions of the other cases takes longer than the
+-- commands here.
+--
 -- ARGV as of Acquire.
 if ARGV[4] == 'x' and (ARGV[10] == '0' or ARGV[10] == '1' and redis.call('EXISTS', KEYS[8]) == 0) then
   local value = redis.call('GET', KEYS[1])

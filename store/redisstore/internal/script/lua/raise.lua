@@ -1,8 +1,8 @@
--- Raise: keeps the greater of two versions. They are compared as text, since Lua's
--- numbers are exact up to 2^53 only.
+-- Raise: keeps the greater of two versions. It compares them as text, because Lua's numbers are
+-- exact up to 2^53 only.
 --
 -- KEYS  1 the version
--- ARGV  1 a version, without leading zeros; "0": only asks
+-- ARGV  1 a version without leading zeros; "0": only returns the greatest
 --       2 ms that it is kept
 -- Reply the greatest so far; "0": none.
 

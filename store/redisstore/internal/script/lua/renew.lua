@@ -1,6 +1,6 @@
--- Renew: a full TTL again for all claims, if all of them are still the owner's,
--- in the mode and with the token that was granted. It creates nothing and needs
--- no memory. On its own, without common.lua, because it is what runs most.
+-- Renew: gives all claims a full TTL again, if all of them are still the owner's, in the mode and
+-- with the token that was granted. It creates nothing and needs no memory. It has no common.lua in
+-- front, because it runs most often.
 --
 -- KEYS  for each claim, four: the lock, the holders, what is known about them, the
 --       forced
@@ -8,10 +8,10 @@
 --       2 TTL in ms
 --       3 token
 --       4 the claims' modes, a letter each
---       5 "1": for a borrower, whose TTL is only what it was told
+--       5 "1": for a borrower; its TTL is the TTL that it was told
 --       6 of a borrower: how often it was told that the lease was handed on
--- Reply 1: renewed; else {index of a claim that was lost}, with the reason if it
--- was taken by force.
+-- Reply 1: renewed; otherwise {index of a claim that was lost}, with the reason if a
+--      ForceRelease took it.
 
 local owner, ttl, token, modes, borrowed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1'
 local claims, now = {}, nil
@@ -25,7 +25,7 @@ local function begins(value, with)
   return behind == ':' or behind == ''
 end
 
--- held reports whether claim c is the owner's, and notes how.
+-- held reports whether claim c is the owner's, and stores in c how.
 local function held(c)
   local value = redis.call('GET', c.lock)
   if c.mode == 'x' then
@@ -43,9 +43,9 @@ local function held(c)
   return c.ends > now and begins(c.lease, token)
 end
 
--- lent reports whether the owner has asked for as long a TTL as the borrower was told, and
--- has reserved tokens for as many hand-offs. A longer TTL would keep the key for longer than
--- the owner ever wanted; the token of one more hand-off would be the next owner's.
+-- lent reports whether the owner has asked for a TTL as long as the borrower was told, and has
+-- reserved tokens for as many hand-offs. A longer TTL would keep the key for longer than the owner
+-- ever wanted. The token of one more hand-off would be the next owner's.
 local function lent(c)
   return not borrowed or tonumber(c.asked or 0) >= tonumber(ttl) and tonumber(c.reserved or 0) >= tonumber(ARGV[6])
 end
@@ -68,13 +68,13 @@ for n = 1, #modes do
   claims[n] = c
 end
 
--- raise has key last for the TTL at least: others may have more.
+-- raise makes key last for the TTL at least: others may have more.
 local function raise(key)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(ttl)))
 end
 
--- The owner's word sets the end, a borrower's only raises it. PEXPIRE comes first,
--- as the others need memory unless something has been written.
+-- A renewal of the owner sets the end. A renewal of a borrower only raises it. PEXPIRE comes
+-- first, because the others need memory unless something has been written.
 for _, c in ipairs(claims) do
   local changed = not borrowed and c.asked and c.asked ~= ttl
   if c.mode ~= 'x' then

@@ -1,10 +1,10 @@
--- The last step of a set whose claims take several scripts: one token for all,
--- and a full TTL. It is the highest of those that the steps before gave.
+-- The last step of a set whose claims take several scripts: it gives all claims one token and a
+-- full TTL. The token is the highest one of the steps before.
 --
 -- ARGV  5 TTL in ms
 --       6 the token
 --       7 notes
--- Reply 1: done; else {index of a claim that has been lost meanwhile}.
+-- Reply 1: done; otherwise {index of a claim that has been lost meanwhile}.
 
 begin(KEYS, ARGV)
 

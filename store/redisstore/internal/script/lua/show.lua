@@ -1,6 +1,6 @@
--- show is what there is to see of c, without a write:
+-- show returns all that can be seen of c. It writes nothing.
 -- {now, the lock, its PTTL, holders and their ends, what is known about them,
--- the line, the readers, what is known about those, the head of the record, its
+-- the line, the readers, what is known about both, the head of the record, its
 -- length, its PTTL}
 local function show(c)
   return {

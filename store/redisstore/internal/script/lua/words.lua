@@ -1,7 +1,7 @@
--- What plain requests are in the words of acquire.lua and release.lua. The counter and for
--- how many ms it outlives its token are those of the whole call.
+-- Plain requests in the words of acquire.lua and release.lua. The counter, and how many ms it
+-- outlives its token, are the same for the whole call.
 
--- all_keys are the KEYS of a single claim.
+-- all_keys returns the KEYS of a single claim.
 local function all_keys(lock, counter)
   local tag = '{' .. lock .. '}:'
   return { lock, tag .. 'q', tag .. 's', tag .. 'w', tag .. 'h', tag .. 'i', tag .. 'f', tag .. 'r', counter }
