@@ -9,22 +9,22 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// Grace is how long an answer may take once the wait is over, before the backend counts
-// as silent.
+// Grace is how long an answer may take when the wait is over. After that, the backend counts as
+// one that does not answer.
 const Grace = 500 * time.Millisecond
 
-// Terms are those of a wait.
+// Terms are the conditions of a wait.
 type Terms struct {
-	// Wait and OnHeld are those of the [driver.Request].
+	// Wait and OnHeld are the fields of the [driver.Request].
 	Wait   bool
 	OnHeld func(driver.HeldError)
 	// Life ends when the store closes. That ends a wait.
 	Life context.Context
 }
 
-// Run asks until the answer is final or ctx ends. The error is [driver.ErrClosed] if the
-// store closed, a [*driver.HeldError] if somebody was in the way, or else the request's
-// own. After an error the request holds nothing and waits for nothing (A9).
+// Run asks until the answer is final or ctx ends. The error is [driver.ErrClosed] if the store
+// closed, a [*driver.HeldError] if somebody held the key, and otherwise the request's own
+// error. After an error the request holds nothing and waits for nothing (A9).
 func Run[A, M any](ctx context.Context, t Terms, r Request[A, M]) (A, error) {
 	a, s, err := r.Ask(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func Run[A, M any](ctx context.Context, t Terms, r Request[A, M]) (A, error) {
 		held := s.Held
 		return a, &held
 	}
-	// The closing of the store ends a wait. Most requests have none, so it is
-	// watched only from here on.
+	// If the store closes, that ends a wait. Most requests do not wait, so Run watches for it
+	// only from here on.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.Life, cancel)()
@@ -81,7 +81,7 @@ func (w *waiting[A, M]) run(ctx context.Context) (A, error) {
 	}
 }
 
-// ask puts the question, and reports whether the wait goes on.
+// ask asks once, and reports whether the wait goes on.
 func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
 	a, s, err := w.r.Ask(ctx)
 	if err != nil && unanswered(err) != nil {
@@ -95,7 +95,7 @@ func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
 	return a, true, nil
 }
 
-// unanswered is err as an [Unanswered], or nil. It is called for errors only: [errors.As]
+// unanswered returns err as an [Unanswered], or nil. It is called for errors only: [errors.As]
 // makes its target escape, which would cost each acquisition an allocation.
 func unanswered(err error) *Unanswered {
 	var silent *Unanswered
@@ -103,9 +103,9 @@ func unanswered(err error) *Unanswered {
 	return silent
 }
 
-// end gives back what there is, and is the error for a wait that was cut short. Whether
-// there was a holder in the way or a backend that has stopped answering shows in
-// whether it answers now: the last time it did may be a while ago.
+// end gives back what the request has, and returns the error of a wait that was cut short. The
+// cause is a holder, or a backend that has stopped answering. Only an answer now shows which:
+// the last answer may be old.
 func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
 	defer cancel()
@@ -120,7 +120,7 @@ func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
 	return failed[A](w.Terms, &held)
 }
 
-// sleep returns the message that ended it, if one did.
+// sleep returns the message that ended it, if there was one.
 func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
 	every, slept := w.r.Pace()
 	defer slept()
@@ -135,14 +135,14 @@ func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
 	return m, false
 }
 
-// nap is how long to sleep if no message comes.
+// nap returns how long to sleep if no message comes.
 func (s *State) nap(every time.Duration) time.Duration {
 	d := s.Within
 	if every > 0 {
-		// Give or take a half of it, so that processes do not look in step.
+		// The random part keeps processes from asking at the same moments.
 		d = min(d, every/2+rand.N(every))
 	}
-	// The jitter keeps the waiting processes from asking all at once.
+	// The random part keeps the waiting processes from asking all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)
 	for _, change := range s.Changes {
 		if change >= 0 {
@@ -152,7 +152,7 @@ func (s *State) nap(every time.Duration) time.Duration {
 	return d
 }
 
-// failed is err, unless the store being closed is what brought it about.
+// failed returns err, or [driver.ErrClosed] if the store is closed.
 func failed[A any](t Terms, err error) (none A, _ error) {
 	if t.Life.Err() != nil {
 		return none, driver.ErrClosed
