@@ -94,7 +94,7 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 	return e.nested(ctx, cov, nil, s), nil
 }
 
-// acquisition returns what hooks are told about a request.
+// acquisition returns the hooks' description of a request.
 func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
 	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
 }

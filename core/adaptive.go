@@ -23,8 +23,9 @@ import (
 // The TTL is chosen when a lease is requested and does not change after that. floor must be at
 // least 10 ms, ceiling at most 24 h and not below floor. Otherwise the option is an
 // [*OptionError], also if the store can keep no TTL between the two ([driver.TTLs]). The TTL is
-// rounded up to a whole step of the store. At most 256 rules are told apart; further ones use the
-// holds of the whole engine. Off by default. It excludes [WithTTL].
+// rounded up to a whole step of the store. At most 256 rules have an average of
+// their own; further ones use the holds of the whole engine. Off by default. It excludes
+// [WithTTL].
 func WithAdaptiveTTL(floor, ceiling time.Duration) Option {
 	return option{"WithAdaptiveTTL", aboutTTL, func(s *settings) error {
 		if floor < driver.MinTTL || ceiling > driver.MaxTTL || floor > ceiling {

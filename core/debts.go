@@ -64,7 +64,7 @@ type debt struct {
 	kept  bool          // there was room for it
 	at    *list.Element // its place in the queue; nil: not kept, or settled
 	busy  chan struct{} // closed when the try under way is over; nil: no try is under way
-	told  bool          // an operator was told of it
+	told  bool          // the log has an entry about it
 }
 
 // debtEnds counts how debts ended that operators were told of.
@@ -139,7 +139,7 @@ func (ds *debts) strike(g handoff.Grant) {
 	}
 }
 
-// failed ends a try that the store did not answer. An operator is told of the first such try.
+// failed ends a try that the store did not answer. The log has an entry about the first such try.
 func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	ds.mu.Lock()
 	first := !d.told && (d.at != nil || !d.kept)

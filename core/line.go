@@ -39,7 +39,7 @@ func (r *request) lineContext() context.Context {
 	return r.ctx
 }
 
-// caller returns who is told why the request waits; nil: nobody.
+// caller returns the caller that learns why the request waits; nil: none.
 func (r *request) caller() waitline.Caller {
 	if r.engine.hooks == nil {
 		return nil

@@ -29,7 +29,7 @@ import (
 // version for [WithRetention] (default 24 h) after the last call. Leases and records of key do not
 // affect it. [Engine.Forget] drops it, and so does a loss of the store's data.
 //
-// Errors: ErrUnavailable (the store may have been told or not; a repeat is safe), ErrInvalidKey,
+// Errors: ErrUnavailable (the store may have the version or not; a repeat is safe), ErrInvalidKey,
 // ErrInvalidOption, ErrClosed, [errors.ErrUnsupported] (before any I/O), and ctx's own error if ctx
 // ended first. A store that does not answer is waited for as by [Engine.TryAcquire].
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {

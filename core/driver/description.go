@@ -46,7 +46,7 @@ type Description struct {
 
 	// Identity names the server that answers at present, so that the engine notices when
 	// another server has taken the place of the one that granted the leases, or the same
-	// one has started anew: it may not know all of them. "": that can't be told now. The
+	// one has started anew: it may not know all of them. "": not known now. The
 	// engine asks once a second while it has leases, and renews all of them at once when
 	// the name has changed. Identity returns when ctx ends. Nil: the store can't tell.
 	Identity func(ctx context.Context) (string, error)

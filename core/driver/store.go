@@ -11,7 +11,7 @@ import (
 // within a process, renewal, deadlines and contexts.
 //
 // Each numbered sentence below has a test in core/drivertest. A store is safe for concurrent
-// use. What its [Description] does not list, it need not do; it embeds [Unsupported] then.
+// use. It need not do operations that its [Description] does not list; it embeds [Unsupported] then.
 type Store interface {
 	// Describe says what the store can do. It does no I/O. The engine calls it once,
 	// when it is made.

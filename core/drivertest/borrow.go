@@ -65,8 +65,8 @@ func borrowerAddsNothing(s *scene) {
 	s.lasted("the lease that a borrower asked too much of", s.TTL, h.called, h.returned, next.returned)
 }
 
-// borrowerHandsOnNothing: what the borrower was told of hand-offs makes its token, and may be
-// a later grant's.
+// borrowerHandsOnNothing: the number of hand-offs that a borrower claims is part of its token.
+// With a wrong number, the token may be a later grant's.
 func borrowerHandsOnNothing(s *scene) {
 	a, b := s.open(), s.open()
 	h := s.lock(a, s.key(), long)

@@ -59,7 +59,7 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 	}
 }
 
-// stopTelemetry is for a process that was told to end, so its timeout is short.
+// stopTelemetry is for a process that got a signal to end, so its timeout is short.
 func stopTelemetry(t *observe.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -12,7 +12,7 @@ func serverOf(req *http.Request) *http.Server {
 	return srv
 }
 
-// warned: the log was told of a server without timeouts.
+// warned: the log has a warning about a server without timeouts.
 var warned atomic.Bool
 
 // lookAt warns, once per process, of a server without timeouts. Slow clients keep no lock

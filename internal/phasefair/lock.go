@@ -40,7 +40,7 @@ type Step struct {
 	// Phase has to be stored together with the grants, in one atomic step.
 	Phase Phase
 	// More reports that others enter with the next step. Readers still belong to the phase,
-	// whoever comes meanwhile; permits keep their place in the queue.
+	// waiters that come meanwhile; permits keep their place in the queue.
 	More bool
 }
 

@@ -68,7 +68,7 @@ func Kinds() []Kind {
 	return all
 }
 
-// Reason returns the reason that a client is told: one of the constants.
+// Reason returns the reason for a client: one of the constants.
 func (k Kind) Reason() string { return kinds[k].reason }
 
 // Again reports whether a repeat is safe and may succeed later. The answer then says when to
@@ -145,5 +145,5 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// DefaultRetryAfter is what a client is told if nothing better is known.
+// DefaultRetryAfter is the Retry-After for a client if nothing better is known.
 const DefaultRetryAfter = time.Second

@@ -107,7 +107,7 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.Internal:            work.fail,
 }
 
-// answer returns what asynq is told. A handler's own error is returned unchanged, whatever it
+// answer returns the error for asynq. A handler's own error is returned unchanged, whatever it
 // matches: it may be about a lock of somebody else.
 func (w work) answer(ctx context.Context, refused, own error) error {
 	if refused == nil {

@@ -25,7 +25,8 @@ type setup struct {
 // takes long.
 const setupGrace = 10 * time.Second
 
-// note notes a rescheduling that asynq is told of, and warns, once per Locks.
+// note records that asynq gets an error that reschedules. It warns, once per Locks, if asynq has
+// not asked for the delay within setupGrace.
 func (s *setup) note(ctx context.Context, again *RescheduleError) {
 	if _, served := asynq.GetTaskID(ctx); !served || ctx.Err() != nil {
 		return // asynq will not ask

@@ -50,7 +50,7 @@
 //
 // A missing value is the caller's error, INVALID_ARGUMENT: a field that is not set, an empty
 // string, an empty list. In a plain proto3 field, 0 and the enum value 0 count as missing,
-// because they cannot be told from not set. Declare the field optional to lock on 0. Elements
+// because they look the same as not set. Declare the field optional to lock on 0. Elements
 // of a list are always set. A plain bool that is not set is false.
 //
 // # Annotations

@@ -22,7 +22,7 @@ func scalarAt(m protoreflect.MessageDescriptor, path []keytmpl.Segment, p keytmp
 	if err != nil {
 		return nil, err
 	}
-	// Without presence, false cannot be told from unset, and both mean false. A number 0 is
+	// Without presence, false looks the same as unset, and both mean false. A number 0 is
 	// different: if unset counted, all requests whose sender forgot the id would share one
 	// lock.
 	unsetCounts := fd.Kind() == protoreflect.BoolKind && !fd.HasPresence()

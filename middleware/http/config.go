@@ -29,7 +29,7 @@ type SerializeConfig struct {
 	// [DefaultErrorHandler].
 	//
 	// It is not called if a part of the response has been sent. Then the connection ends, and
-	// slog.Default() is told.
+	// slog.Default() logs it.
 	ErrorHandler ErrorHandler
 	// BodyLimit is the size, in bytes, of the largest body. A larger one is answered with 413.
 	// The body is read before the request waits for its key: up to 64 KiB into memory, the rest

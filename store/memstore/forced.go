@@ -9,7 +9,7 @@ import (
 // lease names one claim of an acquisition.
 type lease struct{ key, owner string }
 
-// note is what the owner of a lease that was taken away is told.
+// note is for the owner of a lease that was taken away.
 type note struct {
 	reason string
 	until  time.Time

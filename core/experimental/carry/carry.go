@@ -7,7 +7,7 @@
 //	ctx = carry.Accept(r.Context(), r.Header.Get(carry.Header)) // the service
 //
 // The packages experimental of the middlewares do both. Use it between services of your own
-// only: whoever can read the header can claim to work under the lease.
+// only: everybody who can read the header can claim to work under the lease.
 //
 // The package is experimental, as its place says: its API and the text that it writes may
 // change with every version. All functions are safe for concurrent use.

@@ -90,7 +90,7 @@ func (s *Stats) Add(rule string, claims []driver.Claim, d time.Duration, release
 	}
 }
 
-// empty takes in the samples of an intake.
+// empty adds the samples of an intake to the averages.
 func (s *Stats) empty(in *intake) {
 	if in.n.Load() == 0 {
 		return
@@ -106,7 +106,7 @@ func (s *Stats) empty(in *intake) {
 	}
 }
 
-// take takes in a sample for the engine and the rule. Needs mu.
+// take adds a sample for the engine and the rule. The caller holds mu.
 func (s *Stats) take(x sample) {
 	r := s.of(x.rule)
 	if r == nil {
@@ -119,7 +119,7 @@ func (s *Stats) take(x sample) {
 	}
 }
 
-// takeKey takes in a sample for a key. Needs mu.
+// takeKey adds a sample for a key. The caller holds mu.
 func (s *Stats) takeKey(hash uint64, d time.Duration) {
 	p := s.place(hash)
 	if !p.used {
@@ -155,7 +155,7 @@ func (s *Stats) place(hash uint64) *place { return &s.byKey[hash%mostKeys] }
 
 func (s *Stats) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
-// emptyAll takes in all samples.
+// emptyAll adds all samples to the averages.
 func (s *Stats) emptyAll() {
 	for i := range s.intakes {
 		s.empty(&s.intakes[i])

@@ -21,7 +21,7 @@ type Context struct {
 	watch    *watch // nil: nobody waits
 }
 
-// watch says who is told of the end, and which registrations to stop then.
+// watch says which functions to call at the end, and which registrations to stop then.
 type watch struct {
 	done  chan struct{}
 	after []*after

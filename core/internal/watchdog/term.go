@@ -45,7 +45,7 @@ type term struct {
 	convert bool  // the store has not confirmed the new modes of claims yet
 	why     error // why the lease ended; nil before that
 
-	// What a renewal asks for.
+	// The terms that a renewal asks for.
 	given    *driver.Grant  // as it was granted; never written to
 	ttl      time.Duration  // changed by Extend
 	claims   []driver.Claim // in their present modes, changed by Downgrade

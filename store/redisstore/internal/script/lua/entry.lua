@@ -8,7 +8,7 @@
 --           expire, which is the first field in every version. They are passed over
 --           until they ask.
 -- expires   the end of the entry, in ms
--- claim     how many ms a lease is kept for its owner until the owner confirms or renews it
+-- claim     how many ms a lease is kept until its owner confirms or renews it
 -- since     when it asked first
 -- arrived   when it got in line; it puts the waiters of both queues in one order
 -- number    of the question that made the entry; "0": no message is a grant to it

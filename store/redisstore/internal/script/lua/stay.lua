@@ -1,16 +1,17 @@
--- Stay: a release that keeps the claims for a while. The owner is done with them: what is
--- left of the lease can be released, but not renewed.
+-- Stay: a release that keeps the claims for a while. The owner does not use them any more. It
+-- can release what is left of the lease, but it can't renew it.
 --
 -- ARGV  5 token
 --       6 ms that the claims stay
--- Reply as of Release; nobody is let in.
+-- Reply as of Release. No waiter gets in.
 
 begin(KEYS, ARGV)
 
 local token, ms = ARGV[5], ARGV[6]
 
--- keep has me hold c for ms, and no longer. A TTL of 0 in the notes says that nobody renews it:
--- see renew.lua. What needs no memory comes first, so that the rest is not refused.
+-- keep makes me hold c for ms, and no longer. A TTL of 0 in the notes says that nobody renews
+-- it: see renew.lua. The write that needs no memory comes first, so that the server does not
+-- refuse the others.
 local function keep(c)
   extend(c, me, ms)
   local text = c.phase == 'x' and string.sub(c.value, #me + 2) or redis.call('HGET', c.about, me)
