@@ -50,7 +50,8 @@ func TestAssertHeld(t *testing.T) {
 	mustRelease(t, again)
 }
 
-// Who changes what a key stands for needs it alone; who reads it does not.
+// A function that changes the state behind a key needs it alone; a function that reads it does
+// not.
 func TestAssertHeldCoversTheMode(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	ctx := context.Background()

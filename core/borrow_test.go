@@ -65,7 +65,7 @@ func TestBorrowedKeepsTheKeyForAPausedCaller(t *testing.T) {
 	})
 }
 
-// What ends the callee's part, but for its holder, leaves the holder's alone.
+// If anything except the holder ends the callee's part, the holder's part goes on.
 func TestBorrowedIsNotReleasedHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := callerHolds(t, exclusive("k"))
@@ -153,7 +153,7 @@ func TestSetBorrowedInPart(t *testing.T) {
 			t.Errorf("left: %s; released %v", two.callee.Left(), two.spy.released)
 		}
 
-		// What was borrowed goes back when the rest is not to be had,
+		// Borrowed leases go back when the rest of the set is not available,
 		stranger := mustAcquire(t, two.caller, "c")
 		_, err = two.callee.AcquireAll(ctx, exclusive("a", "c"), core.WithMaxWait(time.Second))
 		wantOnly(t, err, core.ErrHeld, core.ErrWaitTimeout)

@@ -180,8 +180,8 @@ func TestPermitsAreCalledForwardTogether(t *testing.T) {
 	})
 }
 
-// Who waits for one member of a group keeps nobody from another member, whether
-// it waits at the store or in this process; who wants the group is not overtaken.
+// A caller that waits for one member of a group keeps nobody from another member, whether it
+// waits at the store or in this process. Nobody overtakes a caller that wants the group.
 func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, memstore.New(), core.WithMaxWait(core.Forever))

@@ -63,7 +63,7 @@ func TestBorrowedLease(t *testing.T) {
 	if two.outer.Err() != nil {
 		t.Errorf("the caller's: %v", two.outer.Err())
 	}
-	_, err = two.callee.TryAcquire(context.Background(), "user:1") // whoever carries nothing
+	_, err = two.callee.TryAcquire(context.Background(), "user:1") // a caller that carries nothing
 	wantOnly(t, err, core.ErrHeld)
 }
 

@@ -114,7 +114,7 @@ func TestWithLeaseAndLoss(t *testing.T) {
 	})
 }
 
-// What carries a nested lease ends with that, and with the outer one.
+// A context that carries a nested lease ends with that lease, and with the outer one.
 func TestWithNestedLease(t *testing.T) {
 	eng := newEngine(t, &yes{})
 	outer := mustAcquire(t, eng, "k")

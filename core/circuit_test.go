@@ -96,8 +96,8 @@ func TestCircuitRefusesAtOnceAndRecoversByItself(t *testing.T) {
 	})
 }
 
-// Who finds the pause over asks the store, for two seconds if that says
-// nothing; everybody else is still refused at once, also behind the same key.
+// The caller that finds the pause over asks the store, for two seconds if the store does not
+// answer. All other callers are still refused at once, also behind the same key.
 func TestCircuitLetsOneThroughAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{spy: newSpy()}
@@ -319,7 +319,7 @@ func TestOpenCircuitIsAnOutageToRunUnlockedIn(t *testing.T) {
 	})
 }
 
-// What is held stays held, and is given back: the circuit is for newcomers.
+// Leases that are held stay held, and are released: the circuit is for new requests.
 func TestCircuitDoesNotTouchRenewalsAndReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &outage{spy: newSpy()}

@@ -67,8 +67,8 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 	}
 }
 
-// What descends from a lease's context has its parent's deadline and values, and
-// ends with it.
+// A context that descends from a lease's context has its parent's deadline and values, and ends
+// with it.
 func TestWhatDescendsFromALeaseContext(t *testing.T) {
 	type key struct{}
 	eng := newEngine(t, memstore.New())

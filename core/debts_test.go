@@ -239,8 +239,8 @@ func TestSameProcessSettlesFirst(t *testing.T) {
 	})
 }
 
-// While a release is owed the key is held by nobody: who does not wait hears of an
-// outage, never of a holder; who waits is let in when the store answers.
+// While a release is owed, nobody holds the key. A caller that does not wait gets an error
+// about an outage, never about a holder. A caller that waits gets in when the store answers.
 func TestOwnDebtIsNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy() // that does not answer releases
@@ -301,8 +301,8 @@ func TestAnyAnswerHasDebtsSent(t *testing.T) {
 	})
 }
 
-// What happens to a release that fails stands in the log, with key and rule; ten
-// lines in ten seconds, and one that sums up.
+// The log says what happens to a release that fails, with key and rule: ten lines in ten
+// seconds, and one that sums up.
 func TestUnansweredReleasesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFailing(t)

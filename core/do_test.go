@@ -286,7 +286,8 @@ func TestHurryDoesNotRunUnlocked(t *testing.T) {
 	}
 }
 
-// Who joins the line late, or heads it late, has left the store no time either.
+// A caller that joins the line late, or becomes its head late, has left the store no time
+// either.
 func TestHurryInLineDoesNotRunUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

@@ -100,7 +100,7 @@ func TestDowngradeRefusesWhatCanNotBe(t *testing.T) {
 	})
 }
 
-// What is shared covers no exclusive work any more.
+// A shared lease covers no exclusive work any more.
 func TestDowngradeEndsReentrance(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	l := mustAcquire(t, eng, "k")

@@ -53,8 +53,8 @@ func ExampleEngine_List() {
 	// Output: 2 held
 }
 
-// A handler hangs, and its key with it. Whoever breaks the lock says why, and
-// the handler is told, should it ever look.
+// A handler hangs, and its key with it. The operator who breaks the lock says why, and the
+// handler learns it if it ever looks.
 func ExampleEngine_ForceRelease() {
 	ctx := context.Background()
 	store := memstore.New()

@@ -321,7 +321,7 @@ func TestExtendNested(t *testing.T) {
 	mustRelease(t, outer)
 }
 
-// Who waits for a renewal that hangs, and gives up, has sent nothing: nothing is
+// A caller that waits for a renewal that hangs, and gives up, has sent nothing. So nothing is
 // unknown. That wait is bounded, too.
 func TestExtendBehindARenewalThatHangs(t *testing.T) {
 	for name, tc := range map[string]struct {

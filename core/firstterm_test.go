@@ -168,9 +168,8 @@ func TestFirstTermThatIsOver(t *testing.T) {
 	}
 }
 
-// Who gets the lease from hand to hand has what is left of the first term, as long
-// as nobody renewed it; and a streak of which the grant took its time to come is as
-// long as any other.
+// A caller that gets the lease by a hand-off has the time that is left of the first term, if
+// nobody has renewed it. A streak whose grant was slow is as long as any other.
 func TestHandOffInTheFirstTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := brief{spy: newSpy(), age: time.Second}
@@ -223,8 +222,8 @@ func (s briefly) Downgrade(ctx context.Context, g driver.Grant) error {
 	return s.downgrades.Downgrade(ctx, g)
 }
 
-// What the holder asks for in the first term gives a full one, and no answer leaves
-// the first.
+// If the holder asks for another TTL in the first term, it gets a full one. If there is no
+// answer, the first term stays.
 func TestChangesInTheFirstTerm(t *testing.T) {
 	for name, change := range map[string]func(*core.Lease) error{
 		"extend":    func(l *core.Lease) error { return l.Extend(context.Background(), 0) },

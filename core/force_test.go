@@ -60,7 +60,7 @@ func (w *watcher) Forced(_ context.Context, r observe.Removal) {
 	w.seen = append(w.seen, fmt.Sprint(r.Key, " ", r.Reason, " ", len(r.Holders)))
 }
 
-// Whoever takes something away leaves traces; who finds nothing to take does not.
+// A removal by force leaves traces. A call that finds no holder leaves none.
 func TestForceIsToldAndLogged(t *testing.T) {
 	var many []driver.Holder
 	for i := range 100 {
@@ -194,8 +194,8 @@ func TestLossWithoutAReasonIsTaken(t *testing.T) {
 	})
 }
 
-// All of it, on a store that does it: who holds, who waits, what is on record; the
-// waiter gets the key that is taken away, and the holder learns why.
+// On a store that supports all of it: the holders, the waiters, the record. The waiter gets the
+// key that is taken away, and the holder learns why.
 func TestInspectAndForceOnAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

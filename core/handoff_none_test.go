@@ -14,7 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
-// What can't take over a lease as it is asks the store.
+// A request that can't take over a lease as it is asks the store.
 func TestNotHandedOff(t *testing.T) {
 	once := func(eng *core.Engine) error {
 		_, err := eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) { return nil, nil })

@@ -131,8 +131,8 @@ func TestHandOffEndsInTime(t *testing.T) {
 	})
 }
 
-// Who waits behind a long hold gets into the store's queue after a while, and
-// keeps its place among the other processes there.
+// A caller that waits behind a long hold gets into the store's queue after a while, and keeps
+// its place among the other processes there.
 func TestWaitingForAHandOffKeepsThePlaceAmongProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New()

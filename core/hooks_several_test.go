@@ -143,8 +143,8 @@ func TestSeveralHooks(t *testing.T) {
 	})
 }
 
-// Who is kept waiting learns of the trace that it waits for, from the line of
-// its own process as well as from the store.
+// A caller that waits learns the trace that it waits for, from the line of its own process as
+// well as from the store.
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &recorder{}

@@ -73,7 +73,7 @@ func TestClaimSetsThatCannotBe(t *testing.T) {
 		"stray permits":    {[]core.Claim{{Key: "a", Permits: 2}}, core.ErrInvalidClaim},
 		"unknown mode":     {[]core.Claim{{Key: "a", Mode: 9}}, core.ErrInvalidClaim},
 		"bad key":          {[]core.Claim{core.Exclusive("")}, core.ErrInvalidKey},
-		// What is well-formed and beyond the store.
+		// Requests that are well-formed but that the store does not support.
 		"shared": {[]core.Claim{core.Shared("a")}, errors.ErrUnsupported},
 		"permit": {[]core.Claim{core.Permit("a", 3)}, errors.ErrUnsupported},
 		"two":    {[]core.Claim{core.Exclusive("a"), core.Exclusive("b")}, errors.ErrUnsupported},

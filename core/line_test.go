@@ -13,7 +13,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// A store that has told the head to wait owes no further word. Who comes later
+// A store that has told the head to wait need not answer again soon. A caller that comes later
 // and leaves sooner waited for the holder, and must not run unlocked beside it.
 func TestWhoJoinsLaterWaitsForTheHolderToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestTimeOverBeforeTheStoreWasAsked(t *testing.T) {
 	}
 }
 
-// What a caller is told whose time ends in line depends on what the store told
-// those ahead of it, which takes the store a round trip.
+// The error of a caller whose time ends in line depends on the store's answer to the callers
+// ahead of it. That answer takes a round trip.
 func TestWhatTheLineKnows(t *testing.T) {
 	const roundTrip = 10 * time.Millisecond
 	contention := []error{core.ErrHeld, core.ErrWaitTimeout}

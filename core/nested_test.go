@@ -140,7 +140,7 @@ func TestOuterLossEndsTheNested(t *testing.T) {
 			}
 			<-ctx.Done()
 			wantOnly(t, context.Cause(ctx), core.ErrLeaseLost)
-			// What is lost covers nothing: this is a stranger by now.
+			// A lost lease covers nothing: this caller counts as a stranger by now.
 			_, err := eng.TryAcquire(context.WithoutCancel(ctx), "k")
 			wantOnly(t, err, core.ErrHeld)
 			return nil

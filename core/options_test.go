@@ -78,9 +78,9 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 	mustRelease(t, l)
 }
 
-// What is said at a higher level overrides what is said below about the same matter,
-// wherever it stands in the list: New, then policies in policies, then policies, then
-// the call.
+// An option at a higher level overrides an option below about the same matter, wherever it
+// stands in the list. The levels are New, then policies in policies, then policies, then the
+// call.
 func TestLevelsOfOptions(t *testing.T) {
 	adaptive := core.WithAdaptiveTTL(40*time.Second, 50*time.Second)
 	const adaptively = 50 * time.Second

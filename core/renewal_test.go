@@ -188,8 +188,8 @@ func TestFailedRenewalIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What failed together is tried again together: an outage is no reason for a
-// call per lease.
+// Renewals that failed together are repeated together: an outage is no reason for a call per
+// lease.
 func TestRetriesStayBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

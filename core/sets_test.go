@@ -139,8 +139,8 @@ func TestOverlappingSetsTakeTurns(t *testing.T) {
 	})
 }
 
-// Who waits behind a set that is in another line has not been kept waiting by
-// the store, which nobody asked.
+// A caller behind a set that waits in another line has not waited because of the store: nobody
+// asked the store.
 func TestLineBehindASetThatWaitsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := newEngine(t, newSetStore(), core.WithMaxHold(core.Forever))

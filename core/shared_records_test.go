@@ -151,8 +151,8 @@ func TestTwinsOfOneProcessDoNotAsk(t *testing.T) {
 			time.Sleep(2 * ledgerTrip)
 		}
 		all.Wait()
-		// Twice, or three times if the one who waits at the store is answered before
-		// the one who ran: who came after it had asked goes once more then.
+		// Twice, or three times if the caller that waits at the store gets its answer before
+		// the one that ran. Then a caller that came after it had asked asks once more.
 		if n := store.begins.Load(); n != 2 && n != 3 {
 			t.Errorf("the store was asked %d times", n)
 		}
@@ -214,7 +214,7 @@ func TestTwinsOfWhatIsNotOnRecord(t *testing.T) {
 	})
 }
 
-// Who comes after the record was forgotten runs, whatever others in line get.
+// A caller that comes after the record was forgotten runs, whatever others in line get.
 func TestTwinsDoNotGetAForgottenRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()

@@ -50,8 +50,8 @@ func TestSilenceTowardsOneOfSeveral(t *testing.T) {
 	})
 }
 
-// Who has waited long, behind others, has not waited for a store that was asked
-// just now: nothing runs unlocked for it.
+// A caller that has waited long behind others has not waited for a store that was asked just
+// now: it must not run unlocked.
 func TestStoreThatWasJustAskedIsNotSilent(t *testing.T) {
 	const patience, roundTrip = time.Second, 50 * time.Millisecond
 	set := exclusive("a", "b")

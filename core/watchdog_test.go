@@ -135,8 +135,8 @@ func TestMargin(t *testing.T) {
 	}
 }
 
-// What has ended is garbage, the lease and what its caller's context carries,
-// though other leases live on.
+// Ended leases are garbage, with what their callers' contexts carry, even if other leases live
+// on.
 func TestEndedLeasesAreFreed(t *testing.T) {
 	eng := newEngine(t, newSpy())
 	stays := mustAcquire(t, eng, "stays")

@@ -10,7 +10,7 @@ import (
 
 // Stores that are wrong, each in one way that somebody's lock was wrong in.
 
-// forgetful releases whoever's lease there is.
+// forgetful releases any lease, whoever holds it.
 type forgetful struct{ *memstore.Store }
 
 func (s forgetful) Release(ctx context.Context, g driver.Grant) error {

@@ -66,7 +66,7 @@ func (s freeing) Downgrade(ctx context.Context, g driver.Grant) error {
 	return err
 }
 
-// brief gives a moment only to whoever asks for another term than the usual one.
+// brief gives a short term only to requests for another term than the usual one.
 type brief struct{ slow }
 
 func (s brief) Renew(ctx context.Context, grants []driver.Grant) []error {

@@ -129,7 +129,7 @@ func says(t *testing.T, err error, all []string) {
 	}
 }
 
-// TestSectionsTakenByForce: what is not known for sure counts against nobody.
+// TestSectionsTakenByForce: a section of which the end is not known counts against nobody.
 func TestSectionsTakenByForce(t *testing.T) {
 	const second = int64(time.Second)
 	claims := []driver.Claim{driver.Exclusive("k")}

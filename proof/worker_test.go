@@ -189,7 +189,7 @@ func (w worker) extend(ctx context.Context, nr int, lease *core.Lease) {
 	_ = lease.Extend(ctx, ttl) // whatever came of it, the deadline says so
 }
 
-// force takes a key away from whoever has it.
+// force takes a key away from its holders.
 func (w worker) force(ctx context.Context) {
 	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
 	nr := w.rec.Force(key)

@@ -19,8 +19,8 @@ import (
 	"github.com/keyturn/keyturn/tracing"
 )
 
-// alone is set in a process that runs one test alone: what is global to
-// OpenTelemetry can't be taken back.
+// alone is set in a process that runs one test alone: a change of OpenTelemetry's globals can't
+// be undone.
 const alone = "KEYTURN_TEST_ALONE"
 
 // inProcessOfItsOwn runs the test once more, in another process, and reports

@@ -15,8 +15,8 @@ import (
 
 var set = []core.Claim{core.Shared("group:7:member:1"), core.Exclusive("group:7:member:2"), core.Permit("group:7:member:3", 5)}
 
-// plays are short lives of locks. What spans they leave is in testdata, in a
-// file of the play's name.
+// plays are short scenarios with locks. Their spans are in testdata, in a file of the play's
+// name.
 var plays = map[string]func(*scene){
 	"do": func(s *scene) {
 		s.want(s.eng.Do(s.ctx, key, s.work(3*time.Second), core.WithRule(rule)), nil)
@@ -58,8 +58,8 @@ var plays = map[string]func(*scene){
 		s.want(first.Release(s.ctx), nil)
 		all.Wait()
 	},
-	// Who waits for a lease that went from hand to hand is linked to those who had
-	// it. Those in other processes only know whom it was granted to.
+	// A caller that waits for a lease that is handed on has links to all its holders. Callers
+	// in other processes only know the first of them.
 	"handed_on": func(s *scene) {
 		other := newEngine(s.t, s.store.Peer(), core.WithHooks(s.obs))
 		var all sync.WaitGroup

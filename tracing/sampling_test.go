@@ -143,9 +143,8 @@ func TestNothingIsAllocatedForWhatIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestCountingAllocatesNoMoreThanTheState: what is measured costs an allocation
-// for the time it began, and one for the context that carries it; the
-// measurements themselves cost none.
+// TestCountingAllocatesNoMoreThanTheState: a measurement costs one allocation for the time it
+// began, and one for the context that carries it. The instruments themselves allocate nothing.
 func TestCountingAllocatesNoMoreThanTheState(t *testing.T) {
 	obs := newHooks(t, tracing.WithTracerProvider(silentProvider{}), tracing.WithMeterProvider(heedlessMeters{}))
 	eng := newEngine(t, memstore.New())

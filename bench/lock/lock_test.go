@@ -42,7 +42,7 @@ func each(t *testing.T, change func(*Config), test func(t *testing.T, l Locker, 
 	}
 }
 
-// What is measured is a lock, with every library.
+// With every library, the benchmark measures a lock that excludes.
 func TestLockExcludes(t *testing.T) {
 	each(t, nil, func(t *testing.T, l Locker, _ *redistest.Server) {
 		inside := 0

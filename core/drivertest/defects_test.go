@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-// TestModel is the negative control: what is right passes.
+// TestModel is the negative control: a correct backend passes.
 func TestModel(t *testing.T) {
 	b := newBackend("")
 	h := b.harness()

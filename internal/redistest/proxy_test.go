@@ -14,7 +14,7 @@ import (
 // Long enough for anything on this machine, for what should happen.
 const patience = 5 * time.Second
 
-// What is waited for something that should not happen.
+// silence is how long a test waits for something that should not happen.
 const silence = 50 * time.Millisecond
 
 // echo is a server that answers every line with that line, and counts them.

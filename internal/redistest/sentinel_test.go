@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a client knows of the Sentinel must be enough to find the new master, whether
-// the old one has stopped or is cut off.
+// A client of the Sentinel must be able to find the new master, whether the old one has stopped
+// or is cut off.
 func TestSentinelPromotesAReplica(t *testing.T) {
 	for name, fail := range map[string]func(s *Sentinel){
 		"paused":  func(s *Sentinel) { s.Nodes[0].Pause() },

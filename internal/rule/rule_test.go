@@ -180,8 +180,7 @@ func TestResultLimitIsTheRulesOrTheEngines(t *testing.T) {
 	}
 }
 
-// What refused a call and what its function said are told apart, whatever the
-// function's error matches.
+// The caller can tell a refusal from the function's own error, whatever that error matches.
 func TestRefusedAndOwnErrors(t *testing.T) {
 	ctx := context.Background()
 	own := &core.HeldError{Key: "another lock"}

@@ -8,7 +8,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// What a rule is checked with at start must get through each filter.
+// The values with which a rule is checked at the start must get through each filter.
 func TestTemplatesWithFiltersAreChecked(t *testing.T) {
 	spec := rule.Spec[string]{Name: "n", Template: "m:{m[*]|int}"}
 	if _, err := rule.Compile(engine(t, unable{memstore.New()}), spec, bind); !errors.Is(err, errors.ErrUnsupported) {

@@ -9,8 +9,8 @@ import (
 	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
 )
 
-// What a rule adds to a handler, over a store in memory: no Redis, no asynq
-// server, nobody else who wants the key.
+// The cost that a rule adds to a handler, over a store in memory: no Redis, no asynq server, no
+// other caller that wants the key.
 func BenchmarkMiddleware(b *testing.B) {
 	eng := engine(b, nil)
 	mux := func(rules ...lockasynq.Rule) asynq.Handler {

@@ -59,7 +59,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// What the report says has to be what happens on a server.
+// The report must say what happens on a server.
 func TestCoverageTellsWhatHappens(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

@@ -44,7 +44,7 @@ func TestRescheduleEvery(t *testing.T) {
 	}
 }
 
-// An outage is no held key: there the delay grows as ever.
+// An outage is no held key: there the delay grows, as without the option.
 func TestRescheduleEveryIsNotForOutages(t *testing.T) {
 	t.Parallel()
 	store := locktest.NewStore(memstore.New())

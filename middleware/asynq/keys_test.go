@@ -94,7 +94,7 @@ func TestListMakesOneClaimPerElement(t *testing.T) {
 	}
 }
 
-// What can't have a key is archived, with its retries unused.
+// A task that can't have a key is archived, with its retries unused.
 func TestTasksWithoutAKeyAreArchived(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

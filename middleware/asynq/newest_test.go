@@ -245,7 +245,7 @@ func TestKeepLatestInAnOutage(t *testing.T) {
 	})
 }
 
-// What is remembered ends with the rule's retention.
+// The version of a key is forgotten after the rule's retention.
 func TestKeepLatestRemembersForTheRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := keepLatest(t, engine(t, nil), core.WithRetention(time.Hour))

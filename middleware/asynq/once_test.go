@@ -50,8 +50,8 @@ func TestMessagesDeliveredTwiceAreProcessedOnce(t *testing.T) {
 	}
 }
 
-// What is on record without a result was done all the same, and a task asks for no
-// more than that.
+// Work with a record but without a result was done all the same, and a task needs no more than
+// that.
 func TestOnceTakesARecordWithoutResult(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

@@ -100,7 +100,8 @@ func TestNoChangeIsLostWhenWorkersAreKilled(t *testing.T) {
 	}
 }
 
-// What waits makes others duplicates, what runs does not, also when it comes again.
+// A task that waits makes others duplicates. A task that runs does not, also when it comes
+// again.
 func TestUniqueUntilStarted(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t)

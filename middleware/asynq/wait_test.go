@@ -62,7 +62,7 @@ func TestHowLongATaskWaits(t *testing.T) {
 	}
 }
 
-// What the engine knows about when the key is free gets through to asynq.
+// The engine's estimate of when the key is free reaches asynq.
 func TestRefusalSaysWhenToComeAgain(t *testing.T) {
 	ctx := metadata(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestOutageOnTheLastAttemptIsWaitedOut(t *testing.T) {
 					}
 					return nil
 				})).ProcessTask(ctx, asynq.NewTask("t", nil))
-				// What is not on record is done again, as at least once has it.
+				// Work without a record is done again: at least once.
 				if want := map[bool]int{true: 1, false: 2}[kept]; err != nil || runs != want {
 					t.Errorf("error = %v after %d runs, want none and %d", err, runs, want)
 				}

@@ -143,8 +143,8 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 	}
 }
 
-// TestRefusalsReachOuterMiddleware: what is not told to the client is told to
-// those who log.
+// TestRefusalsReachOuterMiddleware: middleware that logs gets the details that the client does
+// not get.
 func TestRefusalsReachOuterMiddleware(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	lease := ruletest.MustAcquire(t, eng, "user:42")

@@ -197,7 +197,7 @@ func TestOnceWhatCannotBeStored(t *testing.T) {
 	if runs != 2 {
 		t.Errorf("%d runs", runs)
 	}
-	// What an older program stored is not what this one expects.
+	// An older program stored something that this one does not expect.
 	if _, err := eng.Once(context.Background(), "old", func(context.Context) ([]byte, error) { return []byte("text"), nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -246,7 +246,7 @@ func ExampleFromAnnotations() {
 		lockgrpc.Configure("user-status", core.WithMaxWait(2*time.Second)),
 	)
 	fmt.Println(err)
-	// What is wrong in the .proto file stops the start.
+	// An error in the .proto file stops the start.
 	_, err = lockgrpc.New(eng, lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc))
 	fmt.Println(err)
 	// Output:

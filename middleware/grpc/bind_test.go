@@ -66,7 +66,7 @@ func TestValuesBecomeText(t *testing.T) {
 		{"k:{text}", &testpb.Everything{Text: "a:b"}, []string{"k:a%3Ab"}},
 		{"k:{data}", &testpb.Everything{Data: []byte{0xab, 0, 0xff}}, []string{"k:ab00ff"}},
 		{"k:{data}", &testpb.Everything{Data: []byte("text")}, []string{"k:74657874"}},
-		// What sha256sum says of hello: the digest is of the bytes, not of their hex.
+		// The output of sha256sum for hello: the digest is of the bytes, not of their hex.
 		{"{data|hash}", &testpb.Everything{Data: []byte("hello")}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
 		{"{text|hash}", &testpb.Everything{Text: "hello"}, []string{"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}},
 		{"k:{text|int}", &testpb.Everything{Text: "5.0e1"}, []string{"k:50"}},
@@ -141,7 +141,7 @@ func TestMetadataBecomesText(t *testing.T) {
 	}
 }
 
-// What is not there is an error and never the key of something else.
+// A value that is missing is an error, and never the key of something else.
 func TestMissingValues(t *testing.T) {
 	many := make([]string, keytmpl.MaxKeys+1)
 	tests := []struct {

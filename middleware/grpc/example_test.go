@@ -105,7 +105,7 @@ func ExampleSerializeBy() {
 	// Output: <nil>
 }
 
-// What is wrong is said when the server starts, all at once.
+// The server reports all errors at once when it starts.
 func ExampleNew_errors() {
 	eng, _ := core.New(memstore.New())
 	defer eng.Close(context.Background())

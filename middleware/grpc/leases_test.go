@@ -145,8 +145,7 @@ func TestCallUnderAPartOfTheCallersSet(t *testing.T) {
 	}
 }
 
-// Whoever makes up what it carries, or says again what was true once, waits as
-// anybody does.
+// A caller that forges what it carries, or repeats what was true before, waits like any other.
 func TestForgedMetadata(t *testing.T) {
 	s := newServices(t, &server{setStatus: func(context.Context, *testpb.SetStatusRequest) (*testpb.SetStatusResponse, error) {
 		return &testpb.SetStatusResponse{}, nil

@@ -190,7 +190,7 @@ func TestRecordOfAnotherMethod(t *testing.T) {
 	}
 }
 
-// What is on record may have been left by anybody.
+// Any program may have left the record.
 func TestRecordThatIsNone(t *testing.T) {
 	for _, record := range []string{"", "garbage", "\x0a\x00"} {
 		eng := memory(t)

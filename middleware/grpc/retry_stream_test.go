@@ -95,7 +95,7 @@ func TestRetryOfAStream(t *testing.T) {
 	}
 }
 
-// What can't be opened again ends the call with its own error.
+// A stream that can't be opened again ends the call with its own error.
 func TestStreamThatCannotBeOpenedAgain(t *testing.T) {
 	gone := errors.New("gone")
 	for name, failing := range map[string]failingStream{
@@ -148,8 +148,8 @@ func TestClientStreamsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// What a stream got through before a message of it was refused is done: the
-// stream as a whole is not to be repeated.
+// If a message of a stream is refused, the messages before it are done: the stream as a whole
+// must not be repeated.
 func TestRefusalOfAMessageIsNotRetried(t *testing.T) {
 	store := memstore.New()
 	holder, err := engine(t, store).Acquire(bounded(t), "group:7")

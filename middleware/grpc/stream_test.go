@@ -271,8 +271,7 @@ func TestPanicInRecvMsgReachesRecovery(t *testing.T) {
 	free(t, eng, "chat")
 }
 
-// What is behind the lock may receive into whatever it likes, as long as it is
-// the method's message.
+// The handler behind the lock may receive into any type, as long as it is the method's message.
 func TestReceivingIntoAnotherType(t *testing.T) {
 	inner := func(m any) grpc.ServerOption {
 		return grpc.ChainStreamInterceptor(func(_ any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {

@@ -100,7 +100,7 @@ func list(t *testing.T, s *Store, prefix string, limit int, between func(page in
 	}
 }
 
-// TestList: what is there all the time comes, whatever comes and goes meanwhile.
+// TestList: keys that exist all the time are listed, whatever other keys come and go meanwhile.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 500

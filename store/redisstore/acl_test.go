@@ -17,7 +17,7 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// What docs/operations.md says a user needs.
+// The permissions that a user needs according to docs/operations.md.
 const (
 	aclKeys     = "~lock:* ~{lock:*"
 	aclChannels = "&lock:inbox:*"

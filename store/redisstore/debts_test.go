@@ -136,8 +136,8 @@ func TestReleasedWhileTheServerIsAway(t *testing.T) {
 	}
 }
 
-// TestMoreOwedThanIsKept: what is owed beyond the bound runs out with its TTL. All
-// else is sent in a moment, a hundred at a time.
+// TestMoreOwedThanIsKept: debts beyond the bound expire with their TTL. All others are sent in
+// a moment, a hundred at a time.
 func TestMoreOwedThanIsKept(t *testing.T) {
 	t.Parallel()
 	const most, beyond, callers = 10_000, 50, 50

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-// TestUnansweredDowngrade: what is left of an acquisition that went unanswered is undone. A
-// downgrade is repeated instead, and the owner keeps the lease.
+// TestUnansweredDowngrade: an acquisition that had no answer is undone. A downgrade is repeated
+// instead, and the owner keeps the lease.
 func TestUnansweredDowngrade(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -233,7 +233,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListWaitersOnly: a key whose holder is gone but for whom others wait.
+// TestListWaitersOnly: a key without a holder that others still wait for.
 func TestListWaitersOnly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -232,8 +232,8 @@ func TestPassedLeaseIsRenewedSoon(t *testing.T) {
 	}
 }
 
-// TestCancelRacesWithTheMessage: whoever gives up at that moment either has the
-// lease or has given it back, so the next one never waits for the claim time.
+// TestCancelRacesWithTheMessage: a caller that gives up at that moment either has the lease or
+// has given it back. So the next one never waits for the claim time.
 func TestCancelRacesWithTheMessage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// keysLeft lists what is in the database, but for the counter and the reasons of
-// forced releases.
+// keysLeft lists the keys in the database, without the counter and the reasons of forced
+// releases.
 func keysLeft(t testing.TB, server *redistest.Server) []string {
 	t.Helper()
 	keys, err := server.Client().Keys(context.Background(), "*").Result()
@@ -80,8 +80,8 @@ func TestMarkerKeepsForeignClientsOut(t *testing.T) {
 	}
 }
 
-// TestStaleHolders: what is beside a marker that was deleted, or that a foreign
-// client took the place of, does not come back with the next one.
+// TestStaleHolders: if a marker was deleted, or a foreign client has replaced it, the holders
+// beside it do not come back with the next marker.
 func TestStaleHolders(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -194,7 +194,7 @@ func TestDowngrade(t *testing.T) {
 	writer.granted(time.Second)
 }
 
-// TestPhases: who is let in at the end of each phase.
+// TestPhases: the waiters that get in at the end of each phase.
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -50,8 +50,8 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 	deaf := open(t, as(t, server, aclKeys, aclCommands, "+info"), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, deaf, "deaf", "k", time.Minute)
-	// Who comes right behind one without inbox looks often. This one does not: there was
-	// somebody else in between.
+	// A waiter directly behind one without an inbox asks often. This one does not: there was
+	// another one in between.
 	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
 	between.cancel()

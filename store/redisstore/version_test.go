@@ -31,7 +31,7 @@ func TestVersionInRedis(t *testing.T) {
 	cli(t, server, "", "KEYS", "*")
 }
 
-// What keeps a version from being kept is told, and never taken for success.
+// If a version can't be kept, the caller gets an error, never success.
 func TestVersionIsNotKept(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -78,9 +78,8 @@ func attr(span sdktrace.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// tree writes the spans as text: what is under what, and where links lead. Of
-// spans that begin at the same time any may be first, so they stand in the order
-// of their text.
+// tree writes the spans as text: which span is below which, and where links lead. Spans that
+// begin at the same time may come in any order, so tree sorts them by their text.
 func (s *spans) tree() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

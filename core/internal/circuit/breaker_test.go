@@ -88,8 +88,8 @@ func (tr *trial) wantAsked(t *testing.T, keys ...string) {
 	}
 }
 
-// What opens a circuit is silence: failures with no answer between them for as long as
-// it is set to, and with no pause between them that is as long.
+// Failures open a circuit if there is no answer between them for as long as it is set to, and
+// no pause between them that is as long.
 func TestOpens(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

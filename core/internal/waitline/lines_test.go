@@ -130,8 +130,8 @@ func TestReadersGoTogetherAfterAGrant(t *testing.T) {
 	})
 }
 
-// What a caller is told that gives up in line depends on what the store said to the one
-// in front of it.
+// The error of a caller that gives up in line depends on what the store said to the caller in
+// front of it.
 func TestVerdicts(t *testing.T) {
 	outage := &driver.UnavailableError{Op: "acquire"}
 	for name, c := range map[string]struct {

@@ -373,7 +373,7 @@ func TestLooksAreFew(t *testing.T) {
 			if _, err := h.watch.Release(errSilent); err != nil {
 				t.Fatal(err)
 			}
-			before := clock.Load() // whoever takes or ends a lease looks at it as well
+			before := clock.Load() // a caller that takes or ends a lease reads it as well
 			time.Sleep(time.Millisecond)
 			looks += clock.Load() - before
 		}

@@ -24,7 +24,7 @@ func retryIn(t *testing.T, code codes.Code, d time.Duration) error {
 	return s.Err()
 }
 
-// A client of the gateway sees the same, whoever refused.
+// A client of the gateway sees the same answer, whichever service refused.
 func TestAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -121,7 +121,7 @@ func TestProgressInAFile(t *testing.T) {
 	})
 }
 
-// What a terminal shows in the end is what a file has; before, the bar grows.
+// In the end a terminal shows the same as a file; before that, the bar grows.
 func TestProgressOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

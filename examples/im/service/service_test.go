@@ -11,8 +11,7 @@ import (
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
-// Whoever adds a method to the service says in im.proto how it is locked, or
-// here that it is not.
+// Every method of the service has its lock in im.proto, or an entry here that it needs none.
 func TestEveryMethodHasItsLock(t *testing.T) {
 	eng, err := core.New(memstore.New())
 	if err != nil {

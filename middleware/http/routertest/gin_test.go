@@ -115,7 +115,7 @@ func checkGin(t *testing.T, s *ruletest.Site) {
 	s.Do("POST", "/payments", "ten", "User", "ada").Problem(t, 400, "KEY_INVALID")
 }
 
-// What gin sends itself after a handler that wrote nothing goes out as well.
+// The response that gin itself sends after a handler that wrote nothing goes out as well.
 func TestGinsStatusWithoutABody(t *testing.T) {
 	eng := ruletest.NewEngine(t, ruletest.NewStore())
 	g := newGin()

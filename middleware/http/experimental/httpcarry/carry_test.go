@@ -156,7 +156,7 @@ func TestRequestEndsWithTheCallersLease(t *testing.T) {
 	}
 }
 
-// What is carried is for the host that the caller named.
+// A carried lease is for the host that the caller named.
 func TestRedirectToAnotherHost(t *testing.T) {
 	eng := engines(t, 1)[0]
 	said := make(chan string, 1)
@@ -211,7 +211,7 @@ func TestDefaultTransport(t *testing.T) {
 // roundTripper has no connections to close.
 type roundTripper struct{ http.RoundTripper }
 
-// What TLS has kept from others is not sent to them in clear.
+// A description that went over TLS is not sent in clear.
 func TestRedirectOutOfTLS(t *testing.T) {
 	eng := engines(t, 1)[0]
 	var said []string
