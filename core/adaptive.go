@@ -7,11 +7,11 @@ import (
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 )
 
-// WithAdaptiveTTL makes the TTL follow how long leases are held. It is three times the 99th
-// percentile of the recent holds (about a thousand) of the same rule in this engine, or of the
-// whole engine for calls without a rule; at least floor and at most ceiling. Until 32 holds were
-// seen it is ceiling. So a crashed holder blocks its key for a small multiple of its usual work,
-// and a usual lease is released before it needs a renewal.
+// WithAdaptiveTTL makes the TTL follow how long leases are held. The TTL is three times the 99th
+// percentile of the recent holds (about a thousand) of the same rule in this engine. For calls
+// without a rule it counts the holds of the whole engine. The TTL is at least floor and at most
+// ceiling. Until 32 holds were seen it is ceiling. So a crashed holder blocks its key for a small
+// multiple of its usual work, and a usual lease is released before it needs a renewal.
 //
 // A holder that takes longer than usual keeps its lease: the watchdog renews it, as with any
 // TTL. A short TTL has two costs: more renewals in that case, and less tolerance. A process,

@@ -129,7 +129,7 @@ func says(t *testing.T, err error, all []string) {
 	}
 }
 
-// TestSectionsTakenByForce: a section of which the end is not known counts against nobody.
+// TestSectionsTakenByForce: a section that may have been taken by force counts against nobody.
 func TestSectionsTakenByForce(t *testing.T) {
 	const second = int64(time.Second)
 	claims := []driver.Claim{driver.Exclusive("k")}
