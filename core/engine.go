@@ -176,7 +176,7 @@ func (e *Engine) Do(ctx context.Context, key string, fn func(context.Context) er
 	return e.doSet(ctx, []Claim{Exclusive(key)}, fn, opts)
 }
 
-// DoAll is [Engine.Do] for a set of claims, as in [Engine.AcquireAll].
+// DoAll is [Engine.Do] for a set of claims, as in [Engine.AcquireAll]. Its errors are those of both.
 func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Context) error, opts ...CallOption) error {
 	if err := checkCount(claims); err != nil {
 		return err
