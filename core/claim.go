@@ -10,7 +10,8 @@ import (
 )
 
 // Claim is a key and how it is shared. Make one with [Exclusive], [Shared] or [Permit], or several
-// with [Under]. A key is 1 to 512 bytes of UTF-8, without control characters and braces.
+// with [Under]. A key is 1 to 512 bytes of UTF-8, without control characters and braces. Fields:
+// see [driver.Claim].
 type Claim = driver.Claim
 
 // Exclusive claims key alone: no other lease on key is in force at the same time.

@@ -19,9 +19,13 @@ import (
 // leases back to a store that does not answer takes it up to [WithReleaseTimeout] longer than ctx;
 // the store's own Close comes on top of that.
 //
-// The error joins ctx's, with the number of holders that were cut off; one that matches
-// ErrOutcomeUnknown, if the store has not answered all releases even so; and the store's. A second
-// Close waits for the first, as long as its own ctx allows, and returns the same.
+// The error joins up to three errors:
+//
+//   - ctx's, with the number of leases that were taken away;
+//   - one that matches ErrOutcomeUnknown, if the store did not answer all releases;
+//   - the error of the store's Close.
+//
+// A second Close waits for the first, as long as its own ctx allows, and returns the same.
 func (e *Engine) Close(ctx context.Context) error {
 	lc := &e.life
 	if !lc.close() {

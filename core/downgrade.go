@@ -13,8 +13,8 @@ import (
 // and acquire again, because two holders that both upgraded would wait for each other. Work that
 // holds the key by re-entrance loses its claim, so it must be done before.
 //
-// [Lease.Claims] says shared from the moment the store is asked, whatever the answer, and the
-// holder must not rely on more. If the store does not answer, the error matches ErrOutcomeUnknown,
+// [Lease.Claims] says shared from the moment the store is asked, whatever it answers. The holder
+// must not rely on more. If the store does not answer, the error matches ErrOutcomeUnknown,
 // and ErrUnavailable or ctx's own error. Others may not be admitted yet; the watchdog repeats the
 // request until it has an answer. A repeat is safe, also after success. The wait is bounded as
 // that of [Lease.Extend].

@@ -144,8 +144,8 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 // not kept.
 //
 // Claims that ctx holds already stay with the leases that hold them, and the rest is acquired.
-// [Lease.Claims] is that rest. Do not use the new token for the other keys, whose resources know
-// another token. The lease also counts as lost as soon as one of those leases is lost. Their keys
+// [Lease.Claims] is that rest. The new token is for the newly acquired keys only: the resources of
+// the other keys know another token. The lease also counts as lost as soon as one of those leases is lost. Their keys
 // are held while AcquireAll waits for the rest. So calls that nest keys in different orders can
 // deadlock, until [WithMaxWait] ends it. Take such keys in one set, outermost, if possible.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {

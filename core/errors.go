@@ -63,17 +63,20 @@ var (
 // The typed errors that callers use most. Package driver declares them, because stores make
 // them, too.
 type (
-	// KeyError says why a key was refused. It matches [ErrInvalidKey].
+	// KeyError says why a key was refused. It matches [ErrInvalidKey]. Fields: see
+	// [driver.KeyError].
 	KeyError = driver.KeyError
 	// OptionError says which option has which wrong value. It matches [ErrInvalidOption].
+	// Fields: see [driver.OptionError].
 	OptionError = driver.OptionError
 	// HeldError says who holds the key, for how long, and when to ask again. It matches
-	// [ErrHeld], and [ErrWaitTimeout] if it ended a wait.
+	// [ErrHeld], and [ErrWaitTimeout] if it ended a wait. Fields: see [driver.HeldError].
 	HeldError = driver.HeldError
 	// LeaseLostError says which lease was lost, and how. It matches [ErrLeaseLost], and
-	// [ErrClosed] if closing the engine ended the lease.
+	// [ErrClosed] if closing the engine ended the lease. Fields: see [driver.LeaseLostError].
 	LeaseLostError = driver.LeaseLostError
 	// UnavailableError says what failed in an outage of the store. It matches [ErrUnavailable].
+	// Fields: see [driver.UnavailableError].
 	UnavailableError = driver.UnavailableError
 )
 

@@ -230,9 +230,11 @@ func WithCircuit(silence time.Duration) EngineOption {
 	}}
 }
 
-// WithReleaseTimeout bounds how long a release waits for the store, how long [Engine.Close] sends
-// releases that the store has not answered, and calls for operators without a deadline of their
-// own ([Engine.Inspect]).
+// WithReleaseTimeout bounds three waits for the store:
+//
+//   - a release's;
+//   - that of [Engine.Close], for releases that the store has not answered;
+//   - that of a call for operators without a deadline of its own ([Engine.Inspect]).
 //
 // d must be more than 0, otherwise the option is an [*OptionError]. Default: 5 s.
 func WithReleaseTimeout(d time.Duration) EngineOption {

@@ -36,7 +36,8 @@ func acquired(lease observe.Lease, err error) verdict {
 	return verdict{outcome: semconv.OutcomeGranted}
 }
 
-// refusals has one row for each kind of refusal.
+// refusals has one row for each kind of refusal. A new row begins with a new Kind in
+// internal/refusal.
 var refusals = map[refusal.Kind]verdict{
 	refusal.Canceled:            {outcome: semconv.OutcomeCanceled},
 	refusal.DeadlineExceeded:    {outcome: semconv.OutcomeDeadline},

@@ -21,9 +21,9 @@ type Description struct {
 	Permits bool // ModePermit
 	Sets    bool // several claims in one request
 
-	// Unordered says that waiters are served in any order, as with Redlock. A6 then says only
-	// that a waiting request waits until it is granted or ctx ends, I3 need not hold, and
-	// neither need M2, M3, M6, R4 and what M5 and I8 say about waiters.
+	// Unordered says that waiters are served in any order, as with Redlock. Of A6, only this
+	// then holds: a waiting request waits until it is granted or ctx ends. These need not
+	// hold: I3, M2, M3, M6, R4, and what M5 and I8 say about waiters.
 	Unordered bool
 
 	// TTLs are the TTLs that the store can keep. The engine asks for no other: it rounds a
@@ -40,7 +40,7 @@ type Description struct {
 	// itself, such as the masters of a Cluster. It names the place where key is at
 	// present, without I/O; "" if it is not known. Keys in the same place have the same
 	// name. The engine then refuses only the keys of a place that is out
-	// (core.WithCircuit), and an [*UnavailableError] for several claims must have its
+	// (core.WithCircuit). In an [*UnavailableError] for several claims, the store must set
 	// Key. Nil: there is only one place.
 	Partition func(key string) string
 

@@ -39,7 +39,7 @@ type Inspector interface {
 	//  I8. The token of the next grant is greater than any before. The first waiter gets that
 	//      grant, as after a release.
 	//  I9. If one key of a set is forced, the set is lost as N6 says.
-	//  I11. With only, it ends the leases that one of only names (Holder.Names), and no others.
+	//  I11. With only, it ends only the leases that an entry of only names (Holder.Names).
 	//      Looking and ending are one atomic step. If there is none, and others hold the key,
 	//      the error is a *HeldError. If nobody holds the key, that is no error.
 	ForceRelease(ctx context.Context, key, reason string, only ...Holder) ([]Holder, error)
@@ -85,7 +85,7 @@ func (h Holder) Names(owner string, token uint64) bool {
 	return h.Owner == owner && (h.Token == 0 || h.Token == token)
 }
 
-// Named is those of holders that one of only names; all if only is empty.
+// Named returns the holders that an entry of only names ([Holder.Names]), or all if only is empty.
 func Named(holders, only []Holder) []Holder {
 	if len(only) == 0 {
 		return holders

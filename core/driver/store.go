@@ -86,7 +86,7 @@ type Store interface {
 	//  N3. A renewal never brings a lease back, and never touches another owner's lease.
 	//  N4. The failure of one grant does not affect the others.
 	//  N5. A grant is not this owner's if its token, or the mode of one of its claims, differs
-	//      from what was granted. A grant with only some of the claims is.
+	//      from what was granted. A grant with a part of the claims is still this owner's.
 	//  N6. If one claim of a set is lost, the set is lost.
 	//  N7. A borrower's renewal (Grant.Borrowed) never brings the lease's end nearer, and never
 	//      moves it further than the grant's TTL from now. A borrowed grant whose TTL is above
@@ -171,7 +171,7 @@ type Grant struct {
 	Token uint64
 	// HandOffs is how many tokens after Token the grant has reserved (A13), so how many times
 	// the lease can be handed on. In a borrowed grant it is how many times the lender's lease
-	// was.
+	// was handed on.
 	HandOffs uint64
 	// Since is a moment on this process's monotonic clock, not later than the sending of the
 	// request that was granted. The local deadline counts from it, so the holder's time ends
@@ -189,7 +189,7 @@ type Grant struct {
 	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
 	// the store can keep. Zero everywhere else, and in most releases.
 	Stay time.Duration
-	// Borrowed: the grant is what another process told of its lease (core/experimental/carry). Its TTL
-	// is unproven, and the store checks it (N7).
+	// Borrowed: another process described this grant, of a lease of its own
+	// (core/experimental/carry). The store must check the TTL (N7).
 	Borrowed bool
 }

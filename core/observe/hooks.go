@@ -19,8 +19,8 @@ import (
 //
 // A hook that panics changes nothing. The engine recovers the panic, logs it with its stack
 // at level error (core.WithLogger; at most ten lines in ten seconds), and goes on as if the
-// hook had returned. If such a hook, or one that returns nil, was to return a context, the
-// engine goes on with the context that the hook was given.
+// hook had returned. If a hook that returns a context panics or returns nil, the engine goes on
+// with the context that the hook was given.
 type Hooks struct {
 	// AcquireStart is called on the caller's goroutine when somebody asks for a lease, before
 	// any wait. The context is the caller's. The returned context should descend from it. It
@@ -69,8 +69,9 @@ type Hooks struct {
 
 	// HoldEnd is called once after every HoldStart. The error is nil after a release. It
 	// matches core.ErrLeaseLost after a loss; the call comes when the loss is noticed, which
-	// may be before the holder knows. Otherwise it is what kept the release from being
-	// certain. HoldEnd is called on the goroutine that releases the lease or notices the loss.
+	// may be before the holder knows. It matches core.ErrOutcomeUnknown if the store did not
+	// answer the release in time. If the grant came too late to be used, the error matches
+	// core.ErrUnavailable, or core.ErrClosed after Engine.Close. HoldEnd is called on the goroutine that releases the lease or notices the loss.
 	// That may be the goroutine of the engine that watches all leases, so a hook that blocks
 	// here may cost other leases. The context is HoldStart's; it has usually ended.
 	HoldEnd func(context.Context, Lease, error)

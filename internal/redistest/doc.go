@@ -6,8 +6,8 @@
 // with replicas behind a Sentinel. [NewProxy] puts a faulty connection in front of any TCP
 // server.
 //
-// The benchmark in bench/server starts its server here as well. Its testing.TB has only what
-// these functions call.
+// The benchmark in bench/server starts its server here as well. It passes a testing.TB of its
+// own, with just the methods that these functions call.
 //
 // Servers need Unix signals. On other systems only the proxy is available.
 package redistest

@@ -1,4 +1,4 @@
-// Package waitloop is the loop of a request that waits for a key at a store. The loop asks and
+// Package waitloop makes a request wait for a key at a store. Its loop asks and
 // sleeps until a message or a time calls for another question. If the wait ends without a
 // lease, it gives back what the request has.
 //
@@ -6,7 +6,7 @@
 // where messages may be lost, or whose waiters poll. A store implements [Request], the part
 // that only its backend can do, and calls [Run].
 //
-// The package keeps the sentences of [driver.Store] about the end of a wait:
+// The package fulfils these sentences of [driver.Store], about the end of a wait:
 //
 //   - If the wait's context ends, the error is a *driver.HeldError only if the backend still
 //     answers (A8).

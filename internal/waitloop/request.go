@@ -23,7 +23,7 @@ type Request[A, M any] interface {
 	// joined the queue already. If not, Run asks again at once, and that question joins it.
 	Enter(ctx context.Context) (queued bool)
 
-	// Messages returns the messages that call for another question; nil: there are none. Ask
+	// Messages delivers the messages that wake this request; nil: there are none. Ask
 	// drops a message that came before it, because Ask answers that message as well.
 	Messages() <-chan M
 
@@ -36,7 +36,7 @@ type Request[A, M any] interface {
 	Pace() (every time.Duration, slept func())
 
 	// Withdraw gives up the place in the queue and all that the request has. It returns nil if
-	// the backend has answered. If ctx ends first, the request withdraws later.
+	// the backend has answered. If ctx ends first, the withdrawal goes on in the background.
 	Withdraw(ctx context.Context) error
 }
 
@@ -48,8 +48,8 @@ type State struct {
 	// keeps the place in the queue, and what a set holds meanwhile, only while the request asks
 	// from time to time.
 	Within time.Duration
-	// Changes are the times until something may change without a message. For example, the
-	// lease of a holder that has died expires. Below 0: never.
+	// Changes are the times after which to ask although no message came. An example is the end
+	// of a dead holder's lease. Negative: none.
 	Changes [2]time.Duration
 }
 

@@ -103,9 +103,9 @@ func unanswered(err error) *Unanswered {
 	return silent
 }
 
-// end gives back what the request has, and returns the error of a wait that was cut short. The
-// cause is a holder, or a backend that has stopped answering. Only an answer now shows which:
-// the last answer may be old.
+// end withdraws the request, and returns the error of a wait that was cut short. If the backend
+// answers the withdrawal, a holder was in the way. If not, it is an outage. The last answer may
+// be too old to tell.
 func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *State) nap(every time.Duration) time.Duration {
 	return d
 }
 
-// failed returns err, or [driver.ErrClosed] if the store is closed.
+// failed returns ErrClosed if the store has closed, otherwise err.
 func failed[A any](t Terms, err error) (none A, _ error) {
 	if t.Life.Err() != nil {
 		return none, driver.ErrClosed

@@ -87,7 +87,8 @@ func (e *RejectedError) Error() string {
 // Unwrap returns asynq.SkipRetry and the reason.
 func (e *RejectedError) Unwrap() []error { return []error{asynq.SkipRetry, e.Err} }
 
-// answers has the answer to asynq for each kind of refusal.
+// answers has the answer to asynq for each kind of refusal. A new row begins with a new Kind in
+// internal/refusal.
 var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own error) error{
 	refusal.Canceled:            work.ended,
 	refusal.DeadlineExceeded:    work.ended,

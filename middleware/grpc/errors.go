@@ -55,7 +55,8 @@ func refusalOf(method string, refused, own error) error {
 	return &refusedCall{status: statusOf(method, refused), causes: causes}
 }
 
-// answers is the table in the package's documentation: one row for each kind of refusal.
+// answers is the table in the package's documentation: one row for each kind of refusal. A new
+// row begins with a new Kind in internal/refusal.
 var answers = map[refusal.Kind]struct {
 	code    codes.Code
 	message string // for KeyInvalid: unless the error says more

@@ -34,7 +34,9 @@ type Problem struct {
 // answer. It is not in the registry.
 const statusClientClosedRequest = 499
 
-// answers is the table of the package's documentation: one row for each kind of refusal.
+// answers is the table of the package's documentation: one row for each kind of refusal. A new
+// row begins with a new Kind in internal/refusal. [requestProblem] has the answers that only
+// HTTP knows.
 var answers = map[refusal.Kind]struct {
 	status int
 	detail string

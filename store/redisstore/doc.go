@@ -23,6 +23,7 @@
 //	{lock:a}:w     hash of all waiters: until when, for what, and their inbox
 //	{lock:a}:f     hash of the owners whose lease was taken by force, and why
 //	{lock:a}:r     what Once remembers: the owner, fingerprint and result
+//	{lock:a}:v     the greatest version that Raise was told of
 //	{lock:a}:t     the last token given or reserved (Cluster and Ring)
 //	{lock:}:token  the same for all locks (one server); it never expires
 //
@@ -34,12 +35,13 @@
 // engine lines up the others. A release does not free the key. In the same step it passes the
 // key to the first waiter that a message can reach: the key is set to the waiter's name for a
 // claim time, and a message goes to the inbox of its process. The claim time is half the waiter
-// lease, so 3 s, or the waiter's TTL if that is shorter. One release sends one message and
-// wakes one process.
+// lease ([WithWaiterLease]), so 3 s by default, or the waiter's TTL if that is shorter. One
+// release sends one message and wakes one process.
 //
-// The message is the grant, if it answers the waiter's last question. The first renewal extends
-// the claim time to the full TTL. Asking once more does the same, and a waiter asks whenever it
-// is not sure. A waiter that died unnoticed costs the others half the waiter lease at most.
+// The message grants the lock if it answers the waiter's last question. Otherwise the waiter
+// asks. The first renewal, and every further question, extends the claim time to the full TTL. A
+// waiter that died unnoticed blocks the others for the claim time at most. A single server passes
+// over a killed process as soon as its connection has closed: nobody listens to its inbox then.
 //
 // Messages get lost, and holders die without sending one. So a waiter also asks when the
 // holder's time runs out, when its subscription is made anew, and every third of the waiter
@@ -48,8 +50,8 @@
 // Foreign clients send no messages. A process may be unable to send or receive them, because
 // its user has no channels or its connection is dead. While a foreign client has the lock, the
 // first waiter polls every 1 to 4 ms. Behind a process without messages, and in such a process,
-// waiters poll every 20 ms. Both poll less often if the holder stays the same. While anybody
-// waits, a process sends a message to itself once a second, and makes its subscription anew if
+// the first waiter polls every 20 ms, and the others every 100 ms. All poll less often while the
+// holder stays the same: internal/inbox/pace.go has the numbers. While anybody waits, a process sends a message to itself once a second, and makes its subscription anew if
 // that message does not arrive. docs/operations.md, Messages, says what this costs.
 //
 // Shared requests wait in a queue of their own, because they enter together: when an exclusive
@@ -70,8 +72,8 @@
 //
 // # Tokens
 //
-// token = max(last + 1, the server's clock in microseconds), taken in the step that grants. The
-// stored counter covers a clock that is set back. The clock covers lost data: FLUSHALL, a
+// token = max(last + 1, the server's clock in microseconds), taken in the step that grants:
+// take_tokens in internal/script/lua/tokens.lua. The stored counter covers a clock that is set back. The clock covers lost data: FLUSHALL, a
 // restart without persistence, or a failover to a replica that lags. Only both at once could
 // make a token go back. A grant also reserves tokens for hand-offs, which the counter covers
 // from then on: see [driver.Grant].

@@ -14,11 +14,13 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// Defaults and bounds of the options.
+// Defaults of the options. The bounds are in the options' own comments.
 const (
 	DefaultPrefix      = "lock:"
 	DefaultWaiterLease = 6 * time.Second
+)
 
+const (
 	maxPrefixBytes = 128
 	minWaiterLease = 100 * time.Millisecond
 	maxWaiterLease = 10 * time.Minute

@@ -1,3 +1,4 @@
 // Package carried is what core and core/experimental/carry know together: leases that one
-// process describes to another. core puts its part in, so that users of core see none of it.
+// process describes to another. core sets the function variables
+// here, which keeps them out of core's API.
 package carried

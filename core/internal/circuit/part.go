@@ -129,8 +129,8 @@ func (p *part) refusal() error {
 }
 
 // admit is refuses for a caller that is about to ask. probe is the number of the probe if the
-// request is one. A probe that is told to wait closes the circuit and goes on; its number keeps
-// it from being taken for a later probe when it ends.
+// request is one. A probe that is told to wait closes the circuit and goes on. Its number
+// distinguishes it from later probes.
 func (p *part) admit() (probe int, err error) {
 	if p.state.Load() != out {
 		return 0, nil

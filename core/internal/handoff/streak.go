@@ -8,8 +8,8 @@ import "time"
 const (
 	// mostWhileContended is the maximum number of hand-offs while another process waits.
 	mostWhileContended = 64
-	// MaxTime is how long a streak lasts at most, so another process that comes during it waits
-	// no longer for its end. It is also how long a caller waits for a hand-off before it joins
+	// MaxTime is how long a streak lasts at most. A process that arrives meanwhile waits at most
+	// this long for its end. It is also how long a caller waits for a hand-off before it joins
 	// the store's queue.
 	MaxTime = 100 * time.Millisecond
 	// trustedFor is how long after its last answer the store is assumed to still have the

@@ -149,8 +149,8 @@ func (s *Stats) of(rule string) *estimate {
 	return nil
 }
 
-// place returns the only place that key's average may have, and the key's hash. Another key may
-// place is where the average of a key is, if it has one. Needs mu.
+// place returns the place of the key with this hash. Another key may have taken the place:
+// compare place.key. Needs mu.
 func (s *Stats) place(hash uint64) *place { return &s.byKey[hash%mostKeys] }
 
 func (s *Stats) hash(key string) uint64 { return maphash.String(s.seed, key) }

@@ -10,4 +10,8 @@
 // [evidence] of what the store last said, and the [handoff.Streak]. The lines are spread over
 // shards by a hash of their key. A shard's mutex guards everything in its lines, and nobody
 // holds two of them at a time.
+//
+// Where a caller gives up, and with what error: [Lines.Enter] in enter.go waits, and alarm.go
+// has the timer of the maximum wait. evidence.go says whether the caller waited for a holder or
+// for a silent store. Engine.refusal in core/acquire.go makes the caller's error of that.
 package waitline

@@ -55,7 +55,7 @@ type term struct {
 	// Until when it lasts.
 	length    time.Duration // of the present term; for some grants shorter than ttl at first
 	at        time.Time     // the lease is lost if it is not renewed by then
-	drift     time.Duration // the clock's drift at the moment that at counts from
+	drift     time.Duration // the clock's drift when the request was sent from which at counts
 	heard     time.Time     // when the store last said that the lease is in force
 	renewAt   time.Time
 	holdUntil time.Time // zero: no max hold

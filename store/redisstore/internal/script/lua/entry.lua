@@ -5,8 +5,8 @@
 --   "version expires claim mode permits since arrived number wanted notes inbox"
 -- version   1. Processes of another release may write entries of another version. Nobody
 --           here can tell what these want or how to reach them. They count until they
---           expire, which is the first field in every version. They are passed over
---           until they ask.
+--           expire: the second word of an entry says when, in every version. They are
+--           passed over until they ask.
 -- expires   the end of the entry, in ms
 -- claim     how many ms a lease is kept until its owner confirms or renews it
 -- since     when it asked first
