@@ -26,7 +26,8 @@ type Store interface {
 	//      even if the backend has lost its data: max(last+1, clock in µs). Until the year
 	//      2200 at least it is below 1<<53, so a client that reads doubles can compare it.
 	//  A4. Acquire is idempotent by owner: an owner that holds the claims and asks again gets
-	//      the same token and a full TTL.
+	//      the same token and a full TTL. If the request is refused because the owner holds a
+	//      claim in another mode, no lease of the owner ends sooner, and its TTL (N7) stays.
 	//  A5. Without req.Wait, a held key is refused at once with a *HeldError.
 	//  A6. With req.Wait, the request waits until it is granted or ctx ends. Waiters are served
 	//      in order of arrival, also across processes; nobody overtakes them. (Not so if the

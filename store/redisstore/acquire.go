@@ -200,7 +200,7 @@ func (a *acquisition) question(group int, getInLine bool) {
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{
 		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Apart: cfg.replicas > 0,
 		Wait: getInLine, WaiterLease: cfg.waiterLease, ClaimTime: a.claim(), Waited: time.Since(a.began),
-		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox, HandOffs: a.req.HandOffs,
+		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox, HandOffs: a.req.HandOffs, Part: len(a.groups) > 1,
 	})
 }
 

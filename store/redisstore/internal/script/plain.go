@@ -25,6 +25,7 @@ type waiting struct {
 	patience, claim, waited time.Duration
 	before                  int
 	question                uint64
+	part                    bool
 	inbox                   string
 }
 
@@ -65,15 +66,19 @@ func (p *plainCall) begin(b []byte, n Names) []byte {
 
 // words writes w without the inbox, which comes last.
 func (w *waiting) words(b []byte) []byte {
-	inLine := int64(0)
-	if w.inLine {
-		inLine = 1
-	}
 	for _, n := range [...]int64{
-		inLine, w.patience.Milliseconds(), w.claim.Milliseconds(), w.waited.Milliseconds(), int64(w.before), int64(w.question),
+		flag(w.inLine), w.patience.Milliseconds(), w.claim.Milliseconds(), w.waited.Milliseconds(), int64(w.before), int64(w.question), flag(w.part),
 	} {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
 	}
 	return b
+}
+
+// flag writes a condition as the scripts read it.
+func flag(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -26,6 +26,7 @@ type Acquire struct {
 	Stuck       int           // the claim that it waited for last, counted from 1; 0: none
 	Question    uint64        // its number; 0: no message may grant what it asks for
 	Inbox       string        // where the waiter gets messages; "": nowhere
+	Part        bool          // the claims are a part of a set: a lease that the owner has keeps its TTL until [Names.Seal]
 	HandOffs    uint64        // how many tokens to reserve for hand-offs at most
 }
 
@@ -34,13 +35,13 @@ func (n Names) Acquire(c *Call, q Acquire) {
 	if !q.Once && !q.Apart && isPlain(q.Claims) {
 		*c = Call{script: acquireScript, plain: plainCall{
 			key: q.Claims[0].Key, owner: q.Owner, number: q.TTL.Milliseconds(), notes: q.Notes, wanted: q.HandOffs,
-			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Inbox},
+			wait: waiting{q.Wait, q.WaiterLease, q.ClaimTime, q.Waited, q.Stuck, q.Question, q.Part, q.Inbox},
 		}}
 		return
 	}
 	n.call(c, acquireScript, q.Owner, q.Claims,
 		q.TTL.Milliseconds(), q.Wait, q.WaiterLease.Milliseconds(), q.ClaimTime.Milliseconds(), q.Inbox, q.Once,
-		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs)
+		q.Notes, q.Waited.Milliseconds(), q.Stuck, q.Question, q.HandOffs, q.Part)
 }
 
 // Release makes c the call that ends what owner has, or waits for, among claims. Token 0 means

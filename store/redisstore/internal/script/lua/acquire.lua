@@ -17,6 +17,7 @@
 --      13 the claim that it waited for last, counted from 1; "0": none
 --      14 the number of the question, for the message that grants; "0": none may
 --      15 how many tokens to reserve for hand-offs at most, behind the token of the lease
+--      16 "1": the claims are a part of a set, and seal.lua follows once all parts are granted
 -- Reply, with indices that count from 0, one of
 --      {"granted", token, 1 if others wait for the only claim, how many are reserved}
 --      {"done", record}
@@ -29,6 +30,7 @@ begin(KEYS, ARGV)
 
 local ttl, wait, patience, claim, inbox, once, notes = ARGV[5], ARGV[6] == '1', ARGV[7], ARGV[8], ARGV[9], ARGV[10] ~= '0', ARGV[11]
 local waited, before, number, wanted = tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14], tonumber(ARGV[15])
+local part = ARGV[16] == '1'
 
 -- The script writes nothing before it knows that it may.
 local refused
@@ -72,6 +74,10 @@ if not stuck then
     if not c.mine then
       c.token = admit(c, asker)
       c.reserved = asker.reserved
+    elseif part then
+      -- The server may refuse a later part. Then a lease that the owner already had must not
+      -- end sooner than its holder counts on. seal.lua writes the new TTL.
+      extend(c, me, math.max(left(c, me), ttl))
     else
       again(c, me, ttl)
     end

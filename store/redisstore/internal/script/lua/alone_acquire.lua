@@ -10,7 +10,7 @@
 --       3 TTL in ms
 --       4 notes
 --       5 how many tokens to reserve for hand-offs, behind the token of the lease
---       6 "wait patience claim waited before number inbox", see acquire.lua
+--       6 "wait patience claim waited before number part inbox", see acquire.lua
 -- Reply the token, if all of these are reserved; otherwise the reply of acquire.lua.
 
 if redis.pcall('EXISTS', KEYS[1], '{' .. KEYS[1] .. '}:w') == 0 then

@@ -19,7 +19,7 @@
 -- ARGV  1 ends, two lines each: the lock; the beginning of its value if it is the
 --         owner's, "owner:" or "owner:token:"
 --       2 begins, five lines each: the lock; owner; TTL in ms; notes; "wait patience
---         claim waited before number inbox", see acquire.lua
+--         claim waited before number part inbox", see acquire.lua
 --       3 ms that the counter outlives its token; "0": for ever, on an only server
 --       4 how many tokens to reserve for hand-offs at most, behind the token of each begin
 --       then the others: the script's name in ops, the number of its KEYS, the number of

@@ -118,6 +118,11 @@ local function extend(c, owner, ms)
   redis.call('ZADD', c.holders, 'XX', digits(now + ms), owner)
 end
 
+-- left returns for how many ms owner, who holds c, still has it.
+local function left(c, owner)
+  return c.phase == 'x' and redis.call('PTTL', c.lock) or redis.call('ZSCORE', c.holders, owner) - now
+end
+
 -- again is for an owner that asks for what it has: its lease ends ms from now. It stores ms as the
 -- TTL that the owner asked for last. A borrower may renew for that long, and for no longer
 -- (renew.lua).

@@ -8,11 +8,11 @@ local function all_keys(lock, counter)
 end
 
 local function of_acquire(outlives, owner, ttl, notes, wanted, rest)
-  local wait, patience, claim, waited, before, number, inbox =
-    string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local wait, patience, claim, waited, before, number, part, inbox =
+    string.match(rest, '^(%d) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (.*)$')
   return {
     owner, outlives == '0' and '1' or '0', outlives, 'x', ttl, wait, patience, claim, inbox, '0', notes, waited, before, number,
-    wanted,
+    wanted, part,
   }
 end
 
