@@ -14,10 +14,10 @@ import (
 // holds the key by re-entrance loses its claim, so it must be done before.
 //
 // [Lease.Claims] says shared from the moment the store is asked, whatever it answers. The holder
-// must not rely on more. If the store does not answer, the error matches ErrOutcomeUnknown,
-// and ErrUnavailable or ctx's own error. Others may not be admitted yet; the watchdog repeats the
-// request until it has an answer. A repeat is safe, also after success. The wait is bounded as
-// that of [Lease.Extend].
+// must not rely on more. If the store does not answer, the error matches ErrOutcomeUnknown, and
+// ErrUnavailable or ctx's own error. Others may not be admitted yet; the watchdog repeats the
+// request until it has an answer. A repeat is safe, also after success. The wait is bounded as that
+// of [Lease.Extend].
 //
 // Other errors: ErrLeaseLost or ErrReleased if the lease has ended. ErrInvalidClaim if it never was
 // exclusive or is nested, and [errors.ErrUnsupported] if the store has no shared claims; both come

@@ -145,9 +145,10 @@ func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption)
 //
 // Claims that ctx holds already stay with the leases that hold them, and the rest is acquired.
 // [Lease.Claims] is that rest. The new token is for the newly acquired keys only: the resources of
-// the other keys know another token. The lease also counts as lost as soon as one of those leases is lost. Their keys
-// are held while AcquireAll waits for the rest. So calls that nest keys in different orders can
-// deadlock, until [WithMaxWait] ends it. Take such keys in one set, outermost, if possible.
+// the other keys know another token. The lease also counts as lost as soon as one of those leases
+// is lost. Their keys are held while AcquireAll waits for the rest. So calls that nest keys in
+// different orders can deadlock, until [WithMaxWait] ends it. Take such keys in one set, outermost,
+// if possible.
 func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOption) (*Lease, error) {
 	if err := checkCount(claims); err != nil {
 		return nil, err

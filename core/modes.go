@@ -18,9 +18,8 @@ func WithShared() CallOption {
 }
 
 // WithPermits claims one of n permits of each key: at most n leases on a key are in force at a
-// time. All callers of a key should agree on n. If they do not, each is admitted while fewer
-// than its own n are in force. Its scope and its errors are those of [WithShared], which it
-// excludes.
+// time. All callers of a key should agree on n. If they do not, each is admitted while fewer than
+// its own n are in force. Its scope and its errors are those of [WithShared], which it excludes.
 //
 // n must be 1 or more, otherwise the option is an [*OptionError].
 func WithPermits(n int) CallOption {

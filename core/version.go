@@ -20,14 +20,15 @@ import (
 //		return index(ctx) // no older version runs after this one
 //	})
 //
-// The second call, under the lease, decides. It skips v if a greater version was announced. After
-// v has run, no smaller version runs. A caller that announces a version should come back until it
-// is done, because older ones give way to it from then on.
+// The second call, under the lease, decides. It skips v if a greater version was announced. After v
+// has run, no smaller version runs. A caller that announces a version should come back until it is
+// done, because older ones give way to it from then on.
 //
 // A version is any number that grows, such as a counter or a time. The newest version may be told
-// again, and then counts as the newest again. Version 0 only asks; the result is 0 if the store knows of none. The store keeps the
-// version for [WithRetention] (default 24 h) after the last call. Leases and records of key do not
-// affect it. [Engine.Forget] drops it, and so does a loss of the store's data.
+// again, and then counts as the newest again. Version 0 only asks; the result is 0 if the store
+// knows of none. The store keeps the version for [WithRetention] (default 24 h) after the last
+// call. Leases and records of key do not affect it. [Engine.Forget] drops it, and so does a loss of
+// the store's data.
 //
 // Errors: ErrUnavailable (the store may have the version or not; a repeat is safe), ErrInvalidKey,
 // ErrInvalidOption, ErrClosed, [errors.ErrUnsupported] (before any I/O), and ctx's own error if ctx

@@ -22,8 +22,8 @@ type Description struct {
 	Sets    bool // several claims in one request
 
 	// Unordered says that waiters are served in any order, as with Redlock. Of A6, only this
-	// then holds: a waiting request waits until it is granted or ctx ends. These need not
-	// hold: I3, M2, M3, M6, R4, and what M5 and I8 say about waiters.
+	// then holds: a waiting request waits until it is granted or ctx ends. These need not hold:
+	// I3, M2, M3, M6, R4, and what M5 and I8 say about waiters.
 	Unordered bool
 
 	// TTLs are the TTLs that the store can keep. The engine asks for no other: it rounds a
@@ -36,12 +36,12 @@ type Description struct {
 	Ledger    bool // the methods of [Ledger] work: core's Once and Raise
 	Inspector bool // the methods of [Inspector] work
 
-	// Partition is for a store whose keys are kept in several places that fail each by
-	// itself, such as the masters of a Cluster. It names the place where key is at
-	// present, without I/O; "" if it is not known. Keys in the same place have the same
-	// name. The engine then refuses only the keys of a place that is out
-	// (core.WithCircuit). In an [*UnavailableError] for several claims, the store must set
-	// Key. Nil: there is only one place.
+	// Partition is for a store whose keys are kept in several places that fail each by itself,
+	// such as the masters of a Cluster. It names the place where key is at present, without
+	// I/O; "" if it is not known. Keys in the same place have the same name. The engine then
+	// refuses only the keys of a place that is out (core.WithCircuit). In an
+	// [*UnavailableError] for several claims, the store must set Key. Nil: there is only one
+	// place.
 	Partition func(key string) string
 
 	// Identity names the server that answers at present, so that the engine notices when

@@ -85,7 +85,8 @@ func (h Holder) Names(owner string, token uint64) bool {
 	return h.Owner == owner && (h.Token == 0 || h.Token == token)
 }
 
-// Named returns the holders that an entry of only names ([Holder.Names]), or all if only is empty.
+// Named returns the holders that an entry of only names ([Holder.Names]), or all if only is
+// empty.
 func Named(holders, only []Holder) []Holder {
 	if len(only) == 0 {
 		return holders

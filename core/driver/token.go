@@ -7,7 +7,8 @@ const MaxLead = time.Millisecond
 
 // NextTokens is the rule of A3 and A13 for a store whose tokens follow a clock. last is the
 // greatest token that was given or reserved so far, and wanted is [Request.HandOffs]. The grant
-// has token, and has reserved so many tokens after it. The next call's last is token + reserved.
+// has token, and has reserved so many tokens after it. The next call's last is token +
+// reserved.
 //
 // If the clock was set back, token still follows last, but nothing is reserved until the clock
 // has caught up: tokens must not run further ahead of it.

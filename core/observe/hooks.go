@@ -17,10 +17,10 @@ import (
 // may look at a lease. It must not call the engine, release a lease, or end its goroutine
 // (runtime.Goexit, which testing's FailNow calls).
 //
-// A hook that panics changes nothing. The engine recovers the panic, logs it with its stack
-// at level error (core.WithLogger; at most ten lines in ten seconds), and goes on as if the
-// hook had returned. If a hook that returns a context panics or returns nil, the engine goes on
-// with the context that the hook was given.
+// A hook that panics changes nothing. The engine recovers the panic, logs it with its stack at
+// level error (core.WithLogger; at most ten lines in ten seconds), and goes on as if the hook
+// had returned. If a hook that returns a context panics or returns nil, the engine goes on with
+// the context that the hook was given.
 type Hooks struct {
 	// AcquireStart is called on the caller's goroutine when somebody asks for a lease, before
 	// any wait. The context is the caller's. The returned context should descend from it. It
@@ -71,9 +71,10 @@ type Hooks struct {
 	// matches core.ErrLeaseLost after a loss; the call comes when the loss is noticed, which
 	// may be before the holder knows. It matches core.ErrOutcomeUnknown if the store did not
 	// answer the release in time. If the grant came too late to be used, the error matches
-	// core.ErrUnavailable, or core.ErrClosed after Engine.Close. HoldEnd is called on the goroutine that releases the lease or notices the loss.
-	// That may be the goroutine of the engine that watches all leases, so a hook that blocks
-	// here may cost other leases. The context is HoldStart's; it has usually ended.
+	// core.ErrUnavailable, or core.ErrClosed after Engine.Close. HoldEnd is called on the
+	// goroutine that releases the lease or notices the loss. That may be the goroutine of the
+	// engine that watches all leases, so a hook that blocks here may cost other leases. The
+	// context is HoldStart's; it has usually ended.
 	HoldEnd func(context.Context, Lease, error)
 
 	// Owed is called when the store did not answer a release, so that the key may stay locked:

@@ -1,6 +1,6 @@
-// Package waitloop makes a request wait for a key at a store. Its loop asks and
-// sleeps until a message or a time calls for another question. If the wait ends without a
-// lease, it gives back what the request has.
+// Package waitloop makes a request wait for a key at a store. Its loop asks and sleeps until a
+// message or a time calls for another question. If the wait ends without a lease, it gives back
+// what the request has.
 //
 // The loop is the same for every store whose waiters learn by messages that it is their turn,
 // where messages may be lost, or whose waiters poll. A store implements [Request], the part

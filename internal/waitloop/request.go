@@ -23,8 +23,8 @@ type Request[A, M any] interface {
 	// joined the queue already. If not, Run asks again at once, and that question joins it.
 	Enter(ctx context.Context) (queued bool)
 
-	// Messages delivers the messages that wake this request; nil: there are none. Ask
-	// drops a message that came before it, because Ask answers that message as well.
+	// Messages delivers the messages that wake this request; nil: there are none. Ask drops a
+	// message that came before it, because Ask answers that message as well.
 	Messages() <-chan M
 
 	// Accept makes an answer of a message that grants the lease. It returns false if the

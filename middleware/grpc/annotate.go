@@ -36,9 +36,9 @@ func FromAnnotations(services ...*grpc.ServiceDesc) Rule {
 	return Rule{kind: annotations, services: services}
 }
 
-// Configure sets the policy of annotated rules. name is the name that rules have in their .proto
-// file, or the full name of one method, such as "/im.v1.Users/SetStatus". If both set an option,
-// the method's counts.
+// Configure sets the policy of annotated rules. name is the name that rules have in their
+// .proto file, or the full name of one method, such as "/im.v1.Users/SetStatus". If both set an
+// option, the method's counts.
 //
 // [New] returns an error if no annotated rule in use has the name.
 func Configure(name string, opts ...core.CallOption) Rule {

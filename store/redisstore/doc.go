@@ -39,9 +39,10 @@
 // release sends one message and wakes one process.
 //
 // The message grants the lock if it answers the waiter's last question. Otherwise the waiter
-// asks. The first renewal, and every further question, extends the claim time to the full TTL. A
-// waiter that died unnoticed blocks the others for the claim time at most. A single server passes
-// over a killed process as soon as its connection has closed: nobody listens to its inbox then.
+// asks. The first renewal, and every further question, extends the claim time to the full TTL.
+// A waiter that died unnoticed blocks the others for the claim time at most. A single server
+// passes over a killed process as soon as its connection has closed: nobody listens to its
+// inbox then.
 //
 // Messages get lost, and holders die without sending one. So a waiter also asks when the
 // holder's time runs out, when its subscription is made anew, and every third of the waiter
@@ -50,9 +51,10 @@
 // Foreign clients send no messages. A process may be unable to send or receive them, because
 // its user has no channels or its connection is dead. While a foreign client has the lock, the
 // first waiter polls every 1 to 4 ms. Behind a process without messages, and in such a process,
-// the first waiter polls every 20 ms, and the others every 100 ms. All poll less often while the
-// holder stays the same: internal/inbox/pace.go has the numbers. While anybody waits, a process sends a message to itself once a second, and makes its subscription anew if
-// that message does not arrive. docs/operations.md, Messages, says what this costs.
+// the first waiter polls every 20 ms, and the others every 100 ms. All poll less often while
+// the holder stays the same: internal/inbox/pace.go has the numbers. While anybody waits, a
+// process sends a message to itself once a second, and makes its subscription anew if that
+// message does not arrive. docs/operations.md, Messages, says what this costs.
 //
 // Shared requests wait in a queue of their own, because they enter together: when an exclusive
 // lease ends, or the last permit. When the last shared lease ends, the first of the other
@@ -73,10 +75,10 @@
 // # Tokens
 //
 // token = max(last + 1, the server's clock in microseconds), taken in the step that grants:
-// take_tokens in internal/script/lua/tokens.lua. The stored counter covers a clock that is set back. The clock covers lost data: FLUSHALL, a
-// restart without persistence, or a failover to a replica that lags. Only both at once could
-// make a token go back. A grant also reserves tokens for hand-offs, which the counter covers
-// from then on: see [driver.Grant].
+// take_tokens in internal/script/lua/tokens.lua. The stored counter covers a clock that is set
+// back. The clock covers lost data: FLUSHALL, a restart without persistence, or a failover to a
+// replica that lags. Only both at once could make a token go back. A grant also reserves tokens
+// for hand-offs, which the counter covers from then on: see [driver.Grant].
 //
 // # What can go wrong
 //

@@ -8,9 +8,9 @@ import "time"
 const (
 	// mostWhileContended is the maximum number of hand-offs while another process waits.
 	mostWhileContended = 64
-	// MaxTime is how long a streak lasts at most. A process that arrives meanwhile waits at most
-	// this long for its end. It is also how long a caller waits for a hand-off before it joins
-	// the store's queue.
+	// MaxTime is how long a streak lasts at most. A process that arrives meanwhile waits at
+	// most this long for its end. It is also how long a caller waits for a hand-off before it
+	// joins the store's queue.
 	MaxTime = 100 * time.Millisecond
 	// trustedFor is how long after its last answer the store is assumed to still have the
 	// lease. It may have lost the lease (DEL, FLUSHALL, a failover) and granted the key to

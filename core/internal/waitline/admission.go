@@ -19,7 +19,7 @@ type admission struct {
 	next    *place      // the first caller that was not called forward yet; nil: all were
 	called  int         // number of callers that were called forward
 	here    int         // those of them that do not wait for another of their keys
-	granted driver.Mode // the mode of the last grant; exclusive if the store's last answer was no grant that others may share
+	granted driver.Mode // of the last grant; exclusive if the last answer was no grant that others may share
 }
 
 // mostTogether is how many callers of one process may ask the store for one key at the same

@@ -79,8 +79,8 @@ func (e *evidence) heldFor() time.Duration {
 
 // verdict returns the error for a caller that joined the line at that time and gives up. Only a
 // store that was asked can be silent, and only from the request on: before, the caller waited
-// for those in front. After the store told them to wait, its silence is no outage, however long it
-// lasts. It answers again when the key is free, or when it finds that it is out.
+// for those in front. After the store told them to wait, its silence is no outage, however long
+// it lasts. It answers again when the key is free, or when it finds that it is out.
 func (e *evidence) verdict(key string, joined time.Time, fair time.Duration) error {
 	heard := min(time.Since(e.silent), time.Since(joined)) // the part of the silence that this caller was there for
 	switch {

@@ -5,6 +5,6 @@
 // The package also tests whether messages arrive at all: the process sends a message to itself.
 // It says how often a waiter must ask by itself if no message can reach it.
 //
-// The package does not know what a waiter asks for or gets. Messages may be lost: a
-// waiter may be woken without a grant, or never be woken.
+// The package does not know what a waiter asks for or gets. Messages may be lost: a waiter may
+// be woken without a grant, or never be woken.
 package inbox

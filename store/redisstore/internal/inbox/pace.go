@@ -18,9 +18,8 @@ const (
 	// lineLook is the pause of the waiters behind the head.
 	lineLook = 100 * time.Millisecond
 	// ageShare bounds the pause: it is at least 1/ageShare of the time since the holder last
-	// changed. So nobody asks a hundred times per second for a lock that is held
-	// for minutes. And a lock that was found late was idle for a small part of the time that it
-	// was held.
+	// changed. So nobody asks a hundred times per second for a lock that is held for minutes.
+	// And a lock that was found late was idle for a small part of the time that it was held.
 	ageShare = 64
 	// lookBudget is how often per second a process asks like this, for all of its waiters
 	// together.

@@ -9,6 +9,6 @@
 // The package repeats calls that the server has refused for now. It waits for replicas. It
 // keeps the client's map of the slots fresh while servers fail.
 //
-// The package does not know what a call asks for or what its answer means. It only
-// recognises the answers of a server that has not run the call, such as MOVED and LOADING.
+// The package does not know what a call asks for or what its answer means. It only recognises
+// the answers of a server that has not run the call, such as MOVED and LOADING.
 package send
