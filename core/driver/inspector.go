@@ -73,10 +73,10 @@ type Holder struct {
 	Token uint64
 	Rule  string
 	Trace string
-	// Since is how long ago the lease was granted. Left is how long it lasts unless it is
+	// HeldFor is how long ago the lease was granted. Left is how long it lasts unless it is
 	// renewed. Both go by the backend's clock. If they are unknown, as for a foreign lock
-	// without an expiry, Since is 0 and Left is below 0.
-	Since, Left time.Duration
+	// without an expiry, HeldFor is 0 and Left is below 0.
+	HeldFor, Left time.Duration
 }
 
 // Names reports whether h is the lease of owner with that token. If h has the token 0, it names
@@ -107,7 +107,7 @@ type Waiter struct {
 	Permits int // ModePermit only
 	Rule    string
 	Trace   string
-	Since   time.Duration // how long it has waited
+	Waited  time.Duration // how long it has waited
 }
 
 // RecordInfo describes a record without its content.

@@ -61,8 +61,8 @@ func (s *scene) heldBy(info driver.LockInfo, mode driver.Mode, holds ...hold) {
 			s.Errorf("holder %d is shown as %+v, is %q with token %d", i, got, h.Owner, h.Token)
 		}
 		age := time.Since(h.called)
-		if got.Since < 0 || got.Since > age+s.Early {
-			s.Errorf("holder %d is said to hold for %v, asked %v ago", i, got.Since, age)
+		if got.HeldFor < 0 || got.HeldFor > age+s.Early {
+			s.Errorf("holder %d is said to hold for %v, asked %v ago", i, got.HeldFor, age)
 		}
 		if least := h.TTL - age - s.Early; got.Left < least || got.Left > h.TTL+s.Early {
 			s.Errorf("holder %d is said to have %v left of %v, asked for %v ago", i, got.Left, h.TTL, age)
@@ -111,7 +111,7 @@ func inspectHolder(s *scene) {
 	s.mustRenew(h)
 	info := s.inspect(b, key)
 	s.heldBy(info, driver.ModeExclusive, h)
-	if got := info.Holders[0]; got.Since < s.TTL/2-s.Early || got.Rule != "a.rule" || got.Trace != "00-trace-01" {
+	if got := info.Holders[0]; got.HeldFor < s.TTL/2-s.Early || got.Rule != "a.rule" || got.Trace != "00-trace-01" {
 		s.Errorf("a renewal changed the holder to %+v", got)
 	}
 }

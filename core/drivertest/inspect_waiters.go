@@ -18,8 +18,8 @@ func (s *scene) waitedBy(info driver.LockInfo, line ...*waiter) {
 		if got.Owner != want.Owner || got.Mode != c.Mode || got.Permits != c.Permits || got.Rule != want.Rule || got.Trace != want.Trace {
 			s.Errorf("waiter %d is shown as %+v, is %+v", i, got, want)
 		}
-		if age := time.Since(line[i].called); got.Since < 0 || got.Since > age+s.Early {
-			s.Errorf("waiter %d is said to wait for %v, came %v ago", i, got.Since, age)
+		if age := time.Since(line[i].called); got.Waited < 0 || got.Waited > age+s.Early {
+			s.Errorf("waiter %d is said to wait for %v, came %v ago", i, got.Waited, age)
 		}
 	}
 }
@@ -38,8 +38,8 @@ func inspectWaiters(s *scene) {
 	info := s.inspect(b, key)
 	s.heldBy(info, driver.ModeExclusive, h)
 	s.waitedBy(info, line...)
-	if first := info.Waiters[0]; first.Since < settle-s.Early {
-		s.Errorf("a waiter is said to wait for %v, came %v ago", first.Since, time.Since(line[0].called))
+	if first := info.Waiters[0]; first.Waited < settle-s.Early {
+		s.Errorf("a waiter is said to wait for %v, came %v ago", first.Waited, time.Since(line[0].called))
 	}
 	line[1].cancel()
 	_ = line[1].refused(s.Late)

@@ -28,10 +28,10 @@ func (b *backend) inspect(key string) driver.LockInfo {
 	for _, t := range e.queue {
 		w := driver.Waiter{
 			Owner: t.req.Owner, Mode: t.claim.Mode, Permits: t.claim.Permits,
-			Rule: t.req.Rule, Trace: t.req.Trace, Since: now.Sub(t.since),
+			Rule: t.req.Rule, Trace: t.req.Trace, Waited: now.Sub(t.since),
 		}
 		if b.has("waiters count from when they were seen") {
-			w.Since = now.Sub(t.seen)
+			w.Waited = now.Sub(t.seen)
 		}
 		info.Waiters = append(info.Waiters, w)
 	}
@@ -55,7 +55,7 @@ func (b *backend) inspect(key string) driver.LockInfo {
 func (b *backend) show(h *holding) driver.Holder {
 	s := driver.Holder{
 		Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
-		Since: time.Since(h.since), Left: time.Until(h.expires),
+		HeldFor: time.Since(h.since), Left: time.Until(h.expires),
 	}
 	switch {
 	case b.has("notes are trimmed"):

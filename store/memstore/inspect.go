@@ -136,7 +136,7 @@ func (e *entry) show(now time.Time) []driver.Holder {
 	for _, h := range e.holders {
 		holders = append(holders, driver.Holder{
 			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
-			Since: now.Sub(h.since), Left: h.expires.Sub(now),
+			HeldFor: now.Sub(h.since), Left: h.expires.Sub(now),
 		})
 	}
 	return holders
@@ -154,7 +154,7 @@ func (e *entry) showWaiting(now time.Time) []driver.Waiter {
 	for _, w := range all {
 		waiters = append(waiters, driver.Waiter{
 			Owner: w.req.Owner, Mode: w.claim.Mode, Permits: w.claim.Permits,
-			Rule: w.req.Rule, Trace: w.req.Trace, Since: now.Sub(w.since),
+			Rule: w.req.Rule, Trace: w.req.Trace, Waited: now.Sub(w.since),
 		})
 	}
 	return waiters

@@ -48,12 +48,12 @@ func TestInspect(t *testing.T) {
 			Key:  "k",
 			Mode: driver.ModePermit,
 			Holders: []driver.Holder{
-				{Owner: "first", Token: one.Token, Rule: "R1", Trace: "t1", Since: 3 * time.Second, Left: 17 * time.Second},
-				{Owner: "second", Token: two.Token, Since: 2 * time.Second, Left: 28 * time.Second},
+				{Owner: "first", Token: one.Token, Rule: "R1", Trace: "t1", HeldFor: 3 * time.Second, Left: 17 * time.Second},
+				{Owner: "second", Token: two.Token, HeldFor: 2 * time.Second, Left: 28 * time.Second},
 			},
 			Waiters: []driver.Waiter{
-				{Owner: "third", Mode: driver.ModeShared, Rule: "R3", Trace: "t3", Since: 2 * time.Second},
-				{Owner: "fourth", Mode: driver.ModePermit, Permits: 5, Since: time.Second},
+				{Owner: "third", Mode: driver.ModeShared, Rule: "R3", Trace: "t3", Waited: 2 * time.Second},
+				{Owner: "fourth", Mode: driver.ModePermit, Permits: 5, Waited: time.Second},
 			},
 			Record: &driver.RecordInfo{Owner: once.Owner, Size: 6, Trace: "t0", Left: time.Hour - 3*time.Second},
 		}

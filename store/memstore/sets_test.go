@@ -86,7 +86,7 @@ func TestSetThatWaits(t *testing.T) {
 		}
 		for _, c := range g.Claims {
 			info, _ := s.Inspect(bg, c.Key)
-			if h := info.Holders[0]; h.Token != g.Token || h.Left != time.Second || h.Since != 0 {
+			if h := info.Holders[0]; h.Token != g.Token || h.Left != time.Second || h.HeldFor != 0 {
 				t.Errorf("%s: %+v, want token %d", c.Key, h, g.Token)
 			}
 		}

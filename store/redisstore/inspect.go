@@ -60,7 +60,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 		return nil, &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown}
 	case len(before.Holders) > 0:
 		h := before.Holders[0]
-		return nil, &driver.HeldError{Key: key, Holder: h.Owner, Trace: h.Trace, HeldFor: h.Since, RetryAfter: max(0, h.Left)}
+		return nil, &driver.HeldError{Key: key, Holder: h.Owner, Trace: h.Trace, HeldFor: h.HeldFor, RetryAfter: max(0, h.Left)}
 	}
 	return nil, nil
 }

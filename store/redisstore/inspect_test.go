@@ -51,13 +51,13 @@ func TestInspect(t *testing.T) {
 		t.Fatalf("%+v", info)
 	}
 	h := info.Holders[0]
-	if h.Owner != "x" || h.Token != x.Token || h.Rule != rule || h.Trace != trace || h.Since < 0 || h.Since > 10*time.Second || h.Left < 50*time.Second {
+	if h.Owner != "x" || h.Token != x.Token || h.Rule != rule || h.Trace != trace || h.HeldFor < 0 || h.HeldFor > 10*time.Second || h.Left < 50*time.Second {
 		t.Errorf("%+v", h)
 	}
 	var line []string
 	for _, w := range info.Waiters {
 		line = append(line, fmt.Sprint(w.Owner, " ", w.Mode, " ", w.Permits))
-		if w.Rule != rule || w.Trace != trace || w.Since < 0 || w.Since > 10*time.Second {
+		if w.Rule != rule || w.Trace != trace || w.Waited < 0 || w.Waited > 10*time.Second {
 			t.Errorf("%+v", w)
 		}
 	}

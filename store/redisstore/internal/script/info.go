@@ -69,7 +69,7 @@ func pairs(field any) map[string]string {
 func holder(now int64, v Value) driver.Holder {
 	h := driver.Holder{Owner: v.Owner, Token: v.Token, Rule: v.Rule, Trace: v.Trace}
 	if v.Since > 0 {
-		h.Since = max(time.Duration(now-v.Since)*time.Millisecond, 0)
+		h.HeldFor = max(time.Duration(now-v.Since)*time.Millisecond, 0)
 	}
 	return h
 }
@@ -122,7 +122,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 		w.Mode = modeOf(fields[2])
 		w.Permits, _ = strconv.Atoi(fields[3])
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
-		w.Since = max(time.Duration(now-since)*time.Millisecond, 0)
+		w.Waited = max(time.Duration(now-since)*time.Millisecond, 0)
 		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
 		w.Rule, w.Trace = parseNotes(fields[8])
 		all = append(all, w)
