@@ -21,7 +21,7 @@ import (
 // A debt is sent again until the store answers, whatever the answer is. A release names owner
 // and token, so it never touches a successor's lease. It is sent again
 //
-//   - at once, when a caller of this process asks for the key ([debts.settle]);
+//   - at once, when a caller of this process asks for the key ([debts.payFor]);
 //   - as soon as the store has answered any other request ([debts.heard]);
 //   - otherwise after a pause of 0.3 s at most ([debts.run]).
 //

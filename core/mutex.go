@@ -6,7 +6,8 @@ import (
 )
 
 // boundedMutex is a mutex whose lock also ends with a context. It is no channel, because most
-// callers find it free. The zero value is unlocked.
+// callers find it free. Unlike another mutex, it may be held during a request to the store: those
+// who wait for it can leave. The zero value is unlocked.
 type boundedMutex struct {
 	mu       sync.Mutex
 	locked   bool

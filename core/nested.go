@@ -34,7 +34,7 @@ func (n *nest) err() error {
 		return *ended
 	}
 	if lost := n.loss(); lost != nil {
-		return n.settle(lost)
+		return n.noteEnd(lost)
 	}
 	return nil
 }
@@ -53,8 +53,8 @@ func (n *nest) loss() error {
 	return nil
 }
 
-// settle notes how it ended, unless that was noted before, and returns the note.
-func (n *nest) settle(err error) error {
+// noteEnd notes how it ended, unless that was noted before, and returns the note.
+func (n *nest) noteEnd(err error) error {
 	n.ended.CompareAndSwap(nil, &err)
 	return *n.ended.Load()
 }
@@ -65,7 +65,7 @@ func (l *Lease) leave(ctx context.Context) error {
 	if err == nil {
 		err = ErrReleased
 	}
-	err = l.nest.settle(err)
+	err = l.nest.noteEnd(err)
 	l.finished.signal()
 	for _, p := range l.nest.on {
 		p.finished.unfollow(l)

@@ -111,10 +111,10 @@ func (l *Lease) done(ctx context.Context, err error) error {
 	return err
 }
 
-// finish takes the lease out of the watchdog and calls settle, which tells the store, with the
-// present grant. The order matters: a renewal after the release would be an error at best. The
-// bound covers all of it, including the wait for another release of the lease.
-func (l *Lease) finish(in *within, op string, settle func(context.Context, handoff.Grant) error) error {
+// finish takes the lease out of the watchdog and calls send, which asks the store, with the present
+// grant. The order matters: a renewal after the release would be an error at best. The bound covers
+// all of it, including the wait for another release of the lease.
+func (l *Lease) finish(in *within, op string, send func(context.Context, handoff.Grant) error) error {
 	if l.release.tryLock() != nil && !l.release.lock(in.context()) {
 		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
 	}
@@ -144,7 +144,7 @@ func (l *Lease) finish(in *within, op string, settle func(context.Context, hando
 			return l.conclude(nil)
 		}
 	}
-	err := settle(in.context(), g)
+	err := send(in.context(), g)
 	switch {
 	case err == nil:
 		return l.conclude(nil)

@@ -12,10 +12,10 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// settle pays the debts for the keys of claims, for a caller that is about to ask the store for
-// them. It reports whether nothing is owed any more. Otherwise the store may say that the
-// caller's own process holds the key.
-func (ds *debts) settle(ctx context.Context, claims []Claim) bool {
+// payFor pays the debts for the keys of claims, for a caller that is about to ask the store for
+// them. It reports whether nothing is owed any more. Otherwise the store may say that the caller's
+// own process holds the key.
+func (ds *debts) payFor(ctx context.Context, claims []Claim) bool {
 	ds.mu.Lock()
 	var owed []*debt
 	for _, c := range claims {

@@ -210,7 +210,7 @@ var errOwed = errors.New("an earlier release of the key is still unanswered")
 // A caller that waits joins the queue, and the release admits it when the store answers.
 func (r *request) afterDebts(ask ask) ask {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-		if !r.engine.debts.settle(ctx, req.Claims) && !req.Wait {
+		if !r.engine.debts.payFor(ctx, req.Claims) && !req.Wait {
 			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}
 		}
 		r.asked = time.Now() // the lease counts from this request

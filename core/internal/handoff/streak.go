@@ -41,7 +41,7 @@ type Streak struct {
 	hands uint64 // the hand-off count of the present holder's grant
 	left  int    // hand-offs that are left
 	until time.Time
-	timer *time.Timer // opens the streak when its time is over; nil: nobody has waited
+	timer *time.Timer // closes the streak when its time is over; nil: nobody has waited
 }
 
 type state uint8
@@ -49,7 +49,7 @@ type state uint8
 const (
 	idle    state = iota // there is no lease to hand on
 	running              // callers wait for a hand-off and do not ask the store
-	open                 // the present holder is the last of the streak; the next caller asks the store
+	closing              // the present holder is the last of the streak; the next caller asks the store
 )
 
 // Begin starts a streak with a grant that just came, for the caller with that trace. behind is
@@ -110,17 +110,18 @@ func (s *Streak) Next(g Grant, trace string) Grant {
 	s.hands, s.trace = g.Hands, trace
 	s.left--
 	if s.left == 0 {
-		s.state = open
+		s.state = closing
 	}
 	return g
 }
 
-// Expire opens the streak of owner, because its time is over. It reports whether it did.
+// Expire makes the present holder of owner's streak its last, because its time is over. It
+// reports whether it did.
 func (s *Streak) Expire(owner string) bool {
 	if s.state == idle || s.owner != owner {
 		return false
 	}
-	s.state = open
+	s.state = closing
 	return true
 }
 

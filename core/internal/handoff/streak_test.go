@@ -117,12 +117,12 @@ func TestExpiryOpensTheStreak(t *testing.T) {
 		expired := false
 		s.ExpireLater(func() { expired = true })
 		if s.Expire("other") || !s.Running() {
-			t.Error("opened for another lease")
+			t.Error("closed for another lease")
 		}
 		time.Sleep(handoff.MaxTime)
 		synctest.Wait()
 		if !expired || !s.Expire("o") || s.Running() || s.Idle() {
-			t.Error("not opened")
+			t.Error("not closed")
 		}
 		if owner, trace := s.Owner(); owner != "o" || trace != "first" {
 			t.Errorf("%q, %q", owner, trace)

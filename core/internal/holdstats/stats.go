@@ -12,9 +12,9 @@ import (
 // [New].
 //
 // There is an estimate for the engine and one for each rule. In addition, each key that callers
-// were refused has an average, in a table of fixed size with one place per hash. A refusal
-// takes the place of another key; a hold only fills an empty place. So keys with contention
-// keep their places, however many other keys come and go.
+// were refused has an average, in a table of fixed size with one slot per hash. A refusal takes
+// the slot of another key; a hold only fills an empty slot. So keys with contention keep their
+// places, however many other keys come and go.
 //
 // The sample of a lease waits in the intake of its key until 16 are there. So one lease in 16
 // takes the mutex that all keys share. [Stats.TTL] takes in all samples first.
@@ -28,7 +28,7 @@ type Stats struct {
 	mu     sync.Mutex
 	engine estimate
 	byRule map[string]*estimate
-	byKey  [mostKeys]place
+	byKey  [mostKeys]slot
 }
 
 const (
@@ -45,8 +45,8 @@ type estimate struct {
 	histogram
 }
 
-// place has the average of one key at a time.
-type place struct {
+// slot has the average of one key at a time.
+type slot struct {
 	key  uint64 // the key's hash; two keys with the same hash share an average, which does no harm
 	used bool
 	average
@@ -121,7 +121,7 @@ func (s *Stats) take(x sample) {
 
 // takeKey adds a sample for a key. The caller holds mu.
 func (s *Stats) takeKey(hash uint64, d time.Duration) {
-	p := s.place(hash)
+	p := s.slot(hash)
 	if !p.used {
 		p.used, p.key = true, hash
 	}
@@ -149,9 +149,9 @@ func (s *Stats) of(rule string) *estimate {
 	return nil
 }
 
-// place returns the place of the key with this hash. Another key may have taken the place:
-// compare place.key. Needs mu.
-func (s *Stats) place(hash uint64) *place { return &s.byKey[hash%mostKeys] }
+// slot returns the slot of the key with this hash. Another key may have taken it: compare
+// slot.key. Needs mu.
+func (s *Stats) slot(hash uint64) *slot { return &s.byKey[hash%mostKeys] }
 
 func (s *Stats) hash(key string) uint64 { return maphash.String(s.seed, key) }
 
@@ -207,11 +207,11 @@ func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) t
 	return min(average, remaining)
 }
 
-// refused makes a key keep a place from now on, and returns its average; 0: unknown. Needs mu.
+// refused makes a key keep a slot from now on, and returns its average; 0: unknown. Needs mu.
 func (s *Stats) refused(hash uint64) time.Duration {
-	p := s.place(hash)
+	p := s.slot(hash)
 	if !p.used || p.key != hash {
-		*p = place{key: hash, used: true}
+		*p = slot{key: hash, used: true}
 	}
 	return p.d
 }

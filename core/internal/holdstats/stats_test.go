@@ -129,7 +129,7 @@ func TestRetryAfter(t *testing.T) {
 	want("the last sample weighs an eighth", s.RetryAfter("r", "k", 0, 0), 5*ms)
 }
 
-// A key that callers were refused keeps its place, however many others are held.
+// A key that callers were refused keeps its slot, however many others are held.
 func TestRefusedKeysStay(t *testing.T) {
 	s := holdstats.New()
 	s.RetryAfter("", "k", 0, 0)

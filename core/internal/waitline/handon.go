@@ -70,7 +70,7 @@ func (l *line) expireLater(key string) {
 	l.streak.ExpireLater(func() { s.expire(key, owner) })
 }
 
-// expire opens the streak of owner, because its time is over.
+// expire closes the streak of owner, because its time is over.
 func (s *shard) expire(key, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
