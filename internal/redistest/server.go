@@ -42,6 +42,7 @@ type Server struct {
 	word string // it prints this when it accepts connections
 
 	proc *process // nil while the server is down
+	kept func()   // gives up the port of a server that was killed; nil: nobody keeps it
 }
 
 // Start runs a server until the test and its subtests end. args are added to the command line,
@@ -93,11 +94,22 @@ func (s *Server) Addr() string {
 }
 
 // Kill ends the server at once, like kill -9 or a power failure. It returns when the process is
-// gone. A server that is down stays down.
+// gone. A server that is down stays down. Until the next Restart or the end of the test, its port
+// refuses connections: no other server gets it.
 func (s *Server) Kill() {
-	if s.proc != nil {
-		s.proc.kill()
-		s.proc = nil
+	if s.proc == nil {
+		return
+	}
+	s.proc.kill()
+	s.proc = nil
+	s.kept = keepPort(s.port)
+}
+
+// leavePort gives up the port that Kill keeps.
+func (s *Server) leavePort() {
+	if s.kept != nil {
+		s.kept()
+		s.kept = nil
 	}
 }
 
@@ -106,6 +118,7 @@ func (s *Server) Kill() {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Kill()
+	s.leavePort()
 	var err error
 	for range bindAttempts {
 		if err = s.run(); !errors.Is(err, errPortTaken) {
@@ -135,6 +148,7 @@ func (s *Server) signal(sig syscall.Signal) {
 
 // stop ends the server when the test ends, first politely.
 func (s *Server) stop() {
+	defer s.leavePort()
 	if s.proc == nil {
 		return
 	}
@@ -172,16 +186,6 @@ func (s *Server) run() error {
 		p.kill()
 		return fmt.Errorf("%s is not ready after %v:\n%s", s.bin, startTimeout, p.log.text())
 	}
-}
-
-// freePort returns a loopback port that nobody listens on right now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // lookPath returns the first of the programs that is on PATH.

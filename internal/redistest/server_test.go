@@ -162,6 +162,10 @@ func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
 		conn.Close()
 		t.Fatal("a killed server takes connections")
 	}
+	if l, err := net.Listen("tcp", s.Addr()); err == nil {
+		l.Close()
+		t.Error("somebody else got the port of a killed server")
+	}
 	s.Restart(t)
 	if err := ping(t, s.Client()); err != nil {
 		t.Error(err)
@@ -171,6 +175,7 @@ func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
 func TestRestartFailsWhenThePortIsGone(t *testing.T) {
 	s := Start(t)
 	s.Kill()
+	s.leavePort()
 	l, err := net.Listen("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
