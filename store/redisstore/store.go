@@ -137,8 +137,8 @@ func (s *Store) closedOr(err error) error {
 }
 
 // Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
-// most; the error says if that was not enough. A second Close waits for the first and returns
-// the same error.
+// most; the error says if that was not enough. What is left by then ends with the client's
+// timeouts. A second Close waits for the first and returns the same error.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed

@@ -14,7 +14,7 @@ import (
 // There is an estimate for the engine and one for each rule. In addition, each key that callers
 // were refused has an average, in a table of fixed size with one slot per hash. A refusal takes
 // the slot of another key; a hold only fills an empty slot. So keys with contention keep their
-// places, however many other keys come and go.
+// slots, however many other keys come and go.
 //
 // The sample of a lease waits in the intake of its key until 16 are there. So one lease in 16
 // takes the mutex that all keys share. [Stats.TTL] takes in all samples first.
