@@ -127,7 +127,7 @@ func TestAnswers(t *testing.T) {
 					return errors.Is(err, core.ErrTooManyWaiters)
 				})
 			},
-			state: asynq.TaskStateRetry, says: `wait for "k" already`,
+			state: asynq.TaskStateRetry, says: `already wait for "k"`,
 		},
 		{
 			name: "already executed",

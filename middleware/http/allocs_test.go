@@ -29,7 +29,9 @@ func TestASmallBodyCostsNoAllocation(t *testing.T) {
 	}
 	small := strings.Repeat("x", 4000)
 	without := allocs("", rule) - allocs("")
-	if with := allocs(small, rule) - allocs(small); with > without {
+	// One more is allowed, because the race detector has pools lose what they keep. A buffer
+	// that grows with the body would be several.
+	if with := allocs(small, rule) - allocs(small); with > without+1 {
 		t.Errorf("the rule makes %v allocations for a request with a body, %v without", with, without)
 	}
 	if without > 13 { // nine of them are the lease's
