@@ -114,6 +114,7 @@ var controls = []struct {
 	{"a second request keeps the first TTL", []string{
 		"N7 the TTL of a repeated request is what counts", "N7 the TTL of a repeated request is what counts, shared",
 	}},
+	{"a refused repeat changes the claims before", []string{"A4 a refused repeat of a set ends no lease sooner"}},
 	{"a downgrade keeps the first TTL", []string{"N7 a downgraded lease can be borrowed"}},
 	{"a release nobody answered poisons the lease", []string{"R3 a release without an answer can be repeated"}},
 	{"a release wakes all", []string{"R4 a release wakes one waiter"}},

@@ -44,6 +44,13 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 			return reply{rec: &rec}
 		}
 	}
+	if first && !b.has("a refused repeat changes the claims before") {
+		for _, c := range req.Claims {
+			if h := b.at(c.Key).holder(req.Owner); h != nil && h.claim.Mode != c.Mode && !b.has("any mode turns into any other") {
+				return reply{err: &driver.DeadlockError{Key: c.Key, Held: h.claim, Wanted: c}}
+			}
+		}
+	}
 	whole, token := true, uint64(0)
 	for _, c := range b.order(req) {
 		e := b.at(c.Key)

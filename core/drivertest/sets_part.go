@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -26,6 +27,20 @@ func setAgain(s *scene) {
 	s.mustRelease(hold{Grant: first, st: a})
 	w.granted(s.Late)
 	s.lock(b, k[0], long)
+}
+
+// setRefusedAgain asks again with a shorter TTL, and with the last claim in another mode.
+func setRefusedAgain(s *scene) {
+	a, b := s.open(), s.open()
+	k := s.keys(2)
+	h := s.take(a, long, exclusives(k...)...)
+	req := driver.Request{Owner: h.Owner, Claims: []driver.Claim{driver.Exclusive(k[0]), driver.Shared(k[1])}, TTL: s.TTL}
+	_, err := s.acquire(s.ctx, a, req)
+	if own := (*driver.DeadlockError)(nil); !errors.As(err, &own) || own.Key != k[1] {
+		s.Fatalf("asked again for %q in another mode: want a DeadlockError, got %v", k[1], err)
+	}
+	s.lendable(b, h)
+	s.mustRelease(h)
 }
 
 func setRenewed(s *scene) {
