@@ -15,7 +15,11 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
+// time. It looks only then whether the client has been closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
 
 // newEngine makes the engine of one replica.
 func newEngine(t *testing.T, redis *redistest.Server, opts ...core.EngineOption) *core.Engine {
