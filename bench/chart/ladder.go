@@ -1,11 +1,6 @@
 package chart
 
 import (
-	"cmp"
-	"slices"
-	"strconv"
-	"strings"
-
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -15,28 +10,21 @@ import (
 
 // ladder is a panel with a line for each system over a growing number of goroutines. Both
 // axes are logarithmic, so the same ratio is the same distance everywhere.
-type ladder struct{ title, prefix, unit string }
+type ladder struct{ title, unit string }
 
 var ladders = []ladder{
-	{"pairs/s by goroutines, a key each", "ladder-", "pairs/s"},
-	{"server's CPU per pair, us (less)", "ladder-", "server CPU us"},
-	{"client's CPU per pair, us (less)", "ladder-", "client CPU us"},
+	{"pairs/s by goroutines, a key each", "pairs/s"},
+	{"server's CPU per pair, us (less)", "server CPU us"},
+	{"client's CPU per pair, us (less)", "client CPU us"},
 }
 
 func (l ladder) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
-	points := make(map[string]plotter.XYs) // by system
-	var systems []string
-	for _, row := range rows {
-		number, ok := strings.CutPrefix(row.Scenario, l.prefix)
-		n, err := strconv.ParseFloat(number, 64)
-		if !ok || err != nil || row.Unit != l.unit || row.Median <= 0 {
-			continue
+	systems, points := series(rows, "ladder-", func(row stats.Row) string {
+		if row.Unit != l.unit || row.Median <= 0 {
+			return ""
 		}
-		if points[row.System] == nil {
-			systems = append(systems, row.System)
-		}
-		points[row.System] = append(points[row.System], plotter.XY{X: n, Y: row.Median})
-	}
+		return row.System
+	})
 	if len(points) == 0 {
 		return nil, nil
 	}
@@ -44,7 +32,6 @@ func (l ladder) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
 	var ticks []plot.Tick
 	for _, system := range systems {
 		xys := points[system]
-		slices.SortFunc(xys, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 		drawn, dots, err := plotter.NewLinePoints(xys)
 		if err != nil {
 			return nil, err

@@ -1,10 +1,8 @@
 package chart
 
 import (
-	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -24,31 +22,16 @@ var lines = []line{
 }
 
 func (l line) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
-	points := make(map[string]plotter.XYs) // by unit
-	var units []string
-	most := 0.0
-	for _, row := range rows {
-		number, ok := strings.CutPrefix(row.Scenario, l.prefix)
-		n, err := strconv.ParseFloat(number, 64)
-		if !ok || err != nil {
-			continue
-		}
-		if points[row.Unit] == nil {
-			units = append(units, row.Unit)
-		}
-		points[row.Unit] = append(points[row.Unit], plotter.XY{X: n, Y: row.Median})
-		most = max(most, row.Median)
-	}
+	units, points := series(rows, l.prefix, func(row stats.Row) string { return row.Unit })
 	if len(points) == 0 {
 		return nil, nil
 	}
 	p := t.newPlot(l.title)
 	slices.Sort(units)
 	var ticks []plot.Tick
-	low, high := math.Inf(1), 0.0
+	low, high, most := math.Inf(1), 0.0, 0.0
 	for i, unit := range units {
 		xys := points[unit]
-		slices.SortFunc(xys, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 		drawn, dots, err := plotter.NewLinePoints(xys)
 		if err != nil {
 			return nil, err
@@ -63,6 +46,7 @@ func (l line) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
 		}
 		for _, xy := range xys {
 			ticks = append(ticks, plot.Tick{Value: xy.X, Label: stats.Whole(xy.X)})
+			most = max(most, xy.Y)
 		}
 		low, high = min(low, xys[0].X), max(high, xys[len(xys)-1].X)
 	}
