@@ -56,8 +56,8 @@ func (s *scene) anyOf(waiters []*waiter) int {
 	}
 }
 
-// nobodyStarves: five callers want the key all the time, and hand it over 200 times. Who has
-// had it lets another one have it before asking again. Each must get it several times.
+// nobodyStarves: five callers want the key all the time, and hand it over 200 times. A
+// caller that has had it asks again only after another one has had it. Each must get it several times.
 func nobodyStarves(s *scene) {
 	const callers, handOvers, fewest = 5, 200, 5
 	stores := []driver.Store{s.open(), s.open(), s.open()}
