@@ -111,7 +111,7 @@ func collected(t *testing.T, reports ...Report) *Collector {
 
 func TestBlocked(t *testing.T) {
 	waited, holder := two()
-	near, _ := two() // waited longer, but for a holder in its own process
+	near, _ := two() // waited longer, for a holder in its own process
 	for i := range near {
 		near[i].Trace, near[i].Process, near[i].End = "C", "service 1", at(200)
 	}

@@ -153,7 +153,7 @@ func TestLeftOverReadersGoBeforeTheWriter(t *testing.T) {
 			}
 			c.s.sendGroup(all)
 		},
-		"dead but for one": func(c *crowd, from, to int) {
+		"all dead except one": func(c *crowd, from, to int) {
 			for i := from; i < to-1; i++ {
 				c.client.ZAdd(c.ctx, "{lock:k}:h", redis.Z{Score: 1, Member: fmt.Sprint("r", i)})
 			}

@@ -107,7 +107,7 @@ func (s *Sender) sendQuickly(n *server, batch []*Request) {
 	limit, ctx := n.limit(context.Background())
 	defer n.done(limit)
 	pipe := n.client.Pipeline()
-	sent := s.sendAll(ctx, pipe, batch)
+	sent := s.queueAll(ctx, pipe, batch)
 	_, err := pipe.Exec(ctx)
 	for i, r := range batch {
 		r.quick = true
@@ -122,7 +122,7 @@ func (s *Sender) sendQuickly(n *server, batch []*Request) {
 func (s *Sender) sendApart(reqs []*Request) {
 	ctx := context.Background()
 	pipe := s.Client.Pipeline()
-	sent := s.sendAll(ctx, pipe, reqs)
+	sent := s.queueAll(ctx, pipe, reqs)
 	replicas := 0
 	for _, r := range reqs {
 		replicas = max(replicas, r.Replicas)
@@ -141,7 +141,8 @@ func (s *Sender) sendApart(reqs []*Request) {
 	}
 }
 
-func (s *Sender) sendAll(ctx context.Context, pipe redis.Pipeliner, reqs []*Request) []script.Sent {
+// queueAll puts reqs into pipe, which sends them when it is executed.
+func (s *Sender) queueAll(ctx context.Context, pipe redis.Pipeliner, reqs []*Request) []script.Sent {
 	sent := make([]script.Sent, len(reqs))
 	for i, r := range reqs {
 		sent[i] = r.Run(ctx, pipe, s.Names)
