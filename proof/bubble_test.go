@@ -13,7 +13,8 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/proof"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -71,8 +72,8 @@ type brief struct{ slow }
 
 func (s brief) Renew(ctx context.Context, grants []driver.Grant) []error {
 	for i := range grants {
-		if grants[i].TTL != leaseTTL {
-			grants[i].TTL = leaseTTL / 8
+		if grants[i].TTL != work.TTL {
+			grants[i].TTL = work.TTL / 8
 		}
 	}
 	return s.slow.Renew(ctx, grants)
@@ -101,7 +102,7 @@ func (s polite) ForceRelease(ctx context.Context, key, _ string, _ ...driver.Hol
 
 // processesInMemory has processes work on a memstore, or on what wrap makes of it,
 // for so long of a bubble's time.
-func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) []proof.Section {
+func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) []history.Section {
 	var buf bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		mono := func(at time.Time) int64 { return at.UnixNano() }
@@ -112,23 +113,23 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 		mem := memstore.New()
 		var all sync.WaitGroup
 		for nr := range 3 {
-			eng, err := core.New(wrap(slow{mem.Peer()}), core.WithTTL(leaseTTL), core.WithMaxWait(time.Second),
+			eng, err := core.New(wrap(slow{mem.Peer()}), core.WithTTL(work.TTL), core.WithMaxWait(time.Second),
 				core.WithLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				worker{eng, proof.NewRecorder(nr+1, file, clock, mono)}.work(ctx)
+				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono)}).Work(ctx)
 				_ = eng.Close(context.Background())
 			})
 		}
 		all.Wait()
 	})
-	events, err := proof.ReadEvents(&buf)
+	events, err := history.ReadEvents(&buf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return proof.Sections(events, nil)
+	return history.Sections(events, nil)
 }
 
 // shared is a file of several recorders.
@@ -158,7 +159,7 @@ func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
 		{"what is taken stays", func(s slow) driver.Store { return polite{s} }, []string{"taken away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			says(t, proof.Check(processesInMemory(t, time.Minute, test.wrap)), test.says)
+			says(t, history.Check(processesInMemory(t, time.Minute, test.wrap)), test.says)
 		})
 	}
 }

@@ -18,11 +18,11 @@
 // Several processes with engines of their own, on one real Redis, take and release locks of all
 // modes, extend and downgrade them, and take keys from each other by force. Meanwhile some
 // processes are killed, and others stopped and continued. Each process writes down what it was
-// granted and until when it was entitled to act, on the one clock that they share. [Check] then
-// looks for sections that overlap but must not, for tokens out of order, and for leases that
-// were renewed or released after somebody had taken them away. For a key that is claimed only
-// exclusively, it also looks for an order of all operations that makes the key one lock with
-// rising tokens ([linearizability], by github.com/anishathalye/porcupine).
+// granted and until when it was entitled to act, on the one clock that they share. Package
+// history then looks for sections that overlap but must not, for tokens out of order, and for
+// leases that were renewed or released after somebody had taken them away. For a key that is
+// claimed only exclusively, it also looks for an order of all operations that makes the key one
+// lock with rising tokens ([linearizability], by github.com/anishathalye/porcupine).
 //
 // The same is done on memstore, in a bubble, with engines that nobody kills. A minute takes a
 // second there.

@@ -13,7 +13,8 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/proof"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
 )
 
 // process is another process that takes locks.
@@ -43,7 +44,7 @@ func startProcess(t *testing.T, server *redistest.Server, nr int) *process {
 // kill returns the moment that it was alive at for the last time, at least.
 func (p *process) kill(t *testing.T) int64 {
 	t.Helper()
-	alive := monotonic()
+	alive := work.Monotonic()
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func (p *process) pause(t *testing.T) {
 			t.Fatal(err)
 		}
 		if signal == syscall.SIGSTOP {
-			time.Sleep(leaseTTL + rand.N(leaseTTL/2))
+			time.Sleep(work.TTL + rand.N(work.TTL/2))
 		}
 	}
 }
@@ -73,7 +74,7 @@ func (p *process) end(t *testing.T) {
 	}
 }
 
-func (p *process) events(t *testing.T) []proof.Event {
+func (p *process) events(t *testing.T) []history.Event {
 	t.Helper()
 	f, err := os.Open(p.file)
 	if os.IsNotExist(err) {
@@ -83,7 +84,7 @@ func (p *process) events(t *testing.T) []proof.Event {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	events, err := proof.ReadEvents(f)
+	events, err := history.ReadEvents(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestProcessesThatAreKilledAndPaused(t *testing.T) {
 		start()
 	}
 	pauses := 0
-	for began := time.Now(); time.Since(began) < lasts; time.Sleep(leaseTTL/2 + rand.N(leaseTTL)) {
+	for began := time.Now(); time.Since(began) < lasts; time.Sleep(work.TTL/2 + rand.N(work.TTL)) {
 		i := rand.IntN(len(alive))
 		if rand.IntN(2) == 0 {
 			alive[i].pause(t)
@@ -119,34 +120,34 @@ func TestProcessesThatAreKilledAndPaused(t *testing.T) {
 	for _, p := range alive {
 		p.end(t)
 	}
-	var events []proof.Event
+	var events []history.Event
 	for _, p := range all {
 		events = append(events, p.events(t)...)
 	}
-	sections := proof.Sections(events, died)
+	sections := history.Sections(events, died)
 	owners := map[string]bool{}
 	granted, handed, lost, shared, told := map[driver.Mode]int{}, 0, 0, 0, 0
 	for _, s := range sections {
-		if s.Given < proof.Never {
+		if s.Given < history.Never {
 			granted[s.Claims[0].Mode]++
 		}
 		if owners[s.Owner] { // who hands a lease on hands on its owner
 			handed++
 		}
 		owners[s.Owner] = s.Owner != ""
-		if s.Outcome == proof.Gone {
+		if s.Outcome == history.Gone {
 			lost++
 		}
-		if s.Shared < proof.Never {
+		if s.Shared < history.Never {
 			shared++
 		}
-		if s.Told < proof.Never {
+		if s.Told < history.Never {
 			told++
 		}
 	}
 	extended := 0
 	for _, e := range events {
-		if e.What == proof.Extending {
+		if e.What == history.Extending {
 			extended++
 		}
 	}
@@ -155,7 +156,7 @@ func TestProcessesThatAreKilledAndPaused(t *testing.T) {
 	if len(granted) < 3 || extended == 0 || shared == 0 || told == 0 {
 		t.Error("not everything that can be done was done")
 	}
-	if err := proof.Check(sections); err != nil {
+	if err := history.Check(sections); err != nil {
 		t.Errorf("%v\nthe history:\n%s", err, keep(t, all))
 	}
 }
