@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // Longer than a healthy server ever takes.
@@ -38,13 +40,13 @@ func (s *Server) Client(opts ...func(*redis.Options)) *redis.Client {
 // ours. It returns the output without the last line break: "OK", "1", "" for nil. A server's
 // error reply is output, too. An error means that the program is missing, or got no answer.
 func (s *Server) CLI(args ...string) (string, error) {
-	bin, err := lookPath("redis-cli", "valkey-cli")
+	bin, err := servertest.LookPath([]string{"redis-cli", "valkey-cli"})
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	args = append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, args...)
+	args = append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.Port())}, args...)
 	out, err := exec.CommandContext(ctx, bin, args...).Output()
 	if err != nil {
 		var exit *exec.ExitError

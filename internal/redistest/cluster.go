@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 const (
@@ -39,7 +41,7 @@ func StartCluster(t testing.TB, masters int, args ...string) []*Server {
 		// Otherwise all have the same epoch, and settle that by themselves, later.
 		do("cluster", "set-config-epoch", i+1)
 		if i > 0 {
-			do("cluster", "meet", "127.0.0.1", nodes[0].port, buses[0])
+			do("cluster", "meet", "127.0.0.1", nodes[0].Port(), buses[0])
 		}
 	}
 	for _, node := range nodes {
@@ -60,7 +62,7 @@ func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
 		node, bus := startNode(t, args)
 		replicas[i] = node
 		id := command(t, master, "cluster", "myid")
-		command(t, master, "cluster", "meet", "127.0.0.1", node.port, bus)
+		command(t, master, "cluster", "meet", "127.0.0.1", node.Port(), bus)
 		// It takes a moment until the node knows its master.
 		if !within(joinTimeout, func() bool {
 			return node.Client().Do(context.Background(), "cluster", "replicate", id).Err() == nil
@@ -92,7 +94,7 @@ func replicated(t testing.TB, masters, replicas []*Server) bool {
 func startNode(t testing.TB, args []string) (node *Server, bus int) {
 	t.Helper()
 	// The default is 10000 above the node's port, which may be beyond the last port.
-	bus, err := freePort()
+	bus, err := servertest.FreePort()
 	if err != nil {
 		t.Fatalf("redistest: no free port: %v", err)
 	}

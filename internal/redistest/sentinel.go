@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // MasterName is the name of the master for a [Sentinel].
@@ -24,8 +26,8 @@ const MasterName = "keyturn"
 // Ways[i].Blackhole() cuts server i off without notice, and Nodes[i].Client() is a client on
 // its side of the cut.
 type Sentinel struct {
-	Nodes    []*Server // the first is the master at the start
-	Ways     []*Proxy  // Ways[i] leads to Nodes[i]
+	Nodes    []*Server           // the first is the master at the start
+	Ways     []*servertest.Proxy // Ways[i] leads to Nodes[i]
 	Sentinel *Server
 }
 
@@ -40,7 +42,7 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 		// A new replica gets its data at once, without waiting for further replicas.
 		node := Start(t, append([]string{"--repl-diskless-sync-delay", "0"}, args...)...)
 		s.Nodes = append(s.Nodes, node)
-		s.Ways = append(s.Ways, NewProxy(t, node.Addr()))
+		s.Ways = append(s.Ways, servertest.NewProxy(t, node.Addr()))
 	}
 	host, port := s.way(t, 0)
 	for i, node := range s.Nodes {
@@ -61,7 +63,7 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 	if err := os.WriteFile(conf, nil, 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.Sentinel = start(t, freePort, &Server{conf: conf, args: []string{"--sentinel"}, word: "Sentinel ID is"})
+	s.Sentinel = start(t, conf, "Sentinel ID is", []string{"--sentinel"})
 	s.do(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
 	s.do(t, s.Sentinel, "sentinel", "set", MasterName,
 		"down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", 5000)
@@ -150,7 +152,7 @@ func (s *Sentinel) await(t testing.TB, what string, so func() bool) {
 	}
 	said := ""
 	if s.Sentinel != nil {
-		said = s.Sentinel.proc.log.text()
+		said = s.Sentinel.Log()
 	}
 	t.Fatalf("redistest: no %s after %v\n%s", what, joinTimeout, said)
 }

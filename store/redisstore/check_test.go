@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -84,7 +85,7 @@ func TestCheckOfADeadServer(t *testing.T) {
 func TestImpaired(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	told := make(chan error, 16)
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	s.Describe().OnImpaired(func(reason error) { told <- reason })

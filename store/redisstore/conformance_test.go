@@ -9,6 +9,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestContract runs the suite that every store has to pass. Every store is a
@@ -16,16 +17,16 @@ import (
 func TestContract(t *testing.T) {
 	t.Parallel() // with the other tests; its own go one by one
 	server := redistest.Start(t)
-	var networks sync.Map // driver.Store -> *redistest.Proxy
-	network := func(s driver.Store) *redistest.Proxy {
+	var networks sync.Map // driver.Store -> *servertest.Proxy
+	network := func(s driver.Store) *servertest.Proxy {
 		p, _ := networks.Load(s)
-		return p.(*redistest.Proxy)
+		return p.(*servertest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
 		TTL:      300 * time.Millisecond,
 		Latitude: model.Latitude{Blurred: true},
 		New: func(t testing.TB) driver.Store {
-			p := redistest.NewProxy(t, server.Addr())
+			p := servertest.NewProxy(t, server.Addr())
 			s := open(t, throughProxy(server, p))
 			networks.Store(s, p)
 			return s

@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -122,7 +123,7 @@ func bestOf(t *testing.T, n int, compare func() (verdict string)) {
 // dead, and says nothing. Within seconds it does without, and then has another one.
 func TestHalfOpenSubscriptionAmongOthers(t *testing.T) {
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	sub := &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}
 	stores := []*redisstore.Store{open(t, server.Client()), open(t, server.Client()), open(t, server.Client()), open(t, sub)}
 	f := startFleet(t, "k", stores...)

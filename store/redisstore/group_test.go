@@ -14,6 +14,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -133,7 +134,7 @@ func TestGroupsSurviveFlushedScripts(t *testing.T) {
 func TestGroupsWithLostReplies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	// Losses show in connections that break when the network heals, not in
 	// timeouts, which a busy machine reaches by itself.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout, o.PoolSize = 20*time.Second, 64 })

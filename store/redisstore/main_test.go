@@ -13,6 +13,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -41,7 +42,7 @@ func open(t testing.TB, client redis.UniversalClient, opts ...redisstore.Option)
 }
 
 // throughProxy makes a client of server that p can cut off.
-func throughProxy(server *redistest.Server, p *redistest.Proxy, opts ...func(*redis.Options)) *redis.Client {
+func throughProxy(server *redistest.Server, p *servertest.Proxy, opts ...func(*redis.Options)) *redis.Client {
 	return server.Client(append(opts, func(o *redis.Options) { o.Addr = p.Addr() })...)
 }
 

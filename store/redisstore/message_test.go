@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -295,7 +296,7 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 		t.Run(claim.Mode.String(), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			network := redistest.NewProxy(t, server.Addr())
+			network := servertest.NewProxy(t, server.Addr())
 			a, b := open(t, server.Client(), noPolling), open(t, throughProxy(server, network), noPolling)
 			g := lock(t, a, "holder", "k", time.Minute)
 			w := enqueueFor(t, b, "cut-off", claim)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -238,7 +239,7 @@ func TestPhases(t *testing.T) {
 func TestDeadWriter(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := redistest.NewProxy(t, server.Addr())
+	p := servertest.NewProxy(t, server.Addr())
 	s, other := open(t, server.Client()), open(t, throughProxy(server, p, once))
 	lease(t, s, "reader", driver.Shared("k"))
 	enqueueFor(t, other, "writer", driver.Exclusive("k"))

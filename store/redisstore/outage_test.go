@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -78,7 +79,7 @@ func unreachable(t *testing.T, client *redis.Client) {
 func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	// The client's own timeout is longer than any bound here.
 	client := throughProxy(server, network, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	s, err := redisstore.New(client, silent)
@@ -118,7 +119,7 @@ func TestHalfOpenConnection(t *testing.T) {
 func TestResetStorm(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	var inside, done atomic.Int64
 	var all sync.WaitGroup
 	stop := make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -42,7 +43,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 			ctx := context.Background()
 			server := redistest.Start(t)
 			admin := server.Client()
-			network := redistest.NewProxy(t, server.Addr())
+			network := servertest.NewProxy(t, server.Addr())
 			a, b := open(t, server.Client()), open(t, server.Client(), opts...)
 			silent := open(t, throughProxy(server, network), redisstore.WithWaiterLease(patience))
 			g := lock(t, a, "holder", "k", time.Minute)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // Answers were lost until a lease had ended for its holder, which released it in vain.
@@ -19,7 +20,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 	t.Parallel()
 	const ttl = 9 * time.Second
 	server := redistest.Start(t)
-	p := redistest.NewProxy(t, server.Addr())
+	p := servertest.NewProxy(t, server.Addr())
 	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), ttl, core.WithReleaseTimeout(200*time.Millisecond))
 	other := newEngine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")
@@ -48,7 +49,7 @@ func TestALostLeaseThatWasRenewedIsReleased(t *testing.T) {
 func TestAReleaseAfterAnUnansweredExtensionIsSentAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := redistest.NewProxy(t, server.Addr())
+	p := servertest.NewProxy(t, server.Addr())
 	holding := newEngineWith(t, open(t, throughProxy(server, p, hasty)), time.Second, core.WithReleaseTimeout(200*time.Millisecond))
 	other := newEngine(t, open(t, server.Client()))
 	l := acquire(t, holding, "k")

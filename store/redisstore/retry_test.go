@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -23,9 +24,9 @@ func impatient(o *redis.Options) {
 func once(o *redis.Options) { o.MaxRetries = -1 }
 
 // lossy is a store whose network can lose replies.
-func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options)) (*redisstore.Store, *redistest.Proxy) {
+func lossy(t testing.TB, server *redistest.Server, opts ...func(*redis.Options)) (*redisstore.Store, *servertest.Proxy) {
 	t.Helper()
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	s := open(t, throughProxy(server, network, append([]func(*redis.Options){impatient}, opts...)...))
 	// Connects, and has the server learn the scripts: a lost reply is to be lost
 	// after the work is done.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestNobodyIsLostBehindADeadReader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	patience := redisstore.WithWaiterLease(900 * time.Millisecond)
 	a, b := open(t, server.Client()), open(t, server.Client(), patience)
 	silent := open(t, throughProxy(server, network), patience)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
@@ -105,7 +106,7 @@ func TestCancelMeetsTheGrant(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a := open(t, server.Client(), noPolling)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	b := open(t, throughProxy(server, network), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
 	first := enqueue(t, b, "first", "k", time.Minute)
@@ -126,7 +127,7 @@ func TestCancelMeetsTheGrant(t *testing.T) {
 func TestReleaseWhileNobodyListens(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	a := open(t, server.Client(), noPolling)
 	b := open(t, throughProxy(server, network), noPolling)
 	g := lock(t, a, "holder", "k", time.Minute)
@@ -149,7 +150,7 @@ func TestReleaseWhileNobodyListens(t *testing.T) {
 func TestHalfOpenSubscription(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	network := redistest.NewProxy(t, server.Addr())
+	network := servertest.NewProxy(t, server.Addr())
 	s := open(t, &subscribing{UniversalClient: server.Client(), messages: throughProxy(server, network)}, noPolling)
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)

@@ -1,11 +1,14 @@
 //go:build unix
 
-package redistest
+package servertest
 
 import (
 	"bytes"
 	"os/exec"
+	"slices"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // process is one run of a server program.
@@ -37,10 +40,36 @@ func startProcess(cmd *exec.Cmd, word string) (*process, error) {
 	return p, nil
 }
 
-// kill ends the process at once and returns when it is gone.
+// kill ends the process and its children at once, and returns when all of them are gone.
 func (p *process) kill() {
+	// The children go first, because otherwise nobody knows any longer which they were. A
+	// process that is stopped starts no further ones.
+	p.signal(syscall.SIGSTOP)
+	children := p.children()
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 	_ = p.cmd.Process.Kill() // fails only if the process is gone already
 	<-p.done
+	// A new server on the same data would find that the old one is still there.
+	for end := time.Now().Add(stopTimeout); slices.ContainsFunc(children, runs) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// signal sends a signal to the process alone. It does nothing if the process has ended, which the
+// next use of the server reports.
+func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
+
+// children returns the processes that serve together with this one: PostgreSQL has one for each
+// connection.
+func (p *process) children() []int {
+	select {
+	case <-p.done:
+		return nil
+	default:
+		return childrenOf(p.cmd.Process.Pid)
+	}
 }
 
 // serverLog keeps what a server prints, and looks for the line that says that it accepts

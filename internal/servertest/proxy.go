@@ -1,4 +1,4 @@
-package redistest
+package servertest
 
 import (
 	"errors"
@@ -42,7 +42,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("redistest: proxy: %v", err)
+		t.Fatalf("servertest: proxy: %v", err)
 	}
 	p := &Proxy{target: target, listener: l, links: make(map[*link]struct{})}
 	t.Cleanup(p.stop)

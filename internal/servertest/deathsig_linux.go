@@ -1,4 +1,4 @@
-package redistest
+package servertest
 
 import (
 	"os/exec"
@@ -8,5 +8,8 @@ import (
 // dieWithTest makes the kernel end the server with the test binary. A test run that panics,
 // times out or is killed runs no cleanup.
 func dieWithTest(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 }

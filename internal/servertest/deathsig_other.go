@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package redistest
+package servertest
 
 import "os/exec"
 

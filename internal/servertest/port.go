@@ -1,14 +1,14 @@
 //go:build unix
 
-package redistest
+package servertest
 
 import (
 	"net"
 	"syscall"
 )
 
-// freePort returns a loopback port that nobody listens on right now.
-func freePort() (int, error) {
+// FreePort returns a loopback port that nobody listens on right now.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err

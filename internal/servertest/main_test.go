@@ -1,0 +1,17 @@
+package servertest
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain also is the server program of these tests: see serve.
+func TestMain(m *testing.M) {
+	if port := os.Getenv(portVariable); port != "" {
+		serve(port)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

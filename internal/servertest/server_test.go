@@ -1,0 +1,216 @@
+//go:build unix
+
+package servertest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	portVariable  = "SERVERTEST_PORT"  // set: this process is a server
+	childVariable = "SERVERTEST_CHILD" // set: this server is the child of another one
+)
+
+// serve is a server that answers what it is sent. Its child, which serves the next port, is a
+// process of its own.
+func serve(port string) {
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		fmt.Println("Address already in use")
+		os.Exit(1)
+	}
+	if child := os.Getenv(childVariable); child != "" {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{portVariable + "=" + child}
+		cmd.Stdout = os.Stdout
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+	} else {
+		fmt.Println("serving")
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() { _, _ = io.Copy(conn, conn) }()
+	}
+}
+
+// program is the one that serve is.
+func program(env ...string) Program {
+	return Program{Ready: "serving", Command: func(port int) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(env, portVariable+"="+strconv.Itoa(port))
+		return cmd
+	}}
+}
+
+// answers asks the server at addr, and waits at most for d.
+func answers(addr string, d time.Duration) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("hello\n")); err != nil {
+		return err
+	}
+	_, err = bufio.NewReader(conn).ReadString('\n')
+	return err
+}
+
+// fatalTB is a test that records how it failed.
+type fatalTB struct {
+	testing.TB
+	message string
+}
+
+func (f *fatalTB) Helper() {}
+
+func (f *fatalTB) Fatalf(format string, args ...any) {
+	f.message = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// fatal returns what fn fails its test with, or "".
+func fatal(t *testing.T, fn func(t testing.TB)) string {
+	f := &fatalTB{TB: t}
+	done := make(chan struct{})
+	go func() { // Goexit ends a goroutine
+		defer close(done)
+		fn(f)
+	}()
+	<-done
+	return f.message
+}
+
+func TestStartTakesAnotherPortWhenThePickedOneIsTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	p, picks := program(), 0
+	p.Port = func() (int, error) {
+		picks++
+		if picks == 1 {
+			return taken, nil
+		}
+		return FreePort()
+	}
+	s := Start(t, p)
+	if picks != 2 || s.Port() == taken {
+		t.Errorf("%d picks, port %d", picks, s.Port())
+	}
+	if err := answers(s.Addr(), patience); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStartFailsWhenNoPortIsFree(t *testing.T) {
+	p, none := program(), errors.New("all taken")
+	p.Port = func() (int, error) { return 0, none }
+	if message := fatal(t, func(t testing.TB) { Start(t, p) }); !strings.Contains(message, none.Error()) {
+		t.Errorf("failed with %q", message)
+	}
+}
+
+func TestKillRefusesConnectionsUntilRestart(t *testing.T) {
+	s := Start(t, program())
+	s.Kill()
+	s.Kill()
+	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+		conn.Close()
+		t.Fatal("a killed server takes connections")
+	}
+	if l, err := net.Listen("tcp", s.Addr()); err == nil {
+		l.Close()
+		t.Error("somebody else got the port of a killed server")
+	}
+	s.Restart(t)
+	if err := answers(s.Addr(), patience); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRestartFailsWhenThePortIsGone(t *testing.T) {
+	s := Start(t, program())
+	s.Kill()
+	s.leavePort()
+	l, err := net.Listen("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	message := fatal(t, func(t testing.TB) { s.Restart(t) })
+	if !strings.Contains(message, ErrPortTaken.Error()) {
+		t.Errorf("failed with %q", message)
+	}
+}
+
+// Every connection to PostgreSQL is a process of its own.
+func TestPauseAndKillReachTheChildren(t *testing.T) {
+	child, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Start(t, program(childVariable+"="+strconv.Itoa(child)))
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(child))
+	for _, at := range []string{s.Addr(), addr} {
+		if err := answers(at, patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Pause()
+	for _, at := range []string{s.Addr(), addr} {
+		var timeout net.Error
+		if err := answers(at, silence); !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("a paused server answers: %v", err)
+		}
+	}
+	s.Resume()
+	for _, at := range []string{s.Addr(), addr} {
+		if err := answers(at, patience); err != nil {
+			t.Error(err)
+		}
+	}
+	s.Pause() // a paused server can be killed, too
+	s.Kill()
+	if err := answers(addr, patience); err == nil {
+		t.Error("the child of a killed server answers")
+	}
+}
+
+func TestPausedServerEndsWithTheTest(t *testing.T) {
+	begin := time.Now()
+	var pid int
+	t.Run("pause", func(t *testing.T) {
+		s := Start(t, program())
+		pid = s.PID()
+		s.Pause()
+	})
+	if took := time.Since(begin); took > stopTimeout {
+		t.Errorf("it took %v: SIGTERM was not seen", took)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is still there: %v", pid, err)
+	}
+}

@@ -1,0 +1,121 @@
+package sqltest
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// The kinds of databases.
+const (
+	postgres = "postgres"
+	mysql    = "mysql"
+	sqlite   = "sqlite"
+)
+
+// account may do everything on a PostgreSQL, without a password. On MariaDB it is root.
+const account = "keyturn"
+
+// Server is a running database server. It keeps its data over a Restart.
+type Server struct {
+	*servertest.Server
+	kind, driver string
+}
+
+// Database is a database that only one test uses.
+type Database struct {
+	Kind   string  // "postgres", "mysql" or "sqlite"
+	Driver string  // for sql.Open: "pgx", "mysql" or "sqlite"
+	Server *Server // nil for SQLite
+	name   string  // for SQLite, the file's path
+}
+
+var databases atomic.Int64
+
+// Database makes a new database on the server. It is dropped when the test ends.
+func (s *Server) Database(t testing.TB) *Database {
+	t.Helper()
+	d := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: fmt.Sprintf("test%d", databases.Add(1))}
+	s.exec(t, "CREATE DATABASE "+d.name)
+	t.Cleanup(func() {
+		if s.PID() == 0 {
+			return // a server that was killed has no databases
+		}
+		drop := "DROP DATABASE " + d.name
+		if s.kind == postgres {
+			drop += " WITH (FORCE)" // also if the test has left connections behind
+		}
+		s.exec(t, drop)
+	})
+	return d
+}
+
+// exec runs one statement on a connection of its own.
+func (s *Server) exec(t testing.TB, statement string) {
+	t.Helper()
+	admin := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: s.kind} // both have a database of that name
+	db, err := sql.Open(s.driver, admin.DSN())
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatalf("sqltest: %s: %v", statement, err)
+	}
+}
+
+// SQLite returns a new database in a file. Each statement that finds the file locked waits for up
+// to 5 s, and each transaction takes the lock for writing at its beginning: one that reads first
+// could otherwise not wait for it.
+func SQLite(t testing.TB) *Database {
+	t.Helper()
+	return &Database{Kind: sqlite, Driver: "sqlite", name: filepath.Join(t.TempDir(), "test.db")}
+}
+
+// DSN returns the name of the database for sql.Open(d.Driver, ...).
+func (d *Database) DSN() string {
+	if d.Server == nil {
+		return d.DSNAt("")
+	}
+	return d.DSNAt(d.Server.Addr())
+}
+
+// DSNAt returns the name of the database behind the host:port addr, which is a proxy or a bouncer.
+func (d *Database) DSNAt(addr string) string {
+	switch d.Kind {
+	case postgres:
+		return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", account, addr, d.name)
+	case mysql:
+		return fmt.Sprintf("root@tcp(%s)/%s", addr, d.name)
+	default:
+		return "file:" + d.name + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_txlock=immediate"
+	}
+}
+
+// Open returns a new pool of connections to the database, closed when the test ends.
+func (d *Database) Open(t testing.TB) *sql.DB {
+	t.Helper()
+	return d.open(t, d.DSN())
+}
+
+// OpenAt does as [Database.Open], behind the host:port addr.
+func (d *Database) OpenAt(t testing.TB, addr string) *sql.DB {
+	t.Helper()
+	return d.open(t, d.DSNAt(addr))
+}
+
+func (d *Database) open(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(d.Driver, dsn)
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // the test may have closed it already
+	return db
+}

@@ -1,0 +1,66 @@
+package sqltest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// MySQL returns a new database on the MariaDB that all tests of this binary share. It is dropped
+// when the test ends.
+func MySQL(t testing.TB) *Database {
+	t.Helper()
+	return shared(t, mysql, &binary.mysql, StartMySQL).Database(t)
+}
+
+// StartMySQL runs a MariaDB until the test and its subtests end. settings are of the form
+// "innodb_flush_log_at_trx_commit=2". The test fails at once if the program is missing or does not
+// start.
+func StartMySQL(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	user, err := serverUser("mysql")
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+	dir := tempDir(t, user)
+	data := filepath.Join(dir, "data")
+	setup(t, user.as(exec.Command(mysqlProgram(t, "mariadb-install-db"), "--no-defaults", "--datadir="+data,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync")))
+	bin := mysqlProgram(t, "mariadbd")
+	settings = append([]string{
+		"bind-address=127.0.0.1",
+		"socket=" + filepath.Join(dir, "s"),
+		"pid-file=" + filepath.Join(dir, "pid"),
+		"skip-name-resolve",
+		"max-connections=200",
+		"innodb-flush-log-at-trx-commit=1", "innodb-flush-method=nosync",
+		"innodb-buffer-pool-size=64M", "innodb-log-file-size=32M",
+	}, settings...)
+	return &Server{kind: mysql, driver: "mysql", Server: servertest.Start(t, servertest.Program{
+		Ready: "ready for connections",
+		Stop:  syscall.SIGKILL, // it takes seconds to end, to save what nobody needs any longer
+		Command: func(port int) *exec.Cmd {
+			args := []string{"--no-defaults", "--datadir=" + data, "--port=" + strconv.Itoa(port)}
+			for _, setting := range settings {
+				args = append(args, "--"+setting)
+			}
+			return user.as(exec.Command(bin, args...))
+		},
+	})}
+}
+
+// mysqlProgram finds a program of MariaDB, which is in a directory for administrators.
+func mysqlProgram(t testing.TB, name string) string {
+	t.Helper()
+	bin, err := servertest.LookPath([]string{name}, "/usr/sbin", "/usr/local/sbin")
+	if err != nil {
+		t.Fatalf("sqltest: MariaDB: %v", err)
+	}
+	return bin
+}

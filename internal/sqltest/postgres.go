@@ -1,0 +1,86 @@
+package sqltest
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// How long a program may take that sets up a server.
+const setupTimeout = time.Minute
+
+// Postgres returns a new database on the PostgreSQL that all tests of this binary share. It is
+// dropped when the test ends.
+func Postgres(t testing.TB) *Database {
+	t.Helper()
+	return shared(t, postgres, &binary.postgres, StartPostgres).Database(t)
+}
+
+// StartPostgres runs a PostgreSQL until the test and its subtests end. settings are of the form
+// "fsync=on". The test fails at once if the program is missing or does not start.
+func StartPostgres(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	user, err := serverUser("postgres")
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
+	dir := tempDir(t, user)
+	data := filepath.Join(dir, "data")
+	setup(t, user.as(exec.Command(postgresProgram(t, "initdb"), "--pgdata", data, "--username", account,
+		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")))
+	bin := postgresProgram(t, "postgres")
+	settings = append([]string{
+		"listen_addresses=127.0.0.1",
+		"unix_socket_directories=" + dir,
+		"fsync=off", "full_page_writes=off", "synchronous_commit=on",
+		"max_connections=200",
+		"log_min_messages=warning",
+		// What is in shared memory otherwise stays behind when the server is killed.
+		"dynamic_shared_memory_type=mmap",
+	}, settings...)
+	return &Server{kind: postgres, driver: "pgx", Server: servertest.Start(t, servertest.Program{
+		Ready: "database system is ready to accept connections",
+		Stop:  syscall.SIGQUIT, // at once, also if clients are connected
+		Command: func(port int) *exec.Cmd {
+			args := []string{"-D", data, "-p", strconv.Itoa(port)}
+			for _, setting := range settings {
+				args = append(args, "-c", setting)
+			}
+			return user.as(exec.Command(bin, args...))
+		},
+	})}
+}
+
+// postgresProgram finds a program of PostgreSQL. Debian keeps them out of PATH, because several
+// versions may be there: the newest counts.
+func postgresProgram(t testing.TB, name string) string {
+	t.Helper()
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // no error: the pattern is right
+	slices.Reverse(dirs)
+	bin, err := servertest.LookPath([]string{name}, dirs...)
+	if err != nil {
+		t.Fatalf("sqltest: PostgreSQL: %v", err)
+	}
+	return bin
+}
+
+// setup runs a program that prepares a server.
+func setup(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	limited := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
+	limited.SysProcAttr, limited.Dir = cmd.SysProcAttr, cmd.Dir
+	if out, err := limited.CombinedOutput(); err != nil {
+		t.Fatalf("sqltest: %s: %v\n%s", cmd.Path, err, out)
+	}
+}
