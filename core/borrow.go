@@ -70,7 +70,7 @@ func (e *Engine) borrow(ctx, parent context.Context, cov *cover, s *settings) (c
 			continue
 		}
 		if l := borrowed[i]; l == nil && !s.once && covers(held.Mode, c) {
-			if borrowed[i], err = e.lease(parent, &lenders[i].grant, time.Time{}, s, lenders[i].said); err != nil {
+			if borrowed[i], err = e.newLease(parent, &lenders[i].grant, time.Time{}, s, lenders[i].said); err != nil {
 				return parent, err
 			}
 			cov.owned = append(cov.owned, borrowed[i])
@@ -136,4 +136,15 @@ func findLender(all []suspect, c Claim) (at int, held Claim) {
 		}
 	}
 	return at, held
+}
+
+// releaseBorrowed stops the renewal of leases that were borrowed for an acquisition that failed. The
+// loss of one of them may be why it failed.
+func (e *Engine) releaseBorrowed(ctx context.Context, cov *cover, err error) error {
+	for _, l := range cov.owned {
+		if lost := l.Release(ctx); errors.Is(lost, ErrLeaseLost) {
+			err = lost
+		}
+	}
+	return err
 }

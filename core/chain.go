@@ -60,7 +60,7 @@ func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel cont
 	ctx, end := context.WithCancelCause(&chain{Context: parent, lease: l, next: chainOf(parent)})
 	forget := []func(){l.own.onEnd(end)}
 	if l.nest != nil { // the new context also ends with the lease's outer leases
-		for _, p := range l.nest.on {
+		for _, p := range l.nest.outer {
 			forget = append(forget, p.own.onEnd(end))
 		}
 	}
@@ -75,7 +75,7 @@ func (l *Lease) Attach(parent context.Context) (ctx context.Context, cancel cont
 // parts returns the leases with a grant of their own: l, or those that l is nested in.
 func (l *Lease) parts() []*Lease {
 	if l.nest != nil {
-		return l.nest.on
+		return l.nest.outer
 	}
 	return []*Lease{l}
 }

@@ -14,10 +14,10 @@ import (
 // Close ends the engine and closes its store. New acquisitions and all waiters get ErrClosed; only
 // holders may still nest, because their work would fail in the middle otherwise. Close waits for
 // the holders as long as ctx allows. Then it takes the remaining leases away: their contexts end
-// with a cause that matches ErrLeaseLost and ErrClosed. At last it sends the releases that the
-// store has not answered once more ([Lease.Release]), and ends the engine's goroutines. To give
-// leases back to a store that does not answer takes it up to [WithReleaseTimeout] longer than ctx;
-// the store's own Close comes on top of that.
+// with a cause that matches ErrLeaseLost and ErrClosed. Finally it sends again the releases
+// that the store has not answered ([Lease.Release]), and ends the engine's goroutines. If the store
+// does not answer, Close returns up to [WithReleaseTimeout] after ctx has ended, plus the time of
+// the store's own Close.
 //
 // The error joins up to three errors:
 //
@@ -31,7 +31,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	if !lc.close() {
 		return lc.await(ctx)
 	}
-	lc.end()
+	lc.cancelWaits()
 	e.lines.Close()
 
 	// Nothing is bounded by ctx alone, because ctx may have ended.
@@ -81,7 +81,7 @@ func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
 	for part := range slices.Chunk(left, len(left)/32+1) {
 		workers.Go(func() {
 			for _, l := range part {
-				_ = l.giveBack(&within{made: bounded})
+				_ = l.giveBack(&releaseBound{ctx: bounded})
 			}
 		})
 	}

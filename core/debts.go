@@ -91,10 +91,20 @@ func (ds *debts) init(e *Engine) {
 	ds.ctx, ds.cancel = context.WithCancel(context.Background())
 }
 
+// undo gives back a grant that nobody wants any more, without making the caller wait. Close
+// waits for it. It is a debt from the beginning, so the next caller that asks for the key waits
+// for it.
+func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
+	if d := e.debts.add(grant, rule); d != nil {
+		ctx := context.WithoutCancel(ctx)
+		e.life.tidying.Go(func() { e.debts.try(ctx, d) })
+	}
+}
+
 // answers reports whether err, of a release, is the store's answer about the lease.
 func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost) }
 
-// add enters a release whose first try is under way. The caller then owes a call of end or
+// add enters a release whose first try is under way. The caller then owes a call of settle or
 // failed. If the release is in the books already, add returns nil.
 func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	// By then the lease has run out, even if an unanswered extension arrived: nothing that
@@ -135,7 +145,7 @@ func (ds *debts) strike(g handoff.Grant) {
 	d := ds.all[debtID{g.Owner, g.Token}]
 	ds.mu.Unlock()
 	if d != nil {
-		ds.end(d, observe.DebtPaid)
+		ds.settle(d, observe.DebtPaid)
 	}
 }
 
@@ -151,9 +161,9 @@ func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	if first {
 		ds.tell(ctx, d, err)
 	}
-	ds.mu.Lock()
+	ds.mu.Lock() // again, because nobody is told under the mutex
 	defer ds.mu.Unlock()
-	d.free()
+	d.free() // not before the entry in the log: a try that waits for this one could settle d and log that first
 	if d.at != nil && !ds.started && !ds.closed {
 		ds.started = true
 		ds.running.Go(ds.run)
@@ -168,8 +178,8 @@ func (d *debt) free() {
 	}
 }
 
-// end removes d.
-func (ds *debts) end(d *debt, how observe.DebtState) {
+// settle removes d.
+func (ds *debts) settle(d *debt, how observe.DebtState) {
 	ds.mu.Lock()
 	d.free()
 	told := d.told && d.at != nil
@@ -189,7 +199,7 @@ func (ds *debts) end(d *debt, how observe.DebtState) {
 		ds.became(context.Background(), d, how)
 	}
 	if last {
-		ds.engine.log.settled(ends, took)
+		ds.engine.log.debtsSettled(ends, took)
 	}
 }
 

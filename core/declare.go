@@ -22,7 +22,7 @@ import (
 // is out of range, or not for [Engine.Once]; ErrInvalidKey or ErrInvalidClaim if keys like
 // these can't be claimed. The hooks are not told of such a rule.
 func (e *Engine) Declare(p Policy, rule coverage.Rule, like ...string) (coverage.Rule, error) {
-	s, err := e.settle([]CallOption{p})
+	s, err := e.settingsFor([]CallOption{p})
 	if err != nil {
 		return rule, err
 	}

@@ -3,7 +3,7 @@ package core
 import "sync"
 
 // Done returns a channel that is closed when the lease has ended: when it is lost, or when its
-// release begins. [Lease.Err] then says which. A nested lease ends with the outer one, too.
+// release begins. [Lease.Err] then returns the reason. A nested lease ends with the outer one, too.
 //
 // It differs from [Lease.Context] in two ways. It does not end with the caller's context, which
 // leaves the key held. And it ends with a loss that [WithoutCancelOnLoss] keeps from the context.
@@ -19,7 +19,7 @@ func (l *Lease) Done() <-chan struct{} {
 // signals closes l's channel when one of the leases that l is nested in ends. It reports false
 // if one of them has ended by now.
 func (n *nest) signals(l *Lease) bool {
-	for _, p := range n.on {
+	for _, p := range n.outer {
 		if !p.finished.follow(l) {
 			return false
 		}

@@ -20,7 +20,7 @@ import (
 type Engine struct {
 	store    driver.Store
 	about    driver.Description // what the store says about itself
-	askPlain ask
+	askPlain askFunc
 	log      logger
 	hooks    *hooks // nil: none
 	defaults settings
@@ -57,7 +57,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	var about driver.Description
 	if len(errs) == 0 {
 		about = store.Describe()
-		errs = append(errs, cfg.fit(about.TTLs))
+		errs = append(errs, cfg.fitTTL(about.TTLs))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (e *Engine) Acquire(ctx context.Context, key string, opts ...CallOption) (*
 // not answer, the error matches ErrUnavailable after 5 s, or after the maximum wait
 // ([WithMaxWait]) if that is shorter.
 func (e *Engine) TryAcquire(ctx context.Context, key string, opts ...CallOption) (*Lease, error) {
-	s, err := e.settle(opts)
+	s, err := e.settingsFor(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (e *Engine) AcquireAll(ctx context.Context, claims []Claim, opts ...CallOpt
 
 // acquireSet is AcquireAll with a slice of claims that it may keep.
 func (e *Engine) acquireSet(ctx context.Context, claims []Claim, opts []CallOption) (*Lease, error) {
-	s, err := e.settle(opts)
+	s, err := e.settingsFor(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (e *Engine) DoAll(ctx context.Context, claims []Claim, fn func(context.Cont
 
 // doSet is DoAll with a slice of claims that it may keep.
 func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Context) error, opts []CallOption) error {
-	s, err := e.settle(opts)
+	s, err := e.settingsFor(opts)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,8 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 	claims = s.shape(claims)
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {
-		if e.runsUnlocked(ctx, claims, s, err) {
+		if mayRunUnlocked(ctx, s, err) {
+			e.runsUnlocked(ctx, claims, s, err)
 			return fn(ctx)
 		}
 		return err
@@ -209,39 +210,21 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 // errNoFunction comes before any I/O. A panic would come while the key is held.
 var errNoFunction = &OptionError{Option: "fn", Want: "a function"}
 
-// runsUnlocked decides whether work runs without its lock; nothing else does. It does not after
-// these errors. A store that answered too late has by now granted the lock to somebody else. A
-// store that refuses to serve may still renew a holder's lease. A store that had no time to
-// answer may be well.
-func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) bool {
-	var out *UnavailableError
-	switch {
-	case !s.runUnlocked, !errors.Is(err, ErrUnavailable), ctx.Err() != nil,
-		errors.Is(err, errTooLate), errors.Is(err, waitline.ErrHurried),
-		errors.As(err, &out) && out.Refused:
-		return false
-	}
-	if e.hooks != nil {
-		e.hooks.unlocked(ctx, e.acquisition(claims, s), err)
-	}
-	return true
-}
-
-// settle applies a call's options to the engine's defaults. All calls with the same policy
+// settingsFor applies a call's options to the engine's defaults. All calls with the same policy
 // share the result, which must not be changed: a copy on the stack of each waiting caller would
 // cost more than the rest of its frame.
-func (e *Engine) settle(opts []CallOption) (*settings, error) {
+func (e *Engine) settingsFor(opts []CallOption) (*settings, error) {
 	if len(opts) == 0 {
 		return &e.defaults, nil
 	}
-	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.settled != nil {
-		return p.settle(e)
+	if p, ok := opts[0].(Policy); ok && len(opts) == 1 && p.last != nil {
+		return p.settingsFor(e)
 	}
 	s := new(settings) // on the heap, because the options get a pointer to it
 	*s = e.defaults
 	err := s.apply(opts)
 	if err == nil {
-		err = errors.Join(s.fit(e.about.TTLs), s.fitMinHold(e.about))
+		err = errors.Join(s.fitTTL(e.about.TTLs), s.fitMinHold(e.about))
 	}
 	return s, err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/keyturn/keyturn/core/observe"
 )
 
-// Extend renews the lease now, for ttl, and makes ttl the TTL of all further renewals. It is for
-// work that turns out to need another TTL. It is not needed to hold a lease for long, because the
+// Extend renews the lease now, for ttl, and makes ttl the TTL of all further renewals. Call it
+// when the work needs a longer or shorter TTL than it began with. It is not needed to hold a lease for long, because the
 // watchdog renews the leases of living holders; and [WithMaxHold] still ends the lease.
 //
 // ttl has the range of [WithTTL] and is rounded up as there; 0 keeps the present TTL. Otherwise

@@ -20,11 +20,11 @@ func (s *settings) heritable(claims []Claim) bool {
 // handOn gives g, which its holder no longer needs, to the first in line, and reports whether
 // it could. If the store's last answer about g is too old, the store is asked first: by a
 // renewal, which the next holder can use.
-func (e *Engine) handOn(in *within, g handoff.Grant) bool {
+func (e *Engine) handOn(bound *releaseBound, g handoff.Grant) bool {
 	if decision := e.lines.HandOn(g); decision != handoff.Confirm {
 		return decision == handoff.HandOn
 	}
-	ctx, cancel := context.WithTimeout(in.context(), handoff.MaxTime) // after that the streak is over, and the release still has time
+	ctx, cancel := context.WithTimeout(bound.context(), handoff.MaxTime) // after that the streak is over, and the release still has time
 	defer cancel()
 	sent := time.Now()
 	err := watchdog.ErrNoAnswer

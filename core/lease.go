@@ -33,10 +33,11 @@ type Lease struct {
 	ctx      context.Context // own, or what a hook made of it
 
 	release struct {
-		boundedMutex      // one release at a time; later ones get its answer
-		begun, over  bool // begun: out of the watchdog; over: err is final
-		handedOn     bool // it went to the next in line
-		err          error
+		boundedMutex       // one release at a time; later ones get its answer
+		begun        bool  // the lease has left the watchdog
+		concluded    bool  // err is final
+		err          error // the result of Release
+		handedOn     bool  // it went to the next in line
 	}
 
 	register   *register // the engine's list of held leases

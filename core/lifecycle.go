@@ -9,9 +9,9 @@ import (
 
 // lifecycle knows whether the engine is open and who still works with it.
 type lifecycle struct {
-	ending  context.Context // ends when Close begins, and ends all waits
-	end     context.CancelFunc
-	tidying sync.WaitGroup // goroutines that give back late grants
+	ending      context.Context // ends when Close begins, and ends all waits
+	cancelWaits context.CancelFunc
+	tidying     sync.WaitGroup // goroutines that give back late grants
 
 	seed      maphash.Seed
 	_         [64]byte // keeps what all callers read off the first register's cache line
@@ -41,7 +41,7 @@ type register struct {
 const registerCount = 32
 
 func (lc *lifecycle) init() {
-	lc.ending, lc.end = context.WithCancel(context.Background())
+	lc.ending, lc.cancelWaits = context.WithCancel(context.Background())
 	lc.idle, lc.done = make(chan struct{}), make(chan struct{})
 	lc.seed = maphash.MakeSeed()
 	for i := range lc.registers {

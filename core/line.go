@@ -48,7 +48,7 @@ func (r *request) caller() waitline.Caller {
 }
 
 // askAtOnce asks for a caller that does not wait for a holder.
-func (r *request) askAtOnce(ask ask) error {
+func (r *request) askAtOnce(ask askFunc) error {
 	err := r.askStore(ask)
 	if err == nil {
 		return nil
@@ -61,7 +61,7 @@ func (r *request) askAtOnce(ask ask) error {
 
 // askInLine asks for a caller that was called forward. It gives up its places together with the
 // store's answer.
-func (r *request) askInLine(ask ask) error {
+func (r *request) askInLine(ask askFunc) error {
 	e, ctx := r.engine, r.ctx
 	var said waitline.Answer
 	defer func() { e.lines.Leave(&r.waiter, said) }()
@@ -85,13 +85,21 @@ func (r *request) askInLine(ask ask) error {
 	if rec := r.waiter.Got.Record; rec != nil {
 		e.lines.Share(r.sent.Claims[0].Key, rec, r.asked)
 	}
-	if !errors.Is(err, waitline.ErrHurried) && !(errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled)) {
-		said = waitline.Answer{Err: err, At: r.answer} // without this, the store may have had no time to answer
+	if conclusive(ctx, err) {
+		said = waitline.Answer{Err: err, At: r.answer}
 	}
 	return err
 }
 
-// told is the OnHeld of the request.
+// conclusive reports whether the store had time to answer, by the error of a request under ctx.
+// Otherwise the line must not learn from err: the next caller may find a healthy store.
+func conclusive(ctx context.Context, err error) bool {
+	cancelled := errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled)
+	return !cancelled && !errors.Is(err, waitline.ErrHurried)
+}
+
+// told is called on each answer "wait", so that the line and the circuit know that the store is
+// alive.
 func (r *request) told(held HeldError) {
 	r.waits++
 	r.engine.circuit.Held(r.ctx, r.sent.Claims, held)

@@ -148,8 +148,8 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 	l.write(ctx, slog.LevelWarn, "keyturn: release unanswered, key may stay locked", args...)
 }
 
-// settled logs how the unanswered releases ended, when none of them is owed any more.
-func (l *logger) settled(ends debtEnds, took time.Duration) {
+// debtsSettled logs how the unanswered releases ended, when none of them is owed any more.
+func (l *logger) debtsSettled(ends debtEnds, took time.Duration) {
 	level := slog.LevelInfo
 	if ends.expired+ends.dropped+ends.closed > 0 {
 		level = slog.LevelWarn

@@ -46,9 +46,9 @@ func (s *settings) fitMinHold(store driver.Description) error {
 	return nil
 }
 
-// released is the grant as the store is asked to release it now: at once, or after what is
+// releaseRequest is the grant as the store is asked to release it now: at once, or after what is
 // left of its least hold.
-func (e *Engine) released(g handoff.Grant) driver.Grant {
+func (e *Engine) releaseRequest(g handoff.Grant) driver.Grant {
 	asked := g.Grant
 	if left := time.Until(g.Stays); !g.Stays.IsZero() && left > 0 {
 		asked.Stay = e.about.TTLs.Nearest(left)

@@ -46,7 +46,7 @@ type Outcome struct {
 //
 // The Outcome has fn's result whenever fn succeeded, whatever the error.
 func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...CallOption) (Outcome, error) {
-	s, err := e.settle(opts)
+	s, err := e.settingsFor(opts)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -81,7 +81,8 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	claims := []Claim{Exclusive(key)}
 	lease, rec, err := e.acquire(ctx, claims, s, e.store.Begin)
 	switch {
-	case err != nil && e.runsUnlocked(ctx, claims, s, err):
+	case err != nil && mayRunUnlocked(ctx, s, err):
+		e.runsUnlocked(ctx, claims, s, err)
 		result, err := fn(ctx)
 		if err == ErrSkipResult {
 			err = nil
@@ -130,7 +131,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
-	err := lease.finish(&within{made: ctx}, "complete", func(ctx context.Context, g handoff.Grant) error {
+	err := lease.endAtStore(&releaseBound{ctx: ctx}, opComplete, func(ctx context.Context, g handoff.Grant) error {
 		for pause := 10 * time.Millisecond; ; pause *= 2 {
 			asked := time.Now()
 			err := e.store.Complete(ctx, g.Grant, *rec, lease.terms.retention)

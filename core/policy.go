@@ -10,27 +10,27 @@ import (
 // costs them less than the options themselves. It is a [CallOption]; options beside it override
 // it ([Option]). The zero Policy changes nothing. It is safe for concurrent use.
 type Policy struct {
-	opts    []CallOption
-	settled *atomic.Pointer[settled] // nil: NewPolicy did not make it
+	opts []CallOption
+	last *atomic.Pointer[engineSettings] // nil: NewPolicy did not make it
 }
 
-// settled is a policy combined with the defaults of the engine that last asked; most policies
-// have only one engine. It saves a call from applying the options again.
-type settled struct {
+// engineSettings are a policy combined with the defaults of the engine that last asked; most
+// policies have only one engine. They save a call from applying the options again.
+type engineSettings struct {
 	engine   *Engine
 	settings settings
 	err      error
 }
 
-// settle applies a policy that NewPolicy made to e's defaults.
-func (p Policy) settle(e *Engine) (*settings, error) {
-	last := p.settled.Load()
+// settingsFor applies a policy that NewPolicy made to e's defaults.
+func (p Policy) settingsFor(e *Engine) (*settings, error) {
+	last := p.last.Load()
 	if last == nil || last.engine != e {
-		last = &settled{engine: e, settings: e.defaults}
+		last = &engineSettings{engine: e, settings: e.defaults}
 		if last.err = p.apply(&last.settings); last.err == nil {
-			last.err = errors.Join(last.settings.fit(e.about.TTLs), last.settings.fitMinHold(e.about))
+			last.err = errors.Join(last.settings.fitTTL(e.about.TTLs), last.settings.fitMinHold(e.about))
 		}
-		p.settled.Store(last)
+		p.last.Store(last)
 	}
 	return &last.settings, last.err
 }
@@ -38,7 +38,7 @@ func (p Policy) settle(e *Engine) (*settings, error) {
 // NewPolicy checks opts and bundles them. A policy among them is a level below the others, which
 // override it. The error joins an [*OptionError] for each option that is wrong.
 func NewPolicy(opts ...CallOption) (Policy, error) {
-	p := Policy{opts: slices.Clone(opts), settled: new(atomic.Pointer[settled])}
+	p := Policy{opts: slices.Clone(opts), last: new(atomic.Pointer[engineSettings])}
 	var scratch settings
 	return p, p.apply(&scratch)
 }

@@ -26,40 +26,39 @@ import (
 // that is borrowed from another process (core/experimental/carry).
 func (l *Lease) Release(ctx context.Context) error {
 	if l.nest != nil {
-		return l.leave(ctx)
+		return l.releaseNested(ctx)
 	}
-	in := within{engine: l.engine, caller: ctx}
-	defer in.cancel()
-	return l.giveBack(&in)
+	bound := releaseBound{engine: l.engine, caller: ctx}
+	defer bound.cancel()
+	return l.giveBack(&bound)
 }
 
-// within is the bound of a release: its context, which is made only if something may have to
-// wait. A lease that is handed on needs none.
-type within struct {
+// releaseBound bounds the time of a release by a context. The context is made only if something
+// may have to wait. A lease that is handed on needs none.
+type releaseBound struct {
 	engine *Engine
 	caller context.Context
-	made   context.Context // set from the beginning if it is not the release's own
+	ctx    context.Context  // nil: not made yet
+	own    *lazyctx.Context // ctx, if it was made here
 }
 
-func (w *within) context() context.Context {
-	if w.made == nil {
-		w.made = w.engine.detached(w.caller)
+func (b *releaseBound) context() context.Context {
+	if b.ctx == nil {
+		b.own = b.engine.detached(b.caller)
+		b.ctx = b.own
 	}
-	return w.made
+	return b.ctx
 }
 
-func (w *within) cancel() {
-	if own, ok := w.made.(*lazyctx.Context); ok {
-		own.Cancel()
+func (b *releaseBound) cancel() {
+	if b.own != nil {
+		b.own.Cancel()
 	}
 }
-
-// opRelease is the end of a lease without a record.
-const opRelease = "release"
 
 // giveBack is Release within a bound.
-func (l *Lease) giveBack(in *within) error {
-	return l.finish(in, opRelease, func(ctx context.Context, g handoff.Grant) error {
+func (l *Lease) giveBack(bound *releaseBound) error {
+	return l.endAtStore(bound, opRelease, func(ctx context.Context, g handoff.Grant) error {
 		if l.borrowed != nil {
 			return nil
 		}
@@ -84,7 +83,7 @@ func (e *Engine) askRelease(ctx context.Context, grant handoff.Grant) error {
 	if e.hooks != nil { // only hooks need the time
 		asked = time.Now()
 	}
-	err := e.store.Release(ctx, e.released(grant))
+	err := e.store.Release(ctx, e.releaseRequest(grant))
 	e.circuit.Learn(grant.Claims, err)
 	e.storeCalled("release", asked, err)
 	return err
@@ -111,45 +110,68 @@ func (l *Lease) done(ctx context.Context, err error) error {
 	return err
 }
 
-// finish takes the lease out of the watchdog and calls send, which asks the store, with the present
-// grant. The order matters: a renewal after the release would be an error at best. The bound covers
-// all of it, including the wait for another release of the lease.
-func (l *Lease) finish(in *within, op string, send func(context.Context, handoff.Grant) error) error {
-	if l.release.tryLock() != nil && !l.release.lock(in.context()) {
-		return &outcomeUnknownError{op: op, key: l.Key(), err: in.context().Err()}
+// releaseOp is a request that ends a lease at the store.
+type releaseOp string
+
+const (
+	opRelease  releaseOp = "release"
+	opComplete releaseOp = "complete" // it also records the execution of Once; a lost lease records nothing
+)
+
+// endAtStore takes the lease out of the watchdog and calls send, which asks the store, with the
+// present grant. The order matters: a renewal after the release would be an error at best. The
+// bound covers all of it, including the wait for another release of the lease.
+func (l *Lease) endAtStore(bound *releaseBound, op releaseOp, send func(context.Context, handoff.Grant) error) error {
+	if l.release.tryLock() != nil && !l.release.lock(bound.context()) {
+		return &outcomeUnknownError{op: op, key: l.Key(), err: bound.context().Err()}
 	}
 	defer l.release.unlock()
-	if l.release.over {
+	if l.release.concluded {
 		return l.release.err
 	}
-	again := l.release.begun
-	g := l.grant
-	if again {
+	repeated := l.release.begun
+	var g handoff.Grant
+	if repeated {
 		g = l.current()
 	} else {
-		l.release.begun = true
-		defer l.register.forget(l)
-		rest, err := l.watch.Release(ErrReleased)
-		if err != nil {
-			_ = l.conclude(err)
-			l.cancel(err) // first, also for a context that survived the loss
-			l.abandon(in.context(), err)
-			return err
-		}
-		l.finished.signal()
-		l.cancel(ErrReleased)
-		g.Grant, g.Longest, g.Heard = rest.Grant, rest.Longest, rest.Heard
-		if rest.Unchanged && g.Heritable && op == opRelease && l.engine.handOn(in, g) {
-			l.release.handedOn = true
-			return l.conclude(nil)
+		defer l.register.forget(l) // at the end, because Close waits for the store's answer
+		g = l.beginRelease(bound)
+		if l.release.concluded {
+			return l.release.err
 		}
 	}
-	err := send(in.context(), g)
+	return l.releaseOutcome(op, repeated, send(bound.context(), g))
+}
+
+// beginRelease takes the lease out of the watchdog and returns its present grant. The release is
+// concluded at once if the lease had been lost before, or goes to the next caller in line.
+func (l *Lease) beginRelease(bound *releaseBound) handoff.Grant {
+	l.release.begun = true
+	g := l.grant
+	rest, err := l.watch.Release(ErrReleased)
+	if err != nil {
+		_ = l.conclude(err)
+		l.cancel(err) // first, also for a context that survived the loss
+		l.abandon(bound.context(), err)
+		return g
+	}
+	l.finished.signal()
+	l.cancel(ErrReleased)
+	g.Grant, g.Longest, g.Heard = rest.Grant, rest.Longest, rest.Heard
+	if rest.Unchanged && g.Heritable && l.engine.handOn(bound, g) {
+		l.release.handedOn = true
+		_ = l.conclude(nil)
+	}
+	return g
+}
+
+// releaseOutcome returns the holder's error for the store's answer to op. repeated says that an earlier
+// request for it was not answered.
+func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 	switch {
 	case err == nil:
 		return l.conclude(nil)
-	case errors.Is(err, ErrLeaseLost) && again:
-		// An earlier attempt was not answered, and must have ended the lease.
+	case errors.Is(err, ErrLeaseLost) && repeated: // the earlier request must have ended the lease
 		return l.conclude(nil)
 	case errors.Is(err, ErrLeaseLost):
 		lost := l.taken(err)
@@ -191,19 +213,20 @@ func (l *Lease) abandon(ctx context.Context, err error) {
 
 // conclude makes err the final result of this lease.
 func (l *Lease) conclude(err error) error {
-	l.release.over, l.release.err = true, err
+	l.release.concluded, l.release.err = true, err
 	l.end(err)
 	return err
 }
 
 // outcomeUnknownError wraps the store's error.
 type outcomeUnknownError struct {
-	op, key string
-	err     error
+	op  releaseOp
+	key string
+	err error
 }
 
 func (e *outcomeUnknownError) Error() string {
-	return "keyturn: " + e.op + " of " + e.key + ": outcome unknown: " + e.err.Error()
+	return "keyturn: " + string(e.op) + " of " + e.key + ": outcome unknown: " + e.err.Error()
 }
 
 func (e *outcomeUnknownError) Is(target error) bool { return target == ErrOutcomeUnknown }

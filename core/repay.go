@@ -81,7 +81,7 @@ func (ds *debts) try(ctx context.Context, d *debt) bool {
 		return false
 	}
 	ds.engine.circuit.AskNext(d.grant.Claims)
-	ds.end(d, observe.DebtPaid)
+	ds.settle(d, observe.DebtPaid)
 	return true
 }
 
@@ -140,7 +140,7 @@ func (ds *debts) due(most int) (due []*debt, owing bool) {
 	ds.started = owing
 	ds.mu.Unlock()
 	for _, d := range expired {
-		ds.end(d, observe.DebtExpired)
+		ds.settle(d, observe.DebtExpired)
 	}
 	return due, owing
 }
@@ -198,7 +198,7 @@ func (ds *debts) close(ctx context.Context) error {
 	}
 	ds.mu.Unlock()
 	for _, d := range left {
-		ds.end(d, observe.DebtClosed)
+		ds.settle(d, observe.DebtClosed)
 	}
 	if len(left) == 0 {
 		return nil

@@ -44,22 +44,10 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// free keeps r, which nobody uses any more, for another acquisition.
+// free puts r back into the pool. Nobody may use r after that.
 func (r *request) free() {
 	*r = request{onHeld: r.onHeld}
 	requests.Put(r)
-}
-
-// failFastTime is how long callers that do not wait for a holder wait for a silent store.
-const failFastTime = 5 * time.Second
-
-// patience is how long a call waits: for a holder and the store, or for the store alone. 0: no
-// bound.
-func (s *settings) patience() time.Duration {
-	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
-		return failFastTime
-	}
-	return s.maxWait
 }
 
 // begin does everything before the wait. From then on the request's context is the one that the
@@ -105,9 +93,9 @@ func (r *request) borrow(s *settings) (err error) {
 	return err
 }
 
-// finish does everything after the wait. It asks the store, unless another caller of this
+// obtain does everything after the wait. It asks the store, unless another caller of this
 // process gave the request a lease or a record, and makes a lease of the grant.
-func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record, err error) {
+func (r *request) obtain(s *settings, ask askFunc) (lease *Lease, rec *driver.Record, err error) {
 	e, cov, got := r.engine, r.cov, &r.waiter.Got
 	switch {
 	case !cov.left():
@@ -121,16 +109,16 @@ func (r *request) finish(s *settings, ask ask) (lease *Lease, rec *driver.Record
 	if err != nil || got.Record != nil {
 		return nil, got.Record, err
 	}
-	lease, err = e.lease(r.parent, &got.Grant, r.answer, s, nil)
-	if err == nil && cov != nil && len(cov.by) > 0 {
+	lease, err = e.newLease(r.parent, &got.Grant, r.answer, s, nil)
+	if err == nil && cov != nil && len(cov.holders) > 0 {
 		lease = e.nested(lease.ctx, cov, lease, s)
 	}
 	return lease, nil, err
 }
 
-// end cleans up, also after a panic of the store, tells the hooks, and returns the caller's
+// cleanUp cleans up, also after a panic of the store, tells the hooks, and returns the caller's
 // error. A grant that did not become a lease is given back.
-func (r *request) end(lease *Lease, s *settings, err error) error {
+func (r *request) cleanUp(lease *Lease, s *settings, err error) error {
 	e := r.engine
 	defer r.register.leave()
 	if r.limit == nil { // a hook ended the goroutine
@@ -145,7 +133,7 @@ func (r *request) end(lease *Lease, s *settings, err error) error {
 			e.giveBackGrant(r.limit.Parent(), g, s.rule)
 		}
 		if r.cov != nil {
-			err = e.giveUp(r.limit.Parent(), r.cov, err)
+			err = e.releaseBorrowed(r.limit.Parent(), r.cov, err)
 		}
 	}
 	if err != nil && err != observe.ErrPanicked {
@@ -180,7 +168,7 @@ func (r *request) prepare(s *settings) {
 }
 
 // askStore asks, and puts the result into the waiter's Got.
-func (r *request) askStore(ask ask) error {
+func (r *request) askStore(ask askFunc) error {
 	r.sent.Owner = r.engine.owners.next() // made here, because a lease that is handed on needs no owner
 	if r.engine.debts.n.Load() > 0 {
 		ask = r.afterDebts(ask)
@@ -208,7 +196,7 @@ var errOwed = errors.New("an earlier release of the key is still unanswered")
 // afterDebts returns ask with a payment of debts before it. A caller that does not wait must
 // not be told that the key is held if only an unanswered release of this process is in the way.
 // A caller that waits joins the queue, and the release admits it when the store answers.
-func (r *request) afterDebts(ask ask) ask {
+func (r *request) afterDebts(ask askFunc) askFunc {
 	return func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
 		if !r.engine.debts.payFor(ctx, req.Claims) && !req.Wait {
 			return driver.Grant{}, nil, &UnavailableError{Op: "acquire", Err: errOwed}

@@ -60,15 +60,6 @@ func defaultConfig() engineConfig {
 	}
 }
 
-// fit is settings.fit for the engine's defaults. A default TTL that the store cannot keep is
-// replaced by the nearest that it can.
-func (c *engineConfig) fit(store driver.TTLs) error {
-	if c.defaults.said&aboutTTL == 0 {
-		c.defaults.ttl = store.Nearest(c.defaults.ttl)
-	}
-	return c.defaults.fit(store)
-}
-
 // Forever means "no bound" to [WithMaxWait], [WithMaxHold] and [WithCircuit]. Zero is an error
 // there, because a reader could take it for "none" as well as for "no bound".
 const Forever time.Duration = math.MaxInt64
@@ -79,6 +70,18 @@ func bounded(d time.Duration) time.Duration {
 		return 0
 	}
 	return d
+}
+
+// failFastTime is how long callers that do not wait for a holder wait for a silent store.
+const failFastTime = 5 * time.Second
+
+// patience is how long a call waits: for a holder and the store, or for the store alone. 0: no
+// bound.
+func (s *settings) patience() time.Duration {
+	if s.failFast && (s.maxWait == 0 || s.maxWait > failFastTime) {
+		return failFastTime
+	}
+	return s.maxWait
 }
 
 // matter is what an option decides. On one level, each matter is decided once, so the order of

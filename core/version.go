@@ -34,7 +34,7 @@ import (
 // ErrInvalidOption, ErrClosed, [errors.ErrUnsupported] (before any I/O), and ctx's own error if ctx
 // ended first. A store that does not answer is waited for as by [Engine.TryAcquire].
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
-	s, err := e.settle(opts)
+	s, err := e.settingsFor(opts)
 	if err == nil {
 		err = driver.ValidateKey(key)
 	}

@@ -13,5 +13,5 @@
 //
 // Where a caller gives up, and with what error: [Lines.Enter] in enter.go waits, and alarm.go
 // has the timer of the maximum wait. evidence.go says whether the caller waited for a holder or
-// for a silent store. Engine.refusal in core/acquire.go makes the caller's error of that.
+// for a silent store. Engine.refusal in core/refusal.go makes the caller's error of that.
 package waitline

@@ -1,0 +1,72 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/core/internal/circuit"
+	"github.com/keyturn/keyturn/core/internal/waitline"
+)
+
+// refusal returns the caller's error for a request without a grant. The end of the caller's
+// context comes first, with one exception: if a deadline ended the wait for a silent store, the
+// outage comes first, because the caller needs to know it.
+func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
+	var held *HeldError
+	var full *waitline.FullError
+	switch own := ctx.Err(); {
+	case e.life.ending.Err() != nil:
+		return ErrClosed
+	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
+	case errors.As(err, &held):
+		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it
+		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
+		if !s.failFast {
+			told.TimedOut, told.Waited = true, waited
+		}
+		return &told
+	case errors.As(err, &full):
+		return &TooManyWaitersError{Key: full.Key, Limit: full.Limit, RetryAfter: e.holds.RetryAfter(s.rule, full.Key, 0, 0)}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// The engine's timeout ended the wait, and the store did not say who holds the key.
+		if waited < circuit.FairTime {
+			err = waitline.ErrHurried
+		}
+		return &UnavailableError{Op: "acquire", Err: err}
+	}
+	return err
+}
+
+// unlessHurried marks an outage that concerns only the caller, whose deadline left the store
+// too little time: nothing runs unlocked because of it.
+func unlessHurried(ctx context.Context, asked time.Time, err error) error {
+	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
+		return err
+	}
+	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", waitline.ErrHurried, err)}
+}
+
+// mayRunUnlocked decides whether work may run without its lock after err; nothing else decides it.
+// Three kinds of outage do not count:
+//
+//   - The answer came too late. By now somebody else may hold the key.
+//   - The store refused to serve. It may still renew a holder's lease.
+//   - The caller left the store too little time to answer. The store may be well.
+func mayRunUnlocked(ctx context.Context, s *settings, err error) bool {
+	if !s.runUnlocked || ctx.Err() != nil || !errors.Is(err, ErrUnavailable) {
+		return false
+	}
+	out := (*UnavailableError)(nil)
+	refused := errors.As(err, &out) && out.Refused
+	return !refused && !errors.Is(err, errTooLate) && !errors.Is(err, waitline.ErrHurried)
+}
+
+// runsUnlocked tells the hooks that work runs without its lock because of err.
+func (e *Engine) runsUnlocked(ctx context.Context, claims []Claim, s *settings, err error) {
+	if e.hooks != nil {
+		e.hooks.unlocked(ctx, e.acquisition(claims, s), err)
+	}
+}
