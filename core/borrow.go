@@ -33,8 +33,8 @@ func suspects(top *chain, wanted []Claim) []suspect {
 			// The store compares all of it. Without the reserved hand-offs, a token could be
 			// that of the next grant.
 			g := handoff.Grant{
-				Grant: driver.Grant{Owner: f.Owner, Token: f.Token, HandOffs: f.Hands, TTL: f.TTL, Borrowed: true},
-				Hands: f.Hands,
+				Grant:    driver.Grant{Owner: f.Owner, Token: f.Token, HandOffs: f.HandedOn, TTL: f.TTL, Borrowed: true},
+				HandedOn: f.HandedOn,
 			}
 			for j, c := range wanted {
 				if held, ok := f.ClaimOn(c, hashes[j]); ok {

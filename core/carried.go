@@ -40,7 +40,7 @@ func (l *Lease) describe() (said carried.Lease, ok bool) {
 	if !ok {
 		return carried.Lease{}, false
 	}
-	return carried.Lease{Owner: g.Owner, Token: g.Token, Hands: l.grant.Hands, TTL: g.TTL, Claims: carried.DescribeClaims(g.Claims)}, true
+	return carried.Lease{Owner: g.Owner, Token: g.Token, HandedOn: l.grant.HandedOn, TTL: g.TTL, Claims: carried.DescribeClaims(g.Claims)}, true
 }
 
 // acceptLeases implements carried.Accept.

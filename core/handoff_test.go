@@ -191,7 +191,7 @@ func TestHandedOffLeaseIsRenewedInTime(t *testing.T) {
 	}
 }
 
-// How often a streak asks the store goes with its time and not with its hands.
+// How often a streak asks the store goes with its time and not with its hand-offs.
 func TestHandOffAsksNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spy := newSpy()

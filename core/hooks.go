@@ -35,7 +35,7 @@ func (o observed) Store() string { return o.engine.about.Name }
 func (o observed) Depth() int { return o.level() }
 
 // HandedOff implements observe.Lease.
-func (o observed) HandedOff() bool { return o.grant.Hands > 0 }
+func (o observed) HandedOff() bool { return o.grant.HandedOn > 0 }
 
 // seen returns l as hooks see it; nil stays nil.
 func seen(l *Lease) observe.Lease {

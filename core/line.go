@@ -59,14 +59,14 @@ func (r *request) askAtOnce(ask askFunc) error {
 	return err
 }
 
-// askInLine asks for a caller that was called forward. It gives up its places together with the
+// askInLine asks for a caller that was admitted. It gives up its places together with the
 // store's answer.
 func (r *request) askInLine(ask askFunc) error {
 	e, ctx := r.engine, r.ctx
 	var said waitline.Answer
 	defer func() { e.lines.Leave(&r.waiter, said) }()
 	if r.waiter.Waited {
-		if ctx.Err() != nil { // it was called forward too late
+		if ctx.Err() != nil { // it was admitted too late
 			return unlessHurried(ctx, r.asked, e.lines.Verdict(&r.waiter))
 		}
 		r.asked = time.Now()
@@ -98,12 +98,12 @@ func conclusive(ctx context.Context, err error) bool {
 	return !cancelled && !errors.Is(err, waitline.ErrHurried)
 }
 
-// told is called on each answer "wait", so that the line and the circuit know that the store is
+// heldBy is called on each answer "wait", so that the line and the circuit know that the store is
 // alive.
-func (r *request) told(held HeldError) {
+func (r *request) heldBy(held HeldError) {
 	r.waits++
 	r.engine.circuit.Held(r.ctx, r.sent.Claims, held)
-	held = r.engine.lines.Told(&r.waiter, held)
+	held = r.engine.lines.HeldBy(&r.waiter, held)
 	r.Blocked(held, held.Ahead)
 }
 

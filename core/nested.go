@@ -96,8 +96,8 @@ func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *setting
 		n.shows = cov.holders[0]
 	}
 	l.grant = handoff.Grant{
-		Grant: driver.Grant{Owner: n.shows.Owner(), Token: n.shows.grant.Token, Claims: cov.rest},
-		Hands: n.shows.grant.Hands,
+		Grant:    driver.Grant{Owner: n.shows.Owner(), Token: n.shows.grant.Token, Claims: cov.rest},
+		HandedOn: n.shows.grant.HandedOn,
 	}
 	for i, holder := range cov.holders {
 		if !slices.Contains(n.outer, holder) {

@@ -33,14 +33,14 @@ type request struct {
 	waits    int // how often the store answered "wait"
 
 	waiter waitline.Waiter // its Got has the result of the request
-	onHeld func(HeldError) // the method told
+	onHeld func(HeldError) // the method heldBy
 }
 
 // requests are the requests that no acquisition uses. A request is most of the memory of a
 // short lease, and the garbage collector's work grows with it.
 var requests = sync.Pool{New: func() any {
 	r := new(request)
-	r.onHeld = r.told
+	r.onHeld = r.heldBy
 	return r
 }}
 

@@ -86,7 +86,7 @@ func Accept(ctx context.Context, text string) context.Context {
 }
 
 func format(l carried.Lease) string {
-	return l.Owner + ";" + strconv.FormatUint(l.Token, 10) + ";" + strconv.FormatUint(l.Hands, 10) + ";" +
+	return l.Owner + ";" + strconv.FormatUint(l.Token, 10) + ";" + strconv.FormatUint(l.HandedOn, 10) + ";" +
 		strconv.FormatInt(l.TTL.Milliseconds(), 10) + ";" + l.Claims
 }
 
@@ -123,7 +123,7 @@ func parse(s string) (l carried.Lease, ok bool) {
 	if err != nil || token == 0 { // for a store, 0 means "not known", so it would compare nothing
 		return l, false
 	}
-	hands, err := strconv.ParseUint(fields[2], 10, 64)
+	handedOn, err := strconv.ParseUint(fields[2], 10, 64)
 	if err != nil {
 		return l, false
 	}
@@ -131,5 +131,5 @@ func parse(s string) (l carried.Lease, ok bool) {
 	if err != nil || ms < driver.MinTTL.Milliseconds() || ms > driver.MaxTTL.Milliseconds() {
 		return l, false
 	}
-	return carried.Lease{Owner: fields[0], Token: token, Hands: hands, TTL: time.Duration(ms) * time.Millisecond, Claims: fields[4]}, true
+	return carried.Lease{Owner: fields[0], Token: token, HandedOn: handedOn, TTL: time.Duration(ms) * time.Millisecond, Claims: fields[4]}, true
 }

@@ -22,10 +22,10 @@ var (
 // Lease is a lease as another process describes it. Nothing in it counts until the store has
 // confirmed it.
 type Lease struct {
-	Owner string
-	Token uint64 // the grant's
-	Hands uint64 // how often the lease was handed on; its fencing token is that much greater
-	TTL   time.Duration
+	Owner    string
+	Token    uint64 // the grant's
+	HandedOn uint64 // how often the lease was handed on; its fencing token is that much greater
+	TTL      time.Duration
 	// Claims has, for each claim, the letter of its mode and the hash of its key.
 	Claims string
 }

@@ -6,29 +6,29 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// MaxHands is the greatest number of hand-offs of one grant. Work that takes no time ends a
+// MaxHandOffs is the greatest number of hand-offs of one grant. Work that takes no time ends a
 // streak by it after some 2 ms, so other processes that have come meanwhile get their turn.
-const MaxHands = 1000
+const MaxHandOffs = 1000
 
-// fewHands is for a caller that found nobody in line. Most of those need no token but their
+// fewHandOffs is for a caller that found nobody in line. Most of those need no token but their
 // own, and a store whose tokens follow the clock has a million a second to give.
-const fewHands = 15
+const fewHandOffs = 15
 
 // Wanted is how many hand-offs to ask the store for, for a caller that had to wait in line or
-// did not. The callers that wait behind one that did not get the lease fewHands times, and the
+// did not. The callers that wait behind one that did not get the lease fewHandOffs times, and the
 // next of them asks for more.
 func Wanted(waited bool) uint64 {
 	if waited {
-		return MaxHands
+		return MaxHandOffs
 	}
-	return fewHands
+	return fewHandOffs
 }
 
 // Grant is the store's grant and what the engine knows about it. The store does not know the
 // callers that hold the lease one after the other within this process.
 type Grant struct {
 	driver.Grant
-	Hands     uint64    // number of hand-offs so far
+	HandedOn  uint64    // how many times it was handed on so far
 	Heard     time.Time // when the store's last answer about it came
 	Heritable bool      // it may be handed on
 	Stays     time.Time // until when the store keeps the key after a release; zero: until then
@@ -39,7 +39,7 @@ type Grant struct {
 
 // FencingToken is the fencing token of the lease that has the grant g. Of a grant that is
 // handed on it is one of those that the store reserved for it.
-func (g Grant) FencingToken() uint64 { return g.Token + g.Hands }
+func (g Grant) FencingToken() uint64 { return g.Token + g.HandedOn }
 
 // PresentTerm is how long the store keeps the lease unless it is renewed.
 func (g Grant) PresentTerm() time.Duration {

@@ -35,13 +35,13 @@ const (
 // Streak is the time during which a lease goes from caller to caller. The zero value is idle.
 // It is not safe for concurrent use.
 type Streak struct {
-	state state
-	owner string // the owner of the grant
-	trace string // the trace of the present holder
-	hands uint64 // the hand-off count of the present holder's grant
-	left  int    // hand-offs that are left
-	until time.Time
-	timer *time.Timer // closes the streak when its time is over; nil: nobody has waited
+	state    state
+	owner    string // the owner of the grant
+	trace    string // the trace of the present holder
+	handedOn uint64 // the hand-off count of the present holder's grant
+	left     int    // hand-offs that are left
+	until    time.Time
+	timer    *time.Timer // closes the streak when its time is over; nil: nobody has waited
 }
 
 type state uint8
@@ -56,7 +56,7 @@ const (
 // the number of other callers in line. It returns the moment from which the streak's time
 // counts, or false if the grant cannot be handed on.
 func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun bool) {
-	left := int(min(g.HandOffs, MaxHands)) // the tokens that they need are this grant's alone
+	left := int(min(g.HandOffs, MaxHandOffs)) // the tokens that they need are this grant's alone
 	if g.Contended {
 		left = min(left, mostWhileContended, behind)
 	}
@@ -85,7 +85,7 @@ func (s *Streak) Owner() (owner, trace string) { return s.owner, s.trace }
 
 // Holds reports whether g is the grant of the present holder.
 func (s *Streak) Holds(g Grant) bool {
-	return s.state != idle && s.owner == g.Owner && s.hands == g.Hands
+	return s.state != idle && s.owner == g.Owner && s.handedOn == g.HandedOn
 }
 
 // Decide says what happens to g, which its holder no longer needs. ttl is the TTL that the next
@@ -106,8 +106,8 @@ func suits(want, has time.Duration) bool { return want < 2*has && has < 2*want }
 
 // Next hands g on to the caller with that trace, and returns that caller's grant.
 func (s *Streak) Next(g Grant, trace string) Grant {
-	g.Hands++
-	s.hands, s.trace = g.Hands, trace
+	g.HandedOn++
+	s.handedOn, s.trace = g.HandedOn, trace
 	s.left--
 	if s.left == 0 {
 		s.state = closing

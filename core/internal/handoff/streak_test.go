@@ -16,7 +16,7 @@ const ttl = 10 * time.Second
 func granted() handoff.Grant {
 	now := time.Now()
 	return handoff.Grant{
-		Grant:     driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 7, HandOffs: handoff.MaxHands, Since: now},
+		Grant:     driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: ttl, Token: 7, HandOffs: handoff.MaxHandOffs, Since: now},
 		Heard:     now,
 		Heritable: true,
 	}
@@ -25,7 +25,7 @@ func granted() handoff.Grant {
 // Each hand-off takes the next token, and only as many as the store reserved: the one behind
 // those may be another lease's.
 func TestTokenCountsHands(t *testing.T) {
-	for reserved, want := range map[uint64]uint64{0: 0, 1: 1, 15: 15, handoff.MaxHands: handoff.MaxHands, 1 << 40: handoff.MaxHands} {
+	for reserved, want := range map[uint64]uint64{0: 0, 1: 1, 15: 15, handoff.MaxHandOffs: handoff.MaxHandOffs, 1 << 40: handoff.MaxHandOffs} {
 		t.Run(fmt.Sprint(reserved), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s handoff.Streak
@@ -64,7 +64,7 @@ func TestDecisions(t *testing.T) {
 		"wants more than half":          {0, ttl/2 + 1, nil, handoff.HandOn},
 		"wants twice as much":           {0, 2 * ttl, nil, handoff.Release},
 		"wants less than twice":         {0, 2*ttl - 1, nil, handoff.HandOn},
-		"not the present holder's":      {0, ttl, func(g *handoff.Grant) { g.Hands++ }, handoff.Release},
+		"not the present holder's":      {0, ttl, func(g *handoff.Grant) { g.HandedOn++ }, handoff.Release},
 		"another lease":                 {0, ttl, func(g *handoff.Grant) { g.Owner = "other" }, handoff.Release},
 		"past half of its term":         {0, ttl, func(g *handoff.Grant) { g.Since = g.Since.Add(-ttl/2 - 1) }, handoff.Release},
 		"past half of a first term": {0, ttl, func(g *handoff.Grant) {

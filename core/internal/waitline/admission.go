@@ -8,7 +8,7 @@ import "github.com/keyturn/keyturn/core/driver"
 //
 //   - The store has just granted the key in that mode. Most likely they get it, too, and need
 //     not ask one after the other. Once the store says that one of them has to wait, nobody
-//     else is called until the next grant. So even a long line leaves a bounded number of
+//     else is admitted until the next grant. So even a long line leaves a bounded number of
 //     requests in the store's queue.
 //   - All callers in front of them wait for another of their keys. Otherwise two members of a
 //     group would deadlock, although each only shares the group.
@@ -16,27 +16,27 @@ import "github.com/keyturn/keyturn/core/driver"
 // An exclusive request asks alone. Later requests stay behind it, including shared ones, so
 // that a stream of readers cannot keep a writer out.
 type admission struct {
-	next    *place      // the first caller that was not called forward yet; nil: all were
-	called  int         // number of callers that were called forward
-	here    int         // those of them that do not wait for another of their keys
-	granted driver.Mode // of the last grant; exclusive if the last answer was no grant that others may share
+	next       *place      // the first caller that was not admitted yet; nil: all were
+	admitted   int         // number of callers in line that were admitted
+	contenders int         // those of them that do not wait for another of their keys
+	granted    driver.Mode // of the last grant; exclusive if the last answer was no grant that others may share
 }
 
 // mostTogether is how many callers of one process may ask the store for one key at the same
-// time, if they share it. More would not be served sooner: the first grant calls the next ones.
+// time, if they share it. More would not be served sooner: the first grant admits the next ones.
 const mostTogether = 64
 
-// admits reports whether p, the next caller, may be called forward while first is in front.
+// admits reports whether p, the next caller, may ask the store while first is in front.
 func (a *admission) admits(p, first *place) bool {
 	switch mode := p.claim.Mode; {
-	case a.called == 0:
+	case a.admitted == 0:
 		return true
 	case mode == driver.ModeExclusive, mode != first.claim.Mode:
 		return false
-	case a.here == 0:
+	case a.contenders == 0:
 		return true
 	default:
-		return a.granted == mode && a.here < together(p.claim)
+		return a.granted == mode && a.contenders < together(p.claim)
 	}
 }
 
@@ -49,49 +49,49 @@ func together(c driver.Claim) int {
 	return mostTogether
 }
 
-// call notes that p, the next caller, is called forward.
-func (a *admission) call(p *place) {
+// admit admits p, the next caller.
+func (a *admission) admit(p *place) {
 	a.next = p.behind
-	a.called++
-	a.here++
-	p.called = true
+	a.admitted++
+	a.contenders++
+	p.admitted = true
 }
 
 // leave notes that p leaves. p must still be in the queue.
 func (a *admission) leave(p *place) {
-	if !p.called {
+	if !p.admitted {
 		if a.next == p {
 			a.next = p.behind
 		}
 		return
 	}
-	a.called--
-	if !p.elsewhere {
-		a.here--
+	a.admitted--
+	if !p.waitsElsewhere {
+		a.contenders--
 	}
 }
 
-// goElsewhere notes that p waits for another of its keys, and reports whether that is new.
-func (a *admission) goElsewhere(p *place) bool {
-	if !p.called || p.elsewhere {
+// markElsewhere notes that p waits for another of its keys, and reports whether that is new.
+func (a *admission) markElsewhere(p *place) bool {
+	if !p.admitted || p.waitsElsewhere {
 		return false
 	}
-	p.elsewhere = true
-	a.here--
+	p.waitsElsewhere = true
+	a.contenders--
 	return true
 }
 
-// comeBack notes that p waits for this key, as far as anybody knows.
-func (a *admission) comeBack(p *place) {
-	if p.elsewhere {
-		p.elsewhere = false
-		a.here++
+// markHere notes that p waits for this key, as far as anybody knows.
+func (a *admission) markHere(p *place) {
+	if p.waitsElsewhere {
+		p.waitsElsewhere = false
+		a.contenders++
 	}
 }
 
-// callForward lets those callers go on that may ask the store now. During a streak of hand-offs
-// nobody may: the next caller waits for a hand-off, until the streak's time is over.
-func (l *line) callForward() {
+// admitNext admits the callers that may ask the store now, and wakes them. During a streak of
+// hand-offs nobody may: the next caller waits for a hand-off, until the streak's time is over.
+func (l *line) admitNext() {
 	for l.admission.next != nil {
 		p := l.admission.next
 		if l.streak.Running() {
@@ -101,8 +101,8 @@ func (l *line) callForward() {
 		if !l.admission.admits(p, l.queue.first) {
 			return
 		}
-		l.admission.call(p)
-		if p.goOn != nil {
+		l.admission.admit(p)
+		if p.ready != nil {
 			l.shard.lines.waiting.Add(-1)
 			p.wake()
 		}

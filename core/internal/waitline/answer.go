@@ -21,29 +21,29 @@ func (ls *Lines) Asks(w *Waiter, now time.Time) {
 	for _, p := range w.places {
 		p.shard.mu.Lock()
 		if p.line != nil {
-			p.line.admission.comeBack(p)
-			p.ask(now)
+			p.line.admission.markHere(p)
+			p.requestSent(now)
 		}
 		p.shard.mu.Unlock()
 	}
 }
 
-// Verdict returns the error for a caller that was called forward too late: it says what kept
+// Verdict returns the error for a caller that was admitted too late: it says what kept
 // the caller waiting.
 func (ls *Lines) Verdict(w *Waiter) error { return w.places[len(w.places)-1].verdict() }
 
-// Told notes that the store makes the caller wait, and for whom. It returns held as
+// HeldBy notes that the store makes the caller wait, and for whom. It returns held as
 // [Lines.Holder] completes it.
-func (ls *Lines) Told(w *Waiter, held driver.HeldError) driver.HeldError {
+func (ls *Lines) HeldBy(w *Waiter, held driver.HeldError) driver.HeldError {
 	held = ls.Holder(held)
 	at, now := w.placeFor(held.Key), time.Now()
 	for _, p := range w.places {
-		p.told(held, at, now)
+		p.heldBy(held, at, now)
 	}
 	return held
 }
 
-func (p *place) told(held driver.HeldError, at *place, now time.Time) {
+func (p *place) heldBy(held driver.HeldError, at *place, now time.Time) {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
 	l := p.line
@@ -52,10 +52,10 @@ func (p *place) told(held driver.HeldError, at *place, now time.Time) {
 	}
 	p.heard(held, at, now)
 	if at == nil || at == p {
-		l.admission.comeBack(p)
+		l.admission.markHere(p)
 		l.admission.granted = driver.ModeExclusive
-	} else if l.admission.goElsewhere(p) {
-		l.callForward()
+	} else if l.admission.markElsewhere(p) {
+		l.admitNext()
 	}
 }
 
@@ -67,7 +67,7 @@ func (ls *Lines) leave(w *Waiter, places []*place, said Answer) {
 	var held driver.HeldError // zero after a grant: nobody knows yet who is in the way
 	var at *place
 	if said.Err != nil {
-		held = ls.Holder(heldBy(said.Err))
+		held = ls.Holder(holderIn(said.Err))
 		at = w.placeFor(held.Key)
 	}
 	for _, p := range places {
@@ -96,14 +96,14 @@ func (p *place) leave(held driver.HeldError, at *place, said Answer) {
 		p.heard(held, at, said.At)
 	}
 	l.remove(p)
-	l.callForward()
+	l.admitNext()
 	p.shard.tidy(p.claim.Key, l)
 }
 
 // remove takes p out of its line. The caller of remove tidies the line afterwards.
 func (l *line) remove(p *place) {
-	p.hangUp()
-	if !p.called {
+	p.requestOver()
+	if !p.admitted {
 		l.shard.lines.waiting.Add(-1)
 	}
 	l.admission.leave(p)
@@ -111,17 +111,17 @@ func (l *line) remove(p *place) {
 	p.line = nil
 }
 
-// ask notes that the caller's request was sent.
-func (p *place) ask(now time.Time) {
+// requestSent notes that the caller's request was sent.
+func (p *place) requestSent(now time.Time) {
 	p.asking = true
-	p.line.evidence.asked(now)
+	p.line.evidence.requestSent(now)
 }
 
-// hangUp notes that nobody waits for an answer to the caller's request any more.
-func (p *place) hangUp() {
+// requestOver notes that nobody waits for an answer to the caller's request any more.
+func (p *place) requestOver() {
 	if p.asking {
 		p.asking = false
-		p.line.evidence.hungUp(p.line.shard.lines.cfg.FairTime)
+		p.line.evidence.requestOver(p.line.shard.lines.cfg.FairTime)
 	}
 }
 
@@ -131,13 +131,13 @@ func (p *place) heard(held driver.HeldError, at *place, now time.Time) {
 	if at != nil && at != p {
 		held = driver.HeldError{}
 	}
-	p.hangUp()
+	p.requestOver()
 	p.line.evidence.heard(held, now)
 }
 
-// heldBy returns what err says about the holder, if anything. It is a function of its own
+// holderIn returns what err says about the holder, if anything. It is a function of its own
 // because the target of errors.As is on the heap, even if there is no error.
-func heldBy(err error) driver.HeldError {
+func holderIn(err error) driver.HeldError {
 	if held := (*driver.HeldError)(nil); errors.As(err, &held) {
 		return *held
 	}

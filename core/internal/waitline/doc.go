@@ -1,5 +1,5 @@
 // Package waitline lines up the callers of one process that want the same key. The first in
-// line asks the store. The others wait until they are called forward, until another caller
+// line asks the store. The others wait until they are admitted, until another caller
 // hands them its lease or a record, or until they give up. So the store's own queue for a key
 // stays short, however many goroutines want the key. The package knows the claims, records and
 // errors of package driver, and the hand-offs of package handoff. It does not know the engine,

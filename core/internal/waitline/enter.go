@@ -35,8 +35,11 @@ type Caller interface {
 //
 // The caller gives up when ctx ends or w.MaxWait is over. The error is then a
 // *driver.HeldError, or matches driver.ErrUnavailable if a silent store kept it waiting. If the
-// line is full, the error is a *FullError; after Close it is driver.ErrClosed. After an error
-// the caller has no places. by may be nil.
+// line is full, the error is a *FullError. After an error the caller has no places. by may be nil.
+//
+// A caller that joins after [Lines.Close] gets driver.ErrClosed. The callers that wait at that
+// moment get the error of a caller that gives up. Engine.refusal in core/refusal.go makes
+// ErrClosed of it.
 func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 	for i, p := range w.places {
 		waits, err := ls.join(p, i)
@@ -49,7 +52,7 @@ func (ls *Lines) Enter(ctx context.Context, w *Waiter, by Caller) error {
 		}
 		w.Waited = true
 		for _, b := range w.places[:i] { // nobody else waits there because of this caller
-			b.goElsewhere()
+			b.markElsewhere()
 		}
 		told := p.tell(by)
 		if !p.await(ctx) {
@@ -90,11 +93,11 @@ func (ls *Lines) join(p *place, i int) (waits bool, err error) {
 	l.queue.push(p)
 	if l.admission.next == nil {
 		l.admission.next = p
-		l.callForward()
+		l.admitNext()
 	}
-	if p.called {
+	if p.admitted {
 		if len(w.places) == 1 { // a set asks later: see Asks
-			p.ask(w.Since)
+			p.requestSent(w.Since)
 		}
 		return false, nil
 	}
@@ -109,7 +112,7 @@ func (l *line) seat(p *place) error {
 		l.remove(p)
 		return &FullError{Limit: ls.cfg.MaxWaitersTotal}
 	}
-	p.goOn = make(chan struct{})
+	p.ready = make(chan struct{})
 	if w := p.waiter; w.MaxWait > 0 {
 		p.until = w.Since.Add(w.MaxWait)
 		l.alarm.expect(p.until, l)
@@ -120,8 +123,8 @@ func (l *line) seat(p *place) error {
 // await waits until the caller may go on. It reports false if the caller gives up instead.
 func (p *place) await(ctx context.Context) bool {
 	select {
-	case <-p.goOn:
-		return !p.late
+	case <-p.ready:
+		return !p.gaveUp
 	case <-ctx.Done():
 		return false
 	}
@@ -164,11 +167,11 @@ func (w *Waiter) accept(by Caller, told string) {
 	}
 }
 
-// goElsewhere notes that the caller waits for another of its keys.
-func (p *place) goElsewhere() {
+// markElsewhere notes that the caller waits for another of its keys.
+func (p *place) markElsewhere() {
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
-	if l := p.line; l != nil && l.admission.goElsewhere(p) {
-		l.callForward()
+	if l := p.line; l != nil && l.admission.markElsewhere(p) {
+		l.admitNext()
 	}
 }

@@ -12,44 +12,44 @@ import (
 // asked the store itself. The evidence says whether it waited for a holder or for a silent
 // store.
 type evidence struct {
-	unanswered int              // number of requests under way without an answer
-	silent     time.Time        // since when one of them has been unanswered; zero: no silence
-	answered   time.Time        // when the store last answered
-	held       driver.HeldError // the holder that this answer named
-	heldSince  time.Time        // about when it got the key; zero: unknown
-	outage     error            // set if the last answer was that the store is out
+	unanswered  int              // number of requests under way without an answer
+	silentSince time.Time        // since when one of them has been unanswered; zero: no silence
+	answeredAt  time.Time        // when the store last answered
+	held        driver.HeldError // the holder that this answer named
+	heldSince   time.Time        // about when it got the key; zero: unknown
+	outage      error            // set if the last answer was that the store is out
 }
 
 // ErrHurried says that the caller left hardly any time for an answer. An outage that wraps it
 // concerns this caller only.
 var ErrHurried = errors.New("the caller's time was too short for an answer")
 
-// asked notes that a request was sent.
-func (e *evidence) asked(now time.Time) {
+// requestSent notes that a request was sent.
+func (e *evidence) requestSent(now time.Time) {
 	e.unanswered++
-	if e.silent.IsZero() {
-		e.silent = now
+	if e.silentSince.IsZero() {
+		e.silentSince = now
 	}
 }
 
-// hungUp notes that nobody waits for the answer to a request any more. A silence that has
+// requestOver notes that nobody waits for the answer to a request any more. A silence that has
 // lasted for fair by now goes on.
-func (e *evidence) hungUp(fair time.Duration) {
+func (e *evidence) requestOver(fair time.Duration) {
 	e.unanswered--
-	if e.unanswered == 0 && time.Since(e.silent) < fair {
-		e.silent = time.Time{}
+	if e.unanswered == 0 && time.Since(e.silentSince) < fair {
+		e.silentSince = time.Time{}
 	}
 }
 
 // heard notes that the store answered, and whom it named as the holder.
 func (e *evidence) heard(held driver.HeldError, now time.Time) {
-	e.answered, e.held, e.outage, e.silent = now, held, nil, time.Time{}
+	e.answeredAt, e.held, e.outage, e.silentSince = now, held, nil, time.Time{}
 	e.heldSince = time.Time{}
 	if held.HeldFor > 0 {
 		e.heldSince = now.Add(-held.HeldFor)
 	}
 	if e.unanswered > 0 {
-		e.silent = e.answered
+		e.silentSince = e.answeredAt
 	}
 }
 
@@ -82,14 +82,14 @@ func (e *evidence) heldFor() time.Duration {
 // for those in front. After the store told them to wait, its silence is no outage, however long
 // it lasts. It answers again when the key is free, or when it finds that it is out.
 func (e *evidence) verdict(key string, joined time.Time, fair time.Duration) error {
-	heard := min(time.Since(e.silent), time.Since(joined)) // the part of the silence that this caller was there for
+	silence := min(time.Since(e.silentSince), time.Since(joined)) // the part that this caller was there for
 	switch {
 	case e.outage != nil:
 		return e.outage
-	case e.unanswered == 0, !e.answered.Before(joined), heard < fair && e.silent.After(joined):
+	case e.unanswered == 0, !e.answeredAt.Before(joined), silence < fair && e.silentSince.After(joined):
 		held := e.holder(key)
 		return &held
-	case heard < fair: // however long the caller has waited in other lines
+	case silence < fair: // however long the caller has waited in other lines
 		return &driver.UnavailableError{Op: "acquire", Err: fmt.Errorf("%w, while waiting in line", ErrHurried)}
 	}
 	return &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer while waiting in line")}

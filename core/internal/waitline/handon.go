@@ -27,7 +27,7 @@ func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
 		l.evidence.handedTo(p.claim.Key, g.Owner, p.waiter.Trace, now)
 		l.remove(p)
 		p.wake()
-		l.callForward() // after the last hand-off of a streak the next caller may join the store's queue
+		l.admitNext() // after the last hand-off of a streak the next caller may join the store's queue
 	}
 	return decision
 }
@@ -48,7 +48,7 @@ func (ls *Lines) Ended(g handoff.Grant) {
 	}
 	l.streak.End()
 	l.evidence.released()
-	l.callForward()
+	l.admitNext()
 	s.tidy(key, l)
 }
 
@@ -75,6 +75,6 @@ func (s *shard) expire(key, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.byKey[key]; l != nil && l.streak.Expire(owner) {
-		l.callForward()
+		l.admitNext()
 	}
 }

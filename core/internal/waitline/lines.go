@@ -19,7 +19,7 @@ type Config struct {
 // Lines are all the lines of an engine. They are safe for concurrent use.
 type Lines struct {
 	cfg     Config
-	waiting atomic.Int64 // callers that have to wait and were not called forward yet
+	waiting atomic.Int64 // callers that have to wait and were not admitted yet
 	seed    maphash.Seed
 	_       [64]byte // keeps what all callers read off the first shard's cache line
 	shards  [shardCount]shard

@@ -142,7 +142,7 @@ func TestVerdicts(t *testing.T) {
 		hurried bool
 	}{
 		"the store told of a holder": {maxWait: time.Second, store: func(ls *waitline.Lines, w *waitline.Waiter) {
-			ls.Told(w, driver.HeldError{Key: "k", Holder: "other"})
+			ls.HeldBy(w, driver.HeldError{Key: "k", Holder: "other"})
 		}, want: driver.ErrHeld, holder: "other"},
 		"the store is silent":     {maxWait: time.Second, want: driver.ErrUnavailable},
 		"silent for a short time": {maxWait: fair / 2, want: driver.ErrUnavailable, hurried: true},
@@ -235,7 +235,7 @@ func TestRecordIsShared(t *testing.T) {
 func grant(key string) handoff.Grant {
 	now := time.Now()
 	return handoff.Grant{
-		Grant: driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl, Token: 1, HandOffs: handoff.MaxHands, Since: now},
+		Grant: driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl, Token: 1, HandOffs: handoff.MaxHandOffs, Since: now},
 		Heard: now, Heritable: true,
 	}
 }

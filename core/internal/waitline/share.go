@@ -32,7 +32,7 @@ func (ls *Lines) Share(key string, rec *driver.Record, asked time.Time) {
 		p.waiter.Got.Record = own
 		p.wake()
 	}
-	l.callForward()
+	l.admitNext()
 	s.tidy(key, l)
 }
 

@@ -73,29 +73,29 @@ type place struct {
 	ahead  int    // number of callers in front when it joined
 	joined time.Time
 	until  time.Time     // when it gives up; zero: never
-	goOn   chan struct{} // closed when the caller may go on; nil: it need not wait
+	ready  chan struct{} // closed when the caller need not wait any more; nil: it never had to
 
-	wentOn    bool // goOn is closed
-	late      bool // it went on because its time was over, or the lines were closed
-	called    bool // it was called forward
-	elsewhere bool // it was called forward, and waits for another of its keys
-	asking    bool // it asked the store, and has no answer yet
+	woken          bool // ready is closed
+	gaveUp         bool // it was woken because its time was over, or the lines were closed
+	admitted       bool // it may ask the store
+	waitsElsewhere bool // it was admitted, and waits for another of its keys
+	asking         bool // it asked the store, and has no answer yet
 
 	before, behind *place // the neighbours in the queue
 }
 
-// wake lets the caller go on.
+// wake ends the wait of the caller.
 func (p *place) wake() {
-	if p.goOn != nil && !p.wentOn {
-		p.wentOn = true
-		close(p.goOn)
+	if p.ready != nil && !p.woken {
+		p.woken = true
+		close(p.ready)
 	}
 }
 
 // giveUp tells the caller that it has waited long enough.
 func (p *place) giveUp() {
-	if p.goOn != nil && !p.wentOn {
-		p.late = true
+	if p.ready != nil && !p.woken {
+		p.gaveUp = true
 		p.wake()
 	}
 }

@@ -28,7 +28,7 @@ func (s *spy) atStore(key string) int {
 
 // A thousand readers wait in this process, one of them at the store; when the
 // key is theirs they ask together, within bounds, and all have it at once.
-func TestReadersAreCalledForwardTogether(t *testing.T) {
+func TestReadersAreAdmittedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const readers, most, roundTrip = 1000, 64, 10 * time.Millisecond
 		spy := newSpy()
@@ -141,7 +141,7 @@ func TestOrderOfOneProcess(t *testing.T) {
 }
 
 // Of permits no more callers ask than there are.
-func TestPermitsAreCalledForwardTogether(t *testing.T) {
+func TestPermitsAreAdmittedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, permits, roundTrip, hold = 60, 3, 10 * time.Millisecond, time.Second
 		spy := newSpy()
@@ -237,7 +237,7 @@ func TestSiblingsDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// The limits count those as well who are called forward together.
+// The limits count those as well who are admitted together.
 func TestTooManyReaders(t *testing.T) {
 	for name, limit := range map[string]core.EngineOption{
 		"of a line":   core.WithMaxWaiters(10),
