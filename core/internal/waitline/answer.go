@@ -59,7 +59,7 @@ func (p *place) heldBy(held driver.HeldError, at *place, now time.Time) {
 	}
 }
 
-// Leave gives up the caller's places, notes the store's answer, and calls forward the callers
+// Leave gives up the caller's places, notes the store's answer, and admits the callers
 // that may ask now. It does nothing for a caller without places.
 func (ls *Lines) Leave(w *Waiter, said Answer) { ls.leave(w, w.places, said) }
 
