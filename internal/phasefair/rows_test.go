@@ -196,7 +196,7 @@ func (q *question) held(r *lockRow, ahead int, now time.Time) *waitloop.State {
 func (q *question) Enter(context.Context) bool                     { return true }
 func (q *question) Messages() <-chan struct{}                      { return q.wake }
 func (q *question) Accept(struct{}) (g driver.Grant, isGrant bool) { return g, false }
-func (q *question) Pace() (every time.Duration, slept func())      { return 0, func() {} }
+func (q *question) Poll() (pause time.Duration, slept func())      { return 0, func() {} }
 
 func (q *question) Withdraw(context.Context) error {
 	q.mu.Lock()

@@ -31,9 +31,10 @@ type Request[A, M any] interface {
 	// message calls for a question.
 	Accept(m M) (A, bool)
 
-	// Pace returns how often the request has to ask by itself because no message will reach it;
-	// 0: a message will. It also returns a function that Run calls when it has slept.
-	Pace() (every time.Duration, slept func())
+	// Poll returns about how long to pause before the request asks by itself, because no message
+	// will reach it; 0: a message will. It also returns a function that Run calls when it has
+	// slept.
+	Poll() (pause time.Duration, slept func())
 
 	// Withdraw gives up the place in the queue and all that the request has. It returns nil if
 	// the backend has answered. If ctx ends first, the withdrawal goes on in the background.

@@ -122,9 +122,9 @@ func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
 
 // sleep returns the message that ended it, if there was one.
 func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
-	every, slept := w.r.Pace()
+	pause, slept := w.r.Poll()
 	defer slept()
-	timer := time.NewTimer(w.last.nap(every))
+	timer := time.NewTimer(w.last.nap(pause))
 	defer timer.Stop()
 	select {
 	case m = <-w.r.Messages():
@@ -136,11 +136,11 @@ func (w *waiting[A, M]) sleep(ctx context.Context) (m M, told bool) {
 }
 
 // nap returns how long to sleep if no message comes.
-func (s *State) nap(every time.Duration) time.Duration {
+func (s *State) nap(pause time.Duration) time.Duration {
 	d := s.Within
-	if every > 0 {
-		// The random part keeps processes from asking at the same moments.
-		d = min(d, every/2+rand.N(every))
+	if pause > 0 {
+		// The random part keeps processes from polling at the same moments.
+		d = min(d, pause/2+rand.N(pause))
 	}
 	// The random part keeps the waiting processes from asking all at once.
 	late := time.Millisecond + rand.N(20*time.Millisecond)

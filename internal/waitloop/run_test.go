@@ -71,7 +71,7 @@ func (b *backend) Messages() <-chan string { return b.mailbox }
 
 func (b *backend) Accept(m string) (string, bool) { return m, b.grants[m] }
 
-func (b *backend) Pace() (time.Duration, func()) {
+func (b *backend) Poll() (time.Duration, func()) {
 	b.asleep++
 	return b.every, func() { b.asleep-- }
 }
@@ -152,7 +152,7 @@ func TestLooks(t *testing.T) {
 	}{
 		"to keep its place":          {backend{free: 1, within: 3 * time.Second}, 3 * time.Second, 3 * time.Second},
 		"when the holder is over":    {backend{free: 1, change: time.Second}, time.Second, time.Second + jitter},
-		"at its pace":                {backend{free: 1, every: time.Second}, 500 * time.Millisecond, 1500 * time.Millisecond},
+		"when it polls":              {backend{free: 1, every: time.Second}, 500 * time.Millisecond, 1500 * time.Millisecond},
 		"at the earliest of these":   {backend{free: 1, every: time.Minute, within: never, change: time.Second}, time.Second, time.Second + jitter},
 		"again and again until then": {backend{free: 25 * time.Second, within: 10 * time.Second}, 30 * time.Second, 30 * time.Second},
 	} {

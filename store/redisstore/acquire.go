@@ -40,7 +40,7 @@ type acquisition struct {
 	inbox     string        // the inbox that the last question named
 	holder    script.Value  // the holder that the server last named
 	sameSince time.Time     // when the server first named it
-	every     time.Duration // the interval at which a waiter without messages polls; 0: messages arrive
+	pollPause time.Duration // between the polls of a waiter without messages; 0: messages arrive
 
 	alone struct { // memory for the groups and stuck of a single script call
 		group [1][]driver.Claim
@@ -121,7 +121,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 
 // Enter implements [waitloop.Request].
 func (a *acquisition) Enter(ctx context.Context) (queued bool) {
-	a.s.inbox.Connect(ctx, a.s.cfg.poll())
+	a.s.inbox.Connect(ctx, a.s.cfg.longestSleep())
 	if a.waiter != nil {
 		return true
 	}
@@ -138,13 +138,13 @@ func (a *acquisition) Messages() <-chan script.Message { return a.waiter.Message
 // Accept implements [waitloop.Request].
 func (a *acquisition) Accept(m script.Message) (answer, bool) { return a.passed(m) }
 
-// Pace implements [waitloop.Request].
-func (a *acquisition) Pace() (every time.Duration, slept func()) {
-	var looks int64
-	looks, a.every = a.s.pacer.Enter(inbox.Sight{
-		Foreign: a.holder.Foreign(), Untold: a.inbox == "" || a.holder.Quiet, Head: a.state.Held.Ahead == 0, Since: a.sameSince,
+// Poll implements [waitloop.Request].
+func (a *acquisition) Poll() (pause time.Duration, slept func()) {
+	var rate int64
+	rate, a.pollPause = a.s.pollers.Enter(inbox.View{
+		Foreign: a.holder.Foreign(), NoMessage: a.inbox == "" || a.holder.Quiet, Head: a.state.Held.Ahead == 0, Since: a.sameSince,
 	})
-	return a.every, func() { a.s.pacer.Leave(looks) }
+	return a.pollPause, func() { a.s.pollers.Leave(rate) }
 }
 
 // within is how long the request may sleep. It is the shortest of these times:
@@ -153,7 +153,7 @@ func (a *acquisition) Pace() (every time.Duration, slept func()) {
 //   - without an inbox, until a lock that was passed to this waiter would run out unnoticed;
 //   - for a set, until what it holds so far has to be extended.
 func (a *acquisition) within() time.Duration {
-	d := a.s.cfg.poll()
+	d := a.s.cfg.longestSleep()
 	if a.inbox == "" {
 		d = min(d, max(a.req.TTL/2, time.Millisecond))
 	}
@@ -217,7 +217,7 @@ func (a *acquisition) remarks() string {
 func (a *acquisition) claim() time.Duration {
 	d := a.s.cfg.claimTime()
 	if a.inbox == "" {
-		d = min(d, max(inbox.ShortClaim, 2*a.every))
+		d = min(d, max(inbox.ShortClaim, 2*a.pollPause))
 	}
 	return min(d, a.req.TTL).Truncate(time.Millisecond)
 }

@@ -52,7 +52,7 @@
 // its user has no channels or its connection is dead. While a foreign client has the lock, the
 // first waiter polls every 1 to 4 ms. Behind a process without messages, and in such a process,
 // the first waiter polls every 20 ms, and the others every 100 ms. All poll less often while
-// the holder stays the same: internal/inbox/pace.go has the numbers. While anybody waits, a
+// the holder stays the same: internal/inbox/poll.go has the numbers. While anybody waits, a
 // process sends a message to itself once a second, and makes its subscription anew if that
 // message does not arrive. docs/operations.md, Messages, says what this costs.
 //

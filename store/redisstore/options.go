@@ -42,9 +42,9 @@ func defaultConfig() config {
 	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default(), forcedFor: time.Hour}
 }
 
-// poll is how long a waiter sleeps at most. Two of its signs of life may then get lost before
+// longestSleep is how long a waiter sleeps at most. Two of its signs of life may then get lost before
 // it counts as dead.
-func (c *config) poll() time.Duration { return c.waiterLease / 3 }
+func (c *config) longestSleep() time.Duration { return c.waiterLease / 3 }
 
 // claimTime is how long the lock is kept for a waiter to which it was passed, until that waiter
 // renews it or asks again. It is longer than poll, for waiters that no message reaches.

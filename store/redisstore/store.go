@@ -29,7 +29,7 @@ type Store struct {
 	sender    *send.Sender
 	questions atomic.Uint64 // number of the last question that a waiter asked
 	who       who
-	pacer     inbox.Pacer
+	pollers   inbox.Pollers
 
 	ctx    context.Context // ends when Close begins, and ends all waits
 	cancel context.CancelFunc
@@ -96,7 +96,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = inbox.New(inbox.Config{
-		Client: client, Names: s.keys, Retry: cfg.poll(), Log: cfg.log, Life: s.ctx, Go: s.tasks.Go,
+		Client: client, Names: s.keys, Retry: cfg.longestSleep(), Log: cfg.log, Life: s.ctx, Go: s.tasks.Go,
 	})
 	s.sender = send.New(send.Config{
 		Client: client, Names: s.keys, ReplicaWait: cfg.replicaWait, Life: s.ctx, Go: s.tasks.Go,

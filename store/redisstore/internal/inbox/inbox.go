@@ -33,7 +33,7 @@ type Config struct {
 // process sends messages to itself (see listen.go).
 //
 // While there is no subscription, the waiters have no address and ask often. Other processes do
-// not pass the lock to them at first (see pace.go, and spared in line.lua).
+// not pass the lock to them at first (see poll.go, and spared in line.lua).
 type Inbox struct {
 	Config
 
