@@ -16,7 +16,6 @@ type request struct {
 	grant   driver.Grant
 	term    time.Duration // the shorter of the present term and the new one; the store may take a third of it
 	convert bool          // the store may have the claims in other modes
-	part    string        // the parts of the store that the claims need
 }
 
 // request takes the place of the next renewal. Needs the shard's mutex.
@@ -27,7 +26,7 @@ func (w *Watch) request(now time.Time, ch change) request {
 		left = min(left, ch.ttl)
 	}
 	g := t.request(ch)
-	return request{watch: w, grant: g, term: left, convert: t.convert, part: w.shard.dog.config.Parts(g.Claims)}
+	return request{watch: w, grant: g, term: left, convert: t.convert}
 }
 
 // batches divides the due requests. In each batch the longest term is less than twice the
@@ -36,15 +35,15 @@ func (w *Watch) request(now time.Time, ch change) request {
 // requests of a batch also need the same parts of the store: a part that does not answer would
 // keep the other parts' answers until the batch times out. A request that is no plain renewal
 // is a batch by itself.
-func batches(due []request) [][]request {
+func (d *Watchdog) batches(due []request) [][]request {
 	type kind struct {
-		part   string
+		parts  string
 		length int
 	}
 	var all [][]request
 	at := make(map[kind]int) // in all
 	for _, r := range due {
-		k := kind{r.part, bits.Len64(uint64(r.term))}
+		k := kind{d.config.Parts(r.grant.Claims), bits.Len64(uint64(r.term))}
 		i, ok := at[k]
 		if !ok || r.convert {
 			i = len(all)

@@ -35,7 +35,8 @@ type Watchdog struct {
 // look at all shards.
 const shardCount = 16
 
-// Config is what a watchdog needs. Its functions are called while no mutex is held.
+// Config is what a watchdog needs. Its functions are called while no mutex is held, except for
+// Wall.
 type Config struct {
 	Store driver.Store
 	// Identity is that of the store's Description, or nil.
@@ -51,7 +52,7 @@ type Config struct {
 	// renewed because of it.
 	Replaced func(ctx context.Context, leases int)
 	// Wall says what the wall clock showed at a moment at which this machine's showed t. It is
-	// called with each look at the clocks. Nil: t.
+	// called with each look at the clocks, also under a mutex, so it must do nothing else. Nil: t.
 	Wall func(t time.Time) time.Time
 }
 
@@ -136,7 +137,7 @@ func (d *Watchdog) run(drift time.Duration) {
 		for _, w := range r.lost {
 			w.holder.Lost(w.Err())
 		}
-		for _, batch := range batches(r.due) {
+		for _, batch := range d.batches(r.due) {
 			d.running.Go(func() { d.renew(ctx, batch) })
 		}
 		timer.Reset(time.Until(r.next))

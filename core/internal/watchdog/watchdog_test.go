@@ -162,6 +162,39 @@ func TestBatchesApart(t *testing.T) {
 	})
 }
 
+// Parts asks the store, which may take a mutex of its own. A holder that holds that mutex must be
+// able to ask about its lease meanwhile.
+func TestPartsAreAskedForWithoutAMutex(t *testing.T) {
+	var h atomic.Pointer[holder]
+	answered := make(chan bool, 100)
+	d := newDog(t, &store{}, func(c *watchdog.Config) {
+		c.Parts = func([]driver.Claim) string {
+			asked := make(chan struct{})
+			go func() {
+				_ = h.Load().watch.Deadline()
+				close(asked)
+			}()
+			select {
+			case <-asked:
+				answered <- true
+			case <-time.After(5 * time.Second):
+				answered <- false
+			}
+			return ""
+		}
+	})
+	now := time.Now()
+	own := &holder{grant: driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Second, Since: now}}
+	h.Store(own)
+	own.watch.Begin(d, own, &own.grant, now)
+	if !own.watch.Start(now, 0) {
+		t.Fatal("not taken in")
+	}
+	if !<-answered {
+		t.Error("the lease's mutex was held while the parts of the store were asked for")
+	}
+}
+
 func TestLoss(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer error
