@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/locktest"
 )
 
@@ -132,6 +133,35 @@ func TestRecorder(t *testing.T) {
 		kit.Locks.AssertNeverUnlocked(j)
 		wantFailure(t, j, `"d"`)
 	})
+}
+
+// asksBack is a lease whose names need the recorder.
+type asksBack struct {
+	observe.Lease
+	recorder *locktest.Recorder
+	asked    chan struct{}
+}
+
+func (l asksBack) Claims() []driver.Claim {
+	l.recorder.Holds()
+	close(l.asked)
+	return nil
+}
+
+func (asksBack) Rule() string { return "" }
+
+func (asksBack) Token() uint64 { return 0 }
+
+// A lease takes a mutex of the engine to name its claims, so the recorder does not hold its own.
+func TestRecorderAsksALeaseWithoutItsMutex(t *testing.T) {
+	var r locktest.Recorder
+	asked := make(chan struct{})
+	go r.Hooks().HoldStart(ctx, asksBack{recorder: &r, asked: asked})
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("it holds its mutex")
+	}
 }
 
 func TestSection(t *testing.T) {

@@ -37,13 +37,14 @@ func (r *Recorder) Hooks() observe.Hooks {
 }
 
 func (r *Recorder) holdStart(ctx context.Context, l observe.Lease) context.Context {
+	hold := Hold{Claims: l.Claims(), Rule: l.Rule(), Token: l.Token(), Begin: time.Now()} // takes mutexes of the engine
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
 		r.open = make(map[observe.Lease]int)
 	}
 	r.open[l] = len(r.holds)
-	r.holds = append(r.holds, Hold{Claims: l.Claims(), Rule: l.Rule(), Token: l.Token(), Begin: time.Now()})
+	r.holds = append(r.holds, hold)
 	return ctx
 }
 

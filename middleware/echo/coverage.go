@@ -98,9 +98,10 @@ func Watch(e *echo.Echo) *Watcher {
 // report that middleware.
 func (w *Watcher) Use(middleware ...echo.MiddlewareFunc) {
 	w.echo.Use(middleware...)
+	rules := rulesOf(middleware) // calls middleware
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.global = append(w.global, rulesOf(middleware)...)
+	w.global = append(w.global, rules...)
 }
 
 func rulesOf(middleware []echo.MiddlewareFunc) []*guard {

@@ -3,6 +3,7 @@ package lockecho
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -30,5 +31,25 @@ func TestForeignMiddlewareWithTheCodeOfOurs(t *testing.T) {
 		if ruleOf(foreign) != nil {
 			t.Errorf("%s: it counts as a rule", name)
 		}
+	}
+}
+
+// Use calls a middleware that has the code of ours. If it is somebody else's, it may use the
+// watcher itself.
+func TestForeignMiddlewareMayAskTheWatcher(t *testing.T) {
+	defer func(code uintptr) { wrapCode = code }(wrapCode)
+	w := Watch(echo.New())
+	asked := make(chan struct{})
+	foreign := func(next echo.HandlerFunc) echo.HandlerFunc {
+		w.Coverage()
+		close(asked)
+		return next
+	}
+	wrapCode = reflect.ValueOf(foreign).Pointer()
+	go w.Use(foreign)
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("the watcher calls it under its own mutex")
 	}
 }
