@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -165,10 +166,10 @@ func TestTryAcquire(t *testing.T) {
 func TestAnswerAfterTheLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStore{spy: newSpy(), by: 2 * time.Second}
-		var seen *core.Lease
+		var seen observe.Lease
 		var ends []error
 		eng := newEngine(t, late, core.WithHooks(onHold{
-			start: func(l observe.Lease) { seen = core.Unobserved(l) },
+			start: func(l observe.Lease) { seen = l },
 			end:   func(_ observe.Lease, err error) { ends = append(ends, err) },
 		}.hooks()))
 		_, err := eng.Acquire(context.Background(), "k", core.WithTTL(time.Second))
@@ -217,7 +218,7 @@ func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 		eng := newEngine(t, late)
 		asked := time.Now()
 		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))
-		if got, want := l.Deadline().Sub(asked), time.Second-core.Margin(time.Second); got != want {
+		if got, want := l.Deadline().Sub(asked), time.Second-watchdog.Margin(time.Second); got != want {
 			t.Errorf("deadline %v after asking, want %v", got, want)
 		}
 		mustRelease(t, l)

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/experimental/carry"
+	"github.com/keyturn/keyturn/core/internal/carried"
 )
 
 // caller and callee are two processes on one store; here is a lease of the
@@ -36,6 +37,9 @@ func callerHolds(t *testing.T, claims []core.Claim, opts ...core.CallOption) *tw
 	two.ctx = carry.Accept(context.Background(), carry.Leases(two.outer.Context()))
 	return two
 }
+
+// stranger is an owner that no engine made.
+var stranger = driver.Owner{Host: "h", PID: 1, Instance: 1, Start: time.Unix(1, 0), ID: strings.Repeat("0", 32)}.String()
 
 func TestBorrowedLease(t *testing.T) {
 	two := callerHolds(t, exclusive("user:1"))
@@ -74,13 +78,13 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 		fields[i] = with
 		return strings.Join(fields, ";")
 	}
-	claimOn := func(mode, key string) string { return mode + core.HashKey(key) }
+	claimOn := func(mode, key string) string { return mode + carried.HashKey(key) }
 	for name, tt := range map[string]struct {
 		held core.Claim // exclusive, if not said
 		text func(t *testing.T, two *twoProcesses, carried string) string
 	}{
 		"random owner": {
-			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 0, core.NewOwner()) },
+			text: func(_ *testing.T, _ *twoProcesses, s string) string { return field(s, 0, stranger) },
 		},
 		"released": {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
@@ -92,7 +96,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 		"expired, and somebody else's": {
 			text: func(t *testing.T, two *twoProcesses, s string) string {
 				mustRelease(t, two.outer)
-				owner := core.NewOwner()
+				owner := stranger
 				g, err := two.spy.Store.Acquire(context.Background(), driver.Request{Owner: owner, Claims: exclusive("k"), TTL: time.Second})
 				if err != nil {
 					t.Fatal(err)
@@ -137,7 +141,7 @@ func TestForgedStaleAndReplayed(t *testing.T) {
 		},
 		"shared, forged, exclusive wanted": { // no DeadlockError: it would wait for another
 			text: func(_ *testing.T, _ *twoProcesses, s string) string {
-				return field(field(s, 0, core.NewOwner()), 3, claimOn("s", "k"))
+				return field(field(s, 0, stranger), 3, claimOn("s", "k"))
 			},
 		},
 	} {

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -69,8 +70,8 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		"late failures of what was sent before an answer": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			var all sync.WaitGroup
 			o.hang()
-			for range 10 {
-				all.Go(func() { _, _ = attempt(eng, core.NewOwner(), core.WithMaxWait(time.Minute)) })
+			for i := range 10 {
+				all.Go(func() { _, _ = attempt(eng, fmt.Sprint("k", i), core.WithMaxWait(time.Minute)) })
 			}
 			synctest.Wait()
 			o.mend()
@@ -91,8 +92,8 @@ func TestWhatDoesNotOpenTheCircuit(t *testing.T) {
 		}},
 		"a sick key, while leases are released": {do: func(t *testing.T, eng *core.Engine, o *outage) {
 			var leases []*core.Lease
-			for range 10 {
-				leases = append(leases, mustAcquire(t, eng, core.NewOwner(), core.WithTTL(time.Hour)))
+			for i := range 10 {
+				leases = append(leases, mustAcquire(t, eng, fmt.Sprint("k", i), core.WithTTL(time.Hour)))
 			}
 			o.hang()
 			for i, l := range leases {

@@ -20,9 +20,9 @@ import (
 // sent one after the other.
 func TestDebtsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const beyond = 7
+		const most, beyond = 10_000, 7
 		f := newFailing(t)
-		leases := make([]*core.Lease, core.MostDebts+beyond)
+		leases := make([]*core.Lease, most+beyond)
 		for i := range leases {
 			leases[i] = mustAcquire(t, f.Engine, fmt.Sprint("k", i))
 		}
@@ -30,11 +30,11 @@ func TestDebtsAreBounded(t *testing.T) {
 		for _, l := range leases {
 			wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable)
 		}
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: core.MostDebts, observe.DebtDropped: beyond})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond})
 		f.store.Heal()
 		f.store.Delay(5 * time.Millisecond)
 		time.Sleep(longestRest + 2*time.Second) // 50 s, one after the other
-		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: core.MostDebts, observe.DebtDropped: beyond, observe.DebtPaid: core.MostDebts})
+		f.books.wants(t, map[observe.DebtState]int{observe.DebtOwed: most, observe.DebtDropped: beyond, observe.DebtPaid: most})
 		still := 0
 		for i := range leases {
 			if f.held(t, fmt.Sprint("k", i)) {

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core/internal/carried"
-	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -36,12 +34,6 @@ func (w *Wall) applyEngine(c *engineConfig) error {
 	return nil
 }
 
-// Margin is how much earlier than the store a lease is given up.
-var Margin = watchdog.Margin
-
-// NewOwner makes one owner as an engine does.
-func NewOwner() string { return newOwnerSource().next() }
-
 // Left names what an engine still keeps books on; after Close, nothing.
 func (e *Engine) Left() string {
 	held, active := len(e.life.held()), 0
@@ -61,20 +53,11 @@ func (r *register) entered() int {
 	return r.active
 }
 
-// HashKey is how a key is carried.
-var HashKey = carried.HashKey
-
 // Lines is how many lines there are.
 func Lines(e *Engine) int { return e.lines.Len() }
 
 // Waiting is how many callers wait in line, without those that ask the store.
 func Waiting(e *Engine) int { return e.lines.Waiting() }
 
-// MostDebts is how many unanswered releases an engine keeps.
-const MostDebts = mostDebts
-
 // Observed is l as hooks see it.
 func Observed(l *Lease) observe.Lease { return seen(l) }
-
-// Unobserved is the lease that hooks see as l.
-func Unobserved(l observe.Lease) *Lease { return l.(observed).Lease }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -19,7 +20,7 @@ var bg = context.Background()
 func left(l *core.Lease) time.Duration { return time.Until(l.Deadline()) }
 
 // term is what left is right after a renewal for ttl.
-func term(ttl time.Duration) time.Duration { return ttl - core.Margin(ttl) }
+func term(ttl time.Duration) time.Duration { return ttl - watchdog.Margin(ttl) }
 
 func TestExtendRenewsNowAndFromNowOn(t *testing.T) {
 	for name, tc := range map[string]struct{ ttl, want time.Duration }{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
 const firstTerm = 3 * time.Second
@@ -36,7 +37,7 @@ func (s brief) Acquire(ctx context.Context, req driver.Request) (driver.Grant, e
 
 // leftOf is how long the lease has, and goes by the margin for a term.
 func leftOf(l *core.Lease, term time.Duration) time.Duration {
-	return time.Until(l.Deadline()) + core.Margin(term)
+	return time.Until(l.Deadline()) + watchdog.Margin(term)
 }
 
 // A lease with a short first term is renewed a moment after the grant, and then as
@@ -70,7 +71,7 @@ func TestFirstTermIsRenewedSoon(t *testing.T) {
 // Where hardly anything is left of the term, the renewal does not wait that long.
 func TestFirstTermThatIsAlmostOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := brief{spy: newSpy(), age: firstTerm - core.Margin(firstTerm) - 12*time.Millisecond}
+		store := brief{spy: newSpy(), age: firstTerm - watchdog.Margin(firstTerm) - 12*time.Millisecond}
 		eng := newEngine(t, store, core.WithTTL(30*time.Second))
 		l := mustAcquire(t, eng, "k")
 		time.Sleep(5 * time.Millisecond)
@@ -117,7 +118,7 @@ func TestFirstTermEnds(t *testing.T) {
 		began := time.Now()
 		l := mustAcquire(t, eng, "k")
 		<-l.Context().Done()
-		if held := time.Since(began); held != firstTerm-core.Margin(firstTerm)-time.Second {
+		if held := time.Since(began); held != firstTerm-watchdog.Margin(firstTerm)-time.Second {
 			t.Errorf("lost after %v", held)
 		}
 		if reason(l) != driver.LossExpired || tries != 7 { // at 10 ms, and every tenth of the term

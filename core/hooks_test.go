@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/store/memstore"
 )
@@ -233,7 +234,7 @@ func TestHookLooksAtTheLease(t *testing.T) {
 		var atEnd error
 		eng := newEngine(t, memstore.New(), core.WithHooks(onHold{
 			start: func(l observe.Lease) {
-				if left := time.Until(l.Deadline()); left != defaultTTL-core.Margin(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
+				if left := time.Until(l.Deadline()); left != defaultTTL-watchdog.Margin(defaultTTL) || l.Err() != nil || l.Context().Err() != nil {
 					t.Errorf("at the start: %v left, Err %v, context %v", left, l.Err(), l.Context().Err())
 				}
 			},

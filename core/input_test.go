@@ -196,8 +196,11 @@ func TestPolicyIsABundleOfOptions(t *testing.T) {
 
 func TestOwnersAreTraceableAndDistinct(t *testing.T) {
 	seen := map[string]bool{}
+	eng := newEngine(t, newSpy())
 	for range 1000 {
-		s := core.NewOwner()
+		l := mustAcquire(t, eng, "k")
+		mustRelease(t, l)
+		s := l.Owner()
 		o, err := driver.ParseOwner(s)
 		if err != nil {
 			t.Fatal(err)

@@ -292,7 +292,7 @@ func TestNestedObserved(t *testing.T) {
 	}
 	mustRelease(t, inner)
 	mustRelease(t, outer)
-	if rec.started != 3 || rec.ended != 3 || rec.leases[1] != inner || rec.holds != 1 || rec.holdEnds != 1 {
+	if rec.started != 3 || rec.ended != 3 || rec.leases[1] != core.Observed(inner) || rec.holds != 1 || rec.holdEnds != 1 {
 		t.Errorf("%+v", rec)
 	}
 }
@@ -300,7 +300,7 @@ func TestNestedObserved(t *testing.T) {
 // tally counts what nested leases are told as.
 type tally struct {
 	started, ended, holds, holdEnds int
-	leases                          []*core.Lease
+	leases                          []observe.Lease
 }
 
 func (r *tally) hooks() observe.Hooks {
@@ -314,7 +314,7 @@ func (r *tally) AcquireStart(ctx context.Context, _ observe.Acquisition) context
 
 func (r *tally) AcquireEnd(_ context.Context, _ observe.Acquisition, l observe.Lease, _ error) {
 	r.ended++
-	r.leases = append(r.leases, core.Unobserved(l))
+	r.leases = append(r.leases, l)
 }
 
 func (r *tally) HoldStart(ctx context.Context, _ observe.Lease) context.Context {

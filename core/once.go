@@ -132,32 +132,48 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 	defer cancel()
 	recorded := false
 	err := lease.endAtStore(&releaseBound{ctx: ctx}, opComplete, func(ctx context.Context, g handoff.Grant) error {
-		for pause := 10 * time.Millisecond; ; pause *= 2 {
-			asked := time.Now()
-			err := e.store.Complete(ctx, g.Grant, *rec, lease.terms.retention)
-			if errors.Is(err, ErrResultNotKept) {
-				dropResult(rec)
-				err = nil
-			}
-			e.circuit.Learn(lease.grant.Claims, err)
-			e.storeCalled("complete", asked, err)
-			recorded = err == nil
-			if recorded {
-				e.lines.Share(lease.Key(), rec, asked)
-			}
-			if recorded || errors.Is(err, ErrLeaseLost) {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				e.undo(ctx, g, lease.terms.rule) // without a record the key need not stay locked
-				return err
-			case <-time.After(pause):
-			}
-		}
+		err := e.completeUntilAnswered(ctx, lease, g, rec)
+		recorded = err == nil
+		return err
 	})
 	if err == nil && !recorded {
 		return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", lease.Key(), ErrReleased)
+	}
+	return err
+}
+
+// completePause is the first pause between two tries. Each pause is twice as long as the one
+// before.
+const completePause = 10 * time.Millisecond
+
+// completeUntilAnswered tries until the store answers or ctx ends.
+func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record) error {
+	for pause := completePause; ; pause *= 2 {
+		err := e.askComplete(ctx, lease, g, rec)
+		if answers(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			e.undo(ctx, g, lease.terms.rule) // without a record the key need not stay locked
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// askComplete asks the store once. Callers that wait for the same execution get the record.
+func (e *Engine) askComplete(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record) error {
+	asked := time.Now()
+	err := e.store.Complete(ctx, g.Grant, *rec, lease.terms.retention)
+	if errors.Is(err, ErrResultNotKept) {
+		dropResult(rec)
+		err = nil
+	}
+	e.circuit.Learn(lease.grant.Claims, err)
+	e.storeCalled("complete", asked, err)
+	if err == nil {
+		e.lines.Share(lease.Key(), rec, asked)
 	}
 	return err
 }

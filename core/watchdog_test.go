@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/watchdog"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -44,7 +45,7 @@ func TestLostBeforeTheServerLetsTheNextOneIn(t *testing.T) {
 				start := time.Now()
 				l := mustAcquire(t, eng, "k")
 				<-l.Context().Done()
-				if got, want := time.Since(start), ttl-core.Margin(ttl); got != want {
+				if got, want := time.Since(start), ttl-watchdog.Margin(ttl); got != want {
 					t.Errorf("context ended after %v, want %v", got, want)
 				}
 				if reason(l) != driver.LossExpired {
@@ -129,7 +130,7 @@ func TestMargin(t *testing.T) {
 		driver.MinTTL:    2100 * time.Microsecond,
 		30 * time.Second: 302 * time.Millisecond,
 	} {
-		if got := core.Margin(ttl); got != want {
+		if got := watchdog.Margin(ttl); got != want {
 			t.Errorf("margin of %v: %v, want %v", ttl, got, want)
 		}
 	}
