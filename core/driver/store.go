@@ -119,8 +119,8 @@ type Store interface {
 	//      R2.
 	//  R6. With grant.Stay, the claims do not become free now, but stay held for that long by
 	//      the backend's clock, and nobody is woken before. Their owner has released them: a
-	//      renewal is lost (N2). It may release them again, with another Stay or without
-	//      (R1). A store does this only if its Description lists Stays.
+	//      renewal or a downgrade is lost (N2, M7). It may release them again, with another
+	//      Stay or without (R1). A store does this only if its Description lists Stays.
 	Release(ctx context.Context, grant Grant) error
 
 	// Close ends the store's own goroutines and connections.

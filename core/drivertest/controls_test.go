@@ -252,6 +252,7 @@ var controls = []struct {
 	}},
 	{"what stays keeps its TTL", []string{"R6 a lease stays after its release, and no longer", "R6 a set of every mode stays"}},
 	{"what stays is renewed", []string{"R6 a lease that stays is not its owner's to renew", "R6 a set of every mode stays"}},
+	{"what stays is downgraded", []string{"R6 a lease that stays is not its owner's to downgrade"}},
 	{"what stays can't be released", []string{"R6 a lease that stays can be released at once"}},
 	{"a set stays at its first key only", []string{"R6 a set of every mode stays"}},
 	{"one of the forced is told", []string{"I7 all readers are told"}},

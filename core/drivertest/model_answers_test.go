@@ -137,7 +137,7 @@ func (p *process) downgrade(g driver.Grant) error {
 		switch {
 		case h == nil && p.has("a downgrade takes what is free") && len(e.holders) == 0:
 			p.enter(p, e, driver.Request{Owner: g.Owner, Claims: g.Claims, TTL: g.TTL}, c, false)
-		case h == nil, h.token != g.Token && !p.has("a downgrade ignores the token"):
+		case h == nil, h.released && !p.has("what stays is downgraded"), h.token != g.Token && !p.has("a downgrade ignores the token"):
 			return p.lost(e, g)
 		case h.claim.Mode != c.Mode && h.claim.Mode != driver.ModeExclusive && !p.has("a downgrade turns any mode"):
 			return p.lost(e, g)

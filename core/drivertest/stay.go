@@ -11,6 +11,7 @@ var stays = driver.Description{Stays: true}
 var stayChecks = []check{
 	{name: "R6 a lease stays after its release, and no longer", run: staysAfterRelease, can: stays},
 	{name: "R6 a lease that stays is not its owner's to renew", run: stayingIsReleased, can: stays},
+	{name: "R6 a lease that stays is not its owner's to downgrade", run: stayingIsNotShared, can: driver.Description{Stays: true, Shared: true}},
 	{name: "R6 a lease that stays can be released at once", run: stayEnds, can: stays},
 	{name: "R6 a set of every mode stays", run: setStays, can: driver.Description{Stays: true, Shared: true, Permits: true, Sets: true}},
 }
@@ -63,6 +64,19 @@ func stayingIsReleased(s *scene) {
 	other.Token++
 	s.isLost(a.Release(s.ctx, other))
 	w.waits()
+}
+
+// stayingIsNotShared: the same for a downgrade, which is a renewal in another mode.
+func stayingIsNotShared(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.take(a, long, driver.Exclusive(key))
+	s.release(a, s.staying(h, long))
+	s.isLost(a.Downgrade(s.ctx, h.asShared()))
+	s.noRoom(b, key, driver.Shared(key))
+	shared := s.downgrade(s.take(a, long, driver.Exclusive(s.key())))
+	s.release(a, s.staying(shared, long))
+	s.isLost(a.Downgrade(s.ctx, shared.Grant)) // repeated by the watchdog, which had no answer
 }
 
 func stayEnds(s *scene) {
