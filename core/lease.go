@@ -63,9 +63,9 @@ func (s *settings) terms() terms {
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Token returns the fencing token. It is greater than the token of every earlier lease on the same
-// keys, with two exceptions after a loss of data (docs/guarantees.md). It is below 1<<53 until the
-// year 2255, so it survives a client that reads doubles. A resource that refuses smaller tokens
-// than it has seen is safe from holders that were paused past their lease.
+// keys, with two exceptions after a loss of data or a forced release (docs/guarantees.md). It is
+// below 1<<53 until the year 2255, so it survives a client that reads doubles. A resource that
+// refuses smaller tokens than it has seen is safe from holders that were paused past their lease.
 func (l *Lease) Token() uint64 { return l.grant.FencingToken() }
 
 // Owner returns the value that the store keeps for the lease: host, process and 128 random bits

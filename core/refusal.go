@@ -11,15 +11,15 @@ import (
 )
 
 // refusal returns the caller's error for a request without a grant. The end of the caller's
-// context comes first, with one exception: if a deadline ended the wait for a silent store, the
-// outage comes first, because the caller needs to know it.
+// context comes first, with one exception: if a deadline ended the wait for a store that had been
+// silent for a while, the outage comes first, because the caller needs to know it.
 func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
 	var held *HeldError
 	var full *waitline.FullError
 	switch own := ctx.Err(); {
 	case e.life.ending.Err() != nil:
 		return ErrClosed
-	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable) || errors.Is(err, waitline.ErrHurried)):
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
 		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it

@@ -187,6 +187,10 @@ type Grant struct {
 	// Contended: others wait for the key at the store. This hint limits how often the lease is
 	// handed on within its process before the others get their turn.
 	Contended bool
+	// Resent: the store has sent the request more than once, and one copy of it has no answer. It
+	// may still be under way, and take the key again after the release. The store gets this back
+	// with the release, so that it can look for such a copy.
+	Resent bool
 	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
 	// the store can keep. Zero everywhere else, and in most releases.
 	Stay time.Duration

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy is a TCP connection that can fail. Clients connect to Addr instead of the server.
@@ -18,6 +19,8 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	fault fault
+	far   time.Duration // how late all bytes arrive
+	late  time.Duration // how late the next bytes of a client arrive
 	links map[*link]struct{}
 }
 
@@ -68,6 +71,22 @@ func (p *Proxy) Blackhole() { p.set(blackholed, func(*link) bool { return false 
 // Heal ends the effect of Cut, CutReplies or Blackhole. Connections that have lost bytes are
 // closed, because TCP never delivers what comes after a gap. The others go on.
 func (p *Proxy) Heal() { p.set(healthy, func(l *link) bool { return l.tainted }) }
+
+// Delay makes the bytes that each side sends arrive d later, as on the way to a server far away.
+// 0 ends that.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.far = d
+}
+
+// DelayNext makes the next bytes that a client sends arrive d later, also if the client has
+// closed its connection by then. TCP does the same: it sends again what the network has lost.
+func (p *Proxy) DelayNext(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late = d
+}
 
 // set changes the fault and closes the links for which drop is true. Bytes that were read
 // before may still be passed on. Bytes sent after set has returned are not.
@@ -131,6 +150,7 @@ func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault) {
 	for {
 		n, err := src.Read(buf)
 		if n > 0 && p.passes(l, lossy) {
+			time.Sleep(p.delayOf(src == l.client))
 			_, err = dst.Write(buf[:n])
 		}
 		if err != nil {
@@ -149,4 +169,15 @@ func (p *Proxy) passes(l *link, lossy fault) bool {
 	lost := p.fault >= lossy
 	l.tainted = l.tainted || lost
 	return !lost
+}
+
+// delayOf returns how late bytes arrive that were just read.
+func (p *Proxy) delayOf(client bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.far
+	if client {
+		d, p.late = max(d, p.late), 0
+	}
+	return d
 }

@@ -171,6 +171,30 @@ func TestProxyBlackholeDeliversNothing(t *testing.T) {
 	wantTalk(t, idle)
 }
 
+func TestProxyDelaysBytes(t *testing.T) {
+	const d = 50 * time.Millisecond
+	p := NewProxy(t, startEcho(t).addr)
+	conn := dial(t, p.Addr())
+	p.Delay(d)
+	began := time.Now()
+	wantTalk(t, conn)
+	if took := time.Since(began); took < 2*d {
+		t.Errorf("an answer after %v, want %v each way", took, d)
+	}
+}
+
+func TestProxyDeliversLateBytesOfAClosedConnection(t *testing.T) {
+	e := startEcho(t)
+	p := NewProxy(t, e.addr)
+	late, other := dial(t, p.Addr()), dial(t, p.Addr())
+	wantTalk(t, late)
+	p.DelayNext(300 * time.Millisecond)
+	wantSilence(t, late)
+	_ = late.Close()
+	wantTalk(t, other)
+	waitHeard(t, e, 3)
+}
+
 func TestProxyTellsWhenTargetIsDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,6 +32,7 @@ type acquisition struct {
 	last   send.Request  // the last question
 	queued bool          // the server may have put it in the queue
 	simple bool          // it was answered without the queue
+	resent bool          // a copy of an answered question may still be under way
 	asked  int           // number of groups asked for so far
 	stuck  []int         // for each group: the claim at which it was refused, counted from 1
 	began  time.Time     // when the first question was asked
@@ -179,6 +180,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	if !a.s.sender.Await(ctx, a, r.Alone()) {
 		return answer{}, a.unanswered(ctx)
 	}
+	a.resent = a.resent || r.Attempts.Possible() > 1
 	ans, err := a.read(r, group)
 	if err == nil {
 		return ans, nil

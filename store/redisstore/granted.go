@@ -30,6 +30,6 @@ func (a *acquisition) passed(m script.Message) (answer, bool) {
 	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.Token, HandOffs: m.HandOffs, Since: since,
 		// The process that had the lock until now may be back in the queue at any moment.
-		Contended: !m.Alone,
+		Contended: !m.Alone, Resent: a.resent,
 	}}, true
 }

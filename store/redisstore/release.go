@@ -23,6 +23,9 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.leave()
+	if g.Resent {
+		defer s.tasks.Go(func() { s.dropCopies(g.Owner, g.Claims, g.Stay) })
+	}
 	if len(g.Claims) == 1 && g.Stay == 0 {
 		return s.end(ctx, g)
 	}

@@ -58,6 +58,6 @@ func (a *acquisition) granted(r *send.Request, said script.Acquired) (answer, er
 	// before the server's grant.
 	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: said.Token, HandOffs: said.HandOffs,
-		Since: r.Attempts.Last, Contended: said.Contended,
+		Since: r.Attempts.Last, Contended: said.Contended, Resent: a.resent,
 	}}, nil
 }

@@ -82,7 +82,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	if !a.s.sender.Await(ctx, send.LateFunc(tidy), requests(parts)) {
 		return answer{}, false, a.unanswered(ctx)
 	}
-	grant := driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest}
+	grant := driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: highest, Resent: a.resent}
 	var worst error
 	for _, p := range parts {
 		err := verdict(p.Request, "acquire", p.claims, grant)

@@ -28,6 +28,7 @@ type Store struct {
 
 	sender    *send.Sender
 	questions atomic.Uint64 // number of the last question that a waiter asked
+	copies    atomic.Int32  // leases that dropCopies looks after
 	who       who
 	pollers   inbox.Pollers
 

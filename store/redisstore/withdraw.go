@@ -5,14 +5,19 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/waitloop"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
 // AnsweredLate implements [send.Late]. It undoes what the last question may have done, once
 // that question has returned.
 func (a *acquisition) AnsweredLate() {
-	if a.queued || a.last.Attempts.Possible() > 0 {
+	possible := a.last.Attempts.Possible()
+	if a.queued || possible > 0 {
 		a.undo(a.soFar())
+	}
+	if a.resent || possible > 1 || possible > 0 && !script.Answered(a.last.Err) {
+		a.s.dropCopies(a.req.Owner, a.soFar(), 0)
 	}
 }
 
@@ -37,7 +42,13 @@ func (a *acquisition) unanswered(ctx context.Context) error {
 }
 
 // Withdraw implements [waitloop.Request].
-func (a *acquisition) Withdraw(ctx context.Context) error { return a.giveBack(ctx, a.soFar()) }
+func (a *acquisition) Withdraw(ctx context.Context) error {
+	claims := a.soFar()
+	if a.resent {
+		defer a.s.tasks.Go(func() { a.s.dropCopies(a.req.Owner, claims, 0) })
+	}
+	return a.giveBack(ctx, claims)
+}
 
 // giveBack releases what the request holds of claims, and its place in the queue. What the
 // server has not been told when ctx ends, a goroutine tells it later.

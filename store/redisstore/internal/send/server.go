@@ -16,7 +16,7 @@ type server struct {
 	gather
 	client *redis.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
-	well   atomic.Bool // the last request was answered
+	well   atomic.Bool // the last request was answered, and soon enough for quickTimeout
 	ill    atomic.Bool // the last request was not answered
 	limits sync.Pool   // of *timeout
 }
@@ -24,6 +24,11 @@ type server struct {
 // quickTimeout is how long each attempt of go-redis may take if a caller can't leave before
 // go-redis returns, whatever its context says.
 const quickTimeout = 50 * time.Millisecond
+
+// quickAnswer is how soon a server has to answer so that the next request may have quickTimeout.
+// Without this bound, each request to a server far away would first fail with that timeout, and
+// go-redis would close its connection.
+const quickAnswer = quickTimeout / 2
 
 // quickBound is how long all attempts may take, with the time to wait for a connection and to
 // make one. Without it, a connection to a machine that is gone would take 5 s per attempt.
@@ -55,13 +60,14 @@ func (n *server) done(t *timeout) {
 	n.limits.Put(t)
 }
 
-// heard records whether a request was answered.
-func (n *server) heard(well bool) {
-	if n.well.Load() != well {
+// heard records how a request ended that was written at that time.
+func (n *server) heard(err error, written time.Time) {
+	answered := script.Answered(err)
+	if well := answered && time.Since(written) < quickAnswer; n.well.Load() != well {
 		n.well.Store(well)
 	}
-	if n.ill.Load() == well {
-		n.ill.Store(!well)
+	if n.ill.Load() == answered {
+		n.ill.Store(!answered)
 	}
 }
 
@@ -87,8 +93,8 @@ func (all *servers) of(name string) *server {
 	return all.node(c)
 }
 
-// quick returns the server that has name if that server answered the last time, so that a short
-// timeout is enough; otherwise nil, or a replica in its place.
+// quick returns the server that has name if that server answered soon the last time, so that a
+// short timeout is enough; otherwise nil, or a replica in its place.
 func (all *servers) quick(name string) *server {
 	n := all.of(name)
 	if n == nil || n.client == nil || n.well.Load() {
@@ -126,14 +132,13 @@ func (all *servers) node(c *redis.Client) *server {
 	return n.(*server)
 }
 
-// heard records how a request about name ended.
-func (all *servers) heard(name string, err error) {
-	well := script.Answered(err)
-	if well && !all.known.Load() {
+// heard records how a request about name ended that was written at that time.
+func (all *servers) heard(name string, err error, written time.Time) {
+	if script.Answered(err) && !all.known.Load() {
 		all.known.Store(true)
 	}
 	if n := all.of(name); n != nil {
-		n.heard(well)
+		n.heard(err, written)
 	}
 	all.slots.heard(err)
 }

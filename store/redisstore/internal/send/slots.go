@@ -57,7 +57,7 @@ func moving(err error) bool {
 func (sl *slots) look() {
 	for {
 		sl.cluster.ReloadState(sl.life)
-		if !sleep(sl.life, slotLooks) || sl.over() {
+		if !Sleep(sl.life, slotLooks) || sl.over() {
 			return
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // the answer of a server next door.
 //
 // But the caller can't leave before go-redis returns. So sendAlone is only for a server that
-// has answered the last request, and it uses a short timeout. If that is too short, the request
+// has soon answered the last request, and it uses a short timeout. If that is too short, the request
 // is sent again in the ordinary way, as go-redis itself would.
 func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	if r.slow || r.Replicas > 0 || s.servers.cluster == nil && !r.Fits() || ctx.Err() != nil {
@@ -29,7 +29,7 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	defer n.done(limit)
 	r.quick = true
 	err := r.RunAlone(ctx, n.client, s.Names)
-	n.heard(script.Answered(err))
+	n.heard(err, r.Attempts.Last)
 	s.servers.slots.heard(err)
 	return true
 }
@@ -91,14 +91,16 @@ func (s *Sender) sendGroup(batch []*Request) {
 	// timeouts bound the round trip.
 	ctx := context.Background()
 	if len(batch) == 1 {
-		s.servers.heard("", batch[0].RunAlone(ctx, s.Client, s.Names))
+		err := batch[0].RunAlone(ctx, s.Client, s.Names)
+		s.servers.heard("", err, batch[0].Attempts.Last)
 		return
 	}
 	calls := make([]*script.Call, len(batch))
 	for i, r := range batch {
 		calls[i] = &r.Call
 	}
-	s.servers.heard("", script.RunTogether(ctx, s.Client, s.Names, calls))
+	err := script.RunTogether(ctx, s.Client, s.Names, calls)
+	s.servers.heard("", err, calls[0].Attempts.Last)
 }
 
 // sendQuickly sends a batch to a master in one write, with a short timeout. The requests that
@@ -114,7 +116,7 @@ func (s *Sender) sendQuickly(n *server, batch []*Request) {
 		_ = sent[i].Finish(err) // r.Err says it, too
 		s.servers.slots.heard(r.Err)
 	}
-	n.heard(script.Answered(err))
+	n.heard(err, batch[0].Attempts.Last)
 }
 
 // sendApart sends each request for itself, in one round trip. If any of them waits for
@@ -137,7 +139,7 @@ func (s *Sender) sendApart(reqs []*Request) {
 		if r.Replicas > 0 && r.Err == nil {
 			r.Acks, r.Err = acks.Int64()
 		}
-		s.servers.heard(r.Slot(s.Names), r.Err)
+		s.servers.heard(r.Slot(s.Names), r.Err, r.Attempts.Last)
 	}
 }
 
