@@ -65,7 +65,7 @@
 // On one server, a set is one script call. The script takes the claims in key order. If a claim
 // is held, the set keeps the claims before it and waits there in the queue. The step that takes
 // the last claim gives all of them one token. A waiting set asks again at least every third of
-// its TTL, which extends what it holds.
+// its TTL, which extends what it holds. If it has died, it blocks those claims for up to its TTL.
 //
 // On a Cluster or Ring, or with more than 256 claims, the store does the same claim by claim,
 // or 256 by 256. The last step is then a round of its own, in which every claim gets the

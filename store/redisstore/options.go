@@ -47,7 +47,7 @@ func defaultConfig() config {
 func (c *config) longestSleep() time.Duration { return c.waiterLease / 3 }
 
 // claimTime is how long the lock is kept for a waiter to which it was passed, until that waiter
-// renews it or asks again. It is longer than poll, for waiters that no message reaches.
+// renews it or asks again. It is longer than longestSleep, for waiters that no message reaches.
 func (c *config) claimTime() time.Duration { return c.waiterLease / 2 }
 
 // WithPrefix sets the beginning of every key in Redis: with "lock:", the lock on "a" is the key

@@ -35,7 +35,7 @@ type pace struct {
 // gather collects the requests for one server.
 type gather struct {
 	send func(batch []*Request)
-	run  func(func()) // starts a goroutine
+	Go   func(func()) // starts a goroutine
 	pace
 
 	all atomic.Int32 // requests under way, sent by either way
@@ -78,7 +78,7 @@ func (g *gather) add(reqs ...*Request) {
 // start begins a round trip. The caller holds mu.
 func (g *gather) start() {
 	g.underWay++
-	g.run(g.sendAll)
+	g.Go(g.sendAll)
 }
 
 // extra starts a round trip beyond the usual number, because none has ended for a while.

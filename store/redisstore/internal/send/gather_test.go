@@ -21,7 +21,7 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.run, p.trips = p.tasks.Go, 2
+	p.Go, p.trips = p.tasks.Go, 2
 	p.send = func(batch []*Request) {
 		end := make(chan struct{})
 		p.mu.Lock()

@@ -40,13 +40,13 @@ func New(cfg Config) *Sender {
 	switch c := cfg.Client.(type) {
 	case *redis.ClusterClient:
 		s.servers.cluster, s.servers.fresh = c, s.master
-		s.servers.slots.cluster, s.servers.slots.run, s.servers.slots.life = c, cfg.Go, cfg.Life
+		s.servers.slots.cluster, s.servers.slots.Go, s.servers.slots.life = c, cfg.Go, cfg.Life
 	case *redis.Client:
 		s.servers.only = newServer(c, byScript, cfg.Go)
 		s.servers.only.send = s.sendGroup
 	default:
 		if cfg.Names.Topology() == script.Single {
-			s.servers.only = &server{gather: gather{run: cfg.Go, send: s.sendGroup, pace: byScript}}
+			s.servers.only = &server{gather: gather{Go: cfg.Go, send: s.sendGroup, pace: byScript}}
 		}
 	}
 	return s

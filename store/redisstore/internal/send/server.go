@@ -43,7 +43,7 @@ func newServer(c *redis.Client, p pace, run func(func())) *server {
 	}
 	p.few = min(p.few, int32(c.Options().PoolSize))
 	return &server{
-		gather: gather{run: run, pace: p},
+		gather: gather{Go: run, pace: p},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }

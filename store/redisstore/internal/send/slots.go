@@ -16,7 +16,7 @@ import (
 // while servers fail to answer, or say that the Cluster has changed.
 type slots struct {
 	cluster *redis.ClusterClient // nil: the client has no Cluster
-	run     func(func())         // starts a goroutine
+	Go      func(func())         // starts a goroutine
 	life    context.Context      // ends when the store closes
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ func (sl *slots) heard(err error) {
 	sl.trouble = time.Now()
 	if !sl.looking {
 		sl.looking = true
-		sl.run(sl.look)
+		sl.Go(sl.look)
 	}
 }
 
