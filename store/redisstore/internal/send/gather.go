@@ -25,8 +25,8 @@ const (
 	mostRoundTrips = 32
 )
 
-// pace is how requests leave. It depends on what a batch costs.
-type pace struct {
+// batching says which requests leave together. It depends on what a batch costs.
+type batching struct {
 	few   int32 // up to so many requests under way, each caller sends its own
 	trips int   // round trips of batches at a time
 	full  int   // a batch of so many leaves although there are as many; 0: none does
@@ -36,7 +36,7 @@ type pace struct {
 type gather struct {
 	send func(batch []*Request)
 	Go   func(func()) // starts a goroutine
-	pace
+	batching
 
 	all atomic.Int32 // requests under way, sent by either way
 

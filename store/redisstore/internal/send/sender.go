@@ -28,11 +28,11 @@ type Sender struct {
 // byScript is for requests that share a script. A script of many costs the server far less
 // than they do alone, but one of two or three costs more. While the server works on one batch,
 // this side writes and reads the other.
-var byScript = pace{few: 4, trips: 2}
+var byScript = batching{few: 4, trips: 2}
 
 // byWrite is for requests that share a write, and have a script each. A few in a write are
 // almost as good as many, so a batch of a few does not wait for another's replies.
-var byWrite = pace{few: 2, trips: 1, full: 8}
+var byWrite = batching{few: 2, trips: 1, full: 8}
 
 // New makes a sender.
 func New(cfg Config) *Sender {
@@ -46,7 +46,7 @@ func New(cfg Config) *Sender {
 		s.servers.only.send = s.sendGroup
 	default:
 		if cfg.Names.Topology() == script.Single {
-			s.servers.only = &server{gather: gather{Go: cfg.Go, send: s.sendGroup, pace: byScript}}
+			s.servers.only = &server{gather: gather{Go: cfg.Go, send: s.sendGroup, batching: byScript}}
 		}
 	}
 	return s

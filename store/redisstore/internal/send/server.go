@@ -36,14 +36,14 @@ const quickBound = 2 * quickTimeout
 
 // newServer makes the server of c. While few requests are under way, callers send their own, as
 // far as there are connections enough.
-func newServer(c *redis.Client, p pace, run func(func())) *server {
+func newServer(c *redis.Client, b batching, run func(func())) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
-	p.few = min(p.few, int32(c.Options().PoolSize))
+	b.few = min(b.few, int32(c.Options().PoolSize))
 	return &server{
-		gather: gather{Go: run, pace: p},
+		gather: gather{Go: run, batching: b},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }

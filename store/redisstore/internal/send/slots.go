@@ -19,18 +19,18 @@ type slots struct {
 	Go      func(func())         // starts a goroutine
 	life    context.Context      // ends when the store closes
 
-	mu      sync.Mutex
-	trouble time.Time // when a request last failed
-	looking bool      // a goroutine is asking
+	mu        sync.Mutex
+	trouble   time.Time // when a request last failed
+	reloading bool      // a goroutine is asking
 }
 
 const (
-	// slotLooks is the pause between two of these questions. A failover takes a second or more,
+	// reloadPause is the pause between two of these questions. A failover takes a second or more,
 	// and each question costs a server the list of all slots.
-	slotLooks = 200 * time.Millisecond
-	// slotTrouble is how long slots goes on asking after the last failure. It is added to the
+	reloadPause = 200 * time.Millisecond
+	// reloadTime is how long slots goes on asking after the last failure. It is added to the
 	// time that a request may hang before it counts as a failure.
-	slotTrouble = 2 * time.Second
+	reloadTime = 2 * time.Second
 )
 
 // heard records how a request ended.
@@ -41,9 +41,9 @@ func (sl *slots) heard(err error) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	sl.trouble = time.Now()
-	if !sl.looking {
-		sl.looking = true
-		sl.Go(sl.look)
+	if !sl.reloading {
+		sl.reloading = true
+		sl.Go(sl.reload)
 	}
 }
 
@@ -53,11 +53,11 @@ func moving(err error) bool {
 	return script.Says(err, "READONLY") || script.Temporary(err) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
 }
 
-// look makes the client ask until the trouble is over.
-func (sl *slots) look() {
+// reload makes the client ask until the trouble is over.
+func (sl *slots) reload() {
 	for {
 		sl.cluster.ReloadState(sl.life)
-		if !Sleep(sl.life, slotLooks) || sl.over() {
+		if !Sleep(sl.life, reloadPause) || sl.over() {
 			return
 		}
 	}
@@ -66,6 +66,6 @@ func (sl *slots) look() {
 func (sl *slots) over() bool {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	sl.looking = time.Since(sl.trouble) < slotTrouble+max(sl.cluster.Options().ReadTimeout, 0)
-	return !sl.looking
+	sl.reloading = time.Since(sl.trouble) < reloadTime+max(sl.cluster.Options().ReadTimeout, 0)
+	return !sl.reloading
 }
