@@ -1,0 +1,267 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/fence"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+)
+
+// Two transactions lock two names in opposite orders. The database ends one of them, and Once
+// repeats it.
+func TestDeadlock(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		if db.dialect == fence.SQLite {
+			return // one transaction writes at a time
+		}
+		must(t, db.in(t, func(tx *transaction) error {
+			return errors.Join(tx.Lock(bounded(t), "a"), tx.Lock(bounded(t), "b"))
+		}))
+		var ready, all sync.WaitGroup
+		var tries, retries atomic.Int32
+		ready.Add(2)
+		for i, names := range [][]string{{"a", "b"}, {"b", "a"}} {
+			all.Go(func() {
+				var met sync.Once
+				_, err := db.once(t, fmt.Sprint("order", i), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+					tries.Add(1)
+					g := fence.On(tx, db.dialect)
+					if err := g.Lock(ctx, names[0]); err != nil {
+						met.Do(ready.Done)
+						return nil, err
+					}
+					met.Do(func() {
+						ready.Done()
+						ready.Wait() // both have their first
+					})
+					err := g.Lock(ctx, names[1])
+					if err != nil && errors.Is(err, fence.ErrRetry) {
+						retries.Add(1)
+					}
+					return nil, err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if retries.Load() == 0 || tries.Load() < 3 {
+			t.Errorf("%d tries, %d deadlocks", tries.Load(), retries.Load())
+		}
+	})
+}
+
+// Write skew: each of two transactions reads what the other one writes. At SERIALIZABLE the
+// database refuses one of them, PostgreSQL perhaps only at its COMMIT.
+func TestSerializationFailure(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		if db.level != sql.LevelSerializable {
+			return
+		}
+		db.run(t, `CREATE TABLE doctor (id INT PRIMARY KEY, on_call INT)`, `INSERT INTO doctor VALUES (1, 1), (2, 1)`)
+		var all, ready sync.WaitGroup
+		ready.Add(2)
+		var tries atomic.Int32
+		for id := 1; id <= 2; id++ {
+			all.Go(func() {
+				var met sync.Once
+				_, err := db.once(t, fmt.Sprint("leave", id), func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+					tries.Add(1)
+					var on int
+					err := tx.QueryRowContext(ctx, `SELECT count(*) FROM doctor WHERE on_call = 1`).Scan(&on)
+					met.Do(func() {
+						ready.Done()
+						ready.Wait()
+					})
+					if err != nil || on < 2 {
+						return nil, err
+					}
+					_, err = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE doctor SET on_call = 0 WHERE id = %d`, id))
+					return nil, err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := db.number(t, `SELECT count(*) FROM doctor WHERE on_call = 1`); n != 1 || tries.Load() < 3 {
+			t.Errorf("%d doctors are on call, after %d tries", n, tries.Load())
+		}
+	})
+}
+
+// The database's own timeout for locks: MySQL rolls back only the statement, so the caller must
+// roll back the rest.
+func TestLockTimeoutOfTheDatabase(t *testing.T) {
+	for dialect, setting := range map[fence.Dialect]string{
+		fence.MySQL:    `SET innodb_lock_wait_timeout = 1`,
+		fence.SQLite:   `PRAGMA busy_timeout = 50`,
+		fence.Postgres: `SET lock_timeout = '50ms'`,
+	} {
+		t.Run(dialect.String(), func(t *testing.T) {
+			db := newDatabase(t, dialect, open(t, dialect), sql.LevelDefault)
+			guards := make([]*fence.Guard, 2)
+			for i := range guards {
+				conn, err := db.Conn(bounded(t))
+				must(t, err)
+				defer conn.Close()
+				defer conn.ExecContext(context.Background(), `ROLLBACK`)
+				for _, s := range []string{setting, `BEGIN`} {
+					_, err = conn.ExecContext(bounded(t), s)
+					must(t, err)
+				}
+				guards[i] = fence.On(conn, dialect)
+			}
+			must(t, guards[0].Check(bounded(t), "a", 1))
+			expect(t, guards[1].Check(bounded(t), "a", 2), fence.ErrRetry)
+		})
+	}
+}
+
+// A transaction that has read cannot write what another one has written since. SQLite says
+// "database is locked" at once, without waiting.
+func TestSnapshotOfSQLiteIsOld(t *testing.T) {
+	data := sqltest.SQLite(t)
+	db := newDatabase(t, fence.SQLite, data, 0)
+	deferred, err := sql.Open(data.Driver, strings.Replace(data.DSN(), "_txlock=immediate", "_txlock=deferred", 1))
+	must(t, err)
+	defer deferred.Close()
+	tx, err := deferred.BeginTx(bounded(t), nil)
+	must(t, err)
+	defer tx.Rollback()
+	var n int
+	must(t, tx.QueryRowContext(bounded(t), `SELECT count(*) FROM keyturn_mark`).Scan(&n))
+	_, err = db.once(t, "another", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil })
+	must(t, err)
+	_, err = fence.On(tx, fence.SQLite).Mark(bounded(t), "id")
+	expect(t, err, fence.ErrRetry)
+}
+
+// The connection breaks around the COMMIT: before the server gets it, or before its answer
+// arrives. Once finds out which, and there is one effect in any case.
+func TestCommitWithoutAnswer(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		if db.dialect == fence.SQLite {
+			return // it is in this process
+		}
+		db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
+		for name, fault := range map[string]func(*servertest.Proxy){
+			"lost":     (*servertest.Proxy).Cut,
+			"answered": (*servertest.Proxy).CutReplies,
+		} {
+			proxy := servertest.NewProxy(t, db.Server.Addr())
+			far := db.breaking(t, proxy.Addr())
+			far.before(func() {
+				far.before(func() {})
+				fault(proxy)
+				time.AfterFunc(200*time.Millisecond, proxy.Heal)
+			})
+			out, err := fence.Once(bounded(t), far.DB, db.dialect, name, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES ('%s')`, name))
+				return []byte("done"), err
+			})
+			if err != nil || string(out.Result) != "done" {
+				t.Errorf("%s: %q, %v", name, out.Result, err)
+			}
+			if out.Duplicate != (name == "answered") {
+				t.Errorf("%s: duplicate %v: the fault did not hit the COMMIT", name, out.Duplicate)
+			}
+			if n := db.number(t, fmt.Sprintf(`SELECT count(*) FROM effect WHERE id = '%s'`, name)); n != 1 {
+				t.Errorf("%s: %d effects", name, n)
+			}
+		}
+	})
+}
+
+// As long as nobody can be asked, the outcome is unknown, and the error says so.
+func TestCommitWithoutAnswerForLong(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		if db.dialect == fence.SQLite {
+			return
+		}
+		db.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
+		proxy := servertest.NewProxy(t, db.Server.Addr())
+		far := db.breaking(t, proxy.Addr())
+		far.before(proxy.CutReplies)
+		run := func(ctx context.Context) (core.Outcome, error) {
+			return fence.Once(ctx, far.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('id')`)
+				return []byte("done"), err
+			}, fence.WithAttempts(2))
+		}
+		ctx, cancel := context.WithTimeout(bounded(t), 7*time.Second) // the wait for the COMMIT alone takes 5
+		defer cancel()
+		_, err := run(ctx)
+		expect(t, err, core.ErrOutcomeUnknown)
+		far.before(func() {})
+		proxy.Heal()
+		out, err := run(bounded(t))
+		if err != nil || string(out.Result) != "done" || db.number(t, `SELECT count(*) FROM effect`) != 1 {
+			t.Errorf("the repeat: %q, %v", out.Result, err)
+		}
+	})
+}
+
+// The server has closed connections that were idle in the pool, or in the middle of a
+// transaction.
+func TestKilledConnections(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		kill := map[fence.Dialect]string{
+			fence.Postgres: `SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+			fence.MySQL:    `SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`,
+		}[db.dialect]
+		if kill == "" {
+			return // SQLite has no connections to a server
+		}
+		admin := db.Open(t)
+		killAll := func() {
+			rows, err := admin.QueryContext(bounded(t), kill)
+			must(t, err)
+			var statements []string
+			for rows.Next() {
+				var s string
+				must(t, rows.Scan(&s))
+				statements = append(statements, s)
+			}
+			must(t, errors.Join(rows.Err(), rows.Close()))
+			for _, s := range statements {
+				_, err := admin.ExecContext(bounded(t), s)
+				must(t, err)
+			}
+		}
+		db.run(t, `CREATE TABLE effect (id INT)`)
+		deliver := func(inside func()) error {
+			_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
+				inside()
+				return nil, err
+			})
+			return err
+		}
+		must(t, db.PingContext(bounded(t)))
+		if err := deliver(killAll); err == nil {
+			t.Error("its connection was killed, and it succeeded")
+		}
+		killAll()
+		for range 3 { // go-sql-driver may notice a dead connection only when it writes
+			if err := deliver(func() {}); err == nil {
+				break
+			}
+		}
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	})
+}

@@ -1,0 +1,274 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/fence"
+)
+
+func TestMark(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		mark := func(id string, opts ...fence.MarkOption) (first bool, err error) {
+			err = db.in(t, func(tx *transaction) (err error) {
+				first, err = tx.Mark(bounded(t), id, opts...)
+				return err
+			})
+			return first, err
+		}
+		tx := db.begin(t)
+		if first, err := tx.Mark(bounded(t), "a"); !first || err != nil {
+			t.Error(first, err)
+		}
+		must(t, tx.Rollback()) // as if it had never been
+		for i, want := range []bool{true, false} {
+			for _, id := range []string{"a", "A", "a ", "a\x00", "{ä}"} { // no collation makes two of them one
+				if first, err := mark(id); first != want || err != nil {
+					t.Errorf("%q, time %d: %v, %v", id, i+1, first, err)
+				}
+			}
+		}
+		if first, err := mark("b", fence.WithFingerprint([]byte("one"))); !first || err != nil {
+			t.Error(first, err)
+		}
+		if first, err := mark("b", fence.WithFingerprint([]byte("one"))); first || err != nil {
+			t.Error(first, err)
+		}
+		if first, err := mark("b"); first || err != nil {
+			t.Error(first, err)
+		}
+		if first, err := mark("a", fence.WithFingerprint([]byte("two"))); first || err != nil {
+			t.Errorf("a mark without a fingerprint: %v, %v", first, err)
+		}
+	})
+}
+
+func TestMarkOfOtherContent(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		deliver := func(content string) error {
+			_, err := db.once(t, "id", func(context.Context, *sql.Tx) ([]byte, error) { return nil, nil }, fence.WithFingerprint([]byte(content)))
+			return err
+		}
+		must(t, deliver("one"))
+		must(t, deliver("one"))
+		expect(t, deliver("two"), core.ErrFingerprintMismatch)
+		err := db.in(t, func(tx *transaction) error {
+			_, err := tx.Mark(bounded(t), "id", fence.WithFingerprint([]byte("two")))
+			return err
+		})
+		expect(t, err, core.ErrFingerprintMismatch)
+	})
+}
+
+// A mark that another transaction has made waits for the end of it, and then counts or not.
+func TestMarkWaitsForTheFirst(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		for id, commit := range map[string]bool{"committed": true, "rolled back": false} {
+			one := db.begin(t)
+			if first, err := one.Mark(bounded(t), id); !first || err != nil {
+				t.Error(first, err)
+			}
+			var first bool
+			err := waits(t, func() error {
+				return db.in(t, func(tx *transaction) (err error) {
+					first, err = tx.Mark(bounded(t), id)
+					return err
+				})
+			}, func() {
+				if commit {
+					must(t, one.Commit())
+				} else {
+					must(t, one.Rollback())
+				}
+			})
+			if err != nil || first == commit {
+				t.Errorf("%s: the second was first: %v, %v", id, first, err)
+			}
+		}
+	})
+}
+
+// once is fence.Once at the database's level.
+func (db *database) once(t testing.TB, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...fence.OnceOption) (core.Outcome, error) {
+	t.Helper()
+	return fence.Once(bounded(t), db.DB, db.dialect, id, fn, append(opts, fence.WithIsolation(db.level))...)
+}
+
+// Each message is delivered several times at the same time, and the first tries fail. Without the
+// mark, the effects multiply.
+func TestOnceHasOneEffect(t *testing.T) {
+	const messages, deliveries = 8, 4
+	onEachLevel(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (message INT, answer INT)`)
+		for _, marked := range []bool{false, true} {
+			db.run(t, `DELETE FROM effect`)
+			var mu sync.Mutex
+			failed := make(map[int]bool)
+			answers := make(map[int]string)
+			deliver := func(message int) error {
+				fn := func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+					answer := rand.IntN(1_000_000)
+					_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO effect VALUES (%d, %d)`, message, answer))
+					if err != nil {
+						return nil, err
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if !failed[message] {
+						failed[message] = true
+						return nil, errors.New("the first try fails, after its effect")
+					}
+					return fmt.Append(nil, answer), nil
+				}
+				if !marked {
+					return db.in(t, func(tx *transaction) error {
+						_, err := fn(bounded(t), tx.Tx)
+						return err
+					})
+				}
+				out, err := db.once(t, fmt.Sprint(message), fn, fence.WithAttempts(1000))
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if before, ok := answers[message]; ok && before != string(out.Result) {
+					t.Errorf("message %d was answered with %s and %s", message, before, out.Result)
+				}
+				answers[message] = string(out.Result)
+				return nil
+			}
+			var all sync.WaitGroup
+			for message := range messages {
+				for range deliveries {
+					all.Go(func() {
+						for deliver(message) != nil { // it is delivered until it succeeds
+							time.Sleep(time.Millisecond)
+						}
+					})
+				}
+			}
+			all.Wait()
+			n := db.number(t, `SELECT count(*) FROM effect`)
+			if !marked && n != messages*deliveries {
+				t.Errorf("without marks %d effects: the test could not fail", n)
+			}
+			if marked && (n != messages || db.number(t, `SELECT count(DISTINCT message) FROM effect`) != messages) {
+				t.Errorf("%d effects of %d messages", n, messages)
+			}
+		}
+	})
+}
+
+func TestOnceAnswers(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		for name, c := range map[string]struct {
+			result []byte
+			err    error
+			kept   bool
+		}{
+			"nothing": {nil, nil, true},
+			"empty":   {[]byte{}, nil, true},
+			"bytes":   {[]byte("\x00ab\xff"), nil, true},
+			"large":   {make([]byte, 1<<20), nil, true},
+			"skipped": {[]byte("streamed"), core.ErrSkipResult, false},
+		} {
+			fn := func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				if found, ok := fence.TxFrom(ctx); !ok || found != tx {
+					t.Error("the context has no transaction")
+				}
+				return c.result, c.err
+			}
+			out, err := db.once(t, name, fn)
+			if err != nil || out.Duplicate || string(out.Result) != string(c.result) || out.ResultNotKept == c.kept {
+				t.Errorf("%s: %v, %v", name, out.Duplicate, err)
+			}
+			out, err = db.once(t, name, fn)
+			if !out.Duplicate || out.ResultNotKept == c.kept {
+				t.Errorf("%s again: %v, %v", name, out.Duplicate, out.ResultNotKept)
+			}
+			if c.kept && (err != nil || string(out.Result) != string(c.result)) || !c.kept && !errors.Is(err, core.ErrResultNotKept) {
+				t.Errorf("%s again: %d bytes, %v", name, len(out.Result), err)
+			}
+		}
+	})
+}
+
+func TestOnceAfterAFailure(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (message INT)`)
+		effect := func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
+			return err
+		}
+		own := errors.New("own")
+		_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			return nil, errors.Join(effect(ctx, tx), own)
+		})
+		expect(t, err, own)
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				must(t, effect(ctx, tx))
+				panic("in the middle")
+			})
+		}()
+		ctx, cancel := context.WithCancel(bounded(t))
+		_, err = fence.Once(ctx, db.DB, db.dialect, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			must(t, effect(ctx, tx))
+			cancel() // the lease is lost, or the client has gone
+			return nil, nil
+		})
+		expect(t, err, context.Canceled)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
+			t.Errorf("%d effects of what failed", n)
+		}
+		_, err = db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) { return nil, effect(ctx, tx) })
+		must(t, err)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	})
+}
+
+func TestSweep(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		must(t, db.in(t, func(tx *transaction) error {
+			for id := range 1200 {
+				if _, err := tx.Mark(bounded(t), fmt.Sprint(id)); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tx.Lock(bounded(t), "lock"), tx.Check(bounded(t), "resource", 1))
+		}))
+		sweep := func(olderThan time.Duration) int64 {
+			n, err := fence.Sweep(bounded(t), db.DB, db.dialect, olderThan)
+			must(t, err)
+			return n
+		}
+		if n := sweep(time.Hour); n != 0 {
+			t.Errorf("%d marks are younger than an hour", n)
+		}
+		const twoDays = 48 * 3600 * 1000
+		db.run(t, fmt.Sprintf(`UPDATE keyturn_mark SET at = at - %d`, twoDays), fmt.Sprintf(`UPDATE keyturn_row SET at = at - %d`, twoDays))
+		must(t, db.in(t, func(tx *transaction) error {
+			_, err := tx.Mark(bounded(t), "new")
+			return err
+		}))
+		if n := sweep(24 * time.Hour); n != 1200 {
+			t.Errorf("%d old marks of 1200 were deleted", n)
+		}
+		for table, want := range map[string]int64{"mark": 1, "row": 0, "fence": 1} {
+			if n := db.number(t, `SELECT count(*) FROM keyturn_`+table); n != want {
+				t.Errorf("%d rows of keyturn_%s are left, want %d", n, table, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package fence
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// LockOption configures [Guard.Lock].
+type LockOption interface {
+	apply(*config) error
+	applyLock(*config) error
+}
+
+// NoWait refuses a lock that another transaction has, with [ErrLocked]. It excludes [Within].
+func NoWait() LockOption {
+	return setting{"NoWait", func(c *config) error {
+		c.noWait = true
+		return nil
+	}}
+}
+
+// Within waits for at most d, then refuses with [ErrLocked]. On MySQL the wait is a repeated try,
+// so others may be served first. d must be 1 ms or more, otherwise the option is a
+// *core.OptionError. Default: as long as the context, and as the database's own settings
+// (lock_timeout, innodb_lock_wait_timeout, busy_timeout) allow.
+func Within(d time.Duration) LockOption {
+	return setting{"Within", func(c *config) error {
+		if d < time.Millisecond {
+			return &core.OptionError{Option: "Within", Value: d, Want: "1ms or more"}
+		}
+		c.within = d
+		return nil
+	}}
+}
+
+// WithAdvisory takes PostgreSQL's advisory lock on a hash of the name instead of a row's lock. It
+// needs no table. It is bound to the transaction, so it works behind a pooler. Two names may
+// have the same hash, so a transaction that takes several locks may deadlock ([ErrRetry]). On
+// other databases the error matches errors.ErrUnsupported.
+func WithAdvisory() LockOption {
+	return setting{"WithAdvisory", func(c *config) error {
+		c.advisory = true
+		return nil
+	}}
+}
+
+// Lock takes a lock on name, of 1 to 512 bytes, and waits until it has it. The lock ends with the
+// transaction, so there is nothing to renew and nothing to lose. It excludes other transactions
+// that lock the same name. A transaction may lock a name again.
+//
+// Transactions that take several locks in different orders deadlock. The database then ends one
+// of them with [ErrRetry], as it does if its own timeout for locks is over. SQLite has one lock
+// for the whole database: there the wait is for every transaction that writes.
+//
+// [ErrLocked] leaves the transaction as it was, except on MariaDB with
+// innodb_rollback_on_timeout. On MySQL itself, a name that nobody has ever locked may wait in
+// spite of NoWait, if another transaction is just doing so. Other errors: core.ErrInvalidKey,
+// core.ErrInvalidOption.
+func (g *Guard) Lock(ctx context.Context, name string, opts ...LockOption) error {
+	c, err := configure(opts)
+	if c.noWait && c.within > 0 {
+		err = errors.Join(err, &core.OptionError{Option: "Within", Value: c.within, Want: "one of Within and NoWait"})
+	}
+	if c.advisory && g.dialect != Postgres {
+		err = errors.Join(err, fmt.Errorf("keyturn: advisory locks on %v: %w", g.dialect, errors.ErrUnsupported))
+	}
+	if err := errors.Join(g.err, validID(name), err); err != nil {
+		return err
+	}
+	l := locking{Guard: g, name: name, advisory: c.advisory}
+	switch {
+	case !c.noWait && c.within == 0:
+		err = l.take(ctx)
+	case g.dialect == Postgres:
+		err = l.boundedPostgres(ctx, max(c.within, time.Millisecond)) // 0 would be no bound
+	case g.dialect == MySQL:
+		err = l.boundedMySQL(ctx, c.within)
+	default:
+		err = l.boundedSQLite(ctx, c.within)
+	}
+	if err != nil {
+		return fmt.Errorf("keyturn: lock %q: %w", name, err)
+	}
+	return nil
+}
+
+// LockAny takes a lock on the first of names that no other transaction has locked, and returns it.
+// It is for workers that share a few partitions, or slots. [ErrLocked] if all are locked.
+func (g *Guard) LockAny(ctx context.Context, names ...string) (string, error) {
+	for _, name := range names {
+		if err := g.Lock(ctx, name, NoWait()); err == nil || !errors.Is(err, ErrLocked) {
+			return name, err
+		}
+	}
+	return "", fmt.Errorf("keyturn: lock one of %d names: %w", len(names), ErrLocked)
+}
+
+// locking is a lock that is being taken.
+type locking struct {
+	*Guard
+	name     string
+	advisory bool
+}
+
+// lockNoted is how long a row's time may be out of date, so that few locks write anything.
+const lockNoted = time.Hour
+
+// take waits for the lock. One statement inserts the row and locks it, or locks the row that is
+// there. A SELECT ... FOR UPDATE would find no row that Sweep has just deleted, and on MySQL it
+// would lock a gap, into which two transactions cannot both insert.
+func (l *locking) take(ctx context.Context) error {
+	if l.advisory {
+		_, err := l.tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", l.hash())
+		return explain(err)
+	}
+	_, err := l.insert(ctx, "")
+	return err
+}
+
+// hash is the number of an advisory lock. The prefix of the tables keeps programs apart that
+// share a database.
+func (l *locking) hash() int64 {
+	sum := sha256.Sum256([]byte(l.prefix + "\x00" + l.name))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
+func (l *locking) insert(ctx context.Context, prefix string) (int64, error) {
+	statement := fmt.Sprintf(`INSERT INTO %%s AS r (name, at) VALUES (?, %s)
+		ON CONFLICT (name) DO UPDATE SET at = excluded.at WHERE r.at < excluded.at - %d`, l.dialect.now(), lockNoted.Milliseconds())
+	if l.dialect == MySQL {
+		statement = fmt.Sprintf(`%sINSERT INTO %%s (name, at) VALUES (?, %s)
+			ON DUPLICATE KEY UPDATE at = IF(at < VALUES(at) - %d, VALUES(at), at)`, prefix, l.dialect.now(), lockNoted.Milliseconds())
+	}
+	return l.exec(ctx, statement, l.table(l.dialect, "row"), []byte(l.name))
+}
+
+// boundedPostgres bounds the wait with lock_timeout, for this one statement. An error would end
+// the whole transaction, so there is a savepoint around it. Rolling back to the savepoint also
+// restores the setting.
+func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
+	run := func(statement string, args ...any) error {
+		_, err := l.tx.ExecContext(ctx, statement, args...)
+		return explain(err)
+	}
+	const restore = "SELECT set_config('lock_timeout', $1, true)"
+	var before string
+	if err := l.tx.QueryRowContext(ctx, "SELECT current_setting('lock_timeout')").Scan(&before); err != nil {
+		return explain(err)
+	}
+	if err := run("SAVEPOINT keyturn_lock"); err != nil {
+		return err
+	}
+	if err := run(restore, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
+		return err
+	}
+	err := l.take(ctx)
+	if codeIn(err) == "55P03" {
+		return errors.Join(ErrLocked, run("ROLLBACK TO SAVEPOINT keyturn_lock"), run("RELEASE SAVEPOINT keyturn_lock"))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(restore, before), run("RELEASE SAVEPOINT keyturn_lock"))
+}
+
+// boundedMySQL tries again and again, because the bound of a wait would be a setting of the
+// session, or a word that only MariaDB has.
+func (l *locking) boundedMySQL(ctx context.Context, d time.Duration) error {
+	deadline := time.Now().Add(d)
+	for n := 1; ; n++ {
+		err := l.tryMySQL(ctx)
+		left := time.Until(deadline)
+		if !errors.Is(err, ErrLocked) || left <= 0 {
+			return err
+		}
+		bound, cancel := context.WithTimeout(ctx, left)
+		_ = pause(bound, min(n, 4)) // the end of the time is noticed after one more try
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// tryMySQL takes the lock of a row that exists, or inserts one. MariaDB runs what stands in
+// /*M!...*/, so it never waits for another transaction that inserts the same row.
+func (l *locking) tryMySQL(ctx context.Context) error {
+	var at int64
+	err := l.row(ctx, `SELECT at FROM %s WHERE name = ? FOR UPDATE NOWAIT`, l.table(l.dialect, "row"), []any{[]byte(l.name)}, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		_, err = l.insert(ctx, "/*M!100100 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ ")
+	}
+	if code := codeIn(err); code == "3572" || code == "1205" {
+		return ErrLocked
+	}
+	return err
+}
+
+// boundedSQLite sets how long SQLite waits, for this one statement.
+func (l *locking) boundedSQLite(ctx context.Context, d time.Duration) error {
+	var before int64
+	if err := l.tx.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&before); err != nil {
+		return err
+	}
+	wait := func(ms int64) error {
+		var is int64
+		return l.tx.QueryRowContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", ms)).Scan(&is)
+	}
+	if err := wait(d.Milliseconds()); err != nil {
+		return err
+	}
+	err := l.take(ctx)
+	if kindOf(err) == kindRetry {
+		err = ErrLocked
+	}
+	return errors.Join(err, wait(before))
+}

@@ -1,0 +1,154 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Once runs fn in a transaction that also marks id, so fn's effect on this database happens once,
+// whatever is delivered twice or crashes. A duplicate gets the result of the first execution. fn
+// must write with the transaction it gets ([TxFrom] finds it in its context, too), and neither
+// commit it nor roll it back.
+//
+//	out, err := fence.Once(ctx, db, fence.Postgres, "msg:"+id, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+//		_, err := tx.ExecContext(ctx, `INSERT INTO inbox ...`)
+//		return nil, err
+//	})
+//
+// If fn returns an error or panics, the transaction is rolled back, and the next call runs fn.
+// After core.ErrSkipResult it is committed, without a result. fn runs again, in a new transaction,
+// if the database asks for it ([ErrRetry]) or if the answer to COMMIT was lost and the mark is not
+// there; [WithAttempts] bounds that. So effects outside of this database may happen more than once.
+//
+// Calls for one id wait for each other in the database, each with a connection. [core.Engine.Once]
+// in front of it lets them wait without one, and [WithDatabase] joins the two.
+//
+// Errors besides fn's own:
+//
+//   - core.ErrFingerprintMismatch: id is marked for other content ([WithFingerprint]).
+//   - core.ErrResultNotKept: a duplicate, and the first execution has kept no result.
+//   - core.ErrOutcomeUnknown: no answer to COMMIT came, and none to the question whether id is
+//     marked. A repeat is safe.
+//   - [ErrRetry]: all attempts were refused because of others.
+//   - core.ErrInvalidKey, core.ErrInvalidOption, before any I/O.
+func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
+	x, err := newExecution(db, d, opts)
+	if fn == nil {
+		err = errors.Join(err, &core.OptionError{Option: "Once", Value: nil, Want: "a function"})
+	}
+	if err := errors.Join(err, validID(id)); err != nil {
+		return core.Outcome{}, err
+	}
+	var result []byte
+	rec, first, err := x.run(ctx, id, func(ctx context.Context, tx *sql.Tx) (rec driver.Record, err error) {
+		result, err = fn(ctx, tx)
+		rec = driver.Record{Fingerprint: x.fingerprint, Result: result}
+		if err == core.ErrSkipResult {
+			rec.Result, rec.ResultNotKept, err = nil, true, nil
+		}
+		return rec, err
+	})
+	switch {
+	case err != nil:
+		return core.Outcome{}, err
+	case first:
+		return core.Outcome{Result: result, ResultNotKept: rec.ResultNotKept}, nil
+	}
+	if err := sameContent(id, x.fingerprint, rec.Fingerprint); err != nil {
+		return core.Outcome{}, err
+	}
+	if rec.ResultNotKept {
+		return core.Outcome{Duplicate: true, ResultNotKept: true}, &driver.ResultNotKeptError{Key: id}
+	}
+	return core.Outcome{Duplicate: true, Result: rec.Result}, nil
+}
+
+// execution runs functions in transactions that mark their ids.
+type execution struct {
+	db      *sql.DB
+	dialect Dialect
+	config
+}
+
+func newExecution(db *sql.DB, d Dialect, opts []OnceOption) (*execution, error) {
+	c, err := configure(opts)
+	if db == nil {
+		err = errors.Join(err, &core.OptionError{Option: "fence", Value: nil, Want: "a database"})
+	}
+	return &execution{db: db, dialect: d, config: c}, errors.Join(d.validate(), err)
+}
+
+// work is what a transaction is for. It returns what the mark keeps of it.
+type work func(context.Context, *sql.Tx) (driver.Record, error)
+
+// run runs fn in a transaction that marks id, and tries again as Once says. If id was marked
+// before, first is false and rec is the mark's record.
+func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
+	var unknown *unknownError // the last COMMIT without an answer
+	for n := 1; ; n++ {
+		rec, first, err = x.try(ctx, id, fn)
+		if err == nil {
+			return rec, first, nil
+		}
+		var own *ownError
+		if errors.As(err, &own) && !Retryable(own) {
+			return rec, false, own.error
+		}
+		var now *unknownError
+		if errors.As(err, &now) || first { // first: no earlier COMMIT was carried out
+			unknown = now
+		}
+		// As long as the outcome is unknown, another try is the way to find out, also if it fails
+		// because the database can't be reached.
+		if unknown == nil && !Retryable(err) || n == x.attempts {
+			break
+		}
+		if end := pause(ctx, n); end != nil {
+			err = fmt.Errorf("%w, after: %w", end, err)
+			break
+		}
+	}
+	if unknown != nil {
+		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, errors.Join(core.ErrOutcomeUnknown, unknown, err))
+	}
+	return rec, false, explain(err)
+}
+
+// ownError is fn's own error on its way through run.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
+// unknownError is the error of a COMMIT that may have happened.
+type unknownError struct{ error }
+
+func (e *unknownError) Unwrap() error { return e.error }
+
+// try is one transaction.
+func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
+	t, err := x.begin(ctx)
+	if err != nil {
+		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
+	}
+	defer t.end()
+	g := &Guard{tx: t.tx, dialect: x.dialect, config: x.config}
+	if first, err = g.mark(ctx, id, nil); err != nil {
+		return rec, false, err
+	}
+	if !first {
+		rec, err = g.record(ctx, id)
+		return rec, false, err
+	}
+	if rec, err = fn(context.WithValue(ctx, txKey{}, t.tx), t.tx); err != nil {
+		return rec, true, &ownError{err}
+	}
+	if err := g.keep(ctx, id, rec); err != nil {
+		return rec, true, err
+	}
+	return rec, true, t.commit(ctx)
+}

@@ -1,0 +1,113 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// Schema returns the statements that make the package's tables, unless they exist. The account
+// of the service needs SELECT, INSERT, UPDATE and DELETE on them.
+//
+// Ids are bytes, so that no collation takes two of them for the same. Times are milliseconds since
+// 1970, by the database's clock.
+func Schema(d Dialect, opts ...Option) ([]string, error) {
+	c, err := configure(opts)
+	if err := errors.Join(d.validate(), err); err != nil {
+		return nil, err
+	}
+	id, blob, result, tail, index := "BLOB", "BLOB", "BLOB", "", ""
+	switch d {
+	case Postgres:
+		id, blob, result = "bytea", "bytea", "bytea"
+		tail = " WITH (fillfactor = 70)" // so that an update finds room on its page, and touches no index
+	case MySQL:
+		id, blob, result = "VARBINARY(512)", "VARBINARY(255)", "LONGBLOB"
+		tail, index = " ENGINE=InnoDB", ", INDEX (at)"
+	}
+	statements := []string{
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (resource %s NOT NULL PRIMARY KEY, token BIGINT NOT NULL)%s", c.table(d, "fence"), id, tail),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (id %s NOT NULL PRIMARY KEY, at BIGINT NOT NULL, kept SMALLINT NOT NULL, fingerprint %s, result %s, trace VARCHAR(255)%s)%s",
+			c.table(d, "mark"), id, blob, result, index, tail),
+		fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (name %s NOT NULL PRIMARY KEY, at BIGINT NOT NULL)%s", c.table(d, "row"), id, tail),
+	}
+	if d != MySQL { // which has no IF NOT EXISTS for indexes
+		statements = append(statements, c.markIndex(d))
+	}
+	return statements, nil
+}
+
+// markIndex makes the index that Sweep uses. PostgreSQL puts an index into its table's schema, and
+// wants no schema before the index's name. SQLite wants it there, and not before the table's.
+func (c config) markIndex(d Dialect) string {
+	schema, name := splitTable(c.prefix + "mark")
+	if d == SQLite && schema != "" {
+		return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (at)", d.quote(schema+"."+name+"_at"), d.quote(name))
+	}
+	return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (at)", d.quote(name+"_at"), c.table(d, "mark"))
+}
+
+func splitTable(name string) (schema, table string) {
+	for i := len(name) - 1; i >= 0; i-- {
+		if name[i] == '.' {
+			return name[:i], name[i+1:]
+		}
+	}
+	return "", name
+}
+
+// sweepRows is how many rows one statement of Sweep deletes, so that it holds few locks.
+const sweepRows = 500
+
+// Sweep deletes marks that are older than olderThan, and rows of [Guard.Lock] that nobody has
+// locked for as long, and returns how many marks it deleted. Call it now and then, for example
+// once an hour. A message that comes again after its mark was deleted has a second effect. So
+// olderThan must be longer than the time after which a message can come again.
+//
+// olderThan must be more than 0, otherwise the error is a *core.OptionError. Tokens are never
+// deleted, because a smaller one would pass afterwards. It is safe to call it from several
+// processes at a time, and beside everything else.
+func Sweep(ctx context.Context, db *sql.DB, d Dialect, olderThan time.Duration, opts ...Option) (int64, error) {
+	c, err := configure(opts)
+	if olderThan <= 0 {
+		err = errors.Join(err, &core.OptionError{Option: "olderThan", Value: olderThan, Want: "more than 0"})
+	}
+	if db == nil {
+		err = errors.Join(err, &core.OptionError{Option: "Sweep", Value: nil, Want: "a database"})
+	}
+	if err := errors.Join(d.validate(), err); err != nil {
+		return 0, err
+	}
+	marks, err := c.sweep(ctx, db, d, "mark", "id", olderThan)
+	if err != nil {
+		return marks, err
+	}
+	_, err = c.sweep(ctx, db, d, "row", "name", olderThan+lockNoted)
+	return marks, err
+}
+
+func (c config) sweep(ctx context.Context, db *sql.DB, d Dialect, table, id string, olderThan time.Duration) (all int64, err error) {
+	name, old := c.table(d, table), "at < "+d.now()+" - ?"
+	statement := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT %d)", name, id, id, name, old, sweepRows)
+	switch d {
+	case Postgres: // a row that a transaction has locked is not old
+		statement = fmt.Sprintf("DELETE FROM %s WHERE %s = ANY (ARRAY(SELECT %s FROM %s WHERE %s LIMIT %d FOR UPDATE SKIP LOCKED))", name, id, id, name, old, sweepRows)
+	case MySQL: // no LIMIT in a subquery
+		statement = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", name, old, sweepRows)
+	}
+	for {
+		res, err := db.ExecContext(ctx, d.bind(statement), olderThan.Milliseconds())
+		if err != nil {
+			return all, fmt.Errorf("keyturn: sweep: %w", explain(err))
+		}
+		n, err := res.RowsAffected()
+		all += n
+		if err != nil || n < sweepRows {
+			return all, err
+		}
+	}
+}
