@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,10 +29,11 @@ type heldResponse struct {
 	x                   Exchange    // the exchange of the response
 	before              http.Header // headers that outer middleware had set
 
-	status int       // 0: nothing written
-	body   spool     // everything that was written, while it is kept
-	room   [128]byte // memory for the beginning of body: most responses of APIs are short
-	record int       // how many bytes the record may have; below 0: no record is made
+	status int         // 0: nothing written
+	header http.Header // as it was when status was set: what the handler sets later is not sent
+	body   spool       // everything that was written, while it is kept
+	room   [128]byte   // memory for the beginning of body: most responses of APIs are short
+	record int         // how many bytes the record may have; below 0: no record is made
 	kept   bool
 
 	sent     bool // what was written has been sent, and further writes are sent at once
@@ -103,25 +105,20 @@ func (h *heldResponse) send() error {
 	}
 }
 
-// sendHeader sends the header without the trailers. The handler may have written the trailers
-// already, and net/http would take them for header fields.
+// sendHeader sends the header as it was when the handler set the status. Later changes are not
+// lost: some of them are trailers, which net/http reads when the handler has returned.
 func (h *heldResponse) sendHeader() {
 	header := h.Header()
-	var trailers http.Header
-	for _, names := range header["Trailer"] {
-		for name := range strings.SplitSeq(names, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			if values, ok := header[name]; ok && name != "Trailer" {
-				if trailers == nil {
-					trailers = make(http.Header)
-				}
-				trailers[name] = values
-				delete(header, name)
-			}
-		}
+	if maps.EqualFunc(header, h.header, slices.Equal) {
+		h.ResponseWriter.WriteHeader(h.status)
+		return
 	}
+	changed := maps.Clone(header)
+	clear(header)
+	maps.Copy(header, h.header)
 	h.ResponseWriter.WriteHeader(h.status)
-	maps.Copy(header, trailers)
+	clear(header)
+	maps.Copy(header, changed)
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -143,7 +140,7 @@ func (h *heldResponse) begin(status int) {
 	if h.status != 0 {
 		return
 	}
-	h.status = status
+	h.status, h.header = status, maps.Clone(h.Header())
 	if strings.HasPrefix(h.Header().Get("Content-Type"), "text/event-stream") {
 		_ = h.send() // sending only a header cannot fail
 	}

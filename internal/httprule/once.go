@@ -3,6 +3,7 @@ package httprule
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/keyturn/keyturn/core"
@@ -96,23 +97,29 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 {
 		return nil, core.ErrSkipResult
 	}
-	return encode(status, pick(h.Header(), m.headers), h.body.memory), nil
+	header := h.header
+	if h.status == 0 {
+		header = h.Header()
+	}
+	return encode(response{status, pick(header, m.headers), h.body.memory, pick(trailers(header, h.Header()), m.headers)}), nil
 }
 
 // replay sends the stored response.
 func replay(w http.ResponseWriter, x Exchange, rec []byte) error {
-	status, header, body, err := decode(rec)
+	res, err := decode(rec)
 	if err != nil {
 		return x.Refuse(err)
 	}
-	for name, values := range header {
-		w.Header()[name] = values
+	header := w.Header()
+	maps.Copy(header, res.header)
+	header.Set(ReplayedHeader, "true")
+	for name := range res.trailer {
+		header.Add("Trailer", name)
 	}
-	w.Header().Set(ReplayedHeader, "true")
-	w.WriteHeader(status)
-	if len(body) == 0 {
-		return nil
+	w.WriteHeader(res.status)
+	if len(res.body) > 0 {
+		_, err = w.Write(res.body)
 	}
-	_, err = w.Write(body)
+	maps.Copy(header, res.trailer)
 	return err
 }

@@ -16,32 +16,77 @@ import (
 // request.
 const ReplayedHeader = "Idempotent-Replayed"
 
+// response is what a record has of a response.
+type response struct {
+	status  int
+	header  http.Header
+	body    []byte
+	trailer http.Header
+}
+
 // encode writes a response in the format of HTTP/1.1 (RFC 9112), so that people and other
-// programs can read a record. The body goes to the end.
-func encode(status int, header http.Header, body []byte) []byte {
+// programs can read a record. The body goes to the end, or is in chunks if a trailer follows.
+func encode(r response) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", status, http.StatusText(status))
-	_ = header.Write(&b) // a buffer does not fail
+	if len(r.trailer) > 0 {
+		chunked := http.Response{
+			StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Header: r.header,
+			TransferEncoding: []string{"chunked"}, Body: io.NopCloser(bytes.NewReader(r.body)), Trailer: r.trailer,
+		}
+		_ = chunked.Write(&b) // a buffer does not fail
+		return b.Bytes()
+	}
+	fmt.Fprintf(&b, "HTTP/1.1 %03d %s\r\n", r.status, http.StatusText(r.status))
+	_ = r.header.Write(&b)
 	b.WriteString("\r\n")
-	b.Write(body)
+	b.Write(r.body)
 	return b.Bytes()
 }
 
 // decode is the inverse of encode. An error means that the record is not one of a response:
 // another use of the key stored it, without comparing content.
-func decode(rec []byte) (status int, header http.Header, body []byte, err error) {
+func decode(rec []byte) (response, error) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec)), nil)
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("keyturn: the record is not a response: %w", err)
+		return response{}, fmt.Errorf("keyturn: the record is not a response: %w", err)
 	}
 	defer res.Body.Close()
-	body, err = io.ReadAll(res.Body)
-	return res.StatusCode, res.Header, body, err
+	body, err := io.ReadAll(res.Body)
+	return response{res.StatusCode, res.Header, body, res.Trailer}, err
+}
+
+// trailers returns the trailers of a response: those that its header announced, and those that the
+// handler marked with a prefix. net/http does the same.
+func trailers(header, after http.Header) http.Header {
+	var all http.Header
+	add := func(name string, values []string) {
+		if all == nil {
+			all = make(http.Header)
+		}
+		all[http.CanonicalHeaderKey(name)] = values
+	}
+	for _, names := range header["Trailer"] {
+		for name := range strings.SplitSeq(names, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			if values := after[name]; len(values) > 0 {
+				add(name, values)
+			}
+		}
+	}
+	for name, values := range after {
+		if name, marked := strings.CutPrefix(name, http.TrailerPrefix); marked {
+			add(name, values)
+		}
+	}
+	return all
 }
 
 // pick returns the headers with these names. It leaves out values that no client can read,
 // because net/http could not read them back from the record.
 func pick(header http.Header, names []string) http.Header {
+	if len(header) == 0 {
+		return nil
+	}
 	picked := make(http.Header, len(names))
 	for _, name := range names {
 		for _, value := range header[name] {

@@ -78,9 +78,10 @@ type OnceConfig struct {
 	// headers. A larger one reaches its client only, and repeats get 409. 0: what
 	// core.WithResultLimit says in Options or for the engine.
 	ResultLimit int
-	// Headers are the names of headers that are stored with the response, besides those that
-	// describe the body (such as Content-Type), Location, Link, ETag and Last-Modified. What is
-	// stored is given to everybody who comes with the key: think before you name Set-Cookie.
+	// Headers are the names of headers and trailers that are stored with the response, besides
+	// those that describe the body (such as Content-Type), Location, Link, ETag and Last-Modified.
+	// What is stored is given to everybody who comes with the key: think before you name
+	// Set-Cookie.
 	Headers []string
 	// Storable reports, by its status, whether a response is stored. If it is not, the execution
 	// counts as failed, and a repeat runs. Nil: lockhttp.DefaultStorable.

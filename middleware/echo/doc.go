@@ -78,9 +78,9 @@
 // # Once
 //
 // The first request with a key is processed, and its response is stored: status, body, and the
-// headers that [OnceConfig] names. Repeats get the same response, with [ReplayedHeader]. A
-// request that differs from the first in method, path, query or body is refused with 422. Other
-// headers do not count.
+// headers and trailers that [OnceConfig] names. Repeats get the same response, with
+// [ReplayedHeader]. A request that differs from the first in method, path, query or body is
+// refused with 422. Other headers do not count.
 //
 // An error that the handler returns goes through Echo's HTTPErrorHandler first. The resulting
 // response is stored like any other, because an error is a result, too

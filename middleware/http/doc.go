@@ -97,9 +97,9 @@
 // # Once
 //
 // The first request with a key is processed, and its response is stored: status, body, and the
-// headers that [OnceConfig] names. Repeats get the same response, with [ReplayedHeader]. A
-// request that differs from the first in method, path, query or body is refused with 422. Other
-// headers do not count.
+// headers and trailers that [OnceConfig] names. Repeats get the same response, with
+// [ReplayedHeader]. A request that differs from the first in method, path, query or body is
+// refused with 422. Other headers do not count.
 //
 // Responses that delay the work, such as 429, or ask for credentials, and all from 500 on are
 // not stored ([DefaultStorable]). After these a repeat runs the handler again. A panic stores

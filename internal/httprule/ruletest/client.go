@@ -76,7 +76,7 @@ func (c *Client) Answer() Answer {
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err}
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err, Trailer: res.Trailer}
 }
 
 // Spools watches the temporary files of the process.

@@ -161,6 +161,8 @@ type Answer struct {
 	Header http.Header
 	Body   string
 	Broken error // the error of reading the body; nil: it was whole
+
+	Trailer http.Header
 }
 
 // NewRequest makes a request. header is a list of name, value, name, value.
@@ -198,7 +200,7 @@ func (s *Site) Send(req *http.Request) (Answer, error) {
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err}, nil
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: string(data), Broken: err, Trailer: res.Trailer}, nil
 }
 
 // Problem checks that a is problem details with this status and reason.

@@ -49,6 +49,7 @@ func Run(t *testing.T, face Face) {
 		"RunUnlocked": RunUnlocked, "LossBreaksWhatWasSent": LossBreaksWhatWasSent,
 		"NothingIsSentBeforeTheRelease": NothingIsSentBeforeTheRelease, "ImpossibleStatus": ImpossibleStatus,
 		"Levels": Levels, "ManyRequests": ManyRequests,
+		"LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
 		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits, "Streams": Streams,
 		"Disconnects": Disconnects, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
 		"LossStoresNothing": LossStoresNothing,
