@@ -10,8 +10,9 @@ import (
 )
 
 // Extend renews the lease now, for ttl, and makes ttl the TTL of all further renewals. Call it
-// when the work needs a longer or shorter TTL than it began with. It is not needed to hold a lease for long, because the
-// watchdog renews the leases of living holders; and [WithMaxHold] still ends the lease.
+// when the work needs a longer or shorter TTL than it began with. It is not needed to hold a lease
+// for long, because the watchdog renews the leases of living holders; and [WithMaxHold] still ends
+// the lease.
 //
 // ttl has the range of [WithTTL] and is rounded up as there; 0 keeps the present TTL. Otherwise
 // the error is an [*OptionError]. A nested lease extends the outer one. A lease that is carried

@@ -165,8 +165,8 @@ func (l *Lease) beginRelease(bound *releaseBound) handoff.Grant {
 	return g
 }
 
-// releaseOutcome returns the holder's error for the store's answer to op. repeated says that an earlier
-// request for it was not answered.
+// releaseOutcome returns the holder's error for the store's answer to op. repeated says that an
+// earlier request for it was not answered.
 func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 	switch {
 	case err == nil:

@@ -42,8 +42,8 @@ func defaultConfig() config {
 	return config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default(), forcedFor: time.Hour}
 }
 
-// longestSleep is how long a waiter sleeps at most. Two of its signs of life may then get lost before
-// it counts as dead.
+// longestSleep is how long a waiter sleeps at most. Two of its signs of life may then get lost
+// before it counts as dead.
 func (c *config) longestSleep() time.Duration { return c.waiterLease / 3 }
 
 // claimTime is how long the lock is kept for a waiter to which it was passed, until that waiter

@@ -28,8 +28,8 @@ func (ls *Lines) Asks(w *Waiter, now time.Time) {
 	}
 }
 
-// Verdict returns the error for a caller that was admitted too late: it says what kept
-// the caller waiting.
+// Verdict returns the error for a caller that was admitted too late: it says what kept the caller
+// waiting.
 func (ls *Lines) Verdict(w *Waiter) error { return w.places[len(w.places)-1].verdict() }
 
 // HeldBy notes that the store makes the caller wait, and for whom. It returns held as
@@ -59,8 +59,8 @@ func (p *place) heldBy(held driver.HeldError, at *place, now time.Time) {
 	}
 }
 
-// Leave gives up the caller's places, notes the store's answer, and admits the callers
-// that may ask now. It does nothing for a caller without places.
+// Leave gives up the caller's places, notes the store's answer, and admits the callers that may
+// ask now. It does nothing for a caller without places.
 func (ls *Lines) Leave(w *Waiter, said Answer) { ls.leave(w, w.places, said) }
 
 func (ls *Lines) leave(w *Waiter, places []*place, said Answer) {
