@@ -1,0 +1,378 @@
+package redlock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redlock/internal/node"
+	"github.com/keyturn/keyturn/store/redlock/internal/script"
+)
+
+const (
+	// slack is by how much a token may be behind the nodes' clocks. A guess is behind them by what
+	// an answer takes to come. After a loss of data the clocks alone make the tokens, and by then
+	// more time has passed than this.
+	slack = 100 * time.Millisecond
+	// consent is how long a request for a contended key waits for its gate.
+	consent = 5 * time.Millisecond
+	// slowFor is how long a gate that took longer counts as down.
+	slowFor = time.Second
+)
+
+// election is one round of votes for an owner.
+//
+// The owner proposes a token by the nodes' clocks. Each node that votes for it stores the proposed
+// token, or a greater one if it has given that before. If a quorum has stored the same token, the
+// lease is granted after this one round trip. Otherwise the greatest token is sealed in a second
+// one. Any later quorum has a node in common with this one, so its token is greater.
+type election struct {
+	s    *Store
+	req  *driver.Request
+	key  script.Key
+	hash uint32
+	gate int // the node that is asked first, or -1
+	door int // the node that has the owner's ticket, or -1
+
+	mu      sync.Mutex
+	phase   phase
+	ballots []ballot
+	token   uint64 // when sealing or granted
+	spare   uint64 // how many tokens behind it are reserved
+	sealing int    // seals under way
+	sealed  int
+	opened  chan struct{} // closed when the gate has answered; nil without a gate
+	settled chan struct{} // closed when there is nothing to wait for in this phase
+}
+
+type phase int
+
+const (
+	voting phase = iota
+	sealing
+	granted
+	failed
+)
+
+// ballot is what is known of a node's vote.
+type ballot struct {
+	here bool // it has been answered
+	err  error
+	script.Ballot
+}
+
+// result is how an election ended.
+type result struct {
+	won     bool
+	grant   driver.Grant
+	queued  bool // its ticket is still in line
+	holder  script.Value
+	held    bool          // a holder keeps the owner from a quorum, for certain
+	stopped bool          // the gate keeps it out: for a holder, or because it is another waiter's turn
+	split   bool          // nobody may have won
+	left    time.Duration // until there may be room
+	now     int64         // µs of the clock that left and holder are from
+	ahead   int
+	errs    []error // of the nodes
+}
+
+// run asks all nodes for their votes, and waits for the outcome. If it did not win, the votes have to
+// be taken back. If ctx ended first, ok is false.
+func (e *election) run(ctx context.Context, args []any, ticket string) (r result, ok bool) {
+	s := e.s
+	guess := s.now()
+	args[2], args[3] = guess, e.req.HandOffs
+	if most := uint64(driver.MaxLead / time.Microsecond); e.req.HandOffs > most {
+		args[3] = most
+	}
+	since := time.Now()
+	until := since.Add(s.cfg.nodeTimeout)
+	keys := []string{e.key.Lock, e.key.Counter, s.names.Mark(), e.key.Turn, e.key.Line}
+	askNode := func(i int) {
+		own := args
+		if i == e.door {
+			own = slices.Clone(args)
+			own[5] = ticket
+		}
+		s.nodes[i].Send(e.hash, &node.Call{
+			Script: script.Vote, Keys: keys, Args: own, RunID: true, Until: until,
+			Done: func(reply any, err error) { e.voted(i, reply, err) },
+		})
+	}
+	if e.gate >= 0 {
+		askNode(e.gate)
+		if !e.passes(ctx) {
+			return e.giveUp(), ctx.Err() == nil
+		}
+	}
+	for i := range s.nodes {
+		if i != e.gate {
+			askNode(i)
+		}
+	}
+	timer := time.NewTimer(s.cfg.nodeTimeout)
+	defer timer.Stop()
+	if !e.wait(ctx, timer.C) {
+		return e.giveUp(), false
+	}
+	e.mu.Lock()
+	if e.votes() < s.cfg.quorum {
+		r = e.lost()
+		e.mu.Unlock()
+		return r, true
+	}
+	needed := e.agree()
+	e.mu.Unlock()
+	if needed {
+		since = time.Now()
+		timer.Reset(s.cfg.nodeTimeout)
+		if !e.wait(ctx, timer.C) {
+			return e.giveUp(), false
+		}
+	}
+	return e.result(since), true
+}
+
+// wait waits until the phase is settled, or the time is over. It returns false if ctx ended first.
+func (e *election) wait(ctx context.Context, over <-chan time.Time) bool {
+	e.mu.Lock()
+	settled := e.settled
+	e.mu.Unlock()
+	select {
+	case <-settled:
+		return true
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// passes waits for the gate's answer, and reports whether the other nodes are to be asked. A gate
+// that does not answer in time holds nobody up, and is not asked first for a while.
+func (e *election) passes(ctx context.Context) bool {
+	timer := time.NewTimer(consent)
+	defer timer.Stop()
+	select {
+	case <-e.opened:
+	case <-timer.C:
+		e.s.nodes[e.gate].Slow(slowFor)
+	case <-ctx.Done():
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.ballots[e.gate].no()
+}
+
+// voted notes a node's answer, which may come long after the election.
+func (e *election) voted(i int, reply any, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := &e.ballots[i]
+	b.here, b.err = true, err
+	if err == nil {
+		b.Ballot, b.err = script.ReadBallot(reply)
+	}
+	if b.err == nil {
+		e.s.nodes[i].Tell(b.Now)
+		e.s.health.voted(e.s, i, b.Ballot)
+	}
+	if i == e.gate {
+		close(e.opened)
+	}
+	switch {
+	case e.phase == voting:
+		e.look()
+	case b.err != nil || b.Outcome != script.Yes:
+	case e.phase == sealing, e.phase == granted && b.Token != e.token:
+		// The vote must have the lease's token. Otherwise renewals would not find it.
+		e.seal(i)
+	}
+}
+
+// look settles the voting if it is clear how it ends. The caller has the mutex.
+func (e *election) look() {
+	n, q := len(e.s.nodes), e.s.cfg.quorum
+	if e.answered() == n || e.votes() >= q {
+		e.settle()
+	} else if _, most := e.rival(); most > n-q {
+		e.settle()
+	}
+}
+
+// answered returns how many nodes have answered.
+func (e *election) answered() (n int) {
+	for i := range e.ballots {
+		if e.ballots[i].here {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *election) settle() {
+	select {
+	case <-e.settled:
+	default:
+		close(e.settled)
+	}
+}
+
+// votes returns how many nodes have voted for the owner.
+func (e *election) votes() (n int) {
+	for i := range e.ballots {
+		if e.ballots[i].yes() {
+			n++
+		}
+	}
+	return n
+}
+
+// rival returns the ballot of the other owner that most nodes named, and how many that were.
+func (e *election) rival() (rival *ballot, most int) {
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		if !b.no() || b.Holder == "" {
+			continue
+		}
+		name, votes := script.ParseValue(b.Holder).Owner, 0
+		for j := range e.ballots {
+			if o := &e.ballots[j]; o.no() && (o.Holder == b.Holder || script.ParseValue(o.Holder).Owner == name) {
+				votes++
+			}
+		}
+		if votes > most {
+			rival, most = b, votes
+		}
+	}
+	return rival, most
+}
+
+func (b *ballot) no() bool { return b.here && b.err == nil && b.Outcome == script.No }
+
+// lost ends an election that the owner did not win. The caller has the mutex.
+func (e *election) lost() result {
+	e.phase = failed
+	n, q := len(e.s.nodes), e.s.cfg.quorum
+	r := result{errs: make([]error, n)}
+	answers := 0
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		switch {
+		case !b.here:
+			r.errs[i] = errSilent
+		case b.err != nil:
+			r.errs[i] = b.err
+		case b.Outcome == script.Abstain:
+			r.errs[i] = &AbstainError{Left: b.Left}
+		default:
+			answers++
+		}
+		if b.no() {
+			r.ahead = max(r.ahead, b.Ahead)
+		}
+	}
+	rival, most := e.rival()
+	if rival != nil {
+		r.holder, r.left, r.now = script.ParseValue(rival.Holder), rival.Left, rival.Now
+	}
+	r.stopped = e.gate >= 0 && e.ballots[e.gate].no()
+	r.held = most > n-q
+	r.split = !r.held && !r.stopped && answers >= q
+	return r
+}
+
+// agree finds the token of the lease, and reports whether it has to be sealed. The caller has the
+// mutex.
+func (e *election) agree() (needed bool) {
+	votes, again, spare := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]uint64)
+	clocks := make([]int64, 0, 16)
+	var most uint64
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		if !b.yes() {
+			continue
+		}
+		votes[b.Token]++
+		again[b.Token], spare[b.Token] = again[b.Token] || b.Again, b.Reserved
+		clocks = append(clocks, b.Now)
+		most = max(most, b.Token)
+	}
+	now := middle(clocks)
+	for token, n := range votes {
+		// An owner that asks again gets the token that a quorum shows, however old it is.
+		if n >= e.s.cfg.quorum && (again[token] || int64(token) > now-slack.Microseconds()) {
+			e.phase, e.token, e.spare = granted, token, spare[token]
+			return false
+		}
+	}
+	e.phase, e.settled = sealing, make(chan struct{})
+	e.token = max(most, uint64(now))
+	// The tokens behind it must not run ahead of the clock, see driver.MaxLead.
+	if room := now + driver.MaxLead.Microseconds() - int64(e.token); room > 0 {
+		e.spare = min(e.req.HandOffs, uint64(room))
+	}
+	for i := range e.ballots {
+		if e.ballots[i].yes() {
+			e.seal(i)
+		}
+	}
+	return true
+}
+
+func (b *ballot) yes() bool { return b.here && b.err == nil && b.Outcome == script.Yes }
+
+// seal writes the lease's token into the vote of node i. The caller has the mutex.
+func (e *election) seal(i int) {
+	e.sealing++
+	e.s.nodes[i].Send(e.hash, &node.Call{
+		Script: script.Seal, Keys: []string{e.key.Lock, e.key.Counter},
+		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.spare, counterTTL.Milliseconds()},
+		Done: func(reply any, err error) { e.wasSealed(reply, err) },
+	})
+}
+
+func (e *election) wasSealed(reply any, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sealing--
+	if mine, _, bad := script.ReadSeal(reply); err == nil && bad == nil && mine {
+		e.sealed++
+	}
+	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.answered() == len(e.ballots)) {
+		e.settle()
+	}
+}
+
+// result ends an election that had a quorum of votes.
+func (e *election) result(since time.Time) result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase == sealing {
+		if e.sealed < e.s.cfg.quorum {
+			return e.lost()
+		}
+		e.phase = granted
+	}
+	r := result{won: true, grant: driver.Grant{
+		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.spare, Since: since,
+	}}
+	r.queued = e.door >= 0 && !e.ballots[e.door].yes()
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		if b.yes() {
+			r.grant.Contended = r.grant.Contended || b.Awaited
+		}
+	}
+	return r
+}
+
+// giveUp ends an election that nobody waits for any more.
+func (e *election) giveUp() result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost()
+}

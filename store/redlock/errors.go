@@ -1,0 +1,93 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Errors in addition to those of [driver.Store]. They also match driver.ErrUnavailable.
+var (
+	// ErrNoQuorum: too few nodes answered.
+	ErrNoQuorum = errors.New("redlock: no quorum")
+	// ErrAbstaining: too many nodes give no vote, because they were started a short time ago and may
+	// have forgotten leases. See [WithMaxTTL] and [Store.Init].
+	ErrAbstaining = errors.New("redlock: nodes abstain after their start")
+	// ErrSameServer: two nodes are the same server.
+	ErrSameServer = errors.New("redlock: two nodes are the same server")
+	// ErrNotNew: [Store.Init] found nodes that have been in use.
+	ErrNotNew = errors.New("redlock: nodes have been in use")
+)
+
+// ErrOwner: the request's owner is empty, or has a colon or white space in it. The engine's owners
+// never have.
+var ErrOwner = errors.New("redlock: invalid owner")
+
+// NodeError is the error of one node. It is part of the errors that match ErrNoQuorum.
+type NodeError struct {
+	Node int    // its index in the list given to New
+	Addr string // the address in its client's options
+	Err  error
+}
+
+func (e *NodeError) Error() string { return fmt.Sprintf("node %d (%s): %v", e.Node, e.Addr, e.Err) }
+
+// Unwrap returns Err.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// AbstainError says that a node gives no vote yet.
+type AbstainError struct {
+	Left time.Duration // by the node's clock
+}
+
+func (e *AbstainError) Error() string {
+	return fmt.Sprintf("gives no vote for another %v after its start", e.Left.Round(time.Millisecond))
+}
+
+// Is makes errors.Is(err, ErrAbstaining) true.
+func (e *AbstainError) Is(target error) bool { return target == ErrAbstaining }
+
+// errSilent is for a node whose answer did not come in time.
+var errSilent = errors.New("no answer in time")
+
+// noQuorum is the error for a request that too few nodes answered as it needs. errs has an error or
+// nil for each node.
+func (s *Store) noQuorum(op, key string, errs []error) error {
+	all := []error{ErrNoQuorum}
+	refused := 0
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		switch {
+		case refuses(err):
+			refused++
+		case errors.Is(err, context.DeadlineExceeded):
+			err = errSilent // it must not look like the caller's own timeout
+		}
+		all = append(all, &NodeError{Node: i, Addr: s.clients[i].Options().Addr, Err: err})
+	}
+	return &driver.UnavailableError{
+		Op: op, Key: key, Err: errors.Join(all...), Refused: refused > len(s.nodes)-s.cfg.quorum,
+	}
+}
+
+// refuses reports whether a node's error is an answer, so that the node still renews leases.
+func refuses(err error) bool {
+	text := err.Error()
+	return errors.Is(err, ErrAbstaining) || strings.HasPrefix(text, "OOM ") || strings.HasPrefix(text, "NOREPLICAS ") ||
+		strings.HasPrefix(text, "READONLY ") || strings.HasPrefix(text, "MISCONF ")
+}
+
+// lost is the error for a lease that does not belong to its owner any more.
+func lost(g driver.Grant, forced bool, reason string) error {
+	e := &driver.LeaseLostError{Key: g.Claims[0].Key, Token: g.Token, Reason: driver.LossTaken}
+	if forced {
+		e.Reason, e.Detail = driver.LossForced, reason
+	}
+	return e
+}

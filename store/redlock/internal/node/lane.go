@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// batch is how many calls go into one pipeline at most. More would keep other clients waiting.
+const batch = 128
+
+// lane sends calls in order, on one connection. Its goroutine runs while there are calls.
+type lane struct {
+	node *Node
+
+	mu      sync.Mutex
+	queue   []*Call
+	running bool
+
+	// The goroutine's alone:
+	conn   *redis.Conn
+	runID  string
+	losses int64 // of the node when conn was made
+}
+
+func (l *lane) put(c *Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, c)
+	if !l.running {
+		l.running = true
+		l.node.cfg.Go(l.run)
+	}
+}
+
+func (l *lane) run() {
+	for calls := l.take(); len(calls) > 0; calls = l.take() {
+		l.send(calls)
+	}
+}
+
+// take returns the next calls. If there are none, the goroutine ends.
+func (l *lane) take() []*Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := l.queue
+	if len(calls) > batch {
+		calls, l.queue = calls[:batch:batch], calls[batch:]
+	} else {
+		l.queue = nil
+	}
+	l.running = len(calls) > 0
+	return calls
+}
+
+// send sends calls in one pipeline, and hands out the replies.
+func (l *lane) send(calls []*Call) {
+	calls = inTime(calls)
+	if len(calls) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
+	defer cancel()
+	if err := l.connect(ctx); err != nil {
+		for _, c := range calls {
+			l.unanswered(c, err)
+		}
+		return
+	}
+	missing := l.pipeline(ctx, calls, false)
+	if len(missing) > 0 {
+		l.pipeline(ctx, missing, true)
+	}
+}
+
+// inTime returns the calls that are not too late, and refuses the others.
+func inTime(calls []*Call) []*Call {
+	now := time.Now()
+	var kept []*Call
+	for _, c := range calls {
+		if !c.Until.IsZero() && now.After(c.Until) {
+			c.Done(nil, ErrLate)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// connect makes a connection if there is none. A connection ends with the server's process, so the
+// run id stays true for as long as the connection lasts.
+func (l *lane) connect(ctx context.Context) error {
+	losses := l.node.losses.Load()
+	if l.conn != nil && l.losses == losses {
+		return nil
+	}
+	// If the other lane has lost its connection, this one is likely to be dead as well, and the next
+	// calls would be lost with it.
+	l.hangUp()
+	if err := l.node.resting(); err != nil {
+		return err
+	}
+	conn := l.node.cfg.Client.WithTimeout(l.node.cfg.Timeout).Conn()
+	id, err := runID(ctx, conn)
+	if err == nil {
+		err = l.node.cfg.Met(id)
+	}
+	if err != nil {
+		_ = conn.Close()
+		l.node.failed(err)
+		return err
+	}
+	l.conn, l.runID, l.losses = conn, id, losses
+	return nil
+}
+
+func (l *lane) hangUp() {
+	if l.conn != nil {
+		_ = l.conn.Close() // gives it back to the client's pool
+		l.conn = nil
+	}
+}
+
+// pipeline sends calls by the names of their scripts, or with the scripts' text. It returns those
+// whose scripts the server does not know, which it has not run.
+func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing []*Call) {
+	if l.conn == nil { // lost by the first try
+		for _, c := range calls {
+			l.unanswered(c, errLost)
+		}
+		return nil
+	}
+	pipe := l.conn.Pipeline()
+	cmds := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
+		_ = pipe.Process(ctx, cmds[i]) // only queues it
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	var lost error
+	for i, c := range calls {
+		reply, err := cmds[i].Result()
+		switch {
+		case err == nil:
+			c.Done(reply, nil)
+		case !fromServer(err):
+			lost = err
+			l.unanswered(c, err)
+		case strings.HasPrefix(err.Error(), "NOSCRIPT") && !text:
+			missing = append(missing, c)
+		default:
+			c.Done(nil, err)
+		}
+	}
+	if lost != nil {
+		l.hangUp()
+		l.node.failed(lost)
+	} else {
+		l.node.answered()
+	}
+	return missing
+}
+
+// unanswered ends a try of a call.
+func (l *lane) unanswered(c *Call, err error) {
+	c.Done(nil, err)
+	n := l.node
+	if !time.Now().Before(c.Again) || n.owed.Load() >= mostOwed {
+		return
+	}
+	n.owed.Add(1)
+	again := *c
+	again.Done = func(any, error) {}
+	n.cfg.Go(func() {
+		defer n.owed.Add(-1)
+		timer := time.NewTimer(repeat)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-n.cfg.Life.Done():
+			again.Again = time.Time{}
+		}
+		l.put(&again)
+	})
+}
+
+// fromServer reports whether err is an answer.
+func fromServer(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}
+
+// command returns the words of the command.
+func (c *Call) command(text bool, runID string) []any {
+	words := make([]any, 0, 4+len(c.Keys)+len(c.Args))
+	if text {
+		words = append(words, "eval", c.Script.Text)
+	} else {
+		words = append(words, "evalsha", c.Script.SHA)
+	}
+	words = append(words, len(c.Keys))
+	for _, k := range c.Keys {
+		words = append(words, k)
+	}
+	words = append(words, c.Args...)
+	if c.RunID {
+		words = append(words, runID)
+	}
+	return words
+}

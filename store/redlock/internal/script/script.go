@@ -1,0 +1,48 @@
+package script
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+// Script is a Lua script, and the name under which a server keeps it.
+type Script struct {
+	Text, SHA string
+}
+
+var (
+	//go:embed lua/common.lua
+	common string
+	//go:embed lua/vote.lua
+	vote string
+	//go:embed lua/seal.lua
+	seal string
+	//go:embed lua/release.lua
+	release string
+	//go:embed lua/renew.lua
+	renew string
+	//go:embed lua/force.lua
+	force string
+	//go:embed lua/show.lua
+	show string
+	//go:embed lua/mark.lua
+	mark string
+)
+
+// The scripts. The comment at the head of each file has its keys, arguments and reply.
+var (
+	Vote    = with(vote)
+	Seal    = with(seal)
+	Release = with(release)
+	Renew   = with(renew)
+	Force   = with(force)
+	Show    = with(show)
+	Mark    = with(mark)
+)
+
+func with(text string) *Script {
+	text = common + "\n" + text
+	sum := sha1.Sum([]byte(text))
+	return &Script{Text: text, SHA: hex.EncodeToString(sum[:])}
+}

@@ -1,0 +1,131 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+const (
+	// listDefault is how many keys a page has if the caller gives no limit.
+	listDefault = 100
+	// scanMost is how many keys a node looks at in one SCAN.
+	scanMost = 1000
+	// scansPerPage bounds the work for a page of a database with many keys that are not locks.
+	scansPerPage = 20
+)
+
+// List implements [driver.Inspector], by SCAN on as many nodes as a lease in force can't avoid. Nodes
+// that can't be reached are left out while enough others are there. A key may come on several
+// pages. A limit of 0 or less is 100.
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
+	if limit <= 0 {
+		limit = listDefault
+	}
+	c, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.enter(); err != nil {
+		return nil, "", err
+	}
+	defer s.leave()
+	keys, c, err := s.scan(ctx, prefix, c, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	var page []driver.LockInfo
+	if len(keys) > 0 {
+		infos, err := s.inspect(ctx, keys)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, info := range infos {
+			if len(info.Holders) > 0 {
+				page = append(page, info)
+			}
+		}
+	}
+	// A lease in force is on a quorum, so each set of N-q+1 nodes has one that shows it.
+	if c.scanned > len(s.nodes)-s.cfg.quorum {
+		return page, "", nil
+	}
+	return page, c.String(), nil
+}
+
+// listCursor is where a listing goes on.
+type listCursor struct {
+	node, scanned int // the node, and how many nodes are done
+	at            uint64
+}
+
+func (c listCursor) String() string { return fmt.Sprintf("%d|%d|%d", c.node, c.scanned, c.at) }
+
+func parseCursor(cursor string) (c listCursor, err error) {
+	if cursor == "" {
+		return c, nil
+	}
+	bad := &driver.OptionError{Option: "cursor", Value: cursor[:min(len(cursor), 64)], Want: "a cursor that List returned"}
+	parts := strings.Split(cursor, "|")
+	if len(parts) != 3 {
+		return c, bad
+	}
+	for i, to := range []*int{&c.node, &c.scanned} {
+		if *to, err = strconv.Atoi(parts[i]); err != nil || *to < 0 {
+			return c, bad
+		}
+	}
+	if c.at, err = strconv.ParseUint(parts[2], 10, 64); err != nil {
+		return c, bad
+	}
+	return c, nil
+}
+
+// scan collects about limit keys from where the cursor points.
+func (s *Store) scan(ctx context.Context, prefix string, c listCursor, limit int) ([]string, listCursor, error) {
+	var keys []string
+	seen := make(map[string]bool)
+	pattern := glob(s.names.Lock(prefix)) + "*"
+	errs := make([]error, len(s.nodes))
+	count := min(limit, scanMost)
+	for range scansPerPage {
+		if c.scanned > len(s.nodes)-s.cfg.quorum {
+			return keys, c, nil
+		}
+		if c.node >= len(s.nodes) {
+			return nil, c, s.noQuorum("list", prefix, errs)
+		}
+		// A node that hangs is given up after its timeout, not after the caller's.
+		client := s.clients[c.node].WithTimeout(connTimeout)
+		names, next, err := client.Scan(ctx, c.at, pattern, int64(count)).Result()
+		if err != nil {
+			errs[c.node] = err
+			c.node, c.at = c.node+1, 0
+			continue
+		}
+		for _, name := range names {
+			if key, ok := s.names.KeyOf(name); ok && strings.HasPrefix(key, prefix) && !seen[key] {
+				seen[key] = true
+				keys = append(keys, key)
+			}
+		}
+		if len(names) == 0 {
+			count = min(2*count, scanMost)
+		}
+		if c.at = next; next == 0 {
+			c.node, c.scanned = c.node+1, c.scanned+1
+		}
+		if len(keys) >= limit {
+			break
+		}
+	}
+	return keys, c, nil
+}
+
+// glob escapes s, so that every character stands for itself in a pattern of Redis.
+func glob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
+}

@@ -1,0 +1,130 @@
+package redlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/store/redlock"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{}) // the connections that tests break, by the hundred
+	actAsProcess()
+	goleak.VerifyTestMain(m)
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// fleet is five servers, each behind a proxy.
+type fleet struct {
+	servers []*redistest.Server
+}
+
+const nodes = 5
+
+// start starts empty servers, which abstain.
+func start(t testing.TB, args ...string) *fleet {
+	t.Helper()
+	f := &fleet{}
+	for range nodes {
+		f.servers = append(f.servers, redistest.Start(t, args...))
+	}
+	return f
+}
+
+// started starts servers that vote.
+func started(t testing.TB, opts ...redlock.Option) *fleet {
+	t.Helper()
+	f := start(t)
+	f.init(t, opts...)
+	return f
+}
+
+func (f *fleet) init(t testing.TB, opts ...redlock.Option) {
+	t.Helper()
+	s := f.open(t, opts...)
+	if err := s.Init(within(t, 10*time.Second)); err != nil {
+		t.Fatalf("Init: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+// patient is for stores whose nodes answer unless they are broken on purpose: a busy machine needs
+// longer than the default.
+var patient = redlock.WithNodeTimeout(250 * time.Millisecond)
+
+// open makes a store over the servers that the test closes.
+func (f *fleet) open(t testing.TB, opts ...redlock.Option) *redlock.Store {
+	t.Helper()
+	s, _ := f.openThrough(t, nil, opts...)
+	return s
+}
+
+// openProxied makes a store with a network of its own.
+func (f *fleet) openProxied(t testing.TB, opts ...redlock.Option) (*redlock.Store, []*servertest.Proxy) {
+	t.Helper()
+	var proxies []*servertest.Proxy
+	for _, server := range f.servers {
+		proxies = append(proxies, servertest.NewProxy(t, server.Addr()))
+	}
+	return f.openThrough(t, proxies, opts...)
+}
+
+func (f *fleet) openThrough(t testing.TB, proxies []*servertest.Proxy, opts ...redlock.Option) (*redlock.Store, []*servertest.Proxy) {
+	t.Helper()
+	var clients []*redis.Client
+	for i, server := range f.servers {
+		clients = append(clients, server.Client(func(o *redis.Options) {
+			if proxies != nil {
+				o.Addr = proxies[i].Addr()
+			}
+		}))
+	}
+	s, err := redlock.New(clients, append([]redlock.Option{patient}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, proxies
+}
+
+// within gives a context for a call that must not take longer.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// request asks for key; the owner is only what it has to be, unique.
+func request(owner, key string, ttl time.Duration) driver.Request {
+	return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive(key)}, TTL: ttl}
+}
+
+// lock takes a key that is free.
+func lock(t testing.TB, s driver.Store, owner, key string, ttl time.Duration) driver.Grant {
+	t.Helper()
+	g, err := s.Acquire(within(t, 5*time.Second), request(owner, key, ttl))
+	if err != nil {
+		t.Fatalf("Acquire of the free key %q: %v", key, err)
+	}
+	return g
+}
+
+// onHeldOnce closes c at the first call.
+func onHeldOnce(c chan struct{}) func(driver.HeldError) {
+	var once sync.Once
+	return func(driver.HeldError) { once.Do(func() { close(c) }) }
+}

@@ -1,0 +1,73 @@
+package redlock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestRenewalGivesNoVote: redsync's WithSetNXOnExtend sets the key again on nodes that have lost it.
+// A renewal that comes late would then give a lease that has ended to its old owner.
+func TestRenewalGivesNoVote(t *testing.T) {
+	f := started(t)
+	s := f.open(t)
+	g := lock(t, s, "o", "key", time.Minute)
+	forget := func(nodes ...int) {
+		for _, i := range nodes {
+			if err := f.servers[i].Client().Del(within(t, 5*time.Second), "lock:key").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	has := func() (n int64) {
+		for _, server := range f.servers {
+			one, err := server.Client().Exists(within(t, 5*time.Second), "lock:key").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += one
+		}
+		return n
+	}
+	f.settled(t, "key", nodes)
+	forget(1, 4)
+	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; err != nil {
+		t.Errorf("Renew of a lease that three of five nodes have: %v", err)
+	}
+	if n := has(); n != 3 {
+		t.Errorf("%d nodes have the lease after a renewal, want 3", n)
+	}
+	forget(0)
+	if err := s.Renew(within(t, 5*time.Second), []driver.Grant{g})[0]; !errors.Is(err, driver.ErrLeaseLost) {
+		t.Errorf("Renew of a lease that two of five nodes have: %v", err)
+	}
+	if n := has(); n != 2 {
+		t.Errorf("%d nodes have the lease after a renewal, want 2", n)
+	}
+}
+
+// settled waits until n nodes have the lock on key. A grant comes with a quorum, and the other
+// votes a moment later.
+func (f *fleet) settled(t *testing.T, key string, n int64) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		var has int64
+		for _, server := range f.servers {
+			one, err := server.Client().Exists(within(t, 5*time.Second), "lock:"+key).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			has += one
+		}
+		if has == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d nodes have the lock, want %d", has, n)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
