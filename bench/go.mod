@@ -35,6 +35,7 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/keyturn/keyturn/proto v0.0.0 // indirect
+	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
@@ -67,3 +68,5 @@ replace (
 	github.com/keyturn/keyturn/proto => ../proto
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
 )
+
+replace github.com/keyturn/keyturn/store/redlock => ../store/redlock

@@ -35,6 +35,9 @@ func main() {
 // more of them would only be slower.
 const masters = 3
 
+// independent is the number of servers that know nothing of each other.
+const independent = 5
+
 // options are the options of the command line.
 type options struct {
 	size    scenario.Size
@@ -108,6 +111,14 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 		}
 		atEnd = append(atEnd, cluster.Close)
 		return cluster.Addrs, nil
+	}
+	env.Nodes = func() (nodes, faulty []string, err error) {
+		apart, failed := server.StartNodes(independent)
+		if failed != nil {
+			return nil, nil, failed
+		}
+		atEnd = append(atEnd, apart.Close)
+		return apart.Addrs, apart.Faulty, nil
 	}
 	rows, err := scenario.Run(ctx, env, scenarios, messages)
 	if o.plot != "" {

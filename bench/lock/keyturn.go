@@ -9,23 +9,25 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/redlock"
 )
 
 // closeTimeout is longer than any lease takes to be released.
 const closeTimeout = 10 * time.Second
 
-// keyturn is an engine over redisstore with its defaults. It always renews.
+// keyturn is an engine over redisstore, or redlock, with its defaults. It always renews.
 type keyturn struct {
-	client redis.UniversalClient
-	engine *core.Engine
+	clients clients
+	engine  *core.Engine
 }
 
 func openKeyturn(cfg Config) (Locker, error) {
-	client := newClient(cfg)
-	store, err := redisstore.New(client)
+	clients := newClients(cfg)
+	store, err := openStore(cfg, clients)
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, clients.Close())
 	}
 	engine, err := core.New(
 		store,
@@ -36,9 +38,22 @@ func openKeyturn(cfg Config) (Locker, error) {
 		core.WithMaxWaitersTotal(math.MaxInt32), // and on all keys
 	)
 	if err != nil {
-		return nil, errors.Join(err, store.Close(), client.Close())
+		return nil, errors.Join(err, store.Close(), clients.Close())
 	}
-	return &keyturn{client: client, engine: engine}, nil
+	return &keyturn{clients: clients, engine: engine}, nil
+}
+
+func openStore(cfg Config, clients clients) (driver.Store, error) {
+	if !cfg.Nodes {
+		return redisstore.New(clients[0])
+	}
+	var nodes []*redis.Client
+	for _, c := range clients {
+		nodes = append(nodes, c.(*redis.Client))
+	}
+	// The server's data is gone between two measurements, and with it the marks of nodes that may
+	// vote. No lease is older.
+	return redlock.New(nodes, redlock.WithPersistent())
 }
 
 func (k *keyturn) Lock(ctx context.Context, key string) (Unlock, error) {
@@ -61,5 +76,5 @@ func (k *keyturn) Close() error {
 	// It waits for leases that are held, and a benchmark must end.
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(k.engine.Close(ctx), k.client.Close())
+	return errors.Join(k.engine.Close(ctx), k.clients.Close())
 }

@@ -25,7 +25,8 @@ type Unlock func(ctx context.Context) error
 
 // Config is what a scenario needs of a library.
 type Config struct {
-	Addrs   []string      // one server, or some nodes of a Cluster
+	Addrs   []string      // one server, some nodes of a Cluster, or independent nodes
+	Nodes   bool          // the servers know nothing of each other, and a majority decides
 	Callers int           // roughly how many goroutines use it at once
 	TTL     time.Duration // of each lock, in case its holder dies
 	Renew   bool          // sections may outlast the TTL

@@ -8,27 +8,32 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	driver "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 )
 
-// quorum is github.com/go-redsync/redsync with one pool. So its quorum is one, and it asks no
-// more servers than the others. It tries without limit, because the default of 32 tries gives
+// quorum is github.com/go-redsync/redsync with a pool for each independent node. Elsewhere it has
+// one pool, so its quorum is one, and it asks no more servers than the others. It tries without limit, because the default of 32 tries gives
 // up under contention. Its delays grow like redislock's. A goroutine renews with Extend.
 type quorum struct {
-	client redis.UniversalClient
-	locks  *redsync.Redsync
-	cfg    Config
+	clients clients
+	locks   *redsync.Redsync
+	cfg     Config
 }
 
 func openRedsync(cfg Config) (Locker, error) {
-	client := newClient(cfg)
-	return &quorum{client: client, locks: redsync.New(goredis.NewPool(client)), cfg: cfg}, nil
+	clients := newClients(cfg)
+	var pools []driver.Pool
+	for _, c := range clients {
+		pools = append(pools, goredis.NewPool(c))
+	}
+	return &quorum{clients: clients, locks: redsync.New(pools...), cfg: cfg}, nil
 }
 
 func (s *quorum) Lock(ctx context.Context, key string) (Unlock, error) {
 	mutex := s.locks.NewMutex(
 		"lock:"+key,
+		redsync.WithFailFast(true), // or one slow node would slow all locks
 		redsync.WithExpiry(s.cfg.TTL),
 		redsync.WithTries(math.MaxInt32),
 		redsync.WithRetryDelayFunc(growingDelay),
@@ -57,7 +62,7 @@ func growingDelay(tries int) time.Duration {
 }
 
 func (s *quorum) Once(ctx context.Context, key string, fn func()) error {
-	return onceByHand(ctx, s, s.client, key, fn)
+	return onceByHand(ctx, s, s.clients[0], key, fn)
 }
 
-func (s *quorum) Close() error { return s.client.Close() }
+func (s *quorum) Close() error { return s.clients.Close() }

@@ -20,6 +20,8 @@ type Scenario struct {
 	Systems []string
 	Once    bool // one run is long and steady enough
 	Cluster bool // on a Cluster instead of a server
+	Nodes   bool // on five independent servers instead of one
+	Faults  bool // of which one is dead and one answers late
 	Measure func(ctx context.Context, env *Env, system string) ([]stats.Sample, error)
 }
 
@@ -31,7 +33,14 @@ type Env struct {
 	// the first scenario that needs one.
 	Cluster func() ([]string, error)
 
-	masters []string          // what it returned
+	// Nodes starts five independent servers, and returns their addresses; also those of a network
+	// in which one of them is dead and one is slow. It is called once.
+	Nodes func() (nodes, faulty []string, err error)
+
+	masters []string // what Cluster returned
+	nodes   []string // what Nodes returned
+	faulty  []string
+	apart   bool              // the servers are Nodes
 	best    map[question]form // the fastest form for each limit
 }
 
@@ -44,6 +53,7 @@ const (
 // All returns the scenarios, in the order in which they are shown.
 func All() []Scenario {
 	lockers := lockerNames()
+	quorums := []string{"keyturn", "redsync"}
 	withLimit := append(lockerNames(), Limit)
 	return []Scenario{
 		{Name: "uncontended-1", About: "1 goroutine, its own key", Systems: withLimit, Measure: uncontended(1, Full.Span)},
@@ -56,6 +66,10 @@ func All() []Scenario {
 		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
 		{Name: "cluster-64", About: "uncontended-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64, Full.Span)},
+		{Name: "nodes-64", About: "uncontended-64 on 5 independent servers", Systems: quorums, Nodes: true, Measure: uncontended(64, Full.Span)},
+		{Name: "nodes-hot", About: "hot-4proc on 5 independent servers", Systems: quorums, Nodes: true, Measure: hotProcesses},
+		{Name: "nodes-faults-1", About: "uncontended-1 on 5, of which 1 is dead and 1 answers 20 ms late", Systems: quorums, Nodes: true, Faults: true, Measure: uncontended(1, Full.Span)},
+		{Name: "nodes-faults-64", About: "uncontended-64 on the same", Systems: quorums, Nodes: true, Faults: true, Measure: uncontended(64, Full.Span)},
 		{Name: "grpc", About: "what a rule adds to a gRPC call", Systems: []string{"memstore", "redis"}, Measure: grpcCalls},
 		{Name: "echo", About: "what a rule adds to an Echo request", Systems: []string{"memstore", "redis"}, Measure: echoRequests},
 		{Name: "asynq", About: "what a rule adds to an asynq task", Systems: []string{"memstore", "redis", "none"}, Once: true, Measure: asynqTasks},
@@ -82,9 +96,24 @@ func (e *Env) onCluster() (*Env, error) {
 	return &Env{Addrs: e.masters, Size: e.Size}, nil
 }
 
+// onNodes is e for a scenario on independent servers.
+func (e *Env) onNodes(faults bool) (*Env, error) {
+	if e.nodes == nil {
+		var err error
+		if e.nodes, e.faulty, err = e.Nodes(); err != nil {
+			return nil, err
+		}
+	}
+	n := &Env{Addrs: e.nodes, Size: e.Size, nodes: e.nodes, apart: true}
+	if faults {
+		n.Addrs = e.faulty
+	}
+	return n, nil
+}
+
 // reset empties the server, so that no run pays for what another one left.
 func (e *Env) reset(ctx context.Context) error {
-	for _, addr := range e.Addrs {
+	for _, addr := range e.servers() {
 		client := redis.NewClient(&redis.Options{Addr: addr})
 		err := client.FlushAll(ctx).Err()
 		if closing := client.Close(); err == nil {
@@ -97,6 +126,14 @@ func (e *Env) reset(ctx context.Context) error {
 	return nil
 }
 
+// servers are the addresses of all servers, also of the one that the systems can't reach.
+func (e *Env) servers() []string {
+	if e.apart {
+		return e.nodes
+	}
+	return e.Addrs
+}
+
 // open opens a system for so many callers on an empty server.
 func (e *Env) open(ctx context.Context, system string, callers int) (lock.Locker, error) {
 	if err := e.reset(ctx); err != nil {
@@ -106,7 +143,7 @@ func (e *Env) open(ctx context.Context, system string, callers int) (lock.Locker
 }
 
 func (e *Env) config(callers int) lock.Config {
-	return lock.Config{Addrs: e.Addrs, Callers: callers, TTL: 30 * time.Second}
+	return lock.Config{Addrs: e.Addrs, Nodes: e.apart, Callers: callers, TTL: 30 * time.Second}
 }
 
 // perSecond, and the others below, name the units.

@@ -17,6 +17,7 @@ import (
 	"github.com/keyturn/keyturn/bench/fleet"
 	"github.com/keyturn/keyturn/bench/stats"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // The scenarios with several processes run this test binary again.
@@ -38,6 +39,16 @@ func newEnv(t *testing.T) *Env {
 				addrs = append(addrs, node.Addr())
 			}
 			return addrs, nil
+		},
+		Nodes: func() (nodes, faulty []string, err error) {
+			for range 5 {
+				nodes = append(nodes, redistest.Start(t).Addr())
+			}
+			faulty = slices.Clone(nodes)
+			dead := servertest.NewProxy(t, nodes[4])
+			dead.Cut()
+			faulty[4] = dead.Addr()
+			return nodes, faulty, nil
 		},
 	}
 }
