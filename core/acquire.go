@@ -38,6 +38,9 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := e.supports(claims); err != nil {
 		return nil, nil, err
 	}
+	if err := s.onlyOnce(); err != nil {
+		return nil, nil, err
+	}
 	cov := e.covered(ctx, claims, s)
 	if !cov.left() {
 		lease, err = e.acquireNested(ctx, claims, cov, s)

@@ -36,7 +36,7 @@ func (e *Engine) Declare(p Policy, rule coverage.Rule, like ...string) (coverage
 		rule.ResultLimit = s.resultLimit
 		err = e.canOnce(s)
 	} else {
-		err = e.supports(claims)
+		err = errors.Join(e.supports(claims), s.onlyOnce())
 	}
 	errs := []error{err}
 	if rule.Skips == coverage.SkipSuperseded {

@@ -55,6 +55,9 @@ var (
 	ErrClosed = driver.ErrClosed
 	// ErrFingerprintMismatch: the key is on record for other content. See [WithFingerprint].
 	ErrFingerprintMismatch = errors.New("keyturn: the key was used before for other content")
+	// ErrRolledBack: the database rolled an execution back because of another transaction, such as
+	// in a deadlock. Nothing was done, and a repeat is safe. See [WithExecutor].
+	ErrRolledBack = errors.New("keyturn: rolled back because of another transaction")
 	// ErrResultNotKept: the execution is on record without its result, which was over the limit
 	// or found no room at the store. See [WithResultLimit].
 	ErrResultNotKept = driver.ErrResultNotKept

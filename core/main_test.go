@@ -174,7 +174,7 @@ var sentinels = []error{
 	core.ErrHeld, core.ErrWaitTimeout, core.ErrTooManyWaiters, core.ErrLeaseLost, core.ErrOutcomeUnknown,
 	core.ErrUnavailable, core.ErrInvalidKey, core.ErrInvalidClaim, core.ErrInvalidOption, core.ErrClosed,
 	core.ErrFingerprintMismatch, core.ErrResultNotKept, core.ErrReleased, core.ErrNotHeld,
-	core.ErrCircuitOpen,
+	core.ErrCircuitOpen, core.ErrRolledBack,
 	context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 }
 

@@ -32,7 +32,8 @@ type Outcome struct {
 // the store; each compares its own fingerprint and gets its own copy.
 //
 // The effect of fn and its record are two steps. A crash between them makes fn run again. If that
-// must not happen, mark the key in the transaction that has the effect; see docs/guarantees.md.
+// must not happen, mark the key in the transaction that has the effect: fence.WithDatabase is the
+// option for that.
 //
 // Errors besides those of [Engine.Acquire] and fn's own:
 //
@@ -42,6 +43,7 @@ type Outcome struct {
 //   - ErrLeaseLost: fn ran, another call may have run it too, and nothing was stored.
 //   - ErrReleased: fn ran and released the lease itself, so nothing was stored.
 //   - ErrOutcomeUnknown: fn ran. It is unknown whether it is on record.
+//   - ErrRolledBack: see [WithExecutor]. What fn did is undone.
 //   - ErrWouldDeadlock: ctx holds the key already, as within fn. fn did not run.
 //
 // The Outcome has fn's result whenever fn succeeded, whatever the error.
@@ -83,27 +85,31 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	switch {
 	case err != nil && mayRunUnlocked(ctx, s, err):
 		e.runsUnlocked(ctx, claims, s, err)
-		result, err := fn(ctx)
-		if err == ErrSkipResult {
-			err = nil
+		done, err := e.perform(ctx, key, fn, s)
+		switch {
+		case err != nil:
+			return Outcome{}, err
+		case s.executor == nil:
+			return Outcome{Result: done.result}, nil // nobody has a record
 		}
-		return Outcome{Result: result}, err
+		return done.outcome(key, s)
 	case err != nil:
 		return Outcome{}, err
 	case rec != nil:
 		return replay(key, rec, s)
 	}
-	var result []byte
-	lease.run(ctx, func(ctx context.Context) { result, err = fn(ctx) })
-	if err != nil && err != ErrSkipResult {
+	var done performed
+	lease.run(ctx, func(ctx context.Context) { done, err = e.perform(ctx, key, fn, s) })
+	if err != nil {
 		return Outcome{}, lease.done(ctx, err)
 	}
-	done := driver.Record{Fingerprint: s.fingerprint, Result: result, Trace: e.hooks.trace(lease.ctx)}
-	if err == ErrSkipResult || len(result) > s.resultLimit {
-		dropResult(&done)
+	if s.executor != nil {
+		kept := done.rec // the store may have no room for the result, which is on record
+		_ = e.complete(ctx, lease, &kept, true)
+		return done.outcome(key, s)
 	}
-	err = e.complete(ctx, lease, &done)
-	return Outcome{Result: result, ResultNotKept: err == nil && done.ResultNotKept}, err
+	err = e.complete(ctx, lease, &done.rec, false)
+	return Outcome{Result: done.result, ResultNotKept: err == nil && done.rec.ResultNotKept}, err
 }
 
 // dropResult turns r into a record without a result. The effect stays on record; otherwise a
@@ -124,15 +130,16 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 
 // complete records the result and releases the lease. It tries again for as long as the lease
 // is good and a release may take, because a lost record means that fn runs twice. If the store
-// had no room for rec's result, rec loses it.
-func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record) error {
+// had no room for rec's result, rec loses it. A spare record, which an executor has too, is worth one
+// try.
+func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record, spare bool) error {
 	bounded := e.detached(ctx)
 	defer bounded.Cancel()
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
 	err := lease.endAtStore(&releaseBound{ctx: ctx}, opComplete, func(ctx context.Context, g handoff.Grant) error {
-		err := e.completeUntilAnswered(ctx, lease, g, rec)
+		err := e.completeUntilAnswered(ctx, lease, g, rec, spare)
 		recorded = err == nil
 		return err
 	})
@@ -146,11 +153,15 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record)
 // before.
 const completePause = 10 * time.Millisecond
 
-// completeUntilAnswered tries until the store answers or ctx ends.
-func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record) error {
+// completeUntilAnswered tries until the store answers or ctx ends; a spare record once.
+func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record, spare bool) error {
 	for pause := completePause; ; pause *= 2 {
 		err := e.askComplete(ctx, lease, g, rec)
 		if answers(err) {
+			return err
+		}
+		if spare {
+			e.undo(ctx, g, lease.terms.rule)
 			return err
 		}
 		select {

@@ -31,6 +31,7 @@ type settings struct {
 	resultLimit int
 	fingerprint []byte
 	anyContent  bool // fingerprints are not compared
+	executor    Executor
 }
 
 type engineConfig struct {
@@ -102,6 +103,7 @@ const (
 	aboutResultLimit
 	aboutFingerprint
 	aboutAnyContent
+	aboutExecutor
 	aboutLogger
 	aboutMaxWaiters
 	aboutMaxWaitersTotal

@@ -73,6 +73,7 @@ type execution struct {
 	db      *sql.DB
 	dialect Dialect
 	config
+	runsOnce bool // no function runs again
 }
 
 func newExecution(db *sql.DB, d Dialect, opts []OnceOption) (*execution, error) {
@@ -96,7 +97,7 @@ func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Rec
 			return rec, first, nil
 		}
 		var own *ownError
-		if errors.As(err, &own) && !Retryable(own) {
+		if errors.As(err, &own) && (x.runsOnce || !Retryable(own)) {
 			return rec, false, own.error
 		}
 		var now *unknownError

@@ -93,6 +93,7 @@
 //	in_flight          once                 the first execution is under way
 //	too_many_waiters   acquire, once        the line in this process is full
 //	mismatch           once                 on record with other content
+//	rolled_back        once                 another transaction of the database was in the way
 //	canceled           acquire, once        the caller's context was cancelled
 //	deadline           acquire, once        the caller's context reached its deadline
 //	unavailable        acquire, hold, once  the store did not answer in time         unavailable

@@ -50,6 +50,7 @@ var refusals = map[refusal.Kind]verdict{
 	refusal.FingerprintMismatch: {outcome: semconv.OutcomeMismatch},
 	refusal.ResultNotKept:       {semconv.OutcomeError, semconv.ErrorOther},
 	refusal.OutcomeUnknown:      {semconv.OutcomeUnknown, semconv.ErrorOutcomeUnknown},
+	refusal.RolledBack:          {outcome: semconv.OutcomeRolledBack},
 	refusal.Unavailable:         {semconv.OutcomeUnavailable, semconv.ErrorUnavailable},
 	refusal.Closed:              {semconv.OutcomeClosed, semconv.ErrorClosed},
 	refusal.Deadlock:            {semconv.OutcomeError, semconv.ErrorDeadlock},
@@ -95,6 +96,8 @@ func failed(ctx context.Context, key string, err error) verdict {
 		return verdict{semconv.OutcomeLost, semconv.ErrorLeaseLost}
 	case errors.Is(err, core.ErrOutcomeUnknown):
 		return verdict{semconv.OutcomeUnknown, semconv.ErrorOutcomeUnknown}
+	case errors.Is(err, core.ErrRolledBack):
+		return refusals[refusal.RolledBack]
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return refused(ctx.Err())
 	}

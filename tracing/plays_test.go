@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -304,6 +305,10 @@ var plays = map[string]func(*scene){
 		_, err = s.eng.Once(s.ctx, "", s.result(0))
 		s.want(err, core.ErrInvalidKey)
 	},
+	"once_rolled_back": func(s *scene) {
+		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithExecutor(deadlocks{}))
+		s.want(err, core.ErrRolledBack)
+	},
 	"once_not_kept": func(s *scene) {
 		_, err := s.eng.Once(s.ctx, key, s.result(0), core.WithResultLimit(1))
 		s.want(err, nil)
@@ -346,4 +351,14 @@ func dawdling(hooks observe.Hooks) observe.Hooks {
 		time.Sleep(time.Second)
 	}
 	return hooks
+}
+
+// deadlocks is an executor whose transactions are always rolled back.
+type deadlocks struct{}
+
+func (deadlocks) Validate() error { return nil }
+
+func (deadlocks) Execute(ctx context.Context, _ string, fn func(context.Context) (driver.Record, error)) (driver.Record, bool, error) {
+	rec, err := fn(ctx)
+	return rec, false, errors.Join(core.ErrRolledBack, err)
 }

@@ -13,6 +13,7 @@ type breaking struct {
 	*sql.DB
 	driver.Connector
 	beforeCommit atomic.Pointer[func()] // nil: nothing
+	afterCommit  func()                 // nil: nothing
 }
 
 // breaking opens the database behind the host:port addr.
@@ -28,16 +29,16 @@ func (db *database) breaking(t testing.TB, addr string) *breaking {
 
 func (b *breaking) before(call func()) { b.beforeCommit.Store(&call) }
 
-type connector struct{ *breaking }
+type connector struct{ pool *breaking }
 
-func (c connector) Driver() driver.Driver { return c.Connector.Driver() }
+func (c connector) Driver() driver.Driver { return c.pool.Connector.Driver() }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, err := c.Connector.Connect(ctx)
+	inner, err := c.pool.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{fullConn: inner.(fullConn), pool: c.breaking}, nil
+	return &conn{fullConn: inner.(fullConn), pool: c.pool}, nil
 }
 
 // fullConn is what the drivers' connections have in common.
@@ -47,7 +48,6 @@ type fullConn interface {
 	driver.ConnPrepareContext
 	driver.ExecerContext
 	driver.QueryerContext
-	driver.NamedValueChecker
 	driver.SessionResetter
 }
 
@@ -70,5 +70,9 @@ func (tx *breakingTx) Commit() error {
 	if call := tx.pool.beforeCommit.Load(); call != nil {
 		(*call)()
 	}
-	return tx.Tx.Commit()
+	err := tx.Tx.Commit()
+	if tx.pool.afterCommit != nil && err == nil {
+		tx.pool.afterCommit()
+	}
+	return err
 }

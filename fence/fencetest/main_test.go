@@ -19,6 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	actAsWorker()
 	// go-sql-driver tells its log of each connection that breaks.
 	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // it refuses only nil
 	goleak.VerifyTestMain(sqltest.Main(m))

@@ -28,6 +28,7 @@ const (
 	FingerprintMismatch             // Once: the key was used before for other content
 	ResultNotKept                   // Once: processed before, without a result to return
 	OutcomeUnknown                  // the handler ran, and nobody knows whether the store recorded it
+	RolledBack                      // Once in a database: another transaction was in the way
 	Unavailable                     // the store is out
 	Closed                          // the engine is closed
 	Deadlock                        // the caller would wait for itself
@@ -53,6 +54,7 @@ var kinds = [count]struct {
 	FingerprintMismatch: {reason: reasons.FingerprintMismatch},
 	ResultNotKept:       {reason: reasons.ResultNotKept},
 	OutcomeUnknown:      {reason: reasons.OutcomeUnknown, again: true, ran: true},
+	RolledBack:          {reason: reasons.RolledBack, again: true}, // what the handler did is undone
 	Unavailable:         {reason: reasons.StoreUnavailable, again: true},
 	Closed:              {reason: reasons.Stopping, again: true},
 	Deadlock:            {reason: reasons.Internal},
@@ -99,6 +101,8 @@ func Of(err error) Kind {
 		return LeaseLost
 	case errors.Is(err, core.ErrOutcomeUnknown):
 		return OutcomeUnknown
+	case errors.Is(err, core.ErrRolledBack):
+		return RolledBack
 	case errors.Is(err, core.ErrWaitTimeout): // it also matches ErrHeld
 		return WaitTimeout
 	case errors.Is(err, core.ErrHeld):

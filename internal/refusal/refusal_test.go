@@ -32,6 +32,7 @@ var examples = map[refusal.Kind][]error{
 		fmt.Errorf("%w: %w", core.ErrOutcomeUnknown, &core.UnavailableError{Op: "complete", Err: errors.New("reset")}),
 		fmt.Errorf("%w: %w", core.ErrOutcomeUnknown, context.Canceled),
 	},
+	refusal.RolledBack:  {fmt.Errorf("%w: %w", core.ErrRolledBack, context.Canceled)},
 	refusal.Unavailable: {&core.UnavailableError{Op: "acquire", Err: context.DeadlineExceeded}, core.ErrUnavailable},
 	refusal.Closed:      {core.ErrClosed},
 	refusal.Deadlock:    {&driver.DeadlockError{Key: "k"}},

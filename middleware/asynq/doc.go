@@ -59,6 +59,7 @@
 //	key missing or invalid, payload not JSON   archived
 //	store down, engine closed                  rescheduled
 //	Once: executed, but its record uncertain   rescheduled
+//	Once: rolled back in the database          rescheduled
 //	lease lost while the handler ran           fails, whatever the handler returned
 //	the task's own timeout, deadline, cancel   as asynq does
 //
@@ -122,7 +123,9 @@
 // A message that two gateways enqueue, or that asynq delivers again after a worker died, is
 // processed once. An error or panic of the handler is not recorded, so retries work as usual.
 // The limits are those of [core.Engine.Once]: if a worker dies between the effect and its
-// record, the handler runs again. There is no result: a second task's own [asynq.ResultWriter]
+// record, the handler runs again. With fence.WithDatabase among the rule's options the two are one
+// step, in a transaction that the handler gets from its context (fence.TxFrom): exactly one effect.
+// There is no result: a second task's own [asynq.ResultWriter]
 // stays unwritten, and the record only says that the handler succeeded.
 //
 // # Unique while queued, once when processed

@@ -21,7 +21,8 @@ import (
 //
 //   - core.ErrHeld: another task has the key or, with Once, the task is being processed
 //   - core.ErrTooManyWaiters: too many callers wait for the key in this process
-//   - core.ErrUnavailable: the store did not answer
+//   - core.ErrRolledBack: the database undid what the handler did, because of another transaction
+//   - core.ErrUnavailable: the store, or the database, did not answer
 //   - core.ErrClosed: the engine is closed, or was closed before the handler had finished
 //   - core.ErrOutcomeUnknown: the handler finished, but its record is uncertain
 type RescheduleError struct {
@@ -101,6 +102,7 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 	refusal.FingerprintMismatch: work.reject,
 	refusal.ResultNotKept:       work.fail, // runOnce has turned duplicates into successes
 	refusal.OutcomeUnknown:      work.waitForStore,
+	refusal.RolledBack:          work.comeAgain,
 	refusal.Unavailable:         work.waitForStore,
 	refusal.Closed:              work.waitForStore,
 	refusal.Deadlock:            work.fail,
@@ -137,6 +139,9 @@ func (w work) reject(_ context.Context, refused, _ error) error {
 func (w work) waitForStore(_ context.Context, refused, _ error) error {
 	return w.reschedule(outageDelay, refused)
 }
+
+// comeAgain is for a task that others were in the way of, and that has done nothing.
+func (w work) comeAgain(_ context.Context, refused, _ error) error { return w.reschedule(0, refused) }
 
 // fail ends the attempt with an error that includes the handler's.
 func (w work) fail(_ context.Context, refused, own error) error {

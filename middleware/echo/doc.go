@@ -94,7 +94,9 @@
 // recorded.
 //
 // The effect and the record are two steps. After a crash between them, a repeat runs the
-// handler again; see core.Engine.Once.
+// handler again. With fence.WithDatabase among the rule's options they are one step, in a
+// transaction that the handler gets from its context (fence.TxFrom): exactly one effect. A
+// response that is not stored rolls it back, and so does a client that hangs up before.
 //
 // # Idempotency-Key
 //
@@ -132,6 +134,7 @@
 //	body not in time, no room for it      408  BODY_TIMEOUT, 503 SPOOL_UNAVAILABLE
 //	store down, engine closed             503  STORE_UNAVAILABLE, STOPPING
 //	Once: record uncertain                503  OUTCOME_UNKNOWN
+//	Once: rolled back in the database     409  ROLLED_BACK
 //	lease lost while running              409  LEASE_LOST, or the connection ends
 //	the client hung up while waiting      499  from Echo's HTTPErrorHandler
 //	the request's deadline while waiting  503  from Echo's HTTPErrorHandler

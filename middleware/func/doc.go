@@ -6,5 +6,7 @@
 //	deliver, err := lockfunc.Serialize(locks, "deliver",
 //		func(m Message) string { return "user:" + m.To }, deliver)
 //
+// With fence.WithDatabase among its options, [Once] has exactly one effect on a database.
+//
 // Decorate functions when the program starts, not per call. [Locks.Coverage] lists them.
 package lockfunc

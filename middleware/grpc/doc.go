@@ -114,6 +114,10 @@
 // default) reaches the first caller and is not kept; repeats get ALREADY_EXISTS. Header and
 // trailer of the first call are not recorded, nor are errors.
 //
+// With fence.WithDatabase among the rule's options, the effect and the record are one step, in a
+// transaction that the handler gets from its context (fence.TxFrom). So there is exactly one effect,
+// although servers crash. An error of the handler rolls it back.
+//
 // # What a refused call gets
 //
 //	case                                 code                 reason
@@ -127,6 +131,7 @@
 //	store down                           UNAVAILABLE          STORE_UNAVAILABLE     *
 //	engine closed                        UNAVAILABLE          STOPPING              *
 //	recorded or not, not known (Once)    UNAVAILABLE          OUTCOME_UNKNOWN       *
+//	rolled back in the database (Once)   ABORTED              ROLLED_BACK           *
 //	lease lost while the handler ran     ABORTED              LEASE_LOST
 //	anything else                        INTERNAL             INTERNAL
 //	caller's own deadline                DEADLINE_EXCEEDED

@@ -72,6 +72,7 @@ var answers = map[refusal.Kind]struct {
 	refusal.FingerprintMismatch: {codes.FailedPrecondition, "the same id was sent before with other content"},
 	refusal.ResultNotKept:       {codes.AlreadyExists, "this was carried out before, and its response was not kept"},
 	refusal.OutcomeUnknown:      {codes.Unavailable, "the call may not be on record"},
+	refusal.RolledBack:          {codes.Aborted, "another transaction was in the way"},
 	refusal.Unavailable:         {codes.Unavailable, "locks are not available"},
 	refusal.Closed:              {codes.Unavailable, "the server is stopping"},
 	refusal.Deadlock:            {codes.Internal, "internal error"},

@@ -52,6 +52,7 @@ var answers = map[refusal.Kind]struct {
 	refusal.FingerprintMismatch: {http.StatusUnprocessableEntity, "The same id was sent before with other content."},
 	refusal.ResultNotKept:       {http.StatusConflict, "This was processed before, and its response was not kept."},
 	refusal.OutcomeUnknown:      {http.StatusServiceUnavailable, "The request may not be on record."},
+	refusal.RolledBack:          {http.StatusConflict, "Another transaction was in the way."},
 	refusal.Unavailable:         {http.StatusServiceUnavailable, "Locks are not available."},
 	refusal.Closed:              {http.StatusServiceUnavailable, "The server is stopping."},
 	refusal.Deadlock:            {http.StatusInternalServerError, serversFault},

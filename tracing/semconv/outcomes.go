@@ -12,6 +12,7 @@ const (
 	OutcomeInFlight       = "in_flight"
 	OutcomeTooManyWaiters = "too_many_waiters"
 	OutcomeMismatch       = "mismatch"
+	OutcomeRolledBack     = "rolled_back"
 	OutcomeCanceled       = "canceled"
 	OutcomeDeadline       = "deadline"
 	OutcomeUnavailable    = "unavailable"

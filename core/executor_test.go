@@ -1,0 +1,179 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// book is an executor whose transactions are copies of a map. The functions count their effects
+// under the key of theirs.
+type book struct {
+	records map[string]driver.Record
+	effects map[string]int
+	now     map[string]int // of the transaction
+	err     error          // of the next commit
+	wrong   error
+}
+
+func newBook() *book {
+	return &book{records: make(map[string]driver.Record), effects: make(map[string]int)}
+}
+
+func (b *book) Validate() error { return b.wrong }
+
+func (b *book) Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (driver.Record, bool, error) {
+	if rec, ok := b.records[key]; ok {
+		return rec, false, nil
+	}
+	b.now = maps.Clone(b.effects)
+	rec, err := fn(ctx)
+	if err == nil {
+		err, b.err = b.err, nil
+	}
+	if err != nil {
+		return driver.Record{}, true, err
+	}
+	b.records[key], b.effects = rec, b.now
+	return rec, true, nil
+}
+
+// once executes k, whose function has an effect in b and then returns what fails.
+func (b *book) once(eng *core.Engine, fails error, opts ...core.CallOption) (core.Outcome, error) {
+	return eng.Once(context.Background(), "k", func(context.Context) ([]byte, error) {
+		b.now["k"]++
+		return []byte("result"), fails
+	}, append(opts, core.WithExecutor(b))...)
+}
+
+func TestExecutorHasTheLastWord(t *testing.T) {
+	b := newBook()
+	fp := core.WithFingerprint([]byte("content"))
+	for i := range 3 { // each time the store has lost its data
+		eng := newEngine(t, memstore.New())
+		for j := range 2 {
+			out, err := b.once(eng, nil, fp)
+			if err != nil || string(out.Result) != "result" || out.Duplicate != (i+j > 0) {
+				t.Errorf("%d, %d: %+v, %v", i, j, out, err)
+			}
+		}
+		isFree(t, eng, "k")
+	}
+	if _, err := b.once(newEngine(t, memstore.New()), nil, core.WithFingerprint([]byte("other"))); !errors.Is(err, core.ErrFingerprintMismatch) {
+		t.Errorf("other content: %v", err)
+	}
+	if b.effects["k"] != 1 {
+		t.Errorf("%d effects", b.effects["k"])
+	}
+}
+
+// The execution counts, although the store cannot note it. The caller does not wait for the store.
+func TestExecutorNeedsNoRecordAtTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, failure := range map[string]error{"out": errDown, "lost": core.ErrLeaseLost} {
+			b, spy := newBook(), newSpy()
+			eng := newEngine(t, spy)
+			spy.onRecord = func(context.Context, driver.Grant) error { return failure }
+			began := time.Now()
+			out, err := b.once(eng, nil)
+			if err != nil || out.Duplicate || string(out.Result) != "result" || time.Since(began) > 0 {
+				t.Errorf("%s: %+v, %v after %v", name, out, err, time.Since(began))
+			}
+			spy.mend()
+			synctest.Wait()
+			if failure == errDown {
+				isFree(t, eng, "k")
+			}
+			if out, err := b.once(newEngine(t, memstore.New()), nil); err != nil || !out.Duplicate || string(out.Result) != "result" || b.effects["k"] != 1 {
+				t.Errorf("%s: the repeat: %+v, %v", name, out, err)
+			}
+		}
+	})
+}
+
+func TestExecutorWhoseWorkFails(t *testing.T) {
+	own := errors.New("own")
+	b := newBook()
+	eng := newEngine(t, memstore.New())
+	if _, err := b.once(eng, own); err != own {
+		t.Errorf("%v, want the very error", err)
+	}
+	b.err = core.ErrRolledBack
+	_, err := b.once(eng, nil)
+	wantOnly(t, err, core.ErrRolledBack)
+	isFree(t, eng, "k")
+	if out, err := b.once(eng, nil); err != nil || out.Duplicate || b.effects["k"] != 1 {
+		t.Errorf("%+v, %v, %d effects", out, err, b.effects["k"])
+	}
+}
+
+func TestExecutorKeepsNoLargeResult(t *testing.T) {
+	b := newBook()
+	limit := core.WithResultLimit(1)
+	out, err := b.once(newEngine(t, memstore.New()), nil, limit)
+	if err != nil || string(out.Result) != "result" || !out.ResultNotKept {
+		t.Errorf("%+v, %v", out, err)
+	}
+	out, err = b.once(newEngine(t, memstore.New()), nil, limit)
+	if !errors.Is(err, core.ErrResultNotKept) || !out.Duplicate {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Without a store, what runs unlocked still has one effect.
+func TestExecutorWithoutAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook()
+		eng := newEngine(t, deaf{memstore.New()}, core.WithRunUnlocked())
+		for i := range 2 {
+			out, err := b.once(eng, nil)
+			if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
+				t.Errorf("%d: %+v, %v", i, out, err)
+			}
+		}
+		if b.effects["k"] != 1 {
+			t.Errorf("%d effects", b.effects["k"])
+		}
+	})
+}
+
+// deaf is a store that does not answer acquisitions.
+type deaf struct{ *memstore.Store }
+
+func (deaf) Begin(ctx context.Context, _ driver.Request) (driver.Grant, *driver.Record, error) {
+	<-ctx.Done()
+	return driver.Grant{}, nil, &core.UnavailableError{Op: "acquire", Err: ctx.Err()}
+}
+
+func TestExecutorIsForOnceOnly(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	nothing := func(context.Context) error {
+		t.Error("it ran")
+		return nil
+	}
+	option := core.WithExecutor(newBook())
+	wantOnly(t, eng.Do(context.Background(), "k", nothing, option), core.ErrInvalidOption)
+	policy, err := core.NewPolicy(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = eng.Declare(policy, coverage.Rule{}, "k")
+	wantOnly(t, err, core.ErrInvalidOption)
+	if _, err := eng.Declare(policy, coverage.Rule{Once: true}, "k"); err != nil {
+		t.Error(err)
+	}
+	_, err = core.NewPolicy(core.WithExecutor(nil))
+	wantOnly(t, err, core.ErrInvalidOption)
+	wrong := newBook()
+	wrong.wrong = &core.OptionError{Option: "book", Want: "another"}
+	_, err = core.NewPolicy(core.WithExecutor(wrong))
+	wantOnly(t, err, core.ErrInvalidOption)
+}

@@ -1,0 +1,106 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// WithDatabase runs what is executed once in a transaction of db that also marks its key. So it
+// has exactly one effect on this database, whatever crashes, is lost or is delivered again. It is
+// an option of [core.Engine.Once], and of the rules for Once of every middleware:
+//
+//	lockasynq.Once("message:deliver", "msg:{payload.id}", fence.WithDatabase(db, fence.Postgres))
+//	lockgrpc.Once(pb.Payments_Charge_FullMethodName, "charge:{request_id}", fence.WithDatabase(db, fence.Postgres))
+//	locks.Idempotency(user, fence.WithDatabase(db, fence.Postgres)) // Echo, net/http
+//
+// The handler gets the transaction from its context ([TxFrom]), and must write with it. It must
+// neither commit it nor roll it back. An error of the handler rolls it back, and so does a
+// response that is not stored, such as HTTP's 500. Otherwise it is committed before the response
+// is sent; but a part of a response that was flushed cannot be taken back.
+//
+// The mark is the record: it has the fingerprint and the result. The store's record answers
+// repeats sooner, and its lease lets them wait without a connection to the database.
+//
+// The handler runs at most once per call. If the database rolls its transaction back because of
+// others, the error matches core.ErrRolledBack, which asks the caller to come again. If the
+// database cannot be reached, it matches core.ErrUnavailable. Tries before the handler runs are
+// repeated ([WithAttempts]).
+//
+// A nil db, a wrong dialect, and [WithFingerprint], which the engine has its own option for, are
+// errors of the rule or the call that match core.ErrInvalidOption.
+func WithDatabase(db *sql.DB, d Dialect, opts ...OnceOption) core.CallOption {
+	x, err := newExecution(db, d, opts)
+	if x.fingerprint != nil {
+		err = errors.Join(err, &core.OptionError{Option: "WithFingerprint", Value: "...", Want: "core.WithFingerprint"})
+	}
+	x.runsOnce = true
+	return core.WithExecutor(&executor{x, err})
+}
+
+// executor is the [core.Executor] of a database.
+type executor struct {
+	*execution
+	wrong error
+}
+
+func (e *executor) Validate() error { return e.wrong }
+
+// errRanBefore is what a function returns instead of running again. Its mark was not there, so
+// its first transaction was rolled back.
+var errRanBefore = errors.New("the function does not run twice")
+
+func (e *executor) Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error) {
+	ran := false
+	var own error
+	rec, first, err = e.run(ctx, key, func(ctx context.Context, _ *sql.Tx) (driver.Record, error) {
+		if ran {
+			return driver.Record{}, errRanBefore
+		}
+		ran = true
+		var rec driver.Record
+		rec, own = fn(ctx)
+		return rec, own
+	})
+	switch {
+	case err == nil || own != nil && err == own: //nolint:errorlint // the very error
+		return rec, first, err
+	case err == errRanBefore || errors.Is(err, ErrRetry):
+		return rec, false, fmt.Errorf("%w: %q: %w", core.ErrRolledBack, key, err)
+	case ctx.Err() == nil && e.out(err):
+		return rec, false, &core.UnavailableError{Op: "transaction", Err: err}
+	}
+	return rec, false, err
+}
+
+// outages are the codes with which a server says that it cannot serve now.
+var outages = map[string]bool{
+	"57P01": true, // admin_shutdown
+	"57P02": true, // crash_shutdown
+	"57P03": true, // cannot_connect_now
+	"53300": true, // too_many_connections
+	"25006": true, // read_only_sql_transaction: a replica, or a primary that no longer is one
+	"1040":  true, // ER_CON_COUNT_ERROR
+	"1053":  true, // ER_SERVER_SHUTDOWN
+	"1290":  true, // ER_OPTION_PREVENTS_STATEMENT: --read-only
+	"1792":  true, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
+	"1836":  true, // ER_READ_ONLY_MODE
+	"1927":  true, // ER_CONNECTION_KILLED
+}
+
+// out reports whether the database did not answer, or answered that it cannot serve now. Other
+// errors that it answers with, such as a missing table, are the program's; on SQLite, which is a
+// part of the program, all are.
+func (e *executor) out(err error) bool {
+	for _, known := range []error{core.ErrOutcomeUnknown, core.ErrInvalidKey, sql.ErrTxDone} {
+		if errors.Is(err, known) {
+			return false
+		}
+	}
+	code := codeIn(err)
+	return e.dialect != SQLite && (code == "" || outages[code])
+}

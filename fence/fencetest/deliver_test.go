@@ -1,0 +1,125 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/hibiken/asynq"
+	"github.com/labstack/echo/v4"
+	"google.golang.org/grpc"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/fence"
+	lockasynq "github.com/keyturn/keyturn/middleware/asynq"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockfunc "github.com/keyturn/keyturn/middleware/func"
+	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+// service is one whose only work is to note a message in the database, behind each middleware.
+type service struct {
+	eng     *core.Engine
+	db      *sql.DB
+	dialect fence.Dialect
+	marked  bool   // with fence.WithDatabase
+	after   func() // called by the handler, after its effect
+}
+
+// effect is what each handler does.
+func (s *service) effect(ctx context.Context, id string) error {
+	defer s.after()
+	insert := fmt.Sprintf(`INSERT INTO effect VALUES ('%s')`, id)
+	if tx, ok := fence.TxFrom(ctx); ok {
+		_, err := tx.ExecContext(ctx, insert)
+		return err
+	}
+	_, err := s.db.ExecContext(ctx, insert)
+	return err
+}
+
+// options are those of each rule.
+func (s *service) options() []core.CallOption {
+	if !s.marked {
+		return nil
+	}
+	return []core.CallOption{fence.WithDatabase(s.db, s.dialect)}
+}
+
+// deliveries deliver a message to the service by each middleware. A nil error says that the
+// message is done with.
+var deliveries = map[string]func(ctx context.Context, s *service, id string) error{
+	"asynq": func(ctx context.Context, s *service, id string) error {
+		locks, err := lockasynq.New(s.eng, lockasynq.Once("message", "msg:{payload.id}", s.options()...))
+		if err != nil {
+			return err
+		}
+		h := locks.Middleware(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return s.effect(ctx, id) }))
+		return h.ProcessTask(ctx, asynq.NewTask("message", fmt.Appendf(nil, `{"id":%q}`, id)))
+	},
+	"grpc": func(ctx context.Context, s *service, id string) error {
+		const method = pb.TestService_UnaryCall_FullMethodName
+		locks, err := lockgrpc.New(s.eng, lockgrpc.Once(method, "call:{metadata.x-id}", s.options()...))
+		if err != nil {
+			return err
+		}
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("x-id", id))
+		res, err := locks.Unary()(ctx, &pb.SimpleRequest{}, &grpc.UnaryServerInfo{FullMethod: method}, func(ctx context.Context, _ any) (any, error) {
+			return &pb.SimpleResponse{ServerId: id}, s.effect(ctx, id)
+		})
+		if err == nil && res.(*pb.SimpleResponse).GetServerId() != id {
+			return fmt.Errorf("the answer is %v", res)
+		}
+		return err
+	},
+	"http": func(ctx context.Context, s *service, id string) error {
+		h := lockhttp.New(s.eng).Idempotency(lockhttp.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := s.effect(r.Context(), id); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprint(w, id)
+		}))
+		return serve(ctx, h, id)
+	},
+	"echo": func(ctx context.Context, s *service, id string) error {
+		e := echo.New()
+		locks := lockecho.New(s.eng)
+		e.POST("/", func(c echo.Context) error {
+			if err := s.effect(c.Request().Context(), id); err != nil {
+				return err
+			}
+			return c.String(http.StatusOK, id)
+		}, locks.Idempotency(lockecho.AnyCaller, append(s.options(), core.WithMaxWait(core.Forever))...))
+		return serve(ctx, e, id)
+	},
+	"func": func(ctx context.Context, s *service, id string) error {
+		deliver, err := lockfunc.Once(lockfunc.New(s.eng), "deliver", func(id string) string { return "f:" + id }, func(ctx context.Context, id string) (string, error) {
+			return id, s.effect(ctx, id)
+		}, s.options()...)
+		if err != nil {
+			return err
+		}
+		if got, err := deliver(ctx, id); err != nil || got != id {
+			return fmt.Errorf("the answer is %q, %w", got, err)
+		}
+		return nil
+	},
+}
+
+func serve(ctx context.Context, h http.Handler, id string) error {
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
+	req.Header.Set("Idempotency-Key", fmt.Sprintf("%q", id))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	if w.Code != http.StatusOK || w.Body.String() != id {
+		return fmt.Errorf("the answer is %d %s", w.Code, w.Body)
+	}
+	return nil
+}
