@@ -19,19 +19,43 @@ const checkTimeout = 5 * time.Second
 // checkItem is one thing that may be wrong with a server or its user.
 type checkItem struct {
 	about  string
-	advice string
+	advice func(error) string
 	look   func(*Store, context.Context) error
 }
 
-// checks are what [Store.Check] looks at.
+// checks are what [Store.Check] looks at once it has reached a server.
 var checks = append([]checkItem{
-	{"locks", "see the permissions in docs/operations.md", (*Store).checkLocks},
-	{"messages", inbox.Advice, (*Store).checkMessages},
+	{"locks", lockAdvice, (*Store).checkLocks},
+	{"messages", always(inbox.Advice), (*Store).checkMessages},
 }, settings...)
+
+// always is advice that does not depend on the error.
+func always(advice string) func(error) string { return func(error) string { return advice } }
+
+// serverAdvice is for a client that reaches no server, or that the server does not let in.
+func serverAdvice(err error) string {
+	if script.Answered(err) {
+		return "check the client's user name and password"
+	}
+	return "check the client's address and TLS settings, the network, and whether the server runs"
+}
+
+// lockAdvice is for a server that refuses to grant.
+func lockAdvice(err error) string {
+	switch {
+	case errors.Is(err, ErrReadOnly):
+		return "connect to the master; a client for Sentinel or for a Cluster finds it"
+	case errors.Is(err, ErrNoReplicas):
+		return "see WithReplicas, and min-replicas-to-write of the server"
+	case errors.Is(err, ErrOutOfMemory):
+		return "see Memory in docs/operations.md"
+	}
+	return "see Permissions, and Servers that are not Redis, in docs/operations.md"
+}
 
 // CheckError is a problem that [Store.Check] has found.
 type CheckError struct {
-	About  string // "locks", "messages", or the name of a server's setting
+	About  string // "server", "locks", "messages", or the name of a server's setting
 	Advice string // what to do
 	Err    error  // what is wrong
 }
@@ -50,22 +74,51 @@ func (e *CheckError) Unwrap() error { return e.Err }
 // serving beside the one that Sentinel promotes. Call it at the start of a program, or from a
 // command for operators. Each part takes 5 s at most.
 //
-// The error joins a [*CheckError] for each problem. A setting that the user may not read counts
+// The error joins a [*CheckError] for each problem. If no server answers, or the server does not
+// let the client in, that is the only problem, About "server". A setting that the user may not read counts
 // as right. Messages on a Ring count as right, too, because a Ring has none.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
+	if err := s.check(ctx, checkItem{"server", serverAdvice, (*Store).checkServer}); err != nil {
+		return errors.Join(err)
+	}
 	var errs []error
-	for _, c := range checks {
-		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-		if err := c.look(s, ctx); err != nil {
-			errs = append(errs, &CheckError{About: c.about, Advice: c.advice, Err: s.closedOr(err)})
-		}
-		cancel()
+	for _, item := range checks {
+		errs = append(errs, s.check(ctx, item))
 	}
 	return errors.Join(errs...)
+}
+
+// check looks at one thing, on a goroutine, because go-redis does not leave a connection that
+// hangs.
+func (s *Store) check(ctx context.Context, item checkItem) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	said := make(chan error, 1)
+	s.tasks.Go(func() { said <- item.look(s, ctx) })
+	var err error
+	select {
+	case err = <-said:
+	case <-ctx.Done():
+		err = &driver.UnavailableError{Op: "check", Err: silence(ctx)}
+	}
+	if err == nil {
+		return nil
+	}
+	return &CheckError{About: item.about, Advice: item.advice(err), Err: s.closedOr(err)}
+}
+
+// checkServer asks for any answer. Other commands would fail for the same reason, with errors that
+// hide it: a server that wants a password first calls a script with many words a protocol error.
+func (s *Store) checkServer(ctx context.Context) error {
+	err := s.client.Ping(ctx).Err()
+	if script.Answered(err) && !script.Says(err, "NOAUTH") && !script.Says(err, "WRONGPASS") {
+		return nil
+	}
+	return &driver.UnavailableError{Op: "check", Refused: script.Answered(err), Err: err}
 }
 
 // checkLocks takes a lock and releases it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,12 +72,45 @@ func TestCheckOfADeadServer(t *testing.T) {
 	s := open(t, server.Client(func(o *redis.Options) { o.MaxRetries = -1 }))
 	server.Kill()
 	err := s.Check(within(t, 30*time.Second))
-	if !errors.Is(err, driver.ErrUnavailable) || !slices.Contains(found(t, err), "locks") {
-		t.Errorf("want the store to be unavailable, got %v", err)
+	if !errors.Is(err, driver.ErrUnavailable) || !slices.Equal(found(t, err), []string{"server"}) {
+		t.Errorf("want the server to be unavailable, and nothing else, got %v", err)
 	}
 	_ = s.Close()
 	if err := s.Check(within(t, time.Second)); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("want ErrClosed, got %v", err)
+	}
+}
+
+// TestAdvice: what to do depends on what is wrong.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	master := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", strings.Replace(master.Addr(), ":", " ", 1))
+	full := redistest.Start(t, "--maxmemory", "1b")
+	paused := redistest.Start(t)
+	silent := paused.Client(func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = 8*time.Second, -1 })
+	paused.Pause()
+	defer paused.Resume()
+	for name, c := range map[string]struct {
+		client        *redis.Client
+		about, advice string
+	}{
+		"nobody there":   {server.Client(func(o *redis.Options) { o.Addr = "127.0.0.1:1" }), "server", "address"},
+		"silent":         {silent, "server", "address"},
+		"no password":    {server.Client(), "server", "password"},
+		"wrong password": {server.Client(func(o *redis.Options) { o.Password = "guess" }), "server", "password"},
+		"a replica":      {replica.Client(), "locks", "master"},
+		"no memory":      {full.Client(), "locks", "Memory"},
+	} {
+		began := time.Now()
+		err := open(t, c.client).Check(within(t, 30*time.Second))
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("%s: took %v, want 5s", name, took)
+		}
+		if got := found(t, err); !slices.Equal(got, []string{c.about}) || !strings.Contains(err.Error(), c.advice) {
+			t.Errorf("%s: found %q, want %q with advice about the %s: %v", name, got, c.about, c.advice, err)
+		}
 	}
 }
 

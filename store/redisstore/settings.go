@@ -13,8 +13,8 @@ import (
 // logs a warning; [Store.Check] runs them, too. Each returns nil if all is well, or if the user
 // may not read the setting.
 var settings = []checkItem{
-	{"maxmemory-policy", "set it to noeviction", (*Store).checkPolicy},
-	{"min-replicas-to-write", "set it and min-replicas-max-lag, or use WithReplicas", (*Store).checkPartition},
+	{"maxmemory-policy", always("set it to noeviction"), (*Store).checkPolicy},
+	{"min-replicas-to-write", always("set it and min-replicas-max-lag, or use WithReplicas"), (*Store).checkPartition},
 }
 
 // settingError is a setting under which locks may break their promises. The application may
@@ -32,7 +32,7 @@ func (s *Store) warn() {
 		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
 		var bad *settingError
 		if errors.As(item.look(s, ctx), &bad) {
-			s.cfg.log.Warn("keyturn: a setting of this Redis may cost locks: "+bad.effect+": "+item.advice, bad.name, bad.value)
+			s.cfg.log.Warn("keyturn: a setting of this Redis may cost locks: "+bad.effect+": "+item.advice(bad), bad.name, bad.value)
 		}
 		cancel()
 	}
