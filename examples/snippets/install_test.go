@@ -28,8 +28,21 @@ func main() {
 }
 `
 
-// TestInstall does what README.md says about a module that is to use keyturn before
-// there is a release: the commands, as they stand there, and the first snippet.
+// annotated is the line of README.md about rules in a .proto file.
+const annotated = `package main
+
+import (
+	"example.com/app/impb"
+
+	"github.com/keyturn/keyturn/middleware/grpc"
+)
+
+var _ = lockgrpc.FromAnnotations(&impb.Groups_ServiceDesc)
+`
+
+// TestInstall does what README.md says about a module that is to use keyturn before there is a
+// release: the commands, as they stand there, and all snippets. The module has a service of its
+// own: the generated code of the example's.
 func TestInstall(t *testing.T) {
 	repository, err := filepath.Abs("../..")
 	if err != nil {
@@ -42,14 +55,21 @@ func TestInstall(t *testing.T) {
 	}
 
 	app := filepath.Join(t.TempDir(), "app")
-	if err := os.Mkdir(app, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(app, "impb"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(repository, filepath.Join(app, "../keyturn")); err != nil {
 		t.Fatal(err)
 	}
-	_, engine, _ := strings.Cut(read(t, "engine.go"), "\npackage snippets\n")
-	write(t, filepath.Join(app, "engine.go"), "package main\n"+engine)
+	for _, name := range []string{"engine.go", "grpc.go", "echo.go", "asynq.go"} {
+		_, code, _ := strings.Cut("\n"+read(t, name), "\npackage snippets\n")
+		code = strings.Replace(code, "github.com/keyturn/keyturn/examples/im/impb", "example.com/app/impb", 1)
+		write(t, filepath.Join(app, name), "package main\n"+code)
+	}
+	for _, name := range []string{"im.pb.go", "im_grpc.pb.go"} {
+		write(t, filepath.Join(app, "impb", name), read(t, filepath.Join("../im/impb", name)))
+	}
+	write(t, filepath.Join(app, "annotated.go"), annotated)
 	write(t, filepath.Join(app, "main.go"), program)
 	script := "set -e\ngo mod init example.com/app\n" + commands + "go vet ./...\ngo run .\n"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
