@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -108,6 +109,17 @@ func (d *Database) Open(t testing.TB) *sql.DB {
 func (d *Database) OpenAt(t testing.TB, addr string) *sql.DB {
 	t.Helper()
 	return d.open(t, d.DSNAt(addr))
+}
+
+// OpenWith does as [Database.OpenAt], with a parameter added to the DSN.
+func (d *Database) OpenWith(t testing.TB, addr, parameter string) *sql.DB {
+	t.Helper()
+	dsn := d.DSNAt(addr)
+	separator := "?"
+	if strings.Contains(dsn, separator) {
+		separator = "&"
+	}
+	return d.open(t, dsn+separator+parameter)
 }
 
 func (d *Database) open(t testing.TB, dsn string) *sql.DB {

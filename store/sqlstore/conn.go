@@ -1,0 +1,185 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"math/rand/v2"
+	"time"
+)
+
+// opTimeout bounds each use of a connection. The caller's context does not: a driver may close
+// the connection of a statement whose context ends, and callers give up often.
+const opTimeout = 5 * time.Second
+
+// slots bound how many connections of the pool are used at a time.
+type slots chan struct{}
+
+// outcome is what came of an operation.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// do runs op on a goroutine of the store's. If ctx ends first, it returns false, and late is called
+// with the outcome when there is one.
+func do[T any](ctx context.Context, s *Store, room slots, op func(context.Context) (T, error), late func()) (T, error, bool) {
+	var none outcome[T]
+	select {
+	case room <- struct{}{}:
+	case <-ctx.Done():
+		return none.value, nil, false
+	}
+	done, abandoned := make(chan outcome[T]), make(chan struct{})
+	s.tasks.Go(func() {
+		o := func() (o outcome[T]) {
+			defer func() { <-room }()
+			ctx, cancel := context.WithTimeout(s.hard, opTimeout)
+			defer cancel()
+			o.value, o.err = op(ctx)
+			return o
+		}()
+		select {
+		case done <- o:
+		case <-abandoned:
+			if late != nil {
+				late()
+			}
+		}
+	})
+	select {
+	case o := <-done:
+		return o.value, o.err, true
+	case <-ctx.Done():
+		close(abandoned)
+		return none.value, nil, false
+	}
+}
+
+// retries counts the attempts at an operation.
+type retries struct {
+	most   int // attempts that end with a connection of no use
+	broken int
+	pause  time.Duration
+}
+
+// maxPause is the longest pause between two attempts.
+const maxPause = 100 * time.Millisecond
+
+// tries begins an operation. Each connection of the pool that the store uses may turn out to be
+// dead, and so may those that others return to it meanwhile.
+func (s *Store) tries() *retries { return &retries{most: s.cfg.conns + 4, pause: time.Millisecond} }
+
+// again reports whether to try once more after err. It pauses if others were in the way.
+func (r *retries) again(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	switch judge(err) {
+	case again:
+	case broken, readOnly:
+		if r.broken++; r.broken >= r.most {
+			return false
+		}
+	default:
+		return false
+	}
+	// The random part keeps two transactions from meeting again.
+	timer := time.NewTimer(r.pause/2 + rand.N(r.pause))
+	defer timer.Stop()
+	r.pause = min(2*r.pause, maxPause)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// connect takes a connection of the pool. The caller calls back with the error of its last
+// statement, or nil.
+func (s *Store) connect(ctx context.Context) (conn *sql.Conn, back func(error), err error) {
+	conn, err = s.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func(err error) {
+		if err != nil && judge(err) != refused && judge(err) != again {
+			drop(conn)
+		}
+		_ = conn.Close() // it goes back to the pool
+	}, nil
+}
+
+// drop closes a connection for good, instead of giving it back to the pool.
+func drop(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+}
+
+// exec runs one statement outside of a transaction, and repeats it as long as it is certain that
+// it has not been carried out, or repeating does no harm.
+func (s *Store) exec(ctx context.Context, query string, args ...any) (affected int64, err error) {
+	for r := s.tries(); ; {
+		affected, err = s.execOnce(ctx, query, args)
+		if err == nil || !r.again(ctx, err) {
+			return affected, err
+		}
+	}
+}
+
+func (s *Store) execOnce(ctx context.Context, query string, args []any) (int64, error) {
+	res, err := s.execResult(ctx, query, args)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.Result, error) {
+	conn, back, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := conn.ExecContext(ctx, s.d.bind(query), args...)
+	back(err)
+	return res, err
+}
+
+// query runs one question outside of a transaction, and calls scan for each row. begin is called
+// before each attempt.
+func (s *Store) query(ctx context.Context, query string, args []any, begin func(), scan func(*sql.Rows) error) (err error) {
+	for r := s.tries(); ; {
+		if begin != nil {
+			begin()
+		}
+		err = s.queryOnce(ctx, query, args, scan)
+		if err == nil || !r.again(ctx, err) {
+			return err
+		}
+	}
+}
+
+func (s *Store) queryOnce(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	conn, back, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	err = rowsOf(ctx, conn, s.d.bind(query), args, scan)
+	back(err)
+	return err
+}
+
+// rowsOf calls scan for each row of a question.
+func rowsOf(ctx context.Context, conn *sql.Conn, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,78 @@
+package dbtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+)
+
+// late is how much later than due something may happen: several servers run at the same time.
+const late = 2 * time.Second
+
+// TestContractOfPostgres runs the suite that every store has to pass. Every store is a process
+// with a network of its own.
+func TestContractOfPostgres(t *testing.T) {
+	t.Parallel()
+	contract(t, sqltest.StartPostgres(t).Database(t))
+}
+
+func TestContractOfMySQL(t *testing.T) {
+	t.Parallel()
+	contract(t, sqltest.StartMySQL(t).Database(t))
+}
+
+// contract runs it on a database whose server belongs to this test alone.
+func contract(t *testing.T, d *sqltest.Database) {
+	migrate(t, d)
+	var networks sync.Map // driver.Store -> *servertest.Proxy
+	network := func(s driver.Store) *servertest.Proxy {
+		p, _ := networks.Load(s)
+		return p.(*servertest.Proxy)
+	}
+	drivertest.Run(t, drivertest.Harness{
+		TTL: 600 * time.Millisecond, Late: late,
+		New: func(t testing.TB) driver.Store {
+			p := servertest.NewProxy(t, d.Server.Addr())
+			s := open(t, d.OpenAt(t, p.Addr()), dialectOf(d))
+			networks.Store(s, p)
+			return s
+		},
+		Restart: func(t testing.TB) {
+			d.Server.Restart(t)
+			forget(t, d)
+		},
+		Pause:  func(testing.TB) { d.Server.Pause() },
+		Resume: func(testing.TB) { d.Server.Resume() },
+		Cut:    func(_ testing.TB, s driver.Store) { network(s).Cut() },
+		Heal:   func(_ testing.TB, s driver.Store) { network(s).Heal() },
+	})
+}
+
+// forget deletes all data of the store.
+func forget(t testing.TB, d *sqltest.Database) {
+	t.Helper()
+	db := d.Open(t)
+	for _, table := range []string{"lock", "member", "record", "forced", "version"} {
+		if _, err := db.Exec("DELETE FROM keyturn_" + table); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestContractOfSQLite: each store is a process with a pool of its own on the same file. There is
+// no server, and no network.
+func TestContractOfSQLite(t *testing.T) {
+	t.Parallel()
+	d := sqltest.SQLite(t)
+	migrate(t, d)
+	drivertest.Run(t, drivertest.Harness{
+		TTL: 600 * time.Millisecond, Late: late,
+		New:     func(t testing.TB) driver.Store { return open(t, d.Open(t), dialectOf(d)) },
+		Restart: func(t testing.TB) { forget(t, d) },
+	})
+}

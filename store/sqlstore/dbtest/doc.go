@@ -1,0 +1,2 @@
+// Package dbtest tests sqlstore with real databases and drivers, which its users need not have.
+package dbtest

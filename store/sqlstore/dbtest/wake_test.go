@@ -1,0 +1,117 @@
+package dbtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+	"github.com/keyturn/keyturn/store/sqlstore/pgwake"
+)
+
+// seldom is for stores whose waiters must not learn of their turn by looking.
+var seldom = []sqlstore.Option{sqlstore.WithPoll(time.Minute), sqlstore.WithWaiterLease(time.Minute)}
+
+// listen makes a listener that reaches the database at addr.
+func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
+	t.Helper()
+	l, err := pgwake.Dial(t.Context(), d.DSNAt(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // a store that was not made does not close it
+	return sqlstore.WithWaker(l)
+}
+
+// held makes a request of a that waits for a lease of b's.
+func held(t *testing.T, a, b driver.Store) (hold driver.Grant, granted chan driver.Grant) {
+	t.Helper()
+	hold, err := b.Acquire(t.Context(), request("k", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := make(chan struct{}, 1)
+	granted = make(chan driver.Grant, 1)
+	req := request("k", time.Minute)
+	req.Wait = true
+	req.OnHeld = func(driver.HeldError) {
+		select {
+		case queued <- struct{}{}:
+		default:
+		}
+	}
+	go func() {
+		defer close(granted)
+		g, err := a.Acquire(t.Context(), req)
+		if err != nil {
+			t.Errorf("the waiter: %v", err)
+			return
+		}
+		granted <- g
+	}()
+	<-queued
+	return hold, granted
+}
+
+// TestMessageTellsOfATurn: a waiter that looks once a minute is served at once.
+func TestMessageTellsOfATurn(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	hold, granted := held(t, a, b)
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case g := <-granted:
+		if g.Token <= hold.Token {
+			t.Errorf("token %d after %d", g.Token, hold.Token)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("no message has reached the waiter")
+	}
+}
+
+// TestNewConnectionWakesEverybody: messages that were sent while the listener was cut off are lost.
+func TestNewConnectionWakesEverybody(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	network := servertest.NewProxy(t, d.Server.Addr())
+	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, network.Addr()))...)
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	hold, granted := held(t, a, b)
+	network.Cut()
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-granted:
+		t.Error("a message has passed a network that was cut")
+	case <-time.After(300 * time.Millisecond):
+	}
+	network.Heal()
+	select {
+	case <-granted:
+	case <-time.After(20 * time.Second):
+		t.Error("the waiter still sleeps")
+	}
+}
+
+// TestContractWithMessages runs the suite with them.
+func TestContractWithMessages(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	drivertest.Run(t, drivertest.Harness{
+		TTL: 600 * time.Millisecond, Late: late,
+		New: func(t testing.TB) driver.Store {
+			return open(t, d.Open(t), sqlstore.Postgres, listen(t, d, d.Server.Addr()))
+		},
+	})
+}

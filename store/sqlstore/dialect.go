@@ -1,0 +1,123 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dialect is the kind of a database.
+type Dialect struct{ *dialect }
+
+// The dialects.
+var (
+	// Postgres is PostgreSQL.
+	Postgres = Dialect{&postgres}
+	// MySQL is MariaDB, and MySQL with InnoDB.
+	MySQL = Dialect{&mysql}
+	// SQLite is SQLite 3.42 or later.
+	SQLite = Dialect{&sqlite}
+)
+
+// String returns "postgres", "mysql" or "sqlite".
+func (d Dialect) String() string {
+	if d.dialect == nil {
+		return "no dialect"
+	}
+	return d.name
+}
+
+// dialect is what differs between the databases.
+type dialect struct {
+	name string
+	// clock is an expression for the database's clock in microseconds. On MySQL it is the
+	// beginning of the statement; on the others the moment when the row is looked at.
+	clock string
+	// begin starts a transaction. It must not change the session beyond that transaction.
+	begin []string
+	// forUpdate locks the rows of a SELECT until the end of the transaction.
+	forUpdate string
+	// greatest and least are functions of two numbers.
+	greatest, least string
+	numbered        bool // placeholders are $1, $2, ... instead of ?
+	returning       bool // INSERT and UPDATE have RETURNING
+
+	// upsert is put between the values of an INSERT and the list of changes. The new value of
+	// column c is value(c).
+	upsert func(primaryKey string) string
+	value  func(column string) string
+
+	types columnTypes
+}
+
+// columnTypes are the types of columns.
+type columnTypes struct{ key, owner, note, blob, number, small, table string }
+
+// bind makes a statement for this dialect: it numbers the placeholders, if need be. No statement
+// has a question mark for anything else.
+func (d *dialect) bind(query string) string {
+	if !d.numbered {
+		return query
+	}
+	var b strings.Builder
+	n := 0
+	for _, part := range strings.SplitAfter(query, "?") {
+		if text, ok := strings.CutSuffix(part, "?"); ok {
+			n++
+			fmt.Fprintf(&b, "%s$%d", text, n)
+		} else {
+			b.WriteString(part)
+		}
+	}
+	return b.String()
+}
+
+// marks returns n placeholders.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+func onConflict(primaryKey string) string { return "ON CONFLICT (" + primaryKey + ") DO UPDATE SET " }
+
+func excluded(column string) string { return "excluded." + column }
+
+var postgres = dialect{
+	name:      "postgres",
+	clock:     "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
+	begin:     []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
+	forUpdate: " FOR UPDATE",
+	greatest:  "greatest", least: "least",
+	numbered: true, returning: true,
+	upsert: onConflict, value: excluded,
+	types: columnTypes{
+		key: "bytea", owner: `text COLLATE "C"`, note: "bytea", blob: "bytea", number: "bigint", small: "smallint",
+		// Rows change often, and no index but the key changes with them: a change then stays on
+		// its page, if there is room.
+		table: " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
+	},
+}
+
+var mysql = dialect{
+	name: "mysql",
+	// Not now(), which depends on the session's time zone.
+	clock: "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
+	// The level is for the next transaction only. At the default level, locks on gaps between
+	// rows deadlock with each other.
+	begin:     []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
+	forUpdate: " FOR UPDATE",
+	greatest:  "greatest", least: "least",
+	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
+	value:  func(column string) string { return "VALUES(" + column + ")" },
+	types: columnTypes{
+		key: "varbinary(512)", owner: "varchar(255) CHARACTER SET ascii COLLATE ascii_bin", note: "varbinary(256)",
+		blob: "longblob", number: "bigint", small: "smallint", table: " ENGINE=InnoDB",
+	},
+}
+
+var sqlite = dialect{
+	name: "sqlite",
+	// It has milliseconds. The detour keeps them exact.
+	clock:    "(CAST(unixepoch('subsec')*1000 + 0.5 AS INTEGER)*1000)",
+	begin:    []string{"BEGIN IMMEDIATE"}, // one writer at a time; the others wait here
+	greatest: "max", least: "min",
+	returning: true,
+	upsert:    onConflict, value: excluded,
+	types: columnTypes{key: "BLOB", owner: "TEXT", note: "BLOB", blob: "BLOB", number: "INTEGER", small: "INTEGER", table: ""},
+}

@@ -1,0 +1,56 @@
+// Package sqlstore keeps leases in a SQL database, where every process that uses the database
+// sees them: PostgreSQL, MariaDB, or a SQLite file for the processes of one machine.
+//
+//	db, err := sql.Open("pgx", dsn) // any driver; this package imports none
+//	...
+//	err = sqlstore.Migrate(ctx, db, sqlstore.Postgres)
+//	...
+//	store, err := sqlstore.New(ctx, db, sqlstore.Postgres)
+//	...
+//	eng, err := core.New(store)
+//
+// # What is in the database
+//
+// Five tables, whose names begin with [WithPrefix]: lock has a row per key, and in it the exclusive
+// holder; member has the other holders and those who wait; record and version have what Once and
+// Raise remember; forced has the reasons of forced releases. Keys are bytes, so no collation makes
+// two of them equal. Rows that have been idle for a day are deleted.
+//
+// # A request
+//
+// One statement takes an exclusive lock that is free, and one releases it if nobody waits. Every other
+// request is a short transaction. It locks the rows of its keys in the order of the keys, reads
+// who holds them and who waits, decides in Go (internal/phasefair), and writes what has changed. So
+// all processes take turns at a key, and two sets never deadlock. The isolation level is READ
+// COMMITTED for these transactions alone, whatever the session's default is. A transaction that
+// the database rolls back because of others is repeated.
+//
+// All times are those of the database's clock at a moment when the rows are locked. The clocks of
+// the processes don't matter. Nothing belongs to a session: no SET, no temporary table, no advisory
+// lock. So the store works behind a pooler that gives each transaction another connection.
+//
+// # Waiting
+//
+// A request that waits has a row in the table of members, and no connection. While requests of a
+// process wait, one query per look asks for all of them whether it is their turn: after 10 ms at
+// first, then less and less often, every 200 ms at last ([WithPoll]). A release wakes waiters of the
+// same process directly. On PostgreSQL, messages wake those of other processes, if the store has a
+// [Waker]. A process that waits for nothing asks nothing.
+//
+// A waiter that has got the lock, and whose process died unnoticed, blocks the others for half the
+// waiter lease ([WithWaiterLease]), so 3 s by default, or for its TTL if that is shorter.
+//
+// # What can go wrong
+//
+// The database does not answer: every call returns when its context ends, with an error that matches
+// driver.ErrUnavailable. Its statements go on for up to 5 s, and what they have done for nobody is
+// undone. The same is done if the answer to a COMMIT is lost, when a request may or may not have
+// been carried out.
+//
+// A connection is dead, or leads to a server that has become read-only: it is closed, and the
+// request is sent on another one.
+//
+// The database forgets what it has committed, because of its settings or because a replica without
+// the last writes took over: two owners may hold a key. [New] warns of such settings. Tokens still
+// increase, because they follow the clock. A resource that must be safe compares them.
+package sqlstore

@@ -1,0 +1,124 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Errors in addition to those of [driver.Store]. ErrReadOnly also matches
+// driver.ErrUnavailable.
+var (
+	// ErrOwner: the request's owner is empty, too long, or has a colon or white space in it. The
+	// engine's owners never have.
+	ErrOwner = errors.New("sqlstore: invalid owner")
+	// ErrSchema: a table of the store is missing, or lacks a column. [Migrate] makes the tables.
+	ErrSchema = errors.New("sqlstore: the tables are not as they should be")
+	// ErrReadOnly: the server is a replica, or was made read-only.
+	ErrReadOnly = errors.New("sqlstore: the database is read-only")
+)
+
+// trouble is what an error of a driver means for the one that asked.
+type trouble int
+
+const (
+	refused  trouble = iota // the server answered, and does not carry out the statement
+	again                   // the transaction was rolled back because of others: repeat it
+	broken                  // the connection is of no use, a new one may be
+	readOnly                // as broken, and it has led to a server that can't be written
+)
+
+// codes says what the codes of servers mean: SQLSTATEs of PostgreSQL, and numbers of MySQL. A
+// code that is not here is a refusal.
+var codes = map[string]trouble{
+	"40001": again, "40P01": again, "55P03": again, // serialization failure, deadlock, lock timeout
+	"57P01": broken, "57P02": broken, "57P03": broken, "57P05": broken, // shut down, crashed, starting up, idle too long
+	"25P03": broken, "25P02": again, // ended because idle in a transaction; a transaction that has failed
+	"25006": readOnly,
+
+	"1213": again, "1205": again, "1020": again, // deadlock, lock timeout, changed since the snapshot
+	"1053": broken, "1927": broken, "2006": broken, "2013": broken, "4031": broken, // shut down, killed, gone
+	"1290": readOnly, "1792": readOnly, "1836": readOnly,
+}
+
+// Result codes of SQLite, without the extension in the upper bits.
+const (
+	sqliteBusy     = 5
+	sqliteLocked   = 6
+	sqliteReadOnly = 8
+)
+
+// judge says what err means. Drivers are not imported, so it asks for what their errors have in
+// common.
+func judge(err error) trouble {
+	var state interface{ SQLState() string } // PostgreSQL's drivers
+	if errors.As(err, &state) {
+		if strings.HasPrefix(state.SQLState(), "08") { // connection exceptions
+			return broken
+		}
+		return codes[state.SQLState()]
+	}
+	var code interface{ Code() int } // SQLite
+	if errors.As(err, &code) {
+		switch code.Code() & 0xff {
+		case sqliteBusy, sqliteLocked:
+			return again
+		case sqliteReadOnly:
+			return readOnly
+		}
+		return refused
+	}
+	text := err.Error()
+	if number, ok := mysqlNumber(text); ok {
+		return codes[number]
+	}
+	switch {
+	case strings.Contains(text, "database is locked"), strings.Contains(text, "database table is locked"):
+		return again // other drivers of SQLite
+	case strings.Contains(text, "attempt to write a readonly database"):
+		return readOnly
+	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sqldriver.ErrBadConn):
+		return broken
+	}
+	return broken // it has no code of a server, so no server answered
+}
+
+// mysqlNumber returns the number in an error of go-sql-driver: "Error 1213 (40001): ...".
+func mysqlNumber(text string) (number string, ok bool) {
+	i := strings.Index(text, "Error ")
+	if i < 0 {
+		return "", false
+	}
+	number, _, _ = strings.Cut(text[i+len("Error "):], " ")
+	number = strings.TrimSuffix(number, ":")
+	_, err := strconv.Atoi(number)
+	return number, err == nil
+}
+
+// failure is the error for a request that was not carried out.
+func failure(op, key string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", err)}
+	}
+	t := judge(err)
+	if t == readOnly {
+		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly}
+}
+
+// silence is the error for a request whose context ended before the answer came.
+func silence(ctx context.Context, op, key string) error {
+	return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", context.Cause(ctx))}
+}
+
+// lost is the error for a lease that does not belong to its owner any more.
+func lost(key string, g driver.Grant) error {
+	return &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
+}

@@ -1,0 +1,232 @@
+package sqlstore
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/phasefair"
+)
+
+// micros is a time by the database's clock, or a duration, in microseconds.
+type micros = int64
+
+func toMicros(d time.Duration) micros   { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+func fromMicros(m micros) time.Duration { return time.Duration(m) * time.Microsecond }
+
+// The flags of a member.
+const (
+	partial  = 1 << iota // a part of a set that waits for the rest
+	released             // by its owner; it stays for a while (R6)
+	once                 // a waiter that also takes a record
+)
+
+// member is an owner that holds a key or waits for it.
+type member struct {
+	owner   string
+	waits   bool
+	mode    driver.Mode
+	permits int
+	nr      uint64 // order of arrival
+	inbox   string // of the waiter's process; "": none
+
+	token    uint64
+	reserved uint64 // the tokens after it that are its own; of a waiter, as many as it wants
+	until    micros
+	since    micros
+	ttl      micros
+	flags    int
+	rule     string
+	trace    string
+}
+
+func (m *member) is(flag int) bool { return m.flags&flag != 0 }
+
+// lock is a key, with everybody who holds it or waits for it. Its rows are locked, so nobody else
+// changes them.
+type lock struct {
+	key         string
+	last        uint64 // the greatest token given or reserved
+	phase       phasefair.Phase
+	arrived     uint64
+	recordUntil micros
+	members     []*member // in order of arrival, and holders in order of their tokens
+
+	exists bool // it has a row
+	stored stored
+}
+
+// stored is what the database has of a lock.
+type stored struct {
+	row     lockRow
+	members map[string]member // in the table of members
+}
+
+// lockRow is a lock's own row. An exclusive holder stands in it, so that one statement can take
+// and release a key that nobody waits for. Otherwise holder.until is the earliest end of a
+// holder's lease, which tells those who look that there may be room.
+type lockRow struct {
+	last             uint64
+	mode             driver.Mode
+	through, arrived uint64
+	members          int
+	recordUntil      micros
+	holder           member
+}
+
+// row is the lock's own row as it should be.
+func (l *lock) row() lockRow {
+	r := lockRow{last: l.last, mode: l.phase.Mode, through: l.phase.Through, arrived: l.arrived, recordUntil: l.recordUntil, members: len(l.members)}
+	if h := l.single(); h != nil {
+		r.holder = *h
+		r.holder.mode, r.holder.permits, r.holder.nr, r.holder.inbox, r.holder.waits = 0, 0, 0, "", false
+		r.members--
+		return r
+	}
+	for _, h := range l.holders() {
+		if r.holder.until == 0 || h.until < r.holder.until {
+			r.holder.until = h.until
+		}
+	}
+	return r
+}
+
+// single is the exclusive holder, or nil.
+func (l *lock) single() *member {
+	if l.phase.Mode != driver.ModeExclusive {
+		return nil
+	}
+	for _, m := range l.members {
+		if !m.waits {
+			return m
+		}
+	}
+	return nil
+}
+
+// find returns owner's membership, or nil.
+func (l *lock) find(owner string) *member {
+	for _, m := range l.members {
+		if m.owner == owner {
+			return m
+		}
+	}
+	return nil
+}
+
+// holding returns owner's lease, or nil. Token 0 stands for an owner that was not told its token.
+func (l *lock) holding(owner string, token uint64) *member {
+	m := l.find(owner)
+	if m == nil || m.waits || token != 0 && token != m.token {
+		return nil
+	}
+	return m
+}
+
+// holders are the leases in force, in order of their tokens.
+func (l *lock) holders() []*member { return l.those(func(m *member) bool { return !m.waits }) }
+
+// waiters are the requests in the queue, in order of arrival.
+func (l *lock) waiters() []*member { return l.those(func(m *member) bool { return m.waits }) }
+
+func (l *lock) those(are func(*member) bool) []*member {
+	var all []*member
+	for _, m := range l.members {
+		if are(m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// sort puts the members in order: waiters as they came, holders by their tokens.
+func (l *lock) sort() {
+	slices.SortStableFunc(l.members, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.token, b.token), cmp.Compare(a.owner, b.owner))
+	})
+}
+
+func (l *lock) remove(m *member) {
+	l.members = slices.DeleteFunc(l.members, func(o *member) bool { return o == m })
+}
+
+// read is the lock as package phasefair decides about it. Those whose time is over were left out
+// when it was loaded.
+func (l *lock) read() (p phasefair.Lock, waiters []*member) {
+	p.Phase = l.phase
+	for _, m := range l.members {
+		if !m.waits {
+			p.Holders = append(p.Holders, phasefair.Holder{Owner: m.owner})
+			continue
+		}
+		waiters = append(waiters, m)
+		claim := driver.Claim{Key: l.key, Mode: m.mode, Permits: m.permits}
+		p.Waiters = append(p.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: claim, Arrived: m.nr}, Owner: m.owner})
+	}
+	return p, waiters
+}
+
+// place is the lock for a question to package phasefair that needs no waiters back.
+func (l *lock) place() phasefair.Lock {
+	p, _ := l.read()
+	return p
+}
+
+// step lets those in whose turn it is.
+func (t *tx) step(l *lock) {
+	for {
+		p, waiters := l.read()
+		step := p.Step(time.Time{}, phasefair.MostPerStep)
+		l.phase = step.Phase
+		for _, i := range step.Granted {
+			m := waiters[i]
+			t.enter(l, m, min(m.ttl, toMicros(t.s.cfg.claimTime())))
+			t.woken = append(t.woken, *m)
+		}
+		if !step.More {
+			return
+		}
+	}
+}
+
+// enter makes m a holder for a while, under a token of its own.
+func (t *tx) enter(l *lock, m *member, term micros) {
+	m.waits, m.since, m.until = false, t.now, t.now+term
+	m.token, m.reserved = driver.NextTokens(l.last, t.clock(), m.reserved)
+	l.last = m.token + m.reserved
+	m.nr = 0
+	m.flags &^= once
+	l.sort()
+}
+
+// extend gives m another term, which its owner asked for.
+func (t *tx) extend(m *member, ttl time.Duration) {
+	m.ttl = toMicros(ttl)
+	m.until = t.now + m.ttl
+}
+
+// held is the error that says who is in the way of a request that is behind ahead others.
+func (t *tx) held(l *lock, ahead int) *driver.HeldError {
+	e := &driver.HeldError{Key: l.key, Ahead: ahead}
+	holders := l.holders()
+	if len(holders) == 0 {
+		return e
+	}
+	last, first := holders[0], holders[0]
+	for _, h := range holders {
+		if h.until > last.until {
+			last = h
+		}
+		if h.until < first.until {
+			first = h
+		}
+	}
+	free := last.until
+	if l.phase.Mode == driver.ModePermit {
+		free = first.until // a place is free as soon as one holder has gone
+	}
+	e.Holder, e.Trace = last.owner, last.trace
+	e.HeldFor, e.RetryAfter = fromMicros(t.now-last.since), max(0, fromMicros(free-t.now))
+	return e
+}

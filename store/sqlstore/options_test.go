@@ -1,0 +1,66 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestBadOptions: they are refused before the database is asked, whatever their order.
+func TestBadOptions(t *testing.T) {
+	good := WithPrefix("app_")
+	for name, opt := range map[string]Option{
+		"WithPrefix":      WithPrefix("keyturn; DROP TABLE x"),
+		"WithWaiterLease": WithWaiterLease(time.Millisecond),
+		"WithPoll":        WithPoll(0),
+		"WithMaxConns":    WithMaxConns(0),
+		"WithWaker":       WithWaker(nil),
+		"WithLogger":      WithLogger(nil),
+		"New":             nil,
+	} {
+		for _, opts := range [][]Option{{opt, good}, {good, opt}} {
+			_, err := New(t.Context(), new(sql.DB), Postgres, opts...)
+			var bad *driver.OptionError
+			if !errors.As(err, &bad) || bad.Option != name {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for what, try := range map[string]func() (*Store, error){
+		"no database": func() (*Store, error) { return New(t.Context(), nil, Postgres) },
+		"no dialect":  func() (*Store, error) { return New(t.Context(), new(sql.DB), Dialect{}) },
+		"a waker without messages": func() (*Store, error) {
+			return New(t.Context(), new(sql.DB), SQLite, WithWaker(deaf{}))
+		},
+	} {
+		if _, err := try(); !errors.Is(err, driver.ErrInvalidOption) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// deaf is a waker that hears nothing.
+type deaf struct{}
+
+func (deaf) Channel() string         { return "" }
+func (deaf) Messages() <-chan string { return nil }
+func (deaf) Close() error            { return nil }
+
+func TestSchemaHasThePrefix(t *testing.T) {
+	for _, d := range []Dialect{Postgres, MySQL, SQLite} {
+		text, err := Schema(d, WithPrefix("app_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(text, "CREATE TABLE IF NOT EXISTS app_"); n != len(tables) || strings.Contains(text, DefaultPrefix) {
+			t.Errorf("%v: %d tables in\n%s", d, n, text)
+		}
+	}
+	if _, err := Schema(Dialect{}); !errors.Is(err, driver.ErrInvalidOption) {
+		t.Errorf("without a dialect: %v", err)
+	}
+}

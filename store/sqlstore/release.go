@@ -1,0 +1,89 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Release implements [driver.Store].
+func (s *Store) Release(ctx context.Context, g driver.Grant) error {
+	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+		return err
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var loss error // of one of the claims; the others are released (R5)
+	type result struct {
+		unsure bool
+		loss   error
+	}
+	res, err, answered := do(ctx, s, s.room, func(ctx context.Context) (result, error) {
+		var r result
+		done, unsure, err := s.shortRelease(ctx, g)
+		if done || err != nil && !passing(ctx, err) {
+			return r, err
+		}
+		r.unsure = unsure
+		unsure, err = s.transact(ctx, keysOf(g.Claims), false, func(t *tx) error {
+			r.loss = nil
+			for _, c := range g.Claims {
+				err := t.release(g, c.Key)
+				if err != nil && !isVerdict(err, &err) {
+					return err
+				}
+				if r.loss == nil {
+					r.loss = err
+				}
+			}
+			return nil
+		})
+		r.unsure = r.unsure || unsure
+		return r, err
+	}, nil)
+	loss = res.loss
+	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
+		return err
+	}
+	if res.unsure && isTaken(loss) && !runOut(g) {
+		// The first attempt has released it, and its answer was lost.
+		return nil
+	}
+	return loss
+}
+
+// release ends g's lease on key, or lets it stay.
+func (t *tx) release(g driver.Grant, key string) error {
+	l := t.lock(key)
+	m := l.holding(g.Owner, g.Token)
+	switch {
+	case m == nil:
+		return t.lost(key, g)
+	case g.Stay > 0:
+		m.flags |= released
+		t.extend(m, g.Stay)
+	default:
+		l.remove(m)
+	}
+	return nil
+}
+
+// isTaken reports whether the lease does not belong to the owner, and was not taken by force.
+func isTaken(err error) bool {
+	var loss *driver.LeaseLostError
+	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
+}
+
+// runOut reports whether the lease may have ended by itself by now. It reports true for a grant
+// without Since.
+func runOut(g driver.Grant) bool {
+	term := g.Term
+	if term <= 0 {
+		term = g.TTL
+	}
+	return g.Since.IsZero() || time.Since(g.Since) >= term
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Most requests are about an exclusive claim on a key that nobody waits for. One statement is
+// enough for these: its WHERE says what has to be true, and the row's lock makes it atomic. If it
+// changes nothing, the request goes on as a transaction, which can tell why.
+
+// shortly are the statements for such requests.
+type shortly struct {
+	grant, grantOnce string // a key that is free; grantOnce: and has no record
+	confirm          string // asked again by the owner
+	release          string
+}
+
+// maxLead is as many tokens as may be reserved ahead of the clock.
+var maxLead = toMicros(driver.MaxLead)
+
+func (d *dialect) shortly(prefix string) shortly {
+	lock := prefix + "lock"
+	free := fmt.Sprintf("l.members = 0 AND (l.owner = '' OR l.until <= %s)", d.clock)
+	noRecord := fmt.Sprintf(" AND l.record_until <= %s", d.clock)
+	s := shortly{
+		confirm: fmt.Sprintf("UPDATE %s SET until = %s + ?, ttl = ? WHERE lock_key = ? AND owner = ? AND until > %s AND mode = 0 AND flags = 0",
+			lock, d.clock, d.clock),
+		release: fmt.Sprintf("UPDATE %s SET owner = '', until = 0, flags = 0 WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0",
+			lock, d.clock),
+	}
+	if !d.returning {
+		// The token, and as many as are reserved, come back as the id of a row that was inserted:
+		// there is no other way to learn a value from an UPDATE. `last` comes after what is made of
+		// it, because MySQL changes one column after the other.
+		token := fmt.Sprintf("%s(l.last + 1, %s)", d.greatest, d.clock)
+		reserved := fmt.Sprintf("%s(0, %s(?, %s + %d - %s))", d.greatest, d.least, d.clock, maxLead, token)
+		s.grant = fmt.Sprintf("UPDATE %s l SET mode = 0, through = 0, owner = ?, token = %s, reserved = %s, until = %s + ?, since = %s, ttl = ?, flags = 0, rule = ?, trace = ?, "+
+			"last = LAST_INSERT_ID((%s) * %d + (%s)) DIV %d + (%s) WHERE lock_key = ? AND %s",
+			lock, token, reserved, d.clock, d.clock, token, packed, reserved, packed, reserved, free)
+		s.grantOnce = s.grant + noRecord
+		return s
+	}
+	// The clock of the token is that of the values to insert, so that the columns agree. A row that
+	// exists is changed later than that if somebody else has had its lock.
+	token := fmt.Sprintf("%s(l.last + 1, excluded.token)", d.greatest)
+	reserved := fmt.Sprintf("%s(0, %s(excluded.reserved, excluded.token + %d - %s))", d.greatest, d.least, maxLead, token)
+	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, token, reserved, until, since, ttl, rule, trace) "+
+		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
+		"FROM (SELECT %s AS us) c WHERE 1 = 1 ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, token = %s, reserved = %s, last = %s + %s, "+
+		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
+		lock, d.types.key, d.types.note, d.types.note, d.clock, token, reserved, token, reserved, d.clock, d.clock)
+	s.grant = insert + free + " RETURNING token, reserved"
+	s.grantOnce = insert + free + noRecord + " RETURNING token, reserved"
+	s.confirm += " RETURNING token, reserved, members"
+	return s
+}
+
+// packed is one more than the greatest number of reserved tokens, as a power of two.
+const packed = 2048
+
+// isPlain reports whether claims are what one statement can do.
+func isPlain(claims []driver.Claim) bool {
+	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
+}
+
+// short takes a key that is free with one statement, or confirms a lease that has come to a
+// waiter. If it returns false without an error, or with one that may go away, a transaction has
+// to decide.
+func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err error) {
+	s, sent := a.s, time.Now()
+	g = driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Since: sent}
+	key, ttl := []byte(a.req.Claims[0].Key), toMicros(a.req.TTL)
+	if a.asked { // in the queue, or after an attempt without an answer
+		if !s.d.returning {
+			return g, false, nil
+		}
+		err = s.queryOnce(ctx, s.q.confirm, []any{ttl, ttl, key, a.req.Owner}, func(rows *sql.Rows) error {
+			ok = true
+			var members int
+			err := rows.Scan(&g.Token, &g.HandOffs, &members)
+			g.Contended = members > 0
+			return err
+		})
+		return g, ok, err
+	}
+	statement := s.q.grant
+	if a.once {
+		statement = s.q.grantOnce
+	}
+	wanted := min(int64(min(a.req.HandOffs, packed)), maxLead)
+	if !s.d.returning {
+		res, err := s.execResult(ctx, statement, []any{
+			a.req.Owner, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace), wanted, wanted, key,
+		})
+		if err != nil {
+			return g, false, err
+		}
+		if n, err := res.RowsAffected(); err != nil || n != 1 {
+			return g, false, err
+		}
+		id, err := res.LastInsertId()
+		g.Token, g.HandOffs = uint64(id)/packed, uint64(id)%packed
+		return g, err == nil, err
+	}
+	err = s.queryOnce(ctx, statement, []any{
+		key, wanted, a.req.Owner, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
+	}, func(rows *sql.Rows) error {
+		ok = true
+		return rows.Scan(&g.Token, &g.HandOffs)
+	})
+	return g, ok, err
+}
+
+// shortRelease releases a key that nobody waits for with one statement. If it returns false, a
+// transaction has to decide; unsure says that the key may be released nevertheless.
+func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
+	if !isPlain(g.Claims) || g.Token == 0 || g.Stay > 0 {
+		return false, false, nil
+	}
+	res, err := s.execResult(ctx, s.q.release, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
+	if err != nil {
+		return false, judge(err) == broken, err
+	}
+	n, err := res.RowsAffected()
+	return n == 1, false, err
+}
+
+// passing reports whether a transaction may succeed where one statement has failed with err.
+func passing(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && judge(err) != refused
+}
+
+// renewPlainly renews leases on one exclusive claim each, with one statement for all of them. It
+// reports whether all are renewed; otherwise transactions have to decide.
+func (s *Store) renewPlainly(ctx context.Context, grants []driver.Grant) (all bool, err error) {
+	if len(grants) == 0 {
+		return true, nil
+	}
+	set := fmt.Sprintf("SET until = %s + ?, ttl = ?", s.d.clock)
+	inForce := fmt.Sprintf("l.until > %s AND l.flags = 0 AND l.mode = 0", s.d.clock)
+	ttl := toMicros(grants[0].TTL)
+	args := make([]any, 0, 3*len(grants)+2)
+	for _, g := range grants {
+		args = append(args, []byte(g.Claims[0].Key), g.Owner, int64(g.Token))
+	}
+	rows := strings.TrimSuffix(strings.Repeat("(?,?,?),", len(grants)), ",")
+	var query string
+	switch s.d {
+	case &postgres:
+		// Locked in the order of the keys, as by transactions, or they would deadlock.
+		rows = "(CAST(? AS bytea), CAST(? AS text), CAST(? AS bigint))," + rows
+		rows = strings.TrimSuffix(rows, ",(?,?,?)")
+		if len(grants) == 1 {
+			rows = "(CAST(? AS bytea), CAST(? AS text), CAST(? AS bigint))"
+		}
+		query = fmt.Sprintf("WITH k AS (SELECT l.lock_key FROM %s l JOIN (VALUES %s) r(lock_key, owner, token) "+
+			"ON l.lock_key = r.lock_key AND l.owner = r.owner AND l.token = r.token ORDER BY l.lock_key FOR UPDATE OF l) "+
+			"UPDATE %s l %s FROM k WHERE l.lock_key = k.lock_key AND %s", s.q.lockTable, rows, s.q.lockTable, set, inForce)
+		args = append(args, ttl, ttl)
+	case &sqlite:
+		query = fmt.Sprintf("UPDATE %s AS l %s WHERE (l.lock_key, l.owner, l.token) IN (VALUES %s) AND %s", s.q.lockTable, set, rows, inForce)
+		args = append([]any{ttl, ttl}, args...)
+	default:
+		query = fmt.Sprintf("UPDATE %s l %s WHERE (l.lock_key, l.owner, l.token) IN (%s) AND %s", s.q.lockTable, set, rows, inForce)
+		args = append([]any{ttl, ttl}, args...)
+	}
+	n, err := s.exec(ctx, query, args...)
+	return n == int64(len(grants)), err
+}

@@ -1,0 +1,177 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// tx is a transaction that has locked the rows of some keys, in the order of the keys. It reads
+// all holders and waiters, changes them in memory, and writes what has changed.
+type tx struct {
+	s     *Store
+	ctx   context.Context
+	conn  *sql.Conn
+	sent  time.Time // a moment before it began, by this process's clock
+	now   micros    // the database's clock, after the rows were locked
+	locks []*lock   // in order of their keys
+	woken []member  // waiters that were let in, or have another reason to ask
+}
+
+// verdict is the end of a transaction that changes nothing, and is not to be repeated.
+type verdict struct{ error }
+
+// Unwrap returns the error that the caller gets.
+func (v verdict) Unwrap() error { return v.error }
+
+// missing says that some keys have no row to lock.
+type missing struct{ keys []string }
+
+func (missing) Error() string { return "sqlstore: no row for a key" }
+
+// clock is the database's clock.
+func (t *tx) clock() time.Time { return time.UnixMicro(t.now) }
+
+// lock returns the lock of one of the transaction's keys.
+func (t *tx) lock(key string) *lock {
+	i, _ := slices.BinarySearchFunc(t.locks, key, func(l *lock, key string) int {
+		switch {
+		case l.key < key:
+			return -1
+		case l.key > key:
+			return 1
+		}
+		return 0
+	})
+	return t.locks[i]
+}
+
+// transact runs decide in a transaction on keys, which are in order, and repeats it if others were
+// in the way or the connection broke. With create, every key has a row before.
+//
+// unsure says that an earlier attempt may have been carried out: its COMMIT had no answer. So
+// decide must be such that doing it twice does no harm.
+func (s *Store) transact(ctx context.Context, keys []string, create bool, decide func(*tx) error) (unsure bool, err error) {
+	for r := s.tries(); ; {
+		t := &tx{s: s, ctx: ctx, sent: time.Now()}
+		committing, err := t.attempt(keys, create, decide)
+		var v verdict
+		var none missing
+		switch {
+		case err == nil:
+			s.wake(t.woken)
+			return unsure, nil
+		case errors.As(err, &v):
+			return unsure, v.error
+		case errors.As(err, &none):
+			// Within the transaction the rows would be locked out of order.
+			if err := s.insert(ctx, none.keys); err != nil {
+				return unsure, err
+			}
+			continue
+		}
+		unsure = unsure || committing && judge(err) == broken
+		if !r.again(ctx, err) {
+			return unsure, err
+		}
+	}
+}
+
+// attempt is one try. committing: its COMMIT was sent.
+func (t *tx) attempt(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
+	conn, back, err := t.s.connect(t.ctx)
+	if err != nil {
+		return false, err
+	}
+	t.conn = conn
+	committing, err = t.body(keys, create, decide)
+	if err == nil {
+		back(nil)
+		return true, nil
+	}
+	// A statement that failed may have left the transaction open (1205 of MySQL does).
+	_, undone := conn.ExecContext(t.ctx, "ROLLBACK")
+	if undone != nil && t.s.d != &sqlite || t.ctx.Err() != nil {
+		drop(conn)
+	}
+	back(err)
+	return committing, err
+}
+
+func (t *tx) body(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
+	for _, statement := range t.s.d.begin {
+		if err := t.exec(statement); err != nil {
+			return false, err
+		}
+	}
+	if err := t.load(keys, create); err != nil {
+		return false, err
+	}
+	for _, l := range t.locks {
+		t.step(l) // a lease may have ended since the last look
+	}
+	if err := decide(t); err != nil {
+		return false, err
+	}
+	for _, l := range t.locks {
+		t.step(l)
+	}
+	if err := t.write(); err != nil {
+		return false, err
+	}
+	return true, t.exec("COMMIT")
+}
+
+// exec runs a statement of the transaction.
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.conn.ExecContext(t.ctx, t.s.d.bind(query), args...)
+	return err
+}
+
+// query runs a question of the transaction.
+func (t *tx) query(query string, args []any, scan func(*sql.Rows) error) error {
+	return rowsOf(t.ctx, t.conn, t.s.d.bind(query), args, scan)
+}
+
+// mine returns what g's owner has of all its claims, or the error of a loss.
+func (t *tx) mine(g driver.Grant, fits func(*lock, *member, driver.Claim) bool) ([]*member, error) {
+	var all []*member
+	for _, c := range g.Claims {
+		l := t.lock(c.Key)
+		m := l.holding(g.Owner, g.Token)
+		if m == nil || !fits(l, m, c) {
+			return nil, t.lost(c.Key, g)
+		}
+		all = append(all, m)
+	}
+	if len(all) == 0 {
+		return nil, verdict{lost("", g)} // no Acquire returned such a grant
+	}
+	return all, nil
+}
+
+// lost returns the error that says how g lost key: as a verdict, unless the question fails.
+func (t *tx) lost(key string, g driver.Grant) error {
+	loss := &driver.LeaseLostError{Key: key, Token: g.Token, Reason: driver.LossTaken}
+	query := fmt.Sprintf("SELECT token, reason FROM %sforced WHERE lock_key = ? AND owner = ? AND until > ?", t.s.cfg.prefix)
+	err := t.query(query, []any{[]byte(key), g.Owner, t.now}, func(rows *sql.Rows) error {
+		var token uint64
+		var reason []byte
+		if err := rows.Scan(&token, &reason); err != nil {
+			return err
+		}
+		if g.Token == 0 || g.Token == token {
+			loss.Reason, loss.Detail = driver.LossForced, string(reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return verdict{loss}
+}

@@ -1,0 +1,68 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Columns have no room for the upper half of uint64. So they keep version 0 as the smallest
+// number there is, and the order stays the same.
+func toColumn(version uint64) int64  { return int64(version ^ signBit) }
+func fromColumn(column int64) uint64 { return uint64(column) ^ signBit }
+
+const signBit = 1 << 63
+
+// Raise implements [driver.Ledger].
+func (s *Store) Raise(ctx context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	if err := driver.ValidateKey(key); err != nil {
+		return 0, err
+	}
+	if retention < time.Millisecond && version > 0 {
+		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
+	}
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	newest, err, answered := do(ctx, s, s.room, func(ctx context.Context) (uint64, error) {
+		if version > 0 {
+			if err := s.raise(ctx, key, version, retention); err != nil {
+				return 0, err
+			}
+		}
+		return s.newest(ctx, key, version)
+	}, nil)
+	return newest, s.conclude(ctx, "raise", key, answered, false, err)
+}
+
+// raise keeps the greater of version and the present one.
+func (s *Store) raise(ctx context.Context, key string, version uint64, retention time.Duration) error {
+	present := "version"
+	if s.d != &mysql {
+		present = s.q.versionTable + ".version"
+	}
+	until := present[:len(present)-len("version")] + "until"
+	query := fmt.Sprintf("INSERT INTO %s (lock_key, version, until) VALUES (?, ?, %s + ?) %s version = CASE WHEN %s > %s THEN %s(%s, %s) ELSE %s END, until = %s",
+		s.q.versionTable, s.d.clock, s.d.upsert("lock_key"),
+		until, s.d.clock, s.d.greatest, present, s.d.value("version"), s.d.value("version"), s.d.value("until"))
+	_, err := s.exec(ctx, query, []byte(key), toColumn(version), toMicros(retention))
+	return err
+}
+
+// newest returns the present version, at least least. No later call returns less: another one
+// may have raised it meanwhile, and it does not fall.
+func (s *Store) newest(ctx context.Context, key string, least uint64) (uint64, error) {
+	newest := least
+	query := fmt.Sprintf("SELECT version FROM %s WHERE lock_key = ? AND until > %s", s.q.versionTable, s.d.clock)
+	err := s.query(ctx, query, []any{[]byte(key)}, nil, func(rows *sql.Rows) error {
+		var column int64
+		err := rows.Scan(&column)
+		newest = max(newest, fromColumn(column))
+		return err
+	})
+	return newest, err
+}
