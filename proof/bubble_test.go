@@ -1,4 +1,4 @@
-package proof_test
+package main_test
 
 import (
 	"bytes"
@@ -101,9 +101,10 @@ func (s polite) ForceRelease(ctx context.Context, key, _ string, _ ...driver.Hol
 }
 
 // processesInMemory has processes work on a memstore, or on what wrap makes of it,
-// for so long of a bubble's time.
-func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) []history.Section {
+// for so long of a bubble's time. The error is what is wrong with their history.
+func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) error {
 	var buf bytes.Buffer
+	registers := &work.Registers{}
 	synctest.Test(t, func(t *testing.T) {
 		mono := func(at time.Time) int64 { return at.UnixNano() }
 		clock := func() int64 { return mono(time.Now()) }
@@ -119,7 +120,7 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono)}).Work(ctx)
+				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond}).Work(ctx)
 				_ = eng.Close(context.Background())
 			})
 		}
@@ -129,7 +130,8 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 	if err != nil {
 		t.Fatal(err)
 	}
-	return history.Sections(events, nil)
+	_, once := history.Once(events)
+	return errors.Join(history.Check(history.Sections(events, nil)), once, history.Registers(history.Increments(events), registers.Values()))
 }
 
 // shared is a file of several recorders.
@@ -159,7 +161,7 @@ func TestProcessesOnBrokenStoresAreRejected(t *testing.T) {
 		{"what is taken stays", func(s slow) driver.Store { return polite{s} }, []string{"taken away"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			says(t, history.Check(processesInMemory(t, time.Minute, test.wrap)), test.says)
+			says(t, processesInMemory(t, time.Minute, test.wrap), test.says)
 		})
 	}
 }

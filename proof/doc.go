@@ -1,5 +1,6 @@
-// Package proof checks the stores, and the engine on top of them, against the promises of
-// [driver.Store]. Its methods do not depend on somebody having thought of the case.
+// Command proof checks the stores, and the engine on top of them, against the promises of
+// [driver.Store] and of docs/guarantees.md. Its methods do not depend on somebody having thought of
+// the case. docs/proof.md says what was run and what was found.
 //
 // # Programs
 //
@@ -15,17 +16,31 @@
 //
 // # Histories
 //
-// Several processes with engines of their own, on one real Redis, take and release locks of all
-// modes, extend and downgrade them, and take keys from each other by force. Meanwhile some
-// processes are killed, and others stopped and continued. Each process writes down what it was
-// granted and until when it was entitled to act, on the one clock that they share. Package
-// history then looks for sections that overlap but must not, for tokens out of order, and for
-// leases that were renewed or released after somebody had taken them away. For a key that is
-// claimed only exclusively, it also looks for an order of all operations that makes the key one
-// lock with rising tokens ([linearizability], by github.com/anishathalye/porcupine).
+// Several processes with engines of their own share a real Redis: one server, a master with two
+// replicas behind a Sentinel, or a Cluster of three masters and three replicas. They take and
+// release locks of all modes, extend and downgrade them, take keys from each other by force, change
+// registers under them, and run functions once (package work). Meanwhile faults strike: processes,
+// servers and the network fail in ways and at times that a seed chooses (package trial).
 //
-// The same is done on memstore, in a bubble, with engines that nobody kills. A minute takes a
-// second there.
+// Each process writes down what it was granted and until when it was entitled to act, on the one
+// clock that they share. Package history then looks for:
+//
+//   - sections that overlap but must not;
+//   - tokens out of order, and tokens that come twice;
+//   - leases that were renewed or released after somebody had taken them away;
+//   - for a key that is claimed only exclusively: whether an order of all operations makes it one
+//     lock with rising tokens ([linearizability], by github.com/anishathalye/porcupine);
+//   - increments of registers that are lost, by the same method;
+//   - functions of Once that ran again although they were on record;
+//   - errors that a caller could not tell apart, keys that are left behind, and times without a
+//     grant although the server served.
+//
+// What the guarantees admit for a fault is not wrong: after a failover without WithReplicas, for
+// example, two may hold a key until the old holder's next renewal. Everything else is. A history also
+// fails if too little happened in it, or if the outcome of too many operations is unknown.
+//
+// The processes' work is also done on memstore, in a bubble, with engines that nobody kills. A
+// minute takes a second there.
 //
 // The proof is about that run. A section counts only as far as it is certain: it begins when
 // the answer was there. It ends at the first of these moments: when the release began, at the
@@ -35,24 +50,27 @@
 // terms. One that is being downgraded counts as shared from the beginning of the downgrade, and
 // is two sections for the checker. Hand-offs within a process are included: they are sections
 // with tokens of their own, and a lease that is handed on after it was taken away does not
-// count.
+// count. An operation whose answer is missing may take effect at any later time.
 //
-// Not included are: what a holder does after its deadline, which is for fencing tokens; leases
-// that are carried to another process; a Redis that loses its data, fails over, or is a
-// Cluster; and executions by Once.
+// Not included are leases that are carried to another process.
 //
 // # Controls
 //
 // A checker that sees nothing proves nothing. So tests break stores, and make up histories,
-// that the checkers must reject.
+// that the checkers must reject. Histories under settings that the docs warn of must show what is
+// lost, and so must those of other lock libraries.
 //
 // # Running it
 //
 // It needs redis-server, and a Unix system.
 //
-//	go test -race ./proof                        as part of make test, within a minute
+//	go test -race ./proof                        as part of make test
 //	go test ./proof -rapid.checks=10000          more programs
 //	go test ./proof -rapid.seed=...              one that failed, again
+//	go run ./proof -for 10m -topology sentinel -faults sentinel,stop -seed 7
+//
+// The seed decides which faults strike, in which order and for how long. The processes and the
+// servers have their own ways, so the same seed does not make the same history.
 //
 // [linearizability]: https://cs.brown.edu/~mph/HerlihyW90/p463-herlihy.pdf
-package proof
+package main

@@ -1,4 +1,4 @@
-package proof_test
+package main_test
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/proof/work"
 )
 
 func TestMain(m *testing.M) {
-	actAsProcess()
+	work.ActAsProcess()
 	redis.SetLogger(quiet{}) // the connections of those that are killed
 	goleak.VerifyTestMain(m)
 }

@@ -5,6 +5,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,62 @@ func AddReplicas(t testing.TB, masters []*Server, args ...string) []*Server {
 		t.Fatalf("redistest: no Cluster with replicas after %v", joinTimeout)
 	}
 	return replicas
+}
+
+// Front puts a proxy in front of each node of a Cluster: clients learn the proxies' addresses from
+// the nodes, and replicas reach their masters through them. Nodes still reach each other's bus.
+// It returns the proxies, in the order of the nodes.
+func Front(t testing.TB, nodes []*Server) []*servertest.Proxy {
+	t.Helper()
+	ways := make([]*servertest.Proxy, len(nodes))
+	for i, node := range nodes {
+		ways[i] = servertest.NewProxy(t, node.Addr())
+		_, port, _ := net.SplitHostPort(ways[i].Addr())
+		command(t, node, "config", "set", "cluster-announce-port", port)
+		node.more = append(node.more, "--cluster-announce-port", port) // for a restart
+	}
+	if !within(joinTimeout, func() bool { return fronted(t, nodes, ways) }) {
+		t.Fatalf("redistest: no Cluster behind proxies after %v", joinTimeout)
+	}
+	return ways
+}
+
+// fronted reports whether all nodes know the proxies of all nodes.
+func fronted(t testing.TB, nodes []*Server, ways []*servertest.Proxy) bool {
+	t.Helper()
+	for _, node := range nodes {
+		known := command(t, node, "cluster", "nodes")
+		if slices.ContainsFunc(ways, func(way *servertest.Proxy) bool { return !strings.Contains(known, way.Addr()+"@") }) {
+			return false
+		}
+	}
+	return true
+}
+
+// MoveSlot moves a slot with its keys to another node, as redis-cli does. All nodes that have
+// slots must be among nodes.
+func MoveSlot(t testing.TB, slot int, from, to *Server, nodes []*Server) {
+	t.Helper()
+	fromID, toID := command(t, from, "cluster", "myid"), command(t, to, "cluster", "myid")
+	command(t, to, "cluster", "setslot", slot, "importing", fromID)
+	command(t, from, "cluster", "setslot", slot, "migrating", toID)
+	for {
+		keys, err := from.Client().ClusterGetKeysInSlot(context.Background(), slot, 100).Result()
+		if err != nil {
+			t.Fatalf("redistest: keys of slot %d: %v", slot, err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		args := []any{"migrate", "127.0.0.1", to.Port(), "", 0, 5000, "keys"}
+		for _, key := range keys {
+			args = append(args, key)
+		}
+		command(t, from, args...)
+	}
+	for _, node := range append([]*Server{to, from}, nodes...) { // the new owner first
+		command(t, node, "cluster", "setslot", slot, "node", toID)
+	}
 }
 
 // replicated reports whether all nodes know of the replicas, and the replicas have the data.

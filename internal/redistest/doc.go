@@ -5,8 +5,7 @@
 // with replicas behind a Sentinel. internal/servertest runs them, and has a proxy that makes a
 // faulty network.
 //
-// The benchmark in bench/server starts its server here as well. It passes a testing.TB of its
-// own, with just the methods that these functions call.
+// Programs that are no tests start servers here as well, with a [Run] for their testing.TB.
 //
 // Servers need Unix signals. On other systems there are none.
 package redistest

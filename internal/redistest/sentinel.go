@@ -4,6 +4,7 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 	if err := os.WriteFile(conf, nil, 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.Sentinel = start(t, conf, "Sentinel ID is", []string{"--sentinel"})
+	s.Sentinel = start(t, conf, "Sentinel ID is", []string{"--sentinel"}, nil)
 	s.do(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
 	s.do(t, s.Sentinel, "sentinel", "set", MasterName,
 		"down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", 5000)
@@ -125,6 +126,42 @@ func (s *Sentinel) AwaitFailover(t testing.TB, old int) int {
 		return err == nil && strings.Contains(role, "role:master")
 	})
 	return master
+}
+
+// Rejoin starts node i again, after a Kill, as a replica of the present master. It returns when the
+// node has the data. Call it only after the failover: a master that comes back empty before that
+// stays the master, and its replicas lose their data to it.
+func (s *Sentinel) Rejoin(t testing.TB, i int) {
+	t.Helper()
+	node := s.Nodes[i]
+	node.Restart(t)
+	host, own := s.way(t, i)
+	s.do(t, node, "config", "set", "replica-announce-ip", host, "replica-announce-port", own)
+	s.Follow(t, i)
+}
+
+// Follow makes node i a replica of the present master, and waits until it has the data. The
+// Sentinel does the same for a master that comes back, but only after some ten seconds.
+func (s *Sentinel) Follow(t testing.TB, i int) {
+	t.Helper()
+	master := s.Master(t)
+	host, port := s.way(t, master)
+	s.do(t, s.Nodes[i], "replicaof", host, port)
+	s.await(t, fmt.Sprintf("link of replica %d to its master", i), func() bool {
+		return strings.Contains(s.Nodes[i].Client().Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+// Failover has the Sentinel make a replica the master, although nothing failed. It returns the
+// number of the new master. Right after another failover, the Sentinel needs some seconds to learn
+// that there is a replica.
+func (s *Sentinel) Failover(t testing.TB) int {
+	t.Helper()
+	old := s.Master(t)
+	s.await(t, "failover", func() bool {
+		return s.Sentinel.Client().Do(context.Background(), "sentinel", "failover", MasterName).Err() == nil
+	})
+	return s.AwaitFailover(t, old)
 }
 
 // way returns the address at which node i is reached.

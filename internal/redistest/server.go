@@ -3,7 +3,9 @@
 package redistest
 
 import (
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -20,7 +22,8 @@ var KeepData = []string{"--appendonly", "yes", "--appendfsync", "always"}
 // Its methods are meant for one goroutine at a time.
 type Server struct {
 	*servertest.Server
-	t testing.TB // the one of Start; what lives as long as the server is cleaned up with it
+	t    testing.TB // the one of Start; what lives as long as the server is cleaned up with it
+	more []string   // further arguments, for a restart
 }
 
 // Start runs a server until the test and its subtests end. args are added to the command line,
@@ -30,12 +33,13 @@ type Server struct {
 // does not start.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, "", "Ready to accept connections", args)
+	return start(t, "", "Ready to accept connections", args, nil)
 }
 
 // start runs a server with the configuration file conf, or "". The server accepts connections
-// once it has printed ready.
-func start(t testing.TB, conf, ready string, args []string) *Server {
+// once it has printed ready. env is what it finds in its environment, besides what this process
+// has.
+func start(t testing.TB, conf, ready string, args, env []string) *Server {
 	t.Helper()
 	bin, err := servertest.LookPath([]string{"redis-server", "valkey-server"})
 	if err != nil {
@@ -47,12 +51,18 @@ func start(t testing.TB, conf, ready string, args []string) *Server {
 		"--appendonly", "no",
 		"--dir", t.TempDir(),
 	}, args...)
+	s := &Server{t: t}
 	command := func(port int) *exec.Cmd {
-		all := append([]string{"--port", strconv.Itoa(port)}, args...)
+		all := slices.Concat([]string{"--port", strconv.Itoa(port)}, args, s.more)
 		if conf != "" {
 			all = append([]string{conf}, all...)
 		}
-		return exec.Command(bin, all...)
+		cmd := exec.Command(bin, all...)
+		if env != nil {
+			cmd.Env = append(os.Environ(), env...)
+		}
+		return cmd
 	}
-	return &Server{Server: servertest.Start(t, servertest.Program{Command: command, Ready: ready}), t: t}
+	s.Server = servertest.Start(t, servertest.Program{Command: command, Ready: ready})
+	return s
 }

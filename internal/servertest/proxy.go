@@ -22,6 +22,8 @@ type Proxy struct {
 	far   time.Duration // how late all bytes arrive
 	late  time.Duration // how late the next bytes of a client arrive
 	links map[*link]struct{}
+
+	frames *frames // nil: they are not recorded
 }
 
 // fault is a fault of the network.
@@ -140,17 +142,19 @@ func (p *Proxy) serve(l *link) {
 		p.close(l)
 		return
 	}
-	p.running.Go(func() { p.copy(l, l.server, l.client, blackholed) })
-	p.running.Go(func() { p.copy(l, l.client, l.server, lostReplies) })
+	p.running.Go(func() { p.copy(l, l.server, l.client, blackholed, p.frames) })
+	p.running.Go(func() { p.copy(l, l.client, l.server, lostReplies, nil) })
 }
 
-// copy passes on what src sends, or loses it while the fault is at least lossy.
-func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault) {
+// copy passes on what src sends, or loses it while the fault is at least lossy. It records what
+// it passes on.
+func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault, record *frames) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := src.Read(buf)
 		if n > 0 && p.passes(l, lossy) {
 			time.Sleep(p.delayOf(src == l.client))
+			record.add(buf[:n])
 			_, err = dst.Write(buf[:n])
 		}
 		if err != nil {

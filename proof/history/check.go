@@ -10,10 +10,26 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
+// Violation is something wrong with a history.
+type Violation struct {
+	Key      string
+	From, To int64 // when it shows
+	Text     string
+}
+
+func (v *Violation) Error() string { return v.Key + ": " + v.Text }
+
+// wrong makes a violation that shows between the beginning of the first section and the end of the last.
+func wrong(key string, a, b Section, format string, args ...any) error {
+	until := max(a.Given, b.Given)
+	return &Violation{Key: key, From: min(a.Given, b.Given), To: until, Text: fmt.Sprintf(format, args...)}
+}
+
 // Check returns what is wrong with a history: sections that overlap but must not; tokens that
 // are out of order; leases that were used after they were taken away; and keys that were
-// claimed only exclusively, but did not behave as a lock.
-func Check(sections []Section) error {
+// claimed only exclusively, but did not behave as a lock. Each error in it is a [*Violation].
+// What the losses explain is not wrong.
+func Check(sections []Section, losses ...Loss) error {
 	byKey := map[string][]Section{}
 	for _, s := range sections {
 		for _, c := range s.Claims {
@@ -22,9 +38,9 @@ func Check(sections []Section) error {
 	}
 	errs := []error{lost(sections)}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
-		errs = append(errs, overlaps(key, byKey[key]), order(key, byKey[key]))
+		errs = append(errs, overlaps(key, forgive(split(byKey[key]), losses)), order(key, streaks(byKey[key], losses)))
 		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != driver.ModeExclusive || s.Shared < Never }) {
-			errs = append(errs, linear(key, byKey[key]))
+			errs = append(errs, linear(key, streaks(byKey[key], losses), losses))
 		}
 	}
 	return errors.Join(errs...)
@@ -37,10 +53,12 @@ func mode(s Section, key string) driver.Mode {
 
 // overlaps checks what is held together (A1, M1). Where sections must not overlap, it also
 // checks that their tokens are in the order in which they were held (A3).
+//
+// After a loss the tokens still rise, but a holder that was forgotten may be the later one.
 func overlaps(key string, sections []Section) error {
 	var held []Section
 	var highest [driver.ModePermit + 1]uint64 // token, by mode
-	for _, s := range split(sections) {
+	for _, s := range sections {
 		if s.Given >= s.End {
 			continue // nobody acted under it, or nobody knows
 		}
@@ -49,21 +67,39 @@ func overlaps(key string, sections []Section) error {
 		for _, h := range held {
 			had, _ := h.on(key)
 			if excludes(had.Mode, c.Mode) {
-				return fmt.Errorf("%s was held %v by %s and %v by %s for %d ns together", key, had.Mode, h, c.Mode, s, min(h.End, s.End)-s.Given)
+				return wrong(key, h, s, "was held %v by %s and %v by %s for %d ns together", had.Mode, h, c.Mode, s, min(h.End, s.End)-s.Given)
 			}
 		}
 		for m, token := range highest {
 			if excludes(driver.Mode(m), c.Mode) && s.Token < token {
-				return fmt.Errorf("%s: %s comes after token %d", key, s, token)
+				return wrong(key, s, s, "%s comes after token %d", s, token)
 			}
 		}
 		highest[c.Mode] = max(highest[c.Mode], s.Token)
 		held = append(held, s)
 		if c.Mode == driver.ModePermit && len(held) > c.Permits {
-			return fmt.Errorf("%s was held by %d together, one of them for %d permits: %s", key, len(held), c.Permits, s)
+			return wrong(key, held[0], s, "was held by %d together, one of them for %d permits: %s", len(held), c.Permits, s)
 		}
 	}
 	return nil
+}
+
+// Overlaps counts how often a section began while another one on the same key, which excludes it,
+// was in force.
+func Overlaps(sections []Section) int {
+	n := 0
+	last := map[string]int64{} // end of the last section, by key
+	for _, s := range sections {
+		if s.Given >= s.End || len(s.Claims) != 1 {
+			continue
+		}
+		key := s.Claims[0].Key
+		if s.Given < last[key] {
+			n++
+		}
+		last[key] = max(last[key], s.End)
+	}
+	return n
 }
 
 // excludes reports whether leases of these modes cannot be in force together.
@@ -80,7 +116,7 @@ func order(key string, sections []Section) error {
 	seen := map[uint64]Section{}
 	for _, s := range granted {
 		if other, ok := seen[s.Token]; ok {
-			return fmt.Errorf("%s: two have one token: %s, %s", key, other, s)
+			return wrong(key, other, s, "two have one token: %s, %s", other, s)
 		}
 		seen[s.Token] = s
 	}
@@ -94,7 +130,7 @@ func order(key string, sections []Section) error {
 			granted = granted[1:]
 		}
 		if s.Token < last.Token {
-			return fmt.Errorf("%s: %s, asked for at %d, comes after %s", key, s, s.Asked, last)
+			return wrong(key, last, s, "%s, asked for at %d, comes after %s", s, s.Asked, last)
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ type What string
 // ends with Returning and one of the three events after that, or with its process.
 const (
 	Asked     What = "asked"
+	Denied    What = "denied"    // it was refused, and holds nothing
 	Given     What = "given"     // Owner, Token, Until and TTL are set
 	Holding   What = "holding"   // Until and TTL are set
 	Extending What = "extending" // begins to ask for TTL; Until is the deadline whatever the answer is
@@ -36,6 +37,28 @@ const (
 	Forced  What = "forced"  // Owners is set
 )
 
+// The events of an increment of a register under a lease. It begins with Adding. When the old
+// value is read, Writing follows, and then one of the others.
+const (
+	Adding  What = "adding"  // Key is set, and Token if the register compares it
+	Writing What = "writing" // Value is what was read
+	Added   What = "added"
+	Stale   What = "stale" // the register has seen a greater token
+)
+
+// The events of a call of Once. It begins with Calling. Running and Ran are those of its function,
+// if that runs. The last one is Recorded, Replayed, Denied, or Unsure. An execution is also an
+// acquisition, with the number of the call.
+const (
+	Calling  What = "calling"  // Key is set
+	Ran      What = "ran"      // the effect is done
+	Recorded What = "recorded" // the call ran the function, and that is on record
+	Replayed What = "replayed" // it was on record
+)
+
+// Untyped is an error that matches none of those that a caller can tell apart. Key is its text.
+const Untyped What = "untyped"
+
 // Event is one line of a history. Times are in ns on a clock that all processes
 // share.
 type Event struct {
@@ -43,6 +66,8 @@ type Event struct {
 	What        What
 	At          int64
 	Claims      []driver.Claim `json:",omitempty"` // Asked, Forcing
+	Key         string         `json:",omitempty"`
+	Value       uint64         `json:",omitempty"`
 	Owner       string         `json:",omitempty"`
 	Owners      []string       `json:",omitempty"` // the holders that lost it
 	Token       uint64         `json:",omitempty"`
@@ -76,12 +101,24 @@ func (r *Recorder) Ask(claims []driver.Claim) int { return r.begin(Asked, claims
 func (r *Recorder) Force(key string) int { return r.begin(Forcing, []driver.Claim{{Key: key}}) }
 
 func (r *Recorder) begin(what What, claims []driver.Claim) int {
+	return r.Begin(Event{What: what, Claims: claims})
+}
+
+// Begin notes the first event of an operation, at this moment, and returns the number for the
+// others.
+func (r *Recorder) Begin(e Event) int {
 	r.mu.Lock()
 	r.nr++
-	nr := r.nr
+	e.Nr = r.nr
 	r.mu.Unlock()
-	r.Note(Event{Nr: nr, What: what, At: r.Clock(), Claims: claims})
-	return nr
+	r.Now(e)
+	return e.Nr
+}
+
+// Now notes an event at this moment.
+func (r *Recorder) Now(e Event) {
+	e.At = r.Clock()
+	r.Note(e)
 }
 
 // Note writes an event.

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -72,9 +71,9 @@ func lost(sections []Section) error {
 		switch {
 		case s.Told == Never:
 		case s.Until > s.Told+int64(s.TTL):
-			return fmt.Errorf("%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
+			return wrong(s.Claims[0].Key, s, s, "%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
 		case s.Outcome == Returned && s.Returning > s.Told && !s.mayBeHandedOn():
-			return fmt.Errorf("%s was given back after it had been taken away at %d", s, s.Told)
+			return wrong(s.Claims[0].Key, s, s, "%s was given back after it had been taken away at %d", s, s.Told)
 		}
 	}
 	return nil

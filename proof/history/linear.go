@@ -42,7 +42,7 @@ var lockModel = porcupine.Model{
 const linearTimeout = 20 * time.Second
 
 // linear checks that all operations on key have a valid order.
-func linear(key string, sections []Section) error {
+func linear(key string, sections []Section, losses []Loss) error {
 	var ops []porcupine.Operation
 	for _, s := range sections {
 		if !s.granted() {
@@ -52,16 +52,18 @@ func linear(key string, sections []Section) error {
 		if s.Outcome != Returned || s.Taken <= s.Returning { // a hand-off of a lease that was taken away does not count
 			ends.Call, ends.Return = s.End, Never
 		}
-		// A client does one thing after the other.
-		ends.Call = max(ends.Call, s.Given)
+		ends.Call = max(ends.Call, s.Given) // a client does one thing after the other
+		if at := gone(s, losses); at < Never {
+			ends.Call, ends.Return = min(ends.Call, at), Never
+		}
 		ops = append(ops, porcupine.Operation{Input: operation{token: s.Token}, Call: s.Asked, Return: s.Given}, ends)
 	}
 	switch porcupine.CheckOperationsTimeout(lockModel, ops, linearTimeout) {
 	case porcupine.Ok:
 		return nil
 	case porcupine.Unknown:
-		return fmt.Errorf("%s: no order of %d operations was found, or excluded, in %v", key, len(ops), linearTimeout)
+		return &Violation{Key: key, Text: fmt.Sprintf("no order of %d operations was found, or excluded, in %v", len(ops), linearTimeout)}
 	default:
-		return fmt.Errorf("%s: no order of the %d operations makes it an exclusive lock with rising tokens", key, len(ops))
+		return &Violation{Key: key, Text: fmt.Sprintf("no order of the %d operations makes it an exclusive lock with rising tokens", len(ops))}
 	}
 }

@@ -1,10 +1,11 @@
-// Package work is what the processes of a history do: they take and free locks, and write down
-// what they were granted.
+// Package work is what the processes of a history do: they take and free locks, change registers
+// under them, run functions once, and write down what they were granted.
 package work
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/proof/history"
 )
 
-// TTL is that of the leases, unless they are extended.
+// TTL is that of the leases, unless a Worker says otherwise, or they are extended.
 const TTL = 400 * time.Millisecond
 
 const (
@@ -26,18 +27,31 @@ const (
 type Worker struct {
 	Engine   *core.Engine
 	Recorder *history.Recorder
+	Resource Resource      // what some of the locks protect
+	TTL      time.Duration // the engine's; 0: TTL
+	Rest     time.Duration // between two operations, on average
+	Think    time.Duration // between the last look at a lease and the write, at most
 }
 
 // Work goes on until ctx ends.
 func (w *Worker) Work(ctx context.Context) {
+	if w.TTL == 0 {
+		w.TTL = TTL
+	}
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if rand.N(20) == 0 {
+				switch n := rand.N(20); {
+				case n == 0:
 					w.force(ctx)
-				} else {
-					w.once(ctx)
+				case n < 4:
+					w.run(ctx)
+				default:
+					w.hold(ctx)
+				}
+				if w.Rest > 0 {
+					time.Sleep(rand.N(2 * w.Rest))
 				}
 			}
 		})
@@ -45,10 +59,14 @@ func (w *Worker) Work(ctx context.Context) {
 	all.Wait()
 }
 
+// The keys that are only ever claimed exclusively and alone, and never taken by force. Only on
+// these does a lease alone protect a register.
+const plain = 8
+
 // want picks claims: of x and y exclusively only, so that they can be checked for
 // more.
 func want() []driver.Claim {
-	return [][]driver.Claim{
+	sets := [][]driver.Claim{
 		{driver.Exclusive("x")},
 		{driver.Exclusive("x")},
 		{driver.Exclusive("y")},
@@ -60,74 +78,158 @@ func want() []driver.Claim {
 		{driver.Shared("books"), driver.Exclusive("y")},
 		{driver.Permit("gate", permits)},
 		{driver.Permit("gate", permits)},
-	}[rand.N(11)]
+	}
+	if n := rand.N(2 * len(sets)); n < len(sets) {
+		return sets[n]
+	}
+	return []driver.Claim{driver.Exclusive(fmt.Sprint("p", rand.N(plain)))}
+}
+
+// Keys returns all keys that are claimed, except those of Once.
+func Keys() []string {
+	all := []string{"x", "y", "books", "pages", "gate"}
+	for i := range plain {
+		all = append(all, fmt.Sprint("p", i))
+	}
+	return all
 }
 
 // sharable: what they may be downgraded to leaves x and y alone.
 func sharable(claims []driver.Claim) bool { return claims[0] == driver.Exclusive("books") }
 
-// once is one acquisition. Each event is noted when what it tells is true for
+// holding is a lease that was granted, and what is written down about it.
+type holding struct {
+	*Worker
+	nr    int
+	lease *core.Lease
+}
+
+func (h holding) note(what history.What) {
+	h.Recorder.Note(history.Event{
+		Nr: h.nr, What: what, At: h.Recorder.Clock(), Until: h.Recorder.Mono(h.lease.Deadline()),
+		Owner: h.lease.Owner(), Token: h.lease.Token(), TTL: h.lease.TTL(),
+	})
+}
+
+// hold is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
-func (w *Worker) once(ctx context.Context) {
+func (w *Worker) hold(ctx context.Context) {
 	claims := want()
 	nr := w.Recorder.Ask(claims)
 	lease, err := w.Engine.AcquireAll(ctx, claims)
 	if err != nil {
+		w.refused(ctx, nr, err)
 		return
 	}
-	note := func(what history.What) {
-		w.Recorder.Note(history.Event{
-			Nr: nr, What: what, At: w.Recorder.Clock(), Until: w.Recorder.Mono(lease.Deadline()),
-			Owner: lease.Owner(), Token: lease.Token(), TTL: lease.TTL(),
-		})
-	}
-	note(history.Given)
+	h := holding{w, nr, lease}
+	h.note(history.Given)
+	shared := claims[0].Mode != driver.ModeExclusive
 	for range rand.N(3) {
-		sleep := rand.N(4 * time.Millisecond)
-		if rand.N(20) == 0 {
-			sleep = TTL / 2 // so that it is renewed, or lost in a pause
-		}
-		time.Sleep(sleep)
+		h.use()
 		switch n := rand.N(10); {
 		case n == 0:
-			w.extend(ctx, nr, lease)
-		case n < 5 && sharable(claims):
-			note(history.Sharing)
+			h.extend(ctx)
+		case n < 3 && !shared:
+			h.increment(claims[0].Key)
+		case n < 6 && sharable(claims):
+			shared = true
+			h.note(history.Sharing)
 			_ = lease.Downgrade(ctx) // whatever came of it, nobody counts on more
 		}
 		if lease.Err() != nil {
 			break
 		}
-		note(history.Holding)
+		h.note(history.Holding)
 	}
-	note(history.Returning)
+	h.note(history.Returning)
 	err = lease.Release(context.Background())
 	switch {
 	case err == nil:
-		note(history.Returned)
+		h.note(history.Returned)
 	case errors.Is(err, driver.ErrLeaseLost):
-		note(history.Gone)
+		h.note(history.Gone)
 	default:
-		note(history.Unsure)
+		w.typed(err)
+		h.note(history.Unsure)
 	}
+}
+
+// use takes its time, and sometimes so much that the lease is renewed, or lost in a pause.
+func (h holding) use() {
+	sleep := rand.N(4 * time.Millisecond)
+	if rand.N(int(20*h.TTL/TTL)) == 0 {
+		sleep = h.TTL / 2
+	}
+	time.Sleep(sleep)
 }
 
 // extend asks for a longer or a shorter term. Until it is answered either of both
 // may be in force, so the lease is certain until the end of the shorter one.
-func (w *Worker) extend(ctx context.Context, nr int, lease *core.Lease) {
-	ttl := TTL/2 + rand.N(3*TTL/2)
-	until, now := w.Recorder.Mono(lease.Deadline()), w.Recorder.Clock()
-	w.Recorder.Note(history.Event{Nr: nr, What: history.Extending, At: now, Until: min(until, now+int64(ttl)), TTL: ttl})
-	_ = lease.Extend(ctx, ttl) // whatever came of it, the deadline says so
+func (h holding) extend(ctx context.Context) {
+	ttl := h.TTL/2 + rand.N(3*h.TTL/2)
+	until, now := h.Recorder.Mono(h.lease.Deadline()), h.Recorder.Clock()
+	h.Recorder.Note(history.Event{Nr: h.nr, What: history.Extending, At: now, Until: min(until, now+int64(ttl)), TTL: ttl})
+	_ = h.lease.Extend(ctx, ttl) // whatever came of it, the deadline says so
 }
+
+// Fenced and Bare are the registers that a key protects: with the lease's token, and without it.
+func Fenced(key string) string { return key + "/fenced" }
+
+// Bare is described at Fenced.
+func Bare(key string) string { return key + "/bare" }
+
+// increment adds one to the registers of key. A key that may be taken by force protects only with
+// its tokens.
+func (h holding) increment(key string) {
+	if h.Resource == nil {
+		return
+	}
+	h.add(Fenced(key), h.lease.Token())
+	if key[0] == 'p' && key != "pages" {
+		h.add(Bare(key), 0)
+	}
+}
+
+// add does what a careful holder does: it looks at the lease before it writes. A pause between the
+// look and the write is what a lease alone does not protect from.
+func (h holding) add(register string, token uint64) {
+	nr := h.Recorder.Begin(history.Event{What: history.Adding, Key: register, Token: token})
+	value, err := h.Resource.Get(register, token)
+	if err == nil {
+		if h.lease.Err() != nil || time.Until(h.lease.Deadline()) < 2*h.Think {
+			h.Recorder.Now(history.Event{Nr: nr, What: history.Denied})
+			return
+		}
+		time.Sleep(rand.N(h.Think + 1))
+		h.Recorder.Now(history.Event{Nr: nr, What: history.Writing, Value: value})
+		err = h.Resource.Set(register, token, value+1)
+	}
+	h.Recorder.Now(history.Event{Nr: nr, What: outcome(err)})
+}
+
+// outcome is that of a write.
+func outcome(err error) history.What {
+	switch {
+	case err == nil:
+		return history.Added
+	case errors.Is(err, ErrStale):
+		return history.Stale
+	default:
+		return history.Unsure
+	}
+}
+
+// Reason is that of forced releases.
+const Reason = "forced by a trial"
 
 // force takes a key away from its holders.
 func (w *Worker) force(ctx context.Context) {
 	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
 	nr := w.Recorder.Force(key)
-	holders, err := w.Engine.ForceRelease(ctx, key, "a test")
+	holders, err := w.Engine.ForceRelease(ctx, key, Reason)
 	e := history.Event{Nr: nr, What: history.Forced, At: w.Recorder.Clock()}
 	if err != nil {
+		w.typed(err)
 		e.What = history.Unsure
 	}
 	for _, h := range holders {

@@ -1,0 +1,44 @@
+//go:build linux
+
+package redistest
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClockJumps: keys end by the server's clock, and only by it.
+func TestClockJumps(t *testing.T) {
+	t.Parallel()
+	server, clock := StartWithClock(t)
+	client, ctx := server.Client(), t.Context()
+	now := func() time.Duration {
+		at, err := client.Time(ctx).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Until(at)
+	}
+	near := func(got, want time.Duration) {
+		t.Helper()
+		if d := got - want; d < -patience || d > patience {
+			t.Errorf("the clock is %v ahead, want %v", got, want)
+		}
+	}
+	near(now(), 0)
+	if err := client.Set(ctx, "k", "v", 30*time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	clock.Jump(-time.Hour)
+	near(now(), -time.Hour)
+	if ttl := client.PTTL(ctx, "k").Val(); ttl < time.Hour {
+		t.Errorf("the key has %v left", ttl)
+	}
+	clock.Jump(2 * time.Hour)
+	near(now(), time.Hour)
+	if n := client.Exists(ctx, "k").Val(); n != 0 {
+		t.Error("the key outlived its time")
+	}
+	server.Restart(t)
+	near(now(), time.Hour)
+}

@@ -1,0 +1,80 @@
+package history
+
+import "slices"
+
+// Loss is a time in which the store may have lost leases, as after a restart without data. What
+// the guarantees admit after the loss is part of it: the time until each holder must have noticed.
+type Loss struct {
+	From, To int64
+	Hits     func(key string) bool // nil: all keys
+}
+
+// hits reports whether a section that lasts until end may have been lost.
+func (l Loss) hits(s Section, end int64) bool {
+	if s.Given >= l.To || end <= l.From {
+		return false
+	}
+	if l.Hits == nil {
+		return true
+	}
+	for _, c := range s.Claims {
+		if l.Hits(c.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgive leaves out the parts of sections that nobody can count on because of a loss. A holder
+// that has not noticed the loss when it is over counts again: it should have.
+func forgive(sections []Section, losses []Loss) []Section {
+	var all []Section
+	for _, s := range sections {
+		for _, l := range losses {
+			if !l.hits(s, s.End) {
+				continue
+			}
+			if s.Given < l.From {
+				before := s
+				before.End = l.From
+				all = append(all, before)
+			}
+			s.Given = l.To
+		}
+		if s.Given < s.End {
+			all = append(all, s)
+		}
+	}
+	inOrder(all)
+	return all
+}
+
+// gone returns from when on the lease of s may have been gone because of a loss, or Never. It may
+// have been gone before its holder got the answer.
+func gone(s Section, losses []Loss) int64 {
+	for _, l := range losses {
+		if l.hits(s, s.End) {
+			return max(l.From, s.Asked)
+		}
+	}
+	return Never
+}
+
+// streaks has a lease that is handed on during a loss begin with its streak. The store may have
+// forgotten the lease and granted the key to another process. For 10 ms the holder does not ask the
+// store before it hands on, so the new holder may have the smaller token (docs/guarantees.md).
+func streaks(sections []Section, losses []Loss) []Section {
+	first := map[string]int64{} // by owner, which stays the same
+	for _, s := range sections {
+		if at, ok := first[s.Owner]; s.Owner != "" && (!ok || s.Asked < at) {
+			first[s.Owner] = s.Asked
+		}
+	}
+	all := slices.Clone(sections)
+	for i, s := range all {
+		if at, ok := first[s.Owner]; ok && gone(s, losses) < Never {
+			all[i].Asked = at
+		}
+	}
+	return all
+}

@@ -1,0 +1,57 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/proof/history"
+)
+
+// section is an exclusive lease that was released in time.
+func section(key, owner string, token uint64, asked, given, end int64) history.Section {
+	return history.Section{
+		Claims: []driver.Claim{driver.Exclusive(key)}, Owner: owner, Token: token, Asked: asked, Given: given, End: end,
+		Returning: end, Answered: end + 1, Outcome: history.Returned,
+		Shared: history.Never, Taken: history.Never, Told: history.Never, Until: end, TTL: 10,
+	}
+}
+
+// TestLosses: what a loss explains is not wrong, and nothing else is explained.
+func TestLosses(t *testing.T) {
+	loss := history.Loss{From: 20, To: 40}
+	of := func(key string) history.Loss {
+		return history.Loss{From: 20, To: 40, Hits: func(k string) bool { return k == key }}
+	}
+	old, next := section("k", "a", 1, 0, 1, 35), section("k", "b", 2, 22, 25, 60)
+	for _, test := range []struct {
+		name     string
+		sections []history.Section
+		losses   []history.Loss
+		says     []string
+	}{
+		{"two holders, and no loss", []history.Section{old, next}, nil, []string{"together", "exclusive lock"}},
+		{"two holders after a loss", []history.Section{old, next}, []history.Loss{loss}, nil},
+		{"a loss of this key", []history.Section{old, next}, []history.Loss{of("k")}, nil},
+		{"a loss of another key", []history.Section{old, next}, []history.Loss{of("l")}, []string{"together"}},
+		{"a holder that never notices", []history.Section{section("k", "a", 1, 0, 1, 50), next}, []history.Loss{loss}, []string{"together"}},
+		{"two holders before the loss", []history.Section{section("k", "a", 1, 0, 1, 15), section("k", "b", 2, 2, 10, 15)}, []history.Loss{loss}, []string{"together"}},
+		{"two holders after all is over", []history.Section{section("k", "a", 1, 42, 43, 60), section("k", "b", 2, 44, 50, 60)}, []history.Loss{loss}, []string{"together"}},
+		{"tokens that fall", []history.Section{section("k", "a", 9, 0, 1, 15), section("k", "b", 2, 22, 25, 30)}, []history.Loss{loss}, []string{"comes after"}},
+		{"an old lease that is handed on", []history.Section{old, next, section("k", "a", 1, 26, 27, 30)}, []history.Loss{loss}, []string{"one token"}},
+		{
+			"an old lease that is handed on with its next token",
+			[]history.Section{section("k", "a", 1, 0, 1, 26), section("k", "b", 9, 2, 25, 60), section("k", "a", 2, 26, 27, 30)},
+			[]history.Loss{loss},
+			nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) { says(t, history.Check(test.sections, test.losses...), test.says) })
+	}
+}
+
+func TestOverlaps(t *testing.T) {
+	all := []history.Section{section("k", "a", 0, 0, 1, 9), section("k", "b", 0, 2, 8, 12), section("l", "c", 0, 2, 8, 12), section("k", "d", 0, 2, 12, 14)}
+	if n := history.Overlaps(all); n != 1 {
+		t.Errorf("%d overlaps", n)
+	}
+}

@@ -1,0 +1,197 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/work"
+)
+
+const (
+	shards = 3
+	slots  = 16384
+)
+
+// cluster is a Cluster of three masters, each with a replica. Shard i is node i and node i+3, one
+// of which is the master.
+type cluster struct {
+	t       *redistest.Run
+	ttl     time.Duration
+	nodes   []*redistest.Server
+	ways    []*way
+	clients []*redis.Client
+	probes  [shards]string // a key of each shard
+}
+
+func newCluster(t *redistest.Run, c Config) bed {
+	args := []string{
+		"--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no",
+		"--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no",
+	}
+	b := &cluster{t: t, ttl: c.TTL, nodes: redistest.StartCluster(t, shards, args...)}
+	b.nodes = append(b.nodes, redistest.AddReplicas(t, b.nodes, args...)...)
+	b.ways = ways("node", redistest.Front(t, b.nodes))
+	for _, way := range b.ways {
+		client := prober(way.Addr())
+		t.Cleanup(func() { _ = client.Close() })
+		b.clients = append(b.clients, client)
+	}
+	for i := 0; slices.Contains(b.probes[:], ""); i++ {
+		key := fmt.Sprint(probeKey, i)
+		b.probes[shardOf(key)] = key
+	}
+	return b
+}
+
+func (b *cluster) attach(p *work.Process, _ int) {
+	for _, way := range b.ways {
+		p.Addrs = append(p.Addrs, way.Addr())
+	}
+}
+func (b *cluster) parts() int { return shards }
+
+// part is the shard that has the slot, except while the slot is elsewhere (see migrate).
+func (b *cluster) part(key string) int { return shardOf("lock:" + key) }
+
+func (b *cluster) probe(ctx context.Context, part int) error {
+	var errs []error
+	for _, node := range []int{part, part + shards} {
+		err := takes(ctx, b.clients[node], b.probes[part], 0)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (b *cluster) info(node int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return b.nodes[node].Client().Info(ctx, "replication").Val()
+}
+
+// ready waits until a shard has a master and a replica that follows it, and returns both.
+func (b *cluster) ready(shard int) (master, replica int) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		for _, pair := range [][2]int{{shard, shard + shards}, {shard + shards, shard}} {
+			if strings.Contains(b.info(pair[0]), "role:master") && strings.Contains(b.info(pair[1]), "master_link_status:up") {
+				return pair[0], pair[1]
+			}
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("shard %d has no replica:\n%s\n%s", shard+1, b.info(shard), b.info(shard+shards))
+		}
+	}
+}
+
+// promoted waits until a node serves the slots of its shard.
+func (b *cluster) promoted(node int) {
+	ctx := context.Background()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := b.nodes[node].Client().Set(ctx, b.probes[node%shards], "1", time.Second).Err()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("node %d is no master: %w", node+1, err)
+		}
+	}
+}
+
+func (b *cluster) masters() []*redistest.Server {
+	var all []*redistest.Server
+	for shard := range shards {
+		master, _ := b.ready(shard)
+		all = append(all, b.nodes[master])
+	}
+	return all
+}
+
+func (b *cluster) faults() []fault {
+	on := func(name string, loses bool, strike func(s *stroke, master, replica int)) fault {
+		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
+			s.part = s.rand.IntN(shards)
+			master, replica := b.ready(s.part)
+			s.place = fmt.Sprint("node ", master+1)
+			strike(s, master, replica)
+		}}
+	}
+	all := []fault{
+		flushScripts(func() []*redistest.Server { return b.nodes }),
+		on("crash", true, func(s *stroke, master, replica int) {
+			b.nodes[master].Kill()
+			b.promoted(replica)
+			s.lasts(0, time.Second)
+			b.nodes[master].Restart(b.t)
+		}),
+		on("freeze", true, func(s *stroke, master, replica int) {
+			b.nodes[master].Pause()
+			b.promoted(replica)
+			s.lasts(0, time.Second)
+			b.nodes[master].Resume()
+		}),
+		on("failover", false, func(s *stroke, _, replica int) {
+			if err := b.nodes[replica].Client().ClusterFailover(context.Background()).Err(); err != nil {
+				b.t.Fatalf("cluster failover: %w", err)
+			}
+			b.promoted(replica)
+		}),
+		on("migrate", false, b.migrate),
+	}
+	return append(all, tangles(b.ways, time.Second)...)
+}
+
+// migrate moves the slots of some keys that are in use to another shard, and then back.
+func (b *cluster) migrate(s *stroke, master, _ int) {
+	other, _ := b.ready((s.part + 1) % shards)
+	var moved []int
+	for _, key := range work.Keys() {
+		if name := "lock:" + key; shardOf(name) == s.part {
+			moved = append(moved, slotOf(name))
+		}
+	}
+	all := b.masters()
+	s.place = fmt.Sprintf("%d slots", len(moved))
+	for _, slot := range moved {
+		redistest.MoveSlot(b.t, slot, b.nodes[master], b.nodes[other], all)
+	}
+	s.lasts(0, time.Second)
+	for _, slot := range moved {
+		redistest.MoveSlot(b.t, slot, b.nodes[other], b.nodes[master], all)
+	}
+}
+
+// shardOf is the shard that has a key, as StartCluster divides the slots.
+func shardOf(key string) int {
+	slot := slotOf(key)
+	return slices.IndexFunc([]int{1, 2, 3}, func(end int) bool { return slot < end*slots/shards })
+}
+
+// slotOf is the slot of a key of a Cluster: CRC16/XMODEM of it, or of what is in its braces.
+func slotOf(key string) int {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if end := strings.IndexByte(key[open+1:], '}'); end > 0 {
+			key = key[open+1:][:end]
+		}
+	}
+	crc := uint16(0)
+	for _, c := range []byte(key) {
+		crc ^= uint16(c) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
+}

@@ -1,0 +1,167 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/proof/work"
+)
+
+const (
+	replicas  = 2
+	downAfter = time.Second
+	// tangle is the longest fault of a network here. It is no reason for a failover.
+	tangle = 400 * time.Millisecond
+)
+
+// sentinel is a master and two replicas behind a Sentinel.
+type sentinel struct {
+	t       *redistest.Run
+	ttl     time.Duration
+	s       *redistest.Sentinel
+	ways    []*way
+	clients []*redis.Client // through the ways
+	confirm int             // how many replicas confirm a grant
+}
+
+func newSentinel(t *redistest.Run, c Config) bed {
+	b := &sentinel{t: t, ttl: c.TTL, s: redistest.StartSentinel(t, replicas, downAfter)}
+	// After a failover that was given up it waits for twice this time.
+	if err := b.s.Sentinel.Client().Do(context.Background(), "sentinel", "set", redistest.MasterName, "failover-timeout", 1000).Err(); err != nil {
+		t.Fatalf("%w", err)
+	}
+	if c.Confirmed {
+		b.confirm = replicas
+	}
+	b.ways = ways("node", b.s.Ways)
+	for _, way := range b.ways {
+		client := prober(way.Addr())
+		t.Cleanup(func() { _ = client.Close() })
+		b.clients = append(b.clients, client)
+	}
+	return b
+}
+
+func (b *sentinel) attach(p *work.Process, _ int) {
+	p.Addrs, p.Replicas = []string{b.s.Sentinel.Addr()}, b.confirm
+}
+func (b *sentinel) parts() int      { return 1 }
+func (b *sentinel) part(string) int { return 0 }
+func (b *sentinel) masters() []*redistest.Server {
+	return []*redistest.Server{b.s.Nodes[b.s.Master(b.t)]}
+}
+
+// probe finds a node that is the master, however it came to it.
+func (b *sentinel) probe(ctx context.Context, _ int) error {
+	var errs []error
+	for _, client := range b.clients {
+		err := takes(ctx, client, probeKey, b.confirm)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (b *sentinel) faults() []fault {
+	on := func(name string, strike func(s *stroke, master int)) fault {
+		return fault{name: name, lane: servers, loses: b.confirm == 0, strike: func(s *stroke) {
+			master := b.s.Master(b.t)
+			w := b.ways[master]
+			w.busy.Lock()
+			defer w.busy.Unlock()
+			s.place = fmt.Sprint("node ", master+1)
+			strike(s, master)
+		}}
+	}
+	all := []fault{
+		flushScripts(func() []*redistest.Server { return b.s.Nodes }),
+		on("crash", func(s *stroke, master int) {
+			b.s.Nodes[master].Kill()
+			b.s.AwaitFailover(b.t, master)
+			s.lasts(0, time.Second)
+			b.s.Rejoin(b.t, master)
+		}),
+		// The replicas lack the last writes when they take over.
+		on("behind", func(s *stroke, master int) {
+			b.others(master, (*redistest.Server).Pause)
+			// Otherwise they find what they missed in their sockets.
+			_ = b.s.Nodes[master].Client().Do(s.ctx, "client", "kill", "type", "replica").Err()
+			s.lasts(downAfter/4, downAfter/2)
+			b.s.Nodes[master].Kill()
+			b.others(master, (*redistest.Server).Resume)
+			b.s.AwaitFailover(b.t, master)
+			b.s.Rejoin(b.t, master)
+		}),
+		on("freeze", func(s *stroke, master int) {
+			b.s.Nodes[master].Pause()
+			b.s.AwaitFailover(b.t, master)
+			s.lasts(0, time.Second)
+			b.s.Nodes[master].Resume()
+			s.lasts(0, time.Second) // for a while it takes itself for the master
+			b.s.Follow(b.t, master)
+		}),
+		on("isolate", func(s *stroke, master int) {
+			b.ways[master].Blackhole()
+			b.s.AwaitFailover(b.t, master)
+			s.lasts(0, time.Second)
+			b.ways[master].Heal()
+			s.lasts(0, time.Second)
+			b.s.Follow(b.t, master)
+		}),
+		on("failover", func(s *stroke, master int) {
+			if b.failover(s.ctx, master) {
+				s.lasts(0, time.Second)
+				b.s.Follow(b.t, master)
+			}
+		}),
+	}
+	return append(all, tangles(b.ways, tangle)...)
+}
+
+// others does something to all nodes except the master.
+func (b *sentinel) others(master int, do func(*redistest.Server)) {
+	for i, node := range b.s.Nodes {
+		if i != master {
+			do(node)
+		}
+	}
+}
+
+// failover reports whether the Sentinel made another node the master. It may refuse, or give up, if
+// it does not reach the replicas.
+func (b *sentinel) failover(ctx context.Context, master int) bool {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
+		_ = b.s.Sentinel.Client().Do(ctx, "sentinel", "failover", redistest.MasterName).Err()
+		if b.s.Master(b.t) != master {
+			return true
+		}
+	}
+	return false
+}
+
+// takeover is no fault of the nemesis.
+const takeover = "takeover"
+
+// takeovers watches for failovers that no fault was meant to cause, until ctx ends. A busy machine is
+// enough for the Sentinel.
+func (b *sentinel) takeovers(ctx context.Context) []Struck {
+	var all []Struck
+	master, seen := b.s.Master(b.t), work.Monotonic()
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		now := b.s.Master(b.t)
+		if now != master {
+			from := seen - int64(downAfter+2*time.Second)
+			all = append(all, Struck{Fault: takeover, Place: fmt.Sprint("node ", master+1), Span: history.Span{From: from, To: work.Monotonic()}, Loses: b.confirm == 0, Part: -1})
+		}
+		master, seen = now, work.Monotonic()
+	}
+	return all
+}

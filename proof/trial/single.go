@@ -1,0 +1,104 @@
+package trial
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/proof/work"
+)
+
+// single is one server that keeps its data. Each process has a way to it of its own.
+type single struct {
+	t      *redistest.Run
+	ttl    time.Duration
+	server *redistest.Server
+	clock  *redistest.Clock // nil: there is no C compiler
+	ways   []*way
+	client *redis.Client
+}
+
+func newSingle(t *redistest.Run, c Config) bed {
+	b := &single{t: t, ttl: c.TTL}
+	if redistest.HasClocks() {
+		b.server, b.clock = redistest.StartWithClock(t, redistest.KeepData...)
+	} else {
+		b.server = redistest.Start(t, redistest.KeepData...)
+	}
+	var proxies []*servertest.Proxy
+	for range c.Processes {
+		proxies = append(proxies, servertest.NewProxy(t, b.server.Addr()))
+	}
+	b.ways = ways("way", proxies)
+	b.client = prober(b.server.Addr())
+	t.Cleanup(func() { _ = b.client.Close() })
+	return b
+}
+
+func (b *single) attach(p *work.Process, place int)         { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *single) parts() int                                { return 1 }
+func (b *single) part(string) int                           { return 0 }
+func (b *single) masters() []*redistest.Server              { return []*redistest.Server{b.server} }
+func (b *single) probe(ctx context.Context, part int) error { return takes(ctx, b.client, probeKey, 0) }
+
+func (b *single) faults() []fault {
+	on := func(name string, loses bool, strike func(s *stroke)) fault {
+		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
+			s.place = "server"
+			strike(s)
+		}}
+	}
+	all := []fault{
+		flushScripts(b.masters),
+		on("freeze", false, func(s *stroke) {
+			b.server.Pause()
+			defer b.server.Resume()
+			s.lasts(b.ttl/5, 2*b.ttl)
+		}),
+		on("crash", false, func(s *stroke) {
+			b.server.Kill()
+			s.lasts(0, b.ttl)
+			b.server.Restart(b.t)
+		}),
+		on("empty", true, func(s *stroke) {
+			b.do("flushall")
+			b.server.Kill()
+			s.lasts(0, b.ttl)
+			b.server.Restart(b.t)
+		}),
+		on("memory", false, func(s *stroke) {
+			b.do("config", "set", "maxmemory", "1")
+			s.lasts(b.ttl/2, 2*b.ttl)
+			b.do("config", "set", "maxmemory", "0")
+		}),
+	}
+	evict := on("evict", false, func(s *stroke) {
+		b.do("config", "set", "maxmemory-policy", "allkeys-random", "maxmemory", "1")
+		s.lasts(b.ttl/5, b.ttl)
+		b.do("config", "set", "maxmemory-policy", "noeviction", "maxmemory", "0")
+	})
+	evict.wrong = true
+	all = append(all, evict)
+	if b.clock != nil {
+		// Forward, leases end too early there. Backward, too late; and tokens may fall if the
+		// counter is lost before the clock has caught up, so nothing else strikes the server then.
+		all = append(all, on("clock", true, func(s *stroke) {
+			d := time.Duration(s.rand.Int64N(int64(4*b.ttl))) - 2*b.ttl
+			s.place = "server " + d.Round(time.Millisecond).String()
+			b.clock.Jump(d)
+			if d < 0 {
+				s.lasts(-d, -d)
+			}
+		}))
+	}
+	return append(all, tangles(b.ways, b.ttl)...)
+}
+
+func (b *single) do(args ...any) {
+	if err := b.server.Client().Do(context.Background(), args...).Err(); err != nil {
+		b.t.Fatalf("%v: %w", args, err)
+	}
+}

@@ -1,0 +1,126 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/history"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// Process is what a started process is told. Its program is the one that starts it.
+type Process struct {
+	Nr       int
+	File     string // where its events go
+	Addrs    []string
+	Topology string // "single", "sentinel" or "cluster": what Addrs are
+	Resource string // the address of the registers
+	System   string // "keyturn", or one of those that it is compared with
+	TTL      time.Duration
+	Replicas int // of redisstore.WithReplicas; 0: none
+	Rest     time.Duration
+	Think    time.Duration
+}
+
+// env has a Process, for the process itself.
+const env = "KEYTURN_PROOF"
+
+// Env returns the environment variable that makes the program one of the processes.
+func (p Process) Env() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it can always be encoded
+	}
+	return env + "=" + string(text)
+}
+
+// ActAsProcess does the work of a process, if this is one, until its standard input ends. Then it
+// ends the program. Otherwise it returns at once. It is called first in main, or in TestMain.
+func ActAsProcess() {
+	text, ok := os.LookupEnv(env)
+	if !ok {
+		return
+	}
+	var p Process
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		err = p.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (p Process) run() error {
+	file, err := os.OpenFile(p.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	resource, err := Dial(p.Resource)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	redis.SetLogger(quiet{}) // connections break all the time
+	recorder := history.NewRecorder(p.Nr, file, Monotonic, SharedClock())
+	if p.System != "keyturn" {
+		return (&peer{p, recorder, resource}).work(ctx)
+	}
+	return p.work(ctx, &Worker{Recorder: recorder, Resource: resource, TTL: p.TTL, Rest: p.Rest, Think: p.Think})
+}
+
+// work is what a process does with keyturn.
+func (p Process) work(ctx context.Context, w *Worker) error {
+	silent := slog.New(slog.DiscardHandler) // most of what is lost is meant to be
+	opts := []redisstore.Option{redisstore.WithWaiterLease(time.Second), redisstore.WithLogger(silent)}
+	if p.Replicas > 0 {
+		opts = append(opts, redisstore.WithReplicas(p.Replicas, 500*time.Millisecond))
+	}
+	store, err := redisstore.New(p.client(), opts...)
+	if err != nil {
+		return err
+	}
+	w.Engine, err = core.New(store, core.WithTTL(p.TTL), core.WithMaxWait(time.Second), core.WithLogger(silent))
+	if err != nil {
+		return err
+	}
+	w.Work(ctx)
+	err = w.Engine.Close(context.Background())
+	if errors.Is(err, core.ErrOutcomeUnknown) {
+		return nil // the last releases met a fault
+	}
+	return err
+}
+
+// client makes the client of a process, with go-redis' own settings.
+func (p Process) client() redis.UniversalClient {
+	switch p.Topology {
+	case "sentinel":
+		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: p.Addrs})
+	case "cluster":
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.Addrs})
+	default:
+		return redis.NewClient(&redis.Options{Addr: p.Addrs[0]})
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
