@@ -120,7 +120,7 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond}).Work(ctx)
+				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond, Blind: true}).Work(ctx)
 				_ = eng.Close(context.Background())
 			})
 		}

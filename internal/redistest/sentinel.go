@@ -144,11 +144,18 @@ func (s *Sentinel) Rejoin(t testing.TB, i int) {
 // Sentinel does the same for a master that comes back, but only after some ten seconds.
 func (s *Sentinel) Follow(t testing.TB, i int) {
 	t.Helper()
-	master := s.Master(t)
-	host, port := s.way(t, master)
-	s.do(t, s.Nodes[i], "replicaof", host, port)
+	ctx, client, follows := context.Background(), s.Nodes[i].Client(), -1
 	s.await(t, fmt.Sprintf("link of replica %d to its master", i), func() bool {
-		return strings.Contains(s.Nodes[i].Client().Info(context.Background(), "replication").Val(), "master_link_status:up")
+		// There may be another failover meanwhile, which may even make it the master.
+		switch master := s.Master(t); {
+		case master == i:
+			return true
+		case master != follows:
+			host, port := s.way(t, master)
+			s.do(t, s.Nodes[i], "replicaof", host, port)
+			follows = master
+		}
+		return strings.Contains(client.Info(ctx, "replication").Val(), "master_link_status:up")
 	})
 }
 

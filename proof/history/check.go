@@ -36,7 +36,7 @@ func Check(sections []Section, losses ...Loss) error {
 			byKey[c.Key] = append(byKey[c.Key], s)
 		}
 	}
-	errs := []error{lost(sections)}
+	errs := []error{lost(sections, losses)}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		errs = append(errs, overlaps(key, forgive(split(byKey[key]), losses)), order(key, streaks(byKey[key], losses)))
 		if !slices.ContainsFunc(byKey[key], func(s Section) bool { return mode(s, key) != driver.ModeExclusive || s.Shared < Never }) {

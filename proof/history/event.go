@@ -33,7 +33,7 @@ const (
 // The events of a forced release. It begins with Forcing and ends with Forced or Unsure, or
 // with the process.
 const (
-	Forcing What = "forcing" // Claims is set
+	Forcing What = "forcing" // Claims is set; Owners, if it is only for these
 	Forced  What = "forced"  // Owners is set
 )
 
@@ -97,8 +97,11 @@ func NewRecorder(process int, w io.Writer, clock func() int64, mono func(time.Ti
 // Ask notes that claims are requested, and returns the acquisition's number.
 func (r *Recorder) Ask(claims []driver.Claim) int { return r.begin(Asked, claims) }
 
-// Force notes that a forced release of key begins, and returns a number for it.
-func (r *Recorder) Force(key string) int { return r.begin(Forcing, []driver.Claim{{Key: key}}) }
+// Force notes that a forced release of key begins, and returns a number for it. With owners, it is
+// for their leases only.
+func (r *Recorder) Force(key string, owners ...string) int {
+	return r.Begin(Event{What: Forcing, Claims: []driver.Claim{{Key: key}}, Owners: owners})
+}
 
 func (r *Recorder) begin(what What, claims []driver.Claim) int {
 	return r.Begin(Event{What: what, Claims: claims})

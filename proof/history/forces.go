@@ -14,7 +14,8 @@ type force struct {
 	began  int64
 	ended  int64    // when it was answered; without an answer, when it can no longer be carried out
 	known  bool     // it was answered
-	owners []string // the holders at that moment
+	only   bool     // it was for these owners only
+	owners []string // the holders at that moment, or those that it was for
 }
 
 // onItsWay is longer than a request that nobody waits for any more stays in the network of one
@@ -33,10 +34,10 @@ func forces(events []Event, died map[int]int64) []force {
 			if !ok {
 				end = Never - onItsWay
 			}
-			byID[id{e.Process, e.Nr}] = &force{key: e.Claims[0].Key, began: e.At, ended: end + onItsWay}
+			byID[id{e.Process, e.Nr}] = &force{key: e.Claims[0].Key, began: e.At, ended: end + onItsWay, only: len(e.Owners) > 0, owners: e.Owners}
 		case e.What == Forced:
 			f.ended, f.known, f.owners = e.At, true, e.Owners
-		case f != nil: // Unsure
+		case f != nil: // Unsure; or Denied, which may be about its second copy
 			f.ended = e.At + onItsWay
 		}
 	}
@@ -52,7 +53,7 @@ func forces(events []Event, died map[int]int64) []force {
 func (f force) apply(s *Section) {
 	_, has := s.on(f.key)
 	hit := s.Given < f.ended
-	if f.known {
+	if f.known || f.only { // however late it is carried out
 		hit = slices.Contains(f.owners, s.Owner)
 	}
 	if !has || !hit {
@@ -65,11 +66,12 @@ func (f force) apply(s *Section) {
 }
 
 // lost checks that a lease that was taken by force was lost: nobody renewed it, and nobody
-// released it (N2, R2, I7).
-func lost(sections []Section) error {
+// released it (N2, R2, I7). A store that loses data may forget the forced release.
+func lost(sections []Section, losses []Loss) error {
 	for _, s := range sections {
 		switch {
 		case s.Told == Never:
+		case slices.ContainsFunc(losses, func(l Loss) bool { return l.hits(s, s.Until) && s.Told < l.To }):
 		case s.Until > s.Told+int64(s.TTL):
 			return wrong(s.Claims[0].Key, s, s, "%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
 		case s.Outcome == Returned && s.Returning > s.Told && !s.mayBeHandedOn():

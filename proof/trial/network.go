@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/proof/work"
 )
 
 // way is a proxy. One fault at a time has it.
@@ -20,16 +19,10 @@ type way struct {
 func ways(name string, proxies []*servertest.Proxy) []*way {
 	var all []*way
 	for i, p := range proxies {
-		p.Record(recorded, again)
+		p.Record(recorded, func(write []byte) bool { return bytes.Contains(write, []byte("evalsha")) })
 		all = append(all, &way{Proxy: p, name: fmt.Sprint(name, " ", i+1)})
 	}
 	return all
-}
-
-// again reports whether a write may be sent again. A forced release that arrives twice takes the key
-// from whoever has it by then, as it says it does, and nobody would know.
-func again(write []byte) bool {
-	return bytes.Contains(write, []byte("evalsha")) && !bytes.Contains(write, []byte(work.Reason))
 }
 
 // recorded is how many old requests are sent again.

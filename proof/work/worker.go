@@ -30,7 +30,10 @@ type Worker struct {
 	Resource Resource      // what some of the locks protect
 	TTL      time.Duration // the engine's; 0: TTL
 	Rest     time.Duration // between two operations, on average
-	Think    time.Duration // between the last look at a lease and the write, at most
+	// Blind: forced releases end whatever lease there is when they are carried out. Otherwise they
+	// end the leases that the worker has seen, so nobody else suffers if they come late.
+	Blind bool
+	Think time.Duration // between the last look at a lease and the write, at most
 }
 
 // Work goes on until ctx ends.
@@ -219,18 +222,26 @@ func outcome(err error) history.What {
 	}
 }
 
-// Reason is that of forced releases.
-const Reason = "forced by a trial"
-
 // force takes a key away from its holders.
 func (w *Worker) force(ctx context.Context) {
 	key := []string{"x", "y", "books", "pages", "gate"}[rand.N(5)]
-	nr := w.Recorder.Force(key)
-	holders, err := w.Engine.ForceRelease(ctx, key, Reason)
+	var only []driver.Holder
+	var owners []string
+	if !w.Blind {
+		info, err := w.Engine.Inspect(ctx, key)
+		if err != nil || len(info.Holders) == 0 {
+			return
+		}
+		only = info.Holders
+		for _, h := range only {
+			owners = append(owners, h.Owner)
+		}
+	}
+	nr := w.Recorder.Force(key, owners...)
+	holders, err := w.Engine.ForceRelease(ctx, key, "a trial", only...)
 	e := history.Event{Nr: nr, What: history.Forced, At: w.Recorder.Clock()}
 	if err != nil {
-		w.typed(err)
-		e.What = history.Unsure
+		e.What = w.fate(ctx, err)
 	}
 	for _, h := range holders {
 		e.Owners = append(e.Owners, h.Owner)
