@@ -16,13 +16,13 @@ type Nodes struct {
 	// Faulty are the same servers on a network that refuses connections to the last one, and
 	// delays what the one before says.
 	Faulty []string
-	run    *run
+	run    *redistest.Run
 }
 
 // StartNodes starts so many.
 func StartNodes(n int) (*Nodes, error) {
-	s := &Nodes{run: &run{}}
-	return s, s.run.try(func() {
+	s := &Nodes{run: &redistest.Run{}}
+	return s, s.run.Try(func() {
 		for range n {
 			s.Addrs = append(s.Addrs, redistest.Start(s.run).Addr())
 		}
@@ -35,4 +35,4 @@ func StartNodes(n int) (*Nodes, error) {
 }
 
 // Close ends the servers.
-func (s *Nodes) Close() error { return s.run.end() }
+func (s *Nodes) Close() error { return s.run.End() }
