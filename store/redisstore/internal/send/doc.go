@@ -1,9 +1,9 @@
 // Package send sends calls of scripts to the server and brings their answers back. It has three
 // ways:
 //
-//   - While few calls are under way, each goroutine sends its own call.
-//   - Beyond that, calls that wait for the same server leave together: in one script, or, on a
-//     Cluster, in one write to the master.
+//   - While few calls and no batch are under way, each goroutine sends its own call.
+//   - Beyond that, calls that wait for the same server leave together as a batch. A few of them,
+//     and all on a Cluster, share a write; more share a script.
 //   - A call that can't share has a goroutine and a round trip of its own.
 //
 // The package repeats calls that the server has refused for now. It waits for replicas. It

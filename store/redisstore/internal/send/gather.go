@@ -1,6 +1,7 @@
 package send
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,52 +24,60 @@ const (
 	overdue = 50 * time.Millisecond
 	// mostRoundTrips is how many round trips there may be if they are overdue.
 	mostRoundTrips = 32
+	// few is how many callers may send their own requests at a time. They only do so while no
+	// batch is under way: a further request then costs both sides least in the next batch.
+	few = 2
+	// perTrip and mostTrips say how many batches may be under way at a time: see trips.
+	perTrip   = 200 * time.Microsecond
+	mostTrips = 8
+	// nearFor is for how long the fastest round trip counts.
+	nearFor = time.Second
 )
-
-// batching says which requests leave together. It depends on what a batch costs.
-type batching struct {
-	few   int32 // up to so many requests under way, each caller sends its own
-	trips int   // round trips of batches at a time
-	full  int   // a batch of so many leaves although there are as many; 0: none does
-}
 
 // gather collects the requests for one server.
 type gather struct {
-	send func(batch []*Request)
-	Go   func(func()) // starts a goroutine
-	batching
+	send  func(batch []*Request)
+	Go    func(func()) // starts a goroutine
+	alone atomic.Int32 // callers that send their own requests
+	few   int32        // how many of them there may be
 
-	all atomic.Int32 // requests under way, sent by either way
-
-	mu       sync.Mutex
-	waiting  []*Request
-	underWay int         // round trips
-	ended    time.Time   // when a round trip ended last
-	late     *time.Timer // runs while requests wait and all round trips are under way
+	mu        sync.Mutex
+	waiting   []*Request
+	underWay  atomic.Int32  // round trips of batches; it changes under mu
+	ended     time.Time     // when one ended last
+	near      time.Duration // how long the fastest one took, of those since nearSince
+	nearSince time.Time
+	late      *time.Timer // runs while requests wait and all round trips are under way
 }
 
-// enter reports whether the caller should send its request by itself, because few others are
-// under way. If so, the caller must call leave.
+// trips returns how many batches may be under way at a time. One is best if the server is near:
+// it is busy with that one meanwhile, and the next batch is the larger. If the server is far
+// away, it is idle for most of a round trip, and requests would wait for nothing. So there may
+// be one batch for each perTrip that the network takes. What shows that is the fastest round
+// trip, because all of them take longer on busy machines. The caller holds mu.
+func (g *gather) trips() int32 { return 1 + int32(min(g.near/perTrip, mostTrips-1)) }
+
+// enter reports whether the caller should send its request by itself. If so, the caller must
+// call leave.
 func (g *gather) enter() bool {
-	if g.all.Add(1) <= g.few {
+	if g.alone.Add(1) <= g.few && g.underWay.Load() == 0 {
 		return true
 	}
 	g.leave()
 	return false
 }
 
-func (g *gather) leave() { g.all.Add(-1) }
+func (g *gather) leave() { g.alone.Add(-1) }
 
 // add queues reqs, which are sent as soon as possible.
 func (g *gather) add(reqs ...*Request) {
 	if len(reqs) == 0 {
 		return
 	}
-	g.all.Add(int32(len(reqs)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, reqs...)
-	if g.underWay < g.trips || g.full > 0 && len(g.waiting) >= g.full && g.underWay < mostRoundTrips {
+	if g.underWay.Load() < g.trips() {
 		g.start()
 	} else if g.late == nil {
 		g.late = time.AfterFunc(overdue, g.extra)
@@ -77,7 +86,7 @@ func (g *gather) add(reqs ...*Request) {
 
 // start begins a round trip. The caller holds mu.
 func (g *gather) start() {
-	g.underWay++
+	g.underWay.Add(1)
 	g.Go(g.sendAll)
 }
 
@@ -89,33 +98,41 @@ func (g *gather) extra() {
 	if len(g.waiting) == 0 {
 		return
 	}
-	if g.underWay < mostRoundTrips {
+	if g.underWay.Load() < mostRoundTrips {
 		g.start() // the timer is set again if requests are left
 	} else {
 		g.late = time.AfterFunc(overdue, g.extra)
 	}
 }
 
-// sendAll sends batch after batch until no request waits.
+// sendAll sends batch after batch until no request waits. It first lets the callers go on that
+// were answered together with the one that started it: their next requests can then join.
 func (g *gather) sendAll() {
-	for batch := g.take(nil); len(batch) > 0; batch = g.next(batch) {
+	runtime.Gosched()
+	for batch := g.take(nil); len(batch) > 0; {
+		began := time.Now()
 		g.send(batch)
-		g.all.Add(-int32(len(batch)))
 		for _, r := range batch {
 			r.finished()
 		}
+		batch = g.next(batch, began)
 	}
 }
 
 // next is take after a round trip. If there are more round trips than usual and others end in
 // time, it ends this one. Otherwise the batches would stay small after an outage.
-func (g *gather) next(last []*Request) []*Request {
+func (g *gather) next(last []*Request, began time.Time) []*Request {
 	g.mu.Lock()
 	before := g.ended
 	g.ended = time.Now()
-	spare := g.underWay > g.trips && g.ended.Sub(before) < overdue
+	took := g.ended.Sub(began)
+	if g.ended.Sub(g.nearSince) > nearFor {
+		g.near, g.nearSince = took, g.ended
+	}
+	g.near = min(g.near, took)
+	spare := g.underWay.Load() > g.trips() && g.ended.Sub(before) < overdue
 	if spare {
-		g.underWay--
+		g.underWay.Add(-1)
 	}
 	g.mu.Unlock()
 	if spare {
@@ -135,7 +152,7 @@ func (g *gather) take(last []*Request) []*Request {
 	}
 	n := min(len(g.waiting), batchSize)
 	if n == 0 {
-		g.underWay--
+		g.underWay.Add(-1)
 		return nil
 	}
 	clear(last[:cap(last)])

@@ -21,7 +21,7 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.Go, p.trips = p.tasks.Go, 2
+	p.Go, p.few = p.tasks.Go, few
 	p.send = func(batch []*Request) {
 		end := make(chan struct{})
 		p.mu.Lock()
@@ -96,21 +96,59 @@ func TestRequestsGatherWhileOthersAreUnderWay(t *testing.T) {
 		defer p.answerAll()
 		first := p.ask(1)
 		p.sent(t, 1)
-		second := p.ask(1)
-		p.sent(t, 1, 1)
-		third := p.ask(7)
-		p.sent(t, 1, 1) // two are out
+		second := p.ask(7)
+		p.sent(t, 1)
 		p.answer(0)
-		p.sent(t, 1, 1, 7)
-		if back(first) != 1 || back(second) != 0 || back(third) != 0 {
+		p.sent(t, 1, 7)
+		if back(first) != 1 || back(second) != 0 {
 			t.Error("a request is back with another's batch")
 		}
 		p.answer(1)
-		p.answer(2)
 		p.tasks.Wait()
-		if back(third) != 7 {
-			t.Errorf("%d of 7 are back", back(third))
+		if back(second) != 7 {
+			t.Errorf("%d of 7 are back", back(second))
 		}
+	})
+}
+
+// A server that is far away gets a batch although others are under way: one for each perTrip of
+// the fastest round trip.
+func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newAnswering()
+		defer p.answerAll()
+		p.ask(1)
+		p.sent(t, 1)
+		time.Sleep(2 * perTrip)
+		p.answer(0)
+		want := []int{1}
+		for range 3 {
+			p.ask(1)
+			want = append(want, 1)
+			p.sent(t, want...)
+		}
+		p.ask(4)
+		p.sent(t, want...) // three are out
+		p.answer(1)        // it took no time: the server is near
+		p.answer(2)
+		p.sent(t, want...) // one is out
+		p.answer(3)
+		want = append(want, 4)
+		p.sent(t, want...)
+		p.ask(2)
+		p.sent(t, want...)
+		time.Sleep(nearFor + time.Millisecond) // for so long the fast one counts
+		want = append(want, 2)                 // because the batch of four is overdue
+		p.sent(t, want...)
+		p.answer(4)
+		synctest.Wait()
+		for range mostTrips - 1 { // beside the batch of two
+			p.ask(1)
+			want = append(want, 1)
+			p.sent(t, want...)
+		}
+		p.ask(1)
+		p.sent(t, want...)
 	})
 }
 
@@ -120,15 +158,12 @@ func TestBatchesAreBounded(t *testing.T) {
 		defer p.answerAll()
 		p.ask(1)
 		p.sent(t, 1)
-		p.ask(1)
-		p.sent(t, 1, 1)
 		all := p.ask(batchSize + 3)
 		p.answer(0)
-		p.sent(t, 1, 1, batchSize)
+		p.sent(t, 1, batchSize)
 		p.answer(1)
-		p.sent(t, 1, 1, batchSize, 3)
+		p.sent(t, 1, batchSize, 3)
 		p.answer(2)
-		p.answer(3)
 		p.tasks.Wait()
 		if back(all) != batchSize+3 {
 			t.Errorf("%d of %d are back", back(all), batchSize+3)
@@ -144,14 +179,12 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 		defer p.answerAll()
 		p.ask(1)
 		p.sent(t, 1)
-		p.ask(1)
-		p.sent(t, 1, 1)
 		late := p.ask(5)
 		time.Sleep(overdue - time.Millisecond)
-		p.sent(t, 1, 1)
+		p.sent(t, 1)
 		time.Sleep(2 * time.Millisecond)
-		p.sent(t, 1, 1, 5)
-		p.answer(2)
+		p.sent(t, 1, 5)
+		p.answer(1)
 		synctest.Wait()
 		if back(late) != 5 {
 			t.Errorf("%d of 5 are back", back(late))
@@ -165,51 +198,35 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 			t.Errorf("%d round trips are out, want %d", n, mostRoundTrips)
 		}
 		p.answerAll()
-		if p.underWay != 0 || len(p.waiting) != 0 {
-			t.Errorf("%d round trips and %d requests are left", p.underWay, len(p.waiting))
+		if n := p.underWay.Load(); n != 0 || len(p.waiting) != 0 {
+			t.Errorf("%d round trips and %d requests are left", n, len(p.waiting))
 		}
 	})
 }
 
-// While few requests are under way, gathered or not, their callers send them.
+// While few requests and no batch are under way, callers send their own.
 func TestFewAreSentByTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		p.few = 2
-		if first, second, third := p.enter(), p.enter(), p.enter(); !first || !second || third {
-			t.Errorf("of three may go: %t, %t, %t", first, second, third)
+		for i := range few {
+			if !p.enter() {
+				t.Errorf("none may go beside %d", i)
+			}
 		}
+		if p.enter() {
+			t.Error("one more than few may go")
+		}
+		p.leave()
 		p.ask(1)
 		p.sent(t, 1)
-		p.leave()
 		if p.enter() {
-			t.Error("one may go beside two others")
+			t.Error("one may go beside a batch")
 		}
 		p.answer(0)
 		synctest.Wait()
 		if !p.enter() {
-			t.Error("none may go beside one other")
-		}
-	})
-}
-
-// A full batch does not wait for another's replies.
-func TestFullBatchesLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newAnswering()
-		defer p.answerAll()
-		p.trips, p.full = 1, 3
-		p.ask(1)
-		p.sent(t, 1)
-		all := p.ask(2)
-		p.sent(t, 1)
-		all = append(all, p.ask(1)...)
-		p.sent(t, 1, 3)
-		p.answer(1)
-		synctest.Wait()
-		if back(all) != 3 {
-			t.Errorf("%d of 3 are back", back(all))
+			t.Error("none may go although the batch is back")
 		}
 	})
 }

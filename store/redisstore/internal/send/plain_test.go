@@ -102,7 +102,9 @@ func TestReleaseTwiceInOneBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func(batch ...*Request) (said []any) {
-		s.sendGroup(batch)
+		if err := s.runTogether(ctx, batch); err != nil {
+			t.Fatal(err)
+		}
 		for _, r := range batch {
 			said = append(said, r.Value)
 		}

@@ -25,15 +25,6 @@ type Sender struct {
 	servers servers
 }
 
-// byScript is for requests that share a script. A script of many costs the server far less
-// than they do alone, but one of two or three costs more. While the server works on one batch,
-// this side writes and reads the other.
-var byScript = batching{few: 4, trips: 2}
-
-// byWrite is for requests that share a write, and have a script each. A few in a write are
-// almost as good as many, so a batch of a few does not wait for another's replies.
-var byWrite = batching{few: 2, trips: 1, full: 8}
-
 // New makes a sender.
 func New(cfg Config) *Sender {
 	s := &Sender{Config: cfg}
@@ -42,11 +33,11 @@ func New(cfg Config) *Sender {
 		s.servers.cluster, s.servers.fresh = c, s.master
 		s.servers.slots.cluster, s.servers.slots.Go, s.servers.slots.life = c, cfg.Go, cfg.Life
 	case *redis.Client:
-		s.servers.only = newServer(c, byScript, cfg.Go)
+		s.servers.only = newServer(c, cfg.Go)
 		s.servers.only.send = s.sendGroup
 	default:
 		if cfg.Names.Topology() == script.Single {
-			s.servers.only = &server{gather: gather{Go: cfg.Go, send: s.sendGroup, batching: byScript}}
+			s.servers.only = &server{gather: gather{Go: cfg.Go, send: s.sendGroup}}
 		}
 	}
 	return s
@@ -54,7 +45,7 @@ func New(cfg Config) *Sender {
 
 // master returns a server for a node of a Cluster.
 func (s *Sender) master(c *redis.Client) *server {
-	n := newServer(c, byWrite, s.Go)
+	n := newServer(c, s.Go)
 	n.send = func(batch []*Request) { s.sendQuickly(n, batch) }
 	return n
 }

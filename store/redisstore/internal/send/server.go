@@ -36,14 +36,13 @@ const quickBound = 2 * quickTimeout
 
 // newServer makes the server of c. While few requests are under way, callers send their own, as
 // far as there are connections enough.
-func newServer(c *redis.Client, b batching, run func(func())) *server {
+func newServer(c *redis.Client, run func(func())) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
-	b.few = min(b.few, int32(c.Options().PoolSize))
 	return &server{
-		gather: gather{Go: run, batching: b},
+		gather: gather{Go: run, few: int32(min(few, c.Options().PoolSize))},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }

@@ -84,23 +84,36 @@ func split(reqs []*Request) (together, apart []*Request) {
 	return together, apart
 }
 
-// sendGroup runs a batch in one script. Afterwards each request has a reply or an error of its
-// own.
+// shareWrite is how many requests share a write, and have a script each, if they could share a
+// script. The script of many costs the server far less than they do alone, but one of a few
+// costs more.
+const shareWrite = 4
+
+// sendGroup sends a batch to the only server. Afterwards each request has a reply or an error
+// of its own.
 func (s *Sender) sendGroup(batch []*Request) {
 	// The context is nobody's: the callers are many, and each may leave by itself. The client's
 	// timeouts bound the round trip.
 	ctx := context.Background()
-	if len(batch) == 1 {
-		err := batch[0].RunAlone(ctx, s.Client, s.Names)
-		s.servers.heard("", err, batch[0].Attempts.Last)
-		return
+	var err error
+	switch {
+	case len(batch) == 1:
+		err = batch[0].RunAlone(ctx, s.Client, s.Names)
+	case len(batch) <= shareWrite:
+		err = s.write(ctx, s.Client, batch)
+	default:
+		err = s.runTogether(ctx, batch)
 	}
+	s.servers.heard("", err, batch[0].Attempts.Last)
+}
+
+// runTogether runs a batch in one script.
+func (s *Sender) runTogether(ctx context.Context, batch []*Request) error {
 	calls := make([]*script.Call, len(batch))
 	for i, r := range batch {
 		calls[i] = &r.Call
 	}
-	err := script.RunTogether(ctx, s.Client, s.Names, calls)
-	s.servers.heard("", err, calls[0].Attempts.Last)
+	return script.RunTogether(ctx, s.Client, s.Names, calls)
 }
 
 // sendQuickly sends a batch to a master in one write, with a short timeout. The requests that
@@ -108,15 +121,24 @@ func (s *Sender) sendGroup(batch []*Request) {
 func (s *Sender) sendQuickly(n *server, batch []*Request) {
 	limit, ctx := n.limit(context.Background())
 	defer n.done(limit)
-	pipe := n.client.Pipeline()
-	sent := s.queueAll(ctx, pipe, batch)
-	_, err := pipe.Exec(ctx)
-	for i, r := range batch {
+	err := s.write(ctx, n.client, batch)
+	for _, r := range batch {
 		r.quick = true
-		_ = sent[i].Finish(err) // r.Err says it, too
 		s.servers.slots.heard(r.Err)
 	}
 	n.heard(err, batch[0].Attempts.Last)
+}
+
+// write sends a batch through c in one write. It returns the error of the round trip, or of the
+// first request that has one.
+func (s *Sender) write(ctx context.Context, c redis.UniversalClient, batch []*Request) error {
+	pipe := c.Pipeline()
+	sent := s.queueAll(ctx, pipe, batch)
+	_, err := pipe.Exec(ctx)
+	for _, one := range sent {
+		_ = one.Finish(err) // the request has the error, too
+	}
+	return err
 }
 
 // sendApart sends each request for itself, in one round trip. If any of them waits for
