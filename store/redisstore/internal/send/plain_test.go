@@ -90,6 +90,32 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	}
 }
 
+// TestFewShareAWrite: each of a few has its own answer, also if the server has forgotten the
+// scripts meanwhile.
+func TestFewShareAWrite(t *testing.T) {
+	t.Parallel()
+	ctx, client, s := connected(t)
+	all := []*Request{
+		ask(s, "a", "", driver.Exclusive("k")),
+		ask(s, "b", "", driver.Exclusive("k")),
+		ask(s, "c", "", driver.Exclusive("k2")),
+		free(s, "d", "k3"),
+	}
+	client.ScriptFlush(ctx)
+	if !s.Await(ctx, nil, all) {
+		t.Fatal("no answer")
+	}
+	for i, want := range []string{"1", "[held 0 a:", "1", "[0]"} {
+		if r := all[i]; r.Err != nil || !strings.HasPrefix(fmt.Sprint(r.Value), want) || r.Attempts.Possible() != 1 {
+			t.Errorf("request %d: %v, %v, %+v", i, r.Value, r.Err, r.Attempts)
+		}
+	}
+	// The second time, each has been sent in full.
+	if stats := client.Info(ctx, "commandstats").Val(); !strings.Contains(stats, "cmdstat_eval:calls=4,") {
+		t.Errorf("the server has run:\n%s", stats)
+	}
+}
+
 // TestReleaseTwiceInOneBatch: what was passed to the next one in the same breath is
 // not the owner's any more; and where nobody can be told it is nobody's.
 func TestReleaseTwiceInOneBatch(t *testing.T) {
