@@ -6,8 +6,10 @@ go 1.25.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/hibiken/asynq v0.26.0
+	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/internal/sqltest v0.0.0
 	github.com/keyturn/keyturn/middleware/asynq v0.0.0
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
@@ -31,13 +33,18 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/go-sql-driver/mysql v1.9.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.2 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -58,6 +65,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.45.0 // indirect
 	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
@@ -69,6 +77,7 @@ require (
 replace (
 	github.com/keyturn/keyturn => ../
 	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
+	github.com/keyturn/keyturn/internal/sqltest => ../internal/sqltest
 	github.com/keyturn/keyturn/middleware/asynq => ../middleware/asynq
 	github.com/keyturn/keyturn/middleware/echo => ../middleware/echo
 	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc

@@ -26,7 +26,7 @@ const (
 var guarded = true
 
 // drive runs the load against a fleet without locks, then against one with locks.
-func drive(ctx context.Context, p *report.Progress) (result report.Result, err error) {
+func drive(ctx context.Context, database string, p *report.Progress) (result report.Result, err error) {
 	begin := time.Now()
 	redis, err := anyredis.Open(ctx)
 	if err != nil {
@@ -46,6 +46,12 @@ func drive(ctx context.Context, p *report.Progress) (result report.Result, err e
 	p.Say("with keyturn")
 	if result.Guarded, result.GuardedTook, err = play(ctx, cfg, p); err != nil {
 		return result, fmt.Errorf("with keyturn: %w", err)
+	}
+	if database != "" {
+		p.Say("while workers are killed")
+		if result.Killed, err = playKilled(ctx, redis.URL, database); err != nil {
+			return result, fmt.Errorf("while workers are killed: %w", err)
+		}
 	}
 	p.Say("")
 	result.Seconds = time.Since(begin).Seconds()

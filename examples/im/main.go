@@ -4,6 +4,12 @@
 //	go run ./examples/im          # a table
 //	go run ./examples/im -json    # one object
 //
+// With -db it also delivers messages into a database while workers are killed with SIGKILL at
+// random. The table then has rows for that. "sqlite" is a file that is deleted afterwards.
+//
+//	go run ./examples/im -db sqlite
+//	go run ./examples/im -db postgres://...
+//
 // With -observe it shows instead what a request waits for: the trace of a request that was
 // blocked, beside that of the request which blocked it. It also prints where each process
 // serves its metrics, until Ctrl-C.
@@ -20,6 +26,7 @@
 //
 //	service/   a replica: gRPC methods and an asynq worker
 //	gateway/   a gateway: Echo routes
+//	courier/   workers that are killed, and messages that have one effect all the same
 //	delivery/  what gateways and services share about messages
 //	db/        the database behind the replicas, which protects nothing
 //	node/      a process's connection to Redis, and its lock engine
@@ -50,6 +57,7 @@ func main() {
 	}
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
 	seen := flag.Bool("observe", false, "print the trace of a blocked request, and serve metrics until Ctrl-C")
+	database := flag.String("db", "", "also deliver messages into a `database` while workers are killed: sqlite, a file's name, or a postgres URL")
 	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -64,7 +72,7 @@ func main() {
 		}
 		return
 	}
-	ok, err := demonstrate(*asJSON)
+	ok, err := demonstrate(*asJSON, *database)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "im:", err)
 	}
@@ -84,7 +92,7 @@ func show(svg string) error {
 var errInterrupted = errors.New("interrupted; every process has been ended")
 
 // demonstrate runs and reports. ok says that nothing went wrong with locks.
-func demonstrate(asJSON bool) (ok bool, err error) {
+func demonstrate(asJSON bool, database string) (ok bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first Ctrl-C ends everything in order, the second at once.
@@ -96,7 +104,7 @@ func demonstrate(asJSON bool) (ok bool, err error) {
 		out = io.Discard
 	}
 	progress := report.NewProgress(out, terminal)
-	result, err := drive(ctx, progress)
+	result, err := drive(ctx, database, progress)
 	progress.Stop()
 	if ctx.Err() != nil {
 		return false, errInterrupted
@@ -108,7 +116,7 @@ func demonstrate(asJSON bool) (ok bool, err error) {
 	if asJSON {
 		write = result.WriteJSON
 	}
-	return result.Guarded.Clean(), write(os.Stdout)
+	return result.Clean(), write(os.Stdout)
 }
 
 // isTerminal also reports true for some other devices, which does no harm.

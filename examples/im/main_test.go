@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 // asProgram has the test binary be the program, with all that its processes do
@@ -18,7 +20,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("KEYTURN_IM_TEST_AS_PROGRAM") == "" {
-		os.Exit(m.Run())
+		os.Exit(sqltest.Main(m).Run())
 	}
 	guarded = os.Getenv("KEYTURN_IM_TEST_NO_LOCKS") == ""
 	main()

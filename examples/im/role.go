@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/gateway"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/examples/im/observe"
@@ -52,6 +53,8 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		switch args[0] {
 		case "service":
 			return service.Serve(ctx, n, ready)
+		case "courier":
+			return courier.Serve(ctx, n, args[1], ready)
 		case "gateway":
 			return gateway.Serve(ctx, n, args[1:], ready)
 		}

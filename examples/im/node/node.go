@@ -25,6 +25,8 @@ type Config struct {
 	Run string
 	// Guarded turns the locks on.
 	Guarded bool
+	// Database is the PostgreSQL URL or SQLite file of the couriers; "": there are none.
+	Database string
 	// Collector is where a process sends its spans; "": no telemetry.
 	Collector string
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/load"
 )
 
@@ -17,9 +18,22 @@ type Result struct {
 	Seconds   float64      `json:"seconds"` // of the whole run
 	Unguarded load.Figures `json:"unguarded"`
 	Guarded   load.Figures `json:"guarded"`
+	Killed    *Killed      `json:"killed,omitempty"` // nil: without a database
 
 	// How long each load took.
 	UnguardedTook, GuardedTook time.Duration `json:"-"`
+}
+
+// Killed is the result of delivering messages into a database while workers are killed.
+type Killed struct {
+	Database  string          `json:"database"`
+	Unguarded courier.Figures `json:"unguarded"`
+	Guarded   courier.Figures `json:"guarded"`
+}
+
+// Clean reports whether nothing went wrong with locks.
+func (r Result) Clean() bool {
+	return r.Guarded.Clean() && (r.Killed == nil || r.Killed.Guarded == courier.Figures{})
 }
 
 // WriteJSON writes the result as one object.
@@ -35,6 +49,10 @@ func (r Result) WriteTable(w io.Writer) error {
 	t.figures("members too many or twice", 0, r.Unguarded.GroupViolations, r.Guarded.GroupViolations)
 	t.figures("messages processed twice", load.Messages, r.Unguarded.MessagesProcessedTwice, r.Guarded.MessagesProcessedTwice)
 	t.figures("messages lost", load.Messages, r.Unguarded.MessagesLost, r.Guarded.MessagesLost)
+	if k := r.Killed; k != nil {
+		t.figures("twice, workers killed", courier.Messages, k.Unguarded.DeliveredTwice, k.Guarded.DeliveredTwice)
+		t.figures("lost, workers killed", courier.Messages, k.Unguarded.Lost, k.Guarded.Lost)
+	}
 	t.figures("requests", 0, r.Unguarded.Requests, r.Guarded.Requests)
 	t.row("seconds", "", seconds(r.UnguardedTook), seconds(r.GuardedTook))
 	t.write("\n%s\n", r.verdict())
@@ -42,14 +60,18 @@ func (r Result) WriteTable(w io.Writer) error {
 }
 
 func (r Result) verdict() string {
-	if !r.Guarded.Clean() {
+	if !r.Clean() {
 		return "Something went wrong although the locks were there. That is a bug: please report it."
+	}
+	killed := ""
+	if r.Killed != nil {
+		killed = "  courier/courier.go    fence.WithDatabase(w.db.DB, w.db.dialect\n"
 	}
 	return `Same handlers, same load. The difference, in examples/im, is a line next to each:
   gateway/gateway.go    locks.Serialize("user:status:{path.id}")
   impb/im.proto         option (keyturn.v1.lock) = {key: "group:{group_id}", name: "group-members"};
   service/messages.go   lockasynq.Once(delivery.Type, "message:{payload.message_id}")
-It takes longer as these few users and groups are always busy, and now take turns.`
+` + killed + `It takes longer as these few users and groups are always busy, and now take turns.`
 }
 
 // table writes until a write fails.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/load"
 )
 
@@ -40,10 +41,34 @@ seconds                                           0.8               1.9`
 	}
 }
 
+func TestTableWithADatabase(t *testing.T) {
+	var out bytes.Buffer
+	with := result
+	with.Killed = &Killed{Unguarded: courier.Figures{DeliveredTwice: 13}}
+	if err := with.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\ntwice, workers killed      of 120                  13                 0\n",
+		"\nlost, workers killed       of 120                   0                 0\n",
+		`courier/courier.go    fence.WithDatabase(`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &out)
+		}
+	}
+	with.Killed.Guarded.Lost = 1
+	if with.Clean() {
+		t.Error("a lost message counts for nothing")
+	}
+}
+
 // The lines that the table names are those in the code.
 func TestTableTellsTheTruth(t *testing.T) {
-	named := regexp.MustCompile(`(?m)^  (\S+\.(?:go|proto)) +(.+)$`).FindAllStringSubmatch(result.verdict(), -1)
-	if len(named) != 3 {
+	with := result
+	with.Killed = &Killed{}
+	named := regexp.MustCompile(`(?m)^  (\S+\.(?:go|proto)) +(.+)$`).FindAllStringSubmatch(with.verdict(), -1)
+	if len(named) != 4 {
 		t.Fatalf("%d lines named", len(named))
 	}
 	for _, line := range named {
