@@ -188,3 +188,33 @@ func awaitCluster(t testing.TB, client *redis.Client, masters int) error {
 		}
 	}
 }
+
+// AddNode adds a master without slots to a Cluster. It returns it once all nodes know of each other.
+// args are added to its command line.
+func AddNode(t testing.TB, nodes []*Server, args ...string) *Server {
+	t.Helper()
+	node, bus := startNode(t, args)
+	for _, other := range nodes {
+		command(t, other, "cluster", "meet", "127.0.0.1", node.Port(), bus)
+	}
+	all := append(slices.Clone(nodes), node)
+	if !within(joinTimeout, func() bool {
+		return !slices.ContainsFunc(all, func(one *Server) bool {
+			info := command(t, one, "cluster", "info")
+			return !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all))) || !strings.Contains(info, "cluster_state:ok")
+		})
+	}) {
+		t.Fatalf("redistest: the Cluster has no new node after %v", joinTimeout)
+	}
+	return node
+}
+
+// RemoveNode has the nodes of a Cluster forget one that has no slots, and ends it.
+func RemoveNode(t testing.TB, node *Server, nodes []*Server) {
+	t.Helper()
+	id := command(t, node, "cluster", "myid")
+	for _, other := range nodes {
+		command(t, other, "cluster", "forget", id)
+	}
+	node.Kill()
+}

@@ -1,0 +1,106 @@
+package redisstore_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+)
+
+// TestConnections: the store does all that it does on any connection that go-redis makes, with the
+// subscription for messages, too.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) (*redistest.Server, func(*redis.Options)){
+		"RESP2": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
+			return redistest.Start(t), func(o *redis.Options) { o.Protocol = 2 }
+		},
+		"RESP3": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
+			return redistest.Start(t), func(o *redis.Options) { o.Protocol = 3 }
+		},
+		"Unix socket": startUnix,
+		"TLS":         startTLS,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, connect := start(t)
+			a, b := open(t, server.Client(connect)), open(t, server.Client(connect))
+			useEverything(t, server, a, b)
+			if err := a.Check(within(t, 5*time.Second)); err != nil {
+				t.Errorf("Check: %v", err)
+			}
+		})
+	}
+}
+
+func startUnix(t *testing.T) (*redistest.Server, func(*redis.Options)) {
+	dir, err := os.MkdirTemp("", "kt") // the name of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	return redistest.Start(t, "--unixsocket", socket), func(o *redis.Options) { o.Network, o.Addr = "unix", socket }
+}
+
+func startTLS(t *testing.T) (*redistest.Server, func(*redis.Options)) {
+	port, err := servertest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, roots := certificate(t)
+	server := redistest.Start(t, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	return server, func(o *redis.Options) {
+		o.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		o.TLSConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+}
+
+// certificate makes one for the loopback interface, and returns the files with it and its key.
+func certificate(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) (file string, text []byte) {
+		file, text = filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file, text
+	}
+	certFile, text := write("cert.pem", "CERTIFICATE", cert)
+	keyFile, _ = write("key.pem", "PRIVATE KEY", secret)
+	roots = x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	return certFile, keyFile, roots
+}

@@ -1,0 +1,105 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestResharding: a node joins a Cluster, the slots of all keys in use move to it and back, several
+// times, and it leaves again. Two processes that work meanwhile see no error, never hold a key
+// together, and get rising tokens. A lease that is held all the time stays in force.
+func TestResharding(t *testing.T) {
+	t.Parallel()
+	// Otherwise a master that has given its last slot away becomes a replica.
+	const stays, no = "--cluster-allow-replica-migration", "no"
+	nodes := redistest.StartCluster(t, 2, stays, no)
+	client := func() redis.UniversalClient {
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	engines := []*core.Engine{engineOn(t, client(), 2*time.Second), engineOn(t, client(), 2*time.Second)}
+	first, ok := client().(*redis.ClusterClient)
+	if !ok {
+		t.Fatal("no client of a Cluster")
+	}
+	var slots []int
+	for i := range 12 {
+		slots = append(slots, int(first.ClusterKeySlot(t.Context(), fmt.Sprint("lock:k", i)).Val()))
+	}
+	held, err := engines[0].Acquire(t.Context(), "k0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var all sync.WaitGroup
+	var done atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	defer all.Wait()
+	defer stop()
+	for i := 1; i < len(slots); i++ {
+		var inside atomic.Int64
+		var last atomic.Uint64
+		for _, eng := range engines {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					err := eng.Do(context.Background(), fmt.Sprint("k", i), func(ctx context.Context) error {
+						if inside.Add(1) != 1 {
+							t.Errorf("two are in k%d", i)
+						}
+						lease, _ := core.LeaseFrom(ctx)
+						if before := last.Swap(lease.Token()); before >= lease.Token() {
+							t.Errorf("k%d: token %d follows %d", i, lease.Token(), before)
+						}
+						inside.Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Errorf("k%d: %v", i, err)
+					}
+					done.Add(1)
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+	}
+	worked := func(when string) {
+		t.Helper()
+		before := done.Load()
+		eventually(t, 20*time.Second, "work goes on "+when, func() bool { return done.Load() > before+100 })
+	}
+
+	worked("before")
+	joined := redistest.AddNode(t, nodes, stays, no)
+	grown := append([]*redistest.Server{joined}, nodes...)
+	home := func(slot int) *redistest.Server { return nodes[slot*len(nodes)/16384] }
+	for range 3 {
+		for _, slot := range slots {
+			redistest.MoveSlot(t, slot, home(slot), joined, grown)
+		}
+		worked("on the new node")
+		if n := joined.Client().DBSize(t.Context()).Val(); n == 0 {
+			t.Error("the new node has no keys")
+		}
+		for _, slot := range slots {
+			redistest.MoveSlot(t, slot, joined, home(slot), grown)
+		}
+		worked("on the old nodes")
+	}
+	redistest.RemoveNode(t, joined, nodes)
+	worked("without the node")
+	if err := held.Release(t.Context()); err != nil {
+		t.Errorf("the lease that moved: %v", err)
+	}
+}
