@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -237,24 +238,56 @@ func (t *tx) write() error {
 			}, r.holder.values()...))
 		}
 	}
-	condition := func(n int) string {
-		return t.s.q.deleteMember + strings.TrimSuffix(strings.Repeat("lock_key = ? AND owner = ? OR ", n), " OR ")
-	}
+	var all []statement
 	for _, w := range []struct {
-		statement func(int) string
-		rows      [][]any
-	}{{condition, gone}, {t.s.q.upsertMember.of, members}, {t.s.q.upsertLock.of, changed}} {
+		of   func(int) string
+		rows [][]any
+	}{{t.s.q.deleteOf, gone}, {t.s.q.upsertMember.of, members}, {t.s.q.upsertLock.of, changed}} {
 		for chunk := range slices.Chunk(w.rows, rowsPerWrite) {
-			var args []any
-			for _, row := range chunk {
-				args = append(args, row...)
-			}
-			if err := t.exec(w.statement(len(chunk)), args...); err != nil {
-				return err
-			}
+			all = append(all, statement{w.of(len(chunk)), slices.Concat(chunk...)})
 		}
 	}
-	return t.notify()
+	messages := t.messages()
+	if t.s.d == &postgres && len(all)+len(messages.args) > 1 && len(all) <= 3 {
+		return t.together(all, messages)
+	}
+	for _, one := range all {
+		if err := t.exec(one.text, one.args...); err != nil {
+			return err
+		}
+	}
+	if messages.text != "" {
+		return t.exec("SELECT "+messages.text, messages.args...)
+	}
+	return nil
+}
+
+// statement is one statement, or a part of one, with its arguments.
+type statement struct {
+	text string
+	args []any
+}
+
+// together runs statements about different rows, and the sending of messages, in one round trip.
+func (t *tx) together(all []statement, messages statement) error {
+	var parts []string
+	var args []any
+	for i, one := range all {
+		parts = append(parts, fmt.Sprintf("w%d AS (%s)", i, one.text))
+		args = append(args, one.args...)
+	}
+	text := cmp.Or(messages.text, "1")
+	if len(parts) > 0 {
+		text = "WITH " + strings.Join(parts, ", ") + " SELECT " + text
+	} else {
+		text = "SELECT " + text
+	}
+	return t.exec(text, append(args, messages.args...)...)
+}
+
+// deleteOf returns the statement that deletes n members.
+func (q *statements) deleteOf(n int) string {
+	return q.deleteMember + strings.TrimSuffix(strings.Repeat("lock_key = ? AND owner = ? OR ", n), " OR ")
 }
 
 // keysOf returns the keys of claims, which are in order.

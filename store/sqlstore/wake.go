@@ -45,22 +45,25 @@ func (s *Store) listen() {
 	}()
 }
 
-// notify sends messages to the processes of the waiters whose turn it is. They arrive if and when
-// the transaction is committed.
-func (t *tx) notify() error {
+// messages is the part of a statement that sends messages to the processes of the waiters whose
+// turn it is. They arrive if and when the transaction is committed.
+func (t *tx) messages() statement {
+	var m statement
 	if t.s.d != &postgres {
-		return nil
+		return m
 	}
 	own := t.s.inbox()
-	for _, m := range t.woken {
-		if m.inbox == "" || m.inbox == own {
+	for _, w := range t.woken {
+		if w.inbox == "" || w.inbox == own {
 			continue
 		}
-		if err := t.exec("SELECT pg_notify(?::text, ?::text)", m.inbox, m.owner); err != nil {
-			return err
+		if m.text != "" {
+			m.text += ", "
 		}
+		m.text += "pg_notify(CAST(? AS text), CAST(? AS text))"
+		m.args = append(m.args, w.inbox, w.owner)
 	}
-	return nil
+	return m
 }
 
 // wake tells those waiters of this process whose turn it is.

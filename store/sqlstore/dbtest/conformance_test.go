@@ -35,7 +35,7 @@ func contract(t *testing.T, d *sqltest.Database) {
 		return p.(*servertest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 600 * time.Millisecond, Late: late,
+		TTL: 800 * time.Millisecond, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, d.Server.Addr())
 			s := open(t, d.OpenAt(t, p.Addr()), dialectOf(d))
@@ -71,7 +71,7 @@ func TestContractOfSQLite(t *testing.T) {
 	d := sqltest.SQLite(t)
 	migrate(t, d)
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 600 * time.Millisecond, Late: late,
+		TTL: 800 * time.Millisecond, Late: late,
 		New:     func(t testing.TB) driver.Store { return open(t, d.Open(t), dialectOf(d)) },
 		Restart: func(t testing.TB) { forget(t, d) },
 	})

@@ -109,7 +109,7 @@ func TestContractWithMessages(t *testing.T) {
 	d := sqltest.Postgres(t)
 	migrate(t, d)
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 600 * time.Millisecond, Late: late,
+		TTL: 800 * time.Millisecond, Late: late,
 		New: func(t testing.TB) driver.Store {
 			return open(t, d.Open(t), sqlstore.Postgres, listen(t, d, d.Server.Addr()))
 		},

@@ -1,0 +1,127 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestLostAnswers breaks the connection at each statement of each operation in turn, before the
+// statement arrives and after it was carried out: COMMIT without an answer is one of them. The
+// operation succeeds all the same, and has its effect once.
+func TestLostAnswers(t *testing.T) {
+	for name, dialect := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dialect.database(t)
+			migrate(t, d)
+			f := new(faulty)
+			s := open(t, f.open(t, d), dialect.Dialect)
+			other := open(t, d.Open(t), dialect.Dialect)
+			for _, op := range operations {
+				for _, after := range []bool{false, true} {
+					for n := 1; ; n++ {
+						more, err := op.try(t.Context(), s, other, f, n, after)
+						if err != nil {
+							t.Errorf("%s, broken at statement %d (after it: %v), %q: %v", op.name, n, after, f.broken(), err)
+						}
+						if !more {
+							break
+						}
+						if n == 30 {
+							t.Fatalf("%s has more than 30 statements", op.name)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// operation is a call of a store. prepare gives it something to do, and check sees what came of it.
+type operation struct {
+	name    string
+	claims  []driver.Claim
+	held    bool // it is about a lease
+	do      func(context.Context, driver.Store, driver.Grant, driver.Request) (driver.Grant, error)
+	holds   bool // afterwards the claims are held
+	records bool // and a record is there
+}
+
+var operations = []operation{
+	{name: "acquire", claims: plain, do: acquire, holds: true},
+	{name: "acquire shared", claims: []driver.Claim{driver.Shared("k")}, do: acquire, holds: true},
+	{name: "acquire a set", claims: set, do: acquire, holds: true},
+	{name: "release", claims: plain, held: true, do: release},
+	{name: "release a set", claims: set, held: true, do: release},
+	{name: "renew", claims: plain, held: true, do: renew, holds: true},
+	{name: "renew a set", claims: set, held: true, do: renew, holds: true},
+	{name: "complete", claims: plain, held: true, do: complete, records: true},
+}
+
+var (
+	plain = []driver.Claim{driver.Exclusive("k")}
+	set   = []driver.Claim{driver.Exclusive("k"), driver.Shared("l")}
+)
+
+func acquire(ctx context.Context, s driver.Store, _ driver.Grant, req driver.Request) (driver.Grant, error) {
+	return s.Acquire(ctx, req)
+}
+
+func release(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
+	return g, s.Release(ctx, g)
+}
+
+func renew(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
+	return g, s.Renew(ctx, []driver.Grant{g})[0]
+}
+
+func complete(ctx context.Context, s driver.Store, g driver.Grant, _ driver.Request) (driver.Grant, error) {
+	return g, s.Complete(ctx, g, driver.Record{Result: []byte("done")}, time.Minute)
+}
+
+// try runs the operation with the connection broken at statement n. more: it has at least n
+// statements.
+func (op operation) try(ctx context.Context, s, other driver.Store, f *faulty, n int, after bool) (more bool, err error) {
+	f.breakAt(0, false)
+	req := request("k", time.Minute)
+	req.Claims = op.claims
+	var g driver.Grant
+	if op.held {
+		if g, err = s.Acquire(ctx, req); err != nil {
+			return false, err
+		}
+	}
+	f.breakAt(n, after)
+	g, err = op.do(ctx, s, g, req)
+	more = f.statements() > n
+	f.breakAt(0, false)
+	if err != nil {
+		return more, err
+	}
+	for _, c := range op.claims {
+		info, err := other.Inspect(ctx, c.Key)
+		if err != nil {
+			return more, err
+		}
+		held := len(info.Holders) == 1 && info.Holders[0].Owner == req.Owner && info.Holders[0].Token == g.Token
+		switch {
+		case op.holds && !held:
+			return more, errors.New("the lease is not there")
+		case !op.holds && len(info.Holders) > 0:
+			return more, errors.New("the lease is still there")
+		case op.records != (info.Record != nil):
+			return more, errors.New("the record is not as it should be")
+		}
+	}
+	if op.holds {
+		err = other.Release(ctx, g)
+	}
+	if op.records {
+		_, err = other.Forget(ctx, "k")
+	}
+	return more, err
+}

@@ -1,0 +1,148 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/sqltest"
+)
+
+// faulty is a driver whose connections break at a statement that the test has chosen. It also
+// counts statements.
+type faulty struct {
+	driver.Connector
+
+	mu    sync.Mutex
+	count int
+	at    int  // breaks at this statement, counted from 1; 0: never
+	after bool // the statement is carried out, and its answer is lost; otherwise it is not sent
+	last  string
+}
+
+// open makes a pool of connections that fail as f says.
+func (f *faulty) open(t testing.TB, d *sqltest.Database) *sql.DB {
+	t.Helper()
+	real, dsn := d.Open(t), d.DSN()
+	if d.Kind == "mysql" {
+		dsn += "?interpolateParams=true" // otherwise most statements would be prepared, unseen by f
+	}
+	if c, ok := real.Driver().(driver.DriverContext); ok {
+		connector, err := c.OpenConnector(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Connector = connector
+	} else {
+		f.Connector = byName{real.Driver(), dsn}
+	}
+	db := sql.OpenDB(f)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// byName is a connector for a driver that has none.
+type byName struct {
+	driver driver.Driver
+	name   string
+}
+
+func (b byName) Connect(context.Context) (driver.Conn, error) { return b.driver.Open(b.name) }
+func (b byName) Driver() driver.Driver                        { return b.driver }
+
+// breakAt makes the statement number n break, counted from now on.
+func (f *faulty) breakAt(n int, after bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count, f.at, f.after = 0, n, after
+}
+
+// statements returns how many were sent since breakAt.
+func (f *faulty) statements() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+// broken returns the text of the statement that broke.
+func (f *faulty) broken() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// step counts a statement, and says whether the connection breaks before or after it.
+func (f *faulty) step(query string) (before, after bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	if f.count != f.at {
+		return false, false
+	}
+	f.last = query
+	return !f.after, f.after
+}
+
+func (f *faulty) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := f.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyConn{Conn: c, f: f}, nil
+}
+
+type faultyConn struct {
+	driver.Conn
+	f    *faulty
+	dead bool
+}
+
+var errLost = fmt.Errorf("the network is gone: %w", io.ErrUnexpectedEOF)
+
+// run runs one statement of a connection.
+func run[T any](c *faultyConn, query string, statement func() (T, error)) (T, error) {
+	var none T
+	if c.dead {
+		return none, errLost
+	}
+	before, after := c.f.step(query)
+	if before {
+		c.dead = true
+		return none, errLost
+	}
+	v, err := statement()
+	if after && err == nil {
+		c.dead = true
+		if rows, ok := any(v).(driver.Rows); ok {
+			_ = rows.Close()
+		}
+		return none, errLost
+	}
+	return v, err
+}
+
+func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return run(c, query, func() (driver.Result, error) { return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args) })
+}
+
+func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return run(c, query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
+}
+
+func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
+}
+
+func (c *faultyConn) CheckNamedValue(v *driver.NamedValue) error {
+	if check, ok := c.Conn.(driver.NamedValueChecker); ok {
+		return check.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
+// IsValid is false for a connection that broke, as for one that a driver has found dead.
+func (c *faultyConn) IsValid() bool { return !c.dead }
