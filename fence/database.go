@@ -19,7 +19,7 @@ import (
 //	locks.Idempotency(user, fence.WithDatabase(db, fence.Postgres)) // Echo, net/http
 //
 // The handler gets the transaction from its context ([TxFrom]), and must write with it. It must
-// neither commit it nor roll it back. An error of the handler rolls it back, and so does a
+// neither commit it nor roll it back, and must return the errors of its statements (see [Once]). An error of the handler rolls it back, and so does a
 // response that is not stored, such as HTTP's 500. Otherwise it is committed before the response
 // is sent; but a part of a response that was flushed cannot be taken back.
 //
@@ -83,12 +83,8 @@ var outages = map[string]bool{
 	"57P02": true, // crash_shutdown
 	"57P03": true, // cannot_connect_now
 	"53300": true, // too_many_connections
-	"25006": true, // read_only_sql_transaction: a replica, or a primary that no longer is one
 	"1040":  true, // ER_CON_COUNT_ERROR
 	"1053":  true, // ER_SERVER_SHUTDOWN
-	"1290":  true, // ER_OPTION_PREVENTS_STATEMENT: --read-only
-	"1792":  true, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-	"1836":  true, // ER_READ_ONLY_MODE
 	"1927":  true, // ER_CONNECTION_KILLED
 }
 
@@ -102,5 +98,5 @@ func (e *executor) out(err error) bool {
 		}
 	}
 	code := codeIn(err)
-	return e.dialect != SQLite && (code == "" || outages[code])
+	return e.dialect != SQLite && (code == "" || outages[code] || readOnly[code])
 }

@@ -70,8 +70,8 @@ func (g *Guard) keep(ctx context.Context, id string, rec driver.Record) error {
 	}
 	n, err := g.exec(ctx, `UPDATE %s SET kept = ?, fingerprint = ?, result = ?, trace = ? WHERE id = ?`,
 		g.table(g.dialect, "mark"), kept, rec.Fingerprint, rec.Result, rec.Trace, []byte(id))
-	if err == nil && n == 0 {
-		err = errors.New("the mark is gone")
+	if err == nil && n == 0 { // MySQL has rolled it back in a deadlock, and the caller took no notice
+		err = fmt.Errorf("%w: the mark is gone", ErrRetry)
 	}
 	if err != nil {
 		return fmt.Errorf("keyturn: mark %q: %w", id, err)

@@ -13,7 +13,8 @@ import (
 // Once runs fn in a transaction that also marks id, so fn's effect on this database happens once,
 // whatever is delivered twice or crashes. A duplicate gets the result of the first execution. fn
 // must write with the transaction it gets ([TxFrom] finds it in its context, too), and neither
-// commit it nor roll it back.
+// commit it nor roll it back. It must return the errors of its statements: after a deadlock, MySQL
+// has rolled back, and what fn writes then is in no transaction.
 //
 //	out, err := fence.Once(ctx, db, fence.Postgres, "msg:"+id, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
 //		_, err := tx.ExecContext(ctx, `INSERT INTO inbox ...`)
@@ -136,7 +137,7 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 	if err != nil {
 		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
 	}
-	defer t.end()
+	defer func() { t.end(err) }()
 	g := &Guard{tx: t.tx, dialect: x.dialect, config: x.config}
 	if first, err = g.mark(ctx, id, nil); err != nil {
 		return rec, false, err

@@ -1,0 +1,217 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/fence"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func newEngine(t *testing.T, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(memstore.New(), opts...)
+	must(t, err)
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	return eng
+}
+
+// insert is an effect in the transaction of the context.
+func insert(ctx context.Context) error {
+	tx, ok := fence.TxFrom(ctx)
+	if !ok {
+		return errors.New("the context has no transaction")
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES (1)`)
+	return err
+}
+
+// Every engine forgets what it did, as after a loss of the store's data. The mark does not.
+func TestWithDatabaseRemembers(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (n INT)`)
+		option := fence.WithDatabase(db.DB, db.dialect, fence.WithIsolation(db.level))
+		for i := range 3 {
+			out, err := newEngine(t).Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) { return []byte("first"), insert(ctx) }, option)
+			if err != nil || string(out.Result) != "first" || out.Duplicate != (i > 0) {
+				t.Errorf("%d: %+v, %v", i, out, err)
+			}
+		}
+		_, err := newEngine(t).Once(bounded(t), "large", func(context.Context) ([]byte, error) { return make([]byte, 10), nil }, option, core.WithResultLimit(9), core.WithFingerprint([]byte("a")))
+		must(t, err)
+		_, err = newEngine(t).Once(bounded(t), "large", nothing, option)
+		expect(t, err, core.ErrResultNotKept)
+		_, err = newEngine(t).Once(bounded(t), "large", nothing, option, core.WithFingerprint([]byte("b")))
+		expect(t, err, core.ErrFingerprintMismatch)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	})
+}
+
+func nothing(context.Context) ([]byte, error) { return nil, errors.New("it ran") }
+
+// What is not stored is not done: an answer of 500, a lost lease, a client that hung up.
+func TestWithDatabaseRollsBack(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		db.run(t, `CREATE TABLE effect (n INT)`)
+		option := fence.WithDatabase(db.DB, db.dialect)
+		fails := true
+		e := echo.New()
+		e.POST("/", func(c echo.Context) error {
+			err := insert(c.Request().Context())
+			if fails {
+				return echo.NewHTTPError(http.StatusInternalServerError, "after the effect")
+			}
+			return errors.Join(err, c.String(http.StatusOK, "done"))
+		}, lockecho.New(newEngine(t)).Idempotency(lockecho.AnyCaller, option))
+		plain := lockhttp.New(newEngine(t)).Idempotency(lockhttp.AnyCaller, option)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := insert(r.Context()); err != nil || fails {
+				http.Error(w, "after the effect", http.StatusInternalServerError)
+			}
+		}))
+		for name, h := range map[string]http.Handler{"echo": e, "http": plain} {
+			for _, c := range []struct {
+				fails   bool
+				status  int
+				effects int64
+			}{{true, 500, 0}, {false, 200, 1}, {true, 200, 1}} {
+				fails = c.fails
+				req := httptest.NewRequestWithContext(bounded(t), http.MethodPost, "/", strings.NewReader("{}"))
+				req.Header.Set("Idempotency-Key", fmt.Sprintf("%q", name))
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, req)
+				if n := db.number(t, `SELECT count(*) FROM effect`); w.Code != c.status || n != c.effects {
+					t.Errorf("%s: answer %d and %d effects, want %d and %d", name, w.Code, n, c.status, c.effects)
+				}
+			}
+			db.run(t, `DELETE FROM effect`)
+		}
+
+		_, err := newEngine(t).Once(bounded(t), "lost", func(ctx context.Context) ([]byte, error) {
+			err := insert(ctx)
+			<-ctx.Done()
+			return nil, err // as if it had not noticed
+		}, option, core.WithMaxHold(50*time.Millisecond))
+		expect(t, err, core.ErrLeaseLost)
+		ctx, cancel := context.WithCancel(bounded(t))
+		_, err = newEngine(t).Once(ctx, "gone", func(ctx context.Context) ([]byte, error) {
+			defer cancel()
+			return nil, insert(ctx)
+		}, option)
+		expect(t, err, context.Canceled)
+		if n := db.number(t, `SELECT count(*) FROM effect`); n != 0 {
+			t.Errorf("%d effects", n)
+		}
+	})
+}
+
+// A deadlock after the handler's effect: the handler does not run twice in one call, and the caller
+// is told to come again.
+func TestWithDatabaseInADeadlock(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		if db.dialect == fence.SQLite {
+			return // one transaction writes at a time
+		}
+		db.run(t, `CREATE TABLE effect (n INT)`, `CREATE TABLE account (id INT PRIMARY KEY, n INT)`, `INSERT INTO account VALUES (1, 0), (2, 0)`)
+		eng := newEngine(t)
+		var errs [2]error
+		ran := [2]int{}
+		ready, done := make(chan int, 2), make(chan struct{}, 2)
+		start := make(chan struct{})
+		for i := range 2 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				_, errs[i] = eng.Once(bounded(t), fmt.Sprint("k", i), func(ctx context.Context) ([]byte, error) {
+					ran[i]++
+					tx, _ := fence.TxFrom(ctx)
+					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 1+i))
+					ready <- i
+					<-start
+					_, _ = tx.ExecContext(ctx, fmt.Sprintf(`UPDATE account SET n = n + 1 WHERE id = %d`, 2-i))
+					return nil, nil // a careless handler, which forgets the error
+				}, fence.WithDatabase(db.DB, db.dialect))
+			}()
+		}
+		<-ready
+		<-ready
+		close(start)
+		<-done
+		<-done
+		failed := 0
+		for i := range errs {
+			if errs[i] != nil {
+				failed++
+				if db.dialect == fence.MySQL { // PostgreSQL only says that the transaction is aborted
+					expect(t, errs[i], core.ErrRolledBack)
+				}
+			}
+			if ran[i] != 1 {
+				t.Errorf("handler %d ran %d times", i, ran[i])
+			}
+		}
+		if n := db.number(t, `SELECT sum(n) FROM account`); failed != 1 || n != 2 {
+			t.Errorf("%v, and the sum is %d", errs, n)
+		}
+	})
+}
+
+// A database that is down, or has become read-only under a pooled connection, is an outage. A
+// missing table is not.
+func TestWithDatabaseInAnOutage(t *testing.T) {
+	server := sqltest.StartPostgres(t)
+	db := newDatabase(t, fence.Postgres, server.Database(t), sql.LevelDefault)
+	db.SetMaxOpenConns(1)
+	db.run(t, `CREATE TABLE effect (n INT)`)
+	eng := newEngine(t)
+	once := func(id string) error {
+		_, err := eng.Once(bounded(t), id, func(ctx context.Context) ([]byte, error) { return nil, insert(ctx) }, fence.WithDatabase(db.DB, db.dialect))
+		return err
+	}
+	must(t, once("well"))
+	before := db.number(t, `SELECT pg_backend_pid()`)
+	for _, mode := range []string{"on", "off"} {
+		admin, err := sql.Open(db.Database.Driver, db.DSN()+"&options=-c%20default_transaction_read_only%3Doff")
+		must(t, err)
+		for _, s := range []string{`ALTER SYSTEM SET default_transaction_read_only = ` + mode, `SELECT pg_reload_conf()`} {
+			_, err := admin.ExecContext(bounded(t), s)
+			must(t, err)
+		}
+		_ = admin.Close()
+		for db.text(t, `SHOW default_transaction_read_only`) != mode { // the server reads its settings soon
+			time.Sleep(5 * time.Millisecond)
+		}
+		if mode == "on" {
+			expect(t, once("read-only"), core.ErrUnavailable)
+			if after := db.number(t, `SELECT pg_backend_pid()`); after == before {
+				t.Error("the pool keeps the connection to a server that is read-only")
+			}
+		}
+	}
+	must(t, once("read-only"))
+	db.run(t, `DROP TABLE keyturn_mark`)
+	if err := once("no table"); err == nil || errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("without the table: %v", err)
+	}
+	server.Kill()
+	expect(t, once("down"), core.ErrUnavailable)
+}
+
+func (db *database) text(t testing.TB, query string) (s string) {
+	t.Helper()
+	must(t, db.QueryRowContext(bounded(t), query).Scan(&s))
+	return s
+}
