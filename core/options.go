@@ -107,8 +107,8 @@ func WithoutCancelOnLoss() Option {
 //
 // Only such an outage has that effect. A held key, a timeout and a lost lease never have it.
 // Neither has a store that answers that it can't serve (out of memory, read-only, too few
-// replicas), because it may still renew another holder's lease. Neither has a silence of less
-// than 0.1 s, which the maximum wait may have cut short.
+// replicas, no permission), because it may still renew another holder's lease. Neither has a
+// silence of less than 0.1 s, which the maximum wait may have cut short.
 func WithRunUnlocked() Option {
 	return option{"WithRunUnlocked", aboutUnlocked, func(s *settings) error {
 		s.runUnlocked = true

@@ -201,8 +201,8 @@ type UnavailableError struct {
 	Op  string // "acquire", "release", ...
 	Key string // the key whose request failed, if there were several; empty if unknown or irrelevant
 	Err error
-	// Refused: the store answered that it cannot serve, for example because memory or replicas
-	// are missing. Such a store may still renew the leases of others, so no work runs unlocked
+	// Refused: the store answered that it cannot serve, for example because memory, replicas or
+	// permissions are missing. Such a store may still renew the leases of others, so no work runs unlocked
 	// because of it (core.WithRunUnlocked).
 	Refused bool
 }

@@ -46,8 +46,8 @@ func failure(op, key string, err error) error {
 	case script.Says(err, "OOM"):
 		err = fmt.Errorf("%w: %w", ErrOutOfMemory, err)
 	}
-	refused := errors.Is(err, ErrReadOnly) || errors.Is(err, ErrNoReplicas) || errors.Is(err, ErrOutOfMemory)
-	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused}
+	// An error of the server is an answer, whatever it says. The server may go on serving others.
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: script.Refused(err) || errors.Is(err, ErrNoReplicas)}
 }
 
 // silence is the error for a request whose context ended before the answer came.

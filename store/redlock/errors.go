@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -76,11 +77,12 @@ func (s *Store) noQuorum(op, key string, errs []error) error {
 	}
 }
 
-// refuses reports whether a node's error is an answer, so that the node still renews leases.
+// refuses reports whether a node's error is an answer, so that the node may still renew leases. A
+// node that loads its data, or is busy with a script, serves nobody.
 func refuses(err error) bool {
-	text := err.Error()
-	return errors.Is(err, ErrAbstaining) || strings.HasPrefix(text, "OOM ") || strings.HasPrefix(text, "NOREPLICAS ") ||
-		strings.HasPrefix(text, "READONLY ") || strings.HasPrefix(text, "MISCONF ")
+	var answer redis.Error
+	serves := errors.As(err, &answer) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
+	return serves || errors.Is(err, ErrAbstaining)
 }
 
 // lost is the error for a lease that does not belong to its owner any more.

@@ -144,6 +144,22 @@ func TestNewNodesAbstain(t *testing.T) {
 	}
 }
 
+// TestNodesThatRefuseTheClient serve others, so that this is no outage (core.WithRunUnlocked).
+func TestNodesThatRefuseTheClient(t *testing.T) {
+	f := started(t)
+	s := f.open(t)
+	for _, server := range f.servers[:3] {
+		if err := server.Client().Do(within(t, 5*time.Second), "acl", "setuser", "default", "-eval", "-evalsha").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Acquire(within(t, 5*time.Second), request("o", "key", time.Second))
+	var down *driver.UnavailableError
+	if !errors.As(err, &down) || !down.Refused {
+		t.Fatalf("want a refusal, got %v", err)
+	}
+}
+
 // TestSlowNode: one node answers after longer than the node timeout, and one is dead. Nobody waits
 // for either.
 func TestSlowNode(t *testing.T) {
