@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -16,6 +17,9 @@ const (
 	// attempts is how many rounds a question may take: after a split vote, or without a quorum of
 	// answers. Then a request without Wait is refused.
 	attempts = 4
+	// patience is for how long it takes further rounds if nodes are silent instead of down: a busy
+	// network must not look like an outage.
+	patience = 2 * time.Second
 	// A loser pauses for a random time between half of these and one and a half. It doubles from
 	// the first to the last.
 	firstPause = 10 * time.Millisecond
@@ -35,6 +39,7 @@ type acquisition struct {
 	hash  uint32
 	args  []any // of a vote
 	state waitloop.State
+	open  atomic.Int32 // rounds under way, and the call itself
 
 	waiting <-chan struct{} // messages, once it waits
 	gate    int             // where it stands in line
@@ -65,7 +70,6 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	if !s.owners.take(req.Owner, ctx.Done()) {
 		return driver.Grant{}, s.noQuorum("acquire", key, nil)
 	}
-	defer s.owners.leave(req.Owner)
 	a := &acquisition{s: s, req: req, key: s.names.Of(key), hash: hash(key)}
 	longest := s.cfg.maxTTL.Milliseconds()
 	if s.cfg.persistent {
@@ -75,8 +79,18 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 		req.Owner, req.TTL.Milliseconds(), 0, 0, script.Notes(req.TTL, req.Rule, req.Trace), "", "0",
 		counterTTL.Milliseconds(), longest, "",
 	}
+	a.open.Store(1)
+	defer a.over()
 	defer a.leave()
 	return waitloop.Run(ctx, waitloop.Terms{Wait: req.Wait, OnHeld: req.OnHeld, Life: s.ctx}, a)
+}
+
+// over ends a round, or the call. A repeated request has to wait for all of them: it must see the
+// token that this one has told the nodes.
+func (a *acquisition) over() {
+	if a.open.Add(-1) == 0 {
+		a.s.owners.leave(a.req.Owner)
+	}
 }
 
 func (a *acquisition) leave() {
@@ -88,6 +102,7 @@ func (a *acquisition) leave() {
 // Ask implements [waitloop.Request]. It takes as many rounds as it needs to learn whether a holder
 // is in the way.
 func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, error) {
+	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		r, ok := a.elect(ctx)
 		switch {
@@ -103,10 +118,12 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 			a.sure = true // a refusal needs more than one node's word
 			continue
 		}
-		if r.held || r.stopped || r.split && (a.req.Wait || attempt == attempts) {
+		if r.held || r.stopped || r.split && (a.req.Wait || attempt >= attempts) {
 			return driver.Grant{}, a.lost(r), nil
 		}
-		if attempt == attempts || refusedByMost(r.errs, len(a.s.nodes)-a.s.cfg.quorum) {
+		most := len(a.s.nodes) - a.s.cfg.quorum
+		hopeless := count(r.errs, refuses) > most || attempt >= attempts && count(r.errs, down) > most
+		if hopeless || attempt >= attempts && time.Since(began) > patience {
 			return driver.Grant{}, nil, a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)
 		}
 		a.losses++
@@ -114,18 +131,6 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 			return driver.Grant{}, nil, &waitloop.Unanswered{Err: a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)}
 		}
 	}
-}
-
-// refusedByMost reports whether more than so many nodes answered that they do not vote. They will
-// say the same in a moment.
-func refusedByMost(errs []error, most int) bool {
-	n := 0
-	for _, err := range errs {
-		if err != nil && refuses(err) {
-			n++
-		}
-	}
-	return n > most
 }
 
 // elect is one round.
@@ -142,6 +147,8 @@ func (a *acquisition) elect(ctx context.Context) (result, bool) {
 		}
 		a.drain()
 	}
+	a.open.Add(1)
+	e.over = a.over
 	args := slices.Clone(a.args) // nodes may still be told those of an earlier round
 	args[6] = 0
 	if a.called || a.front {

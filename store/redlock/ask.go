@@ -52,11 +52,11 @@ func ask[T any](ctx context.Context, s *Store, hash uint32, call func() *node.Ca
 
 // answered returns how many nodes have answered.
 func answered[T any](answers []answer[T]) int {
-	return count(answers, func(T) bool { return true })
+	return agree(answers, func(T) bool { return true })
 }
 
-// count returns how many answers are like that.
-func count[T any](answers []answer[T], like func(T) bool) (n int) {
+// agree returns how many answers are like that.
+func agree[T any](answers []answer[T], like func(T) bool) (n int) {
 	for i := range answers {
 		if a := &answers[i]; a.here && a.err == nil && like(a.value) {
 			n++

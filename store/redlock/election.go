@@ -41,9 +41,11 @@ type election struct {
 	ballots []ballot
 	token   uint64 // when sealing or granted
 	spare   uint64 // how many tokens behind it are reserved
+	asked   int    // how many nodes were asked
 	sealing int    // seals under way
 	sealed  int
 	opened  chan struct{} // closed when the gate has answered; nil without a gate
+	over    func()        // called when all nodes have answered, and have been told the token
 	settled chan struct{} // closed when there is nothing to wait for in this phase
 }
 
@@ -91,6 +93,9 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 	until := since.Add(s.cfg.nodeTimeout)
 	keys := []string{e.key.Lock, e.key.Counter, s.names.Mark(), e.key.Turn, e.key.Line}
 	askNode := func(i int) {
+		e.mu.Lock()
+		e.asked++
+		e.mu.Unlock()
 		own := args
 		if i == e.door {
 			own = slices.Clone(args)
@@ -183,6 +188,7 @@ func (e *election) voted(i int, reply any, err error) {
 	if i == e.gate {
 		close(e.opened)
 	}
+	defer e.finish()
 	switch {
 	case e.phase == voting:
 		e.look()
@@ -196,7 +202,7 @@ func (e *election) voted(i int, reply any, err error) {
 // look settles the voting if it is clear how it ends. The caller has the mutex.
 func (e *election) look() {
 	n, q := len(e.s.nodes), e.s.cfg.quorum
-	if e.answered() == n || e.votes() >= q {
+	if e.answered() == n || e.votes() >= q && !e.unsure() {
 		e.settle()
 	} else if _, most := e.rival(); most > n-q {
 		e.settle()
@@ -219,6 +225,21 @@ func (e *election) settle() {
 	default:
 		close(e.settled)
 	}
+}
+
+// unsure reports whether the owner has had votes before, and a token that a quorum has may be among
+// the answers that are missing: its lease must keep that token.
+func (e *election) unsure() bool {
+	again, votes := false, make(map[uint64]int)
+	for i := range e.ballots {
+		if b := &e.ballots[i]; b.yes() {
+			again = again || b.Again
+			if votes[b.Token]++; votes[b.Token] >= e.s.cfg.quorum {
+				return false
+			}
+		}
+	}
+	return again
 }
 
 // votes returns how many nodes have voted for the owner.
@@ -256,6 +277,7 @@ func (b *ballot) no() bool { return b.here && b.err == nil && b.Outcome == scrip
 // lost ends an election that the owner did not win. The caller has the mutex.
 func (e *election) lost() result {
 	e.phase = failed
+	defer e.finish()
 	n, q := len(e.s.nodes), e.s.cfg.quorum
 	r := result{errs: make([]error, n)}
 	answers := 0
@@ -306,6 +328,11 @@ func (e *election) agree() (needed bool) {
 		// An owner that asks again gets the token that a quorum shows, however old it is.
 		if n >= e.s.cfg.quorum && (again[token] || int64(token) > now-slack.Microseconds()) {
 			e.phase, e.token, e.spare = granted, token, spare[token]
+			for i := range e.ballots {
+				if b := &e.ballots[i]; b.yes() && b.Token != token {
+					e.seal(i)
+				}
+			}
 			return false
 		}
 	}
@@ -325,6 +352,14 @@ func (e *election) agree() (needed bool) {
 
 func (b *ballot) yes() bool { return b.here && b.err == nil && b.Outcome == script.Yes }
 
+// finish ends the election for good. The caller has the mutex.
+func (e *election) finish() {
+	if e.phase != voting && e.sealing == 0 && e.answered() == e.asked && e.over != nil {
+		e.over()
+		e.over = nil
+	}
+}
+
 // seal writes the lease's token into the vote of node i. The caller has the mutex.
 func (e *election) seal(i int) {
 	e.sealing++
@@ -342,6 +377,7 @@ func (e *election) wasSealed(reply any, err error) {
 	if mine, _, bad := script.ReadSeal(reply); err == nil && bad == nil && mine {
 		e.sealed++
 	}
+	e.finish()
 	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.answered() == len(e.ballots)) {
 		e.settle()
 	}
@@ -357,6 +393,7 @@ func (e *election) result(since time.Time) result {
 		}
 		e.phase = granted
 	}
+	defer e.finish()
 	r := result{won: true, grant: driver.Grant{
 		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.spare, Since: since,
 	}}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redlock/internal/node"
 )
 
 // Errors in addition to those of [driver.Store]. They also match driver.ErrUnavailable.
@@ -83,6 +84,22 @@ func refuses(err error) bool {
 	var answer redis.Error
 	serves := errors.As(err, &answer) && !redis.HasErrorPrefix(err, "LOADING ") && !redis.HasErrorPrefix(err, "BUSY ")
 	return serves || errors.Is(err, ErrAbstaining)
+}
+
+// down reports whether a node's error says that it can't be reached. A node that is only slow may
+// answer the next request.
+func down(err error) bool {
+	return !errors.Is(err, errSilent) && !errors.Is(err, node.ErrLate) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// count returns how many errors are like that.
+func count(errs []error, like func(error) bool) (n int) {
+	for _, err := range errs {
+		if err != nil && like(err) {
+			n++
+		}
+	}
+	return n
 }
 
 // lost is the error for a lease that does not belong to its owner any more.

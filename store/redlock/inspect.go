@@ -81,6 +81,13 @@ func (s *Store) inForce(sights []script.Sight) []driver.Holder {
 	return nil
 }
 
+// forced reports whether a ForceRelease that was sent twice has certainly ended a lease, or found
+// another one.
+func forced(reply any) bool {
+	s, err := script.ReadForce(reply)
+	return err == nil && s.Value != ""
+}
+
 // ForceRelease implements [driver.Inspector]. It fails unless a quorum of nodes answered. What it
 // has ended on some nodes stays ended, and repeating is safe. The reason is remembered for an hour.
 func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
@@ -96,7 +103,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	for _, h := range only {
 		args = append(args, h.Owner, h.Token)
 	}
-	call := func() *node.Call { return &node.Call{Script: script.Force, Keys: keys, Args: args} }
+	call := func() *node.Call { return &node.Call{Script: script.Force, Keys: keys, Args: args, Certain: forced} }
 	answers := ask(ctx, s, hash(key), call, script.ReadForce, func([]answer[script.Sight]) bool { return false })
 	if answered(answers) < s.cfg.quorum {
 		return nil, s.noQuorum("force release", key, errsOf(answers))

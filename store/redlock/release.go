@@ -41,7 +41,7 @@ func (s *Store) release(ctx context.Context, owner, token, name string, ttl time
 		return e, err
 	}
 	return ask(ctx, s, hash(name), s.takeBack(owner, token, key, ttl, ticket, round), read, func(a []answer[script.Ended]) bool {
-		mine := count(a, func(e script.Ended) bool { return e.Mine })
+		mine := agree(a, func(e script.Ended) bool { return e.Mine })
 		// A waiter that gives up asks only whether the nodes answer.
 		return mine >= q || answered(a)-mine > n-q && (ticket == "" || answered(a) >= q)
 	})
@@ -52,7 +52,15 @@ func (s *Store) release(ctx context.Context, owner, token, name string, ttl time
 func (s *Store) takeBack(owner, token string, key script.Key, ttl time.Duration, ticket, round string) func() *node.Call {
 	keys, args := []string{key.Lock, key.Line, key.Turn, key.Forced}, []any{owner, token, ticket, turn.Milliseconds(), round}
 	again := time.Now().Add(ttl)
-	return func() *node.Call { return &node.Call{Script: script.Release, Keys: keys, Args: args, Again: again} }
+	return func() *node.Call {
+		return &node.Call{Script: script.Release, Keys: keys, Args: args, Again: again, Certain: took}
+	}
+}
+
+// took reports whether a release has certainly ended the lease, although it was sent twice.
+func took(reply any) bool {
+	e, err := script.ReadRelease(reply)
+	return err == nil && (e.Mine || e.Forced)
 }
 
 // nobody is a token that no lease has.
@@ -72,7 +80,7 @@ func (s *Store) undo(owner, token string, key script.Key, hash uint32, ttl time.
 // verdict is what a quorum says about a lease: nil if it was the owner's.
 func (s *Store) verdict(op string, all []answer[script.Ended], g driver.Grant) error {
 	n, q := len(s.nodes), s.cfg.quorum
-	mine := count(all, func(e script.Ended) bool { return e.Mine })
+	mine := agree(all, func(e script.Ended) bool { return e.Mine })
 	switch {
 	case mine >= q:
 		return nil

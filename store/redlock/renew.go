@@ -72,7 +72,7 @@ func (s *Store) renew(ctx context.Context, lane uint32, grants []driver.Grant, b
 
 // decided reports whether the answers that are missing make no difference.
 func (s *Store) decided(a []answer[script.Ended]) bool {
-	mine := count(a, func(e script.Ended) bool { return e.Mine })
+	mine := agree(a, func(e script.Ended) bool { return e.Mine })
 	return mine >= s.cfg.quorum || answered(a)-mine > len(s.nodes)-s.cfg.quorum
 }
 

@@ -57,7 +57,8 @@ func (l *lane) take() []*Call {
 	return calls
 }
 
-// send sends calls in one pipeline, and hands out the replies.
+// send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
+// broken unnoticed. So if it closes, the calls are sent once more, on a new one.
 func (l *lane) send(calls []*Call) {
 	calls = inTime(calls)
 	if len(calls) == 0 {
@@ -65,16 +66,45 @@ func (l *lane) send(calls []*Call) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
 	defer cancel()
-	if err := l.connect(ctx); err != nil {
-		for _, c := range calls {
-			l.unanswered(c, err)
+	idle := l.conn != nil
+	lost, err := l.try(ctx, calls)
+	if err != nil && idle && !timedOut(err) {
+		for _, c := range lost {
+			c.repeated = true
 		}
+		lost, err = l.try(ctx, lost)
+	}
+	if err == nil {
+		l.node.answered()
 		return
 	}
-	missing := l.pipeline(ctx, calls, false)
-	if len(missing) > 0 {
-		l.pipeline(ctx, missing, true)
+	l.node.failed(err)
+	for _, c := range lost {
+		l.unanswered(c, err)
 	}
+}
+
+// try sends calls, and returns those that got no answer.
+func (l *lane) try(ctx context.Context, calls []*Call) (lost []*Call, err error) {
+	if err := l.connect(ctx); err != nil {
+		return calls, err
+	}
+	missing, lost, err := l.pipeline(ctx, calls, false)
+	if len(missing) > 0 && err == nil {
+		_, lost, err = l.pipeline(ctx, missing, true)
+	} else {
+		lost = append(lost, missing...)
+	}
+	if err != nil {
+		l.node.losses.Add(1)
+		l.hangUp()
+	}
+	return lost, err
+}
+
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
 // inTime returns the calls that are not too late, and refuses the others.
@@ -125,15 +155,9 @@ func (l *lane) hangUp() {
 	}
 }
 
-// pipeline sends calls by the names of their scripts, or with the scripts' text. It returns those
-// whose scripts the server does not know, which it has not run.
-func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing []*Call) {
-	if l.conn == nil { // lost by the first try
-		for _, c := range calls {
-			l.unanswered(c, errLost)
-		}
-		return nil
-	}
+// pipeline sends calls by the names of their scripts, or with the scripts' text. missing are those
+// whose scripts the server does not know, which it has not run, and lost those without an answer.
+func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
 	pipe := l.conn.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -141,28 +165,22 @@ func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing 
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	var lost error
 	for i, c := range calls {
 		reply, err := cmds[i].Result()
 		switch {
+		case err == nil && c.repeated && c.Certain != nil && !c.Certain(reply):
+			c.Done(nil, errLost) // the first try may have done it
 		case err == nil:
 			c.Done(reply, nil)
 		case !fromServer(err):
-			lost = err
-			l.unanswered(c, err)
+			lost, broken = append(lost, c), err
 		case strings.HasPrefix(err.Error(), "NOSCRIPT") && !text:
 			missing = append(missing, c)
 		default:
 			c.Done(nil, err)
 		}
 	}
-	if lost != nil {
-		l.hangUp()
-		l.node.failed(lost)
-	} else {
-		l.node.answered()
-	}
-	return missing
+	return missing, lost, broken
 }
 
 // unanswered ends a try of a call.

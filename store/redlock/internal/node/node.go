@@ -89,8 +89,13 @@ type Call struct {
 	Until time.Time
 	// Again: if the call gets no answer, it is sent again until then. Zero: it is sent once.
 	Again time.Time
+	// Certain reports whether a reply tells what the call has done if it was sent twice, the first
+	// time in vain or not. Nil: every reply does.
+	Certain func(reply any) bool
 	// Done gets the reply, or the error of the first try. It must not block.
 	Done func(reply any, err error)
+
+	repeated bool
 }
 
 // Send sends calls after those that were sent with the same hash before.
@@ -126,9 +131,10 @@ func (n *Node) answered() {
 
 // failed notes that it can't be.
 func (n *Node) failed(err error) {
-	n.losses.Add(1)
 	n.mu.Lock()
-	n.err, n.again = err, time.Now().Add(pause)
+	if err != n.err { // otherwise nobody has dialled
+		n.err, n.again = err, time.Now().Add(pause)
+	}
 	n.mu.Unlock()
 	if n.failing.CompareAndSwap(false, true) {
 		n.cfg.Changed(err)
@@ -142,6 +148,7 @@ func (n *Node) resting() error {
 	if n.err != nil && time.Now().Before(n.again) {
 		return n.err
 	}
+	n.err = nil
 	return nil
 }
 

@@ -18,66 +18,71 @@
 --      {0, holder's value or "" if it is another's turn, ms left, time in µs, place in line}
 --      {2, ms left, time in µs}: the node abstains
 
-local owner, ttl, wanted, ticket = ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[6]
+-- A free key is what most requests find. Nothing is defined before that case is done.
+local owner, ticket = ARGV[1], ARGV[6]
+local value, last, mark, turn = unpack(redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4]))
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local value, last, mark, turn = unpack(redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[4]))
 
--- join gets the owner in line and returns how many are ahead. The line outlives its waiters by
--- little, because each asks at least every few seconds.
-local function join()
-  if ticket == '' then
-    return 0
+if not value and (not turn or turn == owner) then
+  -- A node that was started anew may have lost the last votes that it gave. Their leases are over
+  -- after the longest TTL; until then it gives no vote. A mark from the future means that the clock
+  -- was set back.
+  if ARGV[9] ~= '0' then
+    local run, born = string.match(mark or '', '^(%x+):(%d+)$')
+    born = tonumber(born)
+    if run ~= ARGV[11] or born > now then
+      born = now
+      redis.call('SET', KEYS[3], ARGV[11] .. ':' .. string.format('%.0f', born))
+    end
+    local left = born + 1000 * ARGV[9] - now
+    if left > 0 then
+      return { 2, math.ceil(left / 1000), now }
+    end
   end
-  local place = redis.call('LPOS', KEYS[5], ticket)
-  if not place then
-    place = ARGV[7] == '1' and redis.call('LPUSH', KEYS[5], ticket) * 0 or redis.call('RPUSH', KEYS[5], ticket) - 1
+
+  -- What is text already is not converted: that takes as long as half a command.
+  local token, text, wanted = tonumber(ARGV[3]), ARGV[3], tonumber(ARGV[4])
+  local floor = (tonumber(last) or 0) + 1
+  if token < floor then
+    token, text = floor, string.format('%.0f', floor)
   end
-  redis.call('PEXPIRE', KEYS[5], 30000)
-  return place
+  -- The counter comes first. If the lock can't be written, a number is left out, and no more.
+  local outlives = token + wanted > now and string.format('%.0f', ARGV[8] + math.floor((token + wanted - now) / 1000)) or ARGV[8]
+  redis.call('SET', KEYS[2], string.format('%.0f', token + wanted), 'PX', outlives)
+  local since = time[1] .. string.sub('00000' .. time[2], -6, -4)
+  local lease = owner .. ':' .. text .. ':' .. ARGV[4] .. ':' .. since .. ':' .. ARGV[5] .. ':' .. ARGV[10]
+  if not redis.call('SET', KEYS[1], lease, 'PX', ARGV[2], 'NX') then
+    return redis.error_reply('WRONGTYPE the key holds something that is not a lock')
+  end
+  if turn then
+    redis.call('DEL', KEYS[4])
+  end
+  if ticket ~= '' then
+    redis.call('LREM', KEYS[5], 0, ticket)
+  end
+  return { 1, token, wanted, now, redis.call('EXISTS', KEYS[5]), 0 }
 end
 
-if owns(value, owner) then
+if value and string.sub(value, 1, #owner + 1) == owner .. ':' then
   local head, token, reserved, notes = string.match(value, '^((%d+):(%d+):%d+:)%d+(:[^:]*):%d+$', #owner + 2)
-  redis.call('PEXPIRE', KEYS[1], ttl)
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
   -- A borrower may renew for the TTL that the owner asked for last.
-  redis.call('SET', KEYS[1], owner .. ':' .. head .. ttl .. notes .. ':' .. ARGV[10], 'PX', ttl)
+  redis.call('SET', KEYS[1], owner .. ':' .. head .. ARGV[2] .. notes .. ':' .. ARGV[10], 'PX', ARGV[2])
   return { 1, tonumber(token), tonumber(reserved), now, redis.call('EXISTS', KEYS[5]), 1 }
 end
-if value then
-  return { 0, value, redis.call('PTTL', KEYS[1]), now, join() }
-end
-if turn and turn ~= owner then
-  return { 0, '', redis.call('PTTL', KEYS[4]), now, join() }
-end
 
--- A node that was started anew may have lost the last votes that it gave. Their leases are over
--- after the longest TTL; until then it gives no vote. A mark from the future means that the clock
--- was set back.
-if ARGV[9] ~= '0' then
-  local run, born = string.match(mark or '', '^(%x+):(%d+)$')
-  born = tonumber(born)
-  if run ~= ARGV[11] or born > now then
-    born = now
-    redis.call('SET', KEYS[3], ARGV[11] .. ':' .. digits(born))
-  end
-  local left = born + 1000 * ARGV[9] - now
-  if left > 0 then
-    return { 2, math.ceil(left / 1000), now }
-  end
-end
-
-local token = math.max(tonumber(ARGV[3]), (tonumber(last) or 0) + 1)
--- The counter comes first. If the lock can't be written, a number is left out, and no more.
-redis.call('SET', KEYS[2], digits(token + wanted), 'PX', digits(ARGV[8] + math.max(0, math.floor((token + wanted - now) / 1000))))
-local lease = table.concat({ owner, digits(token), wanted, digits(math.floor(now / 1000)), ARGV[5], ARGV[10] }, ':')
-if not redis.call('SET', KEYS[1], lease, 'PX', ttl, 'NX') then
-  return redis.error_reply('WRONGTYPE the key holds something that is not a lock')
-end
-if turn then
-  redis.call('DEL', KEYS[4])
-end
+-- The owner gets in line. The line outlives its waiters by little, because each asks at least every
+-- few seconds.
+local place = 0
 if ticket ~= '' then
-  redis.call('LREM', KEYS[5], 0, ticket)
+  place = redis.call('LPOS', KEYS[5], ticket)
+  if not place and ARGV[7] == '1' then
+    redis.call('LPUSH', KEYS[5], ticket)
+    place = 0
+  elseif not place then
+    place = redis.call('RPUSH', KEYS[5], ticket) - 1
+  end
+  redis.call('PEXPIRE', KEYS[5], 30000)
 end
-return { 1, token, wanted, now, redis.call('EXISTS', KEYS[5]), 0 }
+return { 0, value or '', redis.call('PTTL', value and KEYS[1] or KEYS[4]), now, place }
