@@ -3,17 +3,23 @@ package core
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
+// early says how much earlier than others an engine renews: see watchdog.Config. Tests of this
+// package replace it, because they know when a renewal comes.
+var early = rand.Float64
+
 // newWatchdog makes the watchdog of an engine whose store, hooks and circuit are set.
 func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    e.store,
 		Wall:     wall,
+		Early:    early(),
 		Identity: e.about.Identity,
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,

@@ -58,6 +58,7 @@ type term struct {
 	drift     time.Duration // the clock's drift when the request was sent from which at counts
 	heard     time.Time     // when the store last said that the lease is in force
 	renewAt   time.Time
+	early     float64   // by which share of an earliest it is renewed before a third of the term is over
 	holdUntil time.Time // zero: no max hold
 }
 
@@ -86,12 +87,17 @@ func (t *term) begin(g *driver.Grant, heard time.Time, c *clock) {
 	}
 }
 
+// earliest is the part of a term by which renewals may come before its third is over. The engines
+// of a fleet that were granted leases at the same moment, as after an outage, would otherwise renew
+// them at the same moments for as long as they hold them.
+const earliest = 24
+
 // count starts a term at the moment before the request was sent. The backend's own term begins
 // later, so it ends later.
 func (t *term) count(length time.Duration, sent time.Time, c *clock) {
 	t.length = length
 	t.at = sent.Add(length - Margin(length))
-	t.renewAt = sent.Add(length / 3)
+	t.renewAt = sent.Add(length/3 - time.Duration(t.early*float64(length/earliest)))
 	t.drift = c.drift(sent)
 }
 

@@ -41,6 +41,7 @@ type Rest struct {
 // [Watch.Start] starts the renewals.
 func (w *Watch) Begin(dog *Watchdog, h Holder, g *driver.Grant, heard time.Time) {
 	w.shard, w.holder = dog.shardOf(g.Claims[0].Key), h
+	w.term.early = dog.config.Early
 	w.term.begin(g, heard, &dog.clock)
 }
 

@@ -51,6 +51,9 @@ type Config struct {
 	// Replaced is called when another server answers, with the number of leases that are
 	// renewed because of it.
 	Replaced func(ctx context.Context, leases int)
+	// Early is by how much leases are renewed before a third of their term is over, as a share of
+	// a 24th of the term, from 0 to 1. The watchdogs of a fleet should have different ones.
+	Early float64
 	// Wall says what the wall clock showed at a moment at which this machine's showed t. It is
 	// called with each look at the clocks, also under a mutex, so it must do nothing else. Nil: t.
 	Wall func(t time.Time) time.Time
