@@ -11,6 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	playPart()
 	work.ActAsProcess()
 	redis.SetLogger(quiet{}) // the connections of those that are killed
 	goleak.VerifyTestMain(m)
