@@ -19,7 +19,8 @@ import (
 // only names the leases that are to end, by Owner and Token, as [Engine.Inspect] has shown
 // them. Without it, all leases on key end. An operator first looks and then acts, and the key
 // may have changed hands in between. The store compares and ends in one step. If none of only
-// holds the key any more but others do, they keep it, and the error is a [*HeldError].
+// holds the key any more but others do, they keep it, and the error is a [*HeldError]. For the
+// store, the holders that a lease was handed on to within its process have the same lease.
 //
 //	info, err := eng.Inspect(ctx, key)
 //	...
