@@ -215,3 +215,39 @@ func TestClaimOfAMissingRow(t *testing.T) {
 		expect(t, tx.Claim(bounded(t), fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}, 1), sql.ErrNoRows)
 	})
 }
+
+// A transaction that has read before sees the database as it was then, from REPEATABLE READ on.
+// Its checks and marks must not.
+func TestAfterAnEarlierRead(t *testing.T) {
+	onEachLevel(t, func(t *testing.T, db *database) {
+		if db.dialect == fence.SQLite || db.dialect == fence.MySQL && db.level == sql.LevelSerializable {
+			return // what one transaction reads, no other can write
+		}
+		db.run(t, `CREATE TABLE account (id INT PRIMARY KEY, token BIGINT)`, `INSERT INTO account VALUES (1, 1)`)
+		row := fence.Row{Table: "account", IDColumn: "id", ID: 1, TokenColumn: "token"}
+		mark := func(tx *transaction, content string) error {
+			_, err := tx.Mark(bounded(t), "id", fence.WithFingerprint([]byte(content)))
+			return err
+		}
+		for name, check := range map[string]func(tx *transaction) error{
+			"check": func(tx *transaction) error { return tx.Check(bounded(t), "r", 8) },
+			"claim": func(tx *transaction) error { return tx.Claim(bounded(t), row, 8) },
+			"mark":  func(tx *transaction) error { return mark(tx, "two") },
+		} {
+			db.run(t, `DELETE FROM keyturn_fence`, `DELETE FROM keyturn_mark`, `UPDATE account SET token = 1`)
+			tx := db.begin(t)
+			for _, table := range []string{"keyturn_fence", "keyturn_mark", "account"} {
+				var n int
+				must(t, tx.QueryRowContext(bounded(t), `SELECT count(*) FROM `+table).Scan(&n))
+			}
+			must(t, db.in(t, func(tx *transaction) error {
+				return errors.Join(tx.Check(bounded(t), "r", 9), tx.Claim(bounded(t), row, 9), mark(tx, "one"))
+			}))
+			err := check(tx)
+			_ = tx.Rollback() // its locks
+			if !errors.Is(err, fence.ErrStale) && !errors.Is(err, fence.ErrRetry) && !errors.Is(err, core.ErrFingerprintMismatch) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

@@ -169,6 +169,21 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 	})
 }
 
+// The handler's own error stays what it is, also if it says that a repeat would help.
+func TestWithDatabaseReturnsTheHandlersError(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		own := fmt.Errorf("own: %w", fence.ErrRetry)
+		ran := 0
+		_, err := newEngine(t).Once(bounded(t), "k", func(context.Context) ([]byte, error) {
+			ran++
+			return nil, own
+		}, fence.WithDatabase(db.DB, db.dialect))
+		if err != own || ran != 1 {
+			t.Errorf("%v after %d runs", err, ran)
+		}
+	})
+}
+
 // A database that is down, or has become read-only under a pooled connection, is an outage. A
 // missing table is not.
 func TestWithDatabaseInAnOutage(t *testing.T) {
