@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -43,4 +44,21 @@ func BenchmarkHotKey(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkLinger is a lease that is taken again and again by the process that kept it.
+func BenchmarkLinger(b *testing.B) {
+	eng, err := core.New(memstore.New(), core.WithLinger(time.Minute))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer eng.Close(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

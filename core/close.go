@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // Close ends the engine and closes its store. New acquisitions and all waiters get ErrClosed; only
@@ -33,6 +34,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	lc.cancelWaits()
 	e.lines.Close()
+	lc.tidying.Go(func() { e.returnLeft(e.lingers.Close(), observe.LingerClosed) })
 
 	// Nothing is bounded by ctx alone, because ctx may have ended.
 	bounded := e.detached(ctx)

@@ -134,6 +134,24 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	return d
 }
 
+// owe enters a release that has not been tried yet. If there is no room for it, the lease runs out.
+func (ds *debts) owe(g handoff.Grant, rule string) *debt {
+	d := ds.add(g, rule)
+	switch {
+	case d == nil:
+	case !d.kept:
+		ds.failed(ds.ctx, d, errNoRoom)
+	default:
+		ds.mu.Lock()
+		d.free()
+		ds.mu.Unlock()
+	}
+	return d
+}
+
+// errNoRoom: a release was not tried, because too many are owed.
+var errNoRoom = errors.New("too many releases are owed")
+
 func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
 
 // strike removes g's release, which the store has answered.

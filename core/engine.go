@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core/internal/circuit"
 	"github.com/keyturn/keyturn/core/internal/holdstats"
 	"github.com/keyturn/keyturn/core/internal/lazyctx"
+	"github.com/keyturn/keyturn/core/internal/linger"
 	"github.com/keyturn/keyturn/core/internal/waitline"
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
@@ -30,6 +31,7 @@ type Engine struct {
 	lines          *waitline.Lines
 	circuit        *circuit.Breaker
 	watchdog       *watchdog.Watchdog
+	lingers        *linger.Table
 	debts          debts
 	holds          *holdstats.Stats
 	life           lifecycle
@@ -57,7 +59,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	var about driver.Description
 	if len(errs) == 0 {
 		about = store.Describe()
-		errs = append(errs, cfg.fitTTL(about.TTLs))
+		errs = append(errs, cfg.fitTTL(about.TTLs), cfg.defaults.fitLinger(about))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -79,9 +81,13 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		e.about.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.about.Name, reason) })
 	}
 	e.watchdog = newWatchdog(e, cfg.wall)
+	e.lingers = linger.New(e.watchdog, e.lingered)
 	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)
+	if e.about.OnWanted != nil {
+		e.about.OnWanted(e.wanted)
+	}
 	return e, nil
 }
 
@@ -226,7 +232,7 @@ func (e *Engine) settingsFor(opts []CallOption) (*settings, error) {
 	*s = e.defaults
 	err := s.apply(opts)
 	if err == nil {
-		err = errors.Join(s.fitTTL(e.about.TTLs), s.fitMinHold(e.about))
+		err = errors.Join(s.fitTTL(e.about.TTLs), s.fitMinHold(e.about), s.fitLinger(e.about))
 	}
 	return s, err
 }

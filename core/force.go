@@ -52,6 +52,9 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 			"count", len(holders), "holders", owners(holders))
 		e.forced(ctx, key, reason, holders)
 	}
+	for _, h := range holders {
+		e.wanted(key, h.Owner) // one of ours that lingers is not to be taken any more
+	}
 	return holders, nil
 }
 

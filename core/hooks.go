@@ -37,6 +37,9 @@ func (o observed) Depth() int { return o.level() }
 // HandedOff implements observe.Lease.
 func (o observed) HandedOff() bool { return o.grant.HandedOn > 0 }
 
+// Lingered implements observe.Lease.
+func (o observed) Lingered() bool { return o.grant.Lingered }
+
 // seen returns l as hooks see it; nil stays nil.
 func seen(l *Lease) observe.Lease {
 	if l == nil {
@@ -163,6 +166,14 @@ func (h *hooks) owed(ctx context.Context, d observe.Debt) {
 	for i := range h.each {
 		if hook := h.each[i].Owed; hook != nil {
 			h.tell("Owed", func() { hook(ctx, d) })
+		}
+	}
+}
+
+func (h *hooks) lingered(l observe.Linger) {
+	for i := range h.each {
+		if hook := h.each[i].Lingered; hook != nil {
+			h.tell("Lingered", func() { hook(l) })
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (o numbered) hooks() observe.Hooks {
 		AcquireStart: o.AcquireStart, AcquireEnd: o.AcquireEnd, Trace: o.Trace, Blocked: o.Blocked,
 		HoldStart: o.HoldStart, HoldEnd: o.HoldEnd, Renewed: o.Renewed, Extended: o.Extended, Owed: o.Owed,
 		OnceStart: o.OnceStart, OnceEnd: o.OnceEnd, Unlocked: o.Unlocked, Forced: o.Forced,
-		Declared: o.Declared, Skipped: o.Skipped, StoreCalled: o.StoreCalled, StoreImpaired: o.StoreImpaired,
+		Declared: o.Declared, Skipped: o.Skipped, StoreCalled: o.StoreCalled, StoreImpaired: o.StoreImpaired, Lingered: o.Lingered,
 	}
 }
 
@@ -100,6 +100,8 @@ func (o numbered) Skipped(_ context.Context, s observe.Skip) {
 func (o numbered) Forced(context.Context, observe.Removal) { o.log.note("forced" + o.n) }
 
 func (o numbered) Owed(_ context.Context, d observe.Debt) { o.log.note(string(d.State) + o.n) }
+
+func (o numbered) Lingered(l observe.Linger) { o.log.note(string(l.State) + o.n) }
 
 func (o numbered) StoreImpaired(string, error) { o.log.note("impaired" + o.n) }
 

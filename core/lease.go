@@ -49,11 +49,12 @@ type Lease struct {
 type terms struct {
 	rule        string
 	retention   time.Duration
+	linger      time.Duration
 	keepContext bool
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, retention: s.retention, keepContext: s.keepContext}
+	return terms{rule: s.rule, retention: s.retention, linger: s.linger, keepContext: s.keepContext}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and

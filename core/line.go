@@ -76,7 +76,7 @@ func (r *request) askInLine(ask askFunc) error {
 	}
 	r.sent.OnHeld = r.onHeld
 	if r.waiter.HeirTTL > 0 {
-		r.sent.HandOffs = handoff.Wanted(r.waiter.Waited)
+		r.sent.HandOffs = max(r.sent.HandOffs, handoff.Wanted(r.waiter.Waited))
 	}
 	err := r.askStore(ask)
 	if err == nil {

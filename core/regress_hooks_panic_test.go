@@ -49,7 +49,7 @@ func makeHook(h *observe.Hooks, name string, called func()) {
 func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []string) {
 	ctx := context.Background()
 	spy := newSpy()
-	store := hooked{spy, &ailing{}}
+	store := hooked{spy, &ailing{Store: spy.Store}}
 	var mu sync.Mutex
 	var seen observe.Hooks
 	for _, name := range hookNames() {
@@ -115,7 +115,11 @@ func wholeLife(t *testing.T, opts ...core.EngineOption) (outcomes, called []stri
 	spy.change(func() { spy.onAcquire = nil })
 	synctest.Wait()
 
-	for _, key := range []string{"k", "far", "near", "once"} {
+	mustRelease(t, mustAcquire(t, eng, "sticky", core.WithLinger(time.Second)))
+	time.Sleep(2 * time.Second)
+	synctest.Wait() // it has been given back
+
+	for _, key := range []string{"k", "far", "near", "once", "sticky"} {
 		isFree(t, newEngine(t, spy.Peer()), key)
 	}
 	if left := eng.Left(); left != "" {

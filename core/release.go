@@ -135,7 +135,7 @@ func (l *Lease) endAtStore(bound *releaseBound, op releaseOp, send func(context.
 		g = l.current()
 	} else {
 		defer l.register.forget(l) // at the end, because Close waits for the store's answer
-		g = l.beginRelease(bound)
+		g = l.beginRelease(bound, op)
 		if l.release.concluded {
 			return l.release.err
 		}
@@ -144,8 +144,8 @@ func (l *Lease) endAtStore(bound *releaseBound, op releaseOp, send func(context.
 }
 
 // beginRelease takes the lease out of the watchdog and returns its present grant. The release is
-// concluded at once if the lease had been lost before, or goes to the next caller in line.
-func (l *Lease) beginRelease(bound *releaseBound) handoff.Grant {
+// concluded at once if the lease had been lost before, goes to the next caller in line, or lingers.
+func (l *Lease) beginRelease(bound *releaseBound, op releaseOp) handoff.Grant {
 	l.release.begun = true
 	g := l.grant
 	rest, err := l.watch.Release(ErrReleased)
@@ -158,8 +158,12 @@ func (l *Lease) beginRelease(bound *releaseBound) handoff.Grant {
 	l.finished.signal()
 	l.cancel(ErrReleased)
 	g.Grant, g.Longest, g.Heard = rest.Grant, rest.Longest, rest.Heard
-	if rest.Unchanged && g.Heritable && l.engine.handOn(bound, g) {
+	switch {
+	case !rest.Unchanged || op != opRelease:
+	case g.Heritable && l.engine.handOn(bound, g):
 		l.release.handedOn = true
+		_ = l.conclude(nil)
+	case l.linger(g):
 		_ = l.conclude(nil)
 	}
 	return g

@@ -164,11 +164,18 @@ func (r *request) prepare(s *settings) {
 	w.Want(claims)
 	if s.heritable(claims) {
 		w.HeirTTL = r.sent.TTL
+		if s.linger > 0 {
+			r.sent.Linger, r.sent.HandOffs = true, handoff.MaxHandOffs
+		}
 	}
 }
 
-// askStore asks, and puts the result into the waiter's Got.
+// askStore asks, unless a lease lingers for the request, and puts the result into the waiter's Got.
 func (r *request) askStore(ask askFunc) error {
+	if r.engine.lingers.Any() && r.takeLingering() {
+		return nil
+	}
+	epoch := r.engine.lingers.Epoch()
 	r.sent.Owner = r.engine.owners.next() // made here, because a lease that is handed on needs no owner
 	if r.engine.debts.n.Load() > 0 {
 		ask = r.afterDebts(ask)
@@ -183,6 +190,9 @@ func (r *request) askStore(ask askFunc) error {
 		grant.Since = r.asked
 	}
 	r.waiter.Got = waitline.Got{Record: rec, Grant: handoff.Grant{Grant: grant, Heard: answered}}
+	if grant.Lingers {
+		r.waiter.Got.Grant.Origin = &handoff.Origin{Granted: answered, Epoch: epoch}
+	}
 	r.engine.storeCalled("acquire", r.asked, err)
 	if err != nil {
 		err = unlessHurried(r.ctx, r.asked, err)

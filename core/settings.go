@@ -23,6 +23,7 @@ type settings struct {
 	hierarchy   bool          // keys have levels
 	maxHold     time.Duration // 0: for ever
 	minHold     time.Duration
+	linger      time.Duration
 	keepContext bool // the context survives a loss
 	runUnlocked bool // Do and Once run without the lock in an outage
 	rule        string
@@ -96,6 +97,7 @@ const (
 	aboutHierarchy
 	aboutMaxHold
 	aboutMinHold
+	aboutLinger
 	aboutContext
 	aboutUnlocked
 	aboutRule

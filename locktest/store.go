@@ -20,7 +20,8 @@ type Store struct {
 	changed chan struct{} // closed when the fault changes
 	delay   time.Duration
 	waits   map[*request]struct{}
-	granted map[string]struct{} // owners whose leases were not released
+	granted map[string]struct{}     // owners whose leases were not released
+	wanted  func(key, owner string) // the engine's; nil: there is none
 }
 
 type fault int
@@ -50,19 +51,34 @@ func NewStore(mem *memstore.Store) *Store {
 }
 
 // Refuse begins an outage that shows at once, as if nobody listened at the server's port.
-// Callers that wait for a key get the error, too.
+// Callers that wait for a key get the error, too. In this outage, and in that of [Store.Hang],
+// the engine may miss that a lease is wanted, so none lingers any more (core.WithLinger).
 func (s *Store) Refuse() {
 	s.set(refusing)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for r := range s.waits {
 		r.cut(errRefused)
+	}
+	s.mu.Unlock()
+	s.deafen()
+}
+
+// deafen tells the engine that it may miss messages.
+func (s *Store) deafen() {
+	s.mu.Lock()
+	missed := s.wanted
+	s.mu.Unlock()
+	if missed != nil {
+		missed("", "")
 	}
 }
 
 // Hang begins an outage that shows by silence: each request waits until its context ends, or
 // until [Store.Heal].
-func (s *Store) Hang() { s.set(hanging) }
+func (s *Store) Hang() {
+	s.set(hanging)
+	s.deafen()
+}
 
 // LoseAnswers makes the store carry out requests and lose their answers. Nobody knows of a
 // lease that is granted this way, so its key is held until its TTL is over.
@@ -108,7 +124,17 @@ func (s *Store) set(f fault) {
 
 // Describe implements [driver.Store]. It is the description of the store in memory, which
 // supports everything.
-func (s *Store) Describe() driver.Description { return s.mem.Describe() }
+func (s *Store) Describe() driver.Description {
+	d := s.mem.Describe()
+	tells := d.OnWanted
+	d.OnWanted = func(f func(key, owner string)) {
+		s.mu.Lock()
+		s.wanted = f
+		s.mu.Unlock()
+		tells(f)
+	}
+	return d
+}
 
 // Acquire implements [driver.Store].
 func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {

@@ -3,6 +3,7 @@ package locktest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,40 @@ func TestWaitersLearnOfAnOutageHoweverShort(t *testing.T) {
 		kit.Store.Heal()
 		waiting.Wait()
 		release(t, l)
+	})
+}
+
+// What lingers goes back when the messages that it is wanted cannot be heard, as soon as the store
+// answers again.
+func TestNothingLingersInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		store := locktest.NewStore(mem)
+		eng, err := core.New(store, core.WithLinger(time.Hour), core.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if err := eng.Do(ctx, "k", func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		lingers := func() bool {
+			info, err := mem.Inspect(ctx, "k")
+			return err == nil && len(info.Holders) == 1 && info.Holders[0].Lingers
+		}
+		if !lingers() {
+			t.Error("the lease does not linger")
+		}
+		store.Refuse()
+		time.Sleep(time.Second)
+		store.Heal()
+		time.Sleep(time.Second)
+		if lingers() {
+			t.Error("the lease lingers, although nobody would have heard that it is wanted")
+		}
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -114,14 +114,13 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 		mem := memstore.New()
 		var all sync.WaitGroup
 		for nr := range 3 {
-			eng, err := core.New(wrap(slow{mem.Peer()}), core.WithTTL(work.TTL), core.WithMaxWait(time.Second),
-				core.WithLogger(slog.New(slog.DiscardHandler)))
-			if err != nil {
+			w := &work.Worker{Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond, Blind: true}
+			if err := w.NewEngine(wrap(slow{mem.Peer()}), core.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				(&work.Worker{Engine: eng, Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond, Blind: true}).Work(ctx)
-				_ = eng.Close(context.Background())
+				w.Work(ctx)
+				_ = w.Engine.Close(context.Background())
 			})
 		}
 		all.Wait()

@@ -101,6 +101,9 @@ func (o *observer) acquireEnd(ctx context.Context, a observe.Acquisition, lease 
 		o.metrics.add(ctx, o.metrics.handoffs, asking.labels)
 		if asking.IsRecording() {
 			asking.SetAttributes(semconv.HandedOffKey.Bool(true))
+			if lease.Lingered() {
+				asking.SetAttributes(semconv.LingeredKey.Bool(true))
+			}
 		}
 	}
 	v.end(asking)

@@ -60,6 +60,7 @@
 //	keyturn.queue_position  int       acquire                                                  how many waiters were in front when it found the key held
 //	keyturn.attempts        int       acquire                                                  how often the store was asked, by its answers: see observe.Acquisition
 //	keyturn.handed_off      bool      acquire                                                  true: another holder in this process handed the lease on, without asking the store
+//	keyturn.lingered        bool      acquire                                                  true: the lease had been kept since its last holder's release (core.WithLinger)
 //	keyturn.wait            double    acquire                                                  seconds from the request to the outcome
 //	keyturn.token           int       hold                                                     fencing token
 //	keyturn.owner           string    hold                                                     the value stored for the lease, if allowed

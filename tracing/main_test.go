@@ -209,3 +209,4 @@ func (seen) Rule() string    { return rule }
 func (seen) Store() string   { return "memory" }
 func (seen) Depth() int      { return 1 }
 func (seen) HandedOff() bool { return false }
+func (seen) Lingered() bool  { return false }

@@ -24,7 +24,7 @@ var (
 // work, the code asks Enabled.
 type metrics struct {
 	wait, hold, renewalLag, store                             metric.Float64Histogram
-	waiting, held, impaired                                   metric.Int64UpDownCounter
+	waiting, held, lingering, impaired                        metric.Int64UpDownCounter
 	conflicts, losses, renewals, duplicates, unlocked, forced metric.Int64Counter
 	handoffs, skipped, unanswered                             metric.Int64Counter
 	owed                                                      metric.Int64UpDownCounter
@@ -61,6 +61,7 @@ func (m *metrics) create(meter metric.Meter) error {
 	histogram(&m.hold, semconv.MetricHold, longTimes, "Time from granted to released or lost.")
 	gauge(&m.waiting, semconv.MetricWaiting, "{request}", "Requests that are kept waiting for a lock.")
 	gauge(&m.held, semconv.MetricHeld, "{lease}", "Leases that this process holds.")
+	gauge(&m.lingering, semconv.MetricLingering, "{lease}", "Leases that nobody uses, and that this process keeps for its next caller.")
 	counter(&m.conflicts, semconv.MetricConflicts, "{request}", "Requests that found a lock held, whether they waited or not.")
 	counter(&m.handoffs, semconv.MetricHandoffs, "{lease}", "Leases that went from one holder to the next in this process, without asking the store.")
 	counter(&m.losses, semconv.MetricLosses, "{lease}", "Leases that ended before their holders were done.")

@@ -86,6 +86,7 @@ func (o *observer) hooks() observe.Hooks {
 		Extended:      o.extended,
 		HoldEnd:       o.holdEnd,
 		Owed:          o.owed,
+		Lingered:      o.lingered,
 		OnceStart:     o.onceStart,
 		OnceEnd:       o.onceEnd,
 		Unlocked:      o.unlocked,

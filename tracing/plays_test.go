@@ -59,6 +59,13 @@ var plays = map[string]func(*scene){
 		s.want(first.Release(s.ctx), nil)
 		all.Wait()
 	},
+	// The next request of this process has the lease that was kept.
+	"lingered": func(s *scene) {
+		for range 2 {
+			s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRule(rule), core.WithLinger(time.Minute)), nil)
+			time.Sleep(time.Second)
+		}
+	},
 	// A caller that waits for a lease that is handed on has links to all its holders. Callers
 	// in other processes only know the first of them.
 	"handed_on": func(s *scene) {

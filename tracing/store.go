@@ -75,6 +75,15 @@ func (o *observer) owed(ctx context.Context, d observe.Debt) {
 	o.metrics.add(ctx, o.metrics.unanswered, ended(l, d.State))
 }
 
+// lingered counts the leases that linger.
+func (o *observer) lingered(l observe.Linger) {
+	change := int64(-1)
+	if l.State == observe.LingerBegun {
+		change = 1
+	}
+	o.metrics.change(context.Background(), o.metrics.lingering, change, labels{rule: l.Rule, store: o.storeName(l.Store)})
+}
+
 // forced counts a forced release, and adds an event to the span in which an operator did it.
 // The reason may contain names, so only the log has it.
 func (o *observer) forced(ctx context.Context, r observe.Removal) {

@@ -17,6 +17,9 @@ import (
 // closeTimeout is longer than any lease takes to be released.
 const closeTimeout = 10 * time.Second
 
+// lingers is for how long a process keeps the leases of keys that it asks for again and again.
+const lingers = 10 * time.Second
+
 // keyturn is an engine over redisstore, or redlock, with its defaults. It always renews.
 type keyturn struct {
 	clients clients
@@ -29,8 +32,13 @@ func openKeyturn(cfg Config) (Locker, error) {
 	if err != nil {
 		return nil, errors.Join(err, clients.Close())
 	}
+	linger := time.Duration(0)
+	if cfg.Sticky {
+		linger = lingers
+	}
 	engine, err := core.New(
 		store,
+		core.WithLinger(linger),
 		core.WithTTL(cfg.TTL),
 		core.WithMaxWait(core.Forever),          // the scenario's context bounds it
 		core.WithMaxHold(core.Forever),          // the scenario decides how long leases are held

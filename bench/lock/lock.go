@@ -31,6 +31,7 @@ type Config struct {
 	TTL     time.Duration // of each lock, in case its holder dies
 	Renew   bool          // sections may outlast the TTL
 	Idle    bool          // the waiters never get the key, so polling can be slow
+	Sticky  bool          // this process asks for the same keys again and again
 	Sent    *Counter      // counts the commands sent; nil: not counted
 }
 

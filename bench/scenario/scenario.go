@@ -61,6 +61,8 @@ func All() []Scenario {
 		{Name: "uncontended-512", About: "512 goroutines, a key each", Systems: append(lockerNames(), Limit, Grouped), Measure: uncontended(512, Full.Span)},
 		{Name: "hot-1proc", About: "64 goroutines, one key, empty section", Systems: slices.Concat(lockers, lock.Mutexed(), []string{Limit}), Measure: hotOneProcess},
 		{Name: "hot-4proc", About: "4 processes of 16 goroutines, one key, empty section", Systems: withLimit, Measure: hotProcesses},
+		{Name: "sticky-1", About: "1 goroutine asks for the same 16 keys again and again", Systems: lockers, Measure: sticky(1)},
+		{Name: "sticky-64", About: "64 goroutines, 16 keys each, again and again", Systems: lockers, Measure: sticky(64)},
 		{Name: "handover", About: "from release in one process to grant in another", Systems: withLimit, Measure: handover},
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
 		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
@@ -136,10 +138,17 @@ func (e *Env) servers() []string {
 
 // open opens a system for so many callers on an empty server.
 func (e *Env) open(ctx context.Context, system string, callers int) (lock.Locker, error) {
+	return e.openWith(ctx, system, callers, func(*lock.Config) {})
+}
+
+// openWith is open with a change of the configuration.
+func (e *Env) openWith(ctx context.Context, system string, callers int, change func(*lock.Config)) (lock.Locker, error) {
 	if err := e.reset(ctx); err != nil {
 		return nil, err
 	}
-	return lock.Open(system, e.config(callers))
+	cfg := e.config(callers)
+	change(&cfg)
+	return lock.Open(system, cfg)
 }
 
 func (e *Env) config(callers int) lock.Config {

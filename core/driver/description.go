@@ -58,6 +58,25 @@ type Description struct {
 	// and with nil when it ends; never from two goroutines at once. Hooks are told
 	// (observe.Hooks.StoreImpaired). Nil: the store can't tell.
 	OnImpaired func(f func(reason error))
+
+	// OnWanted is for a store that can tell a process that a lease of its own is in somebody's way.
+	// The engine may then keep a lease that nobody uses, and give it back when it is wanted
+	// (core.WithLinger). The engine calls OnWanted once, when it is made. From then on the store
+	// calls f with the key and the owner of such a lease. Nil: the store can't tell, and the engine
+	// refuses WithLinger.
+	//
+	//  W1. Grant.Lingers is set only for a request with Linger, if f is going to be called as W2
+	//      says. A store may leave it out for a while, as long as messages do not reach it.
+	//  W2. When a request of another owner is refused because of such a lease, or has to wait for it,
+	//      in any process, f is called in the process that was granted the lease. A message may get
+	//      lost; a waiting request repeats it when it asks again. f may be called more than once, and
+	//      also for a lease that has ended, or whose grant has not returned yet.
+	//  W3. f is also called when such a lease was ended by ForceRelease.
+	//  W4. As soon as the store finds out that messages may have been missed, or will be, it calls f
+	//      with no key and no owner. This concerns all leases of requests that were sent before.
+	//  W5. f is called from any goroutine, also from several at a time, and never while a mutex of
+	//      the store is held. It returns at once.
+	OnWanted func(f func(key, owner string))
 }
 
 // Unsupported refuses everything that a store need not do. A store embeds it and

@@ -77,6 +77,9 @@ type Holder struct {
 	// renewed. Both go by the backend's clock. If they are unknown, as for a foreign lock
 	// without an expiry, HeldFor is 0 and Left is below 0.
 	HeldFor, Left time.Duration
+	// Lingers: the holder's engine may keep the lease although nobody uses it, until somebody asks
+	// for the key (core.WithLinger). Nobody else can see whether it is in use at this moment.
+	Lingers bool
 }
 
 // Names reports whether h is the lease of owner with that token. If h has the token 0, it names

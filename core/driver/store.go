@@ -42,7 +42,8 @@ type Store interface {
 	//      ctx's bound. It is never a *HeldError.
 	//  A11. After Close the error matches ErrClosed.
 	//  A12. A *HeldError's HeldFor counts from the grant, by the backend's clock, whatever was
-	//      renewed since; or it is 0.
+	//      renewed since; or it is 0. It is 0 for a lease that may linger: nobody but its engine
+	//      knows since when the present holder has had it.
 	//  A13. A grant may reserve the tokens that follow its own, up to req.HandOffs of them.
 	//      The engine gives them to the callers that it hands the lease on to. They belong to
 	//      the grant whether they are used or not, and however it ends. An owner that asks
@@ -147,6 +148,10 @@ type Request struct {
 	// HandOffs is how many times the engine may want to hand the lease on, so how many tokens
 	// the grant may reserve (A13). Zero for anything except one exclusive claim.
 	HandOffs uint64
+	// Linger: the engine may keep the lease after its holder has released it, until somebody wants
+	// the key (core.WithLinger). So the store should let the backend know where to tell this
+	// process ([Description].OnWanted). Only for one exclusive claim.
+	Linger bool
 	// OnHeld, if set, is called on the caller's goroutine each time the backend answers that
 	// the request has to wait, with the holder in the way. By then the request has its place in
 	// the queue. The engine uses it to tell a wait for a holder from a wait for a silent
@@ -191,6 +196,9 @@ type Grant struct {
 	// may still be under way, and take the key again after the release. The store gets this back
 	// with the release, so that it can look for such a copy.
 	Resent bool
+	// Lingers: the backend knows where to tell this process that the lease is wanted (W1). Without
+	// it the engine does not keep the lease after its release.
+	Lingers bool
 	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
 	// the store can keep. Zero everywhere else, and in most releases.
 	Stay time.Duration

@@ -138,6 +138,7 @@ func (c check) beyond(d driver.Description) string {
 		{c.can.Permits, d.Permits, "Permits"},
 		{c.can.Sets, d.Sets, "Sets"},
 		{c.can.Stays, d.Stays, "Stays"},
+		{c.can.OnWanted != nil, d.OnWanted != nil, "OnWanted"},
 		{c.can.Ledger, d.Ledger, "Ledger"},
 		{c.can.Inspector, d.Inspector, "Inspector"},
 	} {
@@ -164,6 +165,7 @@ func checks() []check {
 	all = append(all, reservedChecks...)
 	all = append(all, releaseChecks...)
 	all = append(all, stayChecks...)
+	all = append(all, wantedChecks...)
 	all = append(all, closeChecks...)
 	all = append(all, sharedChecks...)
 	all = append(all, permitChecks...)

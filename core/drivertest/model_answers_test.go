@@ -21,10 +21,12 @@ type reply struct {
 	granted  bool
 	token    uint64
 	reserved uint64
+	lingers  bool
 	rec      *driver.Record
 	held     driver.HeldError
 	releases int
 	err      error
+	lender   *process // of the lease that is in the way and lingers; nil: there is none
 }
 
 // record returns the one in force.
@@ -87,7 +89,8 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 	}
 	r := reply{granted: true, token: token}
 	if len(req.Claims) == 1 {
-		r.reserved = b.at(req.Claims[0].Key).holder(req.Owner).reserved
+		h := b.at(req.Claims[0].Key).holder(req.Owner)
+		r.reserved, r.lingers = h.reserved, h.by != nil && (req.Linger || b.has("leases linger unasked"))
 	}
 	return r
 }
@@ -198,6 +201,9 @@ func (b *backend) refuse(p *process, e *state, req driver.Request, c driver.Clai
 			if b.has("refusals count from the renewal") {
 				r.held.HeldFor = max(0, h.ttl-left)
 			}
+			if h.by != nil && !b.has("what lingers counts from the grant") {
+				r.held.HeldFor = 0
+			}
 		}
 		if i == 0 || left < shortest {
 			shortest = left
@@ -207,6 +213,7 @@ func (b *backend) refuse(p *process, e *state, req driver.Request, c driver.Clai
 	if e.phase == driver.ModePermit {
 		r.held.RetryAfter = shortest
 	}
+	r.lender = b.lender(p, e, req, c)
 	return r
 }
 

@@ -57,6 +57,7 @@ func (b *backend) show(h *holding) driver.Holder {
 		Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
 		HeldFor: time.Since(h.since), Left: time.Until(h.expires),
 	}
+	s.Lingers = h.by != nil && !b.has("what lingers is not shown")
 	switch {
 	case b.has("notes are trimmed"):
 		s.Rule = strings.TrimSpace(s.Rule)
@@ -142,6 +143,7 @@ func (p *process) expected(h *holding, only []driver.Holder) bool {
 
 func (p *process) ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) (had []driver.Holder, err error) {
 	var held *driver.HeldError
+	var lender *process
 	err = p.call(ctx, func() {
 		e := p.at(key)
 		stay := e.holders[:0:0]
@@ -152,6 +154,9 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string, only ...
 				continue
 			}
 			had = append(had, p.show(h))
+			if h.by != nil && !p.has("a forced release tells nobody") {
+				lender = h.by
+			}
 			if !p.has("a forced release gives no reason") && !(p.has("one of the forced is told") && len(had) > 1) {
 				e.forced[h.owner] = reason
 			}
@@ -173,6 +178,9 @@ func (p *process) ForceRelease(ctx context.Context, key, reason string, only ...
 		}
 		p.admit(e)
 	})
+	if lender != nil {
+		lender.told(key, had[0].Owner)
+	}
 	if held != nil && len(had) == 0 && err == nil {
 		return nil, held
 	}

@@ -20,6 +20,7 @@ type process struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 	held      sync.Map // key to grant
+	wanted    func(key, owner string)
 }
 
 // call has f run on the server, unless nobody answers until ctx ends.
@@ -54,7 +55,7 @@ func (p *process) outage(err error) error {
 }
 
 func (p *process) Describe() driver.Description {
-	return driver.Description{Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true}
+	return driver.Description{Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: p.onWanted}
 }
 
 func (p *process) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
@@ -122,6 +123,7 @@ func (p *process) ask(ctx context.Context, req driver.Request, once bool) (drive
 		if r.err != nil {
 			return driver.Grant{}, nil, r.err
 		}
+		p.tellLender(r, once)
 		if r.rec != nil || r.granted {
 			g, rec := p.grant(req, r, began, sent)
 			return g, rec, nil
@@ -171,7 +173,7 @@ func (p *process) grant(req driver.Request, r reply, began, sent time.Time) (dri
 		}
 		return driver.Grant{}, &driver.Record{Result: slices.Clone(r.rec.Result), Fingerprint: slices.Clone(r.rec.Fingerprint), Trace: r.rec.Trace, ResultNotKept: r.rec.ResultNotKept && !p.has("what was not kept is empty")}
 	}
-	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, HandOffs: r.reserved, Since: sent}
+	g := driver.Grant{Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: r.token, HandOffs: r.reserved, Lingers: r.lingers, Since: sent}
 	switch {
 	case p.has("the lease counts from the answer"):
 		g.Since = time.Now()

@@ -55,6 +55,7 @@ type holding struct {
 	ttl                time.Duration // that the owner asked for last
 	of                 int           // claims of the request
 	released           bool          // by its owner; it stays for a while
+	by                 *process      // that is told when somebody wants it; nil: it does not linger
 	whole              bool          // not the part of a set that still waits for the rest
 }
 
@@ -103,7 +104,7 @@ func (b *backend) harness() Harness {
 		Restart: func(testing.TB) { b.lose() },
 		Pause:   func(testing.TB) { b.silent.Store(true) },
 		Resume:  func(testing.TB) { b.silent.Store(false) },
-		Cut:     func(_ testing.TB, st driver.Store) { st.(*process).cut.Store(true) },
+		Cut:     func(_ testing.TB, st driver.Store) { st.(*process).isCut() },
 		Heal:    func(_ testing.TB, st driver.Store) { st.(*process).cut.Store(false) },
 	}
 }
@@ -213,6 +214,7 @@ func (b *backend) enter(p *process, e *state, req driver.Request, c driver.Claim
 	e.holders = append(e.holders, &holding{
 		owner: req.Owner, rule: req.Rule, trace: req.Trace, claim: c, token: b.token(p, e), reserved: b.reserve(req.HandOffs),
 		since: now, expires: now.Add(b.term(req.TTL, waited)), ttl: req.TTL, of: len(req.Claims), whole: len(req.Claims) == 1,
+		by: p.lingers(req, waited),
 	})
 }
 

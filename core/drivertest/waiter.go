@@ -16,9 +16,10 @@ type waiter struct {
 	req    driver.Request
 	cancel context.CancelFunc
 	called time.Time
-	queued chan struct{} // closed when the store says that it has to wait
-	told   atomic.Int64  // how often the store said so
-	done   chan struct{} // closed when the rest is set
+	queued chan struct{}                    // closed when the store says that it has to wait
+	told   atomic.Int64                     // how often the store said so
+	behind atomic.Pointer[driver.HeldError] // whom it named last
+	done   chan struct{}                    // closed when the rest is set
 	grant  driver.Grant
 	rec    *driver.Record
 	err    error
@@ -57,7 +58,8 @@ func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, a
 	w := &waiter{s: s, st: st, req: req, cancel: cancel, called: time.Now(), queued: make(chan struct{}), done: make(chan struct{})}
 	var once sync.Once
 	w.req.Wait = true
-	w.req.OnHeld = func(driver.HeldError) {
+	w.req.OnHeld = func(held driver.HeldError) {
+		w.behind.Store(&held)
 		w.told.Add(1)
 		once.Do(func() { close(w.queued) })
 	}
@@ -79,6 +81,9 @@ func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, a
 	}
 	return w
 }
+
+// held returns whom the store named last.
+func (w *waiter) held() driver.HeldError { return *w.behind.Load() }
 
 // await reports whether the wait ended within d.
 func (w *waiter) await(d time.Duration) bool {

@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"time"
+
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -68,6 +70,32 @@ const (
 	DebtExpired DebtState = "expired" // the lease ran out before the store answered
 	DebtClosed  DebtState = "closed"  // the engine was closed before
 	DebtDropped DebtState = "dropped" // not kept: there were 10 000 already, or the engine had closed
+)
+
+// Linger is a lease that nobody works under, and that the engine keeps for the next caller of this
+// process (core.WithLinger).
+type Linger struct {
+	Claims []driver.Claim // not to be changed
+	Owner  string
+	Rule   string // of the last holder, from core.WithRule; "" for none
+	Store  string // as in Acquisition
+	State  LingerState
+	Stayed time.Duration // how long it lingered; 0 with LingerBegun
+}
+
+// LingerState is what became of a [Linger].
+type LingerState string
+
+// The states of a lease that lingers. For each LingerBegun there is exactly one of the others.
+// Another goroutine may tell of it first, if the lease is taken at once.
+const (
+	LingerBegun  LingerState = "begun"
+	LingerTaken  LingerState = "taken"  // the next caller has it: observe.Lease.HandedOff
+	LingerWanted LingerState = "wanted" // given back, because somebody asked for the key
+	LingerOver   LingerState = "over"   // given back, because its time was over or it did not suit the next caller
+	LingerMissed LingerState = "missed" // given back, because a message that it is wanted could have been missed
+	LingerClosed LingerState = "closed" // given back by Engine.Close
+	LingerLost   LingerState = "lost"   // it was lost, or taken away by force
 )
 
 // Declaration says that there is a rule.

@@ -85,6 +85,12 @@ type Hooks struct {
 	// does not end.
 	Owed func(context.Context, Debt)
 
+	// Lingered is called when a lease begins to linger after its release (core.WithLinger), with
+	// LingerBegun, and once more when it ends or is taken. It is called on the goroutine that
+	// releases or takes the lease, or on one of the engine or the store. In between, its renewals
+	// are not told to Renewed.
+	Lingered func(Linger)
+
 	// OnceStart is called on the caller's goroutine at the beginning of Engine.Once, with the
 	// caller's context. The returned context should descend from it: Once goes on with it, so
 	// AcquireStart and OnceEnd get it.

@@ -31,9 +31,13 @@ type Lease interface {
 	// for one that is nested in that, and 2 for one that was borrowed from another process,
 	// because nobody here knows how deep it was there.
 	Depth() int
-	// HandedOff reports whether the lease came from another one of this process, at the
-	// release of that one, without a request to the store. Both have the same owner.
+	// HandedOff reports whether the lease came from another one of this process, without a
+	// request to the store: at the release of that one, or after it had lingered
+	// (core.WithLinger). Both have the same owner.
 	HandedOff() bool
+	// Lingered reports whether the lease had lingered before it was handed on: nobody of this
+	// process had held it for a while.
+	Lingered() bool
 	// Err is nil while the lease is in force, ErrLeaseLost or ErrReleased after it.
 	Err() error
 }

@@ -56,6 +56,10 @@ const (
 	Replayed What = "replayed" // it was on record
 )
 
+// Lingered is that a process took a lease that it had kept (core.WithLinger). It belongs to no
+// acquisition, and shows only that this happened.
+const Lingered What = "lingered"
+
 // Untyped is an error that matches none of those that a caller can tell apart. Key is its text.
 const Untyped What = "untyped"
 

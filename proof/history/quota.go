@@ -9,6 +9,7 @@ type Count struct {
 	Grants     int
 	Tokens     int // different ones
 	HandedOn   int // grants within a process, without the store
+	Lingered   int // of these, of leases that the process had kept
 	Lost       int // leases that were lost
 	Extended   int
 	Downgraded int
@@ -42,6 +43,8 @@ func CountOf(events []Event) Count {
 		case Unsure:
 			c.Unknown++
 			delete(open, at)
+		case Lingered:
+			c.Lingered++
 		case Extending:
 			c.Extended++
 		case Sharing:

@@ -130,7 +130,7 @@ var groups = map[string][]string{
 	"all":      nil,
 	processes:  {"kill", "stop"},
 	network:    {"cut", "silence", "replies", "delay", "late", "duplicate"},
-	"single":   {"freeze", "crash", "empty", "flush", "memory", "clock"},
+	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock"},
 	"sentinel": {"crash", "freeze", "isolate", "failover", "flush"},
 	"cluster":  {"crash", "freeze", "failover", "migrate", "flush"},
 	"alone":    {"kill", "freeze", "crash", "flush", "memory", "cut", "silence", "replies", "delay", "late", "duplicate", "migrate"},

@@ -222,9 +222,9 @@ func (r *Report) String() string {
 	}
 	line("  faults       %s", cmp.Or(strings.Join(struck, ", "), "none"))
 	line("  operations   %d, %d of them with an unknown outcome", r.Operations, r.Unknown)
-	line("  grants       %d with %d tokens: %d exclusive, %d shared, %d permits; %d handed on, %d extended, %d downgraded, %d taken by force, %d lost",
+	line("  grants       %d with %d tokens: %d exclusive, %d shared, %d permits; %d handed on (%d had lingered), %d extended, %d downgraded, %d taken by force, %d lost",
 		r.Grants, r.Tokens, r.Modes[driver.ModeExclusive], r.Modes[driver.ModeShared], r.Modes[driver.ModePermit],
-		r.HandedOn, r.Extended, r.Downgraded, r.Forced, r.Lost)
+		r.HandedOn, r.Lingered, r.Extended, r.Downgraded, r.Forced, r.Lost)
 	line("  registers    %d increments; refused %d; lost %d with fencing, %d without", r.Added, r.Stale, r.LostFenced, r.LostBare)
 	line("  once         %d ids, %d effects, %d answers from the record", r.IDs, r.Done, r.Replayed)
 	line("  longest time without a grant %.2f s; without service %.2f s; without a grant despite service %.2f s",

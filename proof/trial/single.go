@@ -69,6 +69,15 @@ func (b *single) faults() []fault {
 			s.lasts(0, b.ttl)
 			b.server.Restart(b.t)
 		}),
+		on("forget", true, func(s *stroke) {
+			// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
+			if _, err := b.server.Client().TxPipelined(s.ctx, func(p redis.Pipeliner) error {
+				p.FlushAll(s.ctx)
+				return p.Do(s.ctx, "client", "pause", 3).Err()
+			}); err != nil && s.ctx.Err() == nil {
+				b.t.Fatalf("flushall: %w", err)
+			}
+		}),
 		on("memory", false, func(s *stroke) {
 			b.do("config", "set", "maxmemory", "1")
 			s.lasts(b.ttl/2, 2*b.ttl)

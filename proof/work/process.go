@@ -97,8 +97,7 @@ func (p Process) work(ctx context.Context, w *Worker) error {
 	if err != nil {
 		return err
 	}
-	w.Engine, err = core.New(store, core.WithTTL(p.TTL), core.WithMaxWait(time.Second), core.WithLogger(silent))
-	if err != nil {
+	if err := w.NewEngine(store, core.WithLogger(silent)); err != nil {
 		return err
 	}
 	w.Work(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 	"github.com/keyturn/keyturn/proof/history"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // Worker is what the goroutines of a process have in common.
 type Worker struct {
-	Engine   *core.Engine
+	Engine   *core.Engine // NewEngine makes it
 	Recorder *history.Recorder
 	Resource Resource      // what some of the locks protect
 	TTL      time.Duration // the engine's; 0: TTL
@@ -36,11 +37,22 @@ type Worker struct {
 	Think time.Duration // between the last look at a lease and the write, at most
 }
 
-// Work goes on until ctx ends.
-func (w *Worker) Work(ctx context.Context) {
+// NewEngine makes the engine of the worker. Every other process keeps leases that nobody uses.
+func (w *Worker) NewEngine(store driver.Store, opts ...core.EngineOption) (err error) {
 	if w.TTL == 0 {
 		w.TTL = TTL
 	}
+	w.Engine, err = core.New(store, append(opts, core.WithTTL(w.TTL), core.WithMaxWait(time.Second),
+		core.WithLinger(time.Duration(w.Recorder.Process%2)*w.TTL), core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) {
+			if l.State == observe.LingerTaken {
+				w.Recorder.Now(history.Event{What: history.Lingered})
+			}
+		}}))...)
+	return err
+}
+
+// Work goes on until ctx ends.
+func (w *Worker) Work(ctx context.Context) {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {

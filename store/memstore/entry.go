@@ -26,9 +26,10 @@ type holder struct {
 	owner, rule, trace string
 	token, reserved    uint64 // the tokens after it that are this lease's, too
 	since, expires     time.Time
-	ttl                time.Duration // the one that the owner asked for last; a borrower's may not be longer
-	partial            bool          // it belongs to a set that waits for the rest of its claims
-	released           bool          // by its owner; it stays for a while (R6)
+	ttl                time.Duration           // the one that the owner asked for last; a borrower's may not be longer
+	partial            bool                    // it belongs to a set that waits for the rest of its claims
+	released           bool                    // by its owner; it stays for a while (R6)
+	wanted             func(key, owner string) // tells its engine that it is wanted; nil: it does not linger
 }
 
 // few is the greatest number of holders of an entry without an index.
@@ -136,5 +137,9 @@ func (e *entry) held(now time.Time) *driver.HeldError {
 	if e.phase.Mode == driver.ModePermit {
 		free = first.expires // a place is free as soon as one holder has gone
 	}
-	return &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
+	held := &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
+	if last.wanted != nil {
+		held.HeldFor = 0 // only its engine knows since when the present holder has had it (A12)
+	}
+	return held
 }

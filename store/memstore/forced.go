@@ -61,6 +61,25 @@ func (n *notes) dropFirst() {
 	}
 }
 
+// forceAll takes key from those holders that only names, or from all without only. lender is the
+// message to the engine of such a lease that lingers. It locks.
+func (s *shard) forceAll(key, reason string, only []driver.Holder) (gone []driver.Holder, lender want, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	e := s.live(key, now)
+	if e == nil {
+		return nil, want{}, nil
+	}
+	gone = driver.Named(e.show(now), only)
+	if len(gone) == 0 {
+		return nil, want{}, e.held(now)
+	}
+	lender = e.want()
+	s.force(e, gone, reason, now)
+	return gone, lender, nil
+}
+
 // force takes the leases of those away that e shows as its holders.
 func (s *shard) force(e *entry, from []driver.Holder, reason string, now time.Time) {
 	for _, f := range from {

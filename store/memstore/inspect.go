@@ -65,21 +65,9 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 
 // ForceRelease implements [driver.Inspector]. Owners can learn the reason for an hour.
 func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
-	shard := s.mem.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	now := time.Now()
-	e := shard.live(key, now)
-	if e == nil {
-		return nil, nil
-	}
-	had := e.show(now)
-	named := driver.Named(had, only)
-	if len(named) == 0 {
-		return nil, e.held(now)
-	}
-	shard.force(e, named, reason, now)
-	return named, nil
+	gone, lender, err := s.mem.shard(key).forceAll(key, reason, only)
+	lender.tell()
+	return gone, err
 }
 
 // Forget implements [driver.Inspector].
@@ -136,7 +124,7 @@ func (e *entry) show(now time.Time) []driver.Holder {
 	for _, h := range e.holders {
 		holders = append(holders, driver.Holder{
 			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
-			HeldFor: now.Sub(h.since), Left: h.expires.Sub(now),
+			HeldFor: now.Sub(h.since), Left: h.expires.Sub(now), Lingers: h.wanted != nil && e.phase.Mode == driver.ModeExclusive,
 		})
 	}
 	return holders

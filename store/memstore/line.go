@@ -19,7 +19,7 @@ type waiting struct {
 
 // waiter is a request that waits for one of its claims.
 type waiter struct {
-	req   driver.Request
+	req   inquiry
 	claim driver.Claim
 	once  bool        // a record serves as well as the lease
 	done  chan answer // buffered: an answer needs no reader

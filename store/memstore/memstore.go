@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -12,6 +13,7 @@ import (
 // with [New]; it is safe for concurrent use.
 type Store struct {
 	mem       *memory
+	wanted    atomic.Pointer[func(key, owner string)] // the engine's; nil: there is none yet
 	closed    chan struct{}
 	closeOnce sync.Once
 }
@@ -29,8 +31,10 @@ func (s *Store) Peer() *Store { return open(s.mem) }
 func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct{})} }
 
 // Describe implements [driver.Store]: the name is "memory".
-func (*Store) Describe() driver.Description {
-	return driver.Description{Name: "memory", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true}
+func (s *Store) Describe() driver.Description {
+	return driver.Description{
+		Name: "memory", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: s.onWanted,
+	}
 }
 
 // Acquire implements [driver.Store]. An invalid claim gets an error that matches
@@ -95,7 +99,8 @@ func (s *Store) isClosed() bool {
 // acquire asks for one claim. With once, it asks for the record instead, if there is one.
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
 	shard := s.mem.shard(req.Claims[0].Key)
-	a, w, err := shard.ask(req, once)
+	a, w, err := shard.ask(s.from(req), once)
+	a.want.tell()
 	if w == nil {
 		return a, err
 	}

@@ -12,14 +12,17 @@ import (
 // it waits for, and nothing behind it. All sets go in key order, so no two of them deadlock.
 type set struct {
 	mem *memory
-	req driver.Request
+	req inquiry
 	w   *waiter // its place in the line that it waits in
+	way want    // the message to the lease that was in the way in the last step
 }
 
 // acquireSet takes all claims of req, or none.
 func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Grant, error) {
-	p := &set{mem: s.mem, req: req, w: &waiter{req: req, done: make(chan answer, 1)}}
+	whole := inquiry{Request: req}
+	p := &set{mem: s.mem, req: whole, w: &waiter{req: whole, done: make(chan answer, 1)}}
 	grant, held, err := p.step(req.Wait)
+	p.way.tell()
 	if held == nil || !req.Wait {
 		return grant, err
 	}
@@ -42,6 +45,7 @@ func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Gran
 			stay, ended = false, driver.ErrClosed
 		}
 		grant, held, err = p.step(stay)
+		p.way.tell()
 		switch {
 		case held == nil:
 			return grant, err
@@ -57,6 +61,7 @@ func (s *Store) acquireSet(ctx context.Context, req driver.Request) (driver.Gran
 // the way. With stay, the set then waits there; otherwise it holds nothing any more.
 func (p *set) step(stay bool) (driver.Grant, *driver.HeldError, error) {
 	defer p.mem.unlock(p.mem.lock(p.req.Claims))
+	p.way = want{}
 	now := time.Now()
 	reach, err := p.reach(now)
 	switch {
@@ -69,6 +74,7 @@ func (p *set) step(stay bool) (driver.Grant, *driver.HeldError, error) {
 	next := p.req.Claims[reach]
 	e := p.mem.shard(next.Key).entries[next.Key]
 	held := e.held(now)
+	p.way = e.want()
 	if p.w.entry != e {
 		held.Ahead = e.line.n + e.readers.n
 	}

@@ -29,6 +29,7 @@ type shard struct {
 type answer struct {
 	grant driver.Grant
 	rec   *driver.Record // must not be changed
+	want  want           // instead of these, the message to the holder
 }
 
 // sweepFloor is how much a shard keeps before it sweeps.
@@ -44,7 +45,7 @@ func (s *shard) init(m *memory) {
 
 // ask answers a request for one claim, or says who holds the key. If the request waits, it then
 // has a place in line, and the returned waiter stands for it. It locks.
-func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
+func (s *shard) ask(req inquiry, once bool) (answer, *waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, now := req.Claims[0], time.Now()
@@ -70,11 +71,11 @@ func (s *shard) ask(req driver.Request, once bool) (answer, *waiter, error) {
 	held := e.held(now)
 	held.Ahead = e.line.n + e.readers.n
 	if !req.Wait {
-		return answer{}, nil, held
+		return answer{want: e.want()}, nil, held
 	}
 	w := &waiter{req: req, once: once, done: make(chan answer, 1)}
 	s.enqueue(e, w, c, now)
-	return answer{}, w, held
+	return answer{want: e.want()}, w, held
 }
 
 // live returns the entry of key as of now; nil if nobody holds it or waits. The timer of a line
@@ -107,29 +108,29 @@ func (s *shard) close(e *entry) {
 }
 
 // grant makes the owner of req a holder of the key of c.
-func (s *shard) grant(e *entry, req driver.Request, c driver.Claim, now time.Time) answer {
+func (s *shard) grant(e *entry, req inquiry, c driver.Claim, now time.Time) answer {
 	token, reserved := s.mem.take(now, req.HandOffs)
 	h := s.hold(e, req, c, token, now)
 	h.reserved = reserved
 	return answer{grant: granted(req, h, now, e.isAwaited())}
 }
 
-func (s *shard) hold(e *entry, req driver.Request, c driver.Claim, token uint64, now time.Time) *holder {
+func (s *shard) hold(e *entry, req inquiry, c driver.Claim, token uint64, now time.Time) *holder {
 	if len(s.forced.byLease) > 0 {
 		delete(s.forced.byLease, lease{c.Key, req.Owner}) // the owner asks again, so the note is obsolete
 	}
 	h := s.idleHolders.take()
 	*h = holder{
 		owner: req.Owner, rule: req.Rule, trace: req.Trace, token: token,
-		since: now, expires: now.Add(req.TTL), ttl: req.TTL, partial: len(req.Claims) > 1,
+		since: now, expires: now.Add(req.TTL), ttl: req.TTL, partial: len(req.Claims) > 1, wanted: req.wanted,
 	}
 	e.add(h, c.Mode)
 	return h
 }
 
-func granted(req driver.Request, h *holder, now time.Time, contended bool) driver.Grant {
+func granted(req inquiry, h *holder, now time.Time, contended bool) driver.Grant {
 	return driver.Grant{
-		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: h.token, HandOffs: h.reserved, Since: now, Contended: contended,
+		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: h.token, HandOffs: h.reserved, Lingers: h.wanted != nil, Since: now, Contended: contended,
 	}
 }
 

@@ -169,7 +169,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	if a.waiter != nil {
 		a.waiter.Clear() // the question below is the poll that such a message asks for
 	}
-	a.number, a.inbox = 0, a.s.inbox.Address()
+	a.number, a.inbox = 0, a.address()
 	if getInLine && a.inbox != "" && a.counted() {
 		a.number = a.s.questions.Add(1)
 	}
@@ -206,8 +206,22 @@ func (a *acquisition) question(group int, getInLine bool) {
 	})
 }
 
+// address is the inbox of this process for the next question; "": it has none.
+func (a *acquisition) address() string {
+	if a.lingers() {
+		return a.s.inbox.Attend(a.req.Claims[0].Key)
+	}
+	return a.s.inbox.Address()
+}
+
+// lingers reports whether the engine may keep the lease after its release.
+func (a *acquisition) lingers() bool { return a.req.Linger && !a.once && len(a.req.Claims) == 1 }
+
 // remarks are the notes that are stored with the lease.
 func (a *acquisition) remarks() string {
+	if a.inbox != "" && a.lingers() {
+		return script.Lingering(a.notes, a.inbox)
+	}
 	if a.inbox == "" && a.s.inbox.Known() {
 		return script.Quietly(a.notes)
 	}

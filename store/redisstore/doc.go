@@ -9,7 +9,8 @@
 // # What is in Redis
 //
 // The lock on "a" is the string "lock:a". It holds "owner:token:..." and expires with the
-// lease. Any other client that does SET lock:a <uuid> NX PX <ms>, and compares before it
+// lease. If the lease may linger (core.WithLinger), the value ends with the name of the inbox that
+// has to know when it is wanted. Any other client that does SET lock:a <uuid> NX PX <ms>, and compares before it
 // deletes, excludes keyturn and is excluded by it. Such foreign clients do not wait in the
 // queue. While shared leases or permits are in force, the string is a marker, which equals no
 // owner and lasts as long as the last of them.

@@ -29,6 +29,7 @@ func (a *acquisition) passed(m script.Message) (answer, bool) {
 	}
 	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Term: claim, Token: m.Token, HandOffs: m.HandOffs, Since: since,
+		Lingers: a.inbox != "" && a.lingers(),
 		// The process that had the lock until now may be back in the queue at any moment.
 		Contended: !m.Alone, Resent: a.resent,
 	}}, true

@@ -40,7 +40,10 @@ func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 		Key: a.groups[group][said.Claim].Key, Holder: said.Holder.Owner, Trace: said.Holder.Trace,
 		RetryAfter: max(said.Room, 0), Ahead: said.Ahead, HeldFor: said.Holder.HeldFor(said.Now),
 	}
-	if held.HeldFor == 0 { // a foreign client does not say since when, but it has been there for this long
+	switch {
+	case said.Holder.Lingers:
+		held.HeldFor = 0 // only its engine knows since when the present holder has had it (A12)
+	case held.HeldFor == 0: // a foreign client does not say since when, but it has been there for this long
 		held.HeldFor = now.Sub(a.sameSince)
 	}
 	// A dead holder and a foreign client send nothing when their lease runs out, and the other
@@ -59,5 +62,6 @@ func (a *acquisition) granted(r *send.Request, said script.Acquired) (answer, er
 	return answer{grant: driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: said.Token, HandOffs: said.HandOffs,
 		Since: r.Attempts.Last, Contended: said.Contended, Resent: a.resent,
+		Lingers: a.inbox != "" && a.lingers(),
 	}}, nil
 }

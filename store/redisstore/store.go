@@ -47,9 +47,10 @@ var _ driver.Store = (*Store)(nil)
 // Describe implements [driver.Store]. The name is "redis", also for Valkey. Partition names the
 // address of the master that has the key's slot, on a Cluster that has answered before.
 // Identity is the run ID of the one server, or of the master behind Sentinel. The store is
-// impaired while messages do not arrive; [Store.Check] says more.
+// impaired while messages do not arrive; [Store.Check] says more. It tells that a lease is wanted
+// (OnWanted), except on a Ring.
 func (s *Store) Describe() driver.Description {
-	return driver.Description{
+	d := driver.Description{
 		Name:   "redis",
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
@@ -57,6 +58,10 @@ func (s *Store) Describe() driver.Description {
 		Identity:   s.identity,
 		OnImpaired: s.inbox.Watch,
 	}
+	if s.keys.Topology() != script.Ring { // messages do not get from one of its servers to another
+		d.OnWanted = s.inbox.OnWanted
+	}
+	return d
 }
 
 const (

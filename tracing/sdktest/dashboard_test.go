@@ -70,6 +70,7 @@ func inPrometheus(t *testing.T) map[string]map[string]bool {
 	obs.Unlocked(ctx, observe.Acquisition{Claims: lease.Claims(), Rule: "set-status", Store: "memory"}, down)
 	obs.StoreCalled("memory", "acquire", time.Second, down)
 	obs.Owed(ctx, observe.Debt{Claims: lease.Claims(), Rule: "set-status", Store: "memory", State: observe.DebtOwed})
+	obs.Lingered(observe.Linger{Claims: lease.Claims(), Rule: "set-status", Store: "memory", State: observe.LingerBegun})
 	obs.StoreImpaired("memory", down)
 
 	families, err := registry.Gather()

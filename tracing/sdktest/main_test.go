@@ -128,3 +128,4 @@ func (seen) Rule() string    { return "set-status" }
 func (seen) Store() string   { return "memory" }
 func (seen) Depth() int      { return 1 }
 func (seen) HandedOff() bool { return false }
+func (seen) Lingered() bool  { return false }

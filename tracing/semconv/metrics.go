@@ -10,6 +10,7 @@ const (
 	MetricHold       = "keyturn.hold.duration"            // from the grant to the end
 	MetricWaiting    = "keyturn.waiting"                  // requests that wait now
 	MetricHeld       = "keyturn.held"                     // leases that are held now
+	MetricLingering  = "keyturn.lingering"                // leases that nobody uses now and that are kept
 	MetricConflicts  = "keyturn.conflicts"                // requests that found the key held
 	MetricHandoffs   = "keyturn.handoffs"                 // leases that were handed on in this process
 	MetricLosses     = "keyturn.losses"                   // leases that ended before their holders had finished

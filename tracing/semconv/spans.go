@@ -35,6 +35,7 @@ const (
 	AttemptsKey   = attribute.Key("keyturn.attempts")
 	StoreKey      = attribute.Key("keyturn.store")
 	HandedOffKey  = attribute.Key("keyturn.handed_off")
+	LingeredKey   = attribute.Key("keyturn.lingered")
 	WaitKey       = attribute.Key("keyturn.wait")
 	TokenKey      = attribute.Key("keyturn.token")
 	OwnerKey      = attribute.Key("keyturn.owner")

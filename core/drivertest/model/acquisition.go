@@ -41,7 +41,7 @@ func (r *run) ask(s Step) *acquisition {
 	var once sync.Once
 	req := driver.Request{Owner: a.owner, Claims: a.claims, TTL: s.ttl, Wait: s.wait}
 	if len(a.claims) == 1 && a.claims[0].Mode == driver.ModeExclusive {
-		req.HandOffs = 7 // as for any other, the engine would ask for some
+		req.HandOffs, req.Linger = 7, !s.once // as for any other, the engine would ask for some
 	}
 	req.OnHeld = func(driver.HeldError) { once.Do(func() { close(a.told) }) }
 	r.asked = append(r.asked, a)

@@ -86,9 +86,18 @@ func (m *backend) Ask(owner string, claims []driver.Claim, ttl time.Duration, wa
 		r.answer = m.recordOf(claims[0].Key) // L1
 		return
 	}
+	var full []string
 	for _, c := range claims {
 		if !wait && !m.at(c.Key).admits(c) {
 			r.answer.kind, r.answer.key = refused, r.answer.key+" "+c.Key
+			full = append(full, c.Key)
+		}
+	}
+	for _, key := range full {
+		if len(full) == 1 {
+			m.tell(key, mustBe)
+		} else {
+			m.tell(key, mayBe) // the request is refused because of one of them
 		}
 	}
 	if r.answer.kind != refused { // A5, S1: nothing else happens
@@ -110,6 +119,7 @@ func (m *backend) proceed(owner string) {
 		default:
 			r.answer = expected{kind: waits, key: c.Key}
 			k.queue = append(k.queue, ticket{owner, c})
+			m.tell(c.Key, mustBe)
 			return
 		}
 	}
@@ -120,7 +130,11 @@ func (m *backend) proceed(owner string) {
 func (m *backend) grant(owner string, r *request) {
 	m.grants++
 	for _, c := range r.claims {
-		*m.at(c.Key).lease(owner) = lease{owner: owner, ends: m.now + r.ttl, ttl: r.ttl}
+		k := m.at(c.Key)
+		*k.lease(owner) = lease{owner: owner, ends: m.now + r.ttl, ttl: r.ttl, lingers: r.lingers()}
+		if len(k.queue) > 0 {
+			m.tell(c.Key, mayBe)
+		}
 	}
 	r.answer = expected{kind: granted, order: m.grants}
 }

@@ -52,7 +52,7 @@ func (r *run) compare(m *backend, said taken, seen map[string]driver.LockInfo) e
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return nil
+	return r.compareTold(m)
 }
 
 func differ(is answer, want expected) error {

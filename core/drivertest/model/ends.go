@@ -232,6 +232,7 @@ func (m *backend) Force(key, reason string) {
 	}
 	slices.Sort(had)
 	m.say(expected{kind: fine, found: strings.Join(had, " ")})
+	m.tell(key, mustBe)
 	k.holders = nil
 	m.admit(key)
 }
@@ -250,6 +251,7 @@ func (m *backend) ForceOne(key, reason, owner string, flaw flaw) {
 	}
 	k.forced[owner] = reason
 	m.say(expected{kind: fine, found: owner})
+	m.tell(key, mustBe)
 	k.holders = slices.Delete(k.holders, i, i+1)
 	m.admit(key)
 }

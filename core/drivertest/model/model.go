@@ -20,6 +20,7 @@ type backend struct {
 	records  map[string]record
 	versions map[string]version
 	requests map[string]*request // by owner: its present or last request
+	told     map[string]told     // by owner: whether its process is told that its lease is wanted
 	answers  []expected          // of the last operation, unless it was a request
 }
 
@@ -47,6 +48,7 @@ type lease struct {
 	ends    time.Duration
 	ttl     time.Duration // that the owner asked for last
 	partial bool          // of a set that waits for the rest, which keeps it alive
+	lingers bool          // its engine may keep it after its release
 }
 
 type ticket struct {
@@ -87,12 +89,13 @@ type request struct {
 func newBackend(l Latitude) *backend {
 	return &backend{
 		Latitude: l, locks: map[string]*lock{}, records: map[string]record{}, versions: map[string]version{}, requests: map[string]*request{},
+		told: map[string]told{},
 	}
 }
 
 func (m *backend) clone() *backend {
 	n := *m
-	n.answers = slices.Clone(m.answers)
+	n.answers, n.told = slices.Clone(m.answers), maps.Clone(m.told)
 	n.locks, n.records, n.versions, n.requests = map[string]*lock{}, maps.Clone(m.records), maps.Clone(m.versions), map[string]*request{}
 	for key, k := range m.locks {
 		n.locks[key] = &lock{k.phase, slices.Clone(k.holders), slices.Clone(k.queue), maps.Clone(k.forced)}
@@ -111,7 +114,7 @@ func (m *backend) String() string {
 	for _, key := range slices.Sorted(maps.Keys(m.locks)) {
 		fmt.Fprintf(&b, "%s %+v\n", key, *m.locks[key])
 	}
-	fmt.Fprintf(&b, "%+v %+v\n", m.records, m.versions)
+	fmt.Fprintf(&b, "%+v %+v %v\n", m.records, m.versions, m.told)
 	for _, owner := range slices.Sorted(maps.Keys(m.requests)) {
 		fmt.Fprintf(&b, "%s %+v\n", owner, *m.requests[owner])
 	}

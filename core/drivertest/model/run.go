@@ -49,6 +49,7 @@ type run struct {
 	asked   []*acquisition
 	highest map[string]uint64 // the highest token granted so far, by key
 	log     []string
+	ears    ears
 }
 
 // Run runs a program. The error says how the stores differ from every possible model, and at
@@ -56,6 +57,8 @@ type run struct {
 func (rig Rig) Run(program []Step) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	r := &run{Rig: rig, ctx: ctx, models: []*backend{newBackend(rig.Latitude)}, highest: map[string]uint64{}}
+	r.ears.heard = map[string]bool{}
+	r.listen()
 	defer func() {
 		cancel()
 		for _, a := range r.asked {

@@ -91,6 +91,9 @@ func (b *Breaker) Refuses(claims []driver.Claim) error {
 	return nil
 }
 
+// IsOut reports whether the part of the store that has key is out.
+func (b *Breaker) IsOut(key string) bool { return b.of(key).state.Load() == out }
+
 // Held notes that the store answered a request for claims: it has to wait. ctx is the context
 // of that request.
 func (b *Breaker) Held(ctx context.Context, claims []driver.Claim, held driver.HeldError) {

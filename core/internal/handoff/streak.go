@@ -56,7 +56,7 @@ const (
 // the number of other callers in line. It returns the moment from which the streak's time
 // counts, or false if the grant cannot be handed on.
 func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun bool) {
-	left := int(min(g.HandOffs, MaxHandOffs)) // the tokens that they need are this grant's alone
+	left := int(min(g.HandOffs-g.HandedOn, MaxHandOffs)) // the tokens that they need are this grant's alone
 	if g.Contended {
 		left = min(left, mostWhileContended, behind)
 	}
@@ -64,10 +64,10 @@ func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun
 		return time.Time{}, false
 	}
 	from = g.Since
-	if g.Term > 0 {
-		from = time.Now() // Since is when the caller asked, which may be long ago
+	if g.Term > 0 || g.HandedOn > 0 {
+		from = time.Now() // Since may be long ago: when a waiter asked, or before the lease lingered
 	}
-	*s = Streak{state: running, owner: g.Owner, trace: trace, left: left, until: from.Add(min(MaxTime, g.PresentTerm()/3))}
+	*s = Streak{state: running, owner: g.Owner, trace: trace, handedOn: g.HandedOn, left: left, until: from.Add(min(MaxTime, g.PresentTerm()/3))}
 	return from, true
 }
 
@@ -108,6 +108,7 @@ func suits(want, has time.Duration) bool { return want < 2*has && has < 2*want }
 func (s *Streak) Next(g Grant, trace string) Grant {
 	g.HandedOn++
 	s.handedOn, s.trace = g.HandedOn, trace
+	g.Lingered = false
 	s.left--
 	if s.left == 0 {
 		s.state = closing

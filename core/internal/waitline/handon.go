@@ -32,6 +32,15 @@ func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
 	return decision
 }
 
+// Awaited reports whether a caller is in the line of key, one that asks the store included.
+func (ls *Lines) Awaited(key string) bool {
+	s := ls.shardOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.byKey[key]
+	return l != nil && l.queue.n > 0
+}
+
 // Ended notes that the lease of g has ended and was not handed on. If it was in a streak, the
 // streak ends and the next in line asks the store.
 func (ls *Lines) Ended(g handoff.Grant) {

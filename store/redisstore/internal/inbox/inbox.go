@@ -38,13 +38,15 @@ type Inbox struct {
 	Config
 
 	mu      sync.Mutex
-	channel string             // of the subscription; "": there is none, as far as known
-	trouble error              // why there is no subscription; nil: there is one, or nobody has tried
-	waiters map[string]*Waiter // by owner
-	open    bool               // the listener is running
-	tried   chan struct{}      // closed after the first attempt to subscribe
-	once    sync.Once          // closes tried
-	sub     *redis.PubSub      // the listener's subscription
+	channel string                  // of the subscription; "": there is none, as far as known
+	trouble error                   // why there is no subscription; nil: there is one, or nobody has tried
+	waiters map[string]*Waiter      // by owner
+	open    bool                    // the listener is running
+	tried   chan struct{}           // closed after the first attempt to subscribe
+	once    sync.Once               // closes tried
+	sub     *redis.PubSub           // the listener's subscription
+	lingers string                  // the key of the last request for a lease that may linger; "": there was none
+	wanted  func(key, owner string) // is called when a lease that lingers is wanted; nil: no call
 
 	telling sync.Mutex  // held before mu by a change of trouble, so that report sees the changes in order
 	report  func(error) // is called when trouble comes and when it goes; nil: no call
@@ -100,12 +102,13 @@ func (w *Waiter) tell(m script.Message) {
 	w.messages <- m
 }
 
-// awaited returns the key of a waiter, chosen at random; "" if nobody waits.
+// awaited returns a key about which a message may come: that of a waiter, chosen at random, or of
+// a lease that may linger; "" if no message is expected.
 func (b *Inbox) awaited() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiters) == 0 {
-		return ""
+		return b.lingers
 	}
 	n := rand.N(len(b.waiters))
 	for _, w := range b.waiters {
@@ -122,6 +125,34 @@ func (b *Inbox) Address() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.channel
+}
+
+// Attend is [Inbox.Address] for a request for a lease that may linger. The process has to hear when
+// the lease is wanted, so from now on the inbox stays open and watches its subscription.
+func (b *Inbox) Attend(key string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lingers = key
+	b.openLocked()
+	return b.channel
+}
+
+// OnWanted makes f the function that learns when a lease that lingers is wanted, and, with empty
+// arguments, that messages may have been missed.
+func (b *Inbox) OnWanted(f func(key, owner string)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wanted = f
+}
+
+// tellWanted calls that function. No mutex may be held: the engine may release the lease.
+func (b *Inbox) tellWanted(key, owner string) {
+	b.mu.Lock()
+	f := b.wanted
+	b.mu.Unlock()
+	if f != nil {
+		f(key, owner)
+	}
 }
 
 // Known reports whether the inbox knows if messages can reach this process: it has an address,
@@ -142,10 +173,7 @@ func (b *Inbox) Connect(ctx context.Context, most time.Duration) {
 		return
 	}
 	b.mu.Lock()
-	if !b.open {
-		b.open = true
-		b.Go(func() { b.listen(b.Life) })
-	}
+	b.openLocked()
 	b.mu.Unlock()
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -153,6 +181,14 @@ func (b *Inbox) Connect(ctx context.Context, most time.Duration) {
 	case <-b.tried:
 	case <-timer.C:
 	case <-ctx.Done():
+	}
+}
+
+// openLocked starts the listener if it is not running. Needs mu.
+func (b *Inbox) openLocked() {
+	if !b.open && b.Names.Topology() != script.Ring {
+		b.open = true
+		b.Go(func() { b.listen(b.Life) })
 	}
 }
 
@@ -188,10 +224,17 @@ func (b *Inbox) becomes(channel string, trouble error) {
 	if b.Life.Err() != nil {
 		return
 	}
+	missed := false
+	defer func() {
+		if missed { // the leases that linger name a channel that nobody listens to any more
+			b.tellWanted("", "")
+		}
+	}()
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	b.mu.Lock()
 	before := b.trouble
+	missed = b.channel != "" && b.channel != channel
 	if b.channel != channel {
 		for _, w := range b.waiters {
 			w.tell(script.Message{})
@@ -228,6 +271,12 @@ func (b *Inbox) Watch(f func(error)) {
 // deliver wakes the one waiter whose turn it is. If that waiter has left meanwhile, it has sent
 // a release, and the release passes the lock on.
 func (b *Inbox) deliver(text string) {
+	if owner, lock, ok := script.ParseWanted(text); ok {
+		if key, ours := b.Names.KeyOf(lock); ours {
+			b.tellWanted(key, owner)
+		}
+		return
+	}
 	owner, m := script.ParseMessage(text)
 	b.mu.Lock()
 	defer b.mu.Unlock()

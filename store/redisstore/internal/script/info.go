@@ -36,8 +36,10 @@ func (c *Call) Info(key string) (driver.LockInfo, error) {
 		}
 		info.Holders = parseHolders(now, list(reply[3]), pairs(reply[4]))
 	default:
-		h := holder(now, ParseValue(lock))
+		v := ParseValue(lock)
+		h := holder(now, v)
 		h.Left = millis(reply[2])
+		h.Lingers = v.Lingers
 		info.Holders = []driver.Holder{h}
 	}
 	entries := pairs(reply[7])
@@ -124,7 +126,7 @@ func parseWaiters(now int64, owners []string, entries map[string]string) []drive
 		since, _ := strconv.ParseInt(fields[4], 10, 64)
 		w.Waited = max(time.Duration(now-since)*time.Millisecond, 0)
 		arrived[owner], _ = strconv.ParseInt(fields[5], 10, 64)
-		w.Rule, w.Trace = parseNotes(fields[8])
+		w.Rule, w.Trace, _ = parseNotes(fields[8])
 		all = append(all, w)
 	}
 	slices.SortStableFunc(all, func(a, b driver.Waiter) int { return cmp.Compare(arrived[a.Owner], arrived[b.Owner]) })

@@ -15,6 +15,12 @@ type Message struct {
 	Alone    bool   // no other process wants the lock, or had it just now
 }
 
+// ParseWanted reads the message that a lease of this process is wanted: its owner and the name of
+// its lock. want in line.lua writes it. It reports false for any other message.
+func ParseWanted(text string) (owner, lock string, ok bool) {
+	return strings.Cut(text, " wanted ")
+}
+
 // ParseMessage reads a message to the waiter that owner names. A text that pass did not write,
 // or that has no number, is a reason to ask.
 func ParseMessage(text string) (owner string, m Message) {

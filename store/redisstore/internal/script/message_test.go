@@ -22,3 +22,14 @@ func TestParseMessage(t *testing.T) {
 		t.Errorf("nothing: to %q, %+v", owner, m)
 	}
 }
+
+func TestParseWanted(t *testing.T) {
+	if owner, lock, ok := ParseWanted("o wanted lock:a b wanted c"); !ok || owner != "o" || lock != "lock:a b wanted c" {
+		t.Errorf("%q, %q, %t", owner, lock, ok)
+	}
+	for _, text := range []string{"o 7 99 15", "o", ""} {
+		if owner, lock, ok := ParseWanted(text); ok {
+			t.Errorf("%q is taken for a message to the holder %q of %q", text, owner, lock)
+		}
+	}
+}

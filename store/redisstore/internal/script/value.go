@@ -14,6 +14,7 @@ type Value struct {
 	Since       int64  // ms of the server's clock; 0: not known
 	Rule, Trace string
 	Quiet       bool // its process has no inbox, and perhaps can't send messages either
+	Lingers     bool // its notes name the inbox that has to know when it is wanted
 }
 
 // quietMark stands in front of the rule in the notes of a process without an inbox. Other
@@ -24,6 +25,15 @@ const quietMark = "!"
 func Quietly(notes string) string {
 	ttl, rest, _ := strings.Cut(notes, ":")
 	return ttl + ":" + quietMark + rest
+}
+
+// Lingering puts the inbox of a lease that may linger into notes, behind the trace. A request that
+// finds the lease in its way sends a message there: want in line.lua.
+func Lingering(notes, inbox string) string {
+	if strings.HasSuffix(notes, ":") { // neither rule nor trace
+		notes += "|"
+	}
+	return notes + "|" + inbox
 }
 
 // HeldFor returns how long the lease had lasted at now, a time of the server's clock; 0: not
@@ -41,12 +51,13 @@ func (v Value) Foreign() bool { return v.Token == 0 && v.Owner != "" && v.Owner[
 // tokenDigits is the least length of a token: a token is never below the clock.
 const tokenDigits = len("1763683200000000")
 
-// ParseValue reads "owner:token:reserved:since:ttl:rule|trace". It takes any other value for
+// ParseValue reads "owner:token:reserved:since:ttl:rule|trace|inbox". It takes any other value for
 // that of a foreign client, and returns the whole of it as the owner.
 func ParseValue(s string) Value {
-	fields := strings.Split(s, ":")
+	const lastField = 6 // the inbox may contain a colon
+	fields := strings.SplitN(s, ":", lastField)
 	foreign := Value{Owner: s}
-	if len(fields) != 6 && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
+	if len(fields) != lastField && len(fields) != 2 || fields[0] == "" || len(fields[1]) < tokenDigits {
 		return foreign
 	}
 	v := Value{Owner: fields[0]}
@@ -64,7 +75,7 @@ func ParseValue(s string) Value {
 		}
 	}
 	v.Quiet = strings.HasPrefix(fields[5], quietMark)
-	v.Rule, v.Trace = parseNotes(fields[4] + ":" + fields[5])
+	v.Rule, v.Trace, v.Lingers = parseNotes(fields[4] + ":" + fields[5])
 	return v
 }
 
@@ -79,11 +90,12 @@ func Notes(ttl time.Duration, rule, trace string) string {
 	return string(b) + url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
 }
 
-// parseNotes reads the part of the notes that is for people.
-func parseNotes(s string) (rule, trace string) {
+// parseNotes reads the part of the notes that is for people, and whether they name an inbox.
+func parseNotes(s string) (rule, trace string, lingers bool) {
 	_, s, _ = strings.Cut(s, ":")
 	rule, trace, _ = strings.Cut(strings.TrimPrefix(s, quietMark), "|")
-	return unescape(rule), unescape(trace)
+	trace, _, lingers = strings.Cut(trace, "|")
+	return unescape(rule), unescape(trace), lingers
 }
 
 // unescape returns s as it is if it can't read it: notes are for people.

@@ -13,6 +13,8 @@ func TestParseValue(t *testing.T) {
 		"o:1763683200000001:15:1763683200000:30000:":                  {Owner: "o", Token: 1763683200000001, Since: 1763683200000},
 		"o:1763683200000001:15:1763683200000:30000:a%3Ab%7C%25+c|00-": {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "a:b|% c", Trace: "00-"},
 		"o:1763683200000001:15:1763683200000:10:%zz|":                 {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "%zz"},
+		"o:1763683200000001:15:1763683200000:30000:||a:inbox:0f":      {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Lingers: true},
+		"o:1763683200000001:15:1763683200000:30000:r|t|a:inbox:0f":    {Owner: "o", Token: 1763683200000001, Since: 1763683200000, Rule: "r", Trace: "t", Lingers: true},
 		"9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11":                        foreign("9f2c1c1e-5d0a-4c53-9d83-3a6f0b7f2f11"),
 		"10.0.0.7:6379":                                               foreign("10.0.0.7:6379"),
 		"o:1763683200000001:15:1763683200000:":                        foreign("o:1763683200000001:15:1763683200000:"),
@@ -41,6 +43,10 @@ func FuzzNotes(f *testing.F) {
 		v := ParseValue("o:1763683200000001:0:1:" + stored)
 		if v.Rule != rule || v.Trace != trace || v.Owner != "o" {
 			t.Errorf("%q and %q became %+v", rule, trace, v)
+		}
+		lingers := ParseValue("o:1763683200000001:0:1:" + Lingering(stored, "a|b:inbox:0f"))
+		if v.Lingers || !lingers.Lingers || lingers.Rule != rule || lingers.Trace != trace {
+			t.Errorf("lingering, %q and %q became %+v", rule, trace, lingers)
 		}
 		quiet := ParseValue("o:1763683200000001:0:1:" + Quietly(stored))
 		if v.Quiet || !quiet.Quiet || quiet.Rule != rule || quiet.Trace != trace {

@@ -156,6 +156,7 @@ else
 end
 
 look(c)
+want(c)
 local holder, room = c.value, redis.call('PTTL', c.lock)
 local first = room
 if c.phase == 's' or c.phase == 'p' then

@@ -2,8 +2,8 @@
 --
 -- KEYS  for each claim, in key order, nine:
 --       1 the lock: "owner:token:reserved:since:notes" (see tokens.lua), a marker, or a
---         foreign value. Notes are "ttl:rule|trace", with the TTL in ms that the owner
---         asked for last
+--         foreign value. Notes are "ttl:rule|trace|inbox", with the TTL in ms that the owner
+--         asked for last. With an inbox the lease may linger: see want in line.lua
 --       2 the line: list of the owners that wait for it exclusively or for a
 --         permit, in order of arrival
 --       3 the readers: list of the owners that wait for it shared

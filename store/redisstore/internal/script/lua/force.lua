@@ -52,6 +52,7 @@ else
   c.ended, c.phase = c.phase, nil
 end
 
+want(c) -- while c.value is that of the lease that has ended
 if redis.call('HLEN', c.forced) >= most then
   redis.call('DEL', c.forced)
 end

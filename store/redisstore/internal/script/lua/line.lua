@@ -58,6 +58,15 @@ local function told(inbox, message)
   return not single or listeners ~= 0
 end
 
+-- want tells the process of the holder that c is wanted, if the lease may linger: its notes then
+-- name the inbox, behind rule and trace. c.value is the lock as it was when it was looked at.
+local function want(c)
+  local owner, inbox = string.match(c.value or '', '^([^:]+):%d+:%d+:%d+:%d+:[^|]*|[^|]*|(.+)$')
+  if owner then
+    told(inbox, owner .. ' wanted ' .. c.lock)
+  end
+end
+
 -- spared reports whether waiters with an inbox pass over w, which has none. They do until w has
 -- waited for its claim time: for so long the lock would be idle and kept for w, until w asks. So w
 -- leaves the others at least the time that it costs them. Waiters without an inbox keep the order
