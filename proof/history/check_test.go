@@ -57,6 +57,8 @@ func TestSectionsTakenByForce(t *testing.T) {
 		"of who was about to be told":   {force: []history.Event{at(history.Forcing, 5), at(history.Forced, 16, "1")}, taken: [3]bool{true}},
 		"unanswered":                    {force: []history.Event{at(history.Forcing, 15), at(history.Unsure, 16)}, taken: [3]bool{true, true, false}},
 		"by a process that died of it":  {force: []history.Event{at(history.Forcing, 15)}, died: map[int]int64{2: 17}, taken: [3]bool{true, true, false}},
+		"for one holder, unanswered":    {force: []history.Event{at(history.Forcing, 5, "3"), at(history.Unsure, 6)}, taken: [3]bool{false, false, true}},
+		"for one holder, who is gone":   {force: []history.Event{at(history.Forcing, 5, "3"), at(history.Denied, 6)}, taken: [3]bool{false, false, true}},
 		"by one of which nothing comes": {force: []history.Event{at(history.Forcing, 15)}, taken: [3]bool{true, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {

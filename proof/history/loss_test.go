@@ -23,6 +23,9 @@ func TestLosses(t *testing.T) {
 		return history.Loss{From: 20, To: 40, Hits: func(k string) bool { return k == key }}
 	}
 	old, next := section("k", "a", 1, 0, 1, 35), section("k", "b", 2, 22, 25, 60)
+	// renewed was taken by force, and renewed after that.
+	renewed := section("k", "a", 1, 0, 1, 90)
+	renewed.Taken, renewed.Told, renewed.End, renewed.Outcome = 15, 18, 15, history.Gone
 	for _, test := range []struct {
 		name     string
 		sections []history.Section
@@ -44,6 +47,9 @@ func TestLosses(t *testing.T) {
 			[]history.Loss{loss},
 			nil,
 		},
+		{"a forced release, and a lease that goes on", []history.Section{renewed}, nil, []string{"was renewed"}},
+		{"a forced release that is forgotten", []history.Section{renewed}, []history.Loss{loss}, nil},
+		{"a forced release after all is over", []history.Section{renewed}, []history.Loss{{From: 5, To: 15}}, []string{"was renewed"}},
 	} {
 		t.Run(test.name, func(t *testing.T) { says(t, history.Check(test.sections, test.losses...), test.says) })
 	}
