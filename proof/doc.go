@@ -58,7 +58,8 @@
 //
 // A checker that sees nothing proves nothing. So tests break stores, and make up histories,
 // that the checkers must reject. Histories under settings that the docs warn of must show what is
-// lost, and so must those of other lock libraries.
+// lost, and so must those of other lock libraries. scripts/mutants plants bugs in the engine, the
+// scripts and the store, and counts the histories until they are found.
 //
 // # Running it
 //

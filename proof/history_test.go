@@ -54,7 +54,7 @@ func TestControls(t *testing.T) {
 	}{
 		// A register that compares no tokens, and a process that is stopped before it writes.
 		"no fence": {
-			trial.Config{Topology: "single", Faults: []string{"stop"}, Think: 50 * time.Millisecond},
+			trial.Config{Topology: "single", Faults: []string{"stop"}, Think: 50 * time.Millisecond, Plain: true},
 			func(r *trial.Report) bool { return r.LostBare > 0 && r.LostFenced == 0 && r.Wrong == nil },
 		},
 		"eviction": {

@@ -27,6 +27,8 @@ type Config struct {
 	TTL       time.Duration
 	Rest      time.Duration // between two operations of a goroutine, on average
 	Think     time.Duration // between the last look at a lease and the write, at most; 0: 1 ms
+	// Plain: the processes only change registers under exclusive locks, as they do with another system.
+	Plain bool
 	// Strict: the guarantees admit no loss. It shows that the checks find what is lost otherwise.
 	Strict bool
 	Log    func(format string, args ...any)
@@ -138,7 +140,7 @@ func (tr *trial) startFleet() {
 	tr.t.Cleanup(func() { _ = l.Close(); <-served })
 	tr.fleet = &fleet{
 		model: work.Process{
-			Topology: tr.Topology, Resource: l.Addr().String(), System: tr.System, TTL: tr.TTL, Rest: tr.Rest, Think: tr.Think,
+			Topology: tr.Topology, Resource: l.Addr().String(), System: tr.System, TTL: tr.TTL, Rest: tr.Rest, Think: tr.Think, Plain: tr.Plain,
 		},
 		attach: tr.bed.attach, dir: tr.t.TempDir(),
 	}

@@ -30,6 +30,7 @@ type Process struct {
 	Replicas int // of redisstore.WithReplicas; 0: none
 	Rest     time.Duration
 	Think    time.Duration
+	Plain    bool // as in a Worker
 }
 
 // env has a Process, for the process itself.
@@ -83,7 +84,7 @@ func (p Process) run() error {
 	if p.System != "keyturn" {
 		return (&peer{p, recorder, resource}).work(ctx)
 	}
-	return p.work(ctx, &Worker{Recorder: recorder, Resource: resource, TTL: p.TTL, Rest: p.Rest, Think: p.Think})
+	return p.work(ctx, &Worker{Recorder: recorder, Resource: resource, TTL: p.TTL, Rest: p.Rest, Think: p.Think, Plain: p.Plain})
 }
 
 // work is what a process does with keyturn.

@@ -34,6 +34,8 @@ type Worker struct {
 	// Blind: forced releases end whatever lease there is when they are carried out. Otherwise they
 	// end the leases that the worker has seen, so nobody else suffers if they come late.
 	Blind bool
+	// Plain: nothing is done but to change registers under exclusive locks, as with other systems.
+	Plain bool
 	Think time.Duration // between the last look at a lease and the write, at most
 }
 
@@ -58,6 +60,8 @@ func (w *Worker) Work(ctx context.Context) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				switch n := rand.N(20); {
+				case w.Plain:
+					w.hold(ctx)
 				case n == 0:
 					w.force(ctx)
 				case n < 4:
@@ -80,7 +84,7 @@ const plain = 8
 
 // want picks claims: of x and y exclusively only, so that they can be checked for
 // more.
-func want() []driver.Claim {
+func want(alone bool) []driver.Claim {
 	sets := [][]driver.Claim{
 		{driver.Exclusive("x")},
 		{driver.Exclusive("x")},
@@ -94,7 +98,7 @@ func want() []driver.Claim {
 		{driver.Permit("gate", permits)},
 		{driver.Permit("gate", permits)},
 	}
-	if n := rand.N(2 * len(sets)); n < len(sets) {
+	if n := rand.N(2 * len(sets)); n < len(sets) && !alone {
 		return sets[n]
 	}
 	return []driver.Claim{driver.Exclusive(fmt.Sprint("p", rand.N(plain)))}
@@ -129,7 +133,7 @@ func (h holding) note(what history.What) {
 // hold is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
 func (w *Worker) hold(ctx context.Context) {
-	claims := want()
+	claims := want(w.Plain)
 	nr := w.Recorder.Ask(claims)
 	lease, err := w.Engine.AcquireAll(ctx, claims)
 	if err != nil {
@@ -142,10 +146,10 @@ func (w *Worker) hold(ctx context.Context) {
 	for range rand.N(3) {
 		h.use()
 		switch n := rand.N(10); {
-		case n == 0:
-			h.extend(ctx)
-		case n < 3 && !shared:
+		case w.Plain || n < 2 && !shared:
 			h.increment(claims[0].Key)
+		case n == 2:
+			h.extend(ctx)
 		case n < 6 && sharable(claims):
 			shared = true
 			h.note(history.Sharing)
