@@ -101,3 +101,37 @@ func ExampleSchema() {
 	fmt.Println(statements[0])
 	// Output: CREATE TABLE IF NOT EXISTS "keyturn_fence" (resource BLOB NOT NULL PRIMARY KEY, token BIGINT NOT NULL)
 }
+
+// One option, the same in every middleware: here without one. Whatever crashes, the order is
+// charged once, and a repeat gets the first answer.
+func ExampleWithDatabase() {
+	charge := func(ctx context.Context, order string, cents int) (receipt string, err error) {
+		out, err := eng.Once(ctx, "charge:"+order, func(ctx context.Context) ([]byte, error) {
+			tx, _ := fence.TxFrom(ctx) // it is committed when this function has returned
+			_, err := tx.ExecContext(ctx, `INSERT INTO charge (order_id, cents) VALUES ($1, $2)`, order, cents)
+			return []byte("receipt for " + order), err
+		}, fence.WithDatabase(db, fence.Postgres))
+		if errors.Is(err, core.ErrRolledBack) {
+			return "", fmt.Errorf("come again: %w", err)
+		}
+		return string(out.Result), err
+	}
+	_ = charge
+}
+
+// Conflicts are rare, so there is no lock: a version column tells whether somebody else was
+// quicker.
+func ExampleOptimistic() {
+	rename := func(ctx context.Context, id int, change func(name string) string) error {
+		return fence.Optimistic(ctx, func(ctx context.Context) error {
+			var name string
+			var version int
+			if err := db.QueryRowContext(ctx, `SELECT name, version FROM member WHERE id = $1`, id).Scan(&name, &version); err != nil {
+				return err
+			}
+			return fence.Written(db.ExecContext(ctx,
+				`UPDATE member SET name = $1, version = version + 1 WHERE id = $2 AND version = $3`, change(name), id, version))
+		})
+	}
+	_ = rename
+}
