@@ -84,7 +84,7 @@ func (e *Engine) supports(claims []Claim) error {
 }
 
 func (e *Engine) canOnce(s *settings) error {
-	if !e.about.Ledger {
+	if !e.about.Ledger && s.executor == nil {
 		return &driver.UnsupportedError{Feature: "records of executions"}
 	}
 	return s.forOnce()

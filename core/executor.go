@@ -25,7 +25,7 @@ type Executor interface {
 // engine's lease then saves work, and lets callers wait without a transaction: a crash at any
 // moment, a lost lease, or a store that loses its data runs nothing twice. The record at the
 // store spares the next caller the database. If it cannot be written, the execution has succeeded
-// all the same.
+// all the same. A store without records (driver.Description) will do, too.
 //
 // Fingerprints and the result's limit are those of the call. With [WithRunUnlocked], the function
 // runs by x without a lease while the store is out.

@@ -128,6 +128,22 @@ func TestExecutorKeepsNoLargeResult(t *testing.T) {
 	}
 }
 
+// The executor has the records, so the store need not be able to.
+func TestExecutorOnAStoreWithoutRecords(t *testing.T) {
+	b := newBook()
+	eng := newEngine(t, plain{memstore.New()})
+	for i := range 2 {
+		out, err := b.once(eng, nil)
+		if err != nil || out.Duplicate != (i > 0) || string(out.Result) != "result" {
+			t.Errorf("%d: %+v, %v", i, out, err)
+		}
+	}
+	if b.effects["k"] != 1 {
+		t.Errorf("%d effects", b.effects["k"])
+	}
+	isFree(t, eng, "k")
+}
+
 // Without a store, what runs unlocked still has one effect.
 func TestExecutorWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,7 +81,11 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	own.once = true
 	s := &own
 	claims := []Claim{Exclusive(key)}
-	lease, rec, err := e.acquire(ctx, claims, s, e.store.Begin)
+	ask := e.store.Begin
+	if !e.about.Ledger {
+		ask = e.askPlain // the executor has the records
+	}
+	lease, rec, err := e.acquire(ctx, claims, s, ask)
 	switch {
 	case err != nil && mayRunUnlocked(ctx, s, err):
 		e.runsUnlocked(ctx, claims, s, err)
@@ -104,8 +108,11 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 		return Outcome{}, lease.done(ctx, err)
 	}
 	if s.executor != nil {
-		kept := done.rec // the store may have no room for the result, which is on record
-		_ = e.complete(ctx, lease, &kept, true)
+		if kept := done.rec; e.about.Ledger { // a copy: the store may have no room for the result
+			_ = e.complete(ctx, lease, &kept, true)
+		} else {
+			_ = lease.Release(ctx)
+		}
 		return done.outcome(key, s)
 	}
 	err = e.complete(ctx, lease, &done.rec, false)
