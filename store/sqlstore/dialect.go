@@ -34,8 +34,6 @@ type dialect struct {
 	clock string
 	// begin starts a transaction. It must not change the session beyond that transaction.
 	begin []string
-	// forUpdate locks the rows of a SELECT until the end of the transaction.
-	forUpdate string
 	// greatest and least are functions of two numbers.
 	greatest, least string
 	numbered        bool // placeholders are $1, $2, ... instead of ?
@@ -51,6 +49,15 @@ type dialect struct {
 
 // columnTypes are the types of columns.
 type columnTypes struct{ key, owner, note, blob, number, small, table string }
+
+// most is how many connections are of use at a time. SQLite has one writer at a time, and the others
+// would only sleep in between.
+func (d *dialect) most(wanted int) int {
+	if d == &sqlite {
+		return 1
+	}
+	return wanted
+}
 
 // bind makes a statement for this dialect: it numbers the placeholders, if need be. No statement
 // has a question mark for anything else.
@@ -79,11 +86,10 @@ func onConflict(primaryKey string) string { return "ON CONFLICT (" + primaryKey 
 func excluded(column string) string { return "excluded." + column }
 
 var postgres = dialect{
-	name:      "postgres",
-	clock:     "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
-	begin:     []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
-	forUpdate: " FOR UPDATE",
-	greatest:  "greatest", least: "least",
+	name:     "postgres",
+	clock:    "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
+	begin:    []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
+	greatest: "greatest", least: "least",
 	numbered: true, returning: true,
 	upsert: onConflict, value: excluded,
 	types: columnTypes{
@@ -100,9 +106,8 @@ var mysql = dialect{
 	clock: "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))",
 	// The level is for the next transaction only. At the default level, locks on gaps between
 	// rows deadlock with each other.
-	begin:     []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
-	forUpdate: " FOR UPDATE",
-	greatest:  "greatest", least: "least",
+	begin:    []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
+	greatest: "greatest", least: "least",
 	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 	value:  func(column string) string { return "VALUES(" + column + ")" },
 	types: columnTypes{

@@ -97,3 +97,36 @@ func (t *tx) completed(l *lock, owner string) (yes bool, err error) {
 	})
 	return yes, err
 }
+
+// Forget implements [driver.Inspector].
+func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
+	if err := driver.ValidateKey(key); err != nil {
+		return false, err
+	}
+	if err := s.enter(); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	had, err, answered := do(ctx, s, s.room, func(ctx context.Context) (had bool, err error) {
+		_, err = s.transact(ctx, []string{key}, false, func(t *tx) error {
+			l := t.locks[0]
+			had = l.recordUntil > t.now
+			l.recordUntil = 0
+			for _, table := range []string{s.q.recordTable, s.q.versionTable} {
+				err := t.query(fmt.Sprintf("SELECT 1 FROM %s WHERE lock_key = ? AND until > ?", table), []any{[]byte(key), t.now}, func(*sql.Rows) error {
+					had = true
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				if err := t.exec(fmt.Sprintf("DELETE FROM %s WHERE lock_key = ?", table), []byte(key)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return had, err
+	}, nil)
+	return had, s.conclude(ctx, "forget", key, answered, false, err)
+}

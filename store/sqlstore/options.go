@@ -106,7 +106,8 @@ func WithPoll(d time.Duration) Option {
 
 // WithMaxConns sets how many connections of the pool the store uses at a time, in addition to
 // one for renewals. A request that waits for a lock uses none. The pool should allow one more
-// than this and what the program itself needs. 1 or more. Default [DefaultMaxConns].
+// than this and what the program itself needs. 1 or more; SQLite always has 1, because it has one
+// writer at a time. Default [DefaultMaxConns].
 func WithMaxConns(n int) Option {
 	return func(c *config) error {
 		if n < 1 {

@@ -57,7 +57,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s := &Store{
 		db: db, d: d.dialect, cfg: cfg, q: d.statements(cfg.prefix),
-		room: make(slots, cfg.conns), renewals: make(slots, 1), done: make(chan struct{}),
+		room: make(slots, d.most(cfg.conns)), renewals: make(slots, 1), done: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())

@@ -27,14 +27,27 @@ func (s *Store) sweep() {
 		case <-s.life.Done():
 			return
 		}
-		_ = s.sweepOnce(s.life, keepFor) // what is left is for the next time, or for another process
+		_ = s.Sweep(s.life, keepFor) // what is left is for the next time, or for another process
 		timer.Reset(sweepEvery/2 + rand.N(sweepEvery))
 	}
 }
 
-// sweepOnce deletes what has been over for keep.
-func (s *Store) sweepOnce(ctx context.Context, keep time.Duration) error {
-	over := fmt.Sprintf("%s - %d", s.d.clock, toMicros(keep))
+// Sweep deletes leases, places in queues, records, versions and notes that have been over for at
+// least that long, and the rows of keys that have been idle for as long. The store does the same
+// every hour by itself, with a day; call it to do so at another time. Tokens still increase
+// afterwards, because they follow the clock. The error matches driver.ErrUnavailable, or
+// driver.ErrClosed.
+func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	err := s.sweepOver(ctx, fmt.Sprintf("%s - %d", s.d.clock, max(0, toMicros(olderThan))))
+	return s.conclude(ctx, "sweep", "", ctx.Err() == nil, false, err)
+}
+
+// sweepOver deletes what has ended before the moment that the expression over stands for.
+func (s *Store) sweepOver(ctx context.Context, over string) error {
 	// Members count in the row of their lock, so they go with it locked.
 	for {
 		keys, err := s.keysOver(ctx, "SELECT DISTINCT lock_key FROM "+s.q.memberTable+" WHERE until < "+over+" ORDER BY lock_key LIMIT 100")

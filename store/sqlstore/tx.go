@@ -104,10 +104,8 @@ func (t *tx) attempt(keys []string, create bool, decide func(*tx) error) (commit
 }
 
 func (t *tx) body(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
-	for _, statement := range t.s.d.begin {
-		if err := t.exec(statement); err != nil {
-			return false, err
-		}
+	if err := t.open(keys); err != nil {
+		return false, err
 	}
 	if err := t.load(keys, create); err != nil {
 		return false, err

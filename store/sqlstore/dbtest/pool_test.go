@@ -113,3 +113,25 @@ func TestStatements(t *testing.T) {
 		})
 	}
 }
+
+// TestHandoverOnPostgres takes six round trips from the call of Release to the other process's
+// grant, if messages wake it.
+func TestHandoverOnPostgres(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	f := new(faulty)
+	a := open(t, f.open(t, d), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
+	b := open(t, f.open(t, d), sqlstore.Postgres)
+	hold, granted := held(t, a, b)
+	f.breakAt(0, false)
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := <-granted; !ok {
+		t.FailNow()
+	}
+	if n := f.statements(); n > 6 {
+		t.Errorf("%d statements", n)
+	}
+}

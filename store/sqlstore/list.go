@@ -1,0 +1,85 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// defaultPage is how many keys List looks for if limit is below 1.
+const defaultPage = 100
+
+// List implements [driver.Inspector]. Keys come in order. If cursor is not one of this store's,
+// the error matches driver.ErrInvalidOption.
+func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
+	after, err := hex.DecodeString(cursor)
+	if err != nil {
+		return nil, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+	}
+	if limit < 1 {
+		limit = defaultPage
+	}
+	limit = min(limit, keysPerQuery)
+	if err := s.enter(); err != nil {
+		return nil, "", err
+	}
+	defer s.leave()
+	type page struct {
+		infos []driver.LockInfo
+		next  string
+	}
+	p, err, answered := do(ctx, s, s.room, func(ctx context.Context) (p page, err error) {
+		keys, err := s.used(ctx, prefix, after, limit)
+		if err != nil || len(keys) == 0 {
+			return p, err
+		}
+		if len(keys) == limit {
+			p.next = hex.EncodeToString([]byte(keys[limit-1]))
+		}
+		p.infos, err = s.inspect(ctx, keys)
+		p.infos = slices.DeleteFunc(p.infos, func(i driver.LockInfo) bool {
+			return len(i.Holders)+len(i.Waiters) == 0 && i.Record == nil
+		})
+		return p, err
+	}, nil)
+	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)
+}
+
+// used returns the first keys after the key after that begin with prefix and seem to be in use.
+func (s *Store) used(ctx context.Context, prefix string, after []byte, limit int) ([]string, error) {
+	condition, args := "lock_key > ?", []any{after}
+	if prefix != "" {
+		condition += " AND lock_key >= ?"
+		args = append(args, []byte(prefix))
+		if behind := behindAll([]byte(prefix)); behind != nil {
+			condition += " AND lock_key < ?"
+			args = append(args, behind)
+		}
+	}
+	query := fmt.Sprintf("SELECT lock_key FROM %s WHERE %s AND (members > 0 OR record_until > %s OR owner <> '' AND until > %s) ORDER BY lock_key LIMIT %d",
+		s.q.lockTable, condition, s.d.clock, s.d.clock, limit)
+	var keys []string
+	err := s.query(ctx, query, args, func() { keys = nil }, func(rows *sql.Rows) error {
+		var key []byte
+		err := rows.Scan(&key)
+		keys = append(keys, string(key))
+		return err
+	})
+	return keys, err
+}
+
+// behindAll returns the first text after all that begin with prefix; nil: there is none.
+func behindAll(prefix []byte) []byte {
+	behind := slices.Clone(prefix)
+	for i := len(behind) - 1; i >= 0; i-- {
+		if behind[i] < 0xff {
+			behind[i]++
+			return behind[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"sync"
+	"time"
+)
+
+// place is a request of this process that waits in a queue.
+type place struct{ wake chan struct{} }
+
+// clear drops a message.
+func (p *place) clear() {
+	select {
+	case <-p.wake:
+	default:
+	}
+}
+
+func (p *place) tell() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake, or about to be
+	}
+}
+
+// places are the requests of this process that wait. While there are any, a goroutine looks at
+// the database for all of them.
+type places struct {
+	s *Store
+
+	mu      sync.Mutex
+	byOwner map[string]*place
+	looking bool
+	sooner  chan struct{} // something has happened: look soon
+}
+
+func newPlaces(s *Store) *places {
+	return &places{s: s, byOwner: make(map[string]*place), sooner: make(chan struct{}, 1)}
+}
+
+func (p *places) join(owner string) *place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := &place{wake: make(chan struct{}, 1)}
+	p.byOwner[owner] = w
+	if !p.looking {
+		p.looking = true
+		p.s.tasks.Go(p.look)
+	}
+	select {
+	case p.sooner <- struct{}{}:
+	default:
+	}
+	return w
+}
+
+func (p *places) leave(owner string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byOwner, owner)
+}
+
+func (p *places) tell(owner string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.byOwner[owner]; w != nil {
+		w.tell()
+	}
+}
+
+func (p *places) tellAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.byOwner {
+		w.tell()
+	}
+}
+
+// owners returns the owners that wait. If there are none, the goroutine that looks ends.
+func (p *places) owners() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.byOwner) == 0 || p.s.life.Err() != nil {
+		p.looking = false
+		return nil
+	}
+	all := make([]string, 0, len(p.byOwner))
+	for owner := range p.byOwner {
+		all = append(all, owner)
+	}
+	slices.Sort(all)
+	return all
+}
+
+const firstPause = 10 * time.Millisecond
+
+// look looks for all that wait, until nobody does. With messages it is needed only when one was
+// lost, or a holder has died.
+func (p *places) look() {
+	first, most := firstPause, p.s.cfg.poll
+	if p.s.cfg.waker != nil {
+		most *= 5
+		first = most
+	}
+	first, most = min(first, p.s.cfg.waiterLease/3), min(most, p.s.cfg.waiterLease/3)
+	pause, alive := first, time.Now()
+	next := alive.Add(pause)
+	for {
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-timer.C:
+		case <-p.sooner:
+			// Never later: requests may join all the time.
+			if soon := time.Now().Add(first); soon.Before(next) {
+				pause, next = first, soon
+			}
+			timer.Stop()
+			continue
+		case <-p.s.life.Done():
+			timer.Stop()
+		}
+		owners := p.owners()
+		if owners == nil {
+			return
+		}
+		if time.Since(alive) >= p.s.cfg.waiterLease/3 {
+			alive = time.Now()
+			p.live(owners)
+		}
+		if p.turns(owners) {
+			pause = first
+		} else {
+			pause = min(2*pause, most)
+		}
+		next = time.Now().Add(pause)
+	}
+}
+
+// turns tells those that are no longer in a queue, and those whose holder is over. It reports
+// whether there were any.
+func (p *places) turns(owners []string) (some bool) {
+	s := p.s
+	for chunk := range slices.Chunk(owners, keysPerQuery) {
+		args := make([]any, len(chunk))
+		for i, owner := range chunk {
+			args[i] = owner
+		}
+		wait := make(map[string]bool, len(chunk))
+		query := "SELECT m.owner, CASE WHEN l.until <= " + s.d.clock + " THEN 1 ELSE 0 END FROM " + s.q.memberTable + " m JOIN " + s.q.lockTable +
+			" l ON l.lock_key = m.lock_key WHERE m.waits = 1 AND m.owner IN (" + marks(len(chunk)) + ")"
+		_, err, answered := do(s.life, s, s.room, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.query(ctx, query, args, func() { clear(wait) }, func(rows *sql.Rows) error {
+				var owner string
+				var over int
+				if err := rows.Scan(&owner, &over); err != nil {
+					return err
+				}
+				wait[owner] = over == 0
+				return nil
+			})
+		}, nil)
+		if err != nil || !answered {
+			return false // the next look may succeed, and a request that gives up asks by itself
+		}
+		for _, owner := range chunk {
+			if !wait[owner] {
+				p.tell(owner)
+				some = true
+			}
+		}
+	}
+	return some
+}
+
+// live is the sign of life of all that wait.
+func (p *places) live(owners []string) {
+	s := p.s
+	for chunk := range slices.Chunk(owners, keysPerQuery) {
+		args := []any{toMicros(s.cfg.waiterLease)}
+		for _, owner := range chunk {
+			args = append(args, owner)
+		}
+		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE waits = 1 AND owner IN (" + marks(len(chunk)) + ")"
+		_, _, _ = do(s.life, s, s.room, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
+			return s.exec(ctx, query, args...)
+		}, nil)
+	}
+}
