@@ -48,38 +48,46 @@ func (s *Store) insert(ctx context.Context, keys []string) error {
 // open begins the transaction, and locks the rows of keys in the order of the keys. Nothing has
 // been read before, so all that is read from now on is what the others have left.
 func (t *tx) open(keys []string) error {
-	begin := t.s.d.begin
-	switch t.s.d {
-	case &postgres:
-		// In one round trip. Only statements without arguments can be sent together. The keys are in
-		// hexadecimal digits, so they can't be taken for anything else.
-		for chunk := range slices.Chunk(keys, keysPerQuery) {
-			literals := make([]string, len(chunk))
-			for i, key := range chunk {
-				literals[i] = `'\x` + hex.EncodeToString([]byte(key)) + `'::bytea`
-			}
-			lock := t.s.q.lockRows + "(" + strings.Join(literals, ", ") + ")" + t.s.q.lockRowsAfter
-			if err := t.exec(strings.Join(append(slices.Clone(begin), lock), "; ")); err != nil {
-				return err
-			}
-			begin = nil
-		}
-		return nil
-	case &sqlite:
-		return t.exec(begin[0]) // it locks the whole database
+	if t.s.d == &postgres && len(keys) <= keysPerQuery && !t.apart {
+		return t.openAtOnce(keys)
 	}
-	for _, statement := range begin {
+	for _, statement := range t.s.d.begin {
 		if err := t.exec(statement); err != nil {
 			return err
 		}
 	}
+	if t.s.d == &sqlite {
+		t.locked = -1 // its BEGIN locks the whole database
+		return nil
+	}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		in, args := list(chunk)
-		if err := t.query(t.s.q.lockRows+in+t.s.q.lockRowsAfter, args, func(*sql.Rows) error { return nil }); err != nil {
+		err := t.query(t.s.q.lockRows+in+t.s.q.lockRowsAfter, args, func(*sql.Rows) error {
+			t.locked++
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// openAtOnce does so in one round trip. Only statements without arguments can be sent together. The
+// keys are in hexadecimal digits, so they can't be taken for anything else.
+func (t *tx) openAtOnce(keys []string) error {
+	literals := make([]string, len(keys))
+	for i, key := range keys {
+		literals[i] = `'\x` + hex.EncodeToString([]byte(key)) + `'::bytea`
+	}
+	lock := t.s.q.lockRows + "(" + strings.Join(literals, ", ") + ")" + t.s.q.lockRowsAfter
+	res, err := t.conn.ExecContext(t.ctx, strings.Join(t.s.d.begin, "; ")+"; "+lock)
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	t.locked = int(n)
+	return err
 }
 
 // load reads the rows of keys, which are in order.
@@ -99,7 +107,10 @@ func (t *tx) load(keys []string, create bool) error {
 			none = append(none, l.key)
 		}
 	}
-	if create && len(none) > 0 {
+	switch {
+	case t.locked >= 0 && t.locked != len(keys)-len(none):
+		return errUnlocked
+	case create && len(none) > 0:
 		return missing{none}
 	}
 	for _, l := range t.locks {

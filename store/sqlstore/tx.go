@@ -20,7 +20,11 @@ type tx struct {
 	sent  time.Time // a moment before it began, by this process's clock
 	now   micros    // the database's clock, after the rows were locked
 	locks []*lock   // in order of their keys
-	woken []member  // waiters that were let in, or have another reason to ask
+
+	locked int  // how many rows are locked; -1: all
+	apart  bool // BEGIN and the lock are sent apart
+
+	woken []member // waiters that were let in, or have another reason to ask
 }
 
 // verdict is the end of a transaction that changes nothing, and is not to be repeated.
@@ -33,6 +37,10 @@ func (v verdict) Unwrap() error { return v.error }
 type missing struct{ keys []string }
 
 func (missing) Error() string { return "sqlstore: no row for a key" }
+
+// errUnlocked says that a row has come between the lock of the others and the reading, so it is not
+// locked. Or the driver does not count the rows that were locked together with BEGIN.
+var errUnlocked = errors.New("sqlstore: a row is not locked")
 
 // clock is the database's clock.
 func (t *tx) clock() time.Time { return time.UnixMicro(t.now) }
@@ -57,8 +65,9 @@ func (t *tx) lock(key string) *lock {
 // unsure says that an earlier attempt may have been carried out: its COMMIT had no answer. So
 // decide must be such that doing it twice does no harm.
 func (s *Store) transact(ctx context.Context, keys []string, create bool, decide func(*tx) error) (unsure bool, err error) {
+	apart := false
 	for r := s.tries(); ; {
-		t := &tx{s: s, ctx: ctx, sent: time.Now()}
+		t := &tx{s: s, ctx: ctx, sent: time.Now(), apart: apart}
 		committing, err := t.attempt(keys, create, decide)
 		var v verdict
 		var none missing
@@ -73,6 +82,9 @@ func (s *Store) transact(ctx context.Context, keys []string, create bool, decide
 			if err := s.insert(ctx, none.keys); err != nil {
 				return unsure, err
 			}
+			continue
+		case errors.Is(err, errUnlocked):
+			apart = true
 			continue
 		}
 		unsure = unsure || committing && judge(err) == broken
@@ -99,8 +111,19 @@ func (t *tx) attempt(keys []string, create bool, decide func(*tx) error) (commit
 	if undone != nil && t.s.d != &sqlite || t.ctx.Err() != nil {
 		drop(conn)
 	}
-	back(err)
+	if isOurs(err) {
+		back(nil)
+	} else {
+		back(err)
+	}
 	return committing, err
+}
+
+// isOurs reports whether err is not the database's.
+func isOurs(err error) bool {
+	var v verdict
+	var none missing
+	return errors.As(err, &v) || errors.As(err, &none) || errors.Is(err, errUnlocked)
 }
 
 func (t *tx) body(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
