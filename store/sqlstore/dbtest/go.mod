@@ -9,6 +9,7 @@ require (
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore/pgwake v0.0.0
 	go.uber.org/goleak v1.3.0
+	modernc.org/sqlite v1.59.0
 )
 
 require (
@@ -29,7 +30,6 @@ require (
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.59.0 // indirect
 )
 
 replace (
