@@ -14,6 +14,7 @@ require (
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/uptrace/bun v1.2.15
@@ -79,4 +80,5 @@ replace (
 	github.com/keyturn/keyturn/middleware/grpc => ../../middleware/grpc
 	github.com/keyturn/keyturn/proto => ../../proto
 	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
+	github.com/keyturn/keyturn/store/redlock => ../../store/redlock
 )
