@@ -183,7 +183,13 @@ func (p *places) live(owners []string) {
 		for _, owner := range chunk {
 			args = append(args, owner)
 		}
-		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE waits = 1 AND owner IN (" + marks(len(chunk)) + ")"
+		waiting := "waits = 1 AND owner IN (" + marks(len(chunk)) + ")"
+		if s.d == &postgres {
+			// It never waits for a row, so it can't deadlock with transactions, which PostgreSQL would
+			// notice after a second. A row that is locked is about to change anyway.
+			waiting = "(lock_key, owner) IN (SELECT lock_key, owner FROM " + s.q.memberTable + " WHERE " + waiting + " FOR UPDATE SKIP LOCKED)"
+		}
+		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
 		_, _, _ = do(s.life, s, s.room, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
 			return s.exec(ctx, query, args...)
 		}, nil)
