@@ -90,7 +90,7 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 		args[3] = most
 	}
 	since := time.Now()
-	until := since.Add(s.cfg.nodeTimeout)
+	until := since.Add(s.roundTimeout())
 	keys := []string{e.key.Lock, e.key.Counter, s.names.Mark(), e.key.Turn, e.key.Line}
 	askNode := func(i int) {
 		e.mu.Lock()
@@ -122,6 +122,12 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 	if !e.wait(ctx, timer.C) {
 		return e.giveUp(), false
 	}
+	if e.undisputed() {
+		timer.Reset(s.roundTimeout() - s.cfg.nodeTimeout)
+		if !e.wait(ctx, timer.C) {
+			return e.giveUp(), false
+		}
+	}
 	e.mu.Lock()
 	if e.votes() < s.cfg.quorum {
 		r = e.lost()
@@ -132,7 +138,7 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 	e.mu.Unlock()
 	if needed {
 		since = time.Now()
-		timer.Reset(s.cfg.nodeTimeout)
+		timer.Reset(s.roundTimeout())
 		if !e.wait(ctx, timer.C) {
 			return e.giveUp(), false
 		}
@@ -153,6 +159,24 @@ func (e *election) wait(ctx context.Context, over <-chan time.Time) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// undisputed reports whether the voting is not settled, and no node has refused. Another round
+// would only ask the nodes that are missing once more.
+func (e *election) undisputed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.settled:
+		return false
+	default:
+	}
+	for i := range e.ballots {
+		if e.ballots[i].no() {
+			return false
+		}
+	}
+	return true
 }
 
 // passes waits for the gate's answer, and reports whether the other nodes are to be asked. A gate

@@ -82,9 +82,10 @@ func WithMaxTTL(d time.Duration) Option {
 	}
 }
 
-// WithNodeTimeout sets how long an acquisition waits for the answers of nodes when it has no quorum
-// yet. A node that answers later counts as one that does not answer. Give it a few times the time of
-// a round trip. 1 ms to 10 s. Default 50 ms.
+// WithNodeTimeout sets how long an acquisition that a node has refused waits for the answers of the
+// other nodes. Then it takes its votes back and tries again. While no node has refused it, it waits
+// for the rest of a quorum for a second, or for four times this if that is more. Give it a few times
+// the time of a round trip. 1 ms to 10 s. Default 50 ms.
 func WithNodeTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Millisecond || d > maxNodeTimeout {

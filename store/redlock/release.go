@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -22,11 +21,9 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.leave()
-	token := ""
-	if g.Token != 0 {
-		token = strconv.FormatUint(g.Token, 10)
-	}
-	ended := s.release(ctx, g.Owner, token, g.Claims[0].Key, g.TTL, "", "")
+	// The owner alone names the lease. A vote that came late may not have the lease's token yet, and
+	// would stay.
+	ended := s.release(ctx, g.Owner, anyToken, g.Claims[0].Key, g.TTL, "", "")
 	return s.verdict("release", ended, g)
 }
 
@@ -63,8 +60,11 @@ func took(reply any) bool {
 	return err == nil && (e.Mine || e.Forced)
 }
 
-// nobody is a token that no lease has.
-const nobody = "0"
+// What a request to take a vote back says of the token.
+const (
+	anyToken = ""
+	nobody   = "0" // no lease has it: only a ticket is given back
+)
 
 // undo takes the votes of a lost round back, in the background. The nodes get it behind the request
 // for the vote, also those that have not answered yet.

@@ -82,7 +82,7 @@ func New(nodes []*redis.Client, opts ...Option) (*Store, error) {
 	s.inbox = wake.New(wake.Config{Channel: names.NewInbox(), Clients: s.clients, Life: s.ctx, Go: s.tasks.Go})
 	for i, c := range nodes {
 		s.nodes = append(s.nodes, node.New(node.Config{
-			Client: c, Timeout: max(connTimeout, 4*cfg.nodeTimeout), Go: s.tasks.Go, Life: s.ctx,
+			Client: c, Timeout: s.roundTimeout(), Go: s.tasks.Go, Life: s.ctx,
 			Met:     func(runID string) error { return s.health.met(i, runID) },
 			Changed: func(err error) { s.health.changed(s, i, err) },
 		}))
@@ -98,6 +98,9 @@ func (s *Store) Describe() driver.Description {
 		OnImpaired: s.health.watch,
 	}
 }
+
+// roundTimeout bounds a round trip to a node.
+func (s *Store) roundTimeout() time.Duration { return max(connTimeout, 4*s.cfg.nodeTimeout) }
 
 // enter registers a call. If it returns nil, the caller owes a leave.
 func (s *Store) enter() error {

@@ -60,8 +60,7 @@ func (l *lane) take() []*Call {
 // send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
 // broken unnoticed. So if it closes, the calls are sent once more, on a new one.
 func (l *lane) send(calls []*Call) {
-	calls = inTime(calls)
-	if len(calls) == 0 {
+	if calls = l.rested(inTime(calls)); len(calls) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
@@ -82,6 +81,29 @@ func (l *lane) send(calls []*Call) {
 	for _, c := range lost {
 		l.unanswered(c, err)
 	}
+}
+
+// rested waits until the node may be dialled. Calls that have only so much time are refused at once,
+// because other nodes may have been asked in vain, too.
+func (l *lane) rested(calls []*Call) (kept []*Call) {
+	if l.conn != nil {
+		return calls
+	}
+	left, why := l.node.resting()
+	if why == nil {
+		return calls
+	}
+	for _, c := range calls {
+		if c.Until.IsZero() {
+			kept = append(kept, c)
+		} else {
+			l.unanswered(c, why)
+		}
+	}
+	if len(kept) > 0 {
+		time.Sleep(left)
+	}
+	return kept
 }
 
 // try sends calls, and returns those that got no answer.
@@ -131,9 +153,21 @@ func (l *lane) connect(ctx context.Context) error {
 	// If the other lane has lost its connection, this one is likely to be dead as well, and the next
 	// calls would be lost with it.
 	l.hangUp()
-	if err := l.node.resting(); err != nil {
+
+	// The client's pool may have connections that broke unnoticed, and one of them may come first.
+	conn, id, err := l.dial(ctx)
+	if err != nil && !timedOut(err) {
+		conn, id, err = l.dial(ctx)
+	}
+	if err != nil {
 		return err
 	}
+	l.conn, l.runID, l.losses = conn, id, losses
+	return nil
+}
+
+// dial takes a connection from the client's pool and asks who answers.
+func (l *lane) dial(ctx context.Context) (*redis.Conn, string, error) {
 	conn := l.node.cfg.Client.WithTimeout(l.node.cfg.Timeout).Conn()
 	id, err := runID(ctx, conn)
 	if err == nil {
@@ -141,11 +175,9 @@ func (l *lane) connect(ctx context.Context) error {
 	}
 	if err != nil {
 		_ = conn.Close()
-		l.node.failed(err)
-		return err
+		return nil, "", err
 	}
-	l.conn, l.runID, l.losses = conn, id, losses
-	return nil
+	return conn, id, nil
 }
 
 func (l *lane) hangUp() {
@@ -158,11 +190,13 @@ func (l *lane) hangUp() {
 // pipeline sends calls by the names of their scripts, or with the scripts' text. missing are those
 // whose scripts the server does not know, which it has not run, and lost those without an answer.
 func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
-	pipe := l.conn.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
 		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
-		_ = pipe.Process(ctx, cmds[i]) // only queues it
+	}
+	pipe := l.conn.Pipeline()
+	for _, cmd := range cmds {
+		_ = pipe.Process(ctx, cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	for i, c := range calls {

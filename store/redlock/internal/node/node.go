@@ -124,7 +124,13 @@ func (n *Node) Clock() (int64, bool) { return n.clock.now() }
 
 // answered notes that the node can be reached.
 func (n *Node) answered() {
-	if n.failing.Load() && n.failing.CompareAndSwap(true, false) {
+	if !n.failing.Load() {
+		return
+	}
+	n.mu.Lock()
+	n.err = nil // so that the other lane may dial at once
+	n.mu.Unlock()
+	if n.failing.CompareAndSwap(true, false) {
 		n.cfg.Changed(nil)
 	}
 }
@@ -132,24 +138,21 @@ func (n *Node) answered() {
 // failed notes that it can't be.
 func (n *Node) failed(err error) {
 	n.mu.Lock()
-	if err != n.err { // otherwise nobody has dialled
-		n.err, n.again = err, time.Now().Add(pause)
-	}
+	n.err, n.again = err, time.Now().Add(pause)
 	n.mu.Unlock()
 	if n.failing.CompareAndSwap(false, true) {
 		n.cfg.Changed(err)
 	}
 }
 
-// resting returns why the node can't be dialled now, if so.
-func (n *Node) resting() error {
+// resting returns why the node is not dialled now, and for how long; nil: it may be dialled.
+func (n *Node) resting() (left time.Duration, why error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.err != nil && time.Now().Before(n.again) {
-		return n.err
+	if left = time.Until(n.again); n.err != nil && left > 0 {
+		return left, n.err
 	}
-	n.err = nil
-	return nil
+	return 0, nil
 }
 
 // runID asks for the name of the server's process.
