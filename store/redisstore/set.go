@@ -35,7 +35,7 @@ func (a *acquisition) askAll(ctx context.Context, getInLine bool) (answer, error
 		if ans, sealed, err := a.seal(ctx, tokens); sealed || err != nil {
 			return ans, err
 		}
-		// Something ran out meanwhile, so start again.
+		// Something ran out meanwhile, or has a greater token, so start again.
 	}
 }
 
@@ -63,7 +63,8 @@ func (a *acquisition) stop(ctx context.Context, group int, ans answer) (answer, 
 // seal gives the groups of a complete set one token: the highest of theirs. It is greater than
 // that of any earlier grant of each key, and becomes the last token of all keys. seal also
 // renews the groups, because the first was granted some round trips ago. It reports false if
-// one of them has been lost meanwhile.
+// one of them has been lost meanwhile, or needs a greater token than that, because others have
+// been granted it beside this set.
 //
 // If an owner asks again for what it holds, all groups have the same token already, and keep
 // it.
