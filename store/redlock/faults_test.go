@@ -315,3 +315,32 @@ func TestTokensRise(t *testing.T) {
 		grant(a)
 	}
 }
+
+// TestDeadNodeKeepsNothing: what a dead node is owed does not pile up, and delays no Close.
+func TestDeadNodeKeepsNothing(t *testing.T) {
+	f := started(t)
+	s := f.open(t)
+	lock(t, s, "first", "first", time.Minute)
+	f.servers[4].Kill()
+	var all sync.WaitGroup
+	for i := range 32 {
+		all.Go(func() {
+			for j := range 30 {
+				req := request(fmt.Sprintf("o%d.%d", i, j), fmt.Sprintf("key%d.%d", i, j), time.Minute)
+				req.Wait = true
+				g, err := s.Acquire(within(t, 30*time.Second), req)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				if err := s.Release(within(t, 30*time.Second), g); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}

@@ -57,6 +57,15 @@ func (l *lane) take() []*Call {
 	return calls
 }
 
+// drain returns all calls that wait.
+func (l *lane) drain() []*Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := l.queue
+	l.queue = nil
+	return calls
+}
+
 // send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
 // broken unnoticed. So if it closes, the calls are sent once more, on a new one.
 func (l *lane) send(calls []*Call) {
@@ -78,7 +87,9 @@ func (l *lane) send(calls []*Call) {
 		return
 	}
 	l.node.failed(err)
-	for _, c := range lost {
+	// What waits behind them fails, too. A dead node takes up to a second for each dial, so the queue
+	// would only grow.
+	for _, c := range append(lost, l.drain()...) {
 		l.unanswered(c, err)
 	}
 }
