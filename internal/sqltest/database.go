@@ -73,7 +73,7 @@ func (s *Server) exec(t testing.TB, statement string) {
 
 // SQLite returns a new database in a file. Each statement that finds the file locked waits for up
 // to 5 s, and each transaction takes the lock for writing at its beginning: one that reads first
-// could otherwise not wait for it.
+// could otherwise not wait for it. It does not wait for the disk, as the servers don't.
 func SQLite(t testing.TB) *Database {
 	t.Helper()
 	return &Database{Kind: sqlite, Driver: "sqlite", name: filepath.Join(t.TempDir(), "test.db")}
@@ -95,7 +95,7 @@ func (d *Database) DSNAt(addr string) string {
 	case mysql:
 		return fmt.Sprintf("root@tcp(%s)/%s", addr, d.name)
 	default:
-		return "file:" + d.name + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_txlock=immediate"
+		return "file:" + d.name + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)&_txlock=immediate"
 	}
 }
 

@@ -53,6 +53,9 @@ func BenchmarkPairs(b *testing.B) {
 // pool opens four connections that stay.
 func pool(b *testing.B, d *sqltest.Database) *sql.DB {
 	db := d.Open(b)
+	if d.Server == nil {
+		db = d.OpenWith(b, "", "_pragma=synchronous(full)") // as it is by default
+	}
 	db.SetMaxOpenConns(5)
 	db.SetMaxIdleConns(5)
 	return db
