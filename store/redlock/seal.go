@@ -1,0 +1,116 @@
+package redlock
+
+import (
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redlock/internal/node"
+	"github.com/keyturn/keyturn/store/redlock/internal/script"
+)
+
+// agree finds the token of the lease, and reports whether it has to be sealed. The caller has the
+// mutex.
+func (e *election) agree() (needed bool) {
+	votes, again, spare := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]uint64)
+	clocks := make([]int64, 0, 16)
+	var most uint64
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		if !b.yes() {
+			continue
+		}
+		votes[b.Token]++
+		again[b.Token], spare[b.Token] = again[b.Token] || b.Again, b.Reserved
+		clocks = append(clocks, b.Now)
+		most = max(most, b.Token)
+	}
+	now := middle(clocks)
+	for token, n := range votes {
+		// An owner that asks again gets the token that a quorum shows, however old it is.
+		if n >= e.s.cfg.quorum && (again[token] || int64(token) > now-slack.Microseconds()) {
+			e.phase, e.token, e.spare = granted, token, spare[token]
+			for i := range e.ballots {
+				if b := &e.ballots[i]; b.yes() && b.Token != token {
+					e.seal(i)
+				}
+			}
+			return false
+		}
+	}
+	e.phase, e.settled = sealing, make(chan struct{})
+	e.token = max(most, uint64(now))
+	// The tokens behind it must not run ahead of the clock, see driver.MaxLead.
+	if room := now + driver.MaxLead.Microseconds() - int64(e.token); room > 0 {
+		e.spare = min(e.req.HandOffs, uint64(room))
+	}
+	for i := range e.ballots {
+		if e.ballots[i].yes() {
+			e.seal(i)
+		}
+	}
+	return true
+}
+
+func (b *ballot) yes() bool { return b.here && b.err == nil && b.Outcome == script.Yes }
+
+// finish ends the election for good. The caller has the mutex.
+func (e *election) finish() {
+	if e.phase != voting && e.sealing == 0 && e.answered() == e.asked && e.over != nil {
+		e.over()
+		e.over = nil
+	}
+}
+
+// seal writes the lease's token into the vote of node i. The caller has the mutex.
+func (e *election) seal(i int) {
+	e.sealing++
+	e.s.nodes[i].Send(e.hash, &node.Call{
+		Script: script.Seal, Keys: []string{e.key.Lock, e.key.Counter},
+		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.spare, counterTTL.Milliseconds()},
+		Done: func(reply any, err error) { e.wasSealed(reply, err) },
+	})
+}
+
+func (e *election) wasSealed(reply any, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sealing--
+	if mine, _, bad := script.ReadSeal(reply); err == nil && bad == nil && mine {
+		e.sealed++
+	}
+	e.finish()
+	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.answered() == len(e.ballots)) {
+		e.settle()
+	}
+}
+
+// result ends an election that had a quorum of votes.
+func (e *election) result(since time.Time) result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phase == sealing {
+		if e.sealed < e.s.cfg.quorum {
+			return e.lost()
+		}
+		e.phase = granted
+	}
+	defer e.finish()
+	r := result{won: true, grant: driver.Grant{
+		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.spare, Since: since,
+	}}
+	r.queued = e.door >= 0 && !e.ballots[e.door].yes()
+	for i := range e.ballots {
+		b := &e.ballots[i]
+		if b.yes() {
+			r.grant.Contended = r.grant.Contended || b.Awaited
+		}
+	}
+	return r
+}
+
+// giveUp ends an election that nobody waits for any more.
+func (e *election) giveUp() result {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost()
+}
