@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,10 +53,12 @@ func BenchmarkPairs(b *testing.B) {
 
 // pool opens four connections that stay.
 func pool(b *testing.B, d *sqltest.Database) *sql.DB {
-	db := d.Open(b)
-	if d.Server == nil {
-		db = d.OpenWith(b, "", "_pragma=synchronous(full)") // as it is by default
+	// As SQLite is by default: it waits for the disk.
+	db, err := sql.Open(d.Driver, strings.Replace(d.DSN(), "synchronous(off)", "synchronous(full)", 1))
+	if err != nil {
+		b.Fatal(err)
 	}
+	b.Cleanup(func() { _ = db.Close() })
 	db.SetMaxOpenConns(5)
 	db.SetMaxIdleConns(5)
 	return db
