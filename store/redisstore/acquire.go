@@ -65,10 +65,10 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 			return driver.Grant{}, nil, err
 		}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return driver.Grant{}, nil, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	a := s.asks(req, once)
 	defer a.end()
 	ans, err := waitloop.Run(ctx, waitloop.Terms{Wait: req.Wait, OnHeld: req.OnHeld, Life: s.ctx}, a)
@@ -188,7 +188,7 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {
 		return answer{}, err // nothing to undo: the owner held it before
 	}
-	a.s.tasks.Go(a.AnsweredLate)
+	a.s.calls.Go(a.AnsweredLate)
 	if ctx.Err() != nil {
 		return answer{}, a.unanswered(ctx)
 	}

@@ -78,10 +78,10 @@ func (e *CheckError) Unwrap() error { return e.Err }
 // let the client in, that is the only problem, About "server". A setting that the user may not read counts
 // as right. Messages on a Ring count as right, too, because a Ring has none.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	if err := s.check(ctx, checkItem{"server", serverAdvice, (*Store).checkServer}); err != nil {
 		return errors.Join(err)
 	}
@@ -98,7 +98,7 @@ func (s *Store) check(ctx context.Context, item checkItem) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	said := make(chan error, 1)
-	s.tasks.Go(func() { said <- item.look(s, ctx) })
+	s.calls.Go(func() { said <- item.look(s, ctx) })
 	var err error
 	select {
 	case err = <-said:

@@ -24,10 +24,10 @@ func (s *Store) identity(ctx context.Context) (string, error) {
 	if s.keys.Topology() != script.Single || s.who.barred.Load() {
 		return "", nil
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return "", err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	if !s.who.asking.CompareAndSwap(false, true) {
 		return "", errAsking
 	}
@@ -36,7 +36,7 @@ func (s *Store) identity(ctx context.Context) (string, error) {
 		err error
 	}
 	said := make(chan answer, 1)
-	s.tasks.Go(func() { // on a goroutine, because go-redis does not leave a connection that hangs
+	s.calls.Go(func() { // on a goroutine, because go-redis does not leave a connection that hangs
 		defer s.who.asking.Store(false)
 		id, err := s.info(context.WithoutCancel(ctx), "server", "run_id")
 		if redis.HasErrorPrefix(err, "NOPERM ") || redis.HasErrorPrefix(err, "ERR ") {

@@ -12,10 +12,10 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	if err := driver.ValidateKey(key); err != nil {
 		return driver.LockInfo{}, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return driver.LockInfo{}, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	infos, errs := s.inspect(ctx, []string{key})
 	return infos[0], errs[0]
 }
@@ -80,10 +80,10 @@ func (s *Store) about(ctx context.Context, op, key string, r *send.Request) erro
 	if err := driver.ValidateKey(key); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return &driver.UnavailableError{Op: op, Err: silence(ctx)}
 	}

@@ -25,10 +25,10 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 	if retention < time.Millisecond {
 		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	r := &send.Request{Replicas: s.cfg.replicas}
 	s.keys.Complete(&r.Call, g, rec, retention)
 	if !s.sender.Await(ctx, nil, r.Alone()) {

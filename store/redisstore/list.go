@@ -37,10 +37,10 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return nil, "", err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	// SCAN is no script, so it does not go through send. It may hang as well, so it has a
 	// goroutine.
 	type result struct {
@@ -49,7 +49,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 		err  error
 	}
 	scanned := make(chan result, 1)
-	s.tasks.Go(func() {
+	s.calls.Go(func() {
 		var r result
 		r.keys, r.next, r.err = s.scan(ctx, prefix, name, at, limit)
 		scanned <- r

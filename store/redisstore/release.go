@@ -19,12 +19,12 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	if g.Resent {
-		defer s.tasks.Go(func() { s.dropCopies(g.Owner, g.Claims, g.Stay) })
+		defer s.calls.Go(func() { s.dropCopies(g.Owner, g.Claims, g.Stay) })
 	}
 	if len(g.Claims) == 1 && g.Stay == 0 {
 		return s.end(ctx, g)

@@ -23,13 +23,13 @@ type renewal struct {
 // Renew implements [driver.Store].
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return errs
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	renewals := make([]renewal, 0, len(grants))
 	for i, g := range grants {
 		if err := check(g.Owner, g.Claims, g.TTL); err != nil {
@@ -60,10 +60,10 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	var batch []renewal
 	var err error
 	for _, claims := range s.keys.Groups(g.Claims) {

@@ -101,7 +101,7 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 	case isTaken(worst) && ctx.Err() == nil:
 		return answer{}, false, nil
 	}
-	a.s.tasks.Go(tidy)
+	a.s.calls.Go(tidy)
 	if ctx.Err() != nil {
 		return answer{}, false, a.unanswered(ctx)
 	}

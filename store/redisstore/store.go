@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lifetime"
 	"github.com/keyturn/keyturn/store/redisstore/internal/inbox"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -35,11 +35,7 @@ type Store struct {
 	ctx    context.Context // ends when Close begins, and ends all waits
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	tasks  sync.WaitGroup // calls and goroutines under way
-	done   chan struct{}  // closed when Close has finished
-	err    error          // what Close returns
+	calls lifetime.Lifetime // and the goroutines that they leave behind
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -64,12 +60,8 @@ func (s *Store) Describe() driver.Description {
 	return d
 }
 
-const (
-	// tidyTimeout bounds one attempt to undo a request that nobody waits for.
-	tidyTimeout = 5 * time.Second
-	// closeTimeout bounds Close if the server does not answer.
-	closeTimeout = 5 * time.Second
-)
+// tidyTimeout bounds one attempt to undo a request that nobody waits for.
+const tidyTimeout = 5 * time.Second
 
 // New makes a store over client. The client stays the caller's: Close does not close it. New
 // does no I/O of its own that it waits for, so it works while Redis is down. The client should
@@ -98,16 +90,15 @@ func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 		client: client,
 		cfg:    cfg,
 		keys:   script.NewNames(cfg.prefix, script.TopologyOf(client)),
-		done:   make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.inbox = inbox.New(inbox.Config{
-		Client: client, Names: s.keys, Retry: cfg.longestSleep(), Log: cfg.log, Life: s.ctx, Go: s.tasks.Go,
+		Client: client, Names: s.keys, Retry: cfg.longestSleep(), Log: cfg.log, Life: s.ctx, Go: s.calls.Go,
 	})
 	s.sender = send.New(send.Config{
-		Client: client, Names: s.keys, ReplicaWait: cfg.replicaWait, Life: s.ctx, Go: s.tasks.Go,
+		Client: client, Names: s.keys, ReplicaWait: cfg.replicaWait, Life: s.ctx, Go: s.calls.Go,
 	})
-	s.tasks.Go(s.warn)
+	s.calls.Go(s.warn)
 	return s, nil
 }
 
@@ -121,19 +112,6 @@ func isNil(client redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// enter registers a call. If it returns nil, the caller owes a leave.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return driver.ErrClosed
-	}
-	s.tasks.Add(1)
-	return nil
-}
-
-func (s *Store) leave() { s.tasks.Done() }
-
 // closedOr returns err, or ErrClosed if err comes from the closing of the store.
 func (s *Store) closedOr(err error) error {
 	if s.ctx.Err() != nil {
@@ -146,45 +124,18 @@ func (s *Store) closedOr(err error) error {
 // most; the error says if that was not enough. What is left by then ends with the client's
 // timeouts. A second Close waits for the first and returns the same error.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	again := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if again {
-		<-s.done
-		return s.err
-	}
-	s.cancel()
-	quiet := make(chan struct{})
-	go func() {
-		defer close(quiet)
-		s.inbox.Close()
-		s.tasks.Wait()
-	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-quiet:
-	case <-timer.C:
-		s.err = fmt.Errorf("redisstore: closed, but requests were unanswered for %v", closeTimeout)
-	}
-	close(s.done)
-	return s.err
+	return s.calls.Close(func() error {
+		s.cancel()
+		s.calls.Go(s.inbox.Close)
+		return s.calls.Drain("redisstore", nil)
+	})
 }
 
 // check refuses, before any I/O, requests that the scripts or Redis could not handle. The
 // engine has checked the same before.
 func check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if len(claims) == 0 {
-		return &driver.ClaimError{Reason: "is empty"}
-	}
-	for i, c := range claims {
-		if err := c.Validate(); err != nil {
-			return err
-		}
-		if i > 0 && claims[i-1].Key >= c.Key {
-			return &driver.ClaimError{Key: c.Key, Reason: "is not in key order, or is in the set twice"}
-		}
+	if err := driver.CheckClaims(claims); err != nil {
+		return err
 	}
 	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
 		return fmt.Errorf("%w: %q", ErrOwner, owner)

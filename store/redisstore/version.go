@@ -17,10 +17,10 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	if retention < time.Millisecond {
 		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return 0, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	r := new(send.Request)
 	s.keys.Raise(&r.Call, key, version, retention)
 	if version > 0 {

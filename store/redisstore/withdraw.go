@@ -45,7 +45,7 @@ func (a *acquisition) unanswered(ctx context.Context) error {
 func (a *acquisition) Withdraw(ctx context.Context) error {
 	claims := a.soFar()
 	if a.resent {
-		defer a.s.tasks.Go(func() { a.s.dropCopies(a.req.Owner, claims, 0) })
+		defer a.s.calls.Go(func() { a.s.dropCopies(a.req.Owner, claims, 0) })
 	}
 	return a.giveBack(ctx, claims)
 }
@@ -71,7 +71,7 @@ func (a *acquisition) giveBack(ctx context.Context, claims []driver.Claim) error
 		return &driver.UnavailableError{Op: "acquire", Key: claims[0].Key, Err: silence(ctx)}
 	}
 	if err := trouble(); err != nil {
-		a.s.tasks.Go(again)
+		a.s.calls.Go(again)
 		return failure("acquire", claims[0].Key, err)
 	}
 	return nil

@@ -62,10 +62,10 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	if req.TTL > s.cfg.maxTTL {
 		return driver.Grant{}, &driver.OptionError{Option: "TTL", Value: req.TTL, Want: "at most " + s.cfg.maxTTL.String() + ", see WithMaxTTL"}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return driver.Grant{}, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	key := req.Claims[0].Key
 	if !s.owners.take(req.Owner, ctx.Done()) {
 		return driver.Grant{}, s.noQuorum("acquire", key, nil)

@@ -16,10 +16,10 @@ import (
 // driver.ErrUnavailable, and nothing has changed on the nodes that have been in use. Never empty a
 // node in order to call it: leases that were granted before would be granted again.
 func (s *Store) Init(ctx context.Context) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	// The first round only looks, so that one node that was in use keeps all from being marked.
 	for _, longest := range []any{"", s.cfg.maxTTL.Milliseconds()} {
 		if err := s.mark(ctx, longest); err != nil {

@@ -16,10 +16,10 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	if err := driver.ValidateKey(key); err != nil {
 		return driver.LockInfo{}, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return driver.LockInfo{}, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	infos, err := s.inspect(ctx, []string{key})
 	if err != nil {
 		return driver.LockInfo{Key: key}, err
@@ -94,10 +94,10 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	if err := driver.ValidateKey(key); err != nil {
 		return nil, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	names := s.names.Of(key)
 	keys, args := []string{names.Lock, names.Line, names.Turn, names.Forced}, []any{reason, forcedTTL.Milliseconds(), turn.Milliseconds()}
 	for _, h := range only {

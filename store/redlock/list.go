@@ -29,10 +29,10 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return nil, "", err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	keys, c, err := s.scan(ctx, prefix, c, limit)
 	if err != nil {
 		return nil, "", err

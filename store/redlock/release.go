@@ -17,10 +17,10 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := s.check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	// The owner alone names the lease. A vote that came late may not have the lease's token yet, and
 	// would stay.
 	ended := s.release(ctx, g.Owner, anyToken, g.Claims[0].Key, g.TTL, "", "")

@@ -19,13 +19,13 @@ const renewBatch = 100
 // back before the next acquisition.
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return errs
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	var batches [][]int // indices of grants
 	for i, g := range grants {
 		if errs[i] = s.check(g.Owner, g.Claims, g.TTL); errs[i] != nil {

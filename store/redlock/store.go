@@ -6,13 +6,13 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lifetime"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 	"github.com/keyturn/keyturn/store/redlock/internal/wake"
@@ -30,8 +30,6 @@ const (
 	// connTimeout is after what time a connection that does not answer is given up. A slow node's
 	// answer is still of use after the node timeout: its vote then gets its token.
 	connTimeout = time.Second
-	// closeTimeout bounds Close if nodes do not answer.
-	closeTimeout = 5 * time.Second
 )
 
 // Store implements [driver.Store] for exclusive claims, one at a time. Make one with [New]. It is
@@ -51,11 +49,7 @@ type Store struct {
 	ctx    context.Context // ends when Close begins, and ends all waits
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	tasks  sync.WaitGroup // calls and goroutines under way
-	done   chan struct{}  // closed when Close has finished
-	err    error          // what Close returns
+	calls lifetime.Lifetime // and the goroutines that they leave behind
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -73,16 +67,16 @@ func New(nodes []*redis.Client, opts ...Option) (*Store, error) {
 	}
 	names := script.Prefix(cfg.prefix)
 	s := &Store{
-		clients: slices.Clone(nodes), cfg: cfg, names: names, done: make(chan struct{}),
+		clients: slices.Clone(nodes), cfg: cfg, names: names,
 	}
 	s.health.errs, s.health.runs = make([]error, len(nodes)), make([]string, len(nodes))
 	s.health.abstains = make([]atomic.Bool, len(nodes))
 	s.rounds.Store(time.Now().UnixNano()) // another store may have asked for the same owner before
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.inbox = wake.New(wake.Config{Channel: names.NewInbox(), Clients: s.clients, Life: s.ctx, Go: s.tasks.Go})
+	s.inbox = wake.New(wake.Config{Channel: names.NewInbox(), Clients: s.clients, Life: s.ctx, Go: s.calls.Go})
 	for i, c := range nodes {
 		s.nodes = append(s.nodes, node.New(node.Config{
-			Client: c, Timeout: s.roundTimeout(), Go: s.tasks.Go, Life: s.ctx,
+			Client: c, Timeout: s.roundTimeout(), Go: s.calls.Go, Life: s.ctx,
 			Met:     func(runID string) error { return s.health.met(i, runID) },
 			Changed: func(err error) { s.health.changed(s, i, err) },
 		}))
@@ -102,56 +96,26 @@ func (s *Store) Describe() driver.Description {
 // roundTimeout bounds a round trip to a node.
 func (s *Store) roundTimeout() time.Duration { return max(connTimeout, 4*s.cfg.nodeTimeout) }
 
-// enter registers a call. If it returns nil, the caller owes a leave.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return driver.ErrClosed
-	}
-	s.tasks.Add(1)
-	return nil
-}
-
-func (s *Store) leave() { s.tasks.Done() }
-
 // Close implements [driver.Store]. It waits for calls and requests under way, five seconds at most;
 // the error says if that was not enough. A second Close waits for the first and returns the same
 // error.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	again := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if again {
-		<-s.done
-		return s.err
-	}
-	s.cancel()
-	quiet := make(chan struct{})
-	go func() {
-		defer close(quiet)
-		s.tasks.Wait()
-		for _, n := range s.nodes {
-			n.Close()
-		}
-	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-quiet:
-	case <-timer.C:
-		s.err = fmt.Errorf("redlock: closed, but requests were unanswered for %v", closeTimeout)
-	}
-	close(s.done)
-	return s.err
+	return s.calls.Close(func() error {
+		s.cancel()
+		return s.calls.Drain("redlock", func() {
+			for _, n := range s.nodes {
+				n.Close() // uses what their goroutines use
+			}
+		})
+	})
 }
 
 // check refuses, before any I/O, what the nodes could not keep.
 func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
+	if err := driver.CheckClaims(claims); err != nil {
+		return err
+	}
 	switch {
-	case len(claims) == 0:
-		return &driver.ClaimError{Reason: "is empty"}
 	case len(claims) > 1:
 		return &driver.UnsupportedError{Feature: "sets of claims"}
 	case claims[0].Mode == driver.ModeShared:
@@ -163,7 +127,7 @@ func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) er
 	case ttl < time.Millisecond:
 		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
 	}
-	return claims[0].Validate()
+	return nil
 }
 
 // hash chooses the lane of a key's requests, and its gate.

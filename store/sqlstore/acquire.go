@@ -36,10 +36,10 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 	if err := check(req.Owner, req.Claims, req.TTL); err != nil {
 		return answer{}, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return answer{}, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	a := &acquisition{s: s, req: req, once: once}
 	defer a.end()
 	ans, err := waitloop.Run(ctx, waitloop.Terms{Wait: req.Wait, OnHeld: req.OnHeld, Life: s.life}, a)
@@ -57,7 +57,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	if a.place != nil {
 		a.place.clear()
 	}
-	ans, err, answered := do(ctx, a.s, a.s.room, a.ask, func() { a.s.tasks.Go(a.undo) })
+	ans, err, answered := do(ctx, a.s, a.s.room, a.ask, func() { a.s.calls.Go(a.undo) })
 	key := a.req.Claims[0].Key
 	switch {
 	case !answered:
@@ -69,7 +69,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {
 		return answer{}, nil, err // nothing to undo: the owner held it before
 	}
-	a.s.tasks.Go(a.undo)
+	a.s.calls.Go(a.undo)
 	return answer{}, nil, failure("acquire", key, err)
 }
 
@@ -94,10 +94,10 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 	_, err, answered := do(ctx, a.s, a.s.room, a.withdraw, nil)
 	switch {
 	case !answered:
-		a.s.tasks.Go(a.undo)
+		a.s.calls.Go(a.undo)
 		return silence(ctx, "acquire", a.req.Claims[0].Key)
 	case err != nil:
-		a.s.tasks.Go(a.undo)
+		a.s.calls.Go(a.undo)
 		return failure("acquire", a.req.Claims[0].Key, err)
 	}
 	return nil

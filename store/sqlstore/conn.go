@@ -31,7 +31,7 @@ func do[T any](ctx context.Context, s *Store, room slots, op func(context.Contex
 		return none.value, nil, false
 	}
 	done, abandoned := make(chan outcome[T]), make(chan struct{})
-	s.tasks.Go(func() {
+	s.calls.Go(func() {
 		o := func() (o outcome[T]) {
 			defer func() { <-room }()
 			ctx, cancel := context.WithTimeout(s.hard, opTimeout)

@@ -16,10 +16,10 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	if err := driver.ValidateKey(key); err != nil {
 		return nil, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	type result struct {
 		ended  []driver.Holder
 		unsure bool

@@ -16,10 +16,10 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	if err := driver.ValidateKey(key); err != nil {
 		return info, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return info, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	infos, err, answered := do(ctx, s, s.room, func(ctx context.Context) ([]driver.LockInfo, error) {
 		return s.inspect(ctx, []string{key})
 	}, nil)

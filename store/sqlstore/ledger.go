@@ -103,10 +103,10 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	if err := driver.ValidateKey(key); err != nil {
 		return false, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return false, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	had, err, answered := do(ctx, s, s.room, func(ctx context.Context) (had bool, err error) {
 		_, err = s.transact(ctx, []string{key}, false, func(t *tx) error {
 			l := t.locks[0]

@@ -24,10 +24,10 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		limit = defaultPage
 	}
 	limit = min(limit, keysPerQuery)
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return nil, "", err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	type page struct {
 		infos []driver.LockInfo
 		next  string

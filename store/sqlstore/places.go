@@ -48,7 +48,7 @@ func (p *places) join(owner string) *place {
 	p.byOwner[owner] = w
 	if !p.looking {
 		p.looking = true
-		p.s.tasks.Go(p.look)
+		p.s.calls.Go(p.look)
 	}
 	select {
 	case p.sooner <- struct{}{}:

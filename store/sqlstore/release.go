@@ -13,10 +13,10 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	var loss error // of one of the claims; the others are released (R5)
 	type result struct {
 		unsure bool

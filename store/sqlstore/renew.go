@@ -15,13 +15,13 @@ const claimsPerRenewal = 500
 // Renew implements [driver.Store].
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return errs
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	plain := make(map[time.Duration][]int) // indices of grants, by TTL
 	var others []int
 	for i, g := range grants {
@@ -156,10 +156,10 @@ func (s *Store) about(ctx context.Context, op string, g driver.Grant, room slots
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	unsure, err, answered := do(ctx, s, room, func(ctx context.Context) (bool, error) {
 		return s.transact(ctx, keysOf(g.Claims), false, decide)
 	}, nil)

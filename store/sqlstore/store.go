@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
 // Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
@@ -29,17 +29,10 @@ type Store struct {
 	hard   context.Context // ends statements that are still under way when Close gives up
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	tasks  sync.WaitGroup // calls and goroutines under way
-	done   chan struct{}  // closed when Close has finished
-	err    error          // what Close returns
+	calls lifetime.Lifetime // and the goroutines that they leave behind
 }
 
 var _ driver.Store = (*Store)(nil)
-
-// closeTimeout bounds Close if the database does not answer.
-const closeTimeout = 5 * time.Second
 
 // New makes a store over db, whose tables exist ([Migrate], [Schema]). The pool stays the
 // caller's: Close does not close it. New asks the database whether the tables are there, and
@@ -57,7 +50,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s := &Store{
 		db: db, d: d.dialect, cfg: cfg, q: d.statements(cfg.prefix),
-		room: make(slots, d.most(cfg.conns)), renewals: make(slots, 1), done: make(chan struct{}),
+		room: make(slots, d.most(cfg.conns)), renewals: make(slots, 1),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
@@ -66,7 +59,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 		_ = s.Close()
 		return nil, err
 	}
-	s.tasks.Go(s.sweep)
+	s.calls.Go(s.sweep)
 	s.listen()
 	return s, nil
 }
@@ -82,50 +75,19 @@ func (s *Store) Describe() driver.Description {
 	}
 }
 
-// enter registers a call. If it returns nil, the caller owes a leave.
-func (s *Store) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return driver.ErrClosed
-	}
-	s.tasks.Add(1)
-	return nil
-}
-
-func (s *Store) leave() { s.tasks.Done() }
-
 // Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
 // most; the error says if that was not enough. A second Close waits for the first and returns
 // the same error.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	before := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if before {
-		<-s.done
-		return s.err
-	}
-	s.end()
-	quiet := make(chan struct{})
-	go func() {
-		defer close(quiet)
-		s.tasks.Wait()
-	}()
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
-	select {
-	case <-quiet:
-	case <-timer.C:
-		s.err = fmt.Errorf("sqlstore: closed, but requests were unanswered for %v", closeTimeout)
-	}
-	s.cancel()
-	if s.cfg.waker != nil {
-		s.err = errors.Join(s.err, s.cfg.waker.Close())
-	}
-	close(s.done)
-	return s.err
+	return s.calls.Close(func() error {
+		s.end()
+		err := s.calls.Drain("sqlstore", nil)
+		s.cancel()
+		if s.cfg.waker != nil {
+			err = errors.Join(err, s.cfg.waker.Close())
+		}
+		return err
+	})
 }
 
 // maxOwnerBytes is what the column of the owner has room for.
@@ -134,16 +96,8 @@ const maxOwnerBytes = 255
 // check refuses, before any I/O, requests that the tables could not hold. The engine has checked
 // the same before.
 func check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if len(claims) == 0 {
-		return &driver.ClaimError{Reason: "is empty"}
-	}
-	for i, c := range claims {
-		if err := c.Validate(); err != nil {
-			return err
-		}
-		if i > 0 && claims[i-1].Key >= c.Key {
-			return &driver.ClaimError{Key: c.Key, Reason: "is not in key order, or is in the set twice"}
-		}
+	if err := driver.CheckClaims(claims); err != nil {
+		return err
 	}
 	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") {
 		return fmt.Errorf("%w: %.300q", ErrOwner, owner)

@@ -38,10 +38,10 @@ func (s *Store) sweep() {
 // afterwards, because they follow the clock. The error matches driver.ErrUnavailable, or
 // driver.ErrClosed.
 func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	err := s.sweepOver(ctx, fmt.Sprintf("%s - %d", s.d.clock, max(0, toMicros(olderThan))))
 	return s.conclude(ctx, "sweep", "", ctx.Err() == nil, false, err)
 }

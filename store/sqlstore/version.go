@@ -24,10 +24,10 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	if retention < time.Millisecond && version > 0 {
 		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
-	if err := s.enter(); err != nil {
+	if err := s.calls.Enter(); err != nil {
 		return 0, err
 	}
-	defer s.leave()
+	defer s.calls.Leave()
 	newest, err, answered := do(ctx, s, s.room, func(ctx context.Context) (uint64, error) {
 		if version > 0 {
 			if err := s.raise(ctx, key, version, retention); err != nil {
