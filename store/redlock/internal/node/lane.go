@@ -165,9 +165,11 @@ func (l *lane) connect(ctx context.Context) error {
 	// calls would be lost with it.
 	l.hangUp()
 
-	// The client's pool may have connections that broke unnoticed, and one of them may come first.
+	// Every connection that is idle in the client's pool may have broken unnoticed. Each try removes
+	// one that has. After the last of them the client makes a new one.
+	broken := l.node.cfg.Client.PoolStats().IdleConns
 	conn, id, err := l.dial(ctx)
-	if err != nil && !timedOut(err) {
+	for ; err != nil && !timedOut(err) && broken > 0; broken-- {
 		conn, id, err = l.dial(ctx)
 	}
 	if err != nil {
