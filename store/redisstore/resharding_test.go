@@ -24,16 +24,13 @@ func TestResharding(t *testing.T) {
 	// Otherwise a master that has given its last slot away becomes a replica.
 	const stays, no = "--cluster-allow-replica-migration", "no"
 	nodes := redistest.StartCluster(t, 2, stays, no)
-	client := func() redis.UniversalClient {
+	client := func() *redis.ClusterClient {
 		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr(), nodes[1].Addr()}})
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	engines := []*core.Engine{engineOn(t, client(), 2*time.Second), engineOn(t, client(), 2*time.Second)}
-	first, ok := client().(*redis.ClusterClient)
-	if !ok {
-		t.Fatal("no client of a Cluster")
-	}
+	first, second := client(), client()
+	engines := []*core.Engine{engineOn(t, first, 2*time.Second), engineOn(t, second, 2*time.Second)}
 	var slots []int
 	for i := range 12 {
 		slots = append(slots, int(first.ClusterKeySlot(t.Context(), fmt.Sprint("lock:k", i)).Val()))
@@ -97,6 +94,16 @@ func TestResharding(t *testing.T) {
 		}
 		worked("on the old nodes")
 	}
+	// Whoever shuts a node down waits until the clients have learned that it has no slots.
+	for i := range slots {
+		for _, c := range []*redis.ClusterClient{first, second} {
+			eventually(t, 20*time.Second, "a client learns where the slots are", func() bool {
+				master, err := c.MasterForKey(t.Context(), fmt.Sprint("lock:k", i))
+				return err == nil && master.Options().Addr != joined.Addr()
+			})
+		}
+	}
+	worked("on the old nodes alone")
 	redistest.RemoveNode(t, joined, nodes)
 	worked("without the node")
 	if err := held.Release(t.Context()); err != nil {
