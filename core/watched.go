@@ -10,22 +10,20 @@ import (
 	"github.com/keyturn/keyturn/core/internal/watchdog"
 )
 
-// early says how much earlier than others an engine renews: see watchdog.Config. Tests of this
-// package replace it, because they know when a renewal comes.
-var early = rand.Float64
-
 // newWatchdog makes the watchdog of an engine whose store, hooks and circuit are set.
 func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 	c := watchdog.Config{
 		Store:    e.store,
 		Wall:     wall,
-		Early:    early(),
 		Identity: e.about.Identity,
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,
 		Replaced: func(ctx context.Context, leases int) {
 			e.log.write(ctx, slog.LevelWarn, "keyturn: the store was restarted or has failed over, all leases are renewed", "leases", leases)
 		},
+	}
+	if !e.about.Local {
+		c.Early = rand.Float64() // otherwise engines that started together would renew together for ever
 	}
 	if e.hooks != nil { // only hooks need the time
 		c.Called = e.storeCalled

@@ -115,6 +115,13 @@ type fleetStore struct {
 	server *lockServer
 }
 
+// Describe says that the server has other processes, too.
+func (c fleetStore) Describe() driver.Description {
+	about := c.Store.Describe()
+	about.Local = false
+	return about
+}
+
 func (c fleetStore) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
 	if err := c.server.serve(ctx, "acquire", costOfRequest); err != nil {
 		return driver.Grant{}, err

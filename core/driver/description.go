@@ -36,6 +36,10 @@ type Description struct {
 	Ledger    bool // the methods of [Ledger] work: core's Once and Raise
 	Inspector bool // the methods of [Inspector] work
 
+	// Local says that only this process uses the store. Then there are no renewals of other processes
+	// that those of an engine should keep away from, and it renews at exact times.
+	Local bool
+
 	// Partition is for a store whose keys are kept in several places that fail each by itself,
 	// such as the masters of a Cluster. It names the place where key is at present, without
 	// I/O; "" if it is not known. Keys in the same place have the same name. The engine then

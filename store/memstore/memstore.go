@@ -33,7 +33,8 @@ func open(mem *memory) *Store { return &Store{mem: mem, closed: make(chan struct
 // Describe implements [driver.Store]: the name is "memory".
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
-		Name: "memory", Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: s.onWanted,
+		Name: "memory", Local: true,
+		Shared: true, Permits: true, Sets: true, Stays: true, Ledger: true, Inspector: true, OnWanted: s.onWanted,
 	}
 }
 
