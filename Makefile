@@ -9,6 +9,8 @@ BIN := $(CURDIR)/.bin
 # staticcheck must be built by the Go that it is used with.
 TOOLS := $(BIN)/$(firstword $(shell go env GOVERSION))
 BENCHTIME ?= 1s
+# Most tests wait for leases to end, so more of them can run than there are processors.
+PARALLEL := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n > 4 ? n : 4)))
 
 .PHONY: help
 help: ## Show this
@@ -17,11 +19,11 @@ help: ## Show this
 .PHONY: test
 test: packages $(TOOLS) ## Run every module's tests with the race detector, and use each module from outside
 	@scripts/check-modules $(BIN)
-	@scripts/each-module go test -race ./...
+	@scripts/each-module go test -race -parallel $(PARALLEL) ./...
 
 .PHONY: test-core
 test-core: packages-core ## Run the tests of the root module and of redisstore only, which need no databases
-	@failed=0; for dir in . store/redisstore; do (cd $$dir && GOWORK=off go test -race ./...) || failed=1; done; exit $$failed
+	@failed=0; for dir in . store/redisstore; do (cd $$dir && GOWORK=off go test -race -parallel $(PARALLEL) ./...) || failed=1; done; exit $$failed
 
 .PHONY: lint
 lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs
