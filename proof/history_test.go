@@ -87,8 +87,8 @@ func TestControls(t *testing.T) {
 				if test.shows(r) {
 					return
 				}
-				if test.Seed == 3 {
-					t.Fatal("nothing shows")
+				if test.Seed == 10 { // what is lost depends on moments, so a single history may lose nothing
+					t.Fatal("nothing shows in 10 histories")
 				}
 			}
 		})
