@@ -94,7 +94,7 @@ func TestResharding(t *testing.T) {
 		}
 		worked("on the old nodes")
 	}
-	// Whoever shuts a node down waits until the clients have learned that it has no slots.
+	// An operator shuts a node down only when the clients know that it has no slots.
 	for i := range slots {
 		for _, c := range []*redis.ClusterClient{first, second} {
 			eventually(t, 20*time.Second, "a client learns where the slots are", func() bool {

@@ -17,10 +17,9 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.calls.Leave()
-	var loss error // of one of the claims; the others are released (R5)
 	type result struct {
 		unsure bool
-		loss   error
+		loss   error // of one of the claims; the others are released (R5)
 	}
 	res, err, answered := do(ctx, s, s.room, func(ctx context.Context) (result, error) {
 		var r result
@@ -45,15 +44,14 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		r.unsure = r.unsure || unsure
 		return r, err
 	}, nil)
-	loss = res.loss
 	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
 		return err
 	}
-	if res.unsure && isTaken(loss) && !runOut(g) {
+	if res.unsure && isTaken(res.loss) && !runOut(g) {
 		// The first attempt has released it, and its answer was lost.
 		return nil
 	}
-	return loss
+	return res.loss
 }
 
 // release ends g's lease on key, or lets it stay.

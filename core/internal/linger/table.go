@@ -193,7 +193,7 @@ func (h *shard) close(t *Table) map[string]*Stay {
 	return stays
 }
 
-// ended is called when s has ended by itself. Whoever has taken it out knows that already.
+// ended is called when s has ended by itself. A caller that has taken it out knows that already.
 func (t *Table) ended(s *Stay) {
 	key := s.grant.Claims[0].Key
 	if l, ok := left(t.shardOf(key).remove(t, key, func(in *Stay) bool { return in == s })); ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// TestNewKeysAreTakenOnce: a key that nobody has used has no row that could be locked. Whoever makes
-// the row, one request at a time has the key.
+// TestNewKeysAreTakenOnce: a key that nobody has used has no row that could be locked. One
+// request at a time has the key, whichever of them makes the row.
 func TestNewKeysAreTakenOnce(t *testing.T) {
 	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
