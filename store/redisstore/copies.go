@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/redisstore/internal/send"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // A client that gets no answer closes its connection and sends the request again on another one.
@@ -27,10 +27,10 @@ const (
 // dropCopies ends what late copies of owner's request take of claims, from after on.
 func (s *Store) dropCopies(owner string, claims []driver.Claim, after time.Duration) {
 	defer s.copies.Add(-1)
-	if s.copies.Add(1) > mostCopies || !send.Sleep(s.ctx, after) {
+	if s.copies.Add(1) > mostCopies || !waitloop.Sleep(s.ctx, after) {
 		return
 	}
-	for pause := firstCopyPause; pause <= lastCopyPause && send.Sleep(s.ctx, pause); pause *= 2 {
+	for pause := firstCopyPause; pause <= lastCopyPause && waitloop.Sleep(s.ctx, pause); pause *= 2 {
 		_ = s.tryRelease(owner, s.releases(owner, claims, 0)) // without an answer: the next time
 	}
 }

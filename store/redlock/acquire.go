@@ -127,7 +127,7 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 			return driver.Grant{}, nil, a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)
 		}
 		a.losses++
-		if !pause(ctx, a.pause()) {
+		if !waitloop.Sleep(ctx, a.pause()) {
 			return driver.Grant{}, nil, &waitloop.Unanswered{Err: a.s.noQuorum("acquire", a.req.Claims[0].Key, r.errs)}
 		}
 	}
@@ -215,18 +215,6 @@ func (a *acquisition) lost(r result) *waitloop.State {
 func (a *acquisition) pause() time.Duration {
 	d := min(firstPause<<min(a.losses, 10), lastPause)
 	return d/2 + rand.N(d)
-}
-
-// pause returns false if ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Enter implements [waitloop.Request]. The question that follows gets in line at the gate.

@@ -124,11 +124,7 @@ func (a *acquisition) undo() {
 		if _, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw, nil); answered && err == nil || time.Now().After(over) {
 			return
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-a.s.life.Done():
-			timer.Stop()
+		if !waitloop.Sleep(a.s.life, pause) {
 			return
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	sqldriver "database/sql/driver"
 	"math/rand/v2"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // opTimeout bounds each use of a connection. The caller's context does not: a driver may close
@@ -85,15 +87,9 @@ func (r *retries) again(ctx context.Context, err error) bool {
 		return false
 	}
 	// The random part keeps two transactions from meeting again.
-	timer := time.NewTimer(r.pause/2 + rand.N(r.pause))
-	defer timer.Stop()
+	pause := r.pause/2 + rand.N(r.pause)
 	r.pause = min(2*r.pause, maxPause)
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return waitloop.Sleep(ctx, pause)
 }
 
 // connect takes a connection of the pool. The caller calls back with the error of its last

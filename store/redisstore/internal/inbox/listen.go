@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -61,7 +62,7 @@ func (b *Inbox) listen(ctx context.Context) {
 		if script.Refused(err) {
 			most = refusedPause
 		}
-		sleep(ctx, pause)
+		waitloop.Sleep(ctx, pause)
 		pause = min(2*pause, most)
 	}
 }
@@ -210,14 +211,4 @@ func (p *pulse) beat(ctx context.Context, key string) {
 		n, err := p.inbox.Publish(ctx, p.channel, p.inbox.Names.Lock(key))
 		sent <- outcome{n, err}
 	})
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 const (
@@ -21,23 +23,11 @@ func (b *Backoff) next() time.Duration {
 }
 
 // Pause waits for the next pause. It reports false if ctx ends first.
-func (b *Backoff) Pause(ctx context.Context) bool { return Sleep(ctx, b.next()) }
+func (b *Backoff) Pause(ctx context.Context) bool { return waitloop.Sleep(ctx, b.next()) }
 
 // Uneven is like Pause for a random time between half and one and a half of the pause, so that
 // processes do not try at the same moments.
 func (b *Backoff) Uneven(ctx context.Context) bool {
 	d := b.next()
-	return Sleep(ctx, d/2+rand.N(d))
-}
-
-// Sleep waits for d. It reports false if ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return waitloop.Sleep(ctx, d/2+rand.N(d))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -57,7 +58,7 @@ func moving(err error) bool {
 func (sl *slots) reload() {
 	for {
 		sl.cluster.ReloadState(sl.life)
-		if !Sleep(sl.life, reloadPause) || sl.over() {
+		if !waitloop.Sleep(sl.life, reloadPause) || sl.over() {
 			return
 		}
 	}
