@@ -202,6 +202,11 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 	if fn == nil {
 		return errNoFunction
 	}
+	return e.doClaims(ctx, claims, s, fn)
+}
+
+// doClaims is doSet with checked settings.
+func (e *Engine) doClaims(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
 	claims = s.shape(claims)
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {
@@ -232,7 +237,7 @@ func (e *Engine) settingsFor(opts []CallOption) (*settings, error) {
 	*s = e.defaults
 	err := s.apply(opts)
 	if err == nil {
-		err = errors.Join(s.fitTTL(e.about.TTLs), s.fitMinHold(e.about), s.fitLinger(e.about))
+		err = s.fit(e.about)
 	}
 	return s, err
 }

@@ -81,3 +81,21 @@ func ExampleEngine_Once() {
 	// false stored as 17 <nil>
 	// true stored as 17 <nil>
 }
+
+// A fleet has one scheduler. Each process campaigns until it is told to stop.
+func ExampleEngine_Lead() {
+	eng, _ := core.New(memstore.New())
+	defer eng.Close(context.Background())
+	stop, cancel := context.WithCancel(context.Background()) // a program: signal.NotifyContext
+	err := eng.Lead(stop, "leader:scheduler", func(ctx context.Context) error {
+		l, _ := core.LeaseFrom(ctx)
+		fmt.Println("leads", l.Key())
+		cancel()     // SIGTERM
+		<-ctx.Done() // it also ends before another process leads
+		return nil
+	})
+	fmt.Println("stopped", err)
+	// Output:
+	// leads leader:scheduler
+	// stopped <nil>
+}

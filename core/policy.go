@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"slices"
 	"sync/atomic"
 )
@@ -28,7 +27,7 @@ func (p Policy) settingsFor(e *Engine) (*settings, error) {
 	if last == nil || last.engine != e {
 		last = &engineSettings{engine: e, settings: e.defaults}
 		if last.err = p.apply(&last.settings); last.err == nil {
-			last.err = errors.Join(last.settings.fitTTL(e.about.TTLs), last.settings.fitMinHold(e.about), last.settings.fitLinger(e.about))
+			last.err = last.settings.fit(e.about)
 		}
 		p.last.Store(last)
 	}

@@ -86,6 +86,11 @@ func (s *settings) patience() time.Duration {
 	return s.maxWait
 }
 
+// fit makes the settings such as the store can keep, or says why it can't.
+func (s *settings) fit(store driver.Description) error {
+	return errors.Join(s.fitTTL(store.TTLs), s.fitMinHold(store), s.fitLinger(store))
+}
+
 // matter is what an option decides. On one level, each matter is decided once, so the order of
 // options means nothing.
 type matter uint32

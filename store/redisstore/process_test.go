@@ -52,6 +52,9 @@ func actAsProcess() {
 	if err != nil {
 		panic(err)
 	}
+	if os.Getenv(envLead) != "" {
+		lead(eng, os.Getenv(envKey), ttl)
+	}
 	var claims []driver.Claim
 	for key := range strings.SplitSeq(os.Getenv(envKey), ",") {
 		claim := driver.Exclusive(key)

@@ -1,0 +1,208 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestLeadOneAtATime: two processes lead in turn, each until it is cut off from the store, and a
+// deposed leader campaigns again. A leader's context has ended before the other one leads.
+func TestLeadOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spies := []*spy{newSpy(), newSpy()}
+		spies[1].Store = spies[0].Peer()
+		ctx, stop := context.WithCancel(bg)
+		leader, terms := -1, 0
+		var last uint64
+		returned := make(chan error, 2)
+		for i, spy := range spies {
+			eng := newEngine(t, spy, core.WithMaxWait(time.Second), core.WithMaxHold(time.Second), core.WithRunUnlocked(), core.WithLogger(discard))
+			go func() {
+				returned <- eng.Lead(ctx, "leader", func(ctx context.Context) error {
+					if leader >= 0 {
+						t.Errorf("%d leads beside %d", i, leader)
+					}
+					leader = i
+					terms++
+					l, ok := core.LeaseFrom(ctx)
+					if !ok || l.Token() <= last {
+						t.Errorf("token %d after %d", l.Token(), last)
+					}
+					last = l.Token()
+					<-ctx.Done()
+					leader = -1
+					return errors.New("interrupted")
+				}, core.WithTTL(10*time.Second))
+			}()
+			synctest.Wait() // the first one leads first
+		}
+		for round := range 6 {
+			time.Sleep(2 * time.Minute) // far longer than the bounds that New was given
+			synctest.Wait()
+			if leader != round%2 {
+				t.Fatalf("%d leads in round %d", leader, round)
+			}
+			spies[leader].cutOff()
+			time.Sleep(time.Minute)
+			spies[round%2].reach()
+		}
+		stop()
+		for range 2 {
+			if err := <-returned; err == nil || errors.Is(err, core.ErrLeaseLost) {
+				t.Errorf("Lead returned %v", err)
+			}
+		}
+		if terms != 7 {
+			t.Errorf("they led %d times, want 7", terms)
+		}
+	})
+}
+
+// cutOff has every request fail.
+func (s *spy) cutOff() {
+	down := func(context.Context, driver.Grant) error { return errDown }
+	s.change(func() {
+		s.onAcquire = func(context.Context, driver.Request) error { return errDown }
+		s.onRenew, s.onRelease = down, down
+	})
+}
+
+// reach ends cutOff.
+func (s *spy) reach() { s.change(func() { s.onAcquire, s.onRenew, s.onRelease = nil, nil, nil }) }
+
+// TestLeadGoesOnAfterAnOutage: the leader is deposed when its lease runs out, and leads again once
+// the store answers. Nobody leads meanwhile, although the engine runs other work unlocked.
+func TestLeadGoesOnAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		eng := newEngine(t, spy, core.WithRunUnlocked(), core.WithoutCancelOnLoss(), core.WithLogger(discard))
+		var terms []time.Duration
+		began := time.Now()
+		ctx, stop := context.WithTimeout(bg, 40*time.Minute)
+		defer stop()
+		time.AfterFunc(10*time.Minute, spy.cutOff)
+		time.AfterFunc(20*time.Minute, spy.reach)
+		_ = eng.Lead(ctx, "k", func(ctx context.Context) error {
+			terms = append(terms, time.Since(began))
+			<-ctx.Done()
+			terms = append(terms, time.Since(began))
+			return nil
+		}, core.WithTTL(time.Minute))
+		if len(terms) != 4 || terms[0] != 0 || terms[1] < 10*time.Minute || terms[1] > 11*time.Minute ||
+			terms[2] < 20*time.Minute || terms[2] > 20*time.Minute+5*time.Second || terms[3] != 40*time.Minute {
+			t.Errorf("led from and until %v", terms)
+		}
+	})
+}
+
+func TestLeadReturns(t *testing.T) {
+	failing := errors.New("no more to do")
+	end := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
+	never := func(context.Context) error { t.Error("led"); return nil }
+	closed := newEngine(t, newSpy())
+	shut(t, closed)
+	canceled, cancel := context.WithCancel(bg)
+	cancel()
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		eng  *core.Engine
+		key  string
+		fn   func(context.Context) error
+		opts []core.CallOption
+		want error
+	}{
+		"nil of fn":        {fn: end(nil)},
+		"an error of fn":   {fn: end(failing), want: failing},
+		"another's loss":   {fn: end(core.ErrLeaseLost), want: core.ErrLeaseLost},
+		"no function":      {want: core.ErrInvalidOption},
+		"a wrong key":      {key: "{", fn: never, want: core.ErrInvalidKey},
+		"a wrong option":   {fn: never, opts: []core.CallOption{core.WithTTL(0)}, want: core.ErrInvalidOption},
+		"a closed engine":  {eng: closed, fn: never, want: core.ErrClosed},
+		"a canceled ctx":   {ctx: canceled, fn: never, want: context.Canceled},
+		"a bounded wait":   {key: "held", fn: never, opts: []core.CallOption{core.WithMaxWait(time.Millisecond)}, want: core.ErrWaitTimeout},
+		"no wait":          {key: "held", fn: never, opts: []core.CallOption{core.WithFailFast()}, want: core.ErrHeld},
+		"an idle executor": {fn: never, opts: []core.CallOption{core.WithExecutor(nowhere{})}, want: core.ErrInvalidOption},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eng, ctx, key := tc.eng, tc.ctx, tc.key
+			if eng == nil {
+				eng = newEngine(t, newSpy())
+				defer mustRelease(t, mustAcquire(t, eng, "held"))
+			}
+			if ctx == nil {
+				ctx = bg
+			}
+			if key == "" {
+				key = "k"
+			}
+			err := eng.Lead(ctx, key, tc.fn, tc.opts...)
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+				t.Errorf("Lead returned %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// nowhere is an executor that is not asked.
+type nowhere struct{ core.Executor }
+
+func (nowhere) Validate() error { return nil }
+
+// TestLeadEndsInAnOutage with its context, or with the engine, in the middle of a pause.
+func TestLeadEndsInAnOutage(t *testing.T) {
+	for name, want := range map[string]error{"context": context.DeadlineExceeded, "engine": core.ErrClosed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				spy := newSpy()
+				spy.onAcquire = func(context.Context, driver.Request) error { return errDown }
+				eng := newEngine(t, spy, core.WithLogger(discard))
+				ctx, cancel := context.WithCancel(bg)
+				if want != core.ErrClosed {
+					ctx, cancel = context.WithTimeout(bg, time.Minute)
+				} else {
+					time.AfterFunc(time.Minute, func() { _ = eng.Close(bg) })
+				}
+				defer cancel()
+				began := time.Now()
+				wantOnly(t, eng.Lead(ctx, "k", func(context.Context) error { return nil }), want)
+				if time.Since(began) != time.Minute {
+					t.Errorf("it took %v", time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// TestLeadStepsDown: with a maximum hold, each process that waits leads in its turn.
+func TestLeadStepsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spy := newSpy()
+		ctx, stop := context.WithTimeout(bg, 4*time.Hour-time.Minute)
+		defer stop()
+		var order []int
+		done := make(chan struct{}, 2)
+		for i, store := range []driver.Store{spy, spy.Peer()} {
+			eng := newEngine(t, store, core.WithLogger(discard))
+			go func() {
+				_ = eng.Lead(ctx, "k", func(ctx context.Context) error {
+					order = append(order, i)
+					<-ctx.Done()
+					return nil
+				}, core.WithMaxHold(time.Hour))
+				done <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		<-done
+		<-done
+		if len(order) != 4 || order[0] == order[1] || order[1] == order[2] || order[2] == order[3] {
+			t.Errorf("led in the order %v", order)
+		}
+	})
+}
