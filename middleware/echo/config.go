@@ -80,8 +80,8 @@ type OnceConfig struct {
 	ResultLimit int
 	// Headers are the names of headers and trailers that are stored with the response, besides
 	// those that describe the body (such as Content-Type), Location, Link, ETag and Last-Modified.
-	// What is stored is given to everybody who comes with the key: think before you name
-	// Set-Cookie.
+	// A repeat gets the stored headers, and anybody who knows the key can send one. So a name
+	// such as Set-Cookie gives one user's session to another.
 	Headers []string
 	// Storable reports, by its status, whether a response is stored. If it is not, the execution
 	// counts as failed, and a repeat runs. Nil: lockhttp.DefaultStorable.

@@ -47,7 +47,8 @@ type Config struct {
 	// Changed is called when the node stops answering, with the reason, and with nil when it answers
 	// again.
 	Changed func(error)
-	// Life ends when the store closes. What is left is then sent once more.
+	// Life ends when the store closes. Calls that are owed by then are sent once more, and then
+	// forgotten.
 	Life context.Context
 	// Go runs a goroutine that the store waits for.
 	Go func(func())
