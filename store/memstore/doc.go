@@ -12,4 +12,7 @@
 // It gives memory back: a key without leases and waiters is forgotten, and expired entries are
 // swept as new keys come. After a forced release it keeps the reason for the victims, in at
 // most 65 536 notes, for an hour.
+//
+// Importing the package registers mem: with package storeurl, for an empty store, and mem:NAME, for
+// the one of that name in this process.
 package memstore

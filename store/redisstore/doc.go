@@ -105,5 +105,19 @@
 // releasing go on. A server that evicts keys to make room may evict locks; the store logs a
 // warning if it sees that setting.
 //
+// # By URL
+//
+// Importing the package registers these schemes with package storeurl. Close then closes the client,
+// too.
+//
+//	redis://USER:PASSWORD@HOST:6379/0                    one server; rediss:// with TLS
+//	redis+unix://:PASSWORD@/run/redis.sock?db=0          a socket
+//	redis+sentinel://USER:PASSWORD@a,b,c/0?master_name=M the Sentinels; also sentinel_username, sentinel_password
+//	redis+cluster://USER:PASSWORD@a,b,c                  some nodes of a Cluster
+//
+// rediss+sentinel:// and rediss+cluster:// use TLS. The parameters are prefix, waiter_lease, replicas
+// and replica_timeout, as the options of [New], and those of redis.ParseURL, such as pool_size and
+// read_timeout.
+//
 // docs/operations.md has the settings and permissions that the store needs.
 package redisstore

@@ -35,6 +35,7 @@ type config struct {
 	replicas    int
 	replicaWait time.Duration
 	log         *slog.Logger
+	ownsClient  bool          // Close closes the client
 	forcedFor   time.Duration // how long the victims of a ForceRelease can learn its reason
 }
 

@@ -127,8 +127,15 @@ func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		s.cancel()
 		s.calls.Go(s.inbox.Close)
-		return s.calls.Drain("redisstore", nil)
+		return s.calls.Drain("redisstore", s.closeClient)
 	})
+}
+
+// closeClient closes the client of a store that was opened by its URL.
+func (s *Store) closeClient() {
+	if s.cfg.ownsClient {
+		_ = s.client.Close() // the only error is that it is closed
+	}
 }
 
 // check refuses, before any I/O, requests that the scripts or Redis could not handle. The

@@ -70,4 +70,14 @@
 //	{lock:}:born   since when this server votes
 //
 // docs/operations.md says how to run the nodes, and docs/guarantees.md what you may rely on.
+//
+// # By URL
+//
+// Importing the package registers redlock:// and, with TLS, redlocks:// with package storeurl. Close
+// then closes the clients, too. All nodes have the same user, password and database.
+//
+//	redlock://USER:PASSWORD@a,b,c,d,e/0?quorum=4
+//
+// The parameters are prefix, quorum, max_ttl, node_timeout and persistent, as the options of [New],
+// and those of redis.ParseURL. Prepare of storeurl calls [Store.Init].
 package redlock

@@ -37,6 +37,7 @@ const (
 type Store struct {
 	driver.Unsupported
 	clients []*redis.Client
+	owned   []*redis.Client // those that Close closes
 	nodes   []*node.Node
 	cfg     config
 	names   script.Prefix
@@ -106,6 +107,7 @@ func (s *Store) Close() error {
 			for _, n := range s.nodes {
 				n.Close() // uses what their goroutines use
 			}
+			closeAll(s.owned)
 		})
 	})
 }

@@ -53,4 +53,19 @@
 // The database forgets what it has committed, because of its settings or because a replica without
 // the last writes took over: two owners may hold a key. [New] warns of such settings. Tokens still
 // increase, because they follow the clock. A resource that must be safe compares them.
+//
+// # By URL
+//
+// Importing the package registers these schemes with package storeurl. Close then closes the pool,
+// too. The program also imports a driver of database/sql: pgx or lib/pq, go-sql-driver/mysql,
+// modernc.org/sqlite or mattn/go-sqlite3.
+//
+//	postgres://USER:PASSWORD@HOST:5432/DB?sslmode=verify-full
+//	mysql://USER:PASSWORD@HOST:3306/DB?tls=true
+//	sqlite:FILE
+//
+// The parameters are prefix, waiter_lease, poll and max_conns, as the options of [New], and these of
+// the drivers: for PostgreSQL sslmode, sslrootcert, sslcert, sslkey, connect_timeout,
+// target_session_attrs, application_name, search_path and default_query_exec_mode; for MySQL tls,
+// timeout, readTimeout and writeTimeout; for SQLite synchronous. Prepare of storeurl calls [Migrate].
 package sqlstore

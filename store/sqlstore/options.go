@@ -19,6 +19,7 @@ type config struct {
 	conns       int
 	waker       Waker
 	log         *slog.Logger
+	ownsPool    bool // Close closes the pool
 }
 
 // The defaults.

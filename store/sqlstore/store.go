@@ -81,13 +81,20 @@ func (s *Store) Describe() driver.Description {
 func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		s.end()
-		err := s.calls.Drain("sqlstore", nil)
+		err := s.calls.Drain("sqlstore", s.closePool)
 		s.cancel()
 		if s.cfg.waker != nil {
 			err = errors.Join(err, s.cfg.waker.Close())
 		}
 		return err
 	})
+}
+
+// closePool closes the pool of a store that was opened by its URL.
+func (s *Store) closePool() {
+	if s.cfg.ownsPool {
+		_ = s.db.Close() // its connections are idle, so there is nothing to lose
+	}
 }
 
 // maxOwnerBytes is what the column of the owner has room for.

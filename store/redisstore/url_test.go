@@ -1,0 +1,129 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// Each scheme leads to its server, with user, password, database and prefix. Close closes the
+// client: goleak and the count of connections see it.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	socket := t.TempDir() + "/s"
+	server := redistest.Start(t, "--requirepass", "s@cret/?#", "--unixsocket", socket)
+	client := server.Client(func(o *redis.Options) { o.Password = "s@cret/?#" })
+	ctx := t.Context()
+	const password = "s%40cret%2F%3F%23"
+	for _, url := range []string{
+		fmt.Sprintf("redis://:%s@%s/3?prefix=p:&waiter_lease=9s&pool_size=3", password, server.Addr()),
+		fmt.Sprintf("redis+unix://:%s@%s?db=3&prefix=p:", password, socket),
+	} {
+		opened, err := storeurl.Open(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ok := opened.(*redisstore.Store)
+		if !ok {
+			t.Fatalf("%T", opened)
+		}
+		req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute}
+		g, err := s.Acquire(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := client.Conn()
+		if err := there.Select(ctx, 3).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n := there.Exists(ctx, "p:k").Val(); n != 1 {
+			t.Errorf("%s: no lock in its database", url)
+		}
+		_ = there.Close()
+		if err := s.Release(ctx, g); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Acquire(ctx, req); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+		// The server takes note of a connection's end a little later.
+		for end := time.Now().Add(10 * time.Second); strings.Count(client.ClientList(ctx).Val(), "\n") > 1; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: connections are left:\n%s", url, client.ClientList(ctx).Val())
+			}
+		}
+	}
+}
+
+// The hosts of redis+sentinel are the Sentinels, those of redis+cluster some nodes.
+func TestURLOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	behind := redistest.StartSentinel(t, 1, time.Minute)
+	for _, url := range []string{
+		"redis+cluster://" + nodes[0].Addr() + "," + nodes[1].Addr() + "?prefix=p:",
+		"redis+sentinel://" + behind.Sentinel.Addr() + "/0?master_name=" + redistest.MasterName,
+	} {
+		s, err := storeurl.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 20 { // on all nodes of the Cluster
+			req := driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive(strconv.Itoa(i))}, TTL: time.Minute}
+			if _, err := s.Acquire(t.Context(), req); err != nil {
+				t.Fatalf("%s: %v", url, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is wrong is refused before any I/O: these hosts do not exist.
+func TestURLRefuses(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"redis:", "redis://", "redis://a,b", "redis://nowhere.invalid/x", "redis://nowhere.invalid/0/1", "redis://nowhere.invalid?nosuch=1",
+		"redis://nowhere.invalid?waiter_lease=soon", "redis://nowhere.invalid?pool_size=x", "redis+unix://host/path", "redis+unix:",
+		"redis+sentinel://a,b,c", "redis+sentinel://?master_name=m", "redis+sentinel://a?master_name=m&nosuch=1",
+		"redis+cluster://", "redis+cluster://a/1", "redis+cluster://a?nosuch=1",
+	} {
+		if _, err := storeurl.Open(t.Context(), url); !errors.Is(err, storeurl.ErrInvalidURL) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, url := range []string{
+		"redis://:secret@nowhere.invalid?prefix=%7B", "redis://nowhere.invalid?waiter_lease=1ms",
+		"redis://nowhere.invalid?replicas=1", "redis+cluster://nowhere.invalid?replicas=1&replica_timeout=1s",
+	} {
+		if _, err := storeurl.Open(t.Context(), url); !errors.Is(err, driver.ErrInvalidOption) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	// A password of which nothing can be read, and one that the server refuses.
+	server := redistest.Start(t, "--requirepass", "right")
+	s, err := storeurl.Open(t.Context(), "redis://:secret@"+server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Acquire(context.WithoutCancel(t.Context()), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}

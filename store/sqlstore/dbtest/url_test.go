@@ -1,0 +1,134 @@
+package dbtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// urlOf returns the URL of a database.
+func urlOf(d *sqltest.Database) string {
+	switch dsn := d.DSN(); d.Kind {
+	case "mysql":
+		account, rest, _ := strings.Cut(dsn, "@tcp(")
+		return "mysql://" + account + "@" + strings.Replace(rest, ")", "", 1)
+	case "sqlite":
+		file, _, _ := strings.Cut(strings.TrimPrefix(dsn, "file:"), "?")
+		return "sqlite:" + file + "?synchronous=off"
+	default:
+		return dsn
+	}
+}
+
+// On each database: without tables ErrSchema, then Prepare makes them, and the store works. goleak
+// sees whether Close closes the pool.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := urlOf(d.database(t))
+			separator := "?"
+			if strings.Contains(text, separator) {
+				separator = "&"
+			}
+			u, err := storeurl.Parse(text + separator + "prefix=p_&waiter_lease=900ms&poll=50ms&max_conns=2")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := u.Open(t.Context()); !errors.Is(err, sqlstore.ErrSchema) {
+				t.Errorf("without tables: %v", err)
+			}
+			for range 2 {
+				if err := u.Prepare(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opened, err := u.Open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, ok := opened.(*sqlstore.Store)
+			if !ok {
+				t.Fatalf("%T", opened)
+			}
+			g, err := s.Acquire(t.Context(), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Release(t.Context(), g); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A name that is wrong makes no empty database.
+func TestURLOfNoFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "typo.db")
+	if _, err := storeurl.Open(t.Context(), "sqlite:"+file); !errors.Is(err, sqlstore.ErrSchema) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestURLRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]error{
+		"postgres://nowhere.invalid":                  storeurl.ErrInvalidURL,
+		"postgres:db":                                 storeurl.ErrInvalidURL,
+		"postgres://nowhere.invalid/db?sslmode=maybe": storeurl.ErrInvalidURL,
+		"postgres://nowhere.invalid/db?nosuch=1":      storeurl.ErrInvalidURL,
+		"postgres://nowhere.invalid/db?poll=1ms":      driver.ErrInvalidOption,
+		"mysql://a,b/db":                              storeurl.ErrInvalidURL,
+		"mysql://nowhere.invalid":                     storeurl.ErrInvalidURL,
+		"mysql://nowhere.invalid/db?tls=x":            storeurl.ErrInvalidURL,
+		"mysql://nowhere.invalid/db?prefix=1":         driver.ErrInvalidOption,
+		"sqlite:":                                     storeurl.ErrInvalidURL,
+		"sqlite::memory:":                             storeurl.ErrInvalidURL,
+		"sqlite://host/file":                          storeurl.ErrInvalidURL,
+		"sqlite:file?synchronous=maybe":               storeurl.ErrInvalidURL,
+	} {
+		u, err := storeurl.Parse(text)
+		if err == nil {
+			_, err = u.Open(t.Context())
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := u.Prepare(t.Context()); !errors.Is(err, want) {
+			t.Errorf("prepare %s: %v", text, err)
+		}
+	}
+}
+
+// A password is in no error, whatever the driver says.
+func TestURLPassword(t *testing.T) {
+	t.Parallel()
+	s := sqltest.MySQL(t).Server
+	for _, text := range []string{
+		"mysql://nobody:se%2Fcret@" + s.Addr() + "/mysql",
+		"mysql://nobody:se%2Fcret@127.0.0.1:1/mysql?tls=true",
+		"postgres://nobody:se%2Fcret@127.0.0.1:1/db?sslmode=verify-full",
+		"postgres://nobody:se%2Fcret@127.0.0.1:1/db?sslrootcert=/nosuch",
+	} {
+		_, err := storeurl.Open(t.Context(), text)
+		if err == nil || strings.Contains(err.Error(), "se/cret") || strings.Contains(err.Error(), "se%2Fcret") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

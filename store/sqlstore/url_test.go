@@ -1,0 +1,57 @@
+package sqlstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// A program that links no driver is told so.
+func TestURLWithoutDriver(t *testing.T) {
+	_, err := storeurl.Open(t.Context(), "postgres://:secret@host/db")
+	if !errors.Is(err, storeurl.ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
+		t.Fatalf("%v", err)
+	}
+	for _, want := range []string{"postgres://host/db", "pgx", "github.com/jackc/pgx/v5/stdlib"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}
+
+// A script needs neither driver nor database.
+func TestURLScript(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://h/db?prefix=a_": "CREATE TABLE IF NOT EXISTS a_lock (",
+		"mysql://h/db":              "ENGINE=InnoDB",
+		"sqlite:f":                  "CREATE TABLE IF NOT EXISTS keyturn_lock (",
+	} {
+		u, err := storeurl.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := u.Script(); err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+	}
+}
+
+func TestSources(t *testing.T) {
+	for text, want := range map[string]string{
+		"postgres://me:a'b%5C@h,i:1/db?sslmode=disable&prefix=x": `host='h,i' port='5432,1' dbname='db' user='me' password='a\'b\\' sslmode='disable'`,
+		"mysql://me:p%2F%40:@[::1]/a%2Fb?tls=true&timeout=2s":    "me:p/@:@tcp([::1]:3306)/a%2Fb?timeout=2s&tls=true",
+		"sqlite:/a%20b%3F.db": "file:/a%20b%3F.db?mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
+			"&_busy_timeout=5000&_journal_mode=wal&_synchronous=full",
+	} {
+		u, err := storeurl.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := map[string]database{"postgres": {source: postgresSource}, "mysql": {source: mysqlSource}, "sqlite": {source: sqliteSource}}[u.Scheme]
+		if _, got, err := d.read(u, false); err != nil || got != want {
+			t.Errorf("%s: %v\n%s, want\n%s", text, err, got, want)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package storeurl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var errFull = errors.New("full")
+
+// sample is what the schemes of these tests open.
+type sample struct {
+	driver.Store
+	u *URL
+}
+
+func init() {
+	Register("sample", Scheme{Open: func(_ context.Context, u *URL) (driver.Store, error) {
+		p := u.Params()
+		p.String("prefix")
+		p.Duration("pause")
+		p.Int("n")
+		p.Bool("sure")
+		p.OneOf("way", "here", "there")
+		return &sample{u: u}, p.Err()
+	}})
+	Register("broken", Scheme{
+		Open: func(_ context.Context, u *URL) (driver.Store, error) {
+			return nil, fmt.Errorf("dial %s with %q and %q: %w", u.Hosts[0], u.Password(), u.Query.Encode(), errFull)
+		},
+		Prepare: func(_ context.Context, u *URL) error { return fmt.Errorf("no room for %s: %w", u.Password(), errFull) },
+	})
+	Register("scripted", Scheme{
+		Open:    func(context.Context, *URL) (driver.Store, error) { return nil, errFull },
+		Prepare: func(context.Context, *URL) error { return nil },
+		Script:  func(*URL) (string, error) { return "CREATE;", nil },
+	})
+}
+
+func TestOpen(t *testing.T) {
+	st, err := Open(t.Context(), "sample://host/x?prefix=p&pause=2s&n=3&sure=true&way=here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := st.(*sample); !ok || s.u.Path != "/x" {
+		t.Errorf("got %#v, want the scheme's own type", st)
+	}
+}
+
+// All that is wrong with the parameters is said at once, without their values.
+func TestParams(t *testing.T) {
+	_, err := Open(t.Context(), "sample://host?pause=soon&n=x&sure=perhaps&way=up&more=secret&prefix=a&prefix=b")
+	if !errors.Is(err, ErrInvalidURL) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{
+		`"pause": want a duration, such as 6s or 200ms`, `"n": want a number`, `"sure": want true or false`,
+		`"way": want one of here, there`, `no parameter "more"`, `"prefix": want it once`, "sample://host",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\ndoes not say %s", err, want)
+		}
+	}
+	p := (&URL{Query: map[string][]string{"a": {"5s"}, "b": {"1"}}}).Params()
+	if d, ok := p.Duration("a"); !ok || d != 5*time.Second {
+		t.Errorf("%v %v", d, ok)
+	}
+	if rest := p.Rest(); rest.Encode() != "b=1" || p.Err() != nil {
+		t.Errorf("%v %v", rest, p.Err())
+	}
+}
+
+// A scheme that is not there is answered with those that are, and with the import that is missing.
+func TestUnknownScheme(t *testing.T) {
+	_, err := Open(t.Context(), "redis://:secret@host?password=secret")
+	var unknown *UnknownSchemeError
+	if !errors.As(err, &unknown) || !errors.Is(err, ErrInvalidURL) {
+		t.Fatalf("%v", err)
+	}
+	if unknown.Import != "github.com/keyturn/keyturn/store/redisstore" || !slices.Equal(unknown.Registered, Schemes()) || !slices.Contains(unknown.Registered, "sample") {
+		t.Errorf("%+v", unknown)
+	}
+	if text := err.Error(); !strings.Contains(text, unknown.Import) || !strings.Contains(text, "broken, mem, sample") || strings.Contains(text, "secret") {
+		t.Error(text)
+	}
+	if _, err = Open(t.Context(), "nosuch:x"); !errors.As(err, &unknown) || unknown.Import != "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// The table of packages that an error names is true.
+func TestPackages(t *testing.T) {
+	for scheme, name := range packages {
+		if name == "etcdstore" || name == "zkstore" {
+			continue // in branches of their own
+		}
+		if _, err := os.Stat("../" + name); err != nil {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+}
+
+// Whatever an opener says, a password is not in it, as it is or as it is written in a URL.
+func TestPasswordIsCut(t *testing.T) {
+	u, err := Parse("broken://me:s%40cret%2F1@host?sentinel_password=other%20one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, open := u.Open(t.Context())
+	for _, err := range []error{open, u.Prepare(t.Context())} {
+		if !errors.Is(err, errFull) {
+			t.Errorf("%v", err)
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			for _, secret := range []string{"s@cret", "s%40cret", "other one", "other+one"} {
+				if strings.Contains(e.Error(), secret) || strings.Contains(fmt.Sprintf("%+v", e), secret) {
+					t.Errorf("%+v has %s", e, secret)
+				}
+			}
+		}
+	}
+	if text := u.String(); text != "broken://host" {
+		t.Error(text)
+	}
+}
+
+func TestScript(t *testing.T) {
+	for text, want := range map[string]string{"scripted:": "CREATE;", "sample:": ""} {
+		u, _ := Parse(text)
+		if got, err := u.Script(); err != nil || got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
+		if err := u.Prepare(t.Context()); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	u, _ := Parse("broken:")
+	if _, err := u.Script(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	open := func(context.Context, *URL) (driver.Store, error) { return nil, nil }
+	for name, s := range map[string]Scheme{"sample": {Open: open}, "Upper": {Open: open}, "": {Open: open}, "empty": {}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q is accepted", name)
+				}
+			}()
+			Register(name, s)
+		}()
+	}
+}
