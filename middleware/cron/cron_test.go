@@ -1,0 +1,202 @@
+package lockcron_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/locktest"
+	lockcron "github.com/keyturn/keyturn/middleware/cron"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func wrapper(t testing.TB, eng *core.Engine, opts ...core.CallOption) cron.JobWrapper {
+	t.Helper()
+	w, err := lockcron.Serialize(eng, "cron:job", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestOneProcessPerTick: three processes with the same schedule run a short job once per tick, and
+// a job that takes longer than the interval never beside itself.
+func TestOneProcessPerTick(t *testing.T) {
+	for name, tc := range map[string]struct{ takes, every time.Duration }{
+		"short": {time.Millisecond, time.Second},
+		"long":  {2500 * time.Millisecond, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kit := locktest.New(t)
+				var mu sync.Mutex
+				var ran []time.Time
+				running := 0
+				for i := range 3 {
+					if i > 0 {
+						kit = kit.Peer(t)
+					}
+					schedule := cron.New(cron.WithSeconds(), cron.WithChain(wrapper(t, kit.Engine)))
+					_, err := schedule.AddJob("* * * * * *", lockcron.Func(func(ctx context.Context) error {
+						mu.Lock()
+						ran = append(ran, time.Now())
+						running++
+						if running > 1 {
+							t.Error("it runs beside itself")
+						}
+						mu.Unlock()
+						if _, ok := core.LeaseFrom(ctx); !ok {
+							t.Error("no lease in its context")
+						}
+						time.Sleep(tc.takes)
+						mu.Lock()
+						running--
+						mu.Unlock()
+						return nil
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+					schedule.Start()
+					defer schedule.Stop()
+				}
+				time.Sleep(30*time.Second + 100*time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				if len(ran) != int(30*time.Second/tc.every) {
+					t.Errorf("%d runs in 30 s", len(ran))
+				}
+				for i := 1; i < len(ran); i++ {
+					if d := ran[i].Sub(ran[i-1]); d != tc.every {
+						t.Errorf("run %d came %v after the last", i, d)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestClockThatIsBehind: the tick has been served when a process comes late, by less than the
+// least hold.
+func TestClockThatIsBehind(t *testing.T) {
+	for behind, runs := range map[time.Duration]int{400 * time.Millisecond: 1, 600 * time.Millisecond: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var skipped []string
+			kit := locktest.New(t, core.WithHooks(observe.Hooks{Skipped: func(_ context.Context, s observe.Skip) {
+				if s.Reason == coverage.SkipHeld {
+					skipped = append(skipped, s.Rule)
+				}
+			}}))
+			n := 0
+			count := cron.FuncJob(func() { n++ })
+			wrapper(t, kit.Peer(t).Engine)(count).Run()
+			time.Sleep(behind)
+			wrapper(t, kit.Engine)(count).Run()
+			if n != runs || len(skipped) != 2-runs {
+				t.Errorf("%v behind: %d runs, skipped %q", behind, n, skipped)
+			}
+		})
+	}
+}
+
+func TestLostLeaseEndsTheContextOfAFunc(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logs(t)
+		kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
+		wrapper(t, kit.Engine)(lockcron.Func(func(ctx context.Context) error {
+			time.Sleep(time.Hour) // longer than the engine's maximum hold
+			if ctx.Err() != nil {
+				t.Error("lost:", context.Cause(ctx))
+			}
+			kit.Store.Lose("cron:job")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})).Run()
+		if got := log(); len(got) != 1 || !strings.Contains(got[0], "job failed") || !strings.Contains(got[0], "cron:job") {
+			t.Errorf("logged %q", got)
+		}
+	})
+}
+
+// TestOutage leaves the tick out, or runs it unlocked if the rule says so. A panic goes on to the
+// wrappers outside, and frees the key.
+func TestOutage(t *testing.T) {
+	log := logs(t)
+	kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
+	n := 0
+	job := cron.FuncJob(func() { n++ })
+	kit.Store.Refuse()
+	wrapper(t, kit.Engine)(job).Run()
+	if got := log(); n != 0 || len(got) != 1 || !strings.Contains(got[0], "did not run") {
+		t.Errorf("%d runs, logged %q", n, got)
+	}
+	if wrapper(t, kit.Engine, core.WithRunUnlocked())(job).Run(); n != 1 {
+		t.Errorf("%d runs", n)
+	}
+	kit.Store.Heal()
+	func() {
+		defer func() {
+			if recover() != "oh" {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		wrapper(t, kit.Engine, core.WithMinHold(0))(cron.FuncJob(func() { panic("oh") })).Run()
+	}()
+	if wrapper(t, kit.Engine)(job).Run(); n != 2 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+func TestWrongRules(t *testing.T) {
+	eng := locktest.New(t).Engine
+	bare, err := core.New(exclusive{locktest.NewStore(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		eng  *core.Engine
+		key  string
+		opts []core.CallOption
+		want error
+	}{
+		"no engine":     {nil, "k", nil, core.ErrInvalidOption},
+		"no key":        {eng, "", nil, core.ErrInvalidKey},
+		"a wrong TTL":   {eng, "k", []core.CallOption{core.WithTTL(0)}, core.ErrInvalidOption},
+		"a poor store":  {bare, "k", nil, errors.ErrUnsupported},
+		"its way round": {bare, "k", []core.CallOption{core.WithMinHold(0)}, nil},
+	} {
+		if _, err := lockcron.Serialize(tc.eng, tc.key, tc.opts...); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// exclusive can do nothing but exclusive claims.
+type exclusive struct{ driver.Store }
+
+func (exclusive) Describe() driver.Description { return driver.Description{} }
+
+// logs returns the lines that slog.Default gets from now on.
+func logs(t *testing.T) func() []string {
+	before := slog.Default()
+	var text strings.Builder
+	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return func() []string {
+		return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(l string) bool { return l == "" })
+	}
+}

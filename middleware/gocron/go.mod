@@ -1,0 +1,17 @@
+module github.com/keyturn/keyturn/middleware/gocron
+
+go 1.25.0
+
+require (
+	github.com/go-co-op/gocron/v2 v2.16.1
+	github.com/google/uuid v1.6.0
+	github.com/keyturn/keyturn v0.0.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/jonboulle/clockwork v0.5.0 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+)
+
+replace github.com/keyturn/keyturn => ../../

@@ -1,0 +1,203 @@
+package lockgocron_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/locktest"
+	lockgocron "github.com/keyturn/keyturn/middleware/gocron"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var bg = context.Background()
+
+// The adapters are what gocron takes.
+var (
+	_ gocron.Locker  = (*lockgocron.Locker)(nil)
+	_ gocron.Elector = (*lockgocron.Elector)(nil)
+)
+
+// run starts a process's scheduler with a job per second. Its clock is behind by that much.
+func run(t *testing.T, option gocron.SchedulerOption, behind time.Duration, job any, opts ...gocron.JobOption) gocron.Scheduler {
+	t.Helper()
+	s, err := gocron.NewScheduler(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts = append(opts, gocron.WithName("job"), gocron.WithStartAt(gocron.WithStartDateTime(time.Now().Add(time.Second+behind))))
+	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), opts...); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return s
+}
+
+// TestLockerRunsAJobOncePerTick in three processes, one of whose clocks is behind.
+func TestLockerRunsAJobOncePerTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		var mu sync.Mutex
+		ran := map[time.Duration]int{}
+		var refused []error
+		began := time.Now()
+		for i, behind := range []time.Duration{0, 300 * time.Millisecond, 0} {
+			if i > 0 {
+				kit = kit.Peer(t)
+			}
+			locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := run(t, gocron.WithDistributedLocker(locker), behind, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				ran[time.Since(began).Truncate(time.Second)]++
+			}, gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				refused = append(refused, err)
+			})))
+			defer s.Shutdown()
+		}
+		time.Sleep(10*time.Second + 900*time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		for tick, n := range ran {
+			if n != 1 {
+				t.Errorf("%d runs at %v", n, tick)
+			}
+		}
+		if len(ran) != 10 || len(refused) != 20 || slices.ContainsFunc(refused, func(err error) bool { return !errors.Is(err, core.ErrHeld) }) {
+			t.Errorf("%d ticks, %d refused: %v", len(ran), len(refused), refused)
+		}
+	})
+}
+
+// TestLockerKeepsTheKeyUntilTheJobReturns, although gocron ends its context before.
+func TestLockerKeepsTheKeyUntilTheJobReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t, core.WithLogger(slog.New(slog.DiscardHandler)))
+		locker, err := lockgocron.NewLocker(kit.Engine, "cron:{job}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(bg)
+		lock, err := locker.Lock(ctx, "a job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(time.Hour)
+		if _, err := kit.Engine.TryAcquire(bg, "cron:a%20job"); !errors.Is(err, core.ErrHeld) {
+			t.Errorf("while the job runs: %v", err)
+		}
+		if err := lock.Unlock(ctx); err != nil {
+			t.Error(err)
+		}
+		lock, err = locker.Lock(bg, "a job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kit.Store.Lose("cron:a%20job")
+		if err := lock.Unlock(bg); !errors.Is(err, core.ErrLeaseLost) {
+			t.Errorf("after a loss: %v", err)
+		}
+		kit.Store.Refuse()
+		if _, err := locker.Lock(bg, "a job"); !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("in an outage: %v", err)
+		}
+		if _, err := locker.Lock(bg, ""); err == nil {
+			t.Error("a job without a name has a key")
+		}
+	})
+}
+
+// TestElectorHasOneProcessRunAllJobs, and another one after it.
+func TestElectorHasOneProcessRunAllJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := locktest.New(t)
+		var mu sync.Mutex
+		var ran []int
+		var stops []context.CancelFunc
+		returned := make(chan error, 2)
+		for i := range 2 {
+			if i > 0 {
+				kit = kit.Peer(t)
+			}
+			elector, err := lockgocron.NewElector(kit.Engine, "leader")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := elector.IsLeader(bg); !errors.Is(err, lockgocron.ErrNotLeader) {
+				t.Errorf("before it campaigns: %v", err)
+			}
+			ctx, stop := context.WithCancel(bg)
+			stops = append(stops, stop)
+			go func() { returned <- elector.Run(ctx) }()
+			synctest.Wait()
+			defer run(t, gocron.WithDistributedElector(elector), 0, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				ran = append(ran, i)
+			}).Shutdown()
+		}
+		time.Sleep(3500 * time.Millisecond)
+		stops[0]()
+		if err := <-returned; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
+		stops[1]()
+		<-returned
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []int{0, 0, 0, 1, 1, 1}; !slices.Equal(ran, want) {
+			t.Errorf("ran in %v, want %v", ran, want)
+		}
+	})
+}
+
+func TestWrongArguments(t *testing.T) {
+	eng := locktest.New(t).Engine
+	bare, err := core.New(exclusive{locktest.NewStore(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, template := range []string{"cron:{name}", "cron:{job.name}", "cron:{job[*]}", "cron:{"} {
+		if _, err := lockgocron.NewLocker(eng, template); err == nil {
+			t.Errorf("template %q is taken", template)
+		}
+	}
+	_, noEngine := lockgocron.NewLocker(nil, "cron:{job}")
+	_, wrongOption := lockgocron.NewLocker(eng, "cron:{job}", core.WithTTL(0))
+	_, poorStore := lockgocron.NewLocker(bare, "cron:{job}")
+	_, noElection := lockgocron.NewElector(nil, "leader")
+	_, wrongTerm := lockgocron.NewElector(eng, "leader", core.WithTTL(0))
+	for err, want := range map[error]error{
+		noEngine: core.ErrInvalidOption, wrongOption: core.ErrInvalidOption, poorStore: errors.ErrUnsupported,
+		noElection: core.ErrInvalidOption, wrongTerm: core.ErrInvalidOption,
+	} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// exclusive can do nothing but exclusive claims.
+type exclusive struct{ driver.Store }
+
+func (exclusive) Describe() driver.Description { return driver.Description{} }

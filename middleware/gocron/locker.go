@@ -1,0 +1,94 @@
+package lockgocron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// Locker is a gocron.Locker: of all processes, one runs a job at each tick. It is safe for
+// concurrent use. Make one with [NewLocker].
+type Locker struct{ rule *rule.Rule[string] }
+
+// NewLocker makes a Locker whose keys come from template, such as "cron:{job}". The only
+// placeholder is {job}, the name of the job (gocron.WithName; otherwise the name of its function).
+//
+// opts are the rule's policy. Without others, a job does not wait for its key (core.WithFailFast),
+// keeps it for half a second at least (core.WithMinHold) and without a bound (core.WithMaxHold).
+//
+// It does no I/O. The error joins everything that is wrong: a nil engine, a wrong template, an
+// option out of range (core.ErrInvalidOption), or what the engine's store does not support
+// (errors.ErrUnsupported).
+func NewLocker(eng *core.Engine, template string, opts ...core.CallOption) (*Locker, error) {
+	r, err := rule.Compile(eng, rule.Spec[string]{
+		Name:     template,
+		Template: template,
+		Skips:    coverage.SkipHeld,
+		Defaults: [][]core.CallOption{rule.Tick()},
+		Options:  opts,
+	}, bind)
+	if err != nil {
+		return nil, fmt.Errorf("lockgocron: %w", err)
+	}
+	return &Locker{rule: r}, nil
+}
+
+func bind(p keytmpl.Placeholder) (rule.Source[string], error) {
+	if len(p.Path) != 1 || p.Path[0].Name != "job" || p.Multiple() {
+		return rule.Source[string]{}, errors.New("is no part of a job: use {job}")
+	}
+	return rule.Source[string]{One: func(job string) (string, error) { return job, nil }}, nil
+}
+
+// Lock implements gocron.Locker. The lock is held until Unlock, whatever becomes of ctx: gocron ends
+// it before the job has returned.
+func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
+	keys, err := l.rule.Keys(job)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{granted: make(chan struct{}), over: make(chan struct{}), released: make(chan struct{})}
+	go h.hold(ctx, l.rule, keys)
+	select {
+	case <-h.granted:
+		return h, nil
+	case <-h.released:
+		if errors.Is(h.err, core.ErrHeld) {
+			l.rule.Skipped(ctx, coverage.SkipHeld)
+		}
+		return nil, h.err
+	}
+}
+
+// held is the lock of one run of a job. The rule runs a function, as for every middleware, which
+// waits for the end of the job.
+type held struct {
+	granted  chan struct{} // closed when the job may run
+	over     chan struct{} // closed by Unlock
+	released chan struct{} // closed when err is set
+	err      error
+}
+
+func (h *held) hold(ctx context.Context, r *rule.Rule[string], keys rule.Keys) {
+	defer close(h.released)
+	h.err, _ = r.Serialize(ctx, keys, func(context.Context) error {
+		close(h.granted)
+		<-h.over
+		return nil
+	})
+}
+
+// Unlock implements gocron.Lock. It is called once. The error matches core.ErrLeaseLost if the lease
+// was lost while the job ran.
+func (h *held) Unlock(context.Context) error {
+	close(h.over)
+	<-h.released // as long as a release takes
+	return h.err
+}
