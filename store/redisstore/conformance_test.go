@@ -10,6 +10,7 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // TestContract runs the suite that every store has to pass. Every store is a
@@ -40,12 +41,12 @@ func TestContract(t *testing.T) {
 }
 
 // TestContractOfCluster runs it where every script has the keys of one claim
-// only. A Ring has no messages, so its waiters poll, and R4 is not for it.
+// only, and where no prefix stands in front of the keys.
 func TestContractOfCluster(t *testing.T) {
 	t.Parallel()
 	servers, client := startCluster(t)
 	drivertest.Run(t, drivertest.Harness{
-		New:      func(t testing.TB) driver.Store { return open(t, client) },
+		New:      func(t testing.TB) driver.Store { return open(t, client, redisstore.WithPrefix("")) },
 		Latitude: model.Latitude{Blurred: true, Apart: true},
 		Pause: func(testing.TB) {
 			for _, server := range servers {

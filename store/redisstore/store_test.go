@@ -120,21 +120,6 @@ func TestRequestsRefusedBeforeIO(t *testing.T) {
 	}
 }
 
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a := open(t, server.Client(), redisstore.WithPrefix("im:"))
-	b := open(t, server.Client(), redisstore.WithPrefix(""))
-	g, h := lock(t, a, "o", "k", time.Minute), lock(t, b, "o", "k", time.Minute)
-	for _, key := range []string{"im:k", "k"} {
-		if v := server.Client().Get(context.Background(), key).Val(); !strings.HasPrefix(v, "o:") {
-			t.Errorf("%q holds %q", key, v)
-		}
-	}
-	release(t, a, g)
-	release(t, b, h)
-}
-
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -1,0 +1,179 @@
+package migrating
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+const (
+	longTTL  = 30 * time.Second // outlasts every test
+	shortTTL = 800 * time.Millisecond
+	soon     = 10 * time.Second // longer than anything takes that happens at all
+)
+
+// beside runs a test for each library, with an engine on the same servers.
+func beside(t *testing.T, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
+	t.Parallel()
+	for i := range peers {
+		p := &peers[i]
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, p, ttl, test)
+		})
+	}
+}
+
+// run runs a test with a library and an engine on servers of its own.
+func run(t *testing.T, p *peer, ttl time.Duration, test func(t *testing.T, p *peer, addrs []string, old library, eng *core.Engine)) {
+	t.Helper()
+	var addrs []string
+	for range p.nodes {
+		addrs = append(addrs, redistest.Start(t).Addr())
+	}
+	if p.nodes > 1 {
+		if err := initNodes(t.Context(), addrs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := p.open(addrs, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(old.close)
+	eng, end, err := p.engine(addrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	test(t, p, addrs, old, eng)
+}
+
+// take has callers of each of two versions of a service charge at once, and checks that one charge
+// goes on at a time.
+func take(t *testing.T, versions ...func(ctx context.Context, order string, charge work) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+	defer cancel()
+	var inside, charges atomic.Int32
+	charge := func(context.Context) error {
+		if n := inside.Add(1); n != 1 {
+			t.Errorf("%d inside", n)
+		}
+		time.Sleep(time.Millisecond) // the section
+		charges.Add(1)
+		inside.Add(-1)
+		return nil
+	}
+	const callers, times = 2, 10
+	var all sync.WaitGroup
+	for range callers {
+		for _, serialized := range versions {
+			all.Go(func() {
+				for range times {
+					if err := serialized(ctx, "7", charge); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if n, want := int(charges.Load()), len(versions)*callers*times; n != want {
+		t.Errorf("%d charges of %d", n, want)
+	}
+}
+
+// TestTakeTurns runs both functions of docs/migrating.md at once, as two versions of a service do
+// during a roll-out.
+func TestTakeTurns(t *testing.T) {
+	beside(t, longTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {
+		take(t, old.before, func(ctx context.Context, order string, charge work) error { return p.after(ctx, eng, order, charge) })
+	})
+}
+
+// TestBoth: where nothing is shared, a version between holds both locks. It takes turns with the
+// old version, and then with the new one. Another prefix stands for another kind of lock.
+func TestBoth(t *testing.T) {
+	apart := *peerNamed("redislock")
+	apart.prefix = "another:"
+	for _, roll := range []struct {
+		name string
+		out  bool // the old version, otherwise the new one comes
+	}{{"out the old", true}, {"in the new", false}} {
+		t.Run(roll.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, &apart, longTTL, func(t *testing.T, _ *peer, _ []string, old library, eng *core.Engine) {
+				both := func(ctx context.Context, order string, charge work) error {
+					return withBoth(ctx, eng, old.before, order, charge)
+				}
+				other := old.before
+				if !roll.out {
+					other = func(ctx context.Context, order string, charge work) error {
+						return withKeyturn(ctx, eng, order, charge)
+					}
+				}
+				take(t, both, other)
+			})
+		})
+	}
+}
+
+// TestExclude: whoever has the lock refuses the other, also while it renews beyond its TTL, and the
+// other gets it after the release.
+func TestExclude(t *testing.T) {
+	beside(t, shortTTL, func(t *testing.T, p *peer, _ []string, old library, eng *core.Engine) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
+		defer cancel()
+
+		l, err := old.try(ctx, "7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := make(chan *core.Lease, 1)
+		go func() {
+			lease, err := p.acquire(ctx, eng, "7", core.WithTTL(shortTTL))
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- lease
+		}()
+		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
+			if err := l.renew(ctx); err != nil {
+				t.Fatalf("%s can't renew: %v", p.name, err)
+			}
+			if lease, err := p.acquire(ctx, eng, "7", core.WithFailFast()); !errors.Is(err, core.ErrHeld) {
+				t.Fatalf("keyturn beside %s: %v, %v", p.name, lease, err)
+			}
+		}
+		if err := l.release(ctx); err != nil {
+			t.Fatalf("%s can't release: %v", p.name, err)
+		}
+		lease := <-granted
+		if lease == nil {
+			return
+		}
+		for since := time.Now(); time.Since(since) < 2*shortTTL; time.Sleep(shortTTL / 8) {
+			if _, err := old.try(ctx, "7"); !errors.Is(err, errTaken) {
+				t.Fatalf("%s beside keyturn: %v", p.name, err)
+			}
+		}
+		if err := lease.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		l, err = old.try(ctx, "7")
+		if err != nil {
+			t.Fatalf("%s after keyturn: %v", p.name, err)
+		}
+		if err := l.release(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}

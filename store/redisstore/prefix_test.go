@@ -1,0 +1,102 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
+)
+
+// TestPrefix: with any prefix, and with none, the lock is the prefix and the key. All else that the
+// store writes begins with a brace, so it is never in the way of a lock, or of what a program keeps
+// beside its locks.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"", "app/lock/", "rueidislock:0:"} {
+		t.Run(prefix, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			s, admin, ctx := open(t, server.Client(), redisstore.WithPrefix(prefix)), server.Client(), context.Background()
+			const key = "order:7"
+			theirs := map[string]bool{prefix + "order:7:lines": true, prefix + "orders": true, prefix + "order:8": true}
+			admin.HSet(ctx, prefix+"order:7:lines", "a", "b") // neither a lock nor a string
+			admin.RPush(ctx, prefix+"orders", "7")
+			cli(t, server, "OK", "SET", prefix+"order:8", uuid, "NX", "PX", "60000") // a foreign lock
+			only := func(when string) {
+				t.Helper()
+				for _, name := range admin.Keys(ctx, "*").Val() {
+					if name != prefix+key && !strings.HasPrefix(name, "{"+prefix) && !theirs[name] {
+						t.Errorf("%s there is the key %q", when, name)
+					}
+				}
+			}
+
+			g := lock(t, s, "first", key, time.Minute)
+			cli(t, server, "", "SET", prefix+key, uuid, "NX", "PX", "60000")
+			w, r := enqueue(t, s, "second", key, time.Minute), enqueueFor(t, s, "reader", driver.Shared(key))
+			only("while others wait,")
+			page, _, err := s.List(within(t, soon), "", "", 100)
+			for _, info := range page {
+				if info.Key != key && info.Key != "order:8" {
+					t.Errorf("a list has %+v", info)
+				}
+			}
+			if err != nil || len(page) != 2 {
+				t.Errorf("a list has %d keys, %v", len(page), err)
+			}
+			release(t, s, g)
+			release(t, s, r.granted(soon)) // readers go before a writer that waits: the phases alternate
+			g = w.granted(soon)
+			if g.Token == 0 {
+				t.Error("no token")
+			}
+			release(t, s, g)
+			cli(t, server, "OK", "SET", prefix+key, uuid, "NX", "PX", "60000")
+			cli(t, server, "1", "DEL", prefix+key)
+
+			g, _, err = begin(t, s, "once", key)
+			if err == nil {
+				err = s.Complete(within(t, soon), g, driver.Record{Result: []byte("done")}, time.Minute)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, record, err := begin(t, s, "again", key); err != nil || record == nil || string(record.Result) != "done" {
+				t.Errorf("a repeat gets %+v, %v", record, err)
+			}
+			p := lease(t, s, "permit", driver.Permit(key, 2))
+			only("with a record and a permit,")
+			if _, err := s.ForceRelease(within(t, soon), key, ""); err != nil {
+				t.Error(err)
+			}
+			if err := s.Release(within(t, soon), p); !errors.Is(err, driver.ErrLeaseLost) {
+				t.Errorf("a permit that was taken by force: %v", err)
+			}
+			only("at the end")
+		})
+	}
+}
+
+// TestPermissionsWithoutPrefix uses the patterns that docs/migrating.md names.
+func TestPermissionsWithoutPrefix(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := as(t, server, "~order:* ~{order:* ~{}:token", "&inbox:*", aclCommands, aclMessages)
+	s := open(t, client, redisstore.WithPrefix(""))
+	g := lock(t, s, "first", "order:7", time.Minute)
+	w := enqueue(t, s, "second", "order:7", time.Minute)
+	release(t, s, g)
+	release(t, s, w.granted(soon))
+	r := lease(t, s, "reader", driver.Shared("order:8"))
+	release(t, s, r)
+	for _, what := range refusals(t, server) {
+		if what != "client|setinfo" && what != "client" && what != "info" && what != "config|get" {
+			t.Errorf("the user may not use %q", what)
+		}
+	}
+}
