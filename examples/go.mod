@@ -5,6 +5,7 @@ go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/go-sql-driver/mysql v1.9.3
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0
@@ -15,6 +16,8 @@ require (
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
 	github.com/keyturn/keyturn/proto v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/store/redlock v0.0.0
+	github.com/keyturn/keyturn/store/sqlstore v0.0.0
 	github.com/keyturn/keyturn/tracing v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/prometheus/client_golang v1.24.1
@@ -40,7 +43,6 @@ require (
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	github.com/go-sql-driver/mysql v1.9.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
@@ -83,5 +85,7 @@ replace (
 	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc
 	github.com/keyturn/keyturn/proto => ../proto
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
+	github.com/keyturn/keyturn/store/redlock => ../store/redlock
+	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore
 	github.com/keyturn/keyturn/tracing => ../tracing
 )

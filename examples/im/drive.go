@@ -26,8 +26,13 @@ const (
 var guarded = true
 
 // drive runs the load against a fleet without locks, then against one with locks.
-func drive(ctx context.Context, database string, p *report.Progress) (result report.Result, err error) {
+func drive(ctx context.Context, storeURL, database string, p *report.Progress) (result report.Result, err error) {
 	begin := time.Now()
+	if storeURL != "" {
+		if result.Store, err = node.CheckStore(ctx, storeURL); err != nil {
+			return result, err
+		}
+	}
 	redis, err := anyredis.Open(ctx)
 	if err != nil {
 		return result, err
@@ -35,6 +40,9 @@ func drive(ctx context.Context, database string, p *report.Progress) (result rep
 	defer redis.Close()
 	result.Redis = redis.Name
 	p.Say("An IM service of %d gateways and %d services, on %s", gateways, services, redis)
+	if result.Store != "" {
+		p.Say("with its locks in %s", result.Store)
+	}
 
 	cfg := node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10]}
 	p.Say("without keyturn")
@@ -42,14 +50,14 @@ func drive(ctx context.Context, database string, p *report.Progress) (result rep
 		return result, fmt.Errorf("without keyturn: %w", err)
 	}
 	// Another name keeps the second fleet's data apart from what the first left in Redis.
-	cfg = node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: guarded}
+	cfg = node.Config{RedisURL: redis.URL, StoreURL: storeURL, Run: "im-" + rand.Text()[:10], Guarded: guarded}
 	p.Say("with keyturn")
 	if result.Guarded, result.GuardedTook, err = play(ctx, cfg, p); err != nil {
 		return result, fmt.Errorf("with keyturn: %w", err)
 	}
 	if database != "" {
 		p.Say("while workers are killed")
-		if result.Killed, err = playKilled(ctx, redis.URL, database); err != nil {
+		if result.Killed, err = playKilled(ctx, redis.URL, storeURL, database); err != nil {
 			return result, fmt.Errorf("while workers are killed: %w", err)
 		}
 	}
@@ -63,7 +71,7 @@ func drive(ctx context.Context, database string, p *report.Progress) (result rep
 func play(ctx context.Context, cfg node.Config, p *report.Progress) (sum load.Figures, took time.Duration, err error) {
 	onlooker := cfg
 	onlooker.Guarded = false // it takes no locks
-	here, err := node.Open(onlooker)
+	here, err := node.Open(ctx, onlooker)
 	if err != nil {
 		return sum, 0, err
 	}

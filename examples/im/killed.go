@@ -17,7 +17,7 @@ import (
 
 // playKilled delivers messages into a database while workers are killed, without keyturn and with
 // it.
-func playKilled(ctx context.Context, redisURL, database string) (*report.Killed, error) {
+func playKilled(ctx context.Context, redisURL, storeURL, database string) (*report.Killed, error) {
 	result := &report.Killed{Database: "SQLite"}
 	switch {
 	case database == "sqlite":
@@ -36,6 +36,9 @@ func playKilled(ctx context.Context, redisURL, database string) (*report.Killed,
 	}{{false, &result.Unguarded}, {guarded, &result.Guarded}} {
 		var err error
 		cfg := node.Config{RedisURL: redisURL, Run: "im-" + rand.Text()[:10], Guarded: half.guarded, Database: database}
+		if half.guarded {
+			cfg.StoreURL = storeURL
+		}
 		if *half.figures, err = playCouriers(ctx, cfg); err != nil {
 			return nil, err
 		}
@@ -46,7 +49,7 @@ func playKilled(ctx context.Context, redisURL, database string) (*report.Killed,
 func playCouriers(ctx context.Context, cfg node.Config) (sum courier.Figures, err error) {
 	onlooker := cfg
 	onlooker.Guarded = false
-	here, err := node.Open(onlooker)
+	here, err := node.Open(ctx, onlooker)
 	if err != nil {
 		return sum, err
 	}

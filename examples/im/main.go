@@ -10,6 +10,14 @@
 //	go run ./examples/im -db sqlite
 //	go run ./examples/im -db postgres://...
 //
+// With -store its locks are somewhere else than its data. What the rules remember of messages is
+// deleted there afterwards; tables stay.
+//
+//	go run ./examples/im -store redis://... # also redis+sentinel, redis+cluster
+//	go run ./examples/im -store postgres://...
+//	go run ./examples/im -store mysql://...
+//	go run ./examples/im -store sqlite:FILE
+//
 // With -observe it shows instead what a request waits for: the trace of a request that was
 // blocked, beside that of the request which blocked it. It also prints where each process
 // serves its metrics, until Ctrl-C.
@@ -58,6 +66,7 @@ func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
 	seen := flag.Bool("observe", false, "print the trace of a blocked request, and serve metrics until Ctrl-C")
 	database := flag.String("db", "", "also deliver messages into a `database` while workers are killed: sqlite, a file's name, or a postgres URL")
+	storeURL := flag.String("store", "", "the `URL` of the store of the locks; the default is the Redis of the data")
 	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -72,7 +81,7 @@ func main() {
 		}
 		return
 	}
-	ok, err := demonstrate(*asJSON, *database)
+	ok, err := demonstrate(*asJSON, *storeURL, *database)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "im:", err)
 	}
@@ -92,7 +101,7 @@ func show(svg string) error {
 var errInterrupted = errors.New("interrupted; every process has been ended")
 
 // demonstrate runs and reports. ok says that nothing went wrong with locks.
-func demonstrate(asJSON bool, database string) (ok bool, err error) {
+func demonstrate(asJSON bool, storeURL, database string) (ok bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first Ctrl-C ends everything in order, the second at once.
@@ -104,7 +113,7 @@ func demonstrate(asJSON bool, database string) (ok bool, err error) {
 		out = io.Discard
 	}
 	progress := report.NewProgress(out, terminal)
-	result, err := drive(ctx, database, progress)
+	result, err := drive(ctx, storeURL, database, progress)
 	progress.Stop()
 	if ctx.Err() != nil {
 		return false, errInterrupted

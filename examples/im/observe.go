@@ -46,7 +46,7 @@ func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) (
 	}
 	defer redis.Close()
 	cfg := node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: true, Collector: collector.URL}
-	here, err := node.Open(node.Config{RedisURL: cfg.RedisURL, Run: cfg.Run})
+	here, err := node.Open(ctx, node.Config{RedisURL: cfg.RedisURL, Run: cfg.Run})
 	if err != nil {
 		return err
 	}

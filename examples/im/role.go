@@ -44,7 +44,7 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 			}
 			defer func() { err = errors.Join(err, stopTelemetry(seen)) }()
 		}
-		n, err := node.Open(cfg)
+		n, err := node.Open(ctx, cfg)
 		if err != nil {
 			return err
 		}

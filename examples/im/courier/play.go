@@ -73,7 +73,7 @@ func (p *play) run(ctx context.Context) error {
 		}
 	}
 	for n := range Messages {
-		if err := p.Redis.RPush(ctx, queue(p.Run), fmt.Sprint("message-", n)).Err(); err != nil {
+		if err := p.Redis.RPush(ctx, queue(p.Run), fmt.Sprint(p.Run, "-", n)).Err(); err != nil {
 			return err
 		}
 		if n%(Messages/Kills) != Messages/Kills-1 {

@@ -24,7 +24,7 @@ const (
 func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error {
 	err := together(ctx, 2*senders, func(ctx context.Context, i int) error {
 		for n := i / 2; n < Messages; n += senders {
-			m := delivery.Message{ID: fmt.Sprintf("msg-%d", n), To: receiver(n), Text: "hello"}
+			m := delivery.Message{ID: to.message(n), To: receiver(n), Text: "hello"}
 			if err := c.do(ctx, i, http.MethodPost, "/messages", m); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error
 		}
 	}
 	for n := range Messages {
-		switch processed[fmt.Sprintf("msg-%d", n)] {
+		switch processed[to.message(n)] {
 		case 0:
 			sum.MessagesLost++
 		case 1:
@@ -58,6 +58,10 @@ func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error
 	}
 	return nil
 }
+
+// message returns the id of a message. Another run has other ones, so a store that remembers that
+// run's messages does not take these for repeats.
+func (to Target) message(n int) string { return fmt.Sprintf("%s-msg-%d", to.Queue, n) }
 
 // awaitDrained waits until every delivery has been processed or given up. Only then is a
 // missing message lost, and a message that was processed once not processed twice.

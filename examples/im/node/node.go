@@ -12,14 +12,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/examples/im/db"
-	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/tracing"
 )
 
 // Config is the same for all processes of a fleet.
 type Config struct {
 	RedisURL string
+	// StoreURL is where the locks are; "": in the same Redis.
+	StoreURL string
 	// Run names the fleet. All its keys in Redis contain Run. So several runs do not affect
 	// each other, and their keys can be told from other data.
 	Run string
@@ -42,8 +44,8 @@ type Node struct {
 	Locks *core.Engine // nil: this fleet runs without keyturn
 }
 
-// Open makes a node. It does no I/O.
-func Open(cfg Config) (*Node, error) {
+// Open makes a node. ctx bounds the opening of a store that asks its server.
+func Open(ctx context.Context, cfg Config) (*Node, error) {
 	opts, err := redis.ParseURL(cfg.RedisURL)
 	if err != nil {
 		return nil, errors.New("the Redis URL can't be read") // the error must not repeat the URL, which may have a password
@@ -51,18 +53,19 @@ func Open(cfg Config) (*Node, error) {
 	n := &Node{Config: cfg, Redis: redis.NewClient(opts)}
 	n.DB = db.New(n.Redis, cfg.Run+":db:")
 	if cfg.Guarded {
-		n.Locks, err = newEngine(n.Redis, cfg.Run+":lock:")
+		store, err := openStore(ctx, cfg, n.Redis)
+		if err != nil {
+			return nil, errors.Join(err, n.Redis.Close())
+		}
+		if n.Locks, err = newEngine(store); err != nil {
+			return nil, errors.Join(err, store.Close(), n.Redis.Close())
+		}
 	}
-	return n, err
+	return n, nil
 }
 
-// newEngine is all that a program needs for locks that every process sees. Most programs need
-// no prefix. All that share locks must use the same one.
-func newEngine(client *redis.Client, prefix string) (*core.Engine, error) {
-	store, err := redisstore.New(client, redisstore.WithPrefix(prefix))
-	if err != nil {
-		return nil, err
-	}
+// newEngine is all that a program needs for locks that every process sees.
+func newEngine(store driver.Store) (*core.Engine, error) {
 	// Without the tracer and meter providers of Config.Collector, this costs nothing. A group's
 	// key names no person, so it may be shown.
 	hooks, err := tracing.New(tracing.WithRawKeysFor("group-members"))
@@ -84,9 +87,14 @@ func (n *Node) Close() error {
 	return errors.Join(append(errs, n.Redis.Close())...)
 }
 
-// Clean deletes what the fleet left in Redis. Call it when its processes have
-// ended.
+// Clean deletes what the fleet left in Redis and in the store of its locks. Call it when its
+// processes have ended.
 func (n *Node) Clean(ctx context.Context) error {
+	if n.StoreURL != "" {
+		if err := n.forgetRecords(ctx); err != nil {
+			return fmt.Errorf("clean up: %w", err)
+		}
+	}
 	// asynq keeps a list of the queues it has seen.
 	if err := n.Redis.SRem(ctx, "asynq:queues", n.Queue()).Err(); err != nil {
 		return fmt.Errorf("clean up: %w", err)

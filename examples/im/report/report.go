@@ -15,7 +15,8 @@ import (
 // Result is the result of the same load without keyturn and with it.
 type Result struct {
 	Redis     string       `json:"redis"`
-	Seconds   float64      `json:"seconds"` // of the whole run
+	Store     string       `json:"store,omitempty"` // of the locks; "": that Redis
+	Seconds   float64      `json:"seconds"`         // of the whole run
 	Unguarded load.Figures `json:"unguarded"`
 	Guarded   load.Figures `json:"guarded"`
 	Killed    *Killed      `json:"killed,omitempty"` // nil: without a database
