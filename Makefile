@@ -19,7 +19,7 @@ help: ## Show this
 .PHONY: test
 test: packages $(TOOLS) ## Run every module's tests with the race detector, and use each module from outside
 	@scripts/check-modules $(BIN)
-	@scripts/each-module go test -race -parallel $(PARALLEL) ./...
+	@scripts/each-module -2 go test -race -parallel $(PARALLEL) ./...
 
 .PHONY: test-core
 test-core: packages-core ## Run the tests of the root module and of redisstore only, which need no databases
