@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -38,7 +39,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := e.supports(claims); err != nil {
 		return nil, nil, err
 	}
-	if err := s.onlyOnce(); err != nil {
+	if err := errors.Join(s.onlyOnce(), s.noShadow()); err != nil {
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)
@@ -93,7 +94,7 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 
 // acquisition returns the hooks' description of a request.
 func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
-	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name}
+	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name, Shadow: s.shadow != notShadow}
 }
 
 // storeCalled tells the hooks, if there are any, of the store's answer to op.

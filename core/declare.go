@@ -14,8 +14,8 @@ import (
 //
 // p is the rule's policy. rule is what its author knows of it: Once, Key and Skips. like has
 // keys such as the rule's calls will ask for. Declare returns rule with what the policy and
-// the engine's defaults say: Mode, Permits, Hierarchy, RunUnlocked and ResultLimit. It tells
-// the hook observe.Hooks.Declared, so that counters begin at zero. It may be repeated.
+// the engine's defaults say: Mode, Permits, Hierarchy, RunUnlocked, Shadow and ResultLimit. It
+// tells the hook observe.Hooks.Declared, so that counters begin at zero. It may be repeated.
 //
 // Declare does no I/O. An error says that the rule's calls can't succeed. It matches
 // [errors.ErrUnsupported] if the store can't do what they need; ErrInvalidOption if an option
@@ -26,7 +26,7 @@ func (e *Engine) Declare(p Policy, rule coverage.Rule, like ...string) (coverage
 	if err != nil {
 		return rule, err
 	}
-	rule.Mode, rule.Permits, rule.Hierarchy, rule.RunUnlocked = s.mode, s.permits, s.hierarchy, s.runUnlocked
+	rule.Mode, rule.Permits, rule.Hierarchy, rule.RunUnlocked, rule.Shadow = s.mode, s.permits, s.hierarchy, s.runUnlocked, s.shadow != notShadow
 	claims := make([]Claim, len(like))
 	for i, key := range like {
 		claims[i] = Exclusive(key)

@@ -207,6 +207,9 @@ func (e *Engine) doSet(ctx context.Context, claims []Claim, fn func(context.Cont
 
 // doClaims is doSet with checked settings.
 func (e *Engine) doClaims(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
+	if s.shadow == shadowed {
+		return e.doShadow(ctx, claims, s, fn)
+	}
 	claims = s.shape(claims)
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {

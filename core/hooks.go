@@ -40,6 +40,9 @@ func (o observed) HandedOff() bool { return o.grant.HandedOn > 0 }
 // Lingered implements observe.Lease.
 func (o observed) Lingered() bool { return o.grant.Lingered }
 
+// Shadow implements observe.Lease.
+func (o observed) Shadow() bool { return o.terms.shadow }
+
 // seen returns l as hooks see it; nil stays nil.
 func seen(l *Lease) observe.Lease {
 	if l == nil {

@@ -74,7 +74,7 @@ func (e *Engine) leadOnce(ctx context.Context, key string, s *settings, fn func(
 func (e *Engine) leadSettings(opts []CallOption) (*settings, error) {
 	s := e.defaults
 	s.maxWait, s.failFast, s.maxHold = 0, false, 0
-	if err := errors.Join(s.apply(opts), s.fit(e.about)); err != nil {
+	if err := errors.Join(s.apply(opts), s.fit(e.about), s.noShadow()); err != nil {
 		return nil, err
 	}
 	s.runUnlocked, s.keepContext = false, false

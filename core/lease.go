@@ -51,10 +51,11 @@ type terms struct {
 	retention   time.Duration
 	linger      time.Duration
 	keepContext bool
+	shadow      bool
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, retention: s.retention, linger: s.linger, keepContext: s.keepContext}
+	return terms{rule: s.rule, retention: s.retention, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and

@@ -87,6 +87,9 @@ func (l *logger) lost(lease *Lease, err error) {
 	if lease.terms.rule != "" {
 		args = append(args, "rule", lease.terms.rule)
 	}
+	if lease.terms.shadow {
+		args = append(args, "shadow", true)
+	}
 	if lost.Detail != "" {
 		args = append(args, "detail", lost.Detail)
 	}

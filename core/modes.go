@@ -81,6 +81,8 @@ func (s *settings) forOnce() error {
 		return &OptionError{Option: "WithPermits", Value: s.permits, Want: want}
 	case s.hierarchy:
 		return &OptionError{Option: "WithHierarchy", Value: true, Want: want}
+	case s.shadow == shadowed && s.executor != nil:
+		return s.noShadow()
 	case s.minHold > 0:
 		return &OptionError{Option: "WithMinHold", Value: s.minHold, Want: "no such option for Once, whose record keeps it from running again"}
 	}

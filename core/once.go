@@ -58,13 +58,21 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if fn == nil {
 		return Outcome{}, errNoFunction
 	}
+	if s.shadow == shadowed {
+		return e.onceShadow(ctx, key, fn, s)
+	}
+	return e.onceTold(ctx, key, fn, s)
+}
+
+// onceTold is Once with checked settings. It tells the hooks.
+func (e *Engine) onceTold(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	x := observe.Execution{Key: key, Rule: s.rule, Store: e.about.Name}
+	x := observe.Execution{Key: key, Rule: s.rule, Store: e.about.Name, Shadow: s.shadow != notShadow}
 	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
-	err = observe.ErrPanicked // unless fn returns
+	err := observe.ErrPanicked // unless fn returns
 	defer func() { e.hooks.onceEnd(ctx, x, out, err) }()
 	out, err = e.once(ctx, key, fn, s)
 	return out, err

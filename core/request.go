@@ -21,6 +21,7 @@ type request struct {
 	register *register
 	parent   context.Context // the caller's context, with what was borrowed; the lease's descends from it
 	cov      *cover          // the claims that the caller's context already holds; nil: none
+	shadow   bool            // as in observe.Acquisition
 	observed bool            // the hooks were told of the beginning
 
 	ctx    context.Context
@@ -158,6 +159,7 @@ func (r *request) wanted() []Claim {
 // prepare sets what the store will be asked for, and what the line has to know.
 func (r *request) prepare(s *settings) {
 	e, claims := r.engine, r.sent.Claims
+	r.shadow = s.shadow != notShadow
 	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(r.ctx)}
 	w := &r.waiter
 	w.Once, w.Trace = s.once, r.sent.Trace

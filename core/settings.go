@@ -33,6 +33,7 @@ type settings struct {
 	fingerprint []byte
 	anyContent  bool // fingerprints are not compared
 	executor    Executor
+	shadow      shadowState
 }
 
 type engineConfig struct {
@@ -111,6 +112,7 @@ const (
 	aboutFingerprint
 	aboutAnyContent
 	aboutExecutor
+	aboutShadow
 	aboutLogger
 	aboutMaxWaiters
 	aboutMaxWaitersTotal

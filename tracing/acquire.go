@@ -19,9 +19,10 @@ func (o *observer) acquireStart(ctx context.Context, a observe.Acquisition) cont
 	at := place{a.Rule, o.storeName(a.Store)}
 	ctx, asking := o.start(ctx, &o.acquiring, semconv.SpanAcquire, at, o.metrics.countsAcquisitions(ctx))
 	if asking != nil {
-		asking.labels = labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store}
+		asking.labels = labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, shadow: a.Shadow}
 		if asking.IsRecording() {
 			asking.SetAttributes(o.keys.describe(a.Claims, a.Rule)...)
+			markShadow(asking, a.Shadow)
 		}
 	}
 	return ctx
@@ -107,6 +108,13 @@ func (o *observer) acquireEnd(ctx context.Context, a observe.Acquisition, lease 
 		}
 	}
 	v.end(asking)
+}
+
+// markShadow says on a span that nothing was locked (core.WithShadow).
+func markShadow(span trace.Span, shadow bool) {
+	if shadow {
+		span.SetAttributes(semconv.ShadowKey.Bool(true))
+	}
 }
 
 // state is the state of an acquisition or a hold under way. The hooks of an acquisition are

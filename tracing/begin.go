@@ -30,7 +30,7 @@ func (o *observer) declared(d observe.Declaration) {
 	if len(d.Claims) == 0 {
 		return
 	}
-	at := labels{rule: d.Rule, mode: modeOf(d.Claims), store: o.storeName(d.Store)}
+	at := labels{rule: d.Rule, mode: modeOf(d.Claims), store: o.storeName(d.Store), shadow: d.Info.Shadow}
 	m := &o.metrics
 	m.begun.mu.Lock()
 	if len(m.begun.declared) < mostRules {
@@ -68,12 +68,12 @@ func (m *metrics) begin(at labels) {
 		unlocked.errorType = semconv.ErrorUnavailable
 		m.zero(m.unlocked, unlocked)
 	}
-	rule := labels{rule: at.rule, store: at.store} // these series have no mode
+	rule := labels{rule: at.rule, store: at.store, shadow: at.shadow} // these series have no mode
 	for _, v := range renewalVerdicts {
 		m.zero(m.renewals, v.on(rule))
 	}
 	for _, end := range debtEnds {
-		m.zero(m.unanswered, ended(rule, end))
+		m.zero(m.unanswered, ended(labels{rule: at.rule, store: at.store}, end))
 	}
 	if info.Once {
 		m.zero(m.duplicates, rule)

@@ -70,6 +70,7 @@
 //	keyturn.holders         int       forced                                                   number of leases that were taken away
 //	keyturn.late            double    renewed_late                                             seconds by which a renewal was sent after it was due
 //	keyturn.ran_unlocked    bool      once, caller                                             true: ran without its lock, as allowed
+//	keyturn.shadow          bool      acquire, hold, once                                      true: nothing was locked, as it would have been so (core.WithShadow)
 //	keyturn.not_kept        bool      once                                                     true: on record without its result
 //	keyturn.store           string    acquire, hold, once, unlocked, forced                    the store's name, such as redis or memory
 //	error.type              string    acquire, hold, once, unlocked, renewal_failed, extended  see below

@@ -24,10 +24,11 @@ func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.C
 	}
 	// The mode stays that of the grant, even if the holder shares the key later: the gauge must
 	// be decreased under the labels under which it was increased.
-	holding.labels = labels{rule: at.rule, mode: modeOf(lease.Claims()), store: at.store}
+	holding.labels = labels{rule: at.rule, mode: modeOf(lease.Claims()), store: at.store, shadow: lease.Shadow()}
 	o.metrics.change(ctx, o.metrics.held, 1, holding.labels)
 	if holding.IsRecording() {
 		holding.SetAttributes(o.keys.describe(lease.Claims(), lease.Rule())...)
+		markShadow(holding, lease.Shadow())
 		holding.SetAttributes(
 			semconv.TokenKey.Int64(int64(lease.Token())), // a token in microseconds is far from an overflow
 			semconv.TTLKey.Float64(lease.TTL().Seconds()),
@@ -44,7 +45,7 @@ func (o *observer) holdStart(ctx context.Context, lease observe.Lease) context.C
 // loss, which HoldEnd has reported before.
 func (o *observer) renewed(lease observe.Lease, late time.Duration, err error) {
 	ctx := lease.Context()
-	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store())}, late.Seconds(), err)
+	o.metrics.renewed(ctx, labels{rule: lease.Rule(), store: o.storeName(lease.Store()), shadow: lease.Shadow()}, late.Seconds(), err)
 	if err == nil && late < lease.TTL()/10 || errors.Is(err, core.ErrLeaseLost) {
 		return
 	}

@@ -210,3 +210,4 @@ func (seen) Store() string   { return "memory" }
 func (seen) Depth() int      { return 1 }
 func (seen) HandedOff() bool { return false }
 func (seen) Lingered() bool  { return false }
+func (seen) Shadow() bool    { return false }

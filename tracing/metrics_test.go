@@ -94,7 +94,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 
 // TestMetricsTellNoSecrets: nothing of a key, not even its hash.
 func TestMetricsTellNoSecrets(t *testing.T) {
-	allowed := regexp.MustCompile(`^(keyturn\.(rule|mode|store|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
+	allowed := regexp.MustCompile(`^(keyturn\.(rule|shadow|mode|store|outcome|loss_reason|operation)|error\.type)=[\w/.]+$`)
 	for name, play := range plays {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, tracing.WithRawKeys())

@@ -15,6 +15,7 @@ func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.C
 	ctx, span := o.start(ctx, &o.executing, semconv.SpanOnce, place{x.Rule, o.storeName(x.Store)}, false)
 	if span != nil {
 		span.SetAttributes(o.keys.name(x.Key, x.Rule))
+		markShadow(span, x.Shadow)
 	}
 	return ctx
 }
@@ -23,7 +24,7 @@ func (o *observer) onceStart(ctx context.Context, x observe.Execution) context.C
 // result it gets.
 func (o *observer) onceEnd(ctx context.Context, x observe.Execution, out observe.Outcome, err error) {
 	if out.Duplicate {
-		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store)})
+		o.metrics.add(ctx, o.metrics.duplicates, labels{rule: x.Rule, store: o.storeName(x.Store), shadow: x.Shadow})
 	}
 	if span := o.executing.running(ctx); span != nil {
 		if to, ok := o.link(out.Trace, semconv.LinkExecutedBy); ok {
@@ -47,11 +48,13 @@ func (o *observer) noteRun(ctx context.Context) {
 
 // unlocked marks the span that is current when the work runs: the execution's, or the caller's.
 func (o *observer) unlocked(ctx context.Context, a observe.Acquisition, err error) {
-	o.noteRun(ctx)
+	if !a.Shadow { // a shadow has no function to run
+		o.noteRun(ctx)
+	}
 	at, errorType := place{a.Rule, o.storeName(a.Store)}, refused(err).errorType
-	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, errorType: errorType})
+	o.metrics.add(ctx, o.metrics.unlocked, labels{rule: at.rule, mode: modeOf(a.Claims), store: at.store, errorType: errorType, shadow: a.Shadow})
 	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
+	if !span.IsRecording() || a.Shadow {
 		return
 	}
 	attrs := append(o.keys.describe(a.Claims, a.Rule), at.attributes()...) // the span may be the caller's, without our attributes

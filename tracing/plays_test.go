@@ -98,6 +98,48 @@ var plays = map[string]func(*scene){
 		all.Wait()
 		s.want(other.Close(context.Background()), nil)
 	},
+	// Calls of a rule that is a shadow run at once. All but the first would have waited, or would have
+	// been refused or replayed.
+	"shadow": func(s *scene) {
+		policy, err := core.NewPolicy(core.WithRule(rule), core.WithShadow(), core.WithRunUnlocked())
+		s.want(err, nil)
+		_, err = s.eng.Declare(policy, coverage.Rule{}, key)
+		s.want(err, nil)
+		_, err = s.eng.Declare(policy, coverage.Rule{Once: true}, key)
+		s.want(err, nil)
+		var all sync.WaitGroup
+		do := func(d time.Duration, opts ...core.CallOption) {
+			all.Go(func() {
+				s.want(s.eng.Do(s.ctx, key, func(ctx context.Context) error {
+					time.Sleep(time.Millisecond) // its span begins after those of what would have been locked
+					return s.work(d)(ctx)
+				}, append(opts, policy)...), nil)
+			})
+			time.Sleep(7 * time.Millisecond)
+		}
+		for range 4 {
+			do(30 * time.Millisecond)
+		}
+		do(time.Millisecond, core.WithFailFast())
+		time.Sleep(time.Second)
+		do(15 * time.Second)
+		time.Sleep(11 * time.Second)
+		_, err = s.eng.ForceRelease(s.ctx, "%shadow:"+key, "a test")
+		s.want(err, nil)
+		time.Sleep(30 * time.Second)
+		for range 2 {
+			_, err := s.eng.Once(s.ctx, "msg", func(ctx context.Context) ([]byte, error) {
+				time.Sleep(time.Millisecond)
+				return s.result(0)(ctx)
+			}, policy)
+			s.want(err, nil)
+			time.Sleep(100 * time.Millisecond)
+		}
+		s.store.refusal = errDown
+		do(0)
+		all.Wait()
+		time.Sleep(time.Second)
+	},
 	"extended": func(s *scene) {
 		lease, err := s.eng.Acquire(s.ctx, key)
 		s.want(err, nil)

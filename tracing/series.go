@@ -15,6 +15,7 @@ import (
 // key would be a series of its own, for ever.
 type labels struct {
 	rule, mode, store, outcome, errorType, reason, operation string
+	shadow                                                   bool
 }
 
 // measured has the options of a measurement, made once. Making them for each measurement would
@@ -68,7 +69,7 @@ func (s *series) of(l labels) (m *measured, fresh bool) {
 
 // isPlace reports whether l has nothing but rule, mode and store.
 func (l labels) isPlace() bool {
-	return l.mode != "" && l == labels{rule: l.rule, mode: l.mode, store: l.store}
+	return l.mode != "" && l == labels{rule: l.rule, mode: l.mode, store: l.store, shadow: l.shadow}
 }
 
 // list returns the attributes, without those that do not apply.
@@ -81,6 +82,9 @@ func (l labels) list() []attribute.KeyValue {
 		if a.Value.AsString() != "" {
 			list = append(list, a)
 		}
+	}
+	if l.shadow {
+		list = append(list, semconv.ShadowKey.Bool(true))
 	}
 	return list
 }

@@ -23,6 +23,9 @@ type Rule struct {
 	// RunUnlocked: in an outage of the store the rule's work runs without its lock
 	// (core.WithRunUnlocked).
 	RunUnlocked bool
+	// Shadow: the rule's work runs without its lock, and what the lock would have done is
+	// observed (core.WithShadow).
+	Shadow bool
 	// ResultLimit is how many bytes of a result Once keeps (core.WithResultLimit).
 	ResultLimit int
 	// Problem says why the rule can't work on its target, so that it refuses each request:
@@ -46,6 +49,9 @@ func (r Rule) String() string {
 	s := "serialize " + r.mode() + r.Key
 	if r.Once {
 		s = "once " + r.Key
+	}
+	if r.Shadow {
+		s = "shadow " + s
 	}
 	if r.Problem != "" {
 		s += " (" + r.Problem + ")"

@@ -13,6 +13,7 @@ type Acquisition struct {
 	Rule   string         // from core.WithRule; "" for none
 	Store  string         // the name of the engine's store; "" if it has none
 	Wait   bool           // false: refused at once if the key is held
+	Shadow bool           // nobody waits or is refused: the call runs anyway (core.WithShadow)
 
 	// Attempts is how often the store was asked. Only AcquireEnd gets it: it is 0 in the other
 	// calls. It is also 0 if the store was not needed (a nested lease, or one that was handed
@@ -27,6 +28,8 @@ type Execution struct {
 	Key   string
 	Rule  string // from core.WithRule; "" for none
 	Store string // as in Acquisition
+	// Shadow: the function runs anyway (core.WithShadow). A duplicate would have been replayed.
+	Shadow bool
 }
 
 // Outcome is what came of an [Execution].

@@ -38,6 +38,9 @@ type Lease interface {
 	// Lingered reports whether the lease had lingered before it was handed on: nobody of this
 	// process had held it for a while.
 	Lingered() bool
+	// Shadow reports whether nobody works under the lease: it shows what a call with
+	// core.WithShadow would have done.
+	Shadow() bool
 	// Err is nil while the lease is in force, ErrLeaseLost or ErrReleased after it.
 	Err() error
 }

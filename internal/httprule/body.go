@@ -109,11 +109,15 @@ func (b *spooledBody) fill() error {
 	return nil
 }
 
-// rewind goes back to a position, for the handler, and keeps nothing more.
+// rewind goes back to a position, for the handler, and keeps nothing more. What is over the limit
+// comes from the client: a rule that is a shadow does not refuse it, and any other does so before.
 func (b *spooledBody) rewind(to int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.keeping, b.next = false, to
+	if _, ours := b.end.(*http.MaxBytesError); ours {
+		b.end = nil
+	}
 }
 
 // overLimit returns an error if a read went over the limit, even if a key function swallowed

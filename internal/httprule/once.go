@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // Memory says which responses a rule stores, and what of them.
@@ -52,14 +53,14 @@ var errNotStored = errors.New("keyturn: the response must not be stored")
 func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
-	key, content, err := r.identify(req)
+	keys, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
 		return x.Refuse(err)
 	}
 	h := work.hold(x, w, r.memory.limit)
 	var failed error
-	out, refused, _ := r.rule.RunOnce(x.Request().Context(), key, func(ctx context.Context) ([]byte, error) {
+	out, refused, _ := r.rule.RunOnce(x.Request().Context(), keys, func(ctx context.Context) ([]byte, error) {
 		// Only the response tells whether an error is a result, such as 404, or a failure.
 		failed = x.Handle(ctx, h, true)
 		return r.memory.record(h, failed)
@@ -72,13 +73,14 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 }
 
 // identify returns the request's key, and the digest of its content.
-func (r *Rule) identify(req *request) (key string, content []byte, err error) {
-	keys, err := r.rule.Keys(req)
-	if err != nil {
-		return "", nil, err
+func (r *Rule) identify(req *request) (keys rule.Keys, content []byte, err error) {
+	keys, err = r.rule.Keys(req)
+	if err != nil || keys.Missing() {
+		return keys, nil, err
 	}
 	content, err = req.fingerprint()
-	return keys.First, content, err
+	keys, err = r.rule.Spare(keys, err)
+	return keys, content, err
 }
 
 // record returns what to store of h. errNotStored: the execution does not count.

@@ -96,6 +96,9 @@ func (s Settings) bind(spec rule.Spec[*request], m *Memory, errs []error) (*Rule
 		return nil, fmt.Errorf("%s: %w", s.Package, err)
 	}
 	r.info = r.rule.Info()
+	if r.info.Shadow { // in memory it cannot get lost; see spooledBody.rewind
+		r.bodyLimit = min(r.bodyLimit, inMemory-1)
+	}
 	if m != nil && m.ResultLimit == 0 {
 		r.memory.limit = r.info.ResultLimit
 	}

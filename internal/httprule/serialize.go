@@ -10,7 +10,7 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	work := x.work()
 	req := work.read(x, r.bodyLimit)
 	keys, err := r.rule.Keys(req)
-	if err == nil && !r.streamBody {
+	if err == nil && !r.streamBody && !r.info.Shadow {
 		// From here on, only this server takes time.
 		err = req.fill()
 	}

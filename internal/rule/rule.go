@@ -182,20 +182,41 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Ke
 type Keys struct {
 	First string
 	more  []string
+	wrong error // not nil: there are none, and the request runs anyway
 }
 
 // All returns all keys.
 func (k Keys) All() []string { return append([]string{k.First}, k.more...) }
 
 // Keys makes the keys of a request. Their mode comes from the policy, when they are claimed.
-// Any error is the caller's fault: a value is missing, malformed or too long.
-func (r *Rule[R]) Keys(req R) (Keys, error) { return r.keys(req) }
+// Any error is the caller's fault: a value is missing, malformed or too long. A rule that is a shadow
+// has no errors.
+func (r *Rule[R]) Keys(req R) (Keys, error) {
+	keys, err := r.keys(req)
+	return r.Spare(keys, err)
+}
+
+// Spare returns keys that Serialize and RunOnce take for a request that runs without a lock, if err
+// is why there are no keys and the rule is a shadow (core.WithShadow). Otherwise it returns err.
+func (r *Rule[R]) Spare(keys Keys, err error) (Keys, error) {
+	if err != nil && r.info.Shadow {
+		return Keys{wrong: err}, nil
+	}
+	return keys, err
+}
+
+// Missing reports whether there are no keys, and the request runs anyway.
+func (k Keys) Missing() bool { return k.wrong != nil }
 
 // Serialize runs fn while holding keys. It keeps the engine's error apart from fn's own.
 // refused says why fn did not run, or that the lease was lost while it ran. own is what fn
 // returned. The two must not be mixed up: fn may return an error about another lease. opts are
 // added to the rule's policy.
 func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
+	if keys.wrong != nil {
+		r.engine.NoKey(ctx, r.policy, keys.wrong)
+		return nil, fn(ctx)
+	}
 	work := func(ctx context.Context) error {
 		own = fn(ctx)
 		return nil
@@ -218,10 +239,17 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 	return r.engine.DoAll(ctx, claims, work, r.with(opts)...)
 }
 
-// RunOnce runs fn once per key. refused is as in Serialize, with the errors of Once in
+// RunOnce runs fn once per key, which is the first of keys. refused is as in Serialize, with the errors of Once in
 // addition. If fn returns core.ErrSkipResult, it has succeeded and its result is not kept.
-func (r *Rule[R]) RunOnce(ctx context.Context, key string, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
-	out, err := r.engine.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
+func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
+	if keys.wrong != nil {
+		r.engine.NoKey(ctx, r.policy, keys.wrong)
+		if out.Result, own = fn(ctx); own == core.ErrSkipResult {
+			own = nil
+		}
+		return out, nil, own
+	}
+	out, err := r.engine.Once(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
 		var result []byte
 		switch result, own = fn(ctx); own {
 		case nil:

@@ -204,12 +204,12 @@ func TestRefusedAndOwnErrors(t *testing.T) {
 	if refused != nil || said != own {
 		t.Errorf("serialize: refused %v, own %v", refused, said)
 	}
-	_, refused, said = once.RunOnce(ctx, "k", func(context.Context) ([]byte, error) { return nil, own })
+	_, refused, said = once.RunOnce(ctx, keys, func(context.Context) ([]byte, error) { return nil, own })
 	if refused != nil || said != own {
 		t.Errorf("once: refused %v, own %v", refused, said)
 	}
 	for i := range 2 {
-		out, refused, said := once.RunOnce(ctx, "k", func(context.Context) ([]byte, error) { return []byte("r"), nil })
+		out, refused, said := once.RunOnce(ctx, keys, func(context.Context) ([]byte, error) { return []byte("r"), nil })
 		if refused != nil || said != nil || string(out.Result) != "r" || out.Duplicate != (i == 1) {
 			t.Errorf("once, call %d: %+v, refused %v, own %v", i, out, refused, said)
 		}

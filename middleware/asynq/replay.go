@@ -17,7 +17,7 @@ import (
 // writes to its ResultWriter goes directly to that task in Redis. So a second task gets nothing
 // but the success of the first.
 func (w work) runOnce(ctx context.Context, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
-	out, refused, own := w.RunOnce(ctx, w.keys.First, func(ctx context.Context) ([]byte, error) {
+	out, refused, own := w.RunOnce(ctx, w.keys, func(ctx context.Context) ([]byte, error) {
 		return nil, fn(ctx)
 	}, append(opts, core.WithFingerprint(fingerprint(w.task)))...)
 	if out.Duplicate && errors.Is(refused, core.ErrResultNotKept) {

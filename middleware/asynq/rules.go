@@ -190,6 +190,8 @@ func (r Rule) canRemember(c *checkedRule) error {
 		want = "a rule that takes its key exclusively"
 	case info.RunUnlocked:
 		want = "a rule without core.WithRunUnlocked"
+	case info.Shadow: // tasks are dropped and refused by it
+		want = "a rule without core.WithShadow"
 	case r.conflict == Skip:
 		want = "a rule without OnConflict(Skip)"
 	case r.versioned && r.untilStarted: // the newest task would be refused because of an older one

@@ -64,10 +64,13 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 		if err != nil {
 			return result, err
 		}
-		out, refused, own := r.RunOnce(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
+		out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) {
 			var err error
 			if result, err = fn(ctx, in); err != nil {
 				return nil, err
+			}
+			if r.Info().Shadow { // nothing is stored
+				return nil, nil
 			}
 			stored, err := codec.Marshal(result)
 			return stored, codecError(keys.First, err)

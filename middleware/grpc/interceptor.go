@@ -114,17 +114,13 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		if !ok {
 			return handler(ctx, req)
 		}
-		from, err := r.request(ctx, req)
-		if err != nil {
-			return nil, r.refuse(err, nil)
-		}
-		keys, err := r.Keys(from)
+		from, keys, err := r.keysOf(ctx, req)
 		if err != nil {
 			return nil, r.refuse(err, nil)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {
-			return r.once(from, keys.First, next)
+			return r.once(from, keys, next)
 		}
 		return r.serialize(ctx, keys, next)
 	}
@@ -137,6 +133,17 @@ func (r *boundRule) request(ctx context.Context, req any) (request, error) {
 	}
 	message, err := r.method.message(req)
 	return request{ctx: ctx, message: message}, err
+}
+
+// keysOf returns the keys of a message, and what they are made from.
+func (r *boundRule) keysOf(ctx context.Context, message any) (from request, keys rule.Keys, err error) {
+	from, err = r.request(ctx, message)
+	if err == nil {
+		keys, err = r.Keys(from)
+	} else {
+		keys, err = r.Spare(keys, err)
+	}
+	return from, keys, err
 }
 
 func (r *boundRule) serialize(ctx context.Context, keys rule.Keys, next func(context.Context) (any, error)) (any, error) {

@@ -174,11 +174,7 @@ type turn struct {
 
 // takeTurn waits for a message's turn.
 func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
-	from, err := r.request(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := r.Keys(from)
+	_, keys, err := r.keysOf(ctx, m)
 	if err != nil {
 		return nil, err
 	}

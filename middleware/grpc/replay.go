@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // ReplayedHeader is set to "true" in the header of a response that comes from the record of an
@@ -21,15 +22,20 @@ const ReplayedHeader = "keyturn-replayed"
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // once runs a call once per key and answers its repeats from the record.
-func (r *boundRule) once(from request, key string, next func(context.Context) (any, error)) (any, error) {
-	digest, err := r.method.fingerprint(from.message.Interface())
+func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context) (any, error)) (any, error) {
+	var digest []byte
+	var err error
+	if !keys.Missing() {
+		digest, err = r.method.fingerprint(from.message.Interface())
+		keys, err = r.Spare(keys, err)
+	}
 	if err != nil {
 		return nil, r.refuse(err, nil)
 	}
 	var response any
-	out, refused, own := r.RunOnce(from.ctx, key, func(ctx context.Context) ([]byte, error) {
+	out, refused, own := r.RunOnce(from.ctx, keys, func(ctx context.Context) ([]byte, error) {
 		var err error
-		if response, err = next(ctx); err != nil {
+		if response, err = next(ctx); err != nil || r.Info().Shadow { // a shadow stores nothing
 			return nil, err
 		}
 		record, err := r.method.record(response)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -33,16 +34,15 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 		}
 		held := &heldStream{ServerStream: stream}
 		from := request{ctx: stream.Context()}
+		var err error
 		if r.readsMessage {
-			first, err := r.firstMessage(stream)
-			if err != nil {
-				return err
+			if held.first, err = r.firstMessage(stream); err == nil {
+				from.message = held.first.ProtoReflect()
 			}
-			held.first, from.message = first, first.ProtoReflect()
 		}
-		keys, err := r.Keys(from)
+		keys, err := r.streamKeys(from, err)
 		if err != nil {
-			return r.refuse(err, nil)
+			return err
 		}
 		refused, own := r.Serialize(from.ctx, keys, func(ctx context.Context) error {
 			held.ctx = ctx
@@ -58,11 +58,27 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 // firstMessage receives the message from which the key is made.
 func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error) {
 	first := r.method.input.New().Interface()
-	err := stream.RecvMsg(first)
-	if errors.Is(err, io.EOF) {
+	switch err := stream.RecvMsg(first); {
+	case err == nil:
+		return first, nil
+	case errors.Is(err, io.EOF):
 		return nil, r.refuse(fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
+	default:
+		return nil, err
 	}
-	return first, err
+}
+
+// streamKeys makes the keys of a stream, unless its first message did not come: then err says why. A
+// stream that runs anyway gets that error again from its own RecvMsg.
+func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
+	if err != nil {
+		return r.Spare(rule.Keys{}, err)
+	}
+	keys, err := r.Keys(from)
+	if err != nil {
+		err = r.refuse(err, nil)
+	}
+	return keys, err
 }
 
 // heldStream is a stream whose handler runs under a lease.

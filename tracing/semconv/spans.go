@@ -45,6 +45,7 @@ const (
 	LateKey       = attribute.Key("keyturn.late")
 	HoldersKey    = attribute.Key("keyturn.holders")
 	UnlockedKey   = attribute.Key("keyturn.ran_unlocked")
+	ShadowKey     = attribute.Key("keyturn.shadow")
 	NotKeptKey    = attribute.Key("keyturn.not_kept")
 	ErrorTypeKey  = attribute.Key("error.type") // OpenTelemetry's own
 )

@@ -56,7 +56,7 @@ func Run(t *testing.T, face Face) {
 		"SlowBodies":        SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
 		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,
 		"StreamedBodies": StreamedBodies, "NoTemporaryFiles": NoTemporaryFiles, "AReaderLeftBehind": AReaderLeftBehind,
-		"HugeAnswers": HugeAnswers, "TwoRules": TwoRules,
+		"HugeAnswers": HugeAnswers, "TwoRules": TwoRules, "Shadows": Shadows, "ShadowsOfBodies": ShadowsOfBodies,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, face) })
 	}
