@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,16 @@ import (
 // MasterName is the name of the master for a [Sentinel].
 const MasterName = "keyturn"
 
+// SentinelIP is the address from which the Sentinel connects. Systems other than Linux have only one
+// loopback address, and then it is not true.
+const SentinelIP = "127.0.0.2"
+
 // Sentinel is a master and its replicas, which a Redis Sentinel watches. One Sentinel is
 // enough: its quorum is 1, so it decides alone.
 //
 // The replicas, the Sentinel and the clients reach each server through a proxy. So
 // Ways[i].Blackhole() cuts server i off without notice, and Nodes[i].Client() is a client on
-// its side of the cut.
+// its side of the cut. Ways[i].Shun(SentinelIP) cuts it off from the Sentinel alone.
 type Sentinel struct {
 	Nodes    []*Server           // the first is the master at the start
 	Ways     []*servertest.Proxy // Ways[i] leads to Nodes[i]
@@ -64,7 +69,11 @@ func StartSentinel(t testing.TB, replicas int, downAfter time.Duration, args ...
 	if err := os.WriteFile(conf, nil, 0o600); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	s.Sentinel = start(t, conf, "Sentinel ID is", []string{"--sentinel"}, nil)
+	args = []string{"--sentinel"}
+	if runtime.GOOS == "linux" {
+		args = append(args, "--bind-source-addr", SentinelIP)
+	}
+	s.Sentinel = start(t, conf, "Sentinel ID is", args, nil)
 	s.do(t, s.Sentinel, "sentinel", "monitor", MasterName, host, port, 1)
 	s.do(t, s.Sentinel, "sentinel", "set", MasterName,
 		"down-after-milliseconds", downAfter.Milliseconds(), "failover-timeout", 5000)

@@ -19,6 +19,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	fault fault
+	shuns string        // the address of a client that is black holed whatever the fault is; "": none
 	far   time.Duration // how late all bytes arrive
 	late  time.Duration // how late the next bytes of a client arrive
 	links map[*link]struct{}
@@ -39,7 +40,8 @@ const (
 // link is a client's connection and the matching connection to the server.
 type link struct {
 	client, server net.Conn
-	tainted        bool // bytes of it were lost; guarded by Proxy.mu
+	from           string // the client's address, without its port
+	tainted        bool   // bytes of it were lost; guarded by Proxy.mu
 }
 
 // NewProxy starts a proxy to the host:port target. It ends with the test.
@@ -70,7 +72,15 @@ func (p *Proxy) CutReplies() { p.set(lostReplies, func(*link) bool { return fals
 // a cable was pulled.
 func (p *Proxy) Blackhole() { p.set(blackholed, func(*link) bool { return false }) }
 
-// Heal ends the effect of Cut, CutReplies or Blackhole. Connections that have lost bytes are
+// Shun is Blackhole for clients that connect from the address ip, and for nobody else: part of a network
+// is cut off. Addresses of 127.0.0.0/8 other than 127.0.0.1 work without further ado on Linux only.
+func (p *Proxy) Shun(ip string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shuns = ip
+}
+
+// Heal ends the effect of Cut, CutReplies, Blackhole or Shun. Connections that have lost bytes are
 // closed, because TCP never delivers what comes after a gap. The others go on.
 func (p *Proxy) Heal() { p.set(healthy, func(l *link) bool { return l.tainted }) }
 
@@ -96,6 +106,9 @@ func (p *Proxy) set(f fault, drop func(*link) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = f
+	if f == healthy {
+		p.shuns = ""
+	}
 	for l := range p.links {
 		if drop(l) {
 			p.close(l)
@@ -130,7 +143,8 @@ func (p *Proxy) accept() {
 			_ = client.Close() // to the client it looks as if the server were down
 			continue
 		}
-		p.serve(&link{client: client, server: server})
+		from, _, _ := net.SplitHostPort(client.RemoteAddr().String())
+		p.serve(&link{client: client, server: server, from: from})
 	}
 }
 
@@ -170,7 +184,7 @@ func (p *Proxy) copy(l *link, dst, src net.Conn, lossy fault, record *frames) {
 func (p *Proxy) passes(l *link, lossy fault) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lost := p.fault >= lossy
+	lost := p.fault >= lossy || l.from == p.shuns
 	l.tainted = l.tainted || lost
 	return !lost
 }

@@ -204,3 +204,25 @@ func TestProxyTellsWhenTargetIsDown(t *testing.T) {
 	l.Close()
 	wantClosed(t, dial(t, NewProxy(t, down).Addr()))
 }
+
+func TestProxyShunsOneClient(t *testing.T) {
+	const other = "127.0.0.2"
+	e := startEcho(t)
+	p := NewProxy(t, e.addr)
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(other)}}
+	shunned, err := from.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Skip("there is one loopback address here: ", err)
+	}
+	t.Cleanup(func() { shunned.Close() })
+	conn := dial(t, p.Addr())
+	wantTalk(t, shunned)
+
+	p.Shun(other)
+	wantSilence(t, shunned)
+	wantTalk(t, conn)
+
+	p.Heal()
+	wantClosed(t, shunned)
+	wantTalk(t, conn)
+}

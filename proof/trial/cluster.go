@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type cluster struct {
 	ttl     time.Duration
 	nodes   []*redistest.Server
 	ways    []*way
+	bus     *redistest.Bus // nil: it cannot be cut here
 	clients []*redis.Client
 	probes  [shards]string // a key of each shard
 }
@@ -38,6 +40,9 @@ func newCluster(t *redistest.Run, c Config) bed {
 	b := &cluster{t: t, ttl: c.TTL, nodes: redistest.StartCluster(t, shards, args...)}
 	b.nodes = append(b.nodes, redistest.AddReplicas(t, b.nodes, args...)...)
 	b.ways = ways("node", redistest.Front(t, b.nodes))
+	if runtime.GOOS == "linux" {
+		b.bus = redistest.FrontBus(t, b.nodes)
+	}
 	for _, way := range b.ways {
 		client := prober(way.Addr())
 		t.Cleanup(func() { _ = client.Close() })
@@ -145,6 +150,15 @@ func (b *cluster) faults() []fault {
 			b.promoted(replica)
 		}),
 		on("migrate", false, b.migrate),
+	}
+	if b.bus != nil {
+		// The other masters replace it. Its clients still reach it, and it has to stop by itself.
+		all = append(all, on("bus", true, func(s *stroke, master, replica int) {
+			b.bus.Cut(master)
+			b.promoted(replica)
+			s.lasts(0, time.Second)
+			b.bus.Heal()
+		}))
 	}
 	return append(all, tangles(b.ways, time.Second)...)
 }

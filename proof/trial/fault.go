@@ -129,11 +129,11 @@ func (n *nemesis) hit(f fault, s *stroke) bool {
 var groups = map[string][]string{
 	"all":      nil,
 	processes:  {"kill", "stop"},
-	network:    {"cut", "silence", "replies", "delay", "late", "duplicate"},
-	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock"},
-	"sentinel": {"crash", "freeze", "isolate", "failover", "flush"},
-	"cluster":  {"crash", "freeze", "failover", "migrate", "flush"},
-	"alone":    {"kill", "freeze", "crash", "flush", "memory", "cut", "silence", "replies", "delay", "late", "duplicate", "migrate"},
+	network:    {"cut", "silence", "replies", "delay", "fade", "late", "duplicate"},
+	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
+	"sentinel": {"crash", "freeze", "isolate", "split", "failover", "flush"},
+	"cluster":  {"crash", "freeze", "bus", "failover", "migrate", "flush"},
+	"alone":    {"kill", "freeze", "crash", "flush", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
 }
 
 // choose returns those of the faults that names mean.

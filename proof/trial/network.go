@@ -3,6 +3,7 @@ package trial
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +29,16 @@ func ways(name string, proxies []*servertest.Proxy) []*way {
 // recorded is how many old requests are sent again.
 const recorded = 64
 
+// step is a part of a fault of the network: harm is done to each way, and lasts.
+type step struct {
+	harm        func(s *stroke, w *way)
+	least, most time.Duration
+}
+
 // tangles are the faults of a network. A fault of another kind may use a way, too; then that way is
 // left out.
 func tangles(all []*way, most time.Duration) []fault {
-	each := func(name string, harm func(s *stroke, w *way)) fault {
+	each := func(name string, steps ...step) fault {
 		return fault{name: name, lane: network, strike: func(s *stroke) {
 			hit := all
 			s.place = "all ways"
@@ -39,26 +46,33 @@ func tangles(all []*way, most time.Duration) []fault {
 				hit = all[s.rand.IntN(len(all)):][:1]
 				s.place = hit[0].name
 			}
-			for _, w := range hit {
-				if !w.busy.TryLock() {
-					continue
+			hit = slices.DeleteFunc(slices.Clone(hit), func(w *way) bool { return !w.busy.TryLock() })
+			for _, step := range steps {
+				for _, w := range hit {
+					step.harm(s, w)
 				}
-				harm(s, w)
-				defer func() {
-					w.Heal()
-					w.Delay(0)
-					w.busy.Unlock()
-				}()
+				s.lasts(step.least, step.most)
 			}
-			s.lasts(most/10, most)
+			for _, w := range hit {
+				w.Heal()
+				w.Delay(0)
+				w.busy.Unlock()
+			}
 		}}
 	}
+	once := func(name string, harm func(s *stroke, w *way)) fault { return each(name, step{harm, most / 10, most}) }
+	delay := func(most time.Duration) func(*stroke, *way) {
+		return func(s *stroke, w *way) { w.Delay(time.Duration(s.rand.Int64N(int64(most)))) }
+	}
+	silence := func(_ *stroke, w *way) { w.Blackhole() }
 	return []fault{
-		each("cut", func(_ *stroke, w *way) { w.Cut() }),
-		each("silence", func(_ *stroke, w *way) { w.Blackhole() }),
-		each("replies", func(_ *stroke, w *way) { w.CutReplies() }),
-		each("delay", func(s *stroke, w *way) { w.Delay(time.Duration(s.rand.Int64N(int64(most)))) }),
-		each("late", func(s *stroke, w *way) { w.DelayNext(time.Duration(s.rand.Int64N(int64(most)))) }),
-		each("duplicate", func(s *stroke, w *way) { _, _ = w.Replay() }), // a server that is down gets nothing
+		once("cut", func(_ *stroke, w *way) { w.Cut() }),
+		once("silence", silence),
+		once("replies", func(_ *stroke, w *way) { w.CutReplies() }),
+		once("delay", delay(most)),
+		// The last answers before the silence come late, and nothing can be renewed after them.
+		each("fade", step{delay(most / 2), most / 10, most}, step{silence, most, 5 * most / 4}),
+		once("late", func(s *stroke, w *way) { w.DelayNext(time.Duration(s.rand.Int64N(int64(most)))) }),
+		once("duplicate", func(_ *stroke, w *way) { _, _ = w.Replay() }), // a server that is down gets nothing
 	}
 }

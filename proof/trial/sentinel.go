@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
 )
@@ -26,8 +29,9 @@ type sentinel struct {
 	ttl     time.Duration
 	s       *redistest.Sentinel
 	ways    []*way
-	clients []*redis.Client // through the ways
-	confirm int             // how many replicas confirm a grant
+	guides  []*servertest.Proxy // to the Sentinel, one for each process
+	clients []*redis.Client     // through the ways
+	confirm int                 // how many replicas confirm a grant
 }
 
 func newSentinel(t *redistest.Run, c Config) bed {
@@ -39,6 +43,9 @@ func newSentinel(t *redistest.Run, c Config) bed {
 	if c.Confirmed {
 		b.confirm = replicas
 	}
+	for range c.Processes {
+		b.guides = append(b.guides, servertest.NewProxy(t, b.s.Sentinel.Addr()))
+	}
 	b.ways = ways("node", b.s.Ways)
 	for _, way := range b.ways {
 		client := prober(way.Addr())
@@ -48,8 +55,8 @@ func newSentinel(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *sentinel) attach(p *work.Process, _ int) {
-	p.Addrs, p.Replicas = []string{b.s.Sentinel.Addr()}, b.confirm
+func (b *sentinel) attach(p *work.Process, place int) {
+	p.Addrs, p.Replicas = []string{b.guides[place].Addr()}, b.confirm
 }
 func (b *sentinel) parts() int      { return 1 }
 func (b *sentinel) part(string) int { return 0 }
@@ -116,12 +123,28 @@ func (b *sentinel) faults() []fault {
 			s.lasts(0, time.Second)
 			b.s.Follow(b.t, master)
 		}),
+		// The Sentinel does not reach the master, and a process does not reach the Sentinel. So this
+		// process goes on with the master that was replaced.
+		on("split", func(s *stroke, master int) {
+			guide := b.guides[s.rand.IntN(len(b.guides))]
+			guide.Blackhole()
+			b.ways[master].Shun(redistest.SentinelIP)
+			b.s.AwaitFailover(b.t, master)
+			s.lasts(0, b.ttl)
+			b.ways[master].Heal()
+			guide.Heal()
+			s.lasts(0, time.Second)
+			b.s.Follow(b.t, master)
+		}),
 		on("failover", func(s *stroke, master int) {
 			if b.failover(s.ctx, master) {
 				s.lasts(0, time.Second)
 				b.s.Follow(b.t, master)
 			}
 		}),
+	}
+	if runtime.GOOS != "linux" { // the Sentinel has no address of its own
+		all = slices.DeleteFunc(all, func(f fault) bool { return f.name == "split" })
 	}
 	return append(all, tangles(b.ways, tangle)...)
 }

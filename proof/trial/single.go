@@ -13,18 +13,18 @@ import (
 
 // single is one server that keeps its data. Each process has a way to it of its own.
 type single struct {
-	t      *redistest.Run
-	ttl    time.Duration
-	server *redistest.Server
-	clock  *redistest.Clock // nil: there is no C compiler
-	ways   []*way
-	client *redis.Client
+	t       *redistest.Run
+	ttl     time.Duration
+	server  *redistest.Server
+	machine *redistest.Machine // nil: there is no C compiler
+	ways    []*way
+	client  *redis.Client
 }
 
 func newSingle(t *redistest.Run, c Config) bed {
 	b := &single{t: t, ttl: c.TTL}
-	if redistest.HasClocks() {
-		b.server, b.clock = redistest.StartWithClock(t, redistest.KeepData...)
+	if redistest.HasMachines() {
+		b.server, b.machine = redistest.StartOnMachine(t, redistest.KeepData...)
 	} else {
 		b.server = redistest.Start(t, redistest.KeepData...)
 	}
@@ -91,19 +91,30 @@ func (b *single) faults() []fault {
 	})
 	evict.wrong = true
 	all = append(all, evict)
-	if b.clock != nil {
-		// Forward, leases end too early there. Backward, too late; and tokens may fall if the
-		// counter is lost before the clock has caught up, so nothing else strikes the server then.
-		all = append(all, on("clock", true, func(s *stroke) {
-			d := time.Duration(s.rand.Int64N(int64(4*b.ttl))) - 2*b.ttl
-			s.place = "server " + d.Round(time.Millisecond).String()
-			b.clock.Jump(d)
-			if d < 0 {
-				s.lasts(-d, -d)
-			}
-		}))
+	if b.machine != nil {
+		all = append(all, on("clock", true, b.jump), on("disk", false, b.slowDisk))
 	}
 	return append(all, tangles(b.ways, b.ttl)...)
+}
+
+// jump sets the clock. Forward, leases end too early there. Backward, too late; and tokens may fall if
+// the counter is lost before the clock has caught up, so nothing else strikes the server then.
+func (b *single) jump(s *stroke) {
+	d := time.Duration(s.rand.Int64N(int64(4*b.ttl))) - 2*b.ttl
+	s.place = "server " + d.Round(time.Millisecond).String()
+	b.machine.Jump(d)
+	if d < 0 {
+		s.lasts(-d, -d)
+	}
+}
+
+// slowDisk has every grant wait for the disk before it is answered, and all requests behind it.
+func (b *single) slowDisk(s *stroke) {
+	d := time.Duration(s.rand.Int64N(int64(b.ttl / 2)))
+	s.place = "server " + d.Round(time.Millisecond).String()
+	b.machine.SlowDisk(d)
+	s.lasts(b.ttl/2, 2*b.ttl)
+	b.machine.SlowDisk(0)
 }
 
 func (b *single) do(args ...any) {

@@ -15,10 +15,10 @@ import (
 // four of five stand that, and the tokens stay with the other nodes' clocks.
 func TestClockJumps(t *testing.T) {
 	f := &fleet{}
-	var clocks []*redistest.Clock
+	var machines []*redistest.Machine
 	for range nodes {
-		server, clock := redistest.StartWithClock(t)
-		f.servers, clocks = append(f.servers, server), append(clocks, clock)
+		server, machine := redistest.StartOnMachine(t)
+		f.servers, machines = append(f.servers, server), append(machines, machine)
 	}
 	opts := []redlock.Option{redlock.WithQuorum(4)}
 	f.init(t, opts...)
@@ -48,7 +48,7 @@ func TestClockJumps(t *testing.T) {
 	g := lock(t, a, "holder", "held", time.Minute)
 	f.settled(t, "held", nodes)
 	for i, jump := range []time.Duration{time.Hour, -2 * time.Hour} {
-		clocks[2].Jump(jump)
+		machines[2].Jump(jump)
 		if _, err := b.Acquire(ctx, request(fmt.Sprint("other", i), "held", time.Minute)); !errors.Is(err, driver.ErrHeld) {
 			t.Errorf("a clock jumped by %v, and a second owner asked for the key: %v", jump, err)
 		}
