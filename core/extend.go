@@ -51,25 +51,24 @@ func (l *Lease) change(ctx context.Context, op string, ask func(context.Context)
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.engine.releaseTimeout)
 	defer cancel()
-	sent := false
+	asked, sent := time.Now(), false
 	if bounded.Err() == nil {
 		err = observe.ErrPanicked // unless the store returns
 		sent, err = ask(bounded)
 	}
-	return l.outcome(ctx, op, sent, err)
+	return l.outcome(ctx, op, asked, sent, err)
 }
 
 // outcome returns the holder's error for a change. That the lease has ended comes before the
 // store's answer.
-func (l *Lease) outcome(ctx context.Context, op string, sent bool, err error) error {
+func (l *Lease) outcome(ctx context.Context, op string, asked time.Time, sent bool, err error) error {
 	if ended := l.Err(); ended != nil {
 		return ended
 	}
-	own := ctx.Err()
-	switch {
+	switch own := ownEnd(ctx, err, time.Since(asked)); {
 	case err == nil && sent:
 		return nil
-	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+	case own != nil:
 		err = fmt.Errorf("keyturn: %s of %q: %w", op, l.Key(), own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = &UnavailableError{Op: op, Err: err} // the engine's timeout ended it

@@ -133,6 +133,7 @@ func TestExtendDoesNotBringBack(t *testing.T) {
 // counts, and the TTL that the store is known to have had goes on.
 func TestUnansweredExtension(t *testing.T) {
 	hang := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return ctx.Err() }
+	out := func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
 	bounded := func(d time.Duration) func() (context.Context, context.CancelFunc) {
 		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, d) }
 	}
@@ -149,13 +150,16 @@ func TestUnansweredExtension(t *testing.T) {
 		took  time.Duration
 		left  time.Duration // when it comes back
 	}{
-		"longer":         {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(30*time.Second) - 5*time.Second},
-		"shorter":        {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
-		"refused":        {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
-		"another error":  {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
-		"hangs up":       {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(30*time.Second) - time.Second},
-		"own deadline":   {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
-		"gone before it": {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(30 * time.Second)},
+		"longer":                    {store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 5 * time.Second, left: term(30*time.Second) - 5*time.Second},
+		"shorter":                   {store: hang, ttl: 3 * time.Second, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: time.Second, left: term(3*time.Second) - time.Second},
+		"refused":                   {store: func(context.Context, driver.Grant) error { return errDown }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, left: term(30 * time.Second)},
+		"another error":             {store: func(context.Context, driver.Grant) error { return errors.New("?") }, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown}, left: term(30 * time.Second)},
+		"hangs up":                  {ctx: hangUp, store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.Canceled}, took: time.Second, left: term(30*time.Second) - time.Second},
+		"own deadline":              {ctx: bounded(2 * time.Second), store: hang, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
+		"own deadline in an outage": {ctx: bounded(2 * time.Second), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, core.ErrUnavailable}, took: 2 * time.Second, left: term(30*time.Second) - 2*time.Second},
+		// Too little time to say anything about the store.
+		"own short deadline": {ctx: bounded(20 * time.Millisecond), store: out, ttl: time.Hour, want: []error{core.ErrOutcomeUnknown, context.DeadlineExceeded}, took: 20 * time.Millisecond, left: term(30*time.Second) - 20*time.Millisecond},
+		"gone before it":     {ctx: bounded(-1), ttl: time.Hour, want: []error{context.DeadlineExceeded}, left: term(30 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -96,8 +96,7 @@ func (e *Engine) listPage(ctx context.Context, prefix, cursor string) (page []dr
 	return page, next, err
 }
 
-// administer asks the store once, within a timeout. Like refusal, it tells the end of the
-// caller's context from the store's silence.
+// administer asks the store once, within a timeout.
 func (e *Engine) administer(ctx context.Context, op, key string, ask func(context.Context) error) error {
 	if err := e.canInspect(); err != nil {
 		return err
@@ -115,12 +114,12 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	asked := time.Now()
 	err := ask(bounded)
 	e.storeCalled(op, asked, err)
-	switch own := ctx.Err(); {
+	switch own := ownEnd(ctx, err, time.Since(asked)); {
 	case err == nil:
 		return nil
 	case e.life.ending.Err() != nil:
 		return ErrClosed
-	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable)):
+	case own != nil:
 		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &UnavailableError{Op: op, Err: err} // the engine's timeout ended it

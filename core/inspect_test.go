@@ -126,6 +126,15 @@ func TestInspectorErrors(t *testing.T) {
 			},
 			want: []error{core.ErrUnavailable}, unknown: true, took: time.Minute,
 		},
+		// Too little time to say anything about the store.
+		"own short deadline": {
+			ctx: func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, 20*time.Millisecond) },
+			store: func(ctx context.Context) error {
+				<-ctx.Done()
+				return errDown
+			},
+			want: []error{context.DeadlineExceeded}, unknown: true, took: 20 * time.Millisecond,
+		},
 		"no deadline": {store: silent, want: []error{core.ErrUnavailable}, unknown: true, took: defaultReleaseTimeout},
 		"outage":      {store: func(context.Context) error { return errDown }, want: []error{core.ErrUnavailable}, unknown: true},
 		"definite": {

@@ -10,16 +10,27 @@ import (
 	"github.com/keyturn/keyturn/core/internal/waitline"
 )
 
+// ownEnd returns the error of the caller's context, if that is why a request failed with err after
+// the time waited. A deadline that ended the wait for a store that had been silent for a while is not:
+// the outage comes first, because the caller needs to know it.
+func ownEnd(ctx context.Context, err error, waited time.Duration) error {
+	own := ctx.Err()
+	outage := errors.Is(err, ErrUnavailable) && !errors.Is(err, waitline.ErrHurried) && waited >= circuit.FairTime
+	if outage && !errors.Is(own, context.Canceled) {
+		return nil
+	}
+	return own
+}
+
 // refusal returns the caller's error for a request without a grant. The end of the caller's
-// context comes first, with one exception: if a deadline ended the wait for a store that had been
-// silent for a while, the outage comes first, because the caller needs to know it.
+// context comes first (see ownEnd).
 func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err error, waited time.Duration) error {
 	var held *HeldError
 	var full *waitline.FullError
-	switch own := ctx.Err(); {
+	switch own := ownEnd(ctx, err, waited); {
 	case e.life.ending.Err() != nil:
 		return ErrClosed
-	case own != nil && (errors.Is(own, context.Canceled) || !errors.Is(err, ErrUnavailable) || errors.Is(err, waitline.ErrHurried)):
+	case own != nil:
 		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
 	case errors.As(err, &held):
 		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it

@@ -27,7 +27,8 @@ func (s *settings) fitTTL(store driver.TTLs) error {
 	}
 	floor, ceiling := store.Nearest(s.adaptive.Floor), store.Nearest(s.adaptive.Ceiling)
 	most, _ := store.Fit(s.adaptive.Ceiling)
-	if floor > most || ceiling < s.adaptive.Floor {
+	_, keeps := store.Fit(floor) // a store's bounds may leave no TTL at all
+	if !keeps || floor > most || ceiling < s.adaptive.Floor {
 		return &OptionError{Option: "WithAdaptiveTTL", Value: [2]time.Duration{s.adaptive.Floor, s.adaptive.Ceiling}, Want: store.String()}
 	}
 	s.adaptive = holdstats.Bounds{Floor: floor, Ceiling: ceiling}
