@@ -16,7 +16,7 @@ import (
 //
 // A lease that is lost, or whose process dies, ends as any other, so its TTL should be longer than
 // d. While the key stays, [Engine.Inspect] shows its last holder, and nobody of this process gets
-// it sooner either. A caller that waits at the store may notice the end only at its next poll.
+// it sooner either. A caller that waits at the store is told when the key will be free.
 //
 // d must be 0 to 24 h, and no more than the store's longest TTL ([driver.TTLs]); otherwise the
 // option is an [*OptionError]. A store that cannot do it gives an error that matches

@@ -119,9 +119,10 @@ type Store interface {
 	//  R5. If one claim of a set was lost, Release frees the others and returns the error of
 	//      R2.
 	//  R6. With grant.Stay, the claims do not become free now, but stay held for that long by
-	//      the backend's clock, and nobody is woken before. Their owner has released them: a
-	//      renewal or a downgrade is lost (N2, M7). It may release them again, with another
-	//      Stay or without (R1). A store does this only if its Description lists Stays.
+	//      the backend's clock, and nobody gets them before. A waiter knows another end, that of
+	//      the lease, so it is told. The owner has released the claims: a renewal or a downgrade
+	//      is lost (N2, M7). It may release them again, with another Stay or without (R1). A
+	//      store does this only if its Description lists Stays.
 	Release(ctx context.Context, grant Grant) error
 
 	// Close ends the store's own goroutines and connections.

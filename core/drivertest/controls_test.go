@@ -251,6 +251,7 @@ var controls = []struct {
 		"R6 a lease stays after its release, and no longer", "R6 a lease that stays is not its owner's to renew", "R6 a set of every mode stays",
 	}},
 	{"what stays keeps its TTL", []string{"R6 a lease stays after its release, and no longer", "R6 a set of every mode stays"}},
+	{"a waiter is not told how long a lease stays", []string{"R6 a waiter learns how long a lease stays"}},
 	{"what stays is renewed", []string{"R6 a lease that stays is not its owner's to renew", "R6 a set of every mode stays"}},
 	{"what stays is downgraded", []string{"R6 a lease that stays is not its owner's to downgrade"}},
 	{"what stays can't be released", []string{"R6 a lease that stays can be released at once"}},

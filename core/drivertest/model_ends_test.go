@@ -98,7 +98,8 @@ func (b *backend) release(g driver.Grant) error {
 		}
 		if g.Stay > 0 && !b.has("nothing stays") && !(h.released && b.has("what stays is nobody's")) {
 			h.released = true
-			if !b.has("what stays keeps its TTL") {
+			// A waiter that is not told goes by the end of the lease that it knows.
+			if !b.has("what stays keeps its TTL") && !(b.has("a waiter is not told how long a lease stays") && len(e.queue) > 0) {
 				h.expires = time.Now().Add(g.Stay)
 			}
 			if b.has("a set stays at its first key only") {

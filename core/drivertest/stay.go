@@ -12,6 +12,7 @@ var stayChecks = []check{
 	{name: "R6 a lease stays after its release, and no longer", run: staysAfterRelease, can: stays},
 	{name: "R6 a lease that stays is not its owner's to renew", run: stayingIsReleased, can: stays},
 	{name: "R6 a lease that stays is not its owner's to downgrade", run: stayingIsNotShared, can: driver.Description{Stays: true, Shared: true}},
+	{name: "R6 a waiter learns how long a lease stays", run: stayIsTold, can: stays},
 	{name: "R6 a lease that stays can be released at once", run: stayEnds, can: stays},
 	{name: "R6 a set of every mode stays", run: setStays, can: driver.Description{Stays: true, Shared: true, Permits: true, Sets: true}},
 }
@@ -77,6 +78,20 @@ func stayingIsNotShared(s *scene) {
 	shared := s.downgrade(s.take(a, long, driver.Exclusive(s.key())))
 	s.release(a, s.staying(shared, long))
 	s.isLost(a.Downgrade(s.ctx, shared.Grant)) // repeated by the watchdog, which had no answer
+}
+
+// stayIsTold: the waiter knows another end, that of the lease.
+func stayIsTold(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	h := s.lock(a, key, long)
+	w := s.enqueue(b, key, long)
+	g := s.staying(h, s.TTL)
+	called := time.Now()
+	s.release(a, g)
+	returned := time.Now()
+	w.granted(g.Stay + s.Late)
+	s.lasted("the stay", g.Stay, called, returned, w.at)
 }
 
 func stayEnds(s *scene) {

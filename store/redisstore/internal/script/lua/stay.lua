@@ -3,7 +3,8 @@
 --
 -- ARGV  5 token
 --       6 ms that the claims stay
--- Reply as of Release. No waiter gets in.
+-- Reply as of Release. No waiter gets in. The first of each queue is told to ask, because it counts on
+-- the end of the lease.
 
 begin(KEYS, ARGV)
 
@@ -29,6 +30,8 @@ for i, c in ipairs(claims) do
   local mode, has = held(c, me)
   if mode and has == token then
     keep(c)
+    leave_over(c, c.line, 0)
+    leave_over(c, c.readers, 0)
   else
     lost = lost or robbed(c, i, me, token)
   end
