@@ -1,0 +1,234 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+)
+
+// A client that cannot tell anybody that it waits waits for the time that the lease may linger, or,
+// if the lease is used again and again, for ten times that.
+func TestLingerIsBounded(t *testing.T) {
+	const linger = 2 * time.Second
+	for name, tc := range map[string]struct {
+		pause time.Duration // between two uses; 0: none
+		most  time.Duration
+	}{
+		"unused": {0, linger}, "used": {time.Second, 10*linger + 2*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTelling()
+				s.deaf = true
+				here, there := newEngine(t, s, core.WithLinger(linger)), newEngine(t, s.Peer())
+				sticky(t, here, "k")
+				began, ctx := time.Now(), context.Background()
+				got := make(chan struct{})
+				go func() {
+					defer close(got)
+					mustRelease(t, mustAcquire(t, there, "k", core.WithMaxWait(time.Minute)))
+				}()
+				for tc.pause > 0 && ctx.Err() == nil {
+					select {
+					case <-got:
+					case <-time.After(tc.pause):
+						sticky(t, here, "k")
+						continue
+					}
+					break
+				}
+				<-got
+				if waited := time.Since(began); waited > tc.most+time.Millisecond {
+					t.Errorf("waited %v, want %v at most", waited, tc.most)
+				}
+			})
+		})
+	}
+}
+
+// When messages may have been missed, all that lingers goes back, and what is in use does not stay.
+func TestLingerEndsWhenTheStoreIsDeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Hour))
+		const many = 3000
+		for i := range many {
+			sticky(t, eng, fmt.Sprint(i))
+		}
+		time.Sleep(time.Millisecond)
+		inside := mustAcquire(t, eng, "k")
+		s.tell("", "")
+		if l := sticky(t, eng, "7"); core.Observed(l).HandedOff() {
+			t.Error("a lease was taken of which nobody would have heard that it is wanted")
+		}
+		synctest.Wait()
+		if n := s.releases(); n != many {
+			t.Errorf("%d of %d leases went back", n, many)
+		}
+		mustRelease(t, inside)
+		lingers(t, s, "k", false)
+		lingers(t, s, "7", true) // it was asked for after that
+	})
+}
+
+// A lease whose tokens are used up goes back, and the next caller asks for more.
+func TestLingerNeedsTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, few{s, 2}, core.WithLinger(time.Hour))
+		last := uint64(0)
+		for i := range 9 {
+			if l := sticky(t, eng, "k"); l.Token() <= last {
+				t.Errorf("token %d after %d", l.Token(), last)
+			} else {
+				last = l.Token()
+			}
+			if want := 1 + i/3; s.asked != want {
+				t.Errorf("after %d leases the store was asked %d times, want %d", i+1, s.asked, want)
+			}
+		}
+	})
+}
+
+// few reserves few tokens.
+type few struct {
+	*telling
+	n uint64
+}
+
+func (s few) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	req.HandOffs = min(req.HandOffs, s.n)
+	return s.telling.Acquire(ctx, req)
+}
+
+// A lease that lingers is renewed, and ends like any other if it is lost.
+func TestLingerAndLoss(t *testing.T) {
+	ctx := context.Background()
+	for name, tc := range map[string]struct {
+		lose func(t *testing.T, s *telling, l *core.Lease)
+		wait time.Duration // until the engine must know
+		end  observe.LingerState
+	}{
+		"nothing happens": {func(*testing.T, *telling, *core.Lease) {}, time.Minute, ""},
+		"forced by another process": {func(t *testing.T, s *telling, _ *core.Lease) {
+			if _, err := newEngine(t, s.Peer()).ForceRelease(ctx, "k", "a test"); err != nil {
+				t.Fatal(err)
+			}
+		}, 0, observe.LingerWanted},
+		"gone at the store": {func(t *testing.T, s *telling, l *core.Lease) {
+			breakLock(t, s.spy, l)
+		}, 11 * time.Second, observe.LingerLost},
+		"the store is silent": {func(_ *testing.T, s *telling, _ *core.Lease) {
+			s.change(func() { s.onRenew = func(context.Context, driver.Grant) error { return errDown } })
+		}, 31 * time.Second, observe.LingerLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, log := newTelling(), &recorder{}
+				eng := newEngine(t, s, core.WithLinger(time.Hour), core.WithHooks(observe.Hooks{
+					Lingered: func(l observe.Linger) { log.note(string(l.State)) },
+				}))
+				last := sticky(t, eng, "k")
+				tc.lose(t, s, last)
+				synctest.Wait()
+				time.Sleep(tc.wait)
+				synctest.Wait()
+				want := []string{string(observe.LingerBegun)}
+				if tc.end != "" {
+					want = append(want, string(tc.end))
+				}
+				if !slices.Equal(log.events, want) {
+					t.Errorf("seen %q, want %q", log.events, want)
+				}
+				s.change(func() { s.onRenew = nil })
+				l := sticky(t, eng, "k")
+				if taken := core.Observed(l).HandedOff(); taken != (tc.end == "") || l.Token() <= last.Token() || l.Err() == nil {
+					t.Errorf("taken: %t, token %d after %d", taken, l.Token(), last.Token())
+				}
+			})
+		})
+	}
+}
+
+// The engine's own ForceRelease ends what lingers here.
+func TestLingerForcedHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		s.deaf = true
+		eng := newEngine(t, s, core.WithLinger(time.Hour))
+		last := sticky(t, eng, "k")
+		info, err := eng.Inspect(context.Background(), "k")
+		if err != nil || len(info.Holders) != 1 || !info.Holders[0].Lingers {
+			t.Errorf("shown as %+v, %v", info, err)
+		}
+		if _, err := eng.ForceRelease(context.Background(), "k", "a test", info.Holders...); err != nil {
+			t.Fatal(err)
+		}
+		if l := sticky(t, eng, "k"); l.Owner() == last.Owner() || l.Token() <= last.Token() {
+			t.Errorf("token %d of %s after %d of %s", l.Token(), l.Owner(), last.Token(), last.Owner())
+		}
+	})
+}
+
+// Close gives back what lingers, also if nobody answers.
+func TestLingerAndClose(t *testing.T) {
+	for name, silent := range map[string]bool{"answered": false, "silent": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTelling()
+				eng := open(t, s, core.WithLinger(time.Hour))
+				inside := mustAcquire(t, eng, "inside")
+				const many = 3000
+				for i := range many {
+					sticky(t, eng, fmt.Sprint(i))
+				}
+				if silent {
+					s.onRelease = func(ctx context.Context, _ driver.Grant) error { <-ctx.Done(); return errDown }
+				}
+				began := time.Now()
+				time.AfterFunc(time.Second, func() { _ = inside.Release(context.Background()) })
+				err := eng.Close(context.Background())
+				if took := time.Since(began); took > time.Second+2*defaultReleaseTimeout+time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				if silent != errors.Is(err, core.ErrOutcomeUnknown) {
+					t.Errorf("Close: %v", err)
+				}
+				if n := s.releases(); !silent && n != many+1 {
+					t.Errorf("%d of %d leases went back", n, many+1)
+				}
+				if left := eng.Left(); left != "" {
+					t.Error(left)
+				}
+			})
+		})
+	}
+}
+
+// Nothing lingers while the circuit is open, and what lingers is not taken.
+func TestLingerAndCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Hour))
+		sticky(t, eng, "lingers")
+		inside := mustAcquire(t, eng, "inside")
+		s.change(func() {
+			s.onAcquire = func(ctx context.Context, _ driver.Request) error { <-ctx.Done(); return errDown }
+		})
+		for range 3 {
+			_, _ = eng.Acquire(context.Background(), "other", core.WithMaxWait(time.Second))
+		}
+		_, err := eng.Acquire(context.Background(), "lingers", core.WithMaxWait(time.Second))
+		wantOnly(t, err, core.ErrUnavailable, core.ErrCircuitOpen)
+		mustRelease(t, inside)
+		lingers(t, s, "inside", false)
+	})
+}

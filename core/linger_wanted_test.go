@@ -1,0 +1,173 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// A lease that lingers goes to whoever wants it, in whatever way, without a wait.
+func TestLingerGivesWay(t *testing.T) {
+	ctx := context.Background()
+	for name, take := range map[string]func(*core.Engine) (*core.Lease, error){
+		"exclusive": func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k") },
+		"shared":    func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k", core.WithShared()) },
+		"a permit":  func(e *core.Engine) (*core.Lease, error) { return e.Acquire(ctx, "k", core.WithPermits(2)) },
+		"a set":     func(e *core.Engine) (*core.Lease, error) { return e.AcquireAll(ctx, exclusive("a", "k")) },
+		"another TTL": func(e *core.Engine) (*core.Lease, error) {
+			return e.Acquire(ctx, "k", core.WithTTL(time.Minute))
+		},
+		"a second try": func(e *core.Engine) (*core.Lease, error) {
+			if l, err := e.TryAcquire(ctx, "k"); !errors.Is(err, core.ErrHeld) {
+				return l, err
+			}
+			synctest.Wait()
+			return e.TryAcquire(ctx, "k")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTelling()
+				here := newEngine(t, s, core.WithLinger(time.Minute))
+				for _, who := range []*core.Engine{newEngine(t, s.Peer()), here} {
+					last := sticky(t, here, "k")
+					lingers(t, s, "k", true)
+					began := time.Now()
+					l, err := take(who)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if waited := time.Since(began); waited > 0 || l.Token() <= last.Token() {
+						t.Errorf("waited %v, token %d after %d", waited, l.Token(), last.Token())
+					}
+					mustRelease(t, l)
+					time.Sleep(2 * time.Minute)
+				}
+			})
+		})
+	}
+}
+
+// A caller that does not wait is refused by another process, never by a lease of its own that
+// nobody uses.
+func TestLingerRefusesOtherProcessesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, s := context.Background(), newTelling()
+		here, there := newEngine(t, s, core.WithLinger(time.Minute)), newEngine(t, s.Peer())
+		sticky(t, here, "k")
+		_, err := there.TryAcquire(ctx, "k")
+		wantOnly(t, err, core.ErrHeld)
+		var held *core.HeldError
+		if errors.As(err, &held); held.HeldFor != 0 {
+			t.Errorf("held for %v, though nobody knows", held.HeldFor)
+		}
+		synctest.Wait()
+		isFree(t, there, "k")
+
+		sticky(t, here, "k")
+		for _, opts := range [][]core.CallOption{nil, {core.WithShared()}, {core.WithTTL(time.Minute)}} {
+			l, err := here.TryAcquire(ctx, "k", opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustRelease(t, l)
+		}
+		if _, err := here.Once(ctx, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithFailFast()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While somebody works under the lease, the others wait for that work, and for no longer.
+func TestLingerEndsWithTheSection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		here, there := newEngine(t, s, core.WithLinger(time.Minute)), newEngine(t, s.Peer())
+		sticky(t, here, "k")
+		inside := mustAcquire(t, here, "k")
+		if _, err := there.TryAcquire(context.Background(), "k"); !errors.Is(err, core.ErrHeld) {
+			t.Errorf("beside a holder: %v", err)
+		}
+		mustRelease(t, inside)
+		isFree(t, there, "k")
+
+		inside = mustAcquire(t, here, "k")
+		c := &crowd{t: t}
+		c.join(there, "there", 0)
+		mustRelease(t, inside)
+		c.all.Wait()
+		if len(c.leases) != 1 || c.leases[0].Token() <= inside.Token() {
+			t.Errorf("%d leases after token %d: %v", len(c.leases), inside.Token(), c.leases)
+		}
+	})
+}
+
+// A message that comes before the grant is not lost.
+func TestLingerWantedBeforeTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTelling()
+		eng := newEngine(t, s, core.WithLinger(time.Minute))
+		s.onAcquire = func(_ context.Context, req driver.Request) error {
+			s.tell("k", req.Owner)
+			return nil
+		}
+		sticky(t, eng, "k")
+		lingers(t, s, "k", false)
+		s.onAcquire = func(_ context.Context, req driver.Request) error {
+			s.tell("", "")
+			return nil
+		}
+		sticky(t, eng, "k")
+		lingers(t, s, "k", false)
+		s.onAcquire = nil
+		sticky(t, eng, "k")
+		lingers(t, s, "k", true)
+	})
+}
+
+// Processes that all keep what they had still exclude each other, and tokens rise, whoever takes
+// what lingers at the same moment.
+func TestLingerStress(t *testing.T) {
+	mem := memstore.New()
+	var inside [3]sync.Mutex
+	var last [3]uint64
+	var all sync.WaitGroup
+	for range 3 {
+		eng := newEngine(t, mem.Peer(), core.WithLinger(time.Millisecond))
+		for g := range 4 {
+			all.Go(func() {
+				for i := range 400 {
+					k := (g + i) % len(inside)
+					opts := []core.CallOption{core.WithMaxWait(time.Minute)}
+					if i%5 == 0 {
+						opts = []core.CallOption{core.WithFailFast()}
+					}
+					if err := eng.Do(context.Background(), fmt.Sprint(k), func(ctx context.Context) error {
+						if !inside[k].TryLock() {
+							t.Error("two are inside")
+							return nil
+						}
+						defer inside[k].Unlock()
+						l, _ := core.LeaseFrom(ctx)
+						if l.Token() <= last[k] {
+							t.Errorf("token %d after %d", l.Token(), last[k])
+						}
+						last[k] = l.Token()
+						return nil
+					}, opts...); err != nil && !errors.Is(err, core.ErrHeld) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
