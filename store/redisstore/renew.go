@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
@@ -22,14 +23,11 @@ type renewal struct {
 
 // Renew implements [driver.Store].
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
 	if err := s.calls.Enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	defer s.calls.Leave()
+	errs := make([]error, len(grants))
 	renewals := make([]renewal, 0, len(grants))
 	for i, g := range grants {
 		if err := check(g.Owner, g.Claims, g.TTL); err != nil {

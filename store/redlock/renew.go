@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -18,14 +19,11 @@ const renewBatch = 100
 // nodes have lost it that there is no quorum without them. A node that has lost it does not get it
 // back before the next acquisition.
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
 	if err := s.calls.Enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	defer s.calls.Leave()
+	errs := make([]error, len(grants))
 	var batches [][]int // indices of grants
 	for i, g := range grants {
 		if errs[i] = s.check(g.Owner, g.Claims, g.TTL); errs[i] != nil {

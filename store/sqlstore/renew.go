@@ -14,14 +14,11 @@ const claimsPerRenewal = 500
 
 // Renew implements [driver.Store].
 func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
-	errs := make([]error, len(grants))
 	if err := s.calls.Enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(grants))
 	}
 	defer s.calls.Leave()
+	errs := make([]error, len(grants))
 	plain := make(map[time.Duration][]int) // indices of grants, by TTL
 	var others []int
 	for i, g := range grants {
