@@ -130,7 +130,7 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 		t.Fatal(err)
 	}
 	_, once := history.Once(events)
-	return errors.Join(history.Check(history.Sections(events, nil)), once, history.Registers(history.Increments(events), registers.Values()))
+	return errors.Join(history.Check(history.Sections(events, nil)), history.Deadlines(events), once, history.Registers(history.Increments(events), registers.Values()))
 }
 
 // shared is a file of several recorders.

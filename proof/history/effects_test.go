@@ -135,3 +135,21 @@ func TestLongest(t *testing.T) {
 		t.Errorf("without a grant: %+v", longest)
 	}
 }
+
+func TestDeadlines(t *testing.T) {
+	const ms = 1e6
+	for _, test := range []struct {
+		name string
+		what history.What
+		at   int64
+		says []string
+	}{
+		{"before it", history.Holding, 50 * ms, nil},
+		{"long after it", history.Holding, 70 * ms, []string{"10ms after its own deadline"}},
+		{"released after it", history.Returning, 70 * ms, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			says(t, history.Deadlines([]history.Event{{Process: 1, Nr: 1, What: test.what, At: test.at, Until: 60 * ms}}), test.says)
+		})
+	}
+}

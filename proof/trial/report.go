@@ -96,7 +96,7 @@ func (tr *trial) report(m material) *Report {
 	}
 	effects, err := history.Once(m.events, losses...)
 	r.Effects = effects
-	errs = append(errs, err, history.Check(sections, losses...), history.Registers(fenced, m.final), tr.enough(r), untyped(m.events))
+	errs = append(errs, err, history.Check(sections, losses...), history.Deadlines(m.events), history.Registers(fenced, m.final), tr.enough(r), untyped(m.events))
 	if !tr.risky(m.struck) {
 		errs = append(errs, history.Registers(bare, m.final))
 	}

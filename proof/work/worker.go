@@ -123,11 +123,24 @@ type holding struct {
 	lease *core.Lease
 }
 
-func (h holding) note(what history.What) {
+func (h holding) note(what history.What) { h.noteAt(h.Recorder.Clock(), what) }
+
+func (h holding) noteAt(at int64, what history.What) {
 	h.Recorder.Note(history.Event{
-		Nr: h.nr, What: what, At: h.Recorder.Clock(), Until: h.Recorder.Mono(h.lease.Deadline()),
+		Nr: h.nr, What: what, At: at, Until: h.Recorder.Mono(h.lease.Deadline()),
 		Owner: h.lease.Owner(), Token: h.lease.Token(), TTL: h.lease.TTL(),
 	})
+}
+
+// holds reports whether the holder counts on its lease, and notes that. The clock comes first, so the
+// lease was in force at that moment, however long this process is stopped in between.
+func (h holding) holds() bool {
+	at := h.Recorder.Clock()
+	if h.lease.Err() != nil {
+		return false
+	}
+	h.noteAt(at, history.Holding)
+	return true
 }
 
 // hold is one acquisition. Each event is noted when what it tells is true for
@@ -155,10 +168,9 @@ func (w *Worker) hold(ctx context.Context) {
 			h.note(history.Sharing)
 			_ = lease.Downgrade(ctx) // whatever came of it, nobody counts on more
 		}
-		if lease.Err() != nil {
+		if !h.holds() {
 			break
 		}
-		h.note(history.Holding)
 	}
 	h.note(history.Returning)
 	err = lease.Release(context.Background())
@@ -173,13 +185,19 @@ func (w *Worker) hold(ctx context.Context) {
 	}
 }
 
-// use takes its time, and sometimes so much that the lease is renewed, or lost in a pause.
+// use takes its time: sometimes so much that the lease is renewed, and now and then two terms, so that
+// it counts whether each renewal arrives.
 func (h holding) use() {
-	sleep := rand.N(4 * time.Millisecond)
-	if rand.N(int(20*h.TTL/TTL)) == 0 {
-		sleep = h.TTL / 2
+	switch often := int(20 * h.TTL / TTL); rand.N(4 * often) {
+	case 0:
+		for end := time.Now().Add(2 * h.TTL); h.holds() && time.Now().Before(end); {
+			time.Sleep(h.TTL / 8)
+		}
+	case 1, 2, 3, 4:
+		time.Sleep(h.TTL / 2)
+	default:
+		time.Sleep(rand.N(4 * time.Millisecond))
 	}
-	time.Sleep(sleep)
 }
 
 // extend asks for a longer or a shorter term. Until it is answered either of both
