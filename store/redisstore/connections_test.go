@@ -40,7 +40,7 @@ func TestConnections(t *testing.T) {
 			t.Parallel()
 			server, connect := start(t)
 			a, b := open(t, server.Client(connect)), open(t, server.Client(connect))
-			useEverything(t, server, a, b)
+			useEverything(t, a, b)
 			if err := a.Check(within(t, 5*time.Second)); err != nil {
 				t.Errorf("Check: %v", err)
 			}
