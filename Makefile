@@ -25,6 +25,15 @@ test: packages $(TOOLS) ## Run every module's tests with the race detector, and 
 test-core: packages-core ## Run the tests of the root module and of redisstore only, which need no databases
 	@failed=0; for dir in . store/redisstore; do (cd $$dir && GOWORK=off go test -race -parallel $(PARALLEL) ./...) || failed=1; done; exit $$failed
 
+.PHONY: test-browser
+test-browser: packages-browser $(TOOLS) ## Test the console's pages in a real browser
+	@cd console/browsertest && GOWORK=off go vet -tags browser ./... && GOWORK=off $(BIN)/staticcheck -tags browser ./...
+	@cd console/browsertest && GOWORK=off go test -tags browser ./...
+
+.PHONY: screenshots
+screenshots: packages-browser ## Make the pictures of docs/console.md, which takes some minutes
+	@cd console/browsertest && GOWORK=off go test -tags browser -timeout 20m -run Screenshots -screenshots $(CURDIR)/docs ./...
+
 .PHONY: lint
 lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs
 	@list=$$($(BIN)/gofumpt -l .); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
@@ -68,6 +77,10 @@ packages:
 .PHONY: packages-core
 packages-core:
 	@scripts/ensure-packages core
+
+.PHONY: packages-browser
+packages-browser:
+	@scripts/ensure-packages browser
 
 $(TOOLS): tools/go.mod tools/go.sum $(wildcard tools/protogen/*.go tools/checkdocs/*.go tools/modproxy/*.go)
 	@mkdir -p $(BIN) && rm -f $(BIN)/go[0-9]*

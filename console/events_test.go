@@ -1,0 +1,148 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/console"
+)
+
+type message struct {
+	Now   int64
+	Lists map[string][]string
+	Parts map[string]string
+}
+
+// listen opens a stream. next returns the next message; ok is false when the stream has ended.
+func listen(t *testing.T, url string) (next func() (m message, ok bool), status int, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	lines := bufio.NewReader(res.Body)
+	return func() (m message, ok bool) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return m, false
+			}
+			if text, is := strings.CutPrefix(line, "data: "); is {
+				if err := json.Unmarshal([]byte(text), &m); err != nil {
+					t.Error(err)
+				}
+				return m, true
+			}
+		}
+	}, res.StatusCode, cancel
+}
+
+// start serves a console, below a path as programs do. The server has a timeout for responses.
+func start(t *testing.T, c *console.Console) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle("/debug/locks/", http.StripPrefix("/debug/locks", c))
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.WriteTimeout = time.Second
+	server.Start()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		server.Close()
+	})
+	return server.URL + "/debug/locks/"
+}
+
+const fast = 200 * time.Millisecond
+
+func TestAStreamTellsWhatChanges(t *testing.T) {
+	t.Parallel()
+	f := newFake(held("a", 41))
+	c := open(t, f, console.WithInterval(fast))
+	next, status, _ := listen(t, start(t, c)+"events?page=locks")
+	if status != http.StatusOK {
+		t.Fatal(status)
+	}
+	first, _ := next()
+	if len(first.Lists["rows"]) != 1 || len(first.Parts) < 3 || !strings.Contains(first.Parts[first.Lists["rows"][0]], `href="key?k=a"`) {
+		t.Fatalf("%+v", first)
+	}
+	// Longer than the server's timeout.
+	time.Sleep(1200 * time.Millisecond)
+	f.put(wanted(held("b", 42), 43))
+	var m message
+	for end := time.Now().Add(10 * time.Second); len(m.Lists["rows"]) != 2; {
+		var ok bool
+		if m, ok = next(); !ok || time.Now().After(end) {
+			t.Fatalf("the stream ended, or b did not come: %+v", m)
+		}
+	}
+	// The one that somebody waits for comes first. The other one is not sent again.
+	b, a := m.Lists["rows"][0], m.Lists["rows"][1]
+	if a != first.Lists["rows"][0] || !strings.Contains(m.Parts[b], "k=b") || m.Parts[a] != "" {
+		t.Errorf("%+v", m)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	for {
+		if _, ok := next(); !ok {
+			break
+		}
+	}
+}
+
+// Rows whose lease goes on are sent once, although time passes and samples take different times.
+func TestNothingNewIsNotSent(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	for i := range 20 {
+		f.put(wanted(held(fmt.Sprint("k", i), 41), 42))
+	}
+	url := start(t, open(t, &late{fake: f}, console.WithInterval(fast)))
+	next, _, end := listen(t, url+"events?page=locks")
+	if first, _ := next(); len(first.Lists["rows"]) != 20 {
+		t.Fatalf("%+v", first)
+	}
+	time.AfterFunc(3*time.Second, end)
+	n := 0
+	for {
+		m, ok := next()
+		if !ok {
+			break
+		}
+		n += len(m.Parts)
+	}
+	if n > 5 {
+		t.Errorf("%d parts were sent again", n)
+	}
+}
+
+func TestTooManyViewers(t *testing.T) {
+	t.Parallel()
+	url := start(t, open(t, newFake()))
+	statuses := make(map[int]int)
+	for range 66 {
+		_, status, _ := listen(t, url+"events?page=locks")
+		statuses[status]++
+	}
+	if statuses[200] != 64 || statuses[503] != 2 {
+		t.Errorf("%v", statuses)
+	}
+	if _, status, _ := listen(t, url+"events?page=none"); status != http.StatusNotFound {
+		t.Error(status)
+	}
+}

@@ -1,0 +1,196 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Source is what a poller asks. An engine is one.
+type Source interface {
+	Inspect(ctx context.Context, key string) (driver.LockInfo, error)
+	List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
+}
+
+const (
+	// sweepMost is how many keys of the list are asked for in an interval: six pages of an engine's. A
+	// page is two commands to a Redis server.
+	sweepMost = 600
+	// focusMost is how many keys are asked for by name in an interval. The Redis store sends requests
+	// of concurrent callers together, in a few commands.
+	focusMost = 16
+	// mostOpened bounds the keys that somebody looks at, of which there may be none in the store.
+	mostOpened = 256
+	// lookFor is for how long a look counts. A page without script reloads more often than that.
+	lookFor = 30 * time.Second
+	// patience bounds a look at a single key.
+	patience = 2 * time.Second
+)
+
+// Poller polls. Make one with [New].
+type Poller struct {
+	src      Source
+	interval time.Duration
+	always   bool
+
+	ctx  context.Context
+	stop context.CancelFunc
+	runs sync.WaitGroup
+
+	mu      sync.Mutex
+	running bool
+	closed  bool
+	until   time.Time     // somebody looks until then
+	next    chan struct{} // closed with the next publication
+	seen                  // what was seen
+}
+
+// New makes a poller. It asks for nothing before the first [Poller.Look], unless always is set.
+func New(src Source, interval time.Duration, always bool) *Poller {
+	p := &Poller{src: src, interval: interval, always: always, next: make(chan struct{})}
+	p.seen.init(2*interval + interval/2)
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	if always {
+		p.Look("")
+	}
+	return p
+}
+
+// Close ends the poller and waits for its goroutine.
+func (p *Poller) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.runs.Wait()
+}
+
+// Done is closed when the poller is.
+func (p *Poller) Done() <-chan struct{} { return p.ctx.Done() }
+
+// Look says that somebody looks, at this key in particular unless it is "". It counts for half a minute.
+func (p *Poller) Look(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(lookFor)
+	if _, again := p.opened[key]; key != "" && (again || len(p.opened) < mostOpened) {
+		p.opened[key] = p.until
+	}
+	if !p.running && !p.closed {
+		p.running = true
+		p.runs.Go(p.run)
+	}
+}
+
+// Next returns a channel that is closed when there is something newer than what can be read now.
+func (p *Poller) Next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next
+}
+
+// run polls until nobody looks any more.
+func (p *Poller) run() {
+	p.with(func(s *seen) { s.begin(time.Now()) })
+	asked := 0
+	for {
+		began := time.Now()
+		var failed error
+		for info, err := range p.src.List(p.ctx, "") {
+			if err != nil {
+				failed = err
+				break
+			}
+			at := time.Now()
+			p.with(func(s *seen) { s.listed(at, info) })
+			if asked++; asked >= sweepMost {
+				asked = 0
+				if !p.rest() {
+					return
+				}
+			}
+		}
+		if p.ctx.Err() == nil {
+			p.with(func(s *seen) { s.swept(began, time.Now(), failed) })
+		}
+		asked = 0
+		if !p.rest() {
+			return
+		}
+	}
+}
+
+// rest publishes what was seen, waits for the rest of the interval, and looks at the keys that matter
+// most. It reports whether to go on.
+func (p *Poller) rest() bool {
+	p.publish()
+	timer := time.NewTimer(p.interval)
+	defer timer.Stop()
+	select {
+	case <-p.ctx.Done():
+	case <-timer.C:
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if p.ctx.Err() != nil || !p.always && now.After(p.until) {
+		p.running = false
+		p.mu.Unlock()
+		return false
+	}
+	p.seen.shut(now)
+	keys := p.seen.focus(focusMost)
+	p.mu.Unlock()
+	p.inspect(keys)
+	return true
+}
+
+func (p *Poller) publish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen.published(time.Now())
+	close(p.next)
+	p.next = make(chan struct{})
+}
+
+// inspect looks at keys, all at once: a store that gathers requests sends them together.
+func (p *Poller) inspect(keys []string) {
+	ctx, cancel := context.WithTimeout(p.ctx, max(patience, 2*p.interval))
+	defer cancel()
+	var all sync.WaitGroup
+	for _, key := range keys {
+		all.Go(func() {
+			info, err := p.src.Inspect(ctx, key)
+			at := time.Now()
+			switch {
+			case err == nil:
+				p.with(func(s *seen) { s.add(at, info) })
+			case errors.Is(err, driver.ErrUnavailable):
+				p.with(func(s *seen) { s.failed(at, err) })
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Refresh looks at one key now. It does not wait for longer than a look of the poller's own.
+func (p *Poller) Refresh(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	info, err := p.src.Inspect(ctx, key)
+	if err != nil {
+		return err
+	}
+	at := time.Now()
+	p.with(func(s *seen) { s.add(at, info) })
+	return nil
+}
+
+func (p *Poller) with(f func(*seen)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.seen)
+}

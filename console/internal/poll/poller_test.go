@@ -1,0 +1,327 @@
+package poll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/console/internal/poll"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// fake is a store of keys. It counts what it is asked.
+type fake struct {
+	mu        sync.Mutex
+	keys      map[string]lock
+	err       error
+	listed    int
+	inspected []string
+	jitter    time.Duration // how much later each lease seems to have begun than with the last answer
+	late      time.Duration
+}
+
+// lock is held since a moment, and waited for since another, unless that is zero.
+type lock struct{ since, waits time.Time }
+
+func newFake() *fake { return &fake{keys: make(map[string]lock)} }
+
+func (f *fake) set(key string, l lock) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys[key] = l
+}
+
+func (f *fake) free(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.keys, key)
+}
+
+func (f *fake) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// asked returns how many keys were listed and which were inspected since the last call.
+func (f *fake) asked() (listed int, inspected []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	listed, inspected = f.listed, f.inspected
+	f.listed, f.inspected = 0, nil
+	slices.Sort(inspected)
+	return listed, inspected
+}
+
+func (f *fake) info(key string) (driver.LockInfo, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l, held := f.keys[key]
+	info := driver.LockInfo{Key: key}
+	f.late += f.jitter
+	if held {
+		h := holder("41")
+		h.HeldFor, h.Token = time.Since(l.since)-f.late, uint64(l.since.UnixMilli())
+		info.Holders = []driver.Holder{h}
+		if !l.waits.IsZero() {
+			info.Waiters = []driver.Waiter{{Owner: holder("42").Owner, Waited: time.Since(l.waits) - f.late}}
+		}
+	}
+	return info, f.err
+}
+
+func (f *fake) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
+	f.mu.Lock()
+	f.inspected = append(f.inspected, key)
+	f.mu.Unlock()
+	return f.info(key)
+}
+
+func (f *fake) List(_ context.Context, _ string) iter.Seq2[driver.LockInfo, error] {
+	return func(yield func(driver.LockInfo, error) bool) {
+		f.mu.Lock()
+		keys, err := slices.Sorted(maps.Keys(f.keys)), f.err
+		f.mu.Unlock()
+		if err != nil {
+			yield(driver.LockInfo{}, err)
+			return
+		}
+		for _, key := range keys {
+			info, err := f.info(key)
+			f.mu.Lock()
+			f.listed++
+			f.mu.Unlock()
+			if len(info.Holders) > 0 && !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+// step lets an interval pass and everything happen that is due.
+func step() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+func TestPollsWhileSomebodyLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set("a", lock{since: time.Now().Add(-time.Minute)})
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		time.Sleep(time.Hour)
+		if n, _ := f.asked(); n > 0 || p.Status().Tick > 0 {
+			t.Fatal("it polls for nobody")
+		}
+		p.Look("")
+		synctest.Wait()
+		if st := p.Status(); st.Keys != 1 || st.Tick != 1 || st.SweptAt.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		f.asked()
+		time.Sleep(time.Hour)
+		if n, _ := f.asked(); n > 0 {
+			t.Error("it goes on although nobody looks")
+		}
+		// What it saw an hour ago is not shown as the present.
+		f.free("a")
+		f.set("b", lock{since: time.Now()})
+		p.Look("")
+		synctest.Wait()
+		if p.Row("a") != nil || p.Row("b") == nil {
+			t.Error("old rows are shown")
+		}
+		step()
+		// Nobody looked for an hour, so nothing is known of it.
+		spans := p.Spans("a", time.Now().Add(-2*time.Hour))
+		if len(spans) != 2 || spans[1].From.Sub(spans[0].To) < 59*time.Minute || !spans[1].Free {
+			t.Errorf("%+v", spans)
+		}
+	})
+}
+
+func TestHistoryIsKeptForNobodyToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set("a", lock{since: time.Now()})
+		p := poll.New(f, time.Second, true)
+		defer p.Close()
+		time.Sleep(time.Hour)
+		if st := p.Status(); st.Tick < 3500 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestRowsComeAndGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		p.Look("")
+		synctest.Wait()
+		f.set("a", lock{since: time.Now(), waits: time.Now()})
+		next := p.Next()
+		step()
+		select {
+		case <-next:
+		default:
+			t.Error("nobody was told")
+		}
+		if st := p.Status(); st.Keys != 1 || st.Waiters != 1 || st.Contended != 1 {
+			t.Errorf("%+v", st)
+		}
+		if all := p.Contended(); len(all) != 1 || all[0].Key != "a" {
+			t.Errorf("%+v", all)
+		}
+		f.free("a")
+		step()
+		if p.Row("a") != nil {
+			t.Error("the row stays")
+		}
+	})
+}
+
+// A store with many keys is asked no more than one with few. The keys that matter are seen all the same.
+func TestManyKeysInRotation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		begin := time.Now()
+		for i := range 5000 {
+			f.set(fmt.Sprintf("k%04d", i), lock{since: begin})
+		}
+		for i := range 30 {
+			f.set(fmt.Sprintf("w%02d", i), lock{since: begin, waits: begin.Add(time.Duration(-i) * time.Minute)})
+		}
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		for range 12 {
+			p.Look("k4242")
+			step()
+			if listed, inspected := f.asked(); listed > 1200 || len(inspected) > 16 {
+				t.Errorf("listed %d, inspected %d", listed, len(inspected))
+			}
+		}
+		if st := p.Status(); st.Keys != 5030 || st.SweptAt.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		step()
+		_, inspected := f.asked()
+		want := []string{"k4242"}
+		for i := 15; i < 30; i++ {
+			want = append(want, fmt.Sprintf("w%02d", i))
+		}
+		if !slices.Equal(inspected, want) {
+			t.Errorf("%v", inspected)
+		}
+		if age := time.Since(p.Row("w29").At()); age > time.Second {
+			t.Errorf("a key with waiters was seen %v ago", age)
+		}
+		rows, pass := p.Rows(func(r *poll.Row) bool { return !strings.HasPrefix(r.Key, "w1") }, 25)
+		if pass != 5020 || len(rows) != 25 || rows[0].Key != "w29" || rows[19].Key != "w00" || rows[20].Key != "k0000" {
+			t.Errorf("%d rows of %d, first %s", len(rows), pass, rows[0].Key)
+		}
+	})
+}
+
+func TestAStoreThatIsOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set("a", lock{since: time.Now()})
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		p.Look("")
+		synctest.Wait()
+		out := &driver.UnavailableError{Op: "list", Err: errors.New("out")}
+		f.fail(out)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		st := p.Status()
+		if !errors.Is(st.Err, driver.ErrUnavailable) || time.Since(st.ErrSince) < 3*time.Second || p.Row("a") == nil {
+			t.Errorf("%+v", st)
+		}
+		if time.Since(p.Row("a").At()) < 4*time.Second {
+			t.Error("the row looks young")
+		}
+		f.fail(nil)
+		step()
+		if st = p.Status(); st.Err != nil {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestHotKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set("long", lock{since: time.Now().Add(-time.Hour)})
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		p.Look("")
+		synctest.Wait()
+		for range 10 {
+			f.set("often", lock{since: time.Now().Add(900 * time.Millisecond), waits: time.Now()})
+			step()
+		}
+		first := func(k poll.Kind) (string, float64) {
+			top := p.Hot(k, time.Time{}, 1)
+			if len(top) == 0 {
+				return "", 0
+			}
+			return top[0].Key, top[0].Amount
+		}
+		// What was before the first look does not count.
+		if key, n := first(poll.Held); key != "long" || n < 9 || n > 11 {
+			t.Errorf("held: %s %g", key, n)
+		}
+		if key, n := first(poll.Waited); key != "often" || n < 9 || n > 11 {
+			t.Errorf("waited: %s %g", key, n)
+		}
+		if key, n := first(poll.Changed); key != "often" || n != 10 {
+			t.Errorf("changed: %s %g", key, n)
+		}
+	})
+}
+
+// The moments of a lease do not change with the time that a sample takes.
+func TestMomentsAreSteady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.jitter = 7 * time.Millisecond
+		begin := time.Now()
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		p.Look("")
+		var since []time.Time
+		f.set("a", lock{since: begin, waits: begin})
+		for range 5 {
+			step()
+			r := p.Row("a")
+			_, waited := r.Waiters()
+			since = append(since, r.At().Add(-r.HeldFor()), r.At().Add(-waited))
+		}
+		for _, at := range since {
+			if !at.Equal(since[0]) {
+				t.Errorf("%v", since)
+			}
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package waits_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/console/internal/waits"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// check fails if a part of the picture is outside of it, or if two boxes overlap.
+func check(t *testing.T, p waits.Picture) {
+	t.Helper()
+	inside := func(x, y int) bool { return x >= 0 && y >= 0 && x <= p.W && y <= p.H }
+	for i, b := range p.Boxes {
+		if !inside(b.X, b.Y) || !inside(b.X+b.W, b.Y+b.H) {
+			t.Errorf("%+v is not in %d x %d", b, p.W, p.H)
+		}
+		for _, o := range p.Boxes[:i] {
+			if b.X < o.X+o.W && o.X < b.X+b.W && b.Y < o.Y+o.H && o.Y < b.Y+b.H {
+				t.Errorf("%+v overlaps %+v", b, o)
+			}
+		}
+	}
+	for _, a := range p.Arrows {
+		if !inside(a.X1, a.Y1) || !inside(a.X2, a.Y2) || !inside(a.LabelX, a.LabelY) {
+			t.Errorf("%+v is not in %d x %d", a, p.W, p.H)
+		}
+	}
+}
+
+func TestAWaiterStandsLeftOfTheHolder(t *testing.T) {
+	t.Parallel()
+	p := waits.Draw(waits.Build(waits.Pairs([]driver.LockInfo{
+		key("a", time.Second, [2]int{1, 0}, [2]int{2, 0}, [2]int{3, 0}),
+		key("b", time.Second, [2]int{2, 0}, [2]int{4, 0}),
+		key("c", time.Second, [2]int{4, 0}, [2]int{4, 0}), // another engine's lease would look the same
+	})))
+	check(t, p)
+	x := make(map[string]int)
+	for _, b := range p.Boxes {
+		x[b.Process.Label] = b.X
+	}
+	if len(p.Boxes) != 4 || len(p.Arrows) != 4 || x["h pid 4"] >= x["h pid 2"] || x["h pid 2"] >= x["h pid 1"] || x["h pid 3"] != x["h pid 2"] {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestCirclesAreDrawnOnTop(t *testing.T) {
+	t.Parallel()
+	g := waits.Build(waits.Pairs([]driver.LockInfo{
+		key("a", 9*time.Second, [2]int{1, 11}, [2]int{2, 22}), key("b", 9*time.Second, [2]int{2, 22}, [2]int{1, 11}),
+		key("c", 8*time.Second, [2]int{1, 0}, [2]int{3, 0}),
+	}))
+	p := waits.Draw(g)
+	check(t, p)
+	if n := len(p.Arrows); n != 3 || p.Arrows[0].InDeadlock || !p.Arrows[n-1].InDeadlock {
+		t.Errorf("%+v", p.Arrows)
+	}
+	for n := 2; n < 14; n++ {
+		c := waits.Circle{}
+		for i := range n {
+			c.Waits = append(c.Waits, waits.Pairs([]driver.LockInfo{key(fmt.Sprint(i), time.Second, [2]int{i + 1, 0}, [2]int{i, 0})})...)
+		}
+		ring := waits.Ring(c)
+		check(t, ring)
+		if n <= 12 && (len(ring.Boxes) != n || len(ring.Arrows) != n) || n > 12 && ring.Hidden != n {
+			t.Errorf("%d: %+v", n, ring)
+		}
+	}
+}
+
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	var infos []driver.LockInfo
+	for i := range 200 {
+		infos = append(infos, key(fmt.Sprint("k", i), time.Second, [2]int{i % 7, 0}, [2]int{i + 10, 0}))
+	}
+	infos = append(infos, key("x", 9*time.Second, [2]int{300, 1}, [2]int{301, 2}), key("y", 9*time.Second, [2]int{301, 2}, [2]int{300, 1}))
+	p := waits.Draw(waits.Build(waits.Pairs(infos)))
+	check(t, p)
+	dead := 0
+	for _, b := range p.Boxes {
+		if b.InDeadlock {
+			dead++
+		}
+	}
+	if len(p.Boxes) != 10 || dead != 2 || p.Hidden != 199 {
+		t.Errorf("%d boxes, %d of the deadlock, %d hidden", len(p.Boxes), dead, p.Hidden)
+	}
+	if p := waits.Draw(waits.Graph{}); len(p.Boxes) != 0 {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,190 @@
+package console_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/console"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+func alice(*http.Request) (string, bool) { return "alice", true }
+
+func leaseOf(info driver.LockInfo) string { return "7 " + info.Holders[0].Owner }
+
+func form(key string, leases ...string) url.Values {
+	return url.Values{"key": {key}, "confirm": {key}, "reason": {"hangs"}, "lease": leases}
+}
+
+func TestForce(t *testing.T) {
+	t.Parallel()
+	f := newFake(held("a", 41), held("b", 41), driver.LockInfo{Key: "c", Record: &driver.RecordInfo{}})
+	c := open(t, f, console.WithOperator(alice))
+	contains(t, get(t, c, "/key?k=a"), "operator alice", `name="lease" value="7 `+owner(41, 41)+`"`, `name="reason" required maxlength="249"`,
+		"This lease also has 1 other key</b>", ">b</a>")
+	if res := post(c, "/force", form("a", leaseOf(held("a", 41)))); res.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s", res.Status, body(t, res))
+	} else {
+		contains(t, body(t, res), "was taken from im pid 41", "Nobody holds it")
+	}
+	contains(t, get(t, c, "/key?k=c"), `action="forget"`)
+	if res := post(c, "/forget", form("c")); res.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s", res.Status, body(t, res))
+	}
+	if said := f.said(); len(said) != 2 || said[0] != "alice: hangs" || said[1] != "alice: hangs" {
+		t.Errorf("%q", said)
+	}
+}
+
+func TestForceIsRefused(t *testing.T) {
+	t.Parallel()
+	was := leaseOf(held("a", 41))
+	without := func(name string) url.Values {
+		v := form("a", was)
+		v.Del(name)
+		return v
+	}
+	with := func(name, value string) url.Values {
+		v := form("a", was)
+		v.Set(name, value)
+		return v
+	}
+	for name, test := range map[string]struct {
+		form   url.Values
+		err    error
+		status int
+		says   string
+	}{
+		"somebody else has it by now":   {form("a", "6 "+owner(41, 40)), nil, 409, "im pid 41 has the key by now"},
+		"no reason":                     {without("reason"), nil, 400, "say why"},
+		"a blank reason":                {with("reason", "  "), nil, 400, "say why"},
+		"a reason that is too long":     {with("reason", strings.Repeat("x", 250)), nil, 400, "too long"},
+		"the key was not typed":         {without("confirm"), nil, 400, "is not the key"},
+		"another key was typed":         {with("confirm", "b"), nil, 400, "is not the key"},
+		"no lease: it would end all":    {without("lease"), nil, 400, "no lease was chosen"},
+		"a lease without an owner":      {with("lease", "7 "), nil, 400, "no such lease"},
+		"a lease without a token":       {with("lease", owner(41, 41)), nil, 400, "no such lease"},
+		"no key":                        {url.Values{}, nil, 400, "no such key"},
+		"the store is out":              {form("a", was), &driver.UnavailableError{Op: "force", Err: errors.New("x")}, 503, "does not answer"},
+		"the store does not say":        {form("a", was), errors.Join(driver.ErrOutcomeUnknown, driver.ErrUnavailable), 504, "may have been done"},
+		"a character that is not right": {form("a", was), &driver.OptionError{Option: "reason"}, 400, "not allowed"},
+		"the store cannot":              {form("a", was), &driver.UnsupportedError{Feature: "inspection"}, 501, "can&#39;t"},
+		"a bug":                         {form("a", was), errors.New("bug"), 500, "bug"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(held("a", 41))
+			c := open(t, f, console.WithOperator(alice))
+			get(t, c, "/") // before the store fails
+			f.fail(test.err)
+			res := post(c, "/force", test.form)
+			if text := body(t, res); res.StatusCode != test.status || !strings.Contains(text, test.says) {
+				t.Errorf("%s, want %d %q: %s", res.Status, test.status, test.says, text)
+			}
+			if said := f.said(); len(said) > 0 {
+				t.Errorf("it was done: %q", said)
+			}
+		})
+	}
+}
+
+func TestWhoMay(t *testing.T) {
+	t.Parallel()
+	f := newFake(held("a", 41))
+	nobody := func(*http.Request) (string, bool) { return "mallory", false }
+	send := func(c http.Handler, change func(*http.Request)) int {
+		r := httptest.NewRequest(http.MethodPost, "/force", strings.NewReader(form("a", leaseOf(held("a", 41))).Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		change(r)
+		return serve(c, r).StatusCode
+	}
+	ours := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") }
+	for name, status := range map[string]int{
+		"read only":          send(open(t, f), ours),
+		"no operator":        send(open(t, f, console.WithOperator(nobody)), ours),
+		"another site":       send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }),
+		"another name of it": send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }),
+		"another origin":     send(open(t, f, console.WithOperator(alice)), func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }),
+		"nobody may look":    send(open(t, f, console.WithOperator(alice), console.WithReader(func(*http.Request) bool { return false })), ours),
+	} {
+		if status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	c := open(t, f, console.WithOperator(alice))
+	if res := serve(c, httptest.NewRequest(http.MethodGet, "/force?key=a&confirm=a&reason=x", nil)); res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("by GET: %s", res.Status)
+	}
+	if said := f.said(); len(said) > 0 {
+		t.Errorf("it was done: %q", said)
+	}
+	if status := send(c, ours); status != http.StatusOK {
+		t.Errorf("the operator: %d", status)
+	}
+}
+
+// A page of a stranger that has its name point to this server (DNS rebinding) gets nothing.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	c := open(t, newFake(), console.WithHosts("localhost", "127.0.0.1", "[::1]"))
+	for host, want := range map[string]int{
+		"localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:1": 200, "[::1]:80": 200, "[::1]": 200,
+		"evil.example": 421, "evil.example:80": 421, "localhost.evil.example": 421, "": 421, "127.0.0.1.evil.example:80": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		if got := serve(c, r).StatusCode; got != want {
+			t.Errorf("%q: %d, want %d", host, got, want)
+		}
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	c := open(t, newFake())
+	for _, path := range []string{"/", "/key?k=a", "/none", "/events?page=none"} {
+		h := serve(c, httptest.NewRequest(http.MethodGet, path, nil)).Header
+		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || !strings.Contains(csp, "frame-ancestors 'none'") {
+			t.Errorf("%s: %q", path, csp)
+		}
+		if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", path, h)
+		}
+	}
+	text := get(t, c, "/")
+	for _, kind := range []string{"style", "script"} {
+		at := strings.Index(text, `"`+kind+"-")
+		name, _, _ := strings.Cut(text[at+1:], `"`)
+		h := serve(c, httptest.NewRequest(http.MethodGet, "/"+name, nil)).Header
+		if !strings.Contains(h.Get("Cache-Control"), "immutable") || !strings.HasPrefix(h.Get("Content-Type"), "text/") {
+			t.Errorf("%s: %v", name, h)
+		}
+	}
+}
+
+// Keys, rules, traces and the values of foreign clients come from strangers.
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	const evil = `"><script>alert(1)</script>'` + "`" + `${x}`
+	info := held(evil, 41)
+	info.Holders[0].Rule = evil
+	info.Holders[0].Trace = "javascript:alert(1)"
+	info = wanted(info, 42)
+	info.Waiters[0].Rule, info.Waiters[0].Trace = evil, evil
+	hidden := held("user:\u202e24", 41)
+	f := newFake(info, hidden, wanted(driver.LockInfo{Key: "z" + evil, Holders: []driver.Holder{{Owner: evil}}}, 43))
+	c := open(t, f, console.WithTitle("<script>"), console.WithOperator(func(*http.Request) (string, bool) { return evil, true }),
+		console.WithTraceURL("https://tempo.example/{trace_id}"),
+		console.WithRules(func() []coverage.Target { return []coverage.Target{{Name: evil, Rules: []coverage.Rule{{Key: evil}}}} }))
+	for _, path := range []string{"/", "/?prefix=" + url.QueryEscape(evil) + "&rule=" + url.QueryEscape(evil), "/key?k=" + url.QueryEscape(evil), "/key?k=none" + url.QueryEscape(evil), "/processes", "/waits", "/hot?window=" + url.QueryEscape(evil), "/rules"} {
+		text := get(t, c, path)
+		if strings.Contains(text, "<script>") || strings.Contains(text, `="javascript:`) || strings.Contains(text, "\u202e") {
+			t.Errorf("%s:\n%s", path, text)
+		}
+	}
+}
