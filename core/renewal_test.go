@@ -153,7 +153,7 @@ func TestShortTTLsDoNotCostLongOnesTheirRenewal(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(4 * time.Second)
 		if err := long.Err(); err != nil {
 			t.Errorf("long: %v", err)
 		}
