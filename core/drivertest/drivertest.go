@@ -35,6 +35,10 @@ type Harness struct {
 	// stands for a process that was killed.
 	Cut, Heal func(testing.TB, driver.Store)
 
+	// Parallel: tests that neither restart nor silence the backend run beside each other, as many
+	// as -parallel allows. Most of them wait for leases to end.
+	Parallel bool
+
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
 	Around func(t *testing.T, test func(*testing.T))
@@ -66,6 +70,9 @@ func Run(t *testing.T, h Harness) {
 			}
 			if why != "" {
 				t.Skip(why)
+			}
+			if h.Parallel && c.needs != toRestart && c.needs != toSilence {
+				t.Parallel()
 			}
 			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
 		})

@@ -197,7 +197,7 @@ func (s *Server) run() error {
 		s.proc = p
 		return nil
 	case <-p.done:
-		if p.log.says("Address already in use") {
+		if p.log.says("ddress already in use") { // with or without a capital
 			return fmt.Errorf("%w: %d", ErrPortTaken, s.port)
 		}
 		return fmt.Errorf("%s ended at start:\n%s", cmd.Path, p.log.text())

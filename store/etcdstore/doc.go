@@ -1,0 +1,2 @@
+// Package etcdstore keeps leases in etcd.
+package etcdstore

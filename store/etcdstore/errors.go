@@ -1,0 +1,73 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// ErrOwner: the request's owner is empty, too long, or has a colon or white space in it. The engine's
+// owners never have.
+var ErrOwner = errors.New("etcdstore: invalid owner")
+
+// errGone says that a lease that a transaction uses has run out. The transaction did nothing.
+var errGone = errors.New("etcdstore: a lease has run out")
+
+// verdict is the end of a transaction that changes nothing, and is not to be repeated.
+type verdict struct{ error }
+
+// Unwrap returns the error that the caller gets.
+func (v verdict) Unwrap() error { return v.error }
+
+// codeOf returns the gRPC code of an error of etcd's client.
+func codeOf(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
+}
+
+// refused reports whether the server has answered that it does not carry out the request. After
+// other errors it may have done so.
+func refused(err error) bool {
+	switch codeOf(err) {
+	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument,
+		codes.FailedPrecondition, codes.NotFound, codes.OutOfRange, codes.Unimplemented:
+		return true
+	}
+	return false
+}
+
+// isGone reports whether etcd has answered that a lease does not exist.
+func isGone(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
+
+// tooLarge reports whether the request is over a limit of the server or of the client.
+func tooLarge(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) || codeOf(err) == codes.ResourceExhausted &&
+		!errors.Is(err, rpctypes.ErrNoSpace) && !errors.Is(err, rpctypes.ErrTooManyRequests)
+}
+
+// failure is the error for a request that was not carried out, or about which nobody knows.
+func failure(op, key string, err error) error {
+	var v verdict
+	var known *driver.UnavailableError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &v):
+		return v.error
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("no answer from etcd: %w", err)
+		return &driver.UnavailableError{Op: op, Key: key, Err: err}
+	}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused(err)}
+}

@@ -1,0 +1,226 @@
+package etcdstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/phasefair"
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// decide grants the claims, or says how they are held.
+func (a *acquisition) decide(ctx context.Context) (ans answer, err error) {
+	if len(a.req.Claims) > keysPerTxn {
+		return a.decideInParts(ctx)
+	}
+	_, err = a.s.transact(ctx, keysOf(a.req.Claims), a.at.key != "", func(t *tx) (err error) {
+		a.confirm(t)
+		ans, err = a.decideOn(t)
+		return err
+	})
+	return ans, err
+}
+
+// decideOn decides about all claims of the request.
+func (a *acquisition) decideOn(t *tx) (answer, error) {
+	if rec := t.locks[0].record; a.once && rec != nil {
+		a.leaveQueues(t, -1)
+		return answer{record: &rec.Record}, nil
+	}
+	reach, err := a.reach(t, a.req.Claims)
+	if err != nil {
+		return answer{}, err
+	}
+	if reach < len(a.req.Claims) {
+		return a.stop(t, a.req.Claims, reach)
+	}
+	g, err := a.complete(t)
+	return answer{grant: g}, err
+}
+
+// reach says how far the request gets with claims, whose locks are those of t.
+func (a *acquisition) reach(t *tx, claims []driver.Claim) (int, error) {
+	places := make([]phasefair.Lock, len(claims))
+	for i, c := range claims {
+		l := t.locks[i]
+		places[i] = l.place()
+		if m := l.holding(a.req.Owner, 0); m != nil && m.Mode != c.Mode {
+			return 0, verdict{&driver.DeadlockError{Key: c.Key, Held: driver.Claim{Key: c.Key, Mode: m.Mode}, Wanted: c}}
+		}
+	}
+	return phasefair.Reach(a.req.Owner, claims, places, time.Time{}), nil
+}
+
+// stop waits for the claim number reach, or gives up.
+func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, error) {
+	if !t.fresh {
+		return answer{}, errLook
+	}
+	l := t.locks[reach]
+	ahead, front := 0, ""
+	for _, w := range l.waiters() {
+		if w.owner == a.req.Owner {
+			break
+		}
+		ahead, front = ahead+1, w.owner
+	}
+	// Three signs of life in the time of the shortest lease.
+	within := min(a.req.TTL, a.s.cfg.waiterLease) / 3
+	state := &waitloop.State{Held: l.held(ahead), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
+	ans := answer{held: state, from: place{key: l.key, front: front, rev: l.rev}}
+	if !a.req.Wait {
+		a.leaveQueues(t, -1)
+		a.dropParts(t, 0)
+		return ans, nil
+	}
+	a.leaveQueues(t, reach)
+	for i := range reach {
+		if _, err := a.take(t, t.locks[i], claims[i]); err != nil {
+			return answer{}, err
+		}
+	}
+	a.dropParts(t, reach)
+	if l.find(a.req.Owner) == nil {
+		lease, err := a.waiting(t.ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		m := a.newMember(claims[reach])
+		t.attach(m, lease, len(a.req.Claims))
+		l.members = append(l.members, m)
+		l.sort()
+	}
+	return ans, nil
+}
+
+func (a *acquisition) newMember(c driver.Claim) *member {
+	return &member{owner: a.req.Owner, memberValue: memberValue{
+		Mode: c.Mode, Permits: c.Permits, TTL: int64(a.req.TTL / time.Second), Reserved: a.req.HandOffs,
+		Partial: len(a.req.Claims) > 1, Once: a.once,
+		Since: time.Now().UnixMicro(), Rule: []byte(a.req.Rule), Trace: []byte(a.req.Trace),
+	}}
+}
+
+// leaveQueues takes the request out of all queues except that of lock number except.
+func (a *acquisition) leaveQueues(t *tx, except int) {
+	for i, l := range t.locks {
+		if m := l.find(a.req.Owner); m != nil && m.waits() && i != except {
+			l.remove(m)
+		}
+	}
+}
+
+// dropParts ends what a waiting set holds of the locks from number from on. A lease that was
+// granted as a whole stays.
+func (a *acquisition) dropParts(t *tx, from int) {
+	for _, l := range t.locks[from:] {
+		if m := l.holding(a.req.Owner, 0); m != nil && m.Partial {
+			l.remove(m)
+		}
+	}
+}
+
+// take makes the request hold a claim: for another term if it holds it already.
+func (a *acquisition) take(t *tx, l *lock, c driver.Claim) (*member, error) {
+	lease, err := a.holding(t.ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := l.holding(a.req.Owner, 0)
+	if m == nil {
+		m = a.newMember(c)
+		l.setPhase(l.phase().Entered(c.Mode))
+		l.members = append(l.members, m)
+		t.enter(l, m)
+		m.Others = len(l.waiters()) > 0
+		l.sort()
+	}
+	if m.lease != lease.id {
+		t.attach(m, lease, len(a.req.Claims))
+	}
+	if ttl := int64(a.req.TTL / time.Second); m.TTL != ttl {
+		m.TTL, m.changed = ttl, true
+	}
+	return m, nil
+}
+
+// complete takes all claims under one token: the request's own if it was granted before,
+// otherwise a new one.
+func (a *acquisition) complete(t *tx) (driver.Grant, error) {
+	a.leaveQueues(t, -1)
+	if len(a.req.Claims) == 1 {
+		l := t.locks[0]
+		if m := l.holding(a.req.Owner, 0); m != nil && t.fresh && a.waitedFor(m) {
+			return a.grant(m.Token, m.Reserved, a.wait, len(l.waiters()) > 0), nil
+		}
+		m, err := a.take(t, l, a.req.Claims[0])
+		if err != nil {
+			return driver.Grant{}, err
+		}
+		return a.grant(m.Token, m.Reserved, a.hold, len(l.waiters()) > 0), nil
+	}
+	token, whole := a.whole(t.locks)
+	contended := false
+	var highest uint64
+	for i, l := range t.locks {
+		if _, err := a.take(t, l, a.req.Claims[i]); err != nil {
+			return driver.Grant{}, err
+		}
+		highest = max(highest, l.Last)
+		contended = contended || len(l.waiters()) > 0
+	}
+	if !whole {
+		token, _ = driver.NextTokens(highest, time.Now(), 0)
+		for _, l := range t.locks {
+			a.seal(l, token)
+		}
+	}
+	return a.grant(token, 0, a.hold, contended), nil
+}
+
+// seal makes a claim a part of a whole set.
+func (a *acquisition) seal(l *lock, token uint64) {
+	m := l.holding(a.req.Owner, 0)
+	m.Token, m.Reserved, m.Partial, m.Since, l.Last = token, 0, false, time.Now().UnixMicro(), token
+	m.changed, l.decided = true, true
+	l.sort()
+}
+
+// whole returns the token of the set, if it was granted before.
+func (a *acquisition) whole(locks []*lock) (token uint64, ok bool) {
+	for i, l := range locks {
+		m := l.holding(a.req.Owner, 0)
+		if m == nil || m.Partial || i > 0 && m.Token != token {
+			return 0, false
+		}
+		token = m.Token
+	}
+	return token, true
+}
+
+// grant is what the caller gets for a lease of etcd. The grant counts from the moment before etcd was
+// last asked to keep that lease.
+func (a *acquisition) grant(token, reserved uint64, l *lease, contended bool) driver.Grant {
+	g := driver.Grant{
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: l.since, Contended: contended,
+	}
+	if g.Term = min(l.ttl, a.req.TTL); l.ttl >= a.req.TTL && time.Since(l.since) < brief {
+		g.Term = 0 // all of it is left
+	}
+	return g
+}
+
+// brief is the age of a lease that counts as new.
+const brief = 100 * time.Millisecond
+
+// inParts calls do for the claims of a set, as many at a time as one transaction takes.
+func inParts(claims []driver.Claim, do func([]driver.Claim) error) error {
+	for part := range slices.Chunk(claims, keysPerTxn) {
+		if err := do(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package etcdstore
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Option changes a default of [New]. The order of options does not matter.
+type Option func(*config) error
+
+type config struct {
+	prefix      string
+	waiterLease time.Duration
+	log         *slog.Logger
+}
+
+// The defaults.
+const (
+	DefaultPrefix      = "keyturn/"
+	DefaultWaiterLease = 6 * time.Second
+)
+
+const (
+	minWaiterLease = time.Second
+	maxWaiterLease = 10 * time.Minute
+	maxPrefixBytes = 256
+)
+
+func configure(opts []Option) (config, error) {
+	cfg := config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default()}
+	var errs []error
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
+			continue
+		}
+		errs = append(errs, o(&cfg))
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// WithPrefix sets the beginning of all keys that the store uses in etcd: 1 to 256 bytes without
+// braces. A role of etcd that may read and write the range of the prefix is all that the store
+// needs. Default [DefaultPrefix].
+func WithPrefix(prefix string) Option {
+	return func(c *config) error {
+		if prefix == "" || len(prefix) > maxPrefixBytes || strings.ContainsAny(prefix, "{}\x00") {
+			return &driver.OptionError{Option: "WithPrefix", Value: prefix, Want: "1 to 256 bytes without braces and zeros"}
+		}
+		c.prefix = prefix
+		return nil
+	}
+}
+
+// WithWaiterLease sets after how long a waiter without a sign of life loses its place in the
+// queue. A waiter gives one every third of this time. A waiter whose process died unnoticed may get
+// the lock within this time, and then blocks the others for its rest. Whole seconds, 1 s to 10 min;
+// the server may round it up. Default [DefaultWaiterLease].
+func WithWaiterLease(d time.Duration) Option {
+	return func(c *config) error {
+		if d < minWaiterLease || d > maxWaiterLease || d%time.Second != 0 {
+			return &driver.OptionError{Option: "WithWaiterLease", Value: d, Want: "whole seconds, 1s to 10m"}
+		}
+		c.waiterLease = d
+		return nil
+	}
+}
+
+// WithLogger sets where the store logs what an operator should know (docs/operations-etcd.md).
+// Default slog.Default().
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) error {
+		if l == nil {
+			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
+		}
+		c.log = l
+		return nil
+	}
+}

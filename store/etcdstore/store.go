@@ -1,0 +1,108 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lifetime"
+)
+
+// Store implements [driver.Store] with every optional part except lingering leases. Make one with
+// [New]. It is safe for concurrent use.
+type Store struct {
+	client *clientv3.Client
+	cfg    config
+	least  time.Duration // the shortest lease that the server grants
+
+	leases *pool
+	shelf  *shelf
+	beats  *beats
+	views  *views
+	ahead  atomic.Bool // it was logged that tokens are ahead of this clock
+
+	life  context.Context // ends when Close begins, and ends all waits
+	end   context.CancelFunc
+	calls lifetime.Lifetime // and the goroutines that they leave behind
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New makes a store over client, which stays the caller's: Close does not close it. New asks etcd
+// for a lease, which tells the shortest TTL that the server keeps.
+//
+// The error joins every [*driver.OptionError], before any I/O. If etcd does not answer, it matches
+// driver.ErrUnavailable.
+func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, error) {
+	cfg, err := configure(opts)
+	if client == nil {
+		err = errors.Join(err, &driver.OptionError{Option: "New", Value: nil, Want: "a client"})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: client, cfg: cfg, views: newViews()}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.leases, s.shelf, s.beats = newPool(client), newShelf(client), newBeats(s)
+	l, err := s.leases.grant(ctx, time.Second)
+	if err != nil {
+		s.end()
+		return nil, failure("open", "", err)
+	}
+	s.least = l.ttl
+	s.cfg.waiterLease = max(s.cfg.waiterLease, s.least)
+	s.leases.put(l)
+	return s, nil
+}
+
+// Describe implements [driver.Store].
+func (s *Store) Describe() driver.Description {
+	return driver.Description{
+		Name:   "etcd",
+		Shared: true, Permits: true, Sets: true, Stays: true,
+		Ledger: true, Inspector: true,
+		TTLs: driver.TTLs{Least: s.least, Step: time.Second},
+	}
+}
+
+// Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
+// most; the error says if that was not enough. A second Close waits for the first and returns
+// the same error.
+func (s *Store) Close() error {
+	return s.calls.Close(func() error {
+		s.end()
+		return s.calls.Drain("etcdstore", nil)
+	})
+}
+
+// maxOwnerBytes bounds the keys in etcd.
+const maxOwnerBytes = 255
+
+// check refuses, before any I/O, requests that the store cannot keep. The engine has checked the same
+// before.
+func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
+	if err := driver.CheckClaims(claims); err != nil {
+		return err
+	}
+	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") {
+		return fmt.Errorf("%w: %.300q", ErrOwner, owner)
+	}
+	if ttl < time.Second || ttl%time.Second != 0 {
+		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "whole seconds"}
+	}
+	return nil
+}
+
+func keysOf(claims []driver.Claim) []string {
+	keys := make([]string, len(claims))
+	for i, c := range claims {
+		keys[i] = c.Key
+	}
+	return keys
+}
