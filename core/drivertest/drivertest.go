@@ -35,9 +35,9 @@ type Harness struct {
 	// stands for a process that was killed.
 	Cut, Heal func(testing.TB, driver.Store)
 
-	// Parallel: tests that neither restart nor silence the backend run beside each other, as many
-	// as -parallel allows. Most of them wait for leases to end.
-	Parallel bool
+	// Apart, if set, returns a harness with another backend, for a test that restarts or silences
+	// it. All tests then run in parallel: most of them wait for leases to end.
+	Apart func(testing.TB) Harness
 
 	// Around, if set, runs each test. testing/synctest.Test fits; with it, a store that does no
 	// I/O is tested without real waiting.
@@ -71,8 +71,12 @@ func Run(t *testing.T, h Harness) {
 			if why != "" {
 				t.Skip(why)
 			}
-			if h.Parallel && c.needs != toRestart && c.needs != toSilence {
+			h := h
+			if h.Apart != nil {
 				t.Parallel()
+				if c.needs == toRestart || c.needs == toSilence {
+					h = h.Apart(t).withDefaults(st.Describe())
+				}
 			}
 			h.Around(t, func(t *testing.T) { c.run(newScene(t, h, c)) })
 		})
@@ -166,6 +170,7 @@ func (c check) beyond(d driver.Description) string {
 // them hold for Begin.
 func checks() []check {
 	var all []check
+	all = append(all, programChecks...) // first, because they take the longest
 	all = append(all, acquireChecks...)
 	all = append(all, renewChecks...)
 	all = append(all, borrowChecks...)
@@ -179,7 +184,6 @@ func checks() []check {
 	all = append(all, termChecks...)
 	all = append(all, downgradeChecks...)
 	all = append(all, setChecks...)
-	all = append(all, programChecks...)
 	for _, c := range slices.Concat(inspectChecks, forceChecks) {
 		c.can.Inspector, c.begin = true, c.can.Ledger
 		all = append(all, c)

@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"flag"
 	"io"
 	"log/slog"
 	"testing"
@@ -11,7 +12,12 @@ import (
 	"github.com/keyturn/keyturn/store/etcdstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Nearly all that these tests do is to wait for leases to end.
+	flag.Parse()
+	_ = flag.Set("test.parallel", "16")
+	goleak.VerifyTestMain(m)
+}
 
 // silent is for stores whose server is broken on purpose.
 var silent = etcdstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -16,6 +16,7 @@ type config struct {
 	prefix      string
 	waiterLease time.Duration
 	log         *slog.Logger
+	ownsClient  bool // Close closes the client, too
 }
 
 // The defaults.

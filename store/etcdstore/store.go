@@ -77,7 +77,11 @@ func (s *Store) Describe() driver.Description {
 func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		s.end()
-		return s.calls.Drain("etcdstore", nil)
+		return s.calls.Drain("etcdstore", func() {
+			if s.cfg.ownsClient {
+				_ = s.client.Close() // its errors are those of connections that end
+			}
+		})
 	})
 }
 

@@ -21,7 +21,7 @@
 //	redis+sentinel://    store/redisstore    the Sentinels, as in redis+sentinel://a,b,c/0?master_name=locks
 //	redis+cluster://     store/redisstore    some nodes of a Cluster
 //	redlock://a,b,c      store/redlock       independent servers
-//	etcd://a,b,c         store/etcdstore
+//	etcd://a,b,c         store/etcdstore     etcds:// with TLS
 //	zk://a,b,c/PATH      store/zkstore
 //	postgres://HOST/DB   store/sqlstore      also needs a driver of database/sql
 //	mysql://HOST/DB      store/sqlstore      the same

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,24 @@ func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Server.Restart(t)
 	s.await(t)
+}
+
+// Pause stops the member, and returns when none of its threads runs any more.
+func (s *Server) Pause() {
+	s.Server.Pause()
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID()))
+		if !slices.ContainsFunc(threads, runs) {
+			return
+		}
+	}
+}
+
+// runs reports whether a thread is not stopped. Its state stands behind its name in parentheses.
+func runs(stat string) bool {
+	text, err := os.ReadFile(stat)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return err == nil && !strings.HasPrefix(rest, "T")
 }
 
 // Forget restarts the member without its data.

@@ -1,0 +1,172 @@
+package etcdstore
+
+import (
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// commit writes the changes, if nobody was quicker. Otherwise the locks are as they are now.
+func (t *tx) commit(keys []string) (done bool, err error) {
+	cmps, puts, err := t.changes()
+	if err != nil {
+		return false, err
+	}
+	r, err := t.s.client.Txn(t.ctx).If(cmps...).Then(puts...).Else(t.s.questions(keys)...).Commit()
+	if err == nil && r.Succeeded || err != nil && !refused(err) {
+		for _, l := range t.names {
+			l.used = true
+		}
+	}
+	switch {
+	case isGone(err):
+		t.s.shelf.forget()
+		return false, errGone
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return t.commitDeletes(cmps, puts, keys, err)
+	case err != nil:
+		return false, err
+	case !r.Succeeded:
+		return false, t.see(r, keys)
+	}
+	t.written(r.Header.Revision)
+	return true, nil
+}
+
+// commitDeletes writes only what ends leases and waits. That is all that a server without space
+// does, and it must be possible: the waiters take over by themselves when the space is back.
+func (t *tx) commitDeletes(cmps []clientv3.Cmp, puts []clientv3.Op, keys []string, full error) (done bool, err error) {
+	for _, l := range t.locks {
+		for _, m := range l.members {
+			if m.changed && !m.waits() && m.mod == 0 || m.attached {
+				return false, full
+			}
+		}
+	}
+	if len(t.also) > 0 {
+		return false, full
+	}
+	var deletes []clientv3.Op
+	for _, op := range puts {
+		if op.IsDelete() {
+			deletes = append(deletes, op)
+		}
+	}
+	if len(deletes) == 0 {
+		return false, full
+	}
+	r, err := t.s.client.Txn(t.ctx).If(cmps...).Then(deletes...).Else(t.s.questions(keys)...).Commit()
+	if err != nil {
+		return false, err
+	}
+	t.s.views.forget(keys)
+	t.more = false
+	if !r.Succeeded {
+		return false, t.see(r, keys)
+	}
+	return true, nil
+}
+
+// changes are the conditions and the operations of the transaction.
+func (t *tx) changes() (cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
+	for _, l := range t.locks {
+		base := t.s.base(l.key)
+		joins := false // a waiter only joins the queue
+		for _, m := range l.members {
+			name := base + memberPart + m.owner
+			switch {
+			case !m.changed:
+			case m.mod == 0:
+				// The conditions below do not allow for a member that is not in the view, except
+				// for a waiter, which needs only itself to be new.
+				if joins = m.waits(); joins {
+					cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", 0))
+				}
+				ops = append(ops, clientv3.OpPut(name, encode(m.memberValue), clientv3.WithLease(m.lease)))
+				if m.Once {
+					cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+recordPart), "=", 0))
+				}
+			default:
+				// The member must still be there. A grant to a waiter that has died, or was
+				// ended, meanwhile would let two owners in, one of which does not know.
+				cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", m.mod))
+				keep := clientv3.WithIgnoreLease()
+				if m.attached {
+					keep = clientv3.WithLease(m.lease)
+				}
+				ops = append(ops, clientv3.OpPut(name, encode(m.memberValue), keep))
+				if m.Once && l.record == nil {
+					cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+recordPart), "=", 0))
+				}
+			}
+		}
+		for _, m := range l.removed {
+			name := base + memberPart + m.owner
+			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", m.mod))
+			ops = append(ops, clientv3.OpDelete(name))
+		}
+		if !l.decided {
+			continue
+		}
+		cmps = append(cmps,
+			clientv3.Compare(clientv3.ModRevision(base+lockPart), "=", l.mod),
+			clientv3.Compare(clientv3.ModRevision(base+memberPart), "<", l.rev+1).WithRange(base+membersEnd))
+		put, err := t.putLock(l, base)
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, put)
+	}
+	return cmps, append(ops, t.also...), nil
+}
+
+const (
+	// lockStays is how long the key of a lock stays after it was attached to its lease.
+	lockStays = 24 * time.Hour
+	// lockMoves is the age after which it gets another lease. A lock's key stays for a half to a
+	// whole day after its last use.
+	lockMoves = lockStays / 2
+)
+
+// putLock writes the lock's own key. It seldom gets another lease: that would cost a server with
+// authentication time in proportion to the keys of the lease.
+func (t *tx) putLock(l *lock, base string) (clientv3.Op, error) {
+	now := time.Now()
+	keep := clientv3.WithIgnoreLease()
+	if age := now.Sub(time.Unix(l.At, 0)); l.mod == 0 || age > lockMoves || age < -lockMoves {
+		id, err := t.s.shelf.lease(t.ctx, lockStays)
+		if err != nil {
+			return clientv3.Op{}, err
+		}
+		l.At = now.Unix()
+		keep = clientv3.WithLease(id)
+	}
+	return clientv3.OpPut(base+lockPart, encode(l.lockValue), keep), nil
+}
+
+// written brings the locks up to date after a transaction, and remembers them.
+func (t *tx) written(rev int64) {
+	t.s.views.saw(rev)
+	for _, l := range t.locks {
+		for _, m := range l.members {
+			if !m.changed {
+				continue
+			}
+			if m.mod == 0 {
+				m.create = rev
+			}
+			m.mod, m.changed, m.attached = rev, false, false
+		}
+		decided := l.decided
+		l.decided, l.removed = false, nil
+		if !decided {
+			// Others may have joined the queue since l was read.
+			t.s.views.forget([]string{l.key})
+			continue
+		}
+		l.mod, l.rev = rev, rev
+		t.s.views.keep(l)
+	}
+}
