@@ -116,6 +116,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 func (a *acquisition) withdraw(ctx context.Context) error {
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
 		_, err := a.s.transact(ctx, keysOf(claims), true, func(t *tx) error {
+			t.ending = true
 			for _, l := range t.locks {
 				if m := l.find(a.req.Owner); m != nil {
 					l.remove(m)

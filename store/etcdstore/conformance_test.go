@@ -29,7 +29,7 @@ func harness(t testing.TB) drivertest.Harness {
 	server := etcdprocess.Start(t)
 	return drivertest.Harness{
 		// etcd ends leases up to a second late.
-		Late: 3 * time.Second,
+		Late: 4 * time.Second,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
 			return &networked{open(t, etcdprocess.Client(t, p.Addr())), p}

@@ -53,7 +53,6 @@ type member struct {
 }
 
 func (m *member) waits() bool            { return m.Token == 0 }
-func (m *member) claim() driver.Claim    { return driver.Claim{Mode: m.Mode, Permits: m.Permits} }
 func (m *member) ttl() time.Duration     { return time.Duration(m.TTL) * time.Second }
 func (m *member) term() time.Duration    { return time.Duration(m.Lease) * time.Second }
 func (m *member) heldFor() time.Duration { return max(0, time.Since(time.UnixMicro(m.Since))) }

@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -16,25 +17,35 @@ var errAgain = errors.New("etcdstore: begin again")
 // token.
 func (a *acquisition) decideInParts(ctx context.Context) (answer, error) {
 	for {
-		ans, err := a.takeParts(ctx)
+		var p parts
+		ans, err := a.takeParts(ctx, &p)
 		if err != nil || ans.held != nil {
 			return ans, err
 		}
-		ans.grant.Token, err = a.sealParts(ctx, ans.grant.Token)
-		if errors.Is(err, errAgain) {
-			continue
+		if !p.whole {
+			if p.token, err = a.sealParts(ctx, p.last); errors.Is(err, errAgain) {
+				continue
+			}
 		}
-		return ans, err
+		return answer{grant: a.grant(p.token, 0, a.hold, p.contended)}, err
 	}
 }
 
-// takeParts takes all claims, or stops where one is held. The grant's token is the greatest that was
-// ever given for one of its keys.
-func (a *acquisition) takeParts(ctx context.Context) (answer, error) {
-	done, contended := 0, false
-	var highest uint64
+// parts is what was seen of the claims of a set when they were taken.
+type parts struct {
+	last      uint64 // the greatest token that was ever given for one of the keys
+	contended bool
+	whole     bool   // the set was granted before, with
+	token     uint64 // this token
+}
+
+// takeParts takes all claims, or stops where one is held.
+func (a *acquisition) takeParts(ctx context.Context, p *parts) (answer, error) {
+	done := 0
 	var ans answer
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
+		var token uint64
+		var whole bool
 		_, err := a.s.transact(ctx, keysOf(claims), true, func(t *tx) error {
 			a.confirm(t)
 			ans = answer{}
@@ -47,18 +58,21 @@ func (a *acquisition) takeParts(ctx context.Context) (answer, error) {
 				return err
 			}
 			a.leaveQueues(t, -1)
+			token, whole = a.whole(t.locks)
 			for i, l := range t.locks {
 				if _, err := a.take(t, l, claims[i]); err != nil {
 					return err
 				}
-				highest = max(highest, l.Last)
-				contended = contended || len(l.waiters()) > 0
+				p.last = max(p.last, l.Last)
+				p.contended = p.contended || len(l.waiters()) > 0
 			}
 			return nil
 		})
 		if err == nil && ans.held != nil {
 			return errStopped
 		}
+		p.whole = whole && (done == 0 || p.whole && token == p.token)
+		p.token = token
 		done += len(claims)
 		return err
 	})
@@ -68,7 +82,7 @@ func (a *acquisition) takeParts(ctx context.Context) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	}
-	return answer{grant: a.grant(highest, 0, a.hold, contended)}, nil
+	return answer{}, nil
 }
 
 // errStopped says that a claim is held.
@@ -97,44 +111,42 @@ func (a *acquisition) giveBack(ctx context.Context, done int) error {
 }
 
 // sealParts gives all claims one token, which is greater than last and than any other of their keys.
-// If a reader got a greater one of a shared key meanwhile, it begins again.
+// If a reader has got a greater one of a shared key meanwhile, that part gets a greater token still,
+// and then all others do.
 func (a *acquisition) sealParts(ctx context.Context, last uint64) (uint64, error) {
 	token, _ := driver.NextTokens(last, time.Now(), 0)
-	if old, whole, err := a.wholeParts(ctx); err != nil || whole {
-		return old, err
-	}
-	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
-		_, err := a.s.transact(ctx, keysOf(claims), true, func(t *tx) error {
+	all := slices.Collect(slices.Chunk(a.req.Claims, keysPerTxn))
+	for i, left := 0, len(all); left > 0; i = (i + 1) % len(all) {
+		var next uint64
+		_, err := a.s.transact(ctx, keysOf(all[i]), true, func(t *tx) error {
+			next = token
+			sealed, last := true, uint64(0)
 			for _, l := range t.locks {
 				m := l.holding(a.req.Owner, 0)
-				if m == nil || l.Last >= token && m.Token != token {
+				if m == nil {
 					return errAgain
 				}
+				sealed = sealed && !m.Partial && m.Token == token
+				last = max(last, l.Last)
+			}
+			if sealed {
+				return nil
+			}
+			if last >= token {
+				next, _ = driver.NextTokens(last, time.Now(), 0)
 			}
 			for _, l := range t.locks {
-				if m := l.holding(a.req.Owner, 0); m.Partial || m.Token != token {
-					a.seal(l, token)
-				}
+				a.seal(l, next)
 			}
 			return nil
 		})
-		return err
-	})
-	return token, err
-}
-
-// wholeParts returns the token of the set, if it was granted before.
-func (a *acquisition) wholeParts(ctx context.Context) (token uint64, whole bool, err error) {
-	whole = true
-	err = inParts(a.req.Claims, func(claims []driver.Claim) error {
-		t := &tx{s: a.s, ctx: ctx}
-		if err := t.load(keysOf(claims)); err != nil {
-			return err
+		if err != nil {
+			return 0, err
 		}
-		part, ok := a.whole(t.locks)
-		whole = whole && ok && (token == 0 || token == part)
-		token = part
-		return nil
-	})
-	return token, whole, err
+		if next != token {
+			token, left = next, len(all)
+		}
+		left--
+	}
+	return token, nil
 }

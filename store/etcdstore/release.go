@@ -38,7 +38,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		var lost error
 		var ended []*member
 		_, err := s.transact(ctx, keysOf(claims), false, func(t *tx) error {
-			lost, ended = nil, nil
+			lost, ended, t.ending = nil, nil, true
 			for i, l := range t.locks {
 				m := l.holding(g.Owner, g.Token)
 				switch {

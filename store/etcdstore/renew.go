@@ -44,7 +44,6 @@ type renewal struct {
 	g       driver.Grant
 	members []*member // of its claims, as of the last read
 	term    uint64    // of raft, in the last read
-	sure    bool      // the renewal has succeeded, or failed for good
 	err     error
 }
 

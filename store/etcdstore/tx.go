@@ -26,11 +26,12 @@ type tx struct {
 
 	// fresh: the locks were read from etcd since the call began. Otherwise they are what this
 	// store remembers, which is only good for a decision that is then written.
-	fresh bool
-	term  uint64 // of raft, when they were read
-	more  bool   // others enter with the next step
-	also  []clientv3.Op
-	names []*lease // the leases that the changes name
+	fresh  bool
+	term   uint64 // of raft, when they were read
+	more   bool   // others enter with the next step
+	also   []clientv3.Op
+	names  []*lease // the leases that the changes name
+	ending bool     // all that the caller wants is to end what it has
 }
 
 // errLook is what a decision returns that needs fresh locks.
@@ -85,7 +86,7 @@ func (s *Store) transact(ctx context.Context, keys []string, look bool, decide f
 
 // decide changes the locks in memory, and reports whether there is anything to write.
 func (t *tx) decide(decide func(*tx) error) (changed bool, err error) {
-	t.more, t.also, t.names = false, nil, nil
+	t.more, t.also, t.names, t.ending = false, nil, nil, false
 	for _, l := range t.locks {
 		t.step(l) // a lease may have ended since the last look
 	}

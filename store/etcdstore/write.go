@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -36,37 +37,24 @@ func (t *tx) commit(keys []string) (done bool, err error) {
 }
 
 // commitDeletes writes only what ends leases and waits. That is all that a server without space
-// does, and it must be possible: the waiters take over by themselves when the space is back.
-func (t *tx) commitDeletes(cmps []clientv3.Cmp, puts []clientv3.Op, keys []string, full error) (done bool, err error) {
-	for _, l := range t.locks {
-		for _, m := range l.members {
-			if m.changed && !m.waits() && m.mod == 0 || m.attached {
-				return false, full
-			}
-		}
-	}
-	if len(t.also) > 0 {
+// does, and it must be possible. Grants to waiters are left out: each of them asks every now and
+// then, and finds its turn when there is space again. What the caller wants for itself is not.
+func (t *tx) commitDeletes(cmps []clientv3.Cmp, ops []clientv3.Op, keys []string, full error) (done bool, err error) {
+	if !t.ending || len(t.also)+len(t.names) > 0 {
 		return false, full
 	}
-	var deletes []clientv3.Op
-	for _, op := range puts {
-		if op.IsDelete() {
-			deletes = append(deletes, op)
-		}
-	}
-	if len(deletes) == 0 {
-		return false, full
-	}
-	r, err := t.s.client.Txn(t.ctx).If(cmps...).Then(deletes...).Else(t.s.questions(keys)...).Commit()
-	if err != nil {
-		return false, err
-	}
+	ops = slices.DeleteFunc(ops, func(op clientv3.Op) bool { return !op.IsDelete() })
 	t.s.views.forget(keys)
 	t.more = false
-	if !r.Succeeded {
-		return false, t.see(r, keys)
+	if len(ops) == 0 {
+		return true, nil
 	}
-	return true, nil
+	r, err := t.s.client.Txn(t.ctx).If(cmps...).Then(ops...).Else(t.s.questions(keys)...).Commit()
+	if err == nil && !r.Succeeded {
+		err = t.see(r, keys)
+		return false, err
+	}
+	return err == nil, err
 }
 
 // changes are the conditions and the operations of the transaction.

@@ -1,0 +1,43 @@
+package etcdstore_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+)
+
+// TestRevokedWaiter is etcd-io/etcd#11456: the lease of a waiter runs out, and the waiter gets the
+// lock all the same, together with the next one. Here the waiter asks anew, behind the others.
+func TestRevokedWaiter(t *testing.T) {
+	t.Parallel()
+	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	a, b := open(t, c), open(t, c)
+	h := hold(t, a, request("holder", "k", 10*time.Second))
+	first := wait(t, a, request("first", "k", 10*time.Second))
+	second := wait(t, b, request("second", "k", 10*time.Second))
+	revoke(t, c, "k", "first")
+	release(t, a, h)
+	g := second.granted()
+	first.waits()
+	release(t, b, g)
+	first.granted()
+}
+
+// TestRevokedWaiterOfEtcd is the control: etcd's own mutex, in the version of that time, fails.
+func TestRevokedWaiterOfEtcd(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "oldmutex")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir, build.Env = "testdata/oldmutex", append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), program, etcdprocess.Start(t).Addr()).Output()
+	if err != nil || string(out) != "2" {
+		t.Errorf("%s hold etcd's mutex, %v; this test should show that two do", out, err)
+	}
+}

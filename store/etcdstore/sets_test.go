@@ -1,0 +1,88 @@
+package etcdstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+)
+
+// TestGreatSet: a set of more claims than fit into one transaction is granted as a whole under one
+// token, waits without holding anything behind the key that it waits for, and is released as a whole.
+func TestGreatSet(t *testing.T) {
+	t.Parallel()
+	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	a, b := open(t, c), open(t, c)
+	all := claims(100, driver.Exclusive)
+	set := driver.Request{Owner: "set", Claims: all, TTL: time.Minute}
+	in := all[50].Key
+	h := hold(t, a, request("holder", in, time.Minute))
+
+	_, err := b.Acquire(t.Context(), set)
+	if held := (*driver.HeldError)(nil); !errors.As(err, &held) || held.Key != in {
+		t.Fatalf("a set of which %s is held: %v", in, err)
+	}
+	release(t, a, hold(t, a, request("before", all[0].Key, time.Minute))) // nothing was left behind
+
+	w := wait(t, b, set)
+	release(t, a, hold(t, a, request("behind", all[99].Key, time.Minute)))
+	if _, err := a.Acquire(t.Context(), request("before", all[0].Key, time.Minute)); !errors.Is(err, driver.ErrHeld) {
+		t.Errorf("a key before the one that the set waits for: %v", err)
+	}
+	release(t, a, h)
+	g := w.granted()
+	if g.Token <= h.Token {
+		t.Errorf("token %d after %d", g.Token, h.Token)
+	}
+	again, err := b.Acquire(t.Context(), set)
+	if err != nil || again.Token != g.Token {
+		t.Errorf("asked again, the holder of token %d got %d, %v", g.Token, again.Token, err)
+	}
+	if err := b.Renew(t.Context(), []driver.Grant{again})[0]; err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	for _, i := range []int{0, 49, 99} {
+		info, err := a.Inspect(t.Context(), all[i].Key)
+		if err != nil || len(info.Holders) != 1 || info.Holders[0].Token != g.Token {
+			t.Errorf("%s: %+v, %v; want the token %d", all[i].Key, info.Holders, err, g.Token)
+		}
+	}
+	release(t, b, again)
+	release(t, a, hold(t, a, set))
+}
+
+// TestGreatSetOfReaders: a reader that comes while a great set is granted gets a token of one of its
+// keys. The set's token is greater, or the reader came later (A3).
+func TestGreatSetOfReaders(t *testing.T) {
+	t.Parallel()
+	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	a, b := open(t, c), open(t, c)
+	all := claims(60, driver.Shared)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			req := driver.Request{Owner: "reader", Claims: all[59:], TTL: time.Minute}
+			if g, err := a.Acquire(ctx, req); err == nil {
+				_ = a.Release(context.WithoutCancel(ctx), g)
+			}
+			time.Sleep(5 * time.Millisecond) // the set needs a moment between two of its readers
+		}
+	}()
+	defer func() { stop(); <-done }()
+	var last uint64
+	for range 5 {
+		g := hold(t, b, driver.Request{Owner: "set", Claims: all, TTL: time.Minute})
+		before := hold(t, b, driver.Request{Owner: "late", Claims: all[59:], TTL: time.Minute})
+		if g.Token <= last || before.Token <= g.Token {
+			t.Errorf("tokens %d, %d after %d", g.Token, before.Token, last)
+		}
+		last = before.Token
+		release(t, b, before)
+		release(t, b, g)
+	}
+}
