@@ -32,7 +32,7 @@ func TestRevokedWaiterOfEtcd(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "oldmutex")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir, build.Env = "testdata/oldmutex", append(os.Environ(), "GOWORK=off")
+	build.Dir, build.Env = "testdata/oldmutextest", append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

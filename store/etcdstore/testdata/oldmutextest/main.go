@@ -1,4 +1,4 @@
-// Program oldmutex shows etcd-io/etcd#11456: a waiter whose lease has run out gets the lock of
+// Program oldmutextest shows etcd-io/etcd#11456: a waiter whose lease has run out gets the lock of
 // etcd's own concurrency.Mutex, and another one gets it, too. It prints how many hold it.
 package main
 

@@ -1,6 +1,6 @@
 // Never tagged: a program that a test runs. It is a module of its own because this client needs a
 // version of grpc that is too old for the store.
-module github.com/keyturn/keyturn/store/etcdstore/testdata/oldmutex
+module github.com/keyturn/keyturn/store/etcdstore/testdata/oldmutextest
 
 go 1.25.0
 
