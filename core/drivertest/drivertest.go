@@ -170,7 +170,6 @@ func (c check) beyond(d driver.Description) string {
 // them hold for Begin.
 func checks() []check {
 	var all []check
-	all = append(all, programChecks...) // first, because they take the longest
 	all = append(all, acquireChecks...)
 	all = append(all, renewChecks...)
 	all = append(all, borrowChecks...)
@@ -184,6 +183,7 @@ func checks() []check {
 	all = append(all, termChecks...)
 	all = append(all, downgradeChecks...)
 	all = append(all, setChecks...)
+	all = append(all, programChecks...)
 	for _, c := range slices.Concat(inspectChecks, forceChecks) {
 		c.can.Inspector, c.begin = true, c.can.Ledger
 		all = append(all, c)
