@@ -99,25 +99,22 @@ func parseHolders(now int64, ends []string, about map[string]string) []driver.Ho
 	return all
 }
 
-// entryVersion is the version of the waiters' entries that this package writes: see entry.lua.
-const (
-	entryVersion = "1"
-	entryFields  = 10 // fields behind the version
-)
+// entryFields is how many fields every entry of a waiter has behind its version: see entry.lua.
+const entryFields = 10
 
 // parseWaiters reads the entries that entry.lua describes, of both queues, and puts them in
-// order of arrival. Of an entry of another version only the owner is known.
+// order of arrival. Of an entry that can't be read only the owner is known.
 func parseWaiters(now int64, owners []string, entries map[string]string) []driver.Waiter {
 	var all []driver.Waiter
 	arrived := make(map[string]int64, len(owners))
 	for _, owner := range owners {
-		version, rest, _ := strings.Cut(entries[owner], " ")
-		fields := strings.SplitN(rest, " ", entryFields)
+		_, rest, _ := strings.Cut(entries[owner], " ")
+		fields := strings.Split(rest, " ")
 		if expires, _ := strconv.ParseInt(fields[0], 10, 64); expires <= now {
 			continue
 		}
 		w := driver.Waiter{Owner: owner}
-		if version != entryVersion || len(fields) != entryFields {
+		if len(fields) < entryFields || !strings.Contains("xsp", fields[2]) {
 			all = append(all, w)
 			continue
 		}

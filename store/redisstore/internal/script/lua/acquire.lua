@@ -146,11 +146,15 @@ if wait then
     end
   end
   -- The waiters behind get no message when the one ahead gets the lock. So they must ask often
-  -- enough to see that it has died with the lock.
+  -- enough to see that it has died with the lock. Ahead of the first is the first of the other queue.
+  local front
   if place > 0 then
-    local w = waiter(c, redis.call('LINDEX', list, place - 1))
-    ahead = w and w.claim or -1
+    front = redis.call('LINDEX', list, place - 1)
+  else
+    front = redis.call('LINDEX', list == c.line and c.readers or c.line, 0)
   end
+  local w = front and waiter(c, front)
+  ahead = w and w.claim or -1
 else
   place = redis.call('LLEN', list)
 end

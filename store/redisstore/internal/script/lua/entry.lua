@@ -3,16 +3,19 @@
 --
 -- A waiter's entry, in the hash of the waiters, is
 --   "version expires claim mode permits since arrived number wanted notes inbox"
--- version   1. Processes of another release may write entries of another version. Nobody
---           here can tell what these want or how to reach them. They count until they
---           expire: the second word of an entry says when, in every version. They are
---           passed over until they ask.
+-- Processes of two releases share it during a rolling upgrade. So these fields keep their meaning
+-- and their places in every release: the inbox is the last word, and the others are the first ten.
+-- A release that needs more adds words in front of the inbox, and the older one serves its waiters
+-- all the same. An entry that can't be read so counts until it expires, and is passed over: its
+-- second word says when.
+-- version   of the release that wrote it; no script here reads it
 -- expires   the end of the entry, in ms
 -- claim     how many ms a lease is kept until its owner confirms or renews it
 -- since     when it asked first
 -- arrived   when it got in line; it puts the waiters of both queues in one order
 -- number    of the question that made the entry; "0": no message is a grant to it
 -- wanted    how many tokens it wants reserved for hand-offs
+-- notes     without white space, as all words
 -- inbox     where to tell the owner's process that it is its turn; without one the
 --           owner asks by itself, well within its claim time
 
@@ -24,9 +27,9 @@ local function write_entry(...)
 end
 
 -- read_entry returns the fields behind the version as text. It returns nothing if there is no
--- entry, and if the entry has another version.
+-- entry, and if it can't read the entry.
 local function read_entry(entry)
-  return string.match(entry or '', '^' .. entry_version .. ' (%d+) (%d+) (%a) (%d+) (%d+) (%d+) (%d+) (%d+) (%S*) (.*)$')
+  return string.match(entry or '', '^%d+ (%d+) (%d+) ([xsp]) (%d+) (%d+) (%d+) (%d+) (%d+) (%S*) .-(%S*)$')
 end
 
 -- contended is how many tokens are reserved at most while a process takes turns with others: its

@@ -1,7 +1,7 @@
 -- The waiters of a key, and whose turn it is.
 
 -- waiter returns the entry of a waiting owner. It returns nothing if the owner has not renewed its
--- wait in time. An entry of another version has no mode.
+-- wait in time. An entry that can't be read has no mode.
 local function waiter(c, owner)
   local entry = redis.call('HGET', c.waiters, owner) or ''
   local expires, claim, mode, permits, _, arrived, number, wanted, notes, inbox = read_entry(entry)

@@ -1,0 +1,147 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// otherRelease makes another release of the store's scripts: it replaces parts of their text on the way
+// to the server. The hash of a script that was changed is another one, as between releases.
+type otherRelease struct {
+	change *strings.Replacer
+
+	mu     sync.Mutex
+	hashes map[string]string // of a script of this release: the other one's
+
+	changed atomic.Int32 // scripts
+}
+
+func (o *otherRelease) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (o *otherRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		o.rewrite(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (o *otherRelease) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			o.rewrite(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// rewrite changes the text of an EVAL, and the hash of an EVALSHA. A hash whose text was not yet
+// seen becomes one that the server does not know, so that the store sends the text.
+func (o *otherRelease) rewrite(cmd redis.Cmder) {
+	args := cmd.Args()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch strings.ToLower(args[0].(string)) {
+	case "eval":
+		text := args[1].(string)
+		changed := o.change.Replace(text)
+		if changed != text {
+			o.changed.Add(1)
+		}
+		o.hashes[hash(text)] = hash(changed)
+		args[1] = changed
+	case "evalsha":
+		if known, ok := o.hashes[args[1].(string)]; ok {
+			args[1] = known
+		} else {
+			args[1] = strings.Repeat("0", 40)
+		}
+	}
+}
+
+func hash(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// more adds a word to what a script writes.
+var more = strings.NewReplacer(
+	// To the entry of a waiter, whose version is another one, too.
+	"return entry_version .. ' ' .. table.concat({ ... }, ' ')",
+	"local f = { ... }\ntable.insert(f, #f, 'more')\nreturn '2 ' .. table.concat(f, ' ')",
+	// To the messages that grant: of pass in line.lua, and of hand.lua.
+	"table.concat({ w.owner, w.number, token, reserved }, ' ')", "table.concat({ w.owner, w.number, token, reserved, 'more' }, ' ')",
+	"alone and 'alone' or nil }, ' ')", "alone and 'alone' or 'more', 'more' }, ' ')",
+)
+
+// TestRollingUpgrade has two processes of this release and two of the next one take turns on a key,
+// as during a roll-out. The next one writes entries of another version with a field more, and
+// messages with a word more. Neither starves, and nobody waits for longer than for its turn.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	next := &otherRelease{change: more, hashes: map[string]string{}}
+	var inside atomic.Int32
+	var turns [4]atomic.Int32
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	var all sync.WaitGroup
+	for i := range turns {
+		client := server.Client()
+		if i >= 2 {
+			client.AddHook(next)
+		}
+		eng, err := core.New(open(t, client), core.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = eng.Close(context.Background()) })
+		section := func(context.Context) error {
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("%d inside", n)
+			}
+			time.Sleep(time.Millisecond)
+			inside.Add(-1)
+			turns[i].Add(1)
+			return nil
+		}
+		for caller := range 2 {
+			all.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					opts := []core.CallOption{core.WithMaxWait(soon)}
+					if caller == 1 && n%10 == 0 {
+						opts = append(opts, core.WithPermits(1)) // another mode, which takes the long ways of the scripts
+					}
+					if err := eng.Do(context.Background(), "hot", section, opts...); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	var most int32
+	for i := range turns {
+		most = max(most, turns[i].Load())
+	}
+	for i := range turns {
+		if n := turns[i].Load(); n < most/5 {
+			t.Errorf("process %d has had %d turns, and another one %d", i, n, most)
+		}
+	}
+	if n := next.changed.Load(); n < 2 {
+		t.Errorf("the next release has %d scripts of its own", n)
+	}
+}
