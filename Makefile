@@ -35,7 +35,7 @@ screenshots: packages-browser ## Make the pictures of docs/console.md, which tak
 	@cd console/browsertest && GOWORK=off go test -tags browser -timeout 20m -run Screenshots -screenshots $(CURDIR)/docs ./...
 
 .PHONY: lint
-lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs
+lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs, API
 	@list=$$($(BIN)/gofumpt -l .); [[ -z $$list ]] || { printf 'not formatted, run make format:\n%s\n' "$$list"; exit 1; }
 	@scripts/proto $(BIN) -check
 	@scripts/check-imports
@@ -45,6 +45,8 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 	@scripts/each-module go vet ./...
 	@scripts/each-module $(BIN)/staticcheck ./...
 	@scripts/check-readme
+	@scripts/check-api $(BIN)
+	@$(BIN)/actionlint
 
 .PHONY: bench
 bench: packages ## Run every benchmark (BENCHTIME=1s)

@@ -1,9 +1,13 @@
 package redisstore_test
 
 import (
+	"crypto/rand"
+	"os"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
@@ -13,31 +17,39 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore"
 )
 
-// TestContract runs the suite that every store has to pass. Every store is a
-// process with a network of its own.
+// TestContract runs the suite that every store has to pass. Every store is a process with a network
+// of its own.
+//
+// It runs on a private server, or on the one whose address is in KEYTURN_TEST_REDIS. That one may be
+// in use: nothing is flushed, and the keys have a prefix of their own. It can't be restarted, so the
+// tests that need that are skipped by name.
 func TestContract(t *testing.T) {
 	t.Parallel() // with the other tests; its own go one by one
-	server := redistest.Start(t)
+	addr, more := os.Getenv("KEYTURN_TEST_REDIS"), redisstore.WithPrefix("keyturn:"+rand.Text()+":")
+	h := drivertest.Harness{TTL: 300 * time.Millisecond, Latitude: model.Latitude{Blurred: true}}
+	if addr == "" {
+		server := redistest.Start(t)
+		addr, more = server.Addr(), redisstore.WithPrefix(redisstore.DefaultPrefix)
+		h.Restart = func(t testing.TB) { server.Restart(t) }
+		h.Pause = func(testing.TB) { server.Pause() }
+		h.Resume = func(testing.TB) { server.Resume() }
+	}
 	var networks sync.Map // driver.Store -> *servertest.Proxy
 	network := func(s driver.Store) *servertest.Proxy {
 		p, _ := networks.Load(s)
 		return p.(*servertest.Proxy)
 	}
-	drivertest.Run(t, drivertest.Harness{
-		TTL:      300 * time.Millisecond,
-		Latitude: model.Latitude{Blurred: true},
-		New: func(t testing.TB) driver.Store {
-			p := servertest.NewProxy(t, server.Addr())
-			s := open(t, throughProxy(server, p))
-			networks.Store(s, p)
-			return s
-		},
-		Restart: func(t testing.TB) { server.Restart(t) },
-		Pause:   func(testing.TB) { server.Pause() },
-		Resume:  func(testing.TB) { server.Resume() },
-		Cut:     func(_ testing.TB, s driver.Store) { network(s).Cut() },
-		Heal:    func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	})
+	h.New = func(t testing.TB) driver.Store {
+		p := servertest.NewProxy(t, addr)
+		client := redis.NewClient(&redis.Options{Addr: p.Addr()})
+		t.Cleanup(func() { _ = client.Close() })
+		s := open(t, client, more)
+		networks.Store(s, p)
+		return s
+	}
+	h.Cut = func(_ testing.TB, s driver.Store) { network(s).Cut() }
+	h.Heal = func(_ testing.TB, s driver.Store) { network(s).Heal() }
+	drivertest.Run(t, h)
 }
 
 // TestContractOfCluster runs it where every script has the keys of one claim
