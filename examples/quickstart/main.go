@@ -1,12 +1,11 @@
-// Quickstart takes turns and runs something once, in one process and on the in-memory store.
-// For a fleet, replace memstore.New() by redisstore.New(client).
+// Quickstart takes turns and runs something once, in one process and on the in-memory store. It is
+// the program that README.md shows.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"sync"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/store/memstore"
@@ -14,35 +13,27 @@ import (
 
 func main() {
 	ctx := context.Background()
-	eng, err := core.New(memstore.New())
+	eng, err := core.New(memstore.New()) // for a fleet: redisstore.New(client)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer eng.Close(ctx)
 
-	online := 0
-	var wg sync.WaitGroup
-	for range 100 {
-		wg.Go(func() {
-			err := eng.Do(ctx, "user:status:42", func(context.Context) error {
-				online++ // needs no mutex: the holder of the key is alone
-				return nil
-			})
-			if err != nil {
-				log.Print(err)
-			}
-		})
+	err = eng.Do(ctx, "user:42", func(ctx context.Context) error { // one at a time
+		lease, _ := core.LeaseFrom(ctx)
+		fmt.Println("alone with user 42, under a fencing token:", lease.Token() > 0)
+		return nil // ctx ends if the lease is lost
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
-	wg.Wait()
-	fmt.Printf("%d of 100 goroutines counted: one at a time\n", online)
-
-	for _, gateway := range []string{"west", "east"} { // both gateways deliver message 8f2c
-		out, err := eng.Once(ctx, "msg:8f2c", func(context.Context) ([]byte, error) {
-			return []byte("processed for gateway " + gateway), nil
+	for range 2 { // once, although the message comes twice
+		out, err := eng.Once(ctx, "message:8f2c", func(context.Context) ([]byte, error) {
+			return []byte("delivered"), nil
 		})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("gateway %s: %s (duplicate: %v)\n", gateway, out.Result, out.Duplicate)
+		fmt.Printf("message 8f2c: %s, a repeat: %v\n", out.Result, out.Duplicate)
 	}
 }
