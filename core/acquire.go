@@ -34,7 +34,7 @@ func plainly(store driver.Store) askFunc {
 // are not called yet.
 func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask askFunc) (lease *Lease, rec *driver.Record, err error) {
 	if err := sortClaims(claims); err != nil {
-		return nil, nil, err
+		return nil, nil, e.showError(err)
 	}
 	if err := e.supports(claims); err != nil {
 		return nil, nil, err
@@ -87,14 +87,14 @@ func (e *Engine) acquireNested(ctx context.Context, claims []Claim, cov *cover, 
 		return nil, e.refusal(asking, claims, s, own, 0)
 	}
 	if cov.refused != nil {
-		return nil, cov.refused
+		return nil, e.showError(cov.refused)
 	}
 	return e.nested(ctx, cov, nil, s), nil
 }
 
 // acquisition returns the hooks' description of a request.
 func (e *Engine) acquisition(claims []Claim, s *settings) observe.Acquisition {
-	return observe.Acquisition{Claims: claims, Rule: s.rule, Wait: !s.failFast, Store: e.about.Name, Shadow: s.shadow != notShadow}
+	return observe.Acquisition{Claims: e.showClaims(claims), Rule: s.rule, Wait: !s.failFast, Store: e.about.Name, Shadow: s.shadow != notShadow}
 }
 
 // storeCalled tells the hooks, if there are any, of the store's answer to op.

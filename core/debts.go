@@ -249,6 +249,6 @@ func (ds *debts) tell(ctx context.Context, d *debt, err error) {
 
 func (ds *debts) became(ctx context.Context, d *debt, state observe.DebtState) {
 	if e := ds.engine; e.hooks != nil {
-		e.hooks.owed(ctx, observe.Debt{Claims: d.grant.Claims, Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
+		e.hooks.owed(ctx, observe.Debt{Claims: e.showClaims(d.grant.Claims), Owner: d.grant.Owner, Rule: d.rule, Store: e.about.Name, State: state})
 	}
 }

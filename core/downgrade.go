@@ -24,11 +24,11 @@ import (
 // before any I/O.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.nest != nil {
-		return &driver.ClaimError{Key: l.Key(), Reason: "is held by an outer lease: downgrade that one instead"}
+		return &driver.ClaimError{Key: l.engine.ShowKey(l.Key()), Reason: "is held by an outer lease: downgrade that one instead"}
 	}
 	exclusive := slices.ContainsFunc(l.grant.Claims, func(c Claim) bool { return c.Mode == driver.ModeExclusive })
 	if !exclusive {
-		return &driver.ClaimError{Key: l.Key(), Reason: "is not held exclusively, so it can't be downgraded"}
+		return &driver.ClaimError{Key: l.engine.ShowKey(l.Key()), Reason: "is not held exclusively, so it can't be downgraded"}
 	}
 	shared := slices.Clone(l.grant.Claims)
 	for i := range shared {

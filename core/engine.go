@@ -19,12 +19,13 @@ import (
 // Engine grants leases over a store. One engine per store and process is enough. It is safe for
 // concurrent use. Make one with [New]; the zero value is not usable.
 type Engine struct {
-	store    driver.Store
-	about    driver.Description // what the store says about itself
-	askPlain askFunc
-	log      logger
-	hooks    *hooks // nil: none
-	defaults settings
+	store     driver.Store
+	about     driver.Description // what the store says about itself
+	askPlain  askFunc
+	log       logger
+	keyFilter func(string) string // nil: keys are shown
+	hooks     *hooks              // nil: none
+	defaults  settings
 
 	releaseTimeout time.Duration
 	owners         ownerSource
@@ -68,7 +69,8 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 	e := &Engine{
 		store:          store,
 		about:          about,
-		log:            logger{to: cfg.log},
+		log:            logger{to: cfg.log, show: cfg.keyFilter},
+		keyFilter:      cfg.keyFilter,
 		defaults:       cfg.defaults,
 		releaseTimeout: cfg.releaseTimeout,
 		owners:         newOwnerSource(),

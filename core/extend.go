@@ -69,7 +69,7 @@ func (l *Lease) outcome(ctx context.Context, op string, asked time.Time, sent bo
 	case err == nil && sent:
 		return nil
 	case own != nil:
-		err = fmt.Errorf("keyturn: %s of %q: %w", op, l.Key(), own)
+		err = fmt.Errorf("keyturn: %s of %q: %w", op, l.engine.ShowKey(l.Key()), own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}

@@ -48,7 +48,7 @@ func (e *Engine) ForceRelease(ctx context.Context, key, reason string, only ...d
 		return nil, err
 	}
 	if len(holders) > 0 {
-		e.log.write(ctx, slog.LevelWarn, "keyturn: lease taken away by force", "key", key, "reason", reason,
+		e.log.write(ctx, slog.LevelWarn, "keyturn: lease taken away by force", "key", e.ShowKey(key), "reason", reason,
 			"count", len(holders), "holders", owners(holders))
 		e.forced(ctx, key, reason, holders)
 	}
@@ -72,7 +72,7 @@ func (e *Engine) Forget(ctx context.Context, key, reason string) (bool, error) {
 		return false, err
 	}
 	if was {
-		e.log.write(ctx, slog.LevelWarn, "keyturn: record dropped by force", "key", key, "reason", reason)
+		e.log.write(ctx, slog.LevelWarn, "keyturn: record dropped by force", "key", e.ShowKey(key), "reason", reason)
 		e.forced(ctx, key, reason, nil)
 	}
 	return was, nil
@@ -93,7 +93,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 		return err
 	}
 	if err != nil {
-		e.log.write(ctx, slog.LevelWarn, "keyturn: forced release unanswered, may have been carried out", "op", op, "key", key, "reason", reason, "error", err)
+		e.log.write(ctx, slog.LevelWarn, "keyturn: forced release unanswered, may have been carried out", "op", op, "key", e.ShowKey(key), "reason", reason, "error", err)
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return err
@@ -101,7 +101,7 @@ func (e *Engine) force(ctx context.Context, op, key, reason string, ask func(con
 
 func (e *Engine) forced(ctx context.Context, key, reason string, holders []driver.Holder) {
 	if e.hooks != nil {
-		e.hooks.forced(ctx, observe.Removal{Key: key, Reason: reason, Store: e.about.Name, Holders: holders})
+		e.hooks.forced(ctx, observe.Removal{Key: e.ShowKey(key), Reason: reason, Store: e.about.Name, Holders: holders})
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // that nobody has looked at the clock yet.
 func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.Time, s *settings, borrowed *carried.Lease) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("keyturn: waiting for %q: %w", grant.Claims[0].Key, err)
+		return nil, fmt.Errorf("keyturn: waiting for %q: %w", e.ShowKey(grant.Claims[0].Key), err)
 	}
 	l := &Lease{engine: e, grant: *grant, terms: s.terms(), borrowed: borrowed}
 	if borrowed != nil {

@@ -25,6 +25,9 @@ func WithHooks(h observe.Hooks) EngineOption {
 // observed is a lease as hooks see it, with methods that its users do not need.
 type observed struct{ *Lease }
 
+// Claims implements observe.Lease.
+func (o observed) Claims() []Claim { return o.engine.showClaims(o.Lease.Claims()) }
+
 // Rule implements observe.Lease.
 func (o observed) Rule() string { return o.terms.rule }
 

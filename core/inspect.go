@@ -107,7 +107,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	}
 	defer reg.leave()
 	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
-		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
+		return fmt.Errorf("keyturn: %s %q: %w", op, e.ShowKey(key), own)
 	}
 	bounded, cancel := e.administrative(ctx)
 	defer cancel()
@@ -120,7 +120,7 @@ func (e *Engine) administer(ctx context.Context, op, key string, ask func(contex
 	case e.life.ending.Err() != nil:
 		return ErrClosed
 	case own != nil:
-		return fmt.Errorf("keyturn: %s %q: %w", op, key, own)
+		return fmt.Errorf("keyturn: %s %q: %w", op, e.ShowKey(key), own)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &UnavailableError{Op: op, Err: err} // the engine's timeout ended it
 	}

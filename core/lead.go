@@ -49,7 +49,7 @@ func (e *Engine) Lead(ctx context.Context, key string, fn func(context.Context) 
 			return err
 		default:
 			if pause.wait(ctx, e.life.ending); ctx.Err() != nil {
-				return fmt.Errorf("keyturn: campaigning for %q: %w", key, ctx.Err())
+				return fmt.Errorf("keyturn: campaigning for %q: %w", e.ShowKey(key), ctx.Err())
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func (l *Lease) lossError(reason driver.LossReason) *LeaseLostError {
 	if l.borrowed != nil && reason == driver.LossTaken {
 		reason = driver.LossOuter // most likely its holder released it
 	}
-	return &LeaseLostError{Key: l.Key(), Token: l.Token(), Reason: reason}
+	return &LeaseLostError{Key: l.engine.ShowKey(l.Key()), Token: l.Token(), Reason: reason}
 }
 
 // taken makes a loss of the store's error, which may also say who took the lease away, and why.

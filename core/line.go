@@ -110,6 +110,7 @@ func (r *request) heldBy(held HeldError) {
 // Blocked tells the hooks who is in the way.
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
-		h.blocked(r.ctx, observe.Acquisition{Claims: r.sent.Claims, Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name, Shadow: r.shadow}, held, ahead)
+		held.Key = r.engine.ShowKey(held.Key)
+		h.blocked(r.ctx, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name, Shadow: r.shadow}, held, ahead)
 	}
 }

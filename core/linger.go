@@ -180,6 +180,6 @@ func (e *Engine) endLinger(left *linger.Left, how observe.LingerState) bool {
 
 func (e *Engine) tellLingered(g handoff.Grant, rule string, how observe.LingerState, stayed time.Duration) {
 	if e.hooks != nil {
-		e.hooks.lingered(observe.Linger{Claims: g.Claims, Owner: g.Owner, Rule: rule, Store: e.about.Name, State: how, Stayed: stayed})
+		e.hooks.lingered(observe.Linger{Claims: e.showClaims(g.Claims), Owner: g.Owner, Rule: rule, Store: e.about.Name, State: how, Stayed: stayed})
 	}
 }

@@ -38,7 +38,8 @@ func WithLogger(log *slog.Logger) EngineOption {
 
 // logger is the logger of an engine.
 type logger struct {
-	to *slog.Logger // nil: the default logger at the time of the line
+	to   *slog.Logger        // nil: the default logger at the time of the line
+	show func(string) string // nil: keys are written as they are
 
 	mu       sync.Mutex
 	losses   ration
@@ -136,7 +137,11 @@ func (l *logger) owed(ctx context.Context, d *debt, err error) {
 		return
 	}
 	g := &d.grant
-	args := []any{"key", g.Claims[0].Key}
+	key := g.Claims[0].Key
+	if l.show != nil {
+		key = l.show(key)
+	}
+	args := []any{"key", key}
 	if len(g.Claims) > 1 {
 		args = append(args, "claims", len(g.Claims))
 	}

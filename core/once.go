@@ -69,7 +69,7 @@ func (e *Engine) onceTold(ctx context.Context, key string, fn func(context.Conte
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)
 	}
-	x := observe.Execution{Key: key, Rule: s.rule, Store: e.about.Name, Shadow: s.shadow != notShadow}
+	x := observe.Execution{Key: e.ShowKey(key), Rule: s.rule, Store: e.about.Name, Shadow: s.shadow != notShadow}
 	ctx = e.hooks.onceStart(ctx, x)
 	var out Outcome
 	err := observe.ErrPanicked // unless fn returns
@@ -104,11 +104,11 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 		case s.executor == nil:
 			return Outcome{Result: done.result}, nil // nobody has a record
 		}
-		return done.outcome(key, s)
+		return done.outcome(e.ShowKey(key), s)
 	case err != nil:
 		return Outcome{}, err
 	case rec != nil:
-		return replay(key, rec, s)
+		return replay(e.ShowKey(key), rec, s)
 	}
 	var done performed
 	lease.run(ctx, func(ctx context.Context) { done, err = e.perform(ctx, key, fn, s) })
@@ -121,7 +121,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 		} else {
 			_ = lease.Release(ctx)
 		}
-		return done.outcome(key, s)
+		return done.outcome(e.ShowKey(key), s)
 	}
 	err = e.complete(ctx, lease, &done.rec, false)
 	return Outcome{Result: done.result, ResultNotKept: err == nil && done.rec.ResultNotKept}, err
@@ -131,7 +131,7 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 // repeat would have the effect again.
 func dropResult(r *driver.Record) { r.Result, r.ResultNotKept = nil, true }
 
-// replay answers from the record. Fingerprints are compared only if both sides have one,
+// replay answers from the record of key, which is for the error's text. Fingerprints are compared only if both sides have one,
 // because the record may be older than the rule's fingerprint.
 func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 	if !s.anyContent && len(s.fingerprint) > 0 && len(rec.Fingerprint) > 0 && !bytes.Equal(s.fingerprint, rec.Fingerprint) {
@@ -159,7 +159,7 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record,
 		return err
 	})
 	if err == nil && !recorded {
-		return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", lease.Key(), ErrReleased)
+		return fmt.Errorf("keyturn: nothing was stored for %q, because its function released the lease: %w", e.ShowKey(lease.Key()), ErrReleased)
 	}
 	return err
 }

@@ -31,16 +31,21 @@ func (e *Engine) refusal(ctx context.Context, claims []Claim, s *settings, err e
 	case e.life.ending.Err() != nil:
 		return ErrClosed
 	case own != nil:
-		return fmt.Errorf("keyturn: waiting for %q: %w", claims[0].Key, own)
+		return fmt.Errorf("keyturn: waiting for %q: %w", e.ShowKey(claims[0].Key), own)
 	case errors.As(err, &held):
 		told := e.lines.Holder(*held) // a copy: the error is the store's, or several callers share it
 		told.RetryAfter = e.holds.RetryAfter(s.rule, told.Key, told.HeldFor, told.RetryAfter)
+		told.Key = e.ShowKey(told.Key)
 		if !s.failFast {
 			told.TimedOut, told.Waited = true, waited
 		}
 		return &told
 	case errors.As(err, &full):
-		return &TooManyWaitersError{Key: full.Key, Limit: full.Limit, RetryAfter: e.holds.RetryAfter(s.rule, full.Key, 0, 0)}
+		shown := full.Key
+		if shown != "" { // "": the callers of all keys
+			shown = e.ShowKey(shown)
+		}
+		return &TooManyWaitersError{Key: shown, Limit: full.Limit, RetryAfter: e.holds.RetryAfter(s.rule, full.Key, 0, 0)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// The engine's timeout ended the wait, and the store did not say who holds the key.
 		if waited < circuit.FairTime {

@@ -123,7 +123,7 @@ const (
 // bound covers all of it, including the wait for another release of the lease.
 func (l *Lease) endAtStore(bound *releaseBound, op releaseOp, send func(context.Context, handoff.Grant) error) error {
 	if l.release.tryLock() != nil && !l.release.lock(bound.context()) {
-		return &outcomeUnknownError{op: op, key: l.Key(), err: bound.context().Err()}
+		return &outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: bound.context().Err()}
 	}
 	defer l.release.unlock()
 	if l.release.concluded {
@@ -180,12 +180,12 @@ func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 	case errors.Is(err, ErrLeaseLost):
 		lost := l.taken(err)
 		if op == opRelease && lost.Reason == driver.LossTaken && time.Now().After(l.Deadline()) {
-			return l.conclude(&outcomeUnknownError{op: op, key: l.Key(), err: errAnsweredLate})
+			return l.conclude(&outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: errAnsweredLate})
 		}
 		l.watch.Correct(lost)
 		return l.conclude(lost)
 	default:
-		err = &outcomeUnknownError{op: op, key: l.Key(), err: err}
+		err = &outcomeUnknownError{op: op, key: l.engine.ShowKey(l.Key()), err: err}
 		l.end(err)
 		return err
 	}

@@ -83,7 +83,7 @@ func (r *request) begin(s *settings) error {
 func (r *request) borrow(s *settings) (err error) {
 	r.limit.Start(r.asked) // asking the store for them would start it later
 	if r.cov.refused != nil {
-		return r.cov.refused
+		return r.engine.showError(r.cov.refused)
 	}
 	r.parent, err = r.engine.borrow(r.ctx, r.parent, r.cov, s)
 	if err == nil && len(r.cov.owned) > 0 { // the wait ends if one of them is lost

@@ -44,6 +44,7 @@ type engineConfig struct {
 	maxWaitersTotal int
 	circuit         time.Duration // 0: never opens
 	releaseTimeout  time.Duration
+	keyFilter       func(string) string
 	wall            func(time.Time) time.Time // a clock that goes on while the machine sleeps; nil: the machine's
 }
 
@@ -114,6 +115,7 @@ const (
 	aboutExecutor
 	aboutShadow
 	aboutLogger
+	aboutKeyFilter
 	aboutMaxWaiters
 	aboutMaxWaitersTotal
 	aboutCircuit

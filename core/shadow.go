@@ -23,6 +23,9 @@ import (
 // (observe.Acquisition, observe.Execution, observe.Lease): a "wait_timeout" is a call that would have
 // been refused, a duplicate one that would have been replayed.
 //
+// A key that can't be claimed, such as "", runs the function, too: middlewares pass it for a request
+// of which no key can be made. The hooks are told of a claim without a key.
+//
 // The function's context has no lease, so [AssertHeld] fails there. A shadow competes with shadows
 // only, not with real locks of the same key. Each call costs a goroutine and the store's work for a
 // real lock; [WithMaxWaiters] and [WithMaxWaitersTotal] bound how many rehearsals wait. A rehearsal
@@ -216,15 +219,8 @@ func (e *Engine) covers(ctx context.Context, c Claim) bool {
 	return holder != nil && covers(held.Mode, c)
 }
 
-// NoKey tells the hooks that the rule with this policy would have refused a request because no key
-// could be made of it: AcquireStart and AcquireEnd are called for a claim without a key. It is for
-// authors of middlewares whose rules have [WithShadow]. Other rules refuse such a request before
-// they ask an engine.
-func (e *Engine) NoKey(ctx context.Context, p Policy, err error) {
-	s := p.settings()
-	e.noKey(ctx, &s, err)
-}
-
+// noKey tells the hooks of a request that would have been refused because its claims are wrong. They
+// are told of a claim without a key.
 func (e *Engine) noKey(ctx context.Context, s *settings, err error) {
 	if e.hooks != nil {
 		a := e.acquisition([]Claim{{}}, s)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -50,6 +51,9 @@ func (w *watched) Lost(why error) { (*Lease)(w).end(why) }
 // Renewed implements watchdog.Holder.
 func (w *watched) Renewed(late time.Duration, err error) {
 	if h := w.engine.hooks; h != nil {
+		if errors.Is(err, ErrLeaseLost) { // the store's error has the key: see WithKeyFilter
+			err = (*Lease)(w).taken(err)
+		}
 		h.renewed((*Lease)(w), late, err)
 	}
 }

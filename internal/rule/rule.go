@@ -182,7 +182,6 @@ func severalKeys[R any](tmpl *keytmpl.Template, sources []Source[R]) func(R) (Ke
 type Keys struct {
 	First string
 	more  []string
-	wrong error // not nil: there are none, and the request runs anyway
 }
 
 // All returns all keys.
@@ -196,27 +195,23 @@ func (r *Rule[R]) Keys(req R) (Keys, error) {
 	return r.Spare(keys, err)
 }
 
-// Spare returns keys that Serialize and RunOnce take for a request that runs without a lock, if err
-// is why there are no keys and the rule is a shadow (core.WithShadow). Otherwise it returns err.
+// Spare returns no keys and no error if err is why there are no keys and the rule is a shadow: its
+// requests run all the same (core.WithShadow).
 func (r *Rule[R]) Spare(keys Keys, err error) (Keys, error) {
 	if err != nil && r.info.Shadow {
-		return Keys{wrong: err}, nil
+		return Keys{}, nil
 	}
 	return keys, err
 }
 
 // Missing reports whether there are no keys, and the request runs anyway.
-func (k Keys) Missing() bool { return k.wrong != nil }
+func (k Keys) Missing() bool { return k.First == "" }
 
 // Serialize runs fn while holding keys. It keeps the engine's error apart from fn's own.
 // refused says why fn did not run, or that the lease was lost while it ran. own is what fn
 // returned. The two must not be mixed up: fn may return an error about another lease. opts are
 // added to the rule's policy.
 func (r *Rule[R]) Serialize(ctx context.Context, keys Keys, fn func(context.Context) error, opts ...core.CallOption) (refused, own error) {
-	if keys.wrong != nil {
-		r.engine.NoKey(ctx, r.policy, keys.wrong)
-		return nil, fn(ctx)
-	}
 	work := func(ctx context.Context) error {
 		own = fn(ctx)
 		return nil
@@ -242,13 +237,6 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 // RunOnce runs fn once per key, which is the first of keys. refused is as in Serialize, with the errors of Once in
 // addition. If fn returns core.ErrSkipResult, it has succeeded and its result is not kept.
 func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
-	if keys.wrong != nil {
-		r.engine.NoKey(ctx, r.policy, keys.wrong)
-		if out.Result, own = fn(ctx); own == core.ErrSkipResult {
-			own = nil
-		}
-		return out, nil, own
-	}
 	out, err := r.engine.Once(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
 		var result []byte
 		switch result, own = fn(ctx); own {

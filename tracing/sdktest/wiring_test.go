@@ -52,6 +52,25 @@ func newEngine(store driver.Store, secret []byte) (*core.Engine, error) {
 	)
 }
 
+// newPrivateEngine shows "user:***" of the key "user:42".
+func newPrivateEngine(store driver.Store) (*core.Engine, error) {
+	return core.New(store, core.WithKeyFilter(func(key string) string {
+		kind, _, _ := strings.Cut(key, ":")
+		return kind + ":***"
+	}))
+}
+
+func TestPrivateEngine(t *testing.T) {
+	eng, err := newPrivateEngine(memstore.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close(t.Context())
+	if got := eng.ShowKey("user:42"); got != "user:***" {
+		t.Error(got)
+	}
+}
+
 // startTelemetry sends spans and metrics over OTLP to where
 // OTEL_EXPORTER_OTLP_ENDPOINT says.
 func startTelemetry(ctx context.Context) (stop func(context.Context) error, err error) {
