@@ -14,9 +14,6 @@ import (
 // the connection of a statement whose context ends, and callers give up often.
 const opTimeout = 5 * time.Second
 
-// slots bound how many connections of the pool are used at a time.
-type slots chan struct{}
-
 // outcome is what came of an operation.
 type outcome[T any] struct {
 	value T
@@ -25,17 +22,15 @@ type outcome[T any] struct {
 
 // do runs op on a goroutine of the store's. If ctx ends first, it returns false, and late is called
 // with the outcome when there is one.
-func do[T any](ctx context.Context, s *Store, room slots, op func(context.Context) (T, error), late func()) (T, error, bool) {
+func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (T, error, bool) {
 	var none outcome[T]
-	select {
-	case room <- struct{}{}:
-	case <-ctx.Done():
+	if !room.enter(ctx) {
 		return none.value, nil, false
 	}
 	done, abandoned := make(chan outcome[T]), make(chan struct{})
-	s.calls.Go(func() {
+	room.run(s, func() {
 		o := func() (o outcome[T]) {
-			defer func() { <-room }()
+			defer room.leave()
 			ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 			defer cancel()
 			o.value, o.err = op(ctx)
@@ -136,7 +131,8 @@ func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.R
 	if err != nil {
 		return nil, err
 	}
-	res, err := conn.ExecContext(ctx, s.d.bind(query), args...)
+	query, args = s.d.bind(query, args)
+	res, err := conn.ExecContext(ctx, query, args...)
 	back(err)
 	return res, err
 }
@@ -160,7 +156,8 @@ func (s *Store) queryOnce(ctx context.Context, query string, args []any, scan fu
 	if err != nil {
 		return err
 	}
-	err = rowsOf(ctx, conn, s.d.bind(query), args, scan)
+	query, args = s.d.bind(query, args)
+	err = rowsOf(ctx, conn, query, args, scan)
 	back(err)
 	return err
 }

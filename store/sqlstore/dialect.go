@@ -1,7 +1,7 @@
 package sqlstore
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -36,7 +36,6 @@ type dialect struct {
 	begin []string
 	// greatest and least are functions of two numbers.
 	greatest, least string
-	numbered        bool // placeholders are $1, $2, ... instead of ?
 	returning       bool // INSERT and UPDATE have RETURNING
 
 	// upsert is put between the values of an INSERT and the list of changes. The new value of
@@ -59,23 +58,35 @@ func (d *dialect) most(wanted int) int {
 	return wanted
 }
 
-// bind makes a statement for this dialect: it numbers the placeholders, if need be. No statement
-// has a question mark for anything else.
-func (d *dialect) bind(query string) string {
-	if !d.numbered {
-		return query
-	}
-	var b strings.Builder
-	n := 0
-	for _, part := range strings.SplitAfter(query, "?") {
-		if text, ok := strings.CutSuffix(part, "?"); ok {
+// bind makes a statement and its arguments what this dialect sends. No statement has a question mark
+// for anything but an argument.
+func (d *dialect) bind(query string, args []any) (string, []any) {
+	switch d {
+	case &postgres:
+		n := 0
+		return fill(query, func(b *strings.Builder) {
 			n++
-			fmt.Fprintf(&b, "%s$%d", text, n)
-		} else {
-			b.WriteString(part)
-		}
+			b.WriteString("$" + strconv.Itoa(n))
+		}), args
+	case &mysql:
+		return literally(query, args)
 	}
-	return b.String()
+	return query, args
+}
+
+// fill replaces each question mark by what arg writes.
+func fill(query string, arg func(*strings.Builder)) string {
+	var b strings.Builder
+	b.Grow(2 * len(query))
+	for {
+		before, after, more := strings.Cut(query, "?")
+		b.WriteString(before)
+		if !more {
+			return b.String()
+		}
+		arg(&b)
+		query = after
+	}
 }
 
 // marks returns n placeholders.
@@ -90,8 +101,8 @@ var postgres = dialect{
 	clock:    "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
 	begin:    []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
 	greatest: "greatest", least: "least",
-	numbered: true, returning: true,
-	upsert: onConflict, value: excluded,
+	returning: true,
+	upsert:    onConflict, value: excluded,
 	types: columnTypes{
 		key: "bytea", owner: `text COLLATE "C"`, note: "bytea", blob: "bytea", number: "bigint", small: "smallint",
 		// Rows change often, and no index but the key changes with them: a change then stays on

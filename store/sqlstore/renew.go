@@ -149,7 +149,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 }
 
 // about runs decide in a transaction on the keys of a grant.
-func (s *Store) about(ctx context.Context, op string, g driver.Grant, room slots, decide func(*tx) error) error {
+func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room, decide func(*tx) error) error {
 	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ type Store struct {
 	cfg config
 	q   statements
 
-	room     slots // for everything except renewals
-	renewals slots
+	room     *room // for everything except renewals
+	renewals *room
 	places   *places
 
 	life   context.Context // ends when Close begins, and ends all waits
@@ -50,7 +50,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s := &Store{
 		db: db, d: d.dialect, cfg: cfg, q: d.statements(cfg.prefix),
-		room: make(slots, d.most(cfg.conns)), renewals: make(slots, 1),
+		room: newRoom(d.most(cfg.conns)), renewals: newRoom(1),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())

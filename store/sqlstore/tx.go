@@ -150,13 +150,15 @@ func (t *tx) body(keys []string, create bool, decide func(*tx) error) (committin
 
 // exec runs a statement of the transaction.
 func (t *tx) exec(query string, args ...any) error {
-	_, err := t.conn.ExecContext(t.ctx, t.s.d.bind(query), args...)
+	query, args = t.s.d.bind(query, args)
+	_, err := t.conn.ExecContext(t.ctx, query, args...)
 	return err
 }
 
 // query runs a question of the transaction.
 func (t *tx) query(query string, args []any, scan func(*sql.Rows) error) error {
-	return rowsOf(t.ctx, t.conn, t.s.d.bind(query), args, scan)
+	query, args = t.s.d.bind(query, args)
+	return rowsOf(t.ctx, t.conn, query, args, scan)
 }
 
 // mine returns what g's owner has of all its claims, or the error of a loss.

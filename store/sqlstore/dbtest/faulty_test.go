@@ -28,9 +28,6 @@ type faulty struct {
 func (f *faulty) open(t testing.TB, d *sqltest.Database) *sql.DB {
 	t.Helper()
 	real, dsn := d.Open(t), d.DSN()
-	if d.Kind == "mysql" {
-		dsn += "?interpolateParams=true" // otherwise most statements would be prepared, unseen by f
-	}
 	if c, ok := real.Driver().(driver.DriverContext); ok {
 		connector, err := c.OpenConnector(dsn)
 		if err != nil {
@@ -133,7 +130,9 @@ func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driv
 	return run(c, query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
 }
 
+// PrepareContext is called for statements that the driver can't send in one round trip.
 func (c *faultyConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	c.f.step(query)
 	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 }
 
