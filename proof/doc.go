@@ -12,7 +12,8 @@
 // Cluster, where a set takes several scripts. There, leases end only in steps that are about
 // that, and the program waits some seconds for an expected result. A shared lease that ran out
 // may count as an exclusive one when the store decides who is next. Half of the programs let
-// nothing run out, and make waiters poll so seldom that a missing message shows.
+// nothing run out, and make waiters poll so seldom that a missing message shows. sqlstore runs on
+// PostgreSQL, with messages and without, on MariaDB and on SQLite.
 //
 // # Histories
 //
@@ -63,7 +64,7 @@
 //
 // # Running it
 //
-// It needs redis-server, and a Unix system.
+// It needs redis-server, PostgreSQL, MariaDB, and a Unix system.
 //
 //	go test -race ./proof                        as part of make test
 //	go test ./proof -rapid.checks=10000          more programs

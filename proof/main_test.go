@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -14,7 +15,7 @@ func TestMain(m *testing.M) {
 	playPart()
 	work.ActAsProcess()
 	redis.SetLogger(quiet{}) // the connections of those that are killed
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(sqltest.Main(m))
 }
 
 type quiet struct{}

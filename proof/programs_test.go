@@ -1,7 +1,10 @@
 package main_test
 
 import (
+	"flag"
 	"slices"
+	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -17,4 +20,26 @@ func programs() *rapid.Generator[[]model.Step] {
 	})
 	parts := rapid.SliceOfN(rapid.SliceOfN(step, 0, 20), 1, 12)
 	return rapid.Map(parts, func(parts [][]model.Step) []model.Step { return slices.Concat(parts...) })
+}
+
+// manyPrograms runs programs on a real server, as many as there is time for.
+func manyPrograms(t *testing.T, run func(program []model.Step) error) {
+	t.Helper()
+	budget := 8 * time.Second
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
+		budget = time.Hour // who asks for more gets it
+	}
+	began, ran, broken := time.Now(), 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		program := programs().Draw(rt, "program")
+		if !broken && time.Since(began) > budget {
+			return // the rest is for a longer run
+		}
+		ran++
+		if err := run(program); err != nil {
+			broken = true // making it shorter takes its time
+			rt.Fatal(err)
+		}
+	})
+	t.Logf("%d programs", ran)
 }

@@ -2,14 +2,12 @@ package main_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/redistest"
@@ -70,24 +68,10 @@ func clusterClient(t *testing.T, server *redistest.Server) redis.UniversalClient
 var prefixes atomic.Int64
 
 func programsOnRedis(t *testing.T, name string, clients [2]redis.UniversalClient, looks time.Duration) {
-	budget := 8 * time.Second
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() != checks.DefValue {
-		budget = time.Hour // who asks for more gets it
-	}
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
-		began, ran, broken := time.Now(), 0, false
-		rapid.Check(t, func(rt *rapid.T) {
-			program := programs().Draw(rt, "program")
-			if !broken && time.Since(began) > budget {
-				return // the rest is for a longer run
-			}
-			ran++
-			if err := onRedis(t, program, clients, fmt.Sprintf("p%d:", prefixes.Add(1)), looks); err != nil {
-				broken = true // making it shorter takes its time
-				rt.Fatal(err)
-			}
+		manyPrograms(t, func(program []model.Step) error {
+			return onRedis(t, program, clients, fmt.Sprintf("p%d:", prefixes.Add(1)), looks)
 		})
-		t.Logf("%d programs", ran)
 	})
 }
