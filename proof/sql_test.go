@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"database/sql"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -50,13 +51,14 @@ func onDatabase(t *testing.T, program []model.Step, d *sqltest.Database, pools [
 		}
 	}
 	for _, pool := range pools {
-		opts := []sqlstore.Option{sqlstore.WithPoll(10 * time.Millisecond), sqlstore.WithWaiterLease(often)}
+		silent := sqlstore.WithLogger(slog.New(slog.DiscardHandler)) // the servers don't wait for the disk
+		opts := []sqlstore.Option{silent, sqlstore.WithPoll(10 * time.Millisecond), sqlstore.WithWaiterLease(often)}
 		if messages {
 			listener, err := pgwake.Dial(t.Context(), d.DSN())
 			if err != nil {
 				t.Fatal(err)
 			}
-			opts = []sqlstore.Option{sqlstore.WithPoll(time.Minute), sqlstore.WithWaiterLease(seldom), sqlstore.WithWaker(listener)}
+			opts = []sqlstore.Option{silent, sqlstore.WithPoll(time.Minute), sqlstore.WithWaiterLease(seldom), sqlstore.WithWaker(listener)}
 		}
 		store, err := sqlstore.New(t.Context(), pool, dialect, opts...)
 		if err != nil {

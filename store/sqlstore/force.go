@@ -52,6 +52,7 @@ func (t *tx) force(l *lock, reason string, only []driver.Holder) ([]driver.Holde
 		if err := t.exec(upsert.of(1), []byte(l.key), h.Owner, int64(h.Token), t.now+toMicros(forcedFor), []byte(reason)); err != nil {
 			return nil, err
 		}
+		t.want(l)
 		l.remove(l.find(h.Owner))
 	}
 	return named, nil

@@ -33,6 +33,7 @@ func (a *acquisition) decide(t *tx) (answer, error) {
 		return answer{grant: a.complete(t)}, nil
 	}
 	l := t.locks[reach]
+	t.want(l)
 	ahead := 0
 	for _, w := range l.waiters() {
 		if w.owner != a.req.Owner {
@@ -83,6 +84,9 @@ func (a *acquisition) wait(t *tx, reach int) {
 	if a.once {
 		m.flags |= once
 	}
+	if a.mayLinger() {
+		m.flags |= lingerer
+	}
 	l.members = append(l.members, m)
 	l.sort()
 }
@@ -121,6 +125,9 @@ func (a *acquisition) take(t *tx, i int) *member {
 	if m == nil {
 		m = a.newMember(c)
 		m.reserved = a.req.HandOffs
+		if a.mayLinger() {
+			m.inbox = a.s.inbox()
+		}
 		l.phase = l.phase.Entered(c.Mode)
 		l.members = append(l.members, m)
 		t.enter(l, m, m.ttl)
@@ -134,6 +141,7 @@ func (a *acquisition) take(t *tx, i int) *member {
 func (a *acquisition) complete(t *tx) driver.Grant {
 	a.leaveQueues(t, -1)
 	token, whole := a.whole(t)
+	lingers := false
 	var reserved uint64
 	var highest uint64
 	for i, l := range t.locks {
@@ -141,7 +149,8 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 		highest = max(highest, l.last)
 	}
 	if len(a.req.Claims) == 1 {
-		token = t.locks[0].holding(a.req.Owner, 0).token
+		m := t.locks[0].holding(a.req.Owner, 0)
+		token, lingers = m.token, m.lingers()
 	} else if !whole {
 		token, _ = driver.NextTokens(highest, t.clock(), 0)
 		for _, l := range t.locks {
@@ -156,7 +165,7 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 		contended = contended || len(l.waiters()) > 0
 	}
 	return driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: t.sent, Contended: contended,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: t.sent, Contended: contended, Lingers: lingers,
 	}
 }
 

@@ -105,7 +105,7 @@ func (l *lock) show(now micros) []driver.Holder {
 	var holders []driver.Holder
 	for _, h := range l.holders() {
 		holders = append(holders, driver.Holder{
-			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace, HeldFor: fromMicros(now - h.since), Left: fromMicros(h.until - now),
+			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace, HeldFor: fromMicros(now - h.since), Left: fromMicros(h.until - now), Lingers: h.lingers(),
 		})
 	}
 	return holders

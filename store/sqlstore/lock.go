@@ -20,6 +20,7 @@ const (
 	partial  = 1 << iota // a part of a set that waits for the rest
 	released             // by its owner; it stays for a while (R6)
 	once                 // a waiter that also takes a record
+	lingerer             // a waiter whose lease may linger
 )
 
 // member is an owner that holds a key or waits for it.
@@ -29,7 +30,7 @@ type member struct {
 	mode    driver.Mode
 	permits int
 	nr      uint64 // order of arrival
-	inbox   string // of the waiter's process; "": none
+	inbox   string // where messages reach the process of a waiter, or of a lease that lingers; "": nowhere
 
 	token    uint64
 	reserved uint64 // the tokens after it that are its own; of a waiter, as many as it wants
@@ -42,6 +43,10 @@ type member struct {
 }
 
 func (m *member) is(flag int) bool { return m.flags&flag != 0 }
+
+// lingers reports whether the engine of a holder may keep the lease after its release. The engine is
+// told when somebody else wants the key.
+func (m *member) lingers() bool { return !m.waits && m.inbox != "" }
 
 // lock is a key, with everybody who holds it or waits for it. Its rows are locked, so nobody else
 // changes them.
@@ -80,7 +85,7 @@ func (l *lock) row() lockRow {
 	r := lockRow{last: l.last, mode: l.phase.Mode, through: l.phase.Through, arrived: l.arrived, recordUntil: l.recordUntil, members: len(l.members)}
 	if h := l.single(); h != nil {
 		r.holder = *h
-		r.holder.mode, r.holder.permits, r.holder.nr, r.holder.inbox, r.holder.waits = 0, 0, 0, "", false
+		r.holder.mode, r.holder.permits, r.holder.nr, r.holder.waits = 0, 0, 0, false
 		r.members--
 		return r
 	}
@@ -181,8 +186,8 @@ func (t *tx) step(l *lock) {
 		l.phase = step.Phase
 		for _, i := range step.Granted {
 			m := waiters[i]
-			t.enter(l, m, min(m.ttl, toMicros(t.s.cfg.claimTime())))
 			t.woken = append(t.woken, *m)
+			t.enter(l, m, min(m.ttl, toMicros(t.s.cfg.claimTime())))
 		}
 		if !step.More {
 			return
@@ -196,7 +201,10 @@ func (t *tx) enter(l *lock, m *member, term micros) {
 	m.token, m.reserved = driver.NextTokens(l.last, t.clock(), m.reserved)
 	l.last = m.token + m.reserved
 	m.nr = 0
-	m.flags &^= once
+	if !m.is(lingerer) {
+		m.inbox = ""
+	}
+	m.flags &^= once | lingerer
 	l.sort()
 }
 
@@ -226,7 +234,9 @@ func (t *tx) held(l *lock, ahead int) *driver.HeldError {
 	if l.phase.Mode == driver.ModePermit {
 		free = first.until // a place is free as soon as one holder has gone
 	}
-	e.Holder, e.Trace = last.owner, last.trace
-	e.HeldFor, e.RetryAfter = fromMicros(t.now-last.since), max(0, fromMicros(free-t.now))
+	e.Holder, e.Trace, e.RetryAfter = last.owner, last.trace, max(0, fromMicros(free-t.now))
+	if !last.lingers() {
+		e.HeldFor = fromMicros(t.now - last.since)
+	}
 	return e
 }

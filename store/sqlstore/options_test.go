@@ -48,6 +48,7 @@ type deaf struct{}
 
 func (deaf) Channel() string         { return "" }
 func (deaf) Messages() <-chan string { return nil }
+func (deaf) Server() (string, error) { return "", nil }
 func (deaf) Close() error            { return nil }
 
 func TestSchemaHasThePrefix(t *testing.T) {

@@ -50,10 +50,7 @@ func (p *places) join(owner string) *place {
 		p.looking = true
 		p.s.calls.Go(p.look)
 	}
-	select {
-	case p.sooner <- struct{}{}:
-	default:
-	}
+	p.lookSooner()
 	return w
 }
 
@@ -71,11 +68,21 @@ func (p *places) tell(owner string) {
 	}
 }
 
+// tellAll has all of them ask: messages may have been lost.
 func (p *places) tellAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.byOwner {
 		w.tell()
+	}
+	p.lookSooner()
+}
+
+// lookSooner ends a pause between two looks that is longer than one should be now.
+func (p *places) lookSooner() {
+	select {
+	case p.sooner <- struct{}{}:
+	default:
 	}
 }
 
@@ -97,15 +104,20 @@ func (p *places) owners() []string {
 
 const firstPause = 10 * time.Millisecond
 
-// look looks for all that wait, until nobody does. With messages it is needed only when one was
-// lost, or a holder has died.
-func (p *places) look() {
-	first, most := firstPause, p.s.cfg.poll
-	if p.s.cfg.waker != nil {
+// pauses returns the first pause between two looks, and the longest.
+func (p *places) pauses() (first, most time.Duration) {
+	first, most = firstPause, p.s.cfg.poll
+	if p.s.hears() {
 		most *= 5
 		first = most
 	}
-	first, most = min(first, p.s.cfg.waiterLease/3), min(most, p.s.cfg.waiterLease/3)
+	return min(first, p.s.cfg.waiterLease/3), min(most, p.s.cfg.waiterLease/3)
+}
+
+// look looks for all that wait, until nobody does. With messages it is needed only when one was
+// lost, or a holder has died.
+func (p *places) look() {
+	first, most := p.pauses()
 	pause, alive := first, time.Now()
 	next := alive.Add(pause)
 	for {
@@ -114,6 +126,7 @@ func (p *places) look() {
 		case <-timer.C:
 		case <-p.sooner:
 			// Never later: requests may join all the time.
+			first, most = p.pauses()
 			if soon := time.Now().Add(first); soon.Before(next) {
 				pause, next = first, soon
 			}
@@ -130,6 +143,7 @@ func (p *places) look() {
 			alive = time.Now()
 			p.live(owners)
 		}
+		first, most = p.pauses()
 		if p.turns(owners) {
 			pause = first
 		} else {

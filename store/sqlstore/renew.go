@@ -142,6 +142,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 			if c := g.Claims[i]; isDowngrade(m, c) {
 				l := t.lock(c.Key)
 				m.mode, l.phase = c.Mode, l.place().Downgraded(t.clock())
+				m.inbox = "" // a shared lease does not linger
 			}
 		}
 		return nil

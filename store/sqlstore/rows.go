@@ -13,7 +13,7 @@ import (
 
 const (
 	keysPerQuery = 500 // named in one question
-	rowsPerWrite = 500 // written by one statement; a row has 16 values
+	rowsPerWrite = 500 // written by one statement; a row has 17 values
 )
 
 // list returns the placeholders and arguments for keys.
@@ -160,9 +160,9 @@ func readRow(rows *sql.Rows, more ...any) (key string, r lockRow, m member, now 
 	err = rows.Scan(append([]any{
 		&now,
 		&name, &r.last, &r.mode, &r.through, &r.arrived, &r.members, &r.recordUntil,
-		&h.owner, &h.token, &h.reserved, &h.until, &h.since, &h.ttl, &h.flags, &rule, &trace,
-		&memberKey, &waits, &m.mode, &m.permits, &m.nr, &m.inbox,
-		&m.owner, &m.token, &m.reserved, &m.until, &m.since, &m.ttl, &m.flags, &memberRule, &memberTrace,
+		&h.owner, &h.inbox, &h.token, &h.reserved, &h.until, &h.since, &h.ttl, &h.flags, &rule, &trace,
+		&memberKey, &waits, &m.mode, &m.permits, &m.nr,
+		&m.owner, &m.inbox, &m.token, &m.reserved, &m.until, &m.since, &m.ttl, &m.flags, &memberRule, &memberTrace,
 	}, more...)...)
 	h.rule, h.trace = string(rule), string(trace)
 	m.waits, m.rule, m.trace = waits != 0, string(memberRule), string(memberTrace)

@@ -21,6 +21,7 @@ type table struct {
 // The columns of a holder or waiter, which stand in the lock's row for an exclusive holder.
 var memberColumns = []column{
 	{"owner", "owner", "NOT NULL"},
+	{"inbox", "owner", "NOT NULL DEFAULT ''"}, // where messages reach its process; of a holder only if its lease lingers
 	{"token", "number", "NOT NULL DEFAULT 0"},
 	{"reserved", "number", "NOT NULL DEFAULT 0"}, // the tokens after it that are its own; of a waiter, as many as it wants
 	{"until", "number", "NOT NULL DEFAULT 0"},    // times are microseconds since 1970, durations microseconds
@@ -47,7 +48,6 @@ var tables = []table{
 		{"mode", "small", "NOT NULL"},
 		{"permits", "number", "NOT NULL"},
 		{"nr", "number", "NOT NULL"}, // order of arrival
-		{"inbox", "owner", "NOT NULL"},
 	}, memberColumns...)},
 	{name: "record", key: "lock_key", columns: []column{
 		{"lock_key", "key", "NOT NULL"},

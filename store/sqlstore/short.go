@@ -50,14 +50,14 @@ func (d *dialect) shortly(prefix string) shortly {
 	// exists is changed later than that if somebody else has had its lock.
 	token := fmt.Sprintf("%s(l.last + 1, excluded.token)", d.greatest)
 	reserved := fmt.Sprintf("%s(0, %s(excluded.reserved, excluded.token + %d - %s))", d.greatest, d.least, maxLead, token)
-	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, token, reserved, until, since, ttl, rule, trace) "+
-		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
-		"FROM (SELECT %s AS us) c WHERE 1 = 1 ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, token = %s, reserved = %s, last = %s + %s, "+
+	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace) "+
+		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
+		"FROM (SELECT %s AS us) c WHERE 1 = 1 ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, inbox = excluded.inbox, token = %s, reserved = %s, last = %s + %s, "+
 		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
 		lock, d.types.key, d.types.note, d.types.note, d.clock, token, reserved, token, reserved, d.clock, d.clock)
 	s.grant = insert + free + " RETURNING token, reserved"
 	s.grantOnce = insert + free + noRecord + " RETURNING token, reserved"
-	s.confirm += " RETURNING token, reserved, members"
+	s.confirm += " RETURNING token, reserved, members, CASE WHEN inbox = '' THEN 0 ELSE 1 END"
 	return s
 }
 
@@ -82,9 +82,9 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		}
 		err = s.queryOnce(ctx, s.q.confirm, []any{ttl, ttl, key, a.req.Owner}, func(rows *sql.Rows) error {
 			ok = true
-			var members int
-			err := rows.Scan(&g.Token, &g.HandOffs, &members)
-			g.Contended = members > 0
+			var members, lingers int
+			err := rows.Scan(&g.Token, &g.HandOffs, &members, &lingers)
+			g.Contended, g.Lingers = members > 0, lingers != 0
 			return err
 		})
 		return g, ok, err
@@ -108,8 +108,13 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		g.Token, g.HandOffs = uint64(id)/packed, uint64(id)%packed
 		return g, err == nil, err
 	}
+	inbox := ""
+	if a.mayLinger() {
+		inbox = s.inbox()
+	}
+	g.Lingers = inbox != ""
 	err = s.queryOnce(ctx, statement, []any{
-		key, wanted, a.req.Owner, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
+		key, wanted, a.req.Owner, inbox, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
 	}, func(rows *sql.Rows) error {
 		ok = true
 		return rows.Scan(&g.Token, &g.HandOffs)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -23,6 +24,9 @@ type Store struct {
 	room     *room // for everything except renewals
 	renewals *room
 	places   *places
+
+	wanted atomic.Pointer[func(key, owner string)] // the engine's; nil: leases don't linger
+	health health                                  // of the messages
 
 	life   context.Context // ends when Close begins, and ends all waits
 	end    context.CancelFunc
@@ -55,6 +59,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.places = newPlaces(s)
+	s.health.waker = cfg.waker
 	if err := s.look(ctx); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -64,15 +69,21 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	return s, nil
 }
 
-// Describe implements [driver.Store]. The name is "postgres", "mysql" or "sqlite".
+// Describe implements [driver.Store]. The name is "postgres", "mysql" or "sqlite". With a [Waker],
+// leases may linger (core.WithLinger), the engine learns at once that another server answers, and
+// hooks are told while messages don't arrive.
 func (s *Store) Describe() driver.Description {
-	return driver.Description{
+	d := driver.Description{
 		Name:   s.d.name,
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
 		// A shorter lease could end between two messages of a busy database.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}
+	if s.cfg.waker != nil {
+		d.OnWanted, d.OnImpaired, d.Identity = s.onWanted, s.health.watch, s.identity
+	}
+	return d
 }
 
 // Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at

@@ -24,7 +24,8 @@ type tx struct {
 	locked int  // how many rows are locked; -1: all
 	apart  bool // BEGIN and the lock are sent apart
 
-	woken []member // waiters that were let in, or have another reason to ask
+	woken  []member // waiters that were let in, or have another reason to ask
+	wanted []want   // leases that linger and are in somebody's way
 }
 
 // verdict is the end of a transaction that changes nothing, and is not to be repeated.
@@ -74,6 +75,7 @@ func (s *Store) transact(ctx context.Context, keys []string, create bool, decide
 		switch {
 		case err == nil:
 			s.wake(t.woken)
+			s.tell(t.wanted)
 			return unsure, nil
 		case errors.As(err, &v):
 			return unsure, v.error

@@ -9,7 +9,7 @@ import (
 
 func (m *member) values() []any {
 	return []any{
-		m.owner, int64(m.token), int64(m.reserved), m.until, m.since, m.ttl, int64(m.flags), []byte(m.rule), []byte(m.trace),
+		m.owner, m.inbox, int64(m.token), int64(m.reserved), m.until, m.since, m.ttl, int64(m.flags), []byte(m.rule), []byte(m.trace),
 	}
 }
 
@@ -32,7 +32,7 @@ func (t *tx) write() error {
 				waits = 1
 			}
 			members = append(members, append([]any{
-				[]byte(l.key), waits, int64(m.mode), int64(m.permits), int64(m.nr), m.inbox,
+				[]byte(l.key), waits, int64(m.mode), int64(m.permits), int64(m.nr),
 			}, m.values()...))
 		}
 		for owner := range l.stored.members {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,14 +27,23 @@ type Listener struct {
 	config   *pgx.ConnConfig
 	channel  string
 	messages chan string
+	server   atomic.Pointer[state]
 	cancel   context.CancelFunc
 	done     chan struct{}
 	once     sync.Once
 }
 
+// state is which server the connection leads to, or why there is none.
+type state struct {
+	server string
+	err    error
+}
+
+// keepAlive is how TCP looks whether the other side of an idle connection is still there: it knows
+// after 20 s.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 const (
-	// keepAlive is how soon TCP looks whether an idle connection is still there.
-	keepAlive = 15 * time.Second
 	// dialTimeout bounds an attempt to connect anew, and maxPause the pause between two.
 	dialTimeout = 10 * time.Second
 	maxPause    = 5 * time.Second
@@ -49,7 +59,7 @@ func Dial(ctx context.Context, dsn string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
+	config.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	var name [12]byte
 	if _, err := rand.Read(name[:]); err != nil {
 		return nil, err
@@ -70,9 +80,16 @@ func Dial(ctx context.Context, dsn string) (*Listener, error) {
 // Channel returns the name of the channel.
 func (l *Listener) Channel() string { return l.channel }
 
-// Messages returns what was sent to the channel. An empty message says that the connection was
-// made anew, and that others may have been lost.
+// Messages returns what was sent to the channel. An empty message says that the connection broke
+// or was made anew, and that others may have been lost.
 func (l *Listener) Messages() <-chan string { return l.messages }
+
+// Server names the server that the connection leads to: its address, its port, and when it was
+// started. The error says why there is no connection.
+func (l *Listener) Server() (string, error) {
+	s := l.server.Load()
+	return s.server, s.err
+}
 
 // Close ends the connection, and then closes the channel of Messages. It returns nil.
 func (l *Listener) Close() error {
@@ -86,10 +103,17 @@ func (l *Listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+l.channel); err != nil {
+	_, err = conn.Exec(ctx, "LISTEN "+l.channel)
+	var server string
+	if err == nil {
+		// A socket of Unix has no address.
+		err = conn.QueryRow(ctx, "SELECT concat_ws(' ', inet_server_addr(), inet_server_port(), extract(epoch FROM pg_postmaster_start_time()))").Scan(&server)
+	}
+	if err != nil {
 		closeConn(conn)
 		return nil, fmt.Errorf("pgwake: %w", err)
 	}
+	l.server.Store(&state{server: server})
 	return conn, nil
 }
 
@@ -98,9 +122,12 @@ func (l *Listener) run(life context.Context, conn *pgx.Conn) {
 	defer close(l.done)
 	defer close(l.messages)
 	for conn != nil {
-		for l.deliver(life, conn) {
-		}
+		err := l.deliver(life, conn)
+		l.server.Store(&state{err: fmt.Errorf("pgwake: %w", err)})
 		closeConn(conn)
+		if !l.pass(life, "") {
+			return
+		}
 		if conn = l.again(life); conn != nil && !l.pass(life, "") {
 			closeConn(conn)
 			return
@@ -108,11 +135,17 @@ func (l *Listener) run(life context.Context, conn *pgx.Conn) {
 	}
 }
 
-// deliver waits for a message and passes it on. It returns false when the connection is broken
-// or life has ended.
-func (l *Listener) deliver(life context.Context, conn *pgx.Conn) bool {
-	n, err := conn.WaitForNotification(life)
-	return err == nil && l.pass(life, n.Payload)
+// deliver passes messages on, until the connection breaks or life ends.
+func (l *Listener) deliver(life context.Context, conn *pgx.Conn) error {
+	for {
+		n, err := conn.WaitForNotification(life)
+		if err != nil {
+			return err
+		}
+		if !l.pass(life, n.Payload) {
+			return life.Err()
+		}
+	}
 }
 
 func (l *Listener) pass(life context.Context, message string) bool {
