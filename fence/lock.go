@@ -117,7 +117,7 @@ const lockNoted = time.Hour
 // would lock a gap, into which two transactions cannot both insert.
 func (l *locking) take(ctx context.Context) error {
 	if l.advisory {
-		_, err := l.tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", l.hash())
+		_, err := l.tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", l.hash())
 		return explain(err)
 	}
 	_, err := l.insert(ctx, "")
@@ -146,12 +146,12 @@ func (l *locking) insert(ctx context.Context, prefix string) (int64, error) {
 // restores the setting.
 func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
 	run := func(statement string, args ...any) error {
-		_, err := l.tx.ExecContext(ctx, statement, args...)
+		_, err := l.tx.Exec(ctx, statement, args...)
 		return explain(err)
 	}
 	const restore = "SELECT set_config('lock_timeout', $1, true)"
 	var before string
-	if err := l.tx.QueryRowContext(ctx, "SELECT current_setting('lock_timeout')").Scan(&before); err != nil {
+	if err := l.tx.QueryRow(ctx, "SELECT current_setting('lock_timeout')", nil, &before); err != nil {
 		return explain(err)
 	}
 	if err := run("SAVEPOINT keyturn_lock"); err != nil {
@@ -206,12 +206,12 @@ func (l *locking) tryMySQL(ctx context.Context) error {
 // boundedSQLite sets how long SQLite waits, for this one statement.
 func (l *locking) boundedSQLite(ctx context.Context, d time.Duration) error {
 	var before int64
-	if err := l.tx.QueryRowContext(ctx, "PRAGMA busy_timeout").Scan(&before); err != nil {
+	if err := l.tx.QueryRow(ctx, "PRAGMA busy_timeout", nil, &before); err != nil {
 		return err
 	}
 	wait := func(ms int64) error {
 		var is int64
-		return l.tx.QueryRowContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", ms)).Scan(&is)
+		return l.tx.QueryRow(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", ms), nil, &is)
 	}
 	if err := wait(d.Milliseconds()); err != nil {
 		return err

@@ -138,7 +138,7 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
 	}
 	defer func() { t.end(err) }()
-	g := &Guard{tx: t.tx, dialect: x.dialect, config: x.config}
+	g := &Guard{tx: sqlTx{t.tx}, dialect: x.dialect, config: x.config}
 	if first, err = g.mark(ctx, id, nil); err != nil {
 		return rec, false, err
 	}

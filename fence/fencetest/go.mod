@@ -6,8 +6,10 @@ go 1.25.0
 require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/hibiken/asynq v0.26.0
+	github.com/jackc/pgx/v5 v5.9.2
 	github.com/jmoiron/sqlx v1.4.0
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/fence/fencepgx v0.0.0
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/internal/sqltest v0.0.0
 	github.com/keyturn/keyturn/middleware/asynq v0.0.0
@@ -35,7 +37,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.9.2 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/jinzhu/now v1.1.5 // indirect
@@ -73,6 +74,7 @@ require (
 
 replace (
 	github.com/keyturn/keyturn => ../../
+	github.com/keyturn/keyturn/fence/fencepgx => ../fencepgx
 	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
 	github.com/keyturn/keyturn/internal/sqltest => ../../internal/sqltest
 	github.com/keyturn/keyturn/middleware/asynq => ../../middleware/asynq
