@@ -87,14 +87,19 @@ func (r *retries) again(ctx context.Context, err error) bool {
 	return waitloop.Sleep(ctx, pause)
 }
 
-// connect takes a connection of the pool. The caller calls back with the error of its last
-// statement, or nil.
-func (s *Store) connect(ctx context.Context) (conn *sql.Conn, back func(error), err error) {
+// connect takes a connection of the pool, to write or only to read. The caller calls back with the
+// error of its last statement, or nil.
+func (s *Store) connect(ctx context.Context, writes bool) (conn *sql.Conn, back func(error), err error) {
 	conn, err = s.db.Conn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	leave := func() {}
+	if writes {
+		leave = s.door.enter(ctx)
+	}
 	return conn, func(err error) {
+		defer leave()
 		if err != nil && judge(err) != refused && judge(err) != again {
 			drop(conn)
 		}
@@ -127,7 +132,7 @@ func (s *Store) execOnce(ctx context.Context, query string, args []any) (int64, 
 }
 
 func (s *Store) execResult(ctx context.Context, query string, args []any) (sql.Result, error) {
-	conn, back, err := s.connect(ctx)
+	conn, back, err := s.connect(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +149,15 @@ func (s *Store) query(ctx context.Context, query string, args []any, begin func(
 		if begin != nil {
 			begin()
 		}
-		err = s.queryOnce(ctx, query, args, scan)
+		err = s.queryOnce(ctx, false, query, args, scan)
 		if err == nil || !r.again(ctx, err) {
 			return err
 		}
 	}
 }
 
-func (s *Store) queryOnce(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	conn, back, err := s.connect(ctx)
+func (s *Store) queryOnce(ctx context.Context, writes bool, query string, args []any, scan func(*sql.Rows) error) error {
+	conn, back, err := s.connect(ctx, writes)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		if !s.d.returning {
 			return g, false, nil
 		}
-		err = s.queryOnce(ctx, s.q.confirm, []any{ttl, ttl, key, a.req.Owner}, func(rows *sql.Rows) error {
+		err = s.queryOnce(ctx, true, s.q.confirm, []any{ttl, ttl, key, a.req.Owner}, func(rows *sql.Rows) error {
 			ok = true
 			var members, lingers int
 			err := rows.Scan(&g.Token, &g.HandOffs, &members, &lingers)
@@ -113,7 +113,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		inbox = s.inbox()
 	}
 	g.Lingers = inbox != ""
-	err = s.queryOnce(ctx, statement, []any{
+	err = s.queryOnce(ctx, true, statement, []any{
 		key, wanted, a.req.Owner, inbox, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
 	}, func(rows *sql.Rows) error {
 		ok = true

@@ -24,6 +24,7 @@ type Store struct {
 	room     *room // for everything except renewals
 	renewals *room
 	places   *places
+	door     *door // of a SQLite file; nil: none
 
 	wanted atomic.Pointer[func(key, owner string)] // the engine's; nil: leases don't linger
 	health health                                  // of the messages
@@ -64,6 +65,9 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 		_ = s.Close()
 		return nil, err
 	}
+	if s.d == &sqlite {
+		s.door = newDoor(ctx, s)
+	}
 	s.calls.Go(s.sweep)
 	s.listen()
 	return s, nil
@@ -92,7 +96,10 @@ func (s *Store) Describe() driver.Description {
 func (s *Store) Close() error {
 	return s.calls.Close(func() error {
 		s.end()
-		err := s.calls.Drain("sqlstore", s.closePool)
+		err := s.calls.Drain("sqlstore", func() {
+			s.door.close()
+			s.closePool()
+		})
 		s.cancel()
 		if s.cfg.waker != nil {
 			err = errors.Join(err, s.cfg.waker.Close())

@@ -98,7 +98,7 @@ func (s *Store) transact(ctx context.Context, keys []string, create bool, decide
 
 // attempt is one try. committing: its COMMIT was sent.
 func (t *tx) attempt(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
-	conn, back, err := t.s.connect(t.ctx)
+	conn, back, err := t.s.connect(t.ctx, true)
 	if err != nil {
 		return false, err
 	}
