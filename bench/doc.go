@@ -6,12 +6,13 @@
 //	go run ./bench -ladder                            1 to 256 goroutines, a key each
 //	go run ./bench -systems keyturn,redislock         some of the systems
 //	go run ./bench -growth                            how costs grow with keys, waiters and processes
+//	go run ./bench -sql                               locks in databases, and package fence
 //	go run ./bench -json > rows.json                  for programs
 //	go run ./bench -ratios                            as Markdown, for docs/benchmarks.md
 //	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
 //
 // It starts a redis-server (or valkey-server) of its own, on the loopback interface, which ends
-// with it. It needs a Unix system.
+// with it, and for -sql a PostgreSQL and a MariaDB. It needs a Unix system.
 //
 // # How to read the figures
 //
@@ -30,6 +31,10 @@
 // "limit-grouped" is the same with many operations in one call of a script. For hot-1proc and
 // hot-4proc the limit is one caller after the other; a library that passes a key on within the
 // process can be faster. For handover it is one round trip.
+//
+// With -sql the systems are keyturn, with messages of PostgreSQL and without, and locks that a program
+// would write by hand (package dblock), over as many connections. The servers do not wait for the
+// disk, a SQLite file does.
 //
 // A pair is a lock and its unlock. "server CPU us" and "client CPU us" are the processor time
 // of a pair, of user and system together: the servers' as INFO cpu reports it, and that of the

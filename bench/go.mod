@@ -10,16 +10,36 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/keyturn/keyturn v0.0.0
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/internal/sqltest v0.0.0
 	github.com/keyturn/keyturn/middleware/asynq v0.0.0
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/store/sqlstore v0.0.0
+	github.com/keyturn/keyturn/store/sqlstore/pgwake v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.21.0
 	github.com/redis/rueidis v1.0.79
 	go.uber.org/goleak v1.3.0
 	gonum.org/v1/plot v0.16.0
 	google.golang.org/grpc v1.83.2
+)
+
+require (
+	filippo.io/edwards25519 v1.1.0 // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-sql-driver/mysql v1.9.3 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.9.2 // indirect
+	github.com/jackc/puddle/v2 v2.2.2 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	modernc.org/libc v1.75.7 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.59.0 // indirect
 )
 
 require (
@@ -38,7 +58,7 @@ require (
 	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
-	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
@@ -62,11 +82,14 @@ require (
 replace (
 	github.com/keyturn/keyturn => ../
 	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
+	github.com/keyturn/keyturn/internal/sqltest => ../internal/sqltest
 	github.com/keyturn/keyturn/middleware/asynq => ../middleware/asynq
 	github.com/keyturn/keyturn/middleware/echo => ../middleware/echo
 	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc
 	github.com/keyturn/keyturn/proto => ../proto
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
+	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore
+	github.com/keyturn/keyturn/store/sqlstore/pgwake => ../store/sqlstore/pgwake
 )
 
 replace github.com/keyturn/keyturn/store/redlock => ../store/redlock

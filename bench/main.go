@@ -45,6 +45,7 @@ type options struct {
 	systems string
 	growth  bool
 	ladder  bool
+	sql     bool
 	json    bool
 	ratios  bool
 	plot    string
@@ -58,6 +59,7 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.StringVar(&o.names, "scenario", "", "only these `scenarios`, name[,name]")
 	flags.StringVar(&o.systems, "systems", "", "only these `systems` of each scenario, name[,name]")
 	flags.BoolVar(&o.ladder, "ladder", false, "measure instead 1 to 256 goroutines, a key each")
+	flags.BoolVar(&o.sql, "sql", false, "measure instead locks in databases, and package fence")
 	flags.BoolVar(&o.growth, "growth", false, "measure instead how costs grow with keys, waiters and processes")
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
 	flags.BoolVar(&o.ratios, "ratios", false, "print what keyturn's figures are of the others', in Markdown, instead of a table")
@@ -86,6 +88,9 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	if o.ladder {
 		all = scenario.Ladder()
 	}
+	if o.sql {
+		all = scenario.SQL()
+	}
 	scenarios, err := scenario.Pick(all, o.names)
 	if err != nil {
 		return err
@@ -112,6 +117,9 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 		atEnd = append(atEnd, cluster.Close)
 		return cluster.Addrs, nil
 	}
+	databases := new(server.SQL)
+	atEnd = append(atEnd, databases.Close)
+	env.Database = databases.Database
 	env.Nodes = func() (nodes, faulty []string, err error) {
 		apart, failed := server.StartNodes(independent)
 		if failed != nil {

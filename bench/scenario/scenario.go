@@ -11,6 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/bench/lock"
 	"github.com/keyturn/keyturn/bench/stats"
+	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 // Scenario is one thing to measure, with each of some systems.
@@ -36,6 +37,9 @@ type Env struct {
 	// Nodes starts five independent servers, and returns their addresses; also those of a network
 	// in which one of them is dead and one is slow. It is called once.
 	Nodes func() (nodes, faulty []string, err error)
+
+	// Database makes an empty database of a kind, and starts its server if need be. drop ends it.
+	Database func(kind string) (d *sqltest.Database, drop func() error, err error)
 
 	masters []string // what Cluster returned
 	nodes   []string // what Nodes returned

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/bench/fleet"
+	"github.com/keyturn/keyturn/bench/server"
 	"github.com/keyturn/keyturn/bench/stats"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
@@ -32,9 +33,12 @@ func TestMain(m *testing.M) {
 }
 
 func newEnv(t *testing.T) *Env {
+	databases := new(server.SQL)
+	t.Cleanup(func() { _ = databases.Close() })
 	return &Env{
-		Addrs: []string{redistest.Start(t).Addr()},
-		Size:  Tiny,
+		Database: databases.Database,
+		Addrs:    []string{redistest.Start(t).Addr()},
+		Size:     Tiny,
 		Cluster: func() (addrs []string, _ error) {
 			for _, node := range redistest.StartCluster(t, 3) {
 				addrs = append(addrs, node.Addr())
@@ -70,7 +74,7 @@ func runLonger(t *testing.T, env *Env, s Scenario, progress io.Writer) ([]stats.
 // Every scenario runs with every one of its systems, and ends in figures.
 func TestScenarios(t *testing.T) {
 	env := newEnv(t)
-	for _, s := range slices.Concat(All(), Growth(Tiny), Ladder()) {
+	for _, s := range slices.Concat(All(), Growth(Tiny), Ladder(), SQL()) {
 		t.Run(s.Name, func(t *testing.T) {
 			var progress bytes.Buffer
 			rows, err := runLonger(t, env, s, &progress)

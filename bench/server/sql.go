@@ -1,0 +1,37 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+)
+
+// SQL has a server for each kind of database that was asked for.
+type SQL struct {
+	run     redistest.Run
+	servers map[string]*sqltest.Server
+}
+
+// Database makes an empty database, and starts its server if it is the first of its kind. drop ends it.
+func (s *SQL) Database(kind string) (d *sqltest.Database, drop func() error, err error) {
+	one := &redistest.Run{}
+	err = one.Try(func() {
+		start := map[string]func(testing.TB, ...string) *sqltest.Server{"postgres": sqltest.StartPostgres, "mysql": sqltest.StartMySQL}[kind]
+		if start == nil {
+			d = sqltest.SQLite(one)
+			return
+		}
+		if s.servers[kind] == nil {
+			if s.servers == nil {
+				s.servers = make(map[string]*sqltest.Server)
+			}
+			s.servers[kind] = start(&s.run)
+		}
+		d = s.servers[kind].Database(one)
+	})
+	return d, one.End, err
+}
+
+// Close ends the servers.
+func (s *SQL) Close() error { return s.run.End() }
