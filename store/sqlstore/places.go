@@ -117,8 +117,8 @@ func (p *places) pauses() (first, most time.Duration) {
 // look looks for all that wait, until nobody does. With messages it is needed only when one was
 // lost, or a holder has died.
 func (p *places) look() {
-	first, most := p.pauses()
-	pause, alive := first, time.Now()
+	pause, _ := p.pauses()
+	alive := time.Now()
 	next := alive.Add(pause)
 	for {
 		timer := time.NewTimer(time.Until(next))
@@ -126,7 +126,7 @@ func (p *places) look() {
 		case <-timer.C:
 		case <-p.sooner:
 			// Never later: requests may join all the time.
-			first, most = p.pauses()
+			first, _ := p.pauses()
 			if soon := time.Now().Add(first); soon.Before(next) {
 				pause, next = first, soon
 			}
@@ -143,7 +143,7 @@ func (p *places) look() {
 			alive = time.Now()
 			p.live(owners)
 		}
-		first, most = p.pauses()
+		first, most := p.pauses()
 		if p.turns(owners) {
 			pause = first
 		} else {
