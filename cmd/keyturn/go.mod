@@ -1,0 +1,48 @@
+module github.com/keyturn/keyturn/cmd/keyturn
+
+go 1.25.0
+
+require (
+	github.com/go-sql-driver/mysql v1.9.3
+	github.com/jackc/pgx/v5 v5.9.2
+	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/store/redlock v0.0.0
+	github.com/keyturn/keyturn/store/sqlstore v0.0.0
+	github.com/mattn/go-runewidth v0.0.16
+	github.com/redis/go-redis/v9 v9.14.1
+	github.com/spf13/cobra v1.10.2
+	golang.org/x/sys v0.47.0
+	golang.org/x/term v0.45.0
+	modernc.org/sqlite v1.59.0
+)
+
+require (
+	filippo.io/edwards25519 v1.1.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.2 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/rivo/uniseg v0.2.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/text v0.29.0 // indirect
+	modernc.org/libc v1.75.7 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.12.1 // indirect
+)
+
+replace (
+	github.com/keyturn/keyturn => ../../
+	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
+	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
+	github.com/keyturn/keyturn/store/redlock => ../../store/redlock
+	github.com/keyturn/keyturn/store/sqlstore => ../../store/sqlstore
+)

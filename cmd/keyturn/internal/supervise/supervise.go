@@ -1,0 +1,250 @@
+//go:build unix
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Lease is what the program runs under; core's Lease is one.
+type Lease interface {
+	Deadline() time.Time
+	Done() <-chan struct{}
+	Err() error
+}
+
+// Program is what is run, and how.
+type Program struct {
+	Path  string
+	Args  []string // the first is the program's name
+	Env   []string
+	Files []*os.File // standard input, output and error
+
+	Signal  syscall.Signal // asks the program to end
+	Grace   time.Duration  // from that signal to SIGKILL
+	MaxHold time.Duration  // after this time the program is asked to end; 0: never
+	Detach  bool           // what stays of the group after the program's end is not waited for
+
+	Say func(format string, args ...any) // messages for people
+}
+
+// Result is how the program ended.
+type Result struct {
+	// Status is the program's own.
+	Status syscall.WaitStatus
+	// Stopped is why the program was ended before its time: it matches driver.ErrLeaseLost,
+	// ErrExpiring or ErrMaxHold. Nil: it has come to its own end.
+	Stopped error
+}
+
+// Reasons to end the program, besides a lease that is lost.
+var (
+	// ErrExpiring: the lease is about to run out.
+	ErrExpiring = errors.New("the lease runs out, because the store does not answer renewals")
+	// ErrMaxHold: the program has run for as long as it may.
+	ErrMaxHold = errors.New("the time of --max-hold is over")
+)
+
+// groupPoll is how often the supervisor looks whether the rest of the group is gone.
+const groupPoll = 20 * time.Millisecond
+
+// supervisor is one run. All of it happens on the goroutine of Run.
+type supervisor struct {
+	Program
+	lease Lease
+	child *child
+	guard *guard
+	tty   *terminal
+
+	started time.Time
+	ended   bool // the program; its group may still be there
+	status  syscall.WaitStatus
+	stopped error // why the group is being ended; nil: it is not
+	killAt  time.Time
+	lost    <-chan struct{}
+	warned  bool
+}
+
+// Run starts the program and returns when it and its group are gone. signals are passed on to the
+// group. The error says why the program could not be started.
+func Run(p Program, lease Lease, signals <-chan os.Signal) (Result, error) {
+	s := &supervisor{Program: p, lease: lease, lost: lease.Done(), started: time.Now()}
+	s.tty = openTerminal()
+	defer s.tty.close()
+	s.guard = startGuard(p.Say)
+	defer s.guard.done()
+	var err error
+	if s.child, err = start(p, s.tty); err != nil {
+		return Result{}, err
+	}
+	s.guard.watch(s.child.pid)
+	s.loop(signals)
+	s.tty.take()
+	return Result{Status: s.status, Stopped: s.stopped}, nil
+}
+
+func (s *supervisor) loop(signals <-chan os.Signal) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-s.child.events:
+			s.happened(e)
+		case sig := <-signals:
+			s.pass(sig.(syscall.Signal))
+		case <-s.lost:
+			s.lost = nil
+			s.leaseLost()
+		case <-timer.C:
+		}
+		if s.ended && (s.Detach && s.stopped == nil || s.child.groupGone()) {
+			return
+		}
+		timer.Reset(max(0, time.Until(s.check())))
+	}
+}
+
+// check does what is due, and returns when to check again.
+func (s *supervisor) check() time.Time {
+	now, deadline := time.Now(), s.lease.Deadline()
+	if s.stopped != nil { // the guard gives the same time
+		deadline = s.killAt
+	}
+	s.guard.deadline(deadline)
+	next := now.Add(max(groupPoll, time.Until(deadline)/8)) // the deadline may move
+	if s.ended {
+		next = now.Add(groupPoll)
+	}
+	sooner := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	if s.stopped != nil {
+		if !now.Before(s.killAt) {
+			s.child.signal(syscall.SIGKILL)
+			s.killAt = now.Add(groupPoll) // again, if the group has forked meanwhile
+		}
+		sooner(s.killAt)
+		return next
+	}
+	if s.MaxHold > 0 {
+		if end := s.started.Add(s.MaxHold); !now.Before(end) {
+			s.stop(ErrMaxHold, now.Add(s.Grace))
+			return now
+		} else {
+			sooner(end)
+		}
+	}
+	if warn := deadline.Add(-s.Grace); !now.Before(warn) {
+		s.stop(ErrExpiring, deadline)
+		return now
+	} else {
+		sooner(warn)
+	}
+	return next
+}
+
+// leaseLost is called once. After a loss by time there is none left. Otherwise somebody has taken the
+// key, and may have given it to another holder already.
+func (s *supervisor) leaseLost() {
+	err := s.lease.Err()
+	var loss *driver.LeaseLostError
+	late := errors.As(err, &loss) && (loss.Reason == driver.LossExpired || loss.Reason == driver.LossSuspended)
+	switch {
+	case late && s.stopped == nil:
+		s.stop(err, time.Now())
+	case late:
+		s.killAt = time.Now()
+	case s.stopped == nil:
+		s.stop(err, time.Now().Add(s.Grace))
+	}
+}
+
+// stop asks the group to end, until killAt.
+func (s *supervisor) stop(why error, killAt time.Time) {
+	s.stopped, s.killAt = why, killAt
+	if left := time.Until(killAt); left > 0 {
+		s.Say("%v: sending %s, and SIGKILL in %v", why, name(s.Signal), left.Round(time.Millisecond))
+	} else {
+		s.Say("%v: sending SIGKILL", why)
+	}
+	s.child.signal(s.Signal)
+	s.child.signal(syscall.SIGCONT) // a stopped process could not react
+}
+
+// happened takes note of what the program does.
+func (s *supervisor) happened(e event) {
+	switch {
+	case e.pid != s.child.pid:
+		s.guard.gone(e.pid) // or an orphan, which counts with its group
+	case e.status.Stopped():
+		s.tty.suspended(s) // by Ctrl-Z: the whole job stops
+	case e.status.Exited(), e.status.Signaled():
+		s.ended, s.status = true, e.status
+		s.tty.take()
+		if !s.Detach && !s.child.groupGone() && s.stopped == nil {
+			s.Say("the program has ended, but processes of its group go on and keep the key (--detach releases it)")
+		}
+	}
+}
+
+// pass passes a signal on to the group.
+func (s *supervisor) pass(sig syscall.Signal) {
+	switch sig {
+	case syscall.SIGTSTP:
+		s.child.signal(sig)
+		s.suspend()
+	case syscall.SIGCONT:
+		s.resume()
+	default:
+		s.child.signal(sig)
+	}
+}
+
+// suspend stops this process, and goes on when it is continued. Until then nobody renews, so the
+// guard may have killed the group.
+func (s *supervisor) suspend() {
+	time.Sleep(groupPoll) // the group has the signal; it stops before this process does
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	s.resume()
+}
+
+// resume lets the group go on if the lease is still there.
+func (s *supervisor) resume() {
+	if err := s.lease.Err(); err != nil && s.stopped == nil {
+		s.stop(err, time.Now())
+		s.child.signal(syscall.SIGKILL)
+		return
+	}
+	s.check() // the deadline may be near
+	s.tty.give(s.child.pid)
+	s.child.signal(syscall.SIGCONT)
+}
+
+func name(sig syscall.Signal) string {
+	for text, known := range Signals {
+		if known == sig {
+			return "SIG" + text
+		}
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
+
+// Signals are those that a program may be asked to end with.
+var Signals = map[string]syscall.Signal{
+	"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT,
+	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "KILL": syscall.SIGKILL,
+}
+
+// Passed are the signals that are passed on.
+var Passed = []os.Signal{
+	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP,
+}

@@ -1,0 +1,181 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/cmd/keyturn/internal/supervise"
+	"github.com/keyturn/keyturn/cmd/keyturn/internal/table"
+	"github.com/keyturn/keyturn/core"
+)
+
+// mostOutput is how much of the standard output is on record.
+const mostOutput = 64 << 10
+
+// recorded is the head of a record. The output follows it, after a line break.
+type recorded struct {
+	Status int  `json:"status"`
+	Cut    bool `json:"cut"` // there was more output
+}
+
+func (a *app) onceCommand() *cobra.Command {
+	var f runFlags
+	var retention time.Duration
+	var failures bool
+	cmd := &cobra.Command{
+		Use:   "once KEY [flags] -- CMD ARGS...",
+		Short: "Run a program unless it is on record; then replay its output and status",
+		Long: `Run a program unless it is on record for the key. If it is, its standard output (64 KiB at most) and its
+status come from the record. While one process runs it, others wait for the record.
+
+Only success is recorded, unless --record-failures; a program that was stopped by a signal or with its lease never
+is. A crash between the program's effect and the record makes it run again. Statuses are those of run; 66: the program
+ran before, but the store had no room for its output.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keys, argv, err := splitArgs(cmd, args)
+			if err != nil || len(keys) != 1 {
+				return usage("want %s", cmd.UseLine())
+			}
+			if err := checkSignal(f.signal); err != nil {
+				return err
+			}
+			opts, err := f.check(cmd)
+			if err != nil {
+				return err
+			}
+			path, err := program(argv)
+			if err != nil {
+				return err
+			}
+			opts = append(opts, core.WithRetention(retention), core.WithResultLimit(mostOutput+1<<10))
+			return a.withEngine(context.WithoutCancel(cmd.Context()), func(eng *core.Engine) error {
+				return a.once(eng, keys[0], path, argv, &f, failures)
+			}, opts...)
+		},
+		ValidArgsFunction: a.completeKeys,
+	}
+	f.add(cmd, "cli:once")
+	cmd.Flags().DurationVar(&retention, "retention", 24*time.Hour, "how long the record is kept")
+	cmd.Flags().BoolVar(&failures, "record-failures", false, "also record a status other than 0")
+	return cmd
+}
+
+// errNotRecorded ends an execution that is not to be on record.
+var errNotRecorded = errors.New("not recorded")
+
+func (a *app) once(eng *core.Engine, key, path string, argv []string, f *runFlags, failures bool) error {
+	sigs, ctx := catch(context.Background())
+	stopProgress := func() {}
+	if !f.quiet {
+		stopProgress = a.progress(ctx, eng, []string{key})
+	}
+	var result supervise.Result
+	var failed error
+	ran := false
+	outcome, err := eng.Once(ctx, key, func(ctx context.Context) ([]byte, error) {
+		stopProgress()
+		ran = true
+		lease, _ := core.LeaseFrom(ctx) // Once has one
+		var record []byte
+		result, record, failed = a.captured(path, argv, lease, f, sigs.running())
+		switch {
+		case failed != nil:
+			return nil, failed
+		case result.Stopped != nil, !result.Status.Exited(), result.Status.ExitStatus() != 0 && !failures:
+			return nil, errNotRecorded
+		}
+		return record, nil
+	}, core.WithRule(f.rule))
+	stopProgress()
+	switch {
+	case failed != nil:
+		return failed
+	case ran:
+		var released error
+		if !errors.Is(err, errNotRecorded) {
+			released = err
+		}
+		return a.statusOfProgram(result, released)
+	case errors.Is(err, core.ErrResultNotKept):
+		return exit(statusNothing, "%s is on record, but the store had no room for the output and the status", table.Safe(key))
+	case err != nil:
+		return a.waitFailed(ctx, err, f)
+	}
+	return a.replay(key, outcome.Result, f)
+}
+
+// captured runs the program and keeps the beginning of its standard output, which is also passed on as
+// it comes.
+func (a *app) captured(path string, argv []string, lease *core.Lease, f *runFlags, sigs <-chan os.Signal) (supervise.Result, []byte, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return supervise.Result{}, nil, exit(statusBug, "%v", err)
+	}
+	kept := &head{most: mostOutput}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(io.MultiWriter(kept, a.stdout), read) // a reader that has gone is no failure of the program
+		_, _ = io.Copy(kept, read)
+	}()
+	result, err := a.supervised(path, argv, lease, f, sigs, false, write)
+	_ = write.Close() // nothing was written here
+	// A process outside of the group may have the pipe, too. What is in it is read all the same.
+	_ = read.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	<-copied
+	_ = read.Close()
+	if err != nil {
+		return result, nil, err
+	}
+	record, err := json.Marshal(recorded{Status: result.Status.ExitStatus(), Cut: kept.cut})
+	if err != nil {
+		return result, nil, err
+	}
+	return result, append(append(record, '\n'), kept.b.Bytes()...), nil
+}
+
+// head keeps the beginning of what is written to it.
+type head struct {
+	b    bytes.Buffer
+	most int
+	cut  bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	room := min(len(p), h.most-h.b.Len())
+	h.cut = h.cut || room < len(p)
+	h.b.Write(p[:room])
+	return len(p), nil
+}
+
+// replay writes what is on record.
+func (a *app) replay(key string, record []byte, f *runFlags) error {
+	first, output, _ := bytes.Cut(record, []byte("\n"))
+	var r recorded
+	if err := json.Unmarshal(first, &r); err != nil {
+		return exit(statusBug, "%s is on record, but not by keyturn once", table.Safe(key))
+	}
+	if !f.quiet {
+		a.say("%s is on record, so the program was not run again", table.Safe(key))
+	}
+	if _, err := a.stdout.Write(output); err != nil {
+		return err
+	}
+	if r.Cut {
+		a.say("the output went on; the record has its first %d bytes", len(output))
+	}
+	if r.Status == 0 {
+		return nil
+	}
+	return &exitError{status: r.Status}
+}

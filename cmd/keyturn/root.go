@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one call of the command.
+type app struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+
+	storeURL, prefix, config string
+	output                   string
+	noHeaders, quiet         bool
+	verbose                  bool
+	timeout                  time.Duration
+}
+
+// Main runs the command and returns its exit status. Data goes to stdout, everything else to stderr.
+func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	return a.end(ctx, err)
+}
+
+// end says what went wrong, and returns the status.
+func (a *app) end(ctx context.Context, err error) int {
+	var own *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &own):
+		if own.err != nil {
+			a.say("%v", own.err)
+		}
+		return own.status
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return statusSignal + int(syscall.SIGINT)
+	case errors.Is(err, syscall.EPIPE): // as in "keyturn ls | head"
+		return statusSignal + int(syscall.SIGPIPE)
+	}
+	a.say("%v", err)
+	return statusOf(err)
+}
+
+// say writes a message for people.
+func (a *app) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "keyturn: "), "storeurl: ")
+	fmt.Fprintf(a.stderr, "keyturn: %s\n", text)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "keyturn",
+		Short:         "See, take and break locks",
+		Long:          "Keyturn shows who holds which lock and who waits, frees a lock safely, and runs programs under locks.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.setUp(cmd)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.storeURL, "store", "", "the `URL` of the store; also in KEYTURN_STORE, where a password is not shown by ps")
+	flags.StringVar(&a.prefix, "prefix", "", "the store's parameter prefix, in place of the one in the URL; also in KEYTURN_PREFIX")
+	flags.StringVar(&a.config, "config", "", "a `FILE` with lines store = URL and prefix = TEXT; also in KEYTURN_CONFIG")
+	flags.StringVarP(&a.output, "output", "o", "", "wide, json (one value) or jsonl (one object per line) instead of a table")
+	flags.BoolVar(&a.noHeaders, "no-headers", false, "tables without headings")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "also log what the engine and the store say")
+	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the store may take to answer a question")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.AddCommand(
+		a.listCommand(), a.showCommand(),
+		a.forceCommand(), a.forgetCommand(),
+		a.runCommand(), a.onceCommand(),
+		a.initCommand(),
+		a.versionCommand(),
+	)
+	checkArgs(root)
+	return root
+}
+
+// checkArgs has wrong arguments of every command be usage errors.
+func checkArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage("%v; see keyturn %s --help", err, cmd.Name())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
+}
+
+// setUp reads the configuration before a command runs.
+func (a *app) setUp(cmd *cobra.Command) error {
+	switch a.output {
+	case "", "wide", "json", "jsonl":
+	default:
+		return usage("--output %q: want wide, json or jsonl", a.output)
+	}
+	if a.timeout <= 0 {
+		return usage("--timeout %v: want more than 0", a.timeout)
+	}
+	// The libraries below log warnings, which are for services. Their errors come back anyway.
+	log := slog.New(slog.DiscardHandler)
+	if a.verbose {
+		log = slog.New(slog.NewTextHandler(a.stderr, nil))
+	}
+	slog.SetDefault(log)
+	return a.configure(cmd)
+}

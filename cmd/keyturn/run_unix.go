@@ -1,0 +1,108 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/experimental/carry"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	var shared, detach bool
+	var permits int
+	cmd := &cobra.Command{
+		Use:   "run KEY... [flags] -- CMD ARGS...",
+		Short: "Run a program while it holds the keys",
+		Long: `Run a program while it holds the keys, all of them or none.
+
+The program and its process group are dead before somebody else can have a key: if the lease runs out, it gets
+SIGTERM one --grace before the end and SIGKILL at the end. The key is released when the program and its group
+are gone. It finds KEYTURN_KEY, KEYTURN_TOKEN (the fencing token), KEYTURN_OWNER and KEYTURN_LEASES. A run of a key
+within a run of the same key does not wait for itself.
+
+The status is the program's own, or 128 and the signal's number. Otherwise: 75 the key was not to be had within
+--wait, 76 the lease was lost, 126 and 127 the program can't be run or is not there, 69 the store does not answer.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keys, argv, err := splitArgs(cmd, args)
+			if err != nil || len(keys) == 0 {
+				return usage("want %s", cmd.UseLine())
+			}
+			if err := checkSignal(f.signal); err != nil {
+				return err
+			}
+			if shared && permits != 0 {
+				return usage("--shared and --permits exclude each other")
+			}
+			claims := make([]core.Claim, len(keys))
+			for i, key := range keys {
+				switch claims[i] = core.Exclusive(key); {
+				case shared:
+					claims[i] = core.Shared(key)
+				case permits != 0:
+					claims[i] = core.Permit(key, permits)
+				}
+			}
+			opts, err := f.check(cmd)
+			if err != nil {
+				return err
+			}
+			path, err := program(argv)
+			if err != nil {
+				return err
+			}
+			return a.withEngine(context.WithoutCancel(cmd.Context()), func(eng *core.Engine) error {
+				return a.run(eng, claims, path, argv, &f, detach)
+			}, opts...)
+		},
+		ValidArgsFunction: a.completeKeys,
+	}
+	f.add(cmd, "cli:run")
+	cmd.Flags().BoolVar(&shared, "shared", false, "share the keys with others that do the same")
+	cmd.Flags().IntVar(&permits, "permits", 0, "let at most N hold a key at a time")
+	cmd.Flags().BoolVar(&detach, "detach", false, "release the keys when the program ends, whatever it leaves running")
+	return cmd
+}
+
+func (a *app) run(eng *core.Engine, claims []core.Claim, path string, argv []string, f *runFlags, detach bool) error {
+	sigs, ctx := catch(context.Background())
+	// A run under a run of the same key goes on under its lease.
+	lease, err := a.acquire(carry.Accept(ctx, os.Getenv(leasesVar)), eng, claims, f)
+	if err != nil {
+		return a.waitFailed(ctx, err, f)
+	}
+	result, err := a.supervised(path, argv, lease, f, sigs.running(), detach, os.Stdout)
+	released := lease.Release(context.Background())
+	if err != nil {
+		return err
+	}
+	return a.statusOfProgram(result, released)
+}
+
+// acquire waits for the keys, and says for whom.
+func (a *app) acquire(ctx context.Context, eng *core.Engine, claims []core.Claim, f *runFlags) (*core.Lease, error) {
+	if !f.quiet {
+		keys := make([]string, len(claims))
+		for i, c := range claims {
+			keys[i] = c.Key
+		}
+		defer a.progress(ctx, eng, keys)()
+	}
+	if len(claims) > 1 {
+		return eng.AcquireAll(ctx, claims, core.WithRule(f.rule))
+	}
+	opts := []core.CallOption{core.WithRule(f.rule)}
+	switch c := claims[0]; c.Mode {
+	case core.Shared("").Mode:
+		opts = append(opts, core.WithShared())
+	case core.Permit("", 1).Mode:
+		opts = append(opts, core.WithPermits(c.Permits))
+	}
+	return eng.Acquire(ctx, claims[0].Key, opts...)
+}
