@@ -6,6 +6,7 @@ require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0

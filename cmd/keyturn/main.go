@@ -13,8 +13,8 @@ import (
 )
 
 func main() {
-	if supervise.IsGuard() {
-		os.Exit(supervise.Guard())
+	if status, is := supervise.Helper(); is {
+		os.Exit(status)
 	}
 	os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -31,6 +31,10 @@ const (
 	leasesVar = "KEYTURN_LEASES" // package carry reads it
 )
 
+// mostMargin is how long before the end of its lease a program is killed at most. A process that has much
+// memory takes time to die, and on a busy machine every signal is late.
+const mostMargin = 500 * time.Millisecond
+
 // program finds the program before the key is taken.
 func program(argv []string) (path string, err error) {
 	path, err = exec.LookPath(argv[0])
@@ -119,7 +123,7 @@ func (a *app) supervised(path string, argv []string, lease *core.Lease, f *runFl
 	result, err := supervise.Run(supervise.Program{
 		Path: path, Args: argv, Env: environment(lease),
 		Files:  []*os.File{a.stdin, stdout, os.Stderr},
-		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: f.grace, MaxHold: f.maxHold,
+		Signal: supervise.Signals[strings.TrimPrefix(f.signal, "SIG")], Grace: f.grace, Margin: min(lease.TTL()/20, mostMargin), MaxHold: f.maxHold,
 		Detach: detach, Say: a.say,
 	}, lease, sigs)
 	if err != nil {

@@ -22,8 +22,7 @@ type app struct {
 
 	storeURL, prefix, config string
 	output                   string
-	noHeaders, quiet         bool
-	verbose                  bool
+	noHeaders, verbose       bool
 	timeout                  time.Duration
 }
 

@@ -3,7 +3,6 @@
 package supervise
 
 import (
-	"os"
 	"runtime"
 	"syscall"
 )
@@ -20,8 +19,8 @@ type child struct {
 	events chan event
 }
 
-// start starts the program in a group of its own. Its standard files are its only ones.
-func start(p Program, tty *terminal) (*child, error) {
+// start starts the program, which waits at the gate, in a group of its own.
+func start(p Program, gate *gate, tty *terminal) (*child, error) {
 	adoptOrphans()
 	c := &child{events: make(chan event, 16)}
 	started := make(chan error)
@@ -32,7 +31,7 @@ func start(p Program, tty *terminal) (*child, error) {
 		attr := &syscall.SysProcAttr{Setpgid: true}
 		parentDeath(attr)
 		tty.giveAtStart(attr)
-		process, err := os.StartProcess(p.Path, p.Args, &os.ProcAttr{Env: p.Env, Files: p.Files, Sys: attr})
+		process, err := gate.begin(p, attr)
 		if err != nil {
 			started <- err
 			return

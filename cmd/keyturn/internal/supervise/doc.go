@@ -2,7 +2,8 @@
 // its whole process group are dead before somebody else can have the key.
 //
 //   - If the lease is about to run out because its renewals fail, the group gets a signal to end one
-//     grace period before the deadline, and SIGKILL at the deadline.
+//     grace period before the deadline, and SIGKILL at the deadline. The deadline here is a margin
+//     before the lease's, because a death takes time.
 //   - If the lease is lost for good, as by force, the signal comes at once, and SIGKILL a grace period
 //     later.
 //   - A second process, the guard, holds a pipe to the supervisor. When the supervisor is killed, the

@@ -16,8 +16,17 @@ import (
 // guardVar is the environment variable that makes this program the guard.
 const guardVar = "KEYTURN_GUARD"
 
-// IsGuard reports whether this process is to be the guard of another one.
-func IsGuard() bool { return os.Getenv(guardVar) == "1" }
+// Helper reports whether this process is a helper of a supervisor: its guard, or a program that waits at
+// the gate. If so, it does its work and returns the status of the process.
+func Helper() (status int, is bool) {
+	switch {
+	case os.Getenv(guardVar) == "1":
+		return runGuard(), true
+	case atGate():
+		return pass(), true
+	}
+	return 0, false
+}
 
 // guard is the supervisor's side. Nil: there is none.
 type guard struct {
@@ -104,9 +113,9 @@ func (g *guard) tell(format string, args ...any) {
 	}
 }
 
-// Guard is the guard's own life: it reads what the supervisor says, and kills the group when the
+// runGuard is the guard's own life: it reads what the supervisor says, and kills the group when the
 // supervisor is gone or the last deadline has passed. It returns the status of the process.
-func Guard() int {
+func runGuard() int {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -121,7 +130,7 @@ func Guard() int {
 	return keep(lines, func(pgid int) { _ = syscall.Kill(-pgid, syscall.SIGKILL) })
 }
 
-// keep is Guard without its process.
+// keep is runGuard without its process.
 func keep(lines <-chan string, kill func(pgid int)) int {
 	pgid, overdue := 0, time.NewTimer(time.Hour)
 	overdue.Stop()

@@ -2,8 +2,5 @@
 
 package supervise
 
-// IsGuard reports false: without process groups there is nothing to guard.
-func IsGuard() bool { return false }
-
-// Guard does nothing.
-func Guard() int { return 0 }
+// Helper reports false: without process groups there is nothing to guard.
+func Helper() (status int, is bool) { return 0, false }

@@ -28,6 +28,7 @@ type Program struct {
 
 	Signal  syscall.Signal // asks the program to end
 	Grace   time.Duration  // from that signal to SIGKILL
+	Margin  time.Duration  // SIGKILL goes out this long before the lease ends, because a death takes time
 	MaxHold time.Duration  // after this time the program is asked to end; 0: never
 	Detach  bool           // what stays of the group after the program's end is not waited for
 
@@ -68,7 +69,6 @@ type supervisor struct {
 	stopped error // why the group is being ended; nil: it is not
 	killAt  time.Time
 	lost    <-chan struct{}
-	warned  bool
 }
 
 // Run starts the program and returns when it and its group are gone. signals are passed on to the
@@ -79,13 +79,22 @@ func Run(p Program, lease Lease, signals <-chan os.Signal) (Result, error) {
 	defer s.tty.close()
 	s.guard = startGuard(p.Say)
 	defer s.guard.done()
-	var err error
-	if s.child, err = start(p, s.tty); err != nil {
+	gate, err := newGate()
+	if err != nil {
+		return Result{}, err
+	}
+	defer gate.close()
+	if s.child, err = start(p, gate, s.tty); err != nil {
 		return Result{}, err
 	}
 	s.guard.watch(s.child.pid)
+	s.check()
+	gate.open()
 	s.loop(signals)
 	s.tty.take()
+	if s.stopped == nil && s.status.Signaled() {
+		s.stopped = s.lease.Err() // the guard was faster, while this process was stopped
+	}
 	return Result{Status: s.status, Stopped: s.stopped}, nil
 }
 
@@ -112,7 +121,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 
 // check does what is due, and returns when to check again.
 func (s *supervisor) check() time.Time {
-	now, deadline := time.Now(), s.lease.Deadline()
+	now, deadline := time.Now(), s.lease.Deadline().Add(-s.Margin)
 	if s.stopped != nil { // the guard gives the same time
 		deadline = s.killAt
 	}
@@ -208,12 +217,12 @@ func (s *supervisor) pass(sig syscall.Signal) {
 	}
 }
 
-// suspend stops this process, and goes on when it is continued. Until then nobody renews, so the
-// guard may have killed the group.
+// suspend stops this process. Until it is continued nobody renews, and the guard may kill the group.
+// The signal may stop this thread a little after kill has returned, so only SIGCONT tells that the
+// time has come to go on.
 func (s *supervisor) suspend() {
 	time.Sleep(groupPoll) // the group has the signal; it stops before this process does
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
-	s.resume()
 }
 
 // resume lets the group go on if the lease is still there.

@@ -1,0 +1,181 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// ls, show, force and forget on a real store, from a pipe.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	eng := engine(t, store)
+	lease, err := eng.Acquire(t.Context(), "group:7", core.WithRule("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eng.Once(t.Context(), "payment:1", func(context.Context) ([]byte, error) { return []byte("paid"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	at := func(args ...string) *process { return command(t, append([]string{"--store", store}, args...)...) }
+
+	if out := at("ls", "group:").ends(0).stdout.String(); !strings.HasPrefix(out, "KEY\tMODE\tHOLDER\t") || strings.Count(out, "\n") != 2 || !strings.Contains(out, "group:7\texclusive\t") {
+		t.Errorf("%q", out)
+	}
+	var list []lockjson.Lock
+	if err := json.Unmarshal([]byte(at("ls", "-o", "json").ends(0).stdout.String()), &list); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	var shown lockjson.Lock
+	if err := json.Unmarshal([]byte(at("show", "group:7", "-o", "json").ends(0).stdout.String()), &shown); err != nil || shown.Holders[0].Owner != lease.Owner() {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	at("show", "nothing").ends(66).says("nobody holds nothing")
+	at("ls", "a", "b").ends(64)
+	at("ls", "-o", "xml").ends(64).says("wide, json or jsonl")
+	at("nosuch").ends(64)
+
+	at("force", "group:7").ends(64).says("--reason")
+	at("force", "group:7", "--reason", strings.Repeat("x", 300)).ends(64).says("too long")
+	at("force", "group:7", "--reason", "x").ends(64).says("--yes")
+	at("force", "group:7", "--reason", "x", "--yes", "--owner", "other").ends(75)
+	at("force", "nothing", "--reason", "x", "--yes").ends(66)
+	if lease.Err() != nil {
+		t.Fatal(lease.Err())
+	}
+	at("force", "group:7", "--reason", "hangs", "--yes", "--owner", lease.Owner()).ends(0).says("group:7 was taken from ")
+	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") || !strings.Contains(err.Error(), "@") {
+		t.Errorf("the holder learns: %v", err)
+	}
+	at("force", "group:7", "--reason", "x", "--yes").ends(66)
+
+	at("forget", "payment:1").ends(64)
+	at("forget", "payment:1", "--reason", "x").ends(0)
+	at("forget", "payment:1", "--reason", "x").ends(66).says("not on record")
+}
+
+// Where the store is: the command line, then the environment, then a file. A prefix on its own
+// replaces that of the URL.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t).Addr()
+	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := write("good", "# locks\n\nstore = redis://"+addr+"?pool_size=2\nprefix = p:\n")
+	elsewhere := write("elsewhere", "store = redis://127.0.0.1:1\nprefix = q:\n")
+	for name, c := range map[string]struct {
+		args, env []string
+		status    int
+	}{
+		"flags":           {[]string{"--store", "redis://" + addr, "--prefix", "p:", "show", "k"}, nil, 0},
+		"URL":             {[]string{"--store", "redis://" + addr + "?prefix=p:", "show", "k"}, nil, 0},
+		"environment":     {[]string{"show", "k"}, []string{"KEYTURN_STORE=redis://" + addr, "KEYTURN_PREFIX=p:"}, 0},
+		"file":            {[]string{"show", "k", "--config", good}, nil, 0},
+		"named file":      {[]string{"show", "k"}, []string{"KEYTURN_CONFIG=" + good}, 0},
+		"order":           {[]string{"show", "k", "--store", "redis://" + addr}, []string{"KEYTURN_STORE=redis://127.0.0.1:1", "KEYTURN_CONFIG=" + elsewhere, "KEYTURN_PREFIX=p:"}, 0},
+		"another prefix":  {[]string{"--store", "redis://" + addr + "?prefix=p:", "--prefix", "q:", "show", "k"}, nil, 66},
+		"no store":        {[]string{"ls"}, nil, 78},
+		"no file":         {[]string{"ls", "--config", filepath.Join(dir, "nosuch")}, nil, 78},
+		"no such setting": {[]string{"ls", "--config", write("bad", "stor = x\n")}, nil, 78},
+		"no form":         {[]string{"ls", "--config", write("worse", "store\n")}, nil, 78},
+	} {
+		p := command(t, c.args...)
+		p.Env = append(p.Env, c.env...)
+		if p.ends(c.status); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+// A password is in no output, whatever goes wrong.
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "right")
+	for _, c := range []struct {
+		store  string
+		status int
+	}{
+		{"redis://:se%2Fcret@" + server.Addr(), 77},
+		{"redis://:se%2Fcret@127.0.0.1:1?max_retries=-1", 69},
+		{"redis://:se%2Fcret@127.0.0.1:1?nosuch=1", 78},
+		{"redis://:se/cret@127.0.0.1", 78},
+		{"postgres://me:se%2Fcret@127.0.0.1:1/db", 69},
+	} {
+		p := command(t, "ls", "-v", "--timeout", "2s")
+		p.Env = append(p.Env, "KEYTURN_STORE="+c.store)
+		p.ends(c.status)
+		if text := p.stderr.String() + p.stdout.String(); strings.Contains(text, "se/cret") || strings.Contains(text, "se%2Fcret") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
+// Keys are completed from the store, also when it is away, and then soon.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	eng := engine(t, store)
+	for _, key := range []string{"user:1", "user:2", "group:1"} {
+		if _, err := eng.Acquire(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := command(t, "__complete", "--store", store, "force", "user:").ends(0)
+	if out := p.stdout.String(); !strings.Contains(out, "user:1\n") || !strings.Contains(out, "user:2\n") || strings.Contains(out, "group") {
+		t.Errorf("%s", out)
+	}
+	begin := time.Now()
+	command(t, "__complete", "--store", "redis://127.0.0.1:1", "show", "").ends(0)
+	if took := time.Since(begin); took > 10*time.Second { // 300 ms, on a machine with nothing else to do
+		t.Errorf("%v", took)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := command(t, "completion", shell).ends(0).stdout.String(); !strings.Contains(out, "keyturn") {
+			t.Errorf("%s: %q", shell, out)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if out := command(t, "version").ends(0).stdout.String(); !strings.HasPrefix(out, "keyturn ") {
+		t.Errorf("%q", out)
+	}
+}
+
+// init makes the tables, or prints how. Without them other commands say what to do.
+func TestInit(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + filepath.Join(t.TempDir(), "locks.db")
+	command(t, "--store", store, "ls").ends(78).says("keyturn init")
+	if out := command(t, "--store", store, "--prefix", "p_", "init", "--print").ends(0).stdout.String(); !strings.Contains(out, "CREATE TABLE IF NOT EXISTS p_lock") {
+		t.Errorf("%s", out)
+	}
+	command(t, "--store", store, "init").ends(0)
+	command(t, "--store", store, "init").ends(0)
+	command(t, "--store", store, "ls").ends(0)
+	if out := command(t, "--store", "redis://h", "init", "--print").ends(0).stdout.String(); out != "" {
+		t.Errorf("%q", out)
+	}
+	command(t, "--store", "redlock://a,b,c", "init", "--print").ends(64)
+}

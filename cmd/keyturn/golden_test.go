@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"iter"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata")
+
+// samples are what a store may say: holders of each mode, waiters, records, foreign and hostile text.
+var samples = []driver.LockInfo{
+	{
+		Key: "group:7", Mode: driver.ModeExclusive,
+		Holders: []driver.Holder{{
+			Owner: "gateway-1/4242/1/sbqx5o/0123456789abcdef0123456789abcdef", Token: 1763812345678901, Rule: "group-members",
+			Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", HeldFor: 125 * time.Second, Left: 28500 * time.Millisecond, Lingers: true,
+		}},
+		Waiters: []driver.Waiter{
+			{Owner: "gateway-2/77/2/sbqx5o/fedcba9876543210fedcba9876543210", Mode: driver.ModeShared, Rule: "read", Waited: 1200 * time.Millisecond},
+			{Owner: "gateway-2/77/2/sbqx5o/fedcba9876543210fedcba9876543211", Mode: driver.ModePermit, Permits: 3, Waited: 150 * time.Millisecond},
+		},
+	},
+	{
+		Key: "report", Mode: driver.ModeShared,
+		Holders: []driver.Holder{
+			{Owner: "gateway-1/4242/1/sbqx5o/0123456789abcdef0123456789abcde1", Token: 5, HeldFor: 26 * time.Hour, Left: 3 * time.Hour},
+			{Owner: "gateway-1/4243/1/sbqx5o/0123456789abcdef0123456789abcde2", Token: 6, HeldFor: 9 * time.Second, Left: 900 * time.Millisecond},
+		},
+	},
+	{Key: "payment:世界", Record: &driver.RecordInfo{Owner: "gateway-1/4242/1/sbqx5o/0123456789abcdef0123456789abcde3", Size: 512, Left: 24 * time.Hour}},
+	{Key: "big", Record: &driver.RecordInfo{ResultNotKept: true, Left: time.Minute}},
+	{Key: "a\u202eb", Mode: driver.ModeExclusive, Holders: []driver.Holder{{Owner: "some\x1b[31m uuid", Left: -1}}},
+}
+
+func seq(infos []driver.LockInfo, err error) iter.Seq2[driver.LockInfo, error] {
+	return func(yield func(driver.LockInfo, error) bool) {
+		for _, info := range infos {
+			if !yield(info, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(driver.LockInfo{}, err)
+		}
+	}
+}
+
+// golden compares what write writes with a file.
+func golden(t *testing.T, file string, a *app, write func(*app) error) {
+	t.Helper()
+	var b bytes.Buffer
+	a.stdout = &b
+	if err := write(a); err != nil {
+		t.Errorf("%s: %v", file, err)
+	}
+	file = "testdata/" + file
+	if *update {
+		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s, %v: got\n%s", file, err, b.Bytes())
+	}
+}
+
+// Names, order and units of every output do not change by accident.
+func TestGoldenList(t *testing.T) {
+	for file, a := range map[string]*app{
+		"ls.tsv": {}, "ls-plain.tsv": {noHeaders: true}, "ls-wide.tsv": {output: "wide"},
+		"ls.json": {output: "json"}, "ls.jsonl": {output: "jsonl"},
+	} {
+		golden(t, file, a, func(a *app) error { return a.list(seq(samples, nil)) })
+	}
+	golden(t, "ls-none.tsv", &app{}, func(a *app) error { return a.list(seq(nil, nil)) })
+	golden(t, "ls-none.json", &app{output: "json"}, func(a *app) error { return a.list(seq(nil, nil)) })
+}
+
+func TestGoldenShow(t *testing.T) {
+	for file, a := range map[string]*app{"show.tsv": {}, "show.json": {output: "json"}, "show.jsonl": {output: "jsonl"}} {
+		golden(t, file, a, func(a *app) error { return a.show(samples[0]) })
+	}
+	golden(t, "show-record.tsv", &app{}, func(a *app) error { return errors.Join(a.show(samples[2]), a.show(samples[3])) })
+}
+
+// A list that breaks off is an error, after what has come.
+func TestListBreaksOff(t *testing.T) {
+	broken := errors.New("broken")
+	for _, output := range []string{"", "json", "jsonl"} {
+		var b bytes.Buffer
+		if err := (&app{stdout: &b, output: output}).list(seq(samples[:1], broken)); !errors.Is(err, broken) || b.Len() == 0 {
+			t.Errorf("%s: %v, %q", output, err, b.String())
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for name, c := range map[string]struct {
+		filter
+		want int // a bit for each sample
+	}{
+		"all":              {filter{}, 0b11111},
+		"held":             {filter{held: true}, 0b10011},
+		"waiting":          {filter{waiting: true}, 0b00001},
+		"records":          {filter{records: true}, 0b01100},
+		"held or record":   {filter{held: true, records: true}, 0b11111},
+		"longer":           {filter{longerThan: 3 * time.Minute}, 0b00010},
+		"rule of a waiter": {filter{rule: "read"}, 0b00001},
+		"host":             {filter{host: "gateway-1"}, 0b00011},
+		"host of a waiter": {filter{host: "gateway-2"}, 0b00001},
+		"both":             {filter{host: "gateway-1", rule: "group-members"}, 0b00001},
+		"none":             {filter{host: "gateway-3"}, 0},
+	} {
+		for i, info := range samples {
+			if got := c.passes(info); got != (c.want&(1<<i) != 0) {
+				t.Errorf("%s: %s: %v", name, info.Key, got)
+			}
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-1: "?", 0: "0ms", 999*time.Millisecond + 999*time.Microsecond: "999ms", 1500 * time.Millisecond: "1.5s", 9999 * time.Millisecond: "9.9s",
+		59 * time.Second: "59s", 125 * time.Second: "2m05s", 3*time.Hour + 12*time.Minute: "3h12m", 98 * time.Hour: "4d02h",
+	} {
+		if got := age(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+const asProgram = "KEYTURN_TEST_AS_PROGRAM"
+
+// TestMain has the test binary be the program, so that a test is about real processes under the race
+// detector.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// process is a running keyturn.
+type process struct {
+	*exec.Cmd
+	t              *testing.T
+	stdout, stderr lockedBuffer
+}
+
+// lockedBuffer is written to while a test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// command prepares keyturn with these arguments. Every variable of its own that the environment has
+// is taken out.
+func command(t *testing.T, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	p := &process{Cmd: exec.CommandContext(ctx, os.Args[0], args...), t: t}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "KEYTURN_") && !strings.HasPrefix(v, "TRACEPARENT=") {
+			p.Env = append(p.Env, v)
+		}
+	}
+	// The race detector makes every process sleep for a second before it ends.
+	p.Env = append(p.Env, asProgram+"=1", "GORACE=atexit_sleep_ms=0", "NO_COLOR=1")
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	p.WaitDelay = 5 * time.Second
+	return p
+}
+
+func (p *process) start() *process {
+	p.t.Helper()
+	if err := p.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+	})
+	return p
+}
+
+// end waits for the end of the process and returns its status; -1 if a signal has killed it.
+func (p *process) end() int {
+	p.t.Helper()
+	err := p.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatalf("%v: %v\n%s", p.Args, err, p.stderr.String())
+	}
+	return p.ProcessState.ExitCode()
+}
+
+// ends wants the status of a whole run.
+func (p *process) ends(status int) *process {
+	p.t.Helper()
+	if p.ProcessState == nil && p.Process == nil {
+		p.start()
+	}
+	if got := p.end(); got != status {
+		p.t.Errorf("%v: status %d, want %d\n%s%s", p.Args[1:], got, status, p.stdout.String(), p.stderr.String())
+	}
+	return p
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to pass that %s", what)
+		}
+	}
+}
+
+// says waits until the output has text.
+func (p *process) says(text string) {
+	p.t.Helper()
+	await(p.t, "it says "+text, func() bool {
+		return strings.Contains(p.stdout.String(), text) || strings.Contains(p.stderr.String(), text)
+	})
+}
+
+// engine returns an engine on the store of a URL, closed when the test ends.
+func engine(t *testing.T, url string) *core.Engine {
+	t.Helper()
+	st, err := storeurl.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := core.New(st, core.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // what is held is taken away at once
+		_ = eng.Close(ctx)
+	})
+	return eng
+}

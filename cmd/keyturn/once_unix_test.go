@@ -1,0 +1,89 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// once runs a program once, and replays its output and status.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	runs := filepath.Join(t.TempDir(), "runs")
+	once := func(status int, key, script string, flags ...string) *process {
+		t.Helper()
+		args := append([]string{"--store", store, "once", key}, flags...)
+		return command(t, append(args, "--", "sh", "-c", "echo run >> "+runs+"; "+script)...).ends(status)
+	}
+	count := func() int {
+		text, _ := os.ReadFile(runs)
+		_ = os.Remove(runs)
+		return strings.Count(string(text), "run")
+	}
+	first, second := once(0, "a", `echo "out $KEYTURN_KEY"; echo err >&2`), once(0, "a", "echo other")
+	if first.stdout.String() != "out a\n" || second.stdout.String() != "out a\n" || !strings.Contains(second.stderr.String(), "on record") || count() != 1 {
+		t.Errorf("%q, %q, %q", first.stdout.String(), second.stdout.String(), second.stderr.String())
+	}
+
+	// A failure is recorded only if that is asked for, a death by a signal never.
+	once(3, "b", "exit 3")
+	once(3, "b", "echo x; exit 3", "--record-failures")
+	if p := once(3, "b", "exit 4", "-q"); p.stdout.String() != "x\n" || p.stderr.String() != "" || count() != 2 {
+		t.Errorf("%q, %q", p.stdout.String(), p.stderr.String())
+	}
+	once(128+9, "c", "kill -9 $$", "--record-failures")
+	once(0, "c", "true")
+	if n := count(); n != 2 {
+		t.Errorf("%d runs", n)
+	}
+
+	// All of a long output is passed on, and the record has its beginning.
+	long := once(0, "d", "head -c 200000 /dev/zero | tr '\\0' x")
+	replayed := once(0, "d", "true")
+	if len(long.stdout.String()) != 200000 || len(replayed.stdout.String()) != 64<<10 || !strings.Contains(replayed.stderr.String(), "65536 bytes") {
+		t.Errorf("%d, %d bytes, %q", len(long.stdout.String()), len(replayed.stdout.String()), replayed.stderr.String())
+	}
+
+	// After forget it runs again.
+	count()
+	command(t, "--store", store, "forget", "a", "--reason", "again").ends(0)
+	if once(0, "a", "echo new").stdout.String() != "new\n" || count() != 1 {
+		t.Error("it did not run")
+	}
+	command(t, "--store", store, "once", "a", "b", "--", "true").ends(64)
+	command(t, "--store", store, "once", "e", "--", "nosuchprogram").ends(127)
+}
+
+// Two that come at once run it once, and both get its output.
+func TestOnceAtOnce(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	a := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$; sleep 0.3").start()
+	a.says("\n")
+	b := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$").start()
+	command(t, "--store", store, "once", "k", "-n", "--", "true").ends(75)
+	a.ends(0)
+	b.ends(0)
+	if a.stdout.String() == "" || a.stdout.String() != b.stdout.String() {
+		t.Errorf("%q, %q", a.stdout.String(), b.stdout.String())
+	}
+}
+
+// An execution that lost its lease is stopped, and not on record.
+func TestOnceForced(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	p := command(t, "--store", store, "once", "k", shortTTL, "--record-failures", "--", "sh", "-c", "echo in; sleep 60").start()
+	p.says("in")
+	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(76)
+	command(t, "--store", store, "show", "k").ends(66)
+}
