@@ -90,7 +90,7 @@ func (a *app) root() *cobra.Command {
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the store may take to answer a question")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
 	root.AddCommand(
-		a.listCommand(), a.showCommand(),
+		a.listCommand(), a.showCommand(), a.whoCommand(), a.watchCommand(),
 		a.forceCommand(), a.forgetCommand(),
 		a.runCommand(), a.onceCommand(),
 		a.initCommand(),
