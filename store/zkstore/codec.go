@@ -1,0 +1,106 @@
+package zkstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Nodes hold JSON, so that an operator can read them with zkCli. Fields that a version does not know
+// are ignored.
+
+// lockData is what the node of a lock holds.
+type lockData struct {
+	Last    uint64      `json:"last"` // the greatest token given or reserved
+	Mode    driver.Mode `json:"mode"`
+	Through uint64      `json:"through,omitempty"`
+}
+
+// memberData is what the node of a holder or a waiter holds.
+type memberData struct {
+	Owner    string      `json:"owner"`
+	Mode     driver.Mode `json:"mode"`
+	Permits  int         `json:"permits,omitempty"`
+	Token    uint64      `json:"token,omitempty"`
+	Reserved uint64      `json:"reserved,omitempty"` // the tokens after it that are its own; of a waiter, as many as it wants
+	TTL      micros      `json:"ttl"`
+	// Term is how long the lease lasts after the last change of its node.
+	Term     micros `json:"term,omitempty"`
+	Partial  bool   `json:"partial,omitempty"`  // a part of a set that waits for the rest
+	Released bool   `json:"released,omitempty"` // by its owner; it stays for a while (R6)
+	Rule     string `json:"rule,omitempty"`
+	Trace    string `json:"trace,omitempty"`
+}
+
+// forcedData says why a lease was taken.
+type forcedData struct {
+	Token  uint64 `json:"token"`
+	Reason string `json:"reason"`
+}
+
+// versionData is the version of Raise.
+type versionData struct {
+	Version uint64 `json:"version"`
+	Keep    micros `json:"keep"` // after the last change of the node
+}
+
+// recordHead is the first line of a record. Fingerprint, trace and result follow as they are.
+type recordHead struct {
+	Owner       string `json:"owner"`
+	Keep        micros `json:"keep"` // after the last change of the node
+	NotKept     bool   `json:"notKept,omitempty"`
+	NoRoom      bool   `json:"noRoom,omitempty"` // the result was too large for this store
+	Fingerprint int    `json:"fingerprint,omitempty"`
+	Trace       int    `json:"trace,omitempty"`
+}
+
+// errData says that a node does not hold what it should.
+var errData = errors.New("zkstore: a node was not written by this store")
+
+func decode(path string, data []byte, to any) error {
+	if err := json.Unmarshal(data, to); err != nil {
+		return fmt.Errorf("%w: %s: %w", errData, path, err)
+	}
+	return nil
+}
+
+// encode cannot fail for the types of this file.
+func encode(v any) []byte {
+	data, _ := json.Marshal(v)
+	return data
+}
+
+// storedRecord is a record with what the store knows of it.
+type storedRecord struct {
+	recordHead
+	driver.Record
+	ends micros
+}
+
+func encodeRecord(h recordHead, rec driver.Record) []byte {
+	h.NotKept, h.Fingerprint, h.Trace = rec.ResultNotKept, len(rec.Fingerprint), len(rec.Trace)
+	b := append(encode(h), '\n')
+	b = append(b, rec.Fingerprint...)
+	b = append(b, rec.Trace...)
+	return append(b, rec.Result...)
+}
+
+func decodeRecord(path string, data []byte) (*storedRecord, error) {
+	line, rest, ok := bytes.Cut(data, []byte{'\n'})
+	r := new(storedRecord)
+	if err := decode(path, line, &r.recordHead); err != nil {
+		return nil, err
+	}
+	if h := r.recordHead; !ok || h.Fingerprint < 0 || h.Trace < 0 || h.Fingerprint+h.Trace > len(rest) {
+		return nil, fmt.Errorf("%w: %s", errData, path)
+	}
+	fingerprint, rest := rest[:r.recordHead.Fingerprint], rest[r.recordHead.Fingerprint:]
+	r.Record = driver.Record{
+		Fingerprint: fingerprint, ResultNotKept: r.NotKept,
+		Trace: string(rest[:r.recordHead.Trace]), Result: rest[r.recordHead.Trace:],
+	}
+	return r, nil
+}

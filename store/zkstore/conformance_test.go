@@ -1,0 +1,46 @@
+package zkstore_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/zktest"
+)
+
+// late is how much later than due something may happen: several servers run at the same time.
+const late = 2 * time.Second
+
+// TestContract runs the suite that every store has to pass. Every store is a process with a network
+// of its own.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	root := newRoot()
+	var networks sync.Map // driver.Store -> *servertest.Proxy
+	network := func(s driver.Store) *servertest.Proxy {
+		p, _ := networks.Load(s)
+		return p.(*servertest.Proxy)
+	}
+	drivertest.Run(t, drivertest.Harness{
+		TTL: 800 * time.Millisecond, Late: late,
+		New: func(t testing.TB) driver.Store {
+			p := servertest.NewProxy(t, server.Addr())
+			s := open(t, p.Addr(), root)
+			networks.Store(s, p)
+			return s
+		},
+		Restart: func(t testing.TB) {
+			server.Kill()
+			server.Forget(t)
+			server.Restart(t)
+		},
+		Pause:  func(testing.TB) { server.Pause() },
+		Resume: func(testing.TB) { server.Resume() },
+		Cut:    func(_ testing.TB, s driver.Store) { network(s).Cut() },
+		Heal:   func(_ testing.TB, s driver.Store) { network(s).Heal() },
+	})
+}

@@ -1,0 +1,80 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// ErrOwner is an error in addition to those of [driver.Store]: the request's owner is empty, too
+// long, not UTF-8, or has a colon or white space in it. The engine's owners never have.
+var ErrOwner = errors.New("zkstore: invalid owner")
+
+// errNoSession says that there is no session at the moment.
+var errNoSession = errors.New("zkstore: no session with the servers")
+
+// errConflict says that the nodes of a lock have changed while they were read.
+var errConflict = errors.New("zkstore: others changed the lock")
+
+// isConflict reports whether another request was in the way, so that the same one may succeed when
+// it is decided anew.
+func isConflict(err error) bool {
+	return errors.Is(err, errConflict) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode) ||
+		errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNotEmpty)
+}
+
+// refusals are answers of a server that repeating does not change.
+var refusals = []error{
+	zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrAPIError, zk.ErrNoChildrenForEphemerals, zk.ErrInvalidFlags, zk.ErrBadArguments,
+	zk.ErrInvalidPath, zk.ErrShortBuffer, errData,
+}
+
+func isRefusal(err error) bool {
+	for _, r := range refusals {
+		if errors.Is(err, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBroken reports whether err leaves open what became of the request: the connection or the session
+// has ended, or a server was about to end.
+func isBroken(err error) bool { return err != nil && !isConflict(err) && !isRefusal(err) }
+
+// verdict is the end of a transaction that changes nothing, and is not to be repeated.
+type verdict struct{ error }
+
+// Unwrap returns the error that the caller gets.
+func (v verdict) Unwrap() error { return v.error }
+
+// failure is the error for a request that was not carried out.
+func failure(op, key string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer from ZooKeeper: %w", err)
+	}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: isRefusal(err)}
+}
+
+// silence is the error for a request whose context ended before the answer came.
+func silence(ctx context.Context, op, key string) error {
+	return failure(op, key, context.Cause(ctx))
+}
+
+// conclude makes the caller's error of what came of a request.
+func conclude(ctx context.Context, op, key string, answered bool, err error) error {
+	var v verdict
+	switch {
+	case !answered:
+		return silence(ctx, op, key)
+	case err == nil:
+		return nil
+	case errors.As(err, &v):
+		return v.error
+	}
+	return failure(op, key, err)
+}

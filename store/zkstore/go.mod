@@ -1,0 +1,10 @@
+module github.com/keyturn/keyturn/store/zkstore
+
+go 1.25.0
+
+require (
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/keyturn/keyturn v0.0.0
+)
+
+replace github.com/keyturn/keyturn => ../../

@@ -1,0 +1,189 @@
+package zkstore
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// network is how a client reaches the servers: which one is next, and when. The client's own way
+// resolves names once in the life of a process, pauses for a second before it goes back to the only
+// server, and waits for minutes for the first answer of a silent one.
+type network struct {
+	l      *link
+	life   context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	servers []string
+	turn    int
+	tries   int // since the last session
+	conns   map[net.Conn]struct{}
+	err     error
+	warned  bool
+}
+
+func newNetwork(l *link) *network {
+	n := &network{l: l, conns: make(map[net.Conn]struct{})}
+	n.life, n.cancel = context.WithCancel(context.Background())
+	return n
+}
+
+// Init implements zk.HostProvider. The client has put the servers in a random order.
+func (n *network) Init(servers []string) error {
+	n.servers = servers
+	return nil
+}
+
+// Len implements zk.HostProvider.
+func (n *network) Len() int { return len(n.servers) }
+
+// Next implements zk.HostProvider. The second value makes the client look whether it was closed, drop
+// the requests that were not sent, and pause for a second.
+func (n *network) Next() (string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.turn = (n.turn + 1) % len(n.servers)
+	n.tries++
+	return n.servers[n.turn], n.life.Err() != nil || n.round() > ownPauses && (n.tries-1)%len(n.servers) == 0
+}
+
+// round is how many times all servers were tried since the last session.
+func (n *network) round() int { return (n.tries - 1) / len(n.servers) }
+
+// Connected implements zk.HostProvider.
+func (n *network) Connected() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tries, n.err = 0, nil
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	ownPauses  = 6 // each twice as long as the one before
+)
+
+// dial implements zk.Dialer. It pauses after each round of all servers.
+func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, error) {
+	n.mu.Lock()
+	round := n.round()
+	n.mu.Unlock()
+	if round > 0 && round <= ownPauses {
+		pause := firstPause << (round - 1)
+		if !waitloop.Sleep(n.life, pause/2+rand.N(pause)) {
+			return nil, n.life.Err()
+		}
+	}
+	ctx, cancel := context.WithTimeout(n.life, timeout)
+	defer cancel()
+	conn, err := n.open(ctx, address)
+	if err != nil {
+		n.failed(err)
+		return nil, err
+	}
+	c := &wire{Conn: conn, n: n}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life.Err() != nil {
+		_ = conn.Close()
+		return nil, n.life.Err()
+	}
+	n.conns[c] = struct{}{}
+	return c, nil
+}
+
+func (n *network) open(ctx context.Context, address string) (net.Conn, error) {
+	if n.l.cfg.tls != nil {
+		return (&tls.Dialer{Config: n.l.cfg.tls}).DialContext(ctx, "tcp", address)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+func (n *network) failed(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.err = err
+}
+
+// trouble is why there is no session.
+func (n *network) trouble() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// close ends all connections, and the attempts to get one.
+func (n *network) close() {
+	n.cancel()
+	n.mu.Lock()
+	conns := n.conns
+	n.conns = nil
+	n.mu.Unlock()
+	for c := range conns {
+		_ = c.Close()
+	}
+}
+
+// wire is a connection to a server.
+type wire struct {
+	net.Conn
+	n     *network
+	head  []byte // the beginning of what the server has sent
+	knows bool   // the session's timeout
+}
+
+// Close implements [net.Conn].
+func (w *wire) Close() error {
+	w.n.mu.Lock()
+	delete(w.n.conns, w)
+	w.n.mu.Unlock()
+	return w.Conn.Close()
+}
+
+// SetReadDeadline implements [net.Conn]. The client allows a server ten times the session's timeout
+// for its first answer.
+func (w *wire) SetReadDeadline(t time.Time) error {
+	if most := time.Now().Add(w.n.l.cfg.session); t.After(most) {
+		t = most
+	}
+	return w.Conn.SetReadDeadline(t)
+}
+
+// Read implements [net.Conn]. The first answer has the timeout that the servers allow, for which the
+// client has no method.
+func (w *wire) Read(b []byte) (int, error) {
+	const timeoutAt, headBytes = 8, 12
+	count, err := w.Conn.Read(b)
+	if w.knows {
+		return count, err
+	}
+	if err != nil && count == 0 && len(w.head) == 0 {
+		w.n.failed(errors.Join(errors.New("a server closed the connection before it opened a session"), err))
+	}
+	w.head = append(w.head, b[:count]...)
+	if len(w.head) >= headBytes {
+		w.knows = true
+		w.n.allowed(time.Duration(binary.BigEndian.Uint32(w.head[timeoutAt:headBytes])) * time.Millisecond)
+		w.head = nil
+	}
+	return count, err
+}
+
+// allowed warns if the servers allow less than was asked for. 0: the session has expired.
+func (n *network) allowed(timeout time.Duration) {
+	n.mu.Lock()
+	warn := !n.warned && timeout > 0 && timeout < n.l.cfg.session
+	n.warned = n.warned || warn
+	n.mu.Unlock()
+	if warn {
+		n.l.cfg.log.Warn("zkstore: the servers allow a shorter session than WithSession asks for: waiters lose their place sooner when the network fails",
+			"asked", n.l.cfg.session, "allowed", timeout)
+	}
+}

@@ -1,0 +1,170 @@
+package zkstore
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Option changes a default of [New]. The order of options does not matter.
+type Option func(*config) error
+
+type config struct {
+	servers []string
+	root    string
+	session time.Duration
+	scheme  string
+	secret  []byte
+	acl     []zk.ACL
+	tls     *tls.Config
+	buffer  int
+	log     *slog.Logger
+}
+
+// The defaults.
+const (
+	DefaultRoot    = "/keyturn"
+	DefaultSession = 10 * time.Second
+	DefaultBuffer  = 1<<20 - 1
+)
+
+const (
+	minSession = 200 * time.Millisecond
+	maxSession = 10 * time.Minute
+	minBuffer  = 64 << 10
+	maxRoot    = 256
+)
+
+// configure applies the options.
+func configure(servers []string, opts []Option) (config, error) {
+	cfg := config{
+		servers: zk.FormatServers(servers), root: DefaultRoot, session: DefaultSession, buffer: DefaultBuffer, log: slog.Default(),
+	}
+	var errs []error
+	if len(servers) == 0 {
+		errs = append(errs, &driver.OptionError{Option: "New", Value: servers, Want: "at least one server"})
+	}
+	for _, s := range cfg.servers {
+		if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
+			errs = append(errs, &driver.OptionError{Option: "New", Value: s, Want: "servers as host or host:port"})
+		}
+	}
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
+			continue
+		}
+		errs = append(errs, o(&cfg))
+	}
+	if cfg.acl == nil {
+		cfg.acl = zk.WorldACL(zk.PermAll)
+		if cfg.scheme != "" {
+			cfg.acl = zk.AuthACL(zk.PermAll)
+		}
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// claimTime is how long a lock is kept for a waiter that got it, until that waiter asks.
+func (c *config) claimTime() time.Duration { return c.session / 2 }
+
+// WithRoot sets the node below which the store keeps everything: an absolute path, at most 256
+// bytes. It is made if it is missing. Services that should not share locks have different roots.
+// Default [DefaultRoot].
+func WithRoot(path string) Option {
+	return func(c *config) error {
+		bad := len(path) < 2 || len(path) > maxRoot || path[0] != '/' || path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/")
+		for _, part := range strings.Split(path, "/")[1:] {
+			bad = bad || part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r > '~' })
+		}
+		if bad {
+			return &driver.OptionError{Option: "WithRoot", Value: path, Want: "an absolute path in ASCII, without an empty part"}
+		}
+		c.root = path
+		return nil
+	}
+}
+
+// WithSession sets the timeout of the session, by which the servers find out that a process has
+// died. It ends no lease: a lease has its own TTL. The places of a dead process in queues end after
+// this time. A lock that has come to a waiter is kept for it for half this time, until the waiter has
+// noticed. The servers allow 2 to 20 of their ticks (tickTime); the store logs a warning if that is
+// less. 200 ms to 10 min. Default [DefaultSession].
+func WithSession(d time.Duration) Option {
+	return func(c *config) error {
+		if d < minSession || d > maxSession {
+			return &driver.OptionError{Option: "WithSession", Value: d, Want: "200ms to 10m"}
+		}
+		c.session = d
+		return nil
+	}
+}
+
+// WithAuth authenticates each session, for example with "digest" and "user:password". The nodes
+// that the store makes are then for this user alone, unless [WithACL] says otherwise. Default: no
+// authentication.
+func WithAuth(scheme string, secret []byte) Option {
+	return func(c *config) error {
+		if scheme == "" || len(secret) == 0 {
+			return &driver.OptionError{Option: "WithAuth", Value: scheme, Want: "a scheme and a secret"}
+		}
+		c.scheme, c.secret = scheme, append([]byte(nil), secret...)
+		return nil
+	}
+}
+
+// WithACL sets who may use the nodes that the store makes. Default: with [WithAuth] this user,
+// otherwise everybody.
+func WithACL(acl []zk.ACL) Option {
+	return func(c *config) error {
+		if len(acl) == 0 {
+			return &driver.OptionError{Option: "WithACL", Value: acl, Want: "at least one entry"}
+		}
+		c.acl = append([]zk.ACL(nil), acl...)
+		return nil
+	}
+}
+
+// WithTLS makes connections with TLS (the servers' secureClientPort). Default: without.
+func WithTLS(t *tls.Config) Option {
+	return func(c *config) error {
+		if t == nil {
+			return &driver.OptionError{Option: "WithTLS", Value: nil, Want: "a configuration"}
+		}
+		c.tls = t
+		return nil
+	}
+}
+
+// WithBuffer tells the store the servers' jute.maxbuffer, in bytes: a server closes the connection of
+// a client that sends more at once. The store keeps records without results that are too large for
+// it, and refuses sets of too many claims. 64 KiB or more. Default [DefaultBuffer], which is the
+// servers' own.
+func WithBuffer(bytes int) Option {
+	return func(c *config) error {
+		if bytes < minBuffer || bytes > DefaultBuffer {
+			return &driver.OptionError{Option: "WithBuffer", Value: bytes, Want: "65536 to 1048575"}
+		}
+		c.buffer = bytes
+		return nil
+	}
+}
+
+// WithLogger sets where the store logs warnings about the servers' settings. Default
+// slog.Default().
+func WithLogger(l *slog.Logger) Option {
+	return func(c *config) error {
+		if l == nil {
+			return &driver.OptionError{Option: "WithLogger", Value: nil, Want: "a logger"}
+		}
+		c.log = l
+		return nil
+	}
+}

@@ -1,0 +1,193 @@
+package zkstore
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// The nodes of the store, below its root:
+//
+//	clock                      written to read the leader's clock
+//	b/<bucket>/<key>           a lock
+//	  h-<owner>                a holder's lease
+//	  w-<owner>-<claim>-<nr>   a waiter; it ends with its process's session
+//	  r                        the record of a finished execution
+//	  v                        the version of Raise
+//	  f-<owner>                why a lease was taken by force
+const (
+	clockNode    = "/clock"
+	bucketsNode  = "/b"
+	holderNode   = "h-"
+	waiterNode   = "w-"
+	forcedNode   = "f-"
+	recordNode   = "r"
+	versionNode  = "v"
+	bucketDigits = 3 // of hex
+	idDigits     = 32
+)
+
+// A node with a million children could not be listed: its list would be larger than jute.maxbuffer
+// lets through. So keys are spread over 4096 nodes.
+func bucketOf(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])[:bucketDigits]
+}
+
+// nodeID names an owner in the names of nodes. An owner's lease and its place in the queue are found
+// by it, also by a process that does not know whether its own request arrived.
+func nodeID(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return hex.EncodeToString(sum[:])[:idDigits]
+}
+
+const plainBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_:@=+,~"
+
+// escape returns key as the name of a node: with %XX for each byte that a name must not have, and
+// for dots, as "." and ".." are no names.
+func escape(key string) string {
+	var b strings.Builder
+	for i := range len(key) {
+		if c := key[i]; strings.IndexByte(plainBytes, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// unescape is the reverse of escape. It returns false for a name that escape never returns.
+func unescape(name string) (key string, ok bool) {
+	var b []byte
+	for i := 0; i < len(name); i++ {
+		if name[i] != '%' {
+			b = append(b, name[i])
+			continue
+		}
+		if i+2 >= len(name) {
+			return "", false
+		}
+		c, err := strconv.ParseUint(name[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b = append(b, byte(c))
+		i += 2
+	}
+	return string(b), escape(string(b)) == name
+}
+
+// bucketPath is the parent of a lock.
+func (s *Store) bucketPath(bucket string) string { return s.cfg.root + bucketsNode + "/" + bucket }
+
+// lockPath is the node of a lock.
+func (s *Store) lockPath(key string) string { return s.bucketPath(bucketOf(key)) + "/" + escape(key) }
+
+// claims are the letters of modes in the names of waiters. Whose turn it is follows from the list
+// of names alone, so a decision does not read the nodes of all waiters.
+var claims = map[driver.Mode]string{driver.ModeExclusive: "x", driver.ModeShared: "s", driver.ModePermit: "p"}
+
+// onceMark is in the name of a waiter that also takes a record.
+const onceMark = "o"
+
+// waiterName is the name of a waiter's node without its number, which the server adds.
+func waiterName(id string, c driver.Claim, once bool) string {
+	code := claims[c.Mode]
+	if c.Mode == driver.ModePermit {
+		code += strconv.Itoa(c.Permits)
+	}
+	if once {
+		code += onceMark
+	}
+	return waiterNode + id + "-" + code + "-"
+}
+
+// waiterOf reads the name of a waiter's node.
+func waiterOf(name string) (*member, bool) {
+	rest, ok := strings.CutPrefix(name, waiterNode)
+	if !ok || len(rest) < idDigits+1 || rest[idDigits] != '-' {
+		return nil, false
+	}
+	m := &member{id: rest[:idDigits], node: name, waits: true}
+	code, number, ok := strings.Cut(rest[idDigits+1:], "-")
+	if !ok || code == "" {
+		return nil, false
+	}
+	// The number is that of the creations below the lock, an int32 that may overflow.
+	nr, err := strconv.ParseInt(number, 10, 32)
+	if err != nil {
+		return nil, false
+	}
+	m.nr = uint64(uint32(nr)) + 1
+	if c, cut := strings.CutSuffix(code, onceMark); cut {
+		code, m.once = c, true
+	}
+	switch {
+	case code == claims[driver.ModeExclusive]:
+	case code == claims[driver.ModeShared]:
+		m.mode = driver.ModeShared
+	case strings.HasPrefix(code, claims[driver.ModePermit]):
+		m.mode = driver.ModePermit
+		if m.permits, err = strconv.Atoi(code[1:]); err != nil || m.permits < 1 {
+			return nil, false
+		}
+	default:
+		return nil, false
+	}
+	return m, true
+}
+
+// children are the names below a lock, sorted into what they stand for.
+type children struct {
+	holders []string
+	waiters []*member // in order of arrival, one for each owner
+	forced  map[string]bool
+	stray   []string // places in the queue that their owners have no use for
+	record  bool
+	version bool
+}
+
+func parseChildren(names []string) children {
+	c := children{}
+	holds := make(map[string]bool)
+	for _, name := range names {
+		switch {
+		case strings.HasPrefix(name, holderNode):
+			c.holders = append(c.holders, name)
+			holds[name[len(holderNode):]] = true
+		case strings.HasPrefix(name, forcedNode):
+			if c.forced == nil {
+				c.forced = make(map[string]bool)
+			}
+			c.forced[name] = true
+		case name == recordNode:
+			c.record = true
+		case name == versionNode:
+			c.version = true
+		default:
+			if m, ok := waiterOf(name); ok {
+				c.waiters = append(c.waiters, m)
+			}
+		}
+	}
+	slices.Sort(c.holders)
+	slices.SortFunc(c.waiters, func(a, b *member) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.id, b.id)) })
+	// A request whose answer was lost may have joined the queue twice, or joined it although it was
+	// granted.
+	c.waiters = slices.DeleteFunc(c.waiters, func(m *member) bool {
+		if holds[m.id] {
+			c.stray = append(c.stray, m.node)
+			return true
+		}
+		holds[m.id] = true
+		return false
+	})
+	return c
+}

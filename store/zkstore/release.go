@@ -1,0 +1,90 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Release implements [driver.Store].
+func (s *Store) Release(ctx context.Context, g driver.Grant) error {
+	if err := s.check(g.Owner, g.Claims, g.TTL); err != nil {
+		return err
+	}
+	if err := s.calls.Enter(); err != nil {
+		return err
+	}
+	defer s.calls.Leave()
+	type result struct {
+		unsure bool
+		loss   error // of one of the claims; the others are released (R5)
+	}
+	res, err, answered := do(ctx, s, func(ctx context.Context) (r result, err error) {
+		r.unsure, err = s.transact(ctx, aim{keys: keysOf(g.Claims), looks: true}, func(t *tx) error {
+			r.loss = nil
+			for _, c := range g.Claims {
+				err := t.release(g, c.Key)
+				if err != nil && !isVerdict(err, &err) {
+					return err
+				}
+				if r.loss == nil {
+					r.loss = err
+				}
+			}
+			return nil
+		})
+		return r, err
+	}, nil)
+	if err := conclude(ctx, "release", g.Claims[0].Key, answered, err); err != nil {
+		return err
+	}
+	if res.unsure && isTaken(res.loss) && !runOut(g) {
+		// The first attempt has released it, and its answer was lost.
+		return nil
+	}
+	return res.loss
+}
+
+// release ends g's lease on key, or lets it stay.
+func (t *tx) release(g driver.Grant, key string) error {
+	l := t.lock(key)
+	m := l.holding(nodeID(g.Owner), g.Token)
+	switch {
+	case m == nil:
+		return t.lost(key, g)
+	case g.Stay > 0:
+		m.Released = true
+		t.extend(m, g.Stay)
+	default:
+		l.remove(m)
+	}
+	return nil
+}
+
+// isVerdict reports whether err is for the caller, and sets to to it.
+func isVerdict(err error, to *error) bool {
+	var v verdict
+	if errors.As(err, &v) {
+		*to = v.error
+		return true
+	}
+	return false
+}
+
+// isTaken reports whether the lease does not belong to the owner, and was not taken by force.
+func isTaken(err error) bool {
+	var loss *driver.LeaseLostError
+	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
+}
+
+// runOut reports whether the lease may have ended by itself by now. It reports true for a grant
+// without Since.
+func runOut(g driver.Grant) bool {
+	term := g.Term
+	if term <= 0 {
+		term = g.TTL
+	}
+	return g.Since.IsZero() || time.Since(g.Since) >= term
+}

@@ -1,0 +1,138 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+// opTimeout bounds what a request does for a caller that has gone.
+const opTimeout = 5 * time.Second
+
+// outcome is what came of an operation.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// do runs op on a goroutine of the store's, because the client's methods don't know contexts. If ctx
+// ends first, it returns false, and late is called when op has ended.
+func do[T any](ctx context.Context, s *Store, op func(context.Context) (T, error), late func()) (T, error, bool) {
+	done, abandoned := make(chan outcome[T]), make(chan struct{})
+	s.calls.Go(func() {
+		o := func() (o outcome[T]) {
+			hard, cancel := context.WithCancel(s.hard)
+			defer cancel()
+			// A caller that has gone leaves its request some time to end in an orderly way.
+			defer context.AfterFunc(ctx, func() { time.AfterFunc(opTimeout, cancel) })()
+			o.value, o.err = op(hard)
+			return o
+		}()
+		select {
+		case done <- o:
+		case <-abandoned:
+			if late != nil {
+				late()
+			}
+		}
+	})
+	select {
+	case o := <-done:
+		return o.value, o.err, true
+	case <-ctx.Done():
+		close(abandoned)
+		var none T
+		return none, nil, false
+	}
+}
+
+// mostBroken is how many connections may end under one request.
+const mostBroken = 4
+
+// retries counts the attempts at an operation.
+type retries struct {
+	broken int
+	tries  int
+}
+
+// again reports whether to try once more after err. It pauses if others were in the way.
+func (r *retries) again(ctx context.Context, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, errNoSession) {
+		return false
+	}
+	r.tries++
+	switch {
+	case isConflict(err):
+		if r.tries < 3 {
+			return true
+		}
+	case isBroken(err):
+		if r.broken++; r.broken >= mostBroken {
+			return false
+		}
+	default:
+		return false
+	}
+	// The random part keeps two requests from meeting again.
+	return waitloop.Sleep(ctx, rand.N(time.Millisecond<<min(r.tries, 5)))
+}
+
+// retry repeats a request that does no harm when it is carried out twice.
+func retry[T any](ctx context.Context, s *Store, op func(*peer) (T, error)) (v T, err error) {
+	for r := (retries{}); ; {
+		p, err := s.link.get(ctx)
+		if err != nil {
+			return v, err
+		}
+		if v, err = op(p); err == nil || !r.again(ctx, err) {
+			return v, err
+		}
+	}
+}
+
+// mostTogether is how many requests of one operation are under way at a time.
+const mostTogether = 64
+
+// together calls f for 0 to n-1, many at a time, and returns the first error.
+func together(n int, f func(int) error) error {
+	if n == 1 {
+		return f(0)
+	}
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		next  int
+		first error
+	)
+	work := func() {
+		for {
+			mu.Lock()
+			i := next
+			next++
+			stop := first != nil || i >= n
+			mu.Unlock()
+			if stop {
+				return
+			}
+			if err := f(i); err != nil {
+				mu.Lock()
+				if first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+		}
+	}
+	for range min(n, mostTogether) - 1 {
+		wait.Go(work)
+	}
+	if n > 0 {
+		work()
+	}
+	wait.Wait()
+	return first
+}

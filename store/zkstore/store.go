@@ -1,0 +1,195 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/lifetime"
+)
+
+// Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
+// concurrent use.
+type Store struct {
+	cfg    config
+	link   *link
+	places *places
+
+	life   context.Context // ends when Close begins, and ends all waits
+	end    context.CancelFunc
+	hard   context.Context // ends requests that are still under way when Close gives up
+	cancel context.CancelFunc
+
+	calls lifetime.Lifetime // and the goroutines that they leave behind
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New makes a store on the ensemble of servers, each a host or host:port. It opens a session of its
+// own, waits for it until ctx ends, and makes the store's root if that is missing.
+//
+// The error joins every [*driver.OptionError], before any I/O. If no server answers, or the root
+// cannot be made, it matches driver.ErrUnavailable.
+func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) {
+	cfg, err := configure(servers, opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.hard, s.cancel = context.WithCancel(context.Background())
+	s.places = newPlaces()
+	s.link = newLink(s.life, &s.cfg, s.places.event)
+	if err := s.link.connect(); err != nil {
+		return nil, failure("open", "", err)
+	}
+	s.calls.Go(s.link.keep)
+	if err := s.open(ctx); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	s.calls.Go(s.sweep)
+	return s, nil
+}
+
+// open makes the root, and learns the leader's clock.
+func (s *Store) open(ctx context.Context) error {
+	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
+		for {
+			_, err := s.link.get(ctx)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return struct{}{}, err
+			}
+		}
+		_, err := retry(ctx, s, func(p *peer) (struct{}, error) {
+			_, err := s.tick(p)
+			return struct{}{}, err
+		})
+		return struct{}{}, err
+	}, nil)
+	return conclude(ctx, "open", "", answered, err)
+}
+
+// Describe implements [driver.Store].
+func (s *Store) Describe() driver.Description {
+	return driver.Description{
+		Name:   "zookeeper",
+		Shared: true, Permits: true, Sets: true, Stays: true,
+		Ledger: true, Inspector: true,
+		// A shorter lease could end between two messages of a busy server.
+		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
+	}
+}
+
+// Close implements [driver.Store]. It waits for calls and goroutines under way, five seconds at
+// most; the error says if that was not enough. It ends the session. A second Close waits for the
+// first and returns the same error.
+func (s *Store) Close() error {
+	return s.calls.Close(func() error {
+		s.end()
+		err := s.calls.Drain("zkstore", nil)
+		s.cancel()
+		s.link.close()
+		return err
+	})
+}
+
+// maxOwnerBytes bounds what a node holds.
+const maxOwnerBytes = 255
+
+// check refuses, before any I/O, requests that the nodes could not hold. The engine has checked
+// the same before.
+func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
+	if err := driver.CheckClaims(claims); err != nil {
+		return err
+	}
+	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") || !utf8.ValidString(owner) {
+		return fmt.Errorf("%w: %.300q", ErrOwner, owner)
+	}
+	if ttl < time.Millisecond {
+		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
+	}
+	if len(claims) > 1 && s.bytesOf(claims) > s.cfg.buffer {
+		return &driver.ClaimError{Reason: "is too large for one request to ZooKeeper (jute.maxbuffer, WithBuffer)"}
+	}
+	return nil
+}
+
+// bytesOf is an upper bound of the bytes of a request about claims.
+func (s *Store) bytesOf(claims []driver.Claim) int {
+	total := 0
+	for _, c := range claims {
+		// Two operations, with the path of the lock and the data of the holder.
+		total += 2*len(s.lockPath(c.Key)) + maxOwnerBytes + 2*driver.MaxNoteBytes + 512
+	}
+	return total
+}
+
+// makeRoot makes the nodes above the locks.
+func (s *Store) makeRoot(p *peer) error {
+	for i, c := range s.cfg.root {
+		if c == '/' && i > 0 {
+			if err := s.makeNode(p, s.cfg.root[:i], nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range []string{s.cfg.root, s.cfg.root + bucketsNode, s.cfg.root + clockNode} {
+		if err := s.makeNode(p, path, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeNode makes a node, unless it is there.
+func (s *Store) makeNode(p *peer, path string, data []byte) error {
+	_, err := p.Create(path, data, zk.FlagPersistent, s.cfg.acl)
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	if errors.Is(err, zk.ErrNoAuth) { // perhaps it is there, and its parent is another user's
+		if exists, _, again := p.Exists(path); again == nil && exists {
+			return nil
+		}
+	}
+	return err
+}
+
+// makeBucket makes the parent of a lock.
+func (s *Store) makeBucket(p *peer, key string) error {
+	path := s.bucketPath(bucketOf(key))
+	err := s.makeNode(p, path, nil)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = s.makeRoot(p); err == nil {
+			err = s.makeNode(p, path, nil)
+		}
+	}
+	return err
+}
+
+// tick writes to a node of the store's own. The time that it returns is the leader's, and not
+// before that of anything that was read before.
+func (s *Store) tick(p *peer) (moment, error) {
+	stat, err := p.Set(s.cfg.root+clockNode, nil, -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = s.makeRoot(p); err == nil {
+			stat, err = p.Set(s.cfg.root+clockNode, nil, -1)
+		}
+	}
+	if err != nil {
+		return moment{}, err
+	}
+	p.clock.note(stat)
+	now, _ := p.clock.now()
+	return now, nil
+}

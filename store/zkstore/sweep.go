@@ -1,0 +1,201 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+const (
+	// sweepEvery is how often the processes of a fleet together look for what is over.
+	sweepEvery = time.Hour
+	// keepFor is how long what is over stays. A token is greater than those before although a
+	// node is gone, because the clock has gone on.
+	keepFor = 24 * time.Hour
+	// A bucket has a few hundred keys at most, so a store that sweeps sends a few requests each time.
+	bucketPause = 2 * time.Second
+)
+
+// sweep deletes what has been over for a day, until the store closes.
+func (s *Store) sweep() {
+	for waitloop.Sleep(s.life, sweepEvery/2+rand.N(sweepEvery)) {
+		// What is left is for the next time, or for another process.
+		_ = s.sweepAll(s.life, keepFor, sweepEvery/2, bucketPause)
+	}
+}
+
+// Sweep deletes leases, records, versions and notes that have been over for at least that long, and
+// the nodes of keys that have been idle for as long. The store does the same every hour by itself,
+// with a day; call it to do so at another time. Tokens still increase afterwards, because they follow
+// the clock. The error matches driver.ErrUnavailable, or driver.ErrClosed.
+func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
+	if err := s.calls.Enter(); err != nil {
+		return err
+	}
+	defer s.calls.Leave()
+	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.sweepAll(ctx, max(0, olderThan), 0, 0)
+	}, nil)
+	return conclude(ctx, "sweep", "", answered, err)
+}
+
+// sweepAll visits all buckets except those that were visited less than a while ago.
+func (s *Store) sweepAll(ctx context.Context, olderThan, ago, pause time.Duration) error {
+	buckets, err := retry(ctx, s, func(p *peer) ([]string, error) { return s.childrenOf(p, s.cfg.root+bucketsNode) })
+	if err != nil {
+		return err
+	}
+	rand.Shuffle(len(buckets), func(i, j int) { buckets[i], buckets[j] = buckets[j], buckets[i] })
+	for _, bucket := range buckets {
+		_, err := retry(ctx, s, func(p *peer) (struct{}, error) {
+			mine, err := s.visit(p, bucket, ago)
+			if mine && err == nil {
+				err = s.sweepBucket(ctx, p, bucket, olderThan)
+			}
+			return struct{}{}, err
+		})
+		if err != nil && !isConflict(err) {
+			return err
+		}
+		if pause > 0 && !waitloop.Sleep(ctx, pause/2+rand.N(pause)) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// visit notes that this process sweeps a bucket, unless another one has done so less than a while
+// ago.
+func (s *Store) visit(p *peer, bucket string, ago time.Duration) (mine bool, err error) {
+	if ago == 0 {
+		return true, nil
+	}
+	path := s.bucketPath(bucket)
+	exists, stat, err := p.Exists(path)
+	now, known := p.clock.now()
+	if err != nil || !exists || known && stat.Version > 0 && now.now-stat.Mtime*1000 < toMicros(ago) {
+		return false, err
+	}
+	stat, err = p.Set(path, nil, stat.Version)
+	if isConflict(err) {
+		return false, nil // another process was quicker
+	}
+	if err == nil {
+		p.clock.note(stat)
+	}
+	return err == nil, err
+}
+
+// sweepBucket deletes what is over in a bucket.
+func (s *Store) sweepBucket(ctx context.Context, p *peer, bucket string, olderThan time.Duration) error {
+	names, err := s.childrenOf(p, s.bucketPath(bucket))
+	if err != nil {
+		return err
+	}
+	now, err := s.tick(p)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		key, ok := unescape(name)
+		if !ok {
+			continue // not of this store
+		}
+		if err := s.sweepLock(ctx, p, key, now.now-toMicros(olderThan)); err != nil && !isConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepLock deletes what ended below a lock before the moment over, and the lock itself if that was
+// all, and nobody has used it since.
+func (s *Store) sweepLock(ctx context.Context, p *peer, key string, over micros) error {
+	path := s.lockPath(key)
+	exists, stat, err := p.Exists(path)
+	if err != nil || !exists {
+		return err
+	}
+	if stat.NumChildren > 0 {
+		if err := s.sweepBelow(ctx, p, key, over); err != nil {
+			return err
+		}
+		if exists, stat, err = p.Exists(path); err != nil || !exists {
+			return err
+		}
+	}
+	if stat.NumChildren > 0 || stat.Mtime*1000 > over {
+		return nil
+	}
+	return p.Delete(path, stat.Version)
+}
+
+// sweepBelow deletes the leases, the record, the version and the notes of a lock that ended before
+// the moment over.
+func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros) error {
+	path := s.lockPath(key)
+	names, _, err := p.Children(path)
+	if err != nil {
+		return err
+	}
+	nodes := parseChildren(names)
+	ended := false
+	for _, name := range nodes.holders {
+		h, err := holder(p, path, name)
+		if err != nil {
+			return err
+		}
+		now, _ := p.clock.now()
+		ended = ended || now.ends(h.stat, h.Term) <= over
+	}
+	if ended {
+		// A decision takes them out.
+		if _, err := s.transact(ctx, aim{keys: []string{key}}, func(*tx) error { return nil }); err != nil {
+			return err
+		}
+	}
+	drop := func(name string, stat *zk.Stat, keep micros, err error) error {
+		if err != nil || wallEnds(stat, keep) > over {
+			return err
+		}
+		if err := p.Delete(path+"/"+name, stat.Version); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		return nil
+	}
+	for name := range nodes.forced {
+		exists, stat, err := p.Exists(path + "/" + name)
+		if err == nil && !exists {
+			continue
+		}
+		if err := drop(name, stat, toMicros(forcedFor), err); err != nil {
+			return err
+		}
+	}
+	if nodes.version {
+		v, stat, err := s.version(p, path)
+		if err := drop(versionNode, stat, v.Keep, err); err != nil {
+			return err
+		}
+	}
+	if !nodes.record {
+		return nil
+	}
+	_, stat, err := p.Get(path + "/" + recordNode)
+	if err != nil {
+		return err
+	}
+	r, err := s.record(p, path)
+	if err != nil {
+		return err
+	}
+	return drop(recordNode, stat, r.Keep, nil)
+}
