@@ -30,6 +30,22 @@ func runs(pid int) bool {
 	return state != "" && state != "Z"
 }
 
+// stopped reports whether no thread of the process pid runs any more. The threads of a process stop one
+// after the other, and one that has not stopped yet may still answer a request.
+func stopped(pid int) bool {
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			continue
+		}
+		if state, _ := stat(tid); state != "" && !strings.Contains("TtZX", state) {
+			return false
+		}
+	}
+	return true
+}
+
 // stat returns the state and the parent of a process; no state if it does not exist.
 func stat(pid int) (state string, parent int) {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

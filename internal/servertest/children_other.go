@@ -22,5 +22,8 @@ func childrenOf(pid int) []int {
 	return children
 }
 
+// stopped reports true: there is no way to tell for all threads.
+func stopped(int) bool { return true }
+
 // runs reports whether the process pid exists.
 func runs(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -139,12 +140,24 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the server without ending it (SIGSTOP). Connections stay open and the kernel
-// accepts new ones, but nothing is answered until Resume.
+// Pause stops the server without ending it (SIGSTOP), and returns when all of its threads have
+// stopped. Connections stay open and the kernel accepts new ones, but nothing is answered until
+// Resume.
 func (s *Server) Pause() {
 	// First the process that starts others.
 	s.signal(syscall.SIGSTOP)
 	s.signalChildren(syscall.SIGSTOP)
+	if s.proc == nil {
+		return
+	}
+	all := append(s.proc.children(), s.PID())
+	for end := time.Now().Add(stopTimeout); !allStopped(all) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func allStopped(pids []int) bool {
+	return !slices.ContainsFunc(pids, func(pid int) bool { return !stopped(pid) })
 }
 
 // Resume continues a paused server. It then reads, and answers, what clients sent in between.

@@ -85,7 +85,9 @@ func run(t testing.TB, dir, word string, settings []string, port func() (int, er
 			if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 				t.Errorf("zktest: %v", err) // the server says which file is missing
 			}
-			return exec.Command(java, append(args, "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)...)
+			cmd := exec.Command(java, append(args, "-cp", classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)...)
+			cmd.Dir = dir // a JVM that crashes leaves its report there
+			return cmd
 		},
 	})
 }

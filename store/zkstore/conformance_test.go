@@ -12,7 +12,7 @@ import (
 )
 
 // late is how much later than due something may happen: several servers run at the same time.
-const late = 2 * time.Second
+const late = 1500 * time.Millisecond
 
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own.
@@ -26,7 +26,7 @@ func TestContract(t *testing.T) {
 		return p.(*servertest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 800 * time.Millisecond, Late: late,
+		TTL: 500 * time.Millisecond, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
 			s := open(t, p.Addr(), root)

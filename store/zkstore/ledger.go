@@ -58,7 +58,13 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		rec.Result, rec.ResultNotKept = nil, true
 		c.data = encodeRecord(c.head, rec)
 	}
-	return s.about(ctx, "complete", g, true, c.run)
+	if err := s.about(ctx, "complete", g, true, c.run); err != nil {
+		return err
+	}
+	if c.head.NoRoom {
+		return &driver.ResultNotKeptError{Key: g.Claims[0].Key}
+	}
+	return nil
 }
 
 // completion is a call of Complete.
@@ -74,7 +80,8 @@ func (c *completion) run(t *tx) error {
 	m := l.holding(nodeID(c.g.Owner), c.g.Token)
 	if m == nil || m.mode != driver.ModeExclusive {
 		if r := l.record; r != nil && r.Owner == c.g.Owner { // a repetition (L5)
-			return notKept(c.g, r.NoRoom)
+			c.head.NoRoom = r.NoRoom
+			return nil
 		}
 		return t.lost(l.key, c.g)
 	}
@@ -86,14 +93,6 @@ func (c *completion) run(t *tx) error {
 	}
 	l.remove(m)
 	l.record = &storedRecord{recordHead: c.head} // so that those who also take it get no lease (L2)
-	return nil
-}
-
-// notKept is the error for a record without its result.
-func notKept(g driver.Grant, noRoom bool) error {
-	if noRoom {
-		return verdict{&driver.ResultNotKeptError{Key: g.Claims[0].Key}}
-	}
 	return nil
 }
 

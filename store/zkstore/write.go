@@ -3,7 +3,8 @@ package zkstore
 import (
 	"errors"
 
-	"github.com/go-zookeeper/zk")
+	"github.com/go-zookeeper/zk"
+)
 
 // op is an operation of a request that is carried out as a whole or not at all.
 type op = any
