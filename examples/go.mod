@@ -35,6 +35,8 @@ require (
 	modernc.org/sqlite v1.59.0
 )
 
+require github.com/go-zookeeper/zk v1.0.4 // indirect
+
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -47,6 +49,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
+	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -89,3 +92,5 @@ replace (
 	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore
 	github.com/keyturn/keyturn/tracing => ../tracing
 )
+
+replace github.com/keyturn/keyturn/store/zkstore => ../store/zkstore

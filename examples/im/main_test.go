@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/zktest"
 )
 
 // asProgram has the test binary be the program, with all that its processes do
@@ -20,7 +21,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv("KEYTURN_IM_TEST_AS_PROGRAM") == "" {
-		os.Exit(sqltest.Main(m).Run())
+		os.Exit(zktest.Main(sqltest.Main(m)).Run())
 	}
 	guarded = os.Getenv("KEYTURN_IM_TEST_NO_LOCKS") == ""
 	main()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/internal/zktest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -20,6 +21,7 @@ func TestStore(t *testing.T) {
 		"redis":    "redis://" + redistest.Start(t).Addr() + "/1?prefix=im:",
 		"postgres": sqltest.Postgres(t).DSN(),
 		"mysql":    "mysql://" + mysql,
+		"zk":       "zk://" + zktest.Shared(t).Addr() + "/im?session=2s",
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?synchronous=off",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,12 +24,24 @@ const electionTimeout = 60 * time.Second
 // Ensemble is three servers, of which a majority decides.
 type Ensemble struct {
 	Servers [members]*Server
-	// ways[i][j] is how member i reaches member j if that is the leader.
+	// ways[i][j] is how member i reaches member j if that is the leader and the ensemble is splittable.
 	ways [members][members]*servertest.Proxy
 }
 
 // StartEnsemble runs an ensemble until the test and its subtests end, and returns when it serves.
 func StartEnsemble(t testing.TB) *Ensemble {
+	t.Helper()
+	return start(t, false)
+}
+
+// StartSplittable does as [StartEnsemble], with a network between the servers for [Ensemble.Part].
+// Its elections take ten seconds: the network accepts connections for a server that does not yet.
+func StartSplittable(t testing.TB) *Ensemble {
+	t.Helper()
+	return start(t, true)
+}
+
+func start(t testing.TB, splittable bool) *Ensemble {
 	t.Helper()
 	e := new(Ensemble)
 	var quorum, election, client [members]int
@@ -45,10 +57,10 @@ func StartEnsemble(t testing.TB) *Ensemble {
 	for i := range e.Servers {
 		dir := tempDir(t)
 		data := filepath.Join(dir, "data")
-		settings := []string{"initLimit=100", "syncLimit=10"}
+		settings := []string{"initLimit=100", "syncLimit=10", "maxSessionTimeout=20000"}
 		for j := range e.Servers {
 			way := quorum[j]
-			if i != j {
+			if i != j && splittable {
 				e.ways[i][j] = servertest.NewProxy(t, fmt.Sprintf("127.0.0.1:%d", quorum[j]))
 				_, port, _ := net.SplitHostPort(e.ways[i][j].Addr())
 				if _, err := fmt.Sscan(port, &way); err != nil {
@@ -113,7 +125,8 @@ func (e *Ensemble) Follower(t testing.TB) int {
 	return 0
 }
 
-// Part loses everything that a follower and the leader send each other, until Join.
+// Part loses everything that a follower and the leader of a splittable ensemble send each other, until
+// Join.
 func (e *Ensemble) Part(follower, leader int) { e.ways[follower][leader].Blackhole() }
 
 // Join ends the effect of Part.

@@ -98,9 +98,6 @@ func TestUnknownScheme(t *testing.T) {
 // The table of packages that an error names is true.
 func TestPackages(t *testing.T) {
 	for scheme, name := range packages {
-		if name == "etcdstore" || name == "zkstore" {
-			continue // in branches of their own
-		}
 		if _, err := os.Stat("../" + name); err != nil {
 			t.Errorf("%s: %v", scheme, err)
 		}

@@ -23,6 +23,7 @@ type acquisition struct {
 	id     string
 	once   bool // a record serves as well as the lease
 	place  *place
+	asked  bool
 	joined bool // with the present transaction
 }
 
@@ -126,14 +127,31 @@ func (a *acquisition) undo() {
 	}
 }
 
+// patience is how long the request waits for a session.
+func (a *acquisition) patience() time.Duration {
+	if a.req.Wait {
+		return max(a.s.cfg.session, patience)
+	}
+	return patience
+}
+
 // ask asks once. A request that waits asks again after it has joined the queue: what it read before
 // may have changed by then, without anybody who knew of it. And it asks again if something has
 // changed before the server had been asked to tell of changes.
 func (a *acquisition) ask(ctx context.Context) (answer, error) {
+	unsure := false
+	if !a.asked && isPlain(a.req.Claims) {
+		a.asked = true
+		g, ok, unknown := a.short(ctx)
+		if ok {
+			return answer{grant: g}, nil
+		}
+		unsure = unknown
+	}
 	for r := (retries{}); ; {
 		a.joined = false
 		var ans answer
-		_, err := a.s.transact(ctx, aim{keys: keysOf(a.req.Claims), records: a.once, looks: !a.req.Wait}, func(t *tx) (err error) {
+		_, err := a.s.transact(ctx, aim{keys: keysOf(a.req.Claims), records: a.once, looks: !a.req.Wait, unsure: unsure, patience: a.patience()}, func(t *tx) (err error) {
 			ans, err = a.decide(t)
 			return err
 		})

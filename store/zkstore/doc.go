@@ -55,9 +55,9 @@
 //
 // # What can go wrong
 //
-// The servers do not answer: every call returns when its context ends, and without a session after
-// 3 s at the latest, with an error that matches driver.ErrUnavailable. What the request may have done
-// is undone afterwards.
+// The servers do not answer: every call returns when its context ends, with an error that matches
+// driver.ErrUnavailable. Without a session it returns after 3 s at the latest, and a request that
+// waits for a lock after the session's timeout. What the request may have done is undone afterwards.
 //
 // The session expires: the waiters of the process join their queues anew, at the end. Leases stay.
 //

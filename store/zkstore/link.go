@@ -10,8 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// patience is how long a request waits for a session. The loss of a server is over by then, if the
-// others elect a leader: the client goes to another server at once.
+// patience is how long a request waits for a session, unless it waits for a lock: such a request has
+// its place for as long as the session may come back. The loss of a server is mostly over by then, if
+// the others elect a leader: the client goes to another server at once.
 const patience = 3 * time.Second
 
 // link keeps a session with the ensemble.
@@ -39,6 +40,7 @@ type link struct {
 type peer struct {
 	*zk.Conn
 	clock   clock
+	shelf   shelf
 	net     *network
 	ended   <-chan zk.Event // closed at the end of the client
 	session bool            // it has one
@@ -171,7 +173,7 @@ func (l *link) set(ready bool, why error) {
 }
 
 // get returns a client with a session, for which it waits for a while.
-func (l *link) get(ctx context.Context) (*peer, error) {
+func (l *link) get(ctx context.Context, patience time.Duration) (*peer, error) {
 	var timeout <-chan time.Time
 	for {
 		l.mu.Lock()

@@ -22,7 +22,11 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		loss   error // of one of the claims; the others are released (R5)
 	}
 	res, err, answered := do(ctx, s, func(ctx context.Context) (r result, err error) {
-		r.unsure, err = s.transact(ctx, aim{keys: keysOf(g.Claims), looks: true}, func(t *tx) error {
+		done, unsure := s.shortRelease(ctx, g)
+		if done {
+			return r, nil
+		}
+		r.unsure, err = s.transact(ctx, aim{keys: keysOf(g.Claims), looks: true, unsure: unsure}, func(t *tx) error {
 			r.loss = nil
 			for _, c := range g.Claims {
 				err := t.release(g, c.Key)

@@ -89,7 +89,7 @@ type renewal struct {
 func (r *renewal) run(ctx context.Context) error {
 	synced := false
 	for tries := (retries{}); ; {
-		p, err := r.s.link.get(ctx)
+		p, err := r.s.link.get(ctx, patience)
 		if err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (r *retries) again(ctx context.Context, err error) bool {
 // retry repeats a request that does no harm when it is carried out twice.
 func retry[T any](ctx context.Context, s *Store, op func(*peer) (T, error)) (v T, err error) {
 	for r := (retries{}); ; {
-		p, err := s.link.get(ctx)
+		p, err := s.link.get(ctx, patience)
 		if err != nil {
 			return v, err
 		}

@@ -62,7 +62,7 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 func (s *Store) open(ctx context.Context) error {
 	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
 		for {
-			_, err := s.link.get(ctx)
+			_, err := s.link.get(ctx, patience)
 			if err == nil {
 				break
 			}

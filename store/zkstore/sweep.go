@@ -30,7 +30,7 @@ func (s *Store) sweep() {
 }
 
 // Sweep deletes leases, records, versions and notes that have been over for at least that long, and
-// the nodes of keys that have been idle for as long. The store does the same every hour by itself,
+// the nodes of keys that have been idle for as long, at least a minute. The store does the same every hour by itself,
 // with a day; call it to do so at another time. Tokens still increase afterwards, because they follow
 // the clock. The error matches driver.ErrUnavailable, or driver.ErrClosed.
 func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
@@ -132,7 +132,8 @@ func (s *Store) sweepLock(ctx context.Context, p *peer, key string, over micros)
 			return err
 		}
 	}
-	if stat.NumChildren > 0 || stat.Mtime*1000 > over {
+	now, _ := p.clock.now()
+	if idle := min(over, now.now-toMicros(leastIdle)); stat.NumChildren > 0 || stat.Mtime*1000 > idle {
 		return nil
 	}
 	return p.Delete(path, stat.Version)

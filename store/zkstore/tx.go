@@ -38,6 +38,10 @@ type aim struct {
 	// looks: the answer depends on what was read even if nothing is written, so it must not be older
 	// than the question.
 	looks bool
+	// unsure: the same request was sent before, and had no answer. What is read must not be older.
+	unsure bool
+	// patience is how long to wait for a session, if longer than usual.
+	patience time.Duration
 }
 
 // clock is the leader's clock.
@@ -55,9 +59,10 @@ func (t *tx) lock(key string) *lock {
 // unsure says that an earlier attempt may have been carried out: it had no answer. So decide must be
 // such that doing it twice does no harm.
 func (s *Store) transact(ctx context.Context, a aim, decide func(*tx) error) (unsure bool, err error) {
-	synced := false
+	synced := a.unsure
+	unsure = a.unsure
 	for r := (retries{}); ; {
-		p, err := s.link.get(ctx)
+		p, err := s.link.get(ctx, max(a.patience, patience))
 		if err != nil {
 			return unsure, err
 		}

@@ -62,7 +62,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 	if v.own == "" {
 		return errConflict
 	}
-	p, err := a.s.link.get(ctx)
+	p, err := a.s.link.get(ctx, a.patience())
 	if err != nil {
 		return err
 	}

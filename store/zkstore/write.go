@@ -25,6 +25,9 @@ func (t *tx) write() (sent bool, err error) {
 	for _, r := range res {
 		t.p.clock.note(r.Stat)
 	}
+	if err == nil {
+		t.remember(res)
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		for _, l := range t.locks {
 			if !l.exists {

@@ -16,6 +16,7 @@ import (
 	_ "github.com/keyturn/keyturn/store/redlock"  // redlock://
 	_ "github.com/keyturn/keyturn/store/sqlstore" // postgres://, mysql://, sqlite:
 	"github.com/keyturn/keyturn/store/storeurl"
+	_ "github.com/keyturn/keyturn/store/zkstore" // zk://
 )
 
 // openStore opens the store of the locks: that of the URL or, without one, a part of the fleet's

@@ -1,0 +1,164 @@
+package zkstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// The short way: a lock that this process has decided about last needs no reading. One request takes
+// it, or gives it back, and is refused if anybody has decided about it since.
+
+const (
+	// freshFor is how long a process believes that a lock is as it left it. A lock that was deleted
+	// and made anew counts its versions from 0 again, so this must be much shorter than the time for
+	// which an idle lock is kept (leastIdle).
+	freshFor  = 10 * time.Second
+	leastIdle = time.Minute
+	// mostShelved bounds the memory that the short way needs.
+	mostShelved = 10000
+)
+
+// shelf has the locks as this client left them.
+type shelf struct {
+	mu    sync.Mutex
+	locks map[string]shelved
+}
+
+// shelved is a lock that is free, with nobody in the queue, or has one exclusive holder of this
+// process.
+type shelved struct {
+	version int32
+	data    lockData
+	holder  string // the id of its owner; "": it is free, and was so at the moment at
+	token   uint64
+	at      time.Time
+}
+
+func (s *shelf) get(key string) (shelved, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.locks[key]
+	return l, ok
+}
+
+func (s *shelf) put(key string, l shelved) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.locks == nil {
+		s.locks = make(map[string]shelved)
+	}
+	if _, known := s.locks[key]; !known && len(s.locks) >= mostShelved {
+		for other := range s.locks { // any; it goes the long way then
+			delete(s.locks, other)
+			break
+		}
+	}
+	s.locks[key] = l
+}
+
+func (s *shelf) drop(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.locks, key)
+}
+
+// remember notes what a transaction has left behind.
+func (t *tx) remember(res []zk.MultiResponse) {
+	for _, l := range t.locks {
+		t.p.shelf.drop(l.key)
+	}
+	if len(t.locks) != 1 || t.records {
+		return
+	}
+	l := t.locks[0]
+	holders := l.holders()
+	if len(l.members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
+		return
+	}
+	version := l.version
+	if !l.exists {
+		version = 0
+	} else if l.writes() {
+		version++
+	}
+	if len(res) > 0 {
+		t.p.shelf.put(l.key, shelved{version: version, data: l.data(), holder: holders[0].id, token: holders[0].Token})
+	}
+}
+
+// isPlain reports whether claims are one exclusive claim.
+func isPlain(claims []driver.Claim) bool {
+	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
+}
+
+// short takes a lock that this process has left free. unsure says that it may have done so although
+// it failed.
+func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure bool) {
+	key := a.req.Claims[0].Key
+	p, err := a.s.link.get(ctx, a.patience())
+	if err != nil {
+		return g, false, false
+	}
+	l, ok := p.shelf.get(key)
+	now, known := p.clock.now()
+	if !ok || l.holder != "" || time.Since(l.at) > freshFor || !known {
+		return g, false, false
+	}
+	path, sent := a.s.lockPath(key), time.Now()
+	m := a.newMember(a.req.Claims[0])
+	m.Token, m.Reserved = driver.NextTokens(l.data.Last, time.UnixMicro(now.now), m.Reserved)
+	m.Term = m.TTL
+	l.data = lockData{Last: m.Token + m.Reserved}
+	res, err := p.Multi(
+		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
+		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m.memberData), Acl: a.s.cfg.acl},
+	)
+	if err != nil || len(res) != 2 {
+		p.shelf.drop(key)
+		return g, false, isBroken(err)
+	}
+	p.clock.note(res[0].Stat)
+	p.shelf.put(key, shelved{version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token})
+	return driver.Grant{
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent,
+	}, true, false
+}
+
+// shortRelease gives back a lease that nobody waited for when it was granted.
+func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool) {
+	if !isPlain(g.Claims) || g.Stay > 0 || g.Token == 0 || runOut(g) {
+		return false, false
+	}
+	p, err := s.link.get(ctx, patience)
+	if err != nil {
+		return false, false
+	}
+	key := g.Claims[0].Key
+	l, ok := p.shelf.get(key)
+	if !ok || l.holder != nodeID(g.Owner) || l.token != g.Token {
+		return false, false
+	}
+	path := s.lockPath(key)
+	res, err := p.Multi(
+		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: -1},
+		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
+	)
+	p.shelf.drop(key)
+	if err != nil || len(res) != 2 {
+		return false, isBroken(err)
+	}
+	stat := res[1].Stat
+	p.clock.note(stat)
+	if stat.NumChildren == 0 {
+		p.shelf.put(key, shelved{version: stat.Version, data: l.data, at: time.Now()})
+		return true, false
+	}
+	// Somebody has come since the grant. The first waiter notices by itself, unless it is dead.
+	_, _ = s.transact(ctx, aim{keys: []string{key}}, func(*tx) error { return nil })
+	return true, false
+}
