@@ -26,7 +26,7 @@ func TestContract(t *testing.T) {
 		return p.(*servertest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 500 * time.Millisecond, Late: late,
+		TTL: 800 * time.Millisecond, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
 			s := open(t, p.Addr(), root)
