@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/band"
+	"github.com/keyturn/keyturn/console/internal/poll"
 )
 
 // bandModel is a band for its template. Its unit along the time is a second since the poller's first look, so
@@ -37,17 +38,17 @@ const (
 // bandOf draws who had a key in the last window. detail also says it in words.
 func (c *Console) bandOf(l look, id, key string, window time.Duration, detail bool) template.HTML {
 	begin := l.clock.now.Add(-window)
-	spans := c.poll.Spans(key, begin.Add(-time.Minute)) // the page moves on until it hears again
+	// In whole minutes: the bar of a lease that is older than the band would otherwise begin elsewhere each time.
+	spans := c.poll.Spans(key, begin.Add(-time.Minute).Truncate(time.Minute))
 	lanes, n := band.Lanes(spans, 4)
 	origin := l.status.Started
 	m := bandModel{
 		ID: id, Window: int(window.Seconds()), From: seconds(begin.Sub(origin)), Lanes: n, Height: n * laneH, Live: l.clock.live,
 		Label: "Who had it in the last " + span(window),
 	}
-	reach := 2*c.cfg.interval + c.cfg.interval/2
 	for i, s := range spans {
 		b := bar{X: seconds(s.From.Sub(origin)), W: seconds(max(s.To.Sub(s.From), window/600)), Y: lanes[i] * laneH, H: laneH}
-		b.Open = l.status.Err == nil && l.status.At.Sub(s.To) <= reach
+		b.Open = l.status.Err == nil && l.status.At.Sub(s.To) <= c.reach()
 		switch {
 		case s.Free:
 			b.Class, b.Y, b.H = "free", 0, m.Height
@@ -69,6 +70,9 @@ func (c *Console) bandOf(l look, id, key string, window time.Duration, detail bo
 	}
 	return c.write("band", m)
 }
+
+// reach is how far apart samples may be that follow each other.
+func (c *Console) reach() time.Duration { return poll.Reach(c.cfg.interval) }
 
 func describe(s band.Span) string {
 	const form = "15:04:05"

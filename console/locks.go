@@ -133,8 +133,7 @@ func (c *Console) locks(l look) []list {
 	rows, pass := c.poll.Rows(f.passes, f.Limit)
 	parts := make([]part, 0, len(rows))
 	for _, r := range rows {
-		m := c.row(l, r)
-		parts = append(parts, part{ID: m.ID, HTML: c.write("lock", m), Band: c.bandOf(l, m.ID, r.Key, rowWindow, false)})
+		parts = append(parts, c.lockPart(l, r))
 	}
 	foot := struct {
 		Shown, Pass int
@@ -146,6 +145,35 @@ func (c *Console) locks(l look) []list {
 		foot.More = f.more()
 	}
 	return []list{{"rows", parts}, {"foot", []part{{ID: "count", HTML: c.write("count", foot)}}}}
+}
+
+// knownRow is a row as it was rendered, and what it was rendered from.
+type knownRow struct {
+	row                 *poll.Row
+	stale, open, outage bool
+	minute              int64
+	part                part
+}
+
+// lockPart renders a row, unless it would be the same as the last time. Of thousands of rows, few are new.
+func (c *Console) lockPart(l look, r *poll.Row) part {
+	age := l.status.At.Sub(r.At())
+	now := knownRow{
+		row: r, stale: age > staleAfter+2*c.cfg.interval, open: age <= c.reach(), outage: l.status.Err != nil, minute: l.clock.now.Unix() / 60,
+	}
+	if was, is := l.known[r.Key]; is {
+		now.part = was.part
+		if was == now {
+			l.fresh[r.Key] = was
+			return was.part
+		}
+	}
+	m := c.row(l, r)
+	now.part = part{ID: m.ID, HTML: c.write("lock", m), Band: c.bandOf(l, m.ID, r.Key, rowWindow, false)}
+	if l.fresh != nil {
+		l.fresh[r.Key] = now
+	}
+	return now.part
 }
 
 func (c *Console) row(l look, r *poll.Row) rowModel {

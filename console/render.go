@@ -45,6 +45,8 @@ type look struct {
 	clock  clock
 	status poll.Status
 	graph  *waits.Graph
+	// known are the rows of the last look at the same, and fresh those of this one; nil: they are not kept.
+	known, fresh map[string]knownRow
 }
 
 // list is a part of a page with parts of its own that come and go.
@@ -99,6 +101,7 @@ type views struct {
 type cachedView struct {
 	tick  uint64
 	lists []list
+	rows  map[string]knownRow
 }
 
 // mostCached bounds the views that are kept. Filters are free text, so there may be any number.
@@ -127,7 +130,8 @@ func (c *Console) view(p *page, query url.Values, live bool) (look, []list) {
 		c.views.cached[id] = v
 	}
 	if v.lists == nil || v.tick != l.status.Tick {
-		v.tick, v.lists = l.status.Tick, c.lists(p, l)
+		l.known, l.fresh = v.rows, make(map[string]knownRow)
+		v.tick, v.lists, v.rows = l.status.Tick, c.lists(p, l), l.fresh
 	}
 	return l, v.lists
 }

@@ -20,16 +20,28 @@ function span(ms) {
   return Math.floor(n / 86400) + " d " + Math.floor((n % 86400) / 3600) + " h";
 }
 
+// visible are the rows that can be seen. To let the times of thousands go on would take too long.
+const visible = new Set();
+const watcher = new IntersectionObserver((entries) => {
+  for (const e of entries) {
+    if (!e.isIntersecting) visible.delete(e.target);
+    else { visible.add(e.target); go(e.target); }
+  }
+});
+const hidden = (e) => { const row = e.closest("#rows > tr"); return row && !visible.has(row); };
+
 // go brings times and bands within an element to the present.
 function go(root) {
   const t = now();
   for (const e of root.querySelectorAll("time")) {
+    if (hidden(e)) continue;
     const text = e.dataset.since ? span(t - e.dataset.since) : span(e.dataset.until - t);
     if (e.textContent !== text) e.textContent = text;
   }
   const bands = root.matches && root.matches(".band") ? [root] : root.querySelectorAll(".band");
   const s = (t - origin) / 1000;
   for (const e of bands) {
+    if (hidden(e)) continue;
     const box = e.viewBox.baseVal;
     box.x = s - e.dataset.window;
     box.width = e.dataset.window;
@@ -52,8 +64,15 @@ function put(id, html) {
   const path = focused && focused.getAttribute("href");
   go(fresh);
   old.replaceWith(fresh);
+  watch(old, fresh);
   if (path) for (const a of fresh.querySelectorAll("a[href]")) if (a.getAttribute("href") === path) { a.focus(); break; }
   return fresh;
+}
+
+// watch watches whether a row can be seen, in place of an old one.
+function watch(old, row) {
+  if (old) { watcher.unobserve(old); visible.delete(old); }
+  if (row && row.matches("#rows > tr")) watcher.observe(row);
 }
 
 // take takes a message into the page.
@@ -70,15 +89,17 @@ function take(message) {
 function arrange(list, ids, fresh) {
   if (!list) return;
   const wanted = new Set(ids);
-  for (const e of [...list.children]) if (!wanted.has(e.id)) e.remove();
+  for (const e of [...list.children]) if (!wanted.has(e.id)) { watch(e); e.remove(); }
+  const few = ids.filter((id) => fresh.has(id) && !fresh.get(id).isConnected).length < 20;
   let next = list.firstElementChild;
   for (const id of ids) {
     const e = document.getElementById(id) || fresh.get(id);
     if (!e) continue;
     if (e === next) { next = next.nextElementSibling; continue; }
     const focused = e.contains(document.activeElement) ? document.activeElement : null;
-    if (!e.isConnected) { e.classList.add("new"); go(e); }
+    if (!e.isConnected) { e.classList.toggle("new", few); go(e); }
     list.insertBefore(e, next);
+    watch(null, e);
     if (focused) focused.focus();
   }
 }
@@ -131,5 +152,6 @@ document.addEventListener("keydown", (e) => {
   field.select();
 });
 setInterval(() => { if (!document.hidden && source && source.readyState === EventSource.OPEN) go(document); }, 500);
+for (const row of document.querySelectorAll("#rows > tr")) watch(null, row);
 say("connecting", "off");
 open();

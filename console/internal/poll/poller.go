@@ -49,10 +49,13 @@ type Poller struct {
 	seen                  // what was seen
 }
 
+// Reach is how far apart two samples of a key may be that are taken to follow each other.
+func Reach(interval time.Duration) time.Duration { return 2*interval + interval/2 }
+
 // New makes a poller. It asks for nothing before the first [Poller.Look], unless always is set.
 func New(src Source, interval time.Duration, always bool) *Poller {
 	p := &Poller{src: src, interval: interval, always: always, next: make(chan struct{})}
-	p.seen.init(2*interval + interval/2)
+	p.seen.init(Reach(interval))
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if always {
 		p.Look("")

@@ -67,14 +67,18 @@ func Draw(g Graph) Picture {
 		row[n] = places[column[n]]
 		places[column[n]]++
 	}
-	most, side := slices.Max(places), marginX
+	most, left, right := slices.Max(places), marginX, marginX
 	for _, e := range g.Edges {
-		if column[e.From] == column[e.To] && e.From != e.To {
-			side = sideways
+		within := e.From != e.To && places[column[e.From]] > 1 && column[e.From] == column[e.To]
+		if within && column[e.From] == last {
+			left = sideways
+		}
+		if within && column[e.From] == 0 {
+			right = sideways
 		}
 	}
 	p := Picture{
-		W:      2*side + (last+1)*boxW + last*gapX,
+		W:      left + right + (last+1)*boxW + last*gapX,
 		H:      2*marginY + most*boxH + (most-1)*gapY,
 		Hidden: len(g.Nodes) - len(shown),
 	}
@@ -83,7 +87,7 @@ func Draw(g Graph) Picture {
 		node, c := g.Nodes[n], column[n]
 		height := places[c]*boxH + (places[c]-1)*gapY
 		b := Box{
-			X: side + (last-c)*(boxW+gapX), Y: (p.H-height)/2 + row[n]*(boxH+gapY), W: boxW, H: boxH,
+			X: left + (last-c)*(boxW+gapX), Y: (p.H-height)/2 + row[n]*(boxH+gapY), W: boxW, H: boxH,
 			Process: node.Process, Note: note(node), InDeadlock: node.InDeadlock, InHint: node.InHint,
 		}
 		at[n] = b
