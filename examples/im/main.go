@@ -26,6 +26,11 @@
 //	go run ./examples/im -observe
 //	go run ./examples/im -observe -svg trace.svg
 //
+// With -console it runs the service with slow handlers, and serves the console over its locks until
+// Ctrl-C. Two of the handlers nest keys in opposite orders, so there is a deadlock to find and to end.
+//
+//	go run ./examples/im -console
+//
 // It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in which it leaves
 // nothing behind. Without it, it runs a redis-server of its own, or an embedded one if that is
 // not installed. The exit code is 1 if anything went wrong in spite of the locks.
@@ -69,14 +74,19 @@ func main() {
 	database := flag.String("db", "", "also deliver messages into a `database` while workers are killed: sqlite, a file's name, or a postgres URL")
 	storeURL := flag.String("store", "", "the `URL` of the store of the locks; the default is the Redis of the data")
 	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
+	console := flag.Bool("console", false, "serve the console over the running example until Ctrl-C")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(flag.CommandLine.Output(), "unexpected argument: %s\n", flag.Arg(0))
 		flag.Usage()
 		os.Exit(2)
 	}
-	if *seen {
-		if err := show(*svg); err != nil {
+	if *seen || *console {
+		run := func(ctx context.Context, p *report.Progress) error { return watch(ctx, os.Stdout, *svg, p) }
+		if *console {
+			run = func(ctx context.Context, p *report.Progress) error { return look(ctx, os.Stdout, *storeURL, p) }
+		}
+		if err := show(run); err != nil {
 			fmt.Fprintln(os.Stderr, "im:", err)
 			os.Exit(1)
 		}
@@ -91,12 +101,12 @@ func main() {
 	}
 }
 
-// show runs with telemetry until Ctrl-C, which is no failure here.
-func show(svg string) error {
+// show runs something until Ctrl-C, which is no failure here.
+func show(run func(context.Context, *report.Progress) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return watch(ctx, os.Stdout, svg, report.NewProgress(os.Stderr, isTerminal(os.Stderr)))
+	return run(ctx, report.NewProgress(os.Stderr, isTerminal(os.Stderr)))
 }
 
 var errInterrupted = errors.New("interrupted; every process has been ended")

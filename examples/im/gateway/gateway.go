@@ -34,7 +34,10 @@ func newEcho(n *node.Node, h *handlers) *echo.Echo {
 		e.PUT("/users/:id/status", h.setStatus)
 	} else {
 		locks := lockecho.New(n.Locks)
-		e.PUT("/users/:id/status", h.setStatus, locks.Serialize("user:status:{path.id}"))
+		e.PUT("/users/:id/status", h.setStatus, locks.Serialize("user:status:{path.id}"), pause(n))
+	}
+	if n.Show {
+		e.POST("/transfers/:from/:to", transfer(n))
 	}
 	e.PUT("/groups/:id/members/:user", h.join)
 	e.DELETE("/groups/:id/members/:user", h.leave)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,20 @@ type Config struct {
 	Database string
 	// Collector is where a process sends its spans; "": no telemetry.
 	Collector string
+	// Show makes handlers slow, so that a person can see who waits for whom. It also adds one that
+	// nests keys in the order of the request: two such requests can be a deadlock.
+	Show bool
+}
+
+// Pause takes some of the time of a handler under its lock, if [Config.Show] is set.
+func (c Config) Pause(ctx context.Context) {
+	if !c.Show {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(300+rand.IntN(1500)) * time.Millisecond):
+	}
 }
 
 // Queue is the asynq queue between gateways and services.

@@ -29,6 +29,12 @@ func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
 		}
 		opts = append(opts, grpc.ChainUnaryInterceptor(locks.Unary()))
 	}
+	if n.Show { // inside of the locks
+		opts = append(opts, grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			n.Pause(ctx)
+			return handler(ctx, req)
+		}))
+	}
 	server := grpc.NewServer(opts...)
 	impb.RegisterUsersServer(server, &users{db: n.DB})
 	impb.RegisterGroupsServer(server, &groups{db: n.DB})
