@@ -39,7 +39,7 @@ func (e *Engine) acquire(ctx context.Context, claims []Claim, s *settings, ask a
 	if err := e.supports(claims); err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(s.onlyOnce(), s.noShadow()); err != nil {
+	if err := errors.Join(s.onlyOnce(), s.noShadow(), s.noMove()); err != nil {
 		return nil, nil, err
 	}
 	cov := e.covered(ctx, claims, s)

@@ -38,7 +38,8 @@ func (e *Engine) Declare(p Policy, rule coverage.Rule, like ...string) (coverage
 	} else {
 		err = errors.Join(e.supports(claims), s.onlyOnce())
 	}
-	errs := []error{err}
+	s = s.of(rule.Once)
+	errs := []error{err, e.canMove(s, claims)}
 	if rule.Skips == coverage.SkipSuperseded {
 		errs = append(errs, e.canRaise())
 	}

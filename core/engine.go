@@ -212,6 +212,9 @@ func (e *Engine) doClaims(ctx context.Context, claims []Claim, s *settings, fn f
 	if s.shadow == shadowed {
 		return e.doShadow(ctx, claims, s, fn)
 	}
+	if s.moveFrom != nil {
+		return e.doMoving(ctx, claims, s, fn)
+	}
 	claims = s.shape(claims)
 	lease, err := e.acquirePlain(ctx, claims, s)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // lease, or if the lease was changed since its grant, or while an extension may be on its way
 // to the store ([watchdog.Rest]).
 func (s *settings) heritable(claims []Claim) bool {
-	return !s.once && s.minHold == 0 && len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
+	return !s.once && !s.fresh && s.minHold == 0 && len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
 }
 
 // handOn gives g, which its holder no longer needs, to the first in line, and reports whether

@@ -61,6 +61,9 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if s.shadow == shadowed {
 		return e.onceShadow(ctx, key, fn, s)
 	}
+	if s.moveFrom != nil {
+		return e.onceMoving(ctx, key, fn, s)
+	}
 	return e.onceTold(ctx, key, fn, s)
 }
 

@@ -34,6 +34,8 @@ type settings struct {
 	anyContent  bool // fingerprints are not compared
 	executor    Executor
 	shadow      shadowState
+	moveFrom    *Engine // not nil: its claims are held, too
+	fresh       bool    // the lease is granted by the store, never handed on
 }
 
 type engineConfig struct {
@@ -114,6 +116,7 @@ const (
 	aboutAnyContent
 	aboutExecutor
 	aboutShadow
+	aboutMove
 	aboutLogger
 	aboutKeyFilter
 	aboutMaxWaiters

@@ -141,7 +141,7 @@ func (e *Engine) rehearse(ctx context.Context, claims []Claim, s *settings, play
 // rehearsed returns the settings of a rehearsal. Its claims have their modes already.
 func (s *settings) rehearsed() *settings {
 	own := *s
-	own.shadow, own.mode, own.permits, own.hierarchy, own.linger = rehearsed, driver.ModeExclusive, 0, false, 0
+	own.shadow, own.mode, own.permits, own.hierarchy, own.linger, own.moveFrom = rehearsed, driver.ModeExclusive, 0, false, 0, nil
 	return &own
 }
 

@@ -35,9 +35,27 @@ import (
 // ended first. A store that does not answer is waited for as by [Engine.TryAcquire].
 func (e *Engine) Raise(ctx context.Context, key string, version uint64, opts ...CallOption) (newest uint64, err error) {
 	s, err := e.settingsFor(opts)
-	if err == nil {
-		err = driver.ValidateKey(key)
+	if err != nil {
+		return 0, err
 	}
+	if s.moveFrom == nil {
+		return e.raise(ctx, key, version, s)
+	}
+	if err := e.canRaise(); err != nil { // before the other store is asked
+		return 0, err
+	}
+	outer, inner := s.split()
+	old, err := s.moveFrom.raise(ctx, key, version, outer)
+	if err != nil {
+		return 0, err
+	}
+	newest, err = e.raise(ctx, key, max(version, old), inner)
+	return max(newest, old), err
+}
+
+// raise is Raise on one store.
+func (e *Engine) raise(ctx context.Context, key string, version uint64, s *settings) (newest uint64, err error) {
+	err = driver.ValidateKey(key)
 	if err == nil {
 		err = e.canRaise()
 	}

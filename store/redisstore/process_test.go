@@ -43,6 +43,9 @@ func actAsProcess() {
 	if err != nil {
 		panic(err)
 	}
+	if os.Getenv(envWitness) != "" {
+		move(os.Getenv(envKey), ttl)
+	}
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	store, err := redisstore.New(client)
 	if err != nil {

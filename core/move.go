@@ -1,0 +1,202 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// WithMoveFrom has [Engine.Do], [Engine.DoAll], [Engine.Once], [Engine.Lead] and [Engine.Raise] hold
+// their claims on old as well, an engine over another store, with the same options. It is for a fleet
+// that moves from that store to this engine's while it works:
+//
+//  1. Deploy the version with the option. It excludes processes that know only old, and those that
+//     have the option.
+//  2. When none is left that knows only old, deploy the version without it and without old. It
+//     excludes those that have the option.
+//
+// old's claims are taken first, and are held while the call waits for this engine's. So all processes
+// take them in the same order, and don't deadlock. [WithMaxWait] bounds each of the two waits. An
+// error of either is the call's error, with its usual meaning. A lease that is lost on either store
+// ends the function's context.
+//
+// The context has both leases; [LeaseFrom] finds this engine's. Its token is greater than those of
+// all earlier holders on either store, also of those that come after it and know only old. For that
+// the call waits, before its function or after it, for as long as the clocks of the two stores
+// differ. If that is more than a second, the error matches ErrUnavailable, and the function does not
+// run.
+//
+// Once looks for a record on old, then on this engine's store, and leaves one on both. A record that
+// was left before step 1 is only on old: let step 1 last as long as repeats may come.
+//
+// Meanwhile no lease is handed on within a process or lingers, so each call asks both stores.
+//
+// Given to [New], it holds for all calls. Do not close old before this engine. [Engine.Acquire], [Engine.TryAcquire] and [Engine.AcquireAll]
+// return one lease, so there the option is an [*OptionError]; so are a nil old and the engine itself.
+func WithMoveFrom(old *Engine) Option {
+	return option{"WithMoveFrom", aboutMove, func(s *settings) error {
+		if old == nil {
+			return &OptionError{Option: "WithMoveFrom", Value: nil, Want: "an engine"}
+		}
+		s.moveFrom = old
+		return nil
+	}}
+}
+
+// noMove refuses the option for calls that return one lease.
+func (s *settings) noMove() error {
+	if s.moveFrom != nil {
+		return &OptionError{Option: "WithMoveFrom", Value: "...", Want: "no such option except for calls with a function"}
+	}
+	return nil
+}
+
+// canMove says why a call cannot hold claims on both stores.
+func (e *Engine) canMove(s *settings, claims []Claim) error {
+	old := s.moveFrom
+	switch {
+	case old == nil:
+		return nil
+	case old == e:
+		return &OptionError{Option: "WithMoveFrom", Value: "...", Want: "another engine"}
+	}
+	outer, _ := s.split()
+	errs := []error{outer.fit(old.about), old.supports(claims)}
+	if s.once {
+		errs = append(errs, old.canOnce(outer))
+	}
+	return errors.Join(errs...)
+}
+
+// of returns the settings for a call that is Once, or is not.
+func (s *settings) of(once bool) *settings {
+	own := *s
+	own.once = once
+	return &own
+}
+
+// split returns the settings for old, and those for this engine. A database keeps its own record, so
+// old needs no executor.
+func (s *settings) split() (outer, inner *settings) {
+	o, i := *s, *s
+	o.moveFrom, i.moveFrom, o.executor = nil, nil, nil
+	o.fresh, i.fresh, o.linger, i.linger = true, true, 0, 0
+	return &o, &i
+}
+
+// doMoving is doClaims on both stores.
+func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) error {
+	if err := e.canMove(s, s.shape(slices.Clone(claims))); err != nil {
+		return err
+	}
+	outer, inner := s.split()
+	_ = outer.fit(s.moveFrom.about) // canMove has looked
+	return s.moveFrom.doClaims(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
+		return moving(ctx, func(ctx context.Context, check func(context.Context) error) error {
+			return e.doClaims(ctx, slices.Clone(claims), inner, func(ctx context.Context) error {
+				if err := check(ctx); err != nil {
+					return err
+				}
+				return fn(ctx)
+			})
+		})
+	})
+}
+
+// onceMoving is Once on both stores.
+func (e *Engine) onceMoving(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
+	if err := e.canMove(s.of(true), []Claim{Exclusive(key)}); err != nil {
+		return Outcome{}, err
+	}
+	outer, inner := s.split()
+	_ = outer.fit(s.moveFrom.about)
+	var here Outcome
+	ran := false
+	out, err := s.moveFrom.onceTold(ctx, key, func(ctx context.Context) ([]byte, error) {
+		ran = true
+		err := moving(ctx, func(ctx context.Context, check func(context.Context) error) (err error) {
+			here, err = e.onceTold(ctx, key, func(ctx context.Context) ([]byte, error) {
+				if err := check(ctx); err != nil {
+					return nil, err
+				}
+				return fn(ctx)
+			}, inner)
+			return err
+		})
+		if err == nil && here.ResultNotKept {
+			err = ErrSkipResult
+		}
+		return here.Result, err
+	}, outer)
+	if !ran {
+		return out, err
+	}
+	return here, err
+}
+
+// mostApart is how much the clocks of two stores may differ during a move.
+const mostApart = time.Second
+
+// errBehind: the token of the store that the fleet moves to is not greater than the old store's.
+var errBehind = errors.New("keyturn: the clocks of the two stores differ")
+
+// moving calls fn under a lease of the old store. fn takes the lease of the other store and calls
+// check under it. moving keeps the tokens of both in one order. A token is the store's clock in
+// microseconds when it granted the lease, so time is all it takes:
+//
+//   - If the other store's token is not greater, fn takes its lease again, later.
+//   - If it is greater, the old lease is held until the old store's clock is past it, too.
+func moving(ctx context.Context, fn func(_ context.Context, check func(context.Context) error) error) error {
+	before, held := LeaseFrom(ctx) // none: the store is out, and the work runs unlocked
+	var apart time.Duration        // how much the other token is ahead of the old store's clock
+	var looked time.Time
+	check := func(ctx context.Context) error {
+		l, ok := LeaseFrom(ctx)
+		if !ok || !held || l == before {
+			return nil
+		}
+		looked = time.Now()
+		if apart = microseconds(l, before); apart <= 0 {
+			return errBehind
+		}
+		if apart -= looked.Sub(before.base().grant.Heard); apart > mostApart {
+			return errBehind
+		}
+		return nil
+	}
+	for {
+		err := fn(ctx, check)
+		switch {
+		case !errors.Is(err, errBehind): // which the function itself cannot return
+			_ = pause(context.WithoutCancel(ctx), apart+time.Microsecond-time.Since(looked))
+			return err
+		case apart.Abs() > mostApart:
+			return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%v by %v", errBehind, apart.Abs())}
+		}
+		if err := pause(ctx, time.Millisecond-apart); err != nil {
+			return err
+		}
+	}
+}
+
+// microseconds is the time between the grants of two leases by the clocks of their stores.
+func microseconds(l, before *Lease) time.Duration {
+	return time.Duration(int64(l.Token())-int64(before.Token())) * time.Microsecond
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,241 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// ahead is a store whose clock, and so its tokens, are ahead by that much.
+type ahead struct {
+	*memstore.Store
+	by time.Duration
+}
+
+func (a ahead) Acquire(ctx context.Context, req driver.Request) (driver.Grant, error) {
+	g, err := a.Store.Acquire(ctx, req)
+	if err == nil {
+		g.Token += uint64(a.by.Microseconds())
+	}
+	return g, err
+}
+
+func (a ahead) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+	g, rec, err := a.Store.Begin(ctx, req)
+	if err == nil && rec == nil {
+		g.Token += uint64(a.by.Microseconds())
+	}
+	return g, rec, err
+}
+
+func (a ahead) own(g driver.Grant) driver.Grant {
+	g.Token -= uint64(a.by.Microseconds())
+	return g
+}
+
+func (a ahead) Renew(ctx context.Context, grants []driver.Grant) []error {
+	var own []driver.Grant
+	for _, g := range grants {
+		own = append(own, a.own(g))
+	}
+	return a.Store.Renew(ctx, own)
+}
+
+func (a ahead) Release(ctx context.Context, g driver.Grant) error {
+	return a.Store.Release(ctx, a.own(g))
+}
+
+func (a ahead) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
+	return a.Store.Complete(ctx, a.own(g), rec, retention)
+}
+
+// TestMoveExcludesBothKinds: processes that know the old store, the new store, and both take turns,
+// and tokens rise, also if one clock is ahead of the other.
+func TestMoveExcludesBothKinds(t *testing.T) {
+	for name, by := range map[string]struct{ old, new time.Duration }{
+		"equal clocks": {}, "old ahead": {200 * time.Millisecond, 0}, "new ahead": {0, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				oldMem, newMem := memstore.New(), memstore.New()
+				plain := func(mem *memstore.Store, by time.Duration) *core.Engine {
+					return newEngine(t, ahead{mem.Peer(), by})
+				}
+				moving := func() *core.Engine {
+					return newEngine(t, ahead{newMem.Peer(), by.new}, core.WithMoveFrom(plain(oldMem, by.old)))
+				}
+				defer newEngine(t, oldMem) // closes the memories
+				defer newEngine(t, newMem)
+				inside, turns := 0, 0
+				var last uint64
+				work := func(eng *core.Engine, until time.Duration, ctx context.Context) {
+					for end := time.Now().Add(until); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+						err := eng.Do(ctx, "k", func(ctx context.Context) error {
+							l, _ := core.LeaseFrom(ctx)
+							if inside++; inside > 1 {
+								t.Error("two holders")
+							}
+							if l.Token() <= last {
+								t.Errorf("token %d after %d", l.Token(), last)
+							}
+							last = l.Token()
+							turns++
+							time.Sleep(3 * time.Millisecond)
+							inside--
+							return nil
+						}, core.WithTTL(time.Second))
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				go work(plain(oldMem, by.old), 3*time.Second, bg) // step 1
+				for _, eng := range []*core.Engine{moving(), moving()} {
+					for range 3 { // which could hand their leases on
+						go work(eng, 6*time.Second, bg)
+					}
+				}
+				time.Sleep(3500 * time.Millisecond)
+				work(plain(newMem, by.new), 2*time.Second, bg) // step 2
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if turns < 20 {
+					t.Errorf("%d turns", turns)
+				}
+			})
+		})
+	}
+}
+
+// TestMoveOfOnce: nobody runs again what a process of the other kind has run.
+func TestMoveOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		oldMem, newMem := memstore.New(), memstore.New()
+		old, moving := newEngine(t, oldMem), newEngine(t, newMem, core.WithMoveFrom(newEngine(t, oldMem.Peer())))
+		after := newEngine(t, newMem.Peer())
+		once := func(eng *core.Engine, key string, fresh bool, opts ...core.CallOption) {
+			t.Helper()
+			out, err := eng.Once(bg, key, func(context.Context) ([]byte, error) { return []byte("r"), nil }, opts...)
+			if kept := !out.ResultNotKept; out.Duplicate == fresh || kept && (err != nil || string(out.Result) != "r") {
+				t.Errorf("%s: %+v, %v", key, out, err)
+			}
+		}
+		once(old, "a", true)
+		once(moving, "a", false)
+		once(moving, "b", true)
+		for _, eng := range []*core.Engine{old, moving, after} {
+			once(eng, "b", false)
+		}
+		once(after, "c", true)
+		once(moving, "c", false)
+		once(old, "c", false) // moving has left it there
+		once(moving, "d", true, core.WithResultLimit(0))
+		once(old, "d", false)
+		once(after, "d", false)
+		if n, err := moving.Raise(bg, "v", 7); n != 7 || err != nil {
+			t.Error(n, err)
+		}
+		if n, err := old.Raise(bg, "v", 9); n != 9 || err != nil {
+			t.Error(n, err)
+		}
+		if n, err := moving.Raise(bg, "v", 8); n != 9 || err != nil {
+			t.Error(n, err)
+		}
+		if n, err := after.Raise(bg, "v", 0); n != 9 || err != nil {
+			t.Error(n, err)
+		}
+	})
+}
+
+// TestMoveFails with the error of the store that fails, and holds nothing afterwards.
+func TestMoveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		oldSpy, newSpies := newSpy(), newSpy()
+		old := newEngine(t, oldSpy)
+		eng := newEngine(t, newSpies, core.WithMoveFrom(old))
+		free := func() {
+			t.Helper()
+			isFree(t, newEngine(t, oldSpy.Peer()), "k")
+			isFree(t, newEngine(t, newSpies.Peer()), "k")
+		}
+		own := errors.New("own")
+		if err := eng.Do(bg, "k", func(context.Context) error { return own }); err != own {
+			t.Error(err)
+		}
+		free()
+		for _, spy := range []*spy{oldSpy, newSpies} {
+			spy.cutOff()
+			wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }), core.ErrUnavailable)
+			spy.reach()
+			time.Sleep(time.Minute)
+			free()
+			l := mustAcquire(t, newEngine(t, spy.Peer()), "k")
+			wantOnly(t, eng.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }, core.WithMaxWait(time.Second)), core.ErrHeld, core.ErrWaitTimeout)
+			mustRelease(t, l)
+			free()
+		}
+		err := eng.Do(bg, "k", func(ctx context.Context) error {
+			oldSpy.cutOff()
+			<-ctx.Done()
+			oldSpy.reach()
+			return context.Cause(ctx)
+		}, core.WithTTL(time.Second))
+		wantOnly(t, err, core.ErrLeaseLost)
+		far := newEngine(t, ahead{memstore.New(), 2 * time.Second}, core.WithMoveFrom(newEngine(t, memstore.New())))
+		wantOnly(t, far.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }), core.ErrUnavailable)
+		behind := newEngine(t, memstore.New(), core.WithMoveFrom(newEngine(t, ahead{memstore.New(), 2 * time.Second})))
+		wantOnly(t, behind.Do(bg, "k", func(context.Context) error { t.Error("ran"); return nil }), core.ErrUnavailable)
+	})
+}
+
+// TestMoveHandsNothingOn: a lease of one store that is handed on has an old token, and the other store
+// may have granted its own meanwhile.
+func TestMoveHandsNothingOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		granted := 0
+		hooks := core.WithHooks(observe.Hooks{AcquireEnd: func(_ context.Context, _ observe.Acquisition, l observe.Lease, _ error) {
+			if granted++; l.HandedOff() {
+				t.Error("a lease was handed on")
+			}
+		}})
+		eng := newEngine(t, memstore.New(), hooks, core.WithLinger(time.Minute),
+			core.WithMoveFrom(newEngine(t, memstore.New(), hooks, core.WithLinger(time.Minute))))
+		for range 3 {
+			go func() { _ = eng.Do(bg, "k", func(context.Context) error { time.Sleep(time.Millisecond); return nil }) }()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if granted < 6 {
+			t.Errorf("%d leases", granted)
+		}
+	})
+}
+
+func TestMoveIsRefused(t *testing.T) {
+	old, eng := newEngine(t, newSpy()), newEngine(t, newSpy())
+	bare := newEngine(t, described{newSpy(), func(d *driver.Description) { *d = driver.Description{} }})
+	_, acquire := eng.Acquire(bg, "k", core.WithMoveFrom(old))
+	_, set := eng.AcquireAll(bg, []core.Claim{core.Exclusive("k")}, core.WithMoveFrom(old))
+	nothing := func(context.Context) error { return nil }
+	_, once := eng.Once(bg, "k", func(context.Context) ([]byte, error) { return nil, nil }, core.WithMoveFrom(bare))
+	for i, tc := range []struct{ err, want error }{
+		{acquire, core.ErrInvalidOption},
+		{set, core.ErrInvalidOption},
+		{eng.Do(bg, "k", nothing, core.WithMoveFrom(nil)), core.ErrInvalidOption},
+		{eng.Do(bg, "k", nothing, core.WithMoveFrom(eng)), core.ErrInvalidOption},
+		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare), core.WithShared()), errors.ErrUnsupported},
+		{once, errors.ErrUnsupported},
+		{eng.Do(bg, "k", nothing, core.WithMoveFrom(bare)), nil},
+	} {
+		if !errors.Is(tc.err, tc.want) || (tc.err == nil) != (tc.want == nil) {
+			t.Errorf("%d: %v, want %v", i, tc.err, tc.want)
+		}
+	}
+}
