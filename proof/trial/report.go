@@ -40,6 +40,8 @@ type Report struct {
 	// for which a part took no writes. Late is the longest time without a grant while the part took
 	// writes and nothing was wrong with the network.
 	Longest, Served, Late time.Duration
+	// Meanwhile is what struck in the time that Late is about, or shortly before.
+	Meanwhile string
 	// Wrong is what is wrong with the history; nil: nothing.
 	Wrong error
 	// Dir has the history, with a picture of what is wrong; "": nothing is.
@@ -179,8 +181,22 @@ func (tr *trial) gaps(r *Report, m material, sections []history.Section) {
 		}
 		longest, latest := history.Longest(of, m.within, slices.Concat(outages, tangled))
 		r.Longest = max(r.Longest, time.Duration(longest.To-longest.From))
-		r.Late = max(r.Late, time.Duration(latest.Late))
+		if late := time.Duration(latest.Late); late > r.Late {
+			r.Late, r.Meanwhile = late, meanwhile(m, latest)
+		}
 	}
+}
+
+// meanwhile names the faults of a time without a grant, with their times since the history began.
+func meanwhile(m material, g history.Gap) string {
+	at := func(t int64) string { return fmt.Sprintf("%.2f", time.Duration(t-m.within.From).Seconds()) }
+	var all []string
+	for _, f := range m.struck {
+		if f.From < g.To && f.To > g.From-int64(time.Second) {
+			all = append(all, fmt.Sprintf("%s %s to %s", f.Fault, at(f.From), at(f.To)))
+		}
+	}
+	return fmt.Sprintf("at %s to %s: %s", at(g.To-g.Late), at(g.To), cmp.Or(strings.Join(all, ", "), "no fault"))
 }
 
 // enough checks that as much happened as a history needs to prove something.
@@ -209,6 +225,9 @@ func untyped(events []history.Event) error {
 	return errors.Join(errs...)
 }
 
+// noticeable is a time without a grant for which a report names the faults.
+const noticeable = time.Second
+
 // mostLines is how much is shown of what is wrong.
 const mostLines = 8
 
@@ -229,6 +248,9 @@ func (r *Report) String() string {
 	line("  once         %d ids, %d effects, %d answers from the record", r.IDs, r.Done, r.Replayed)
 	line("  longest time without a grant %.2f s; without service %.2f s; without a grant despite service %.2f s",
 		r.Longest.Seconds(), r.Served.Seconds(), r.Late.Seconds())
+	if r.Late > noticeable {
+		line("               %s", r.Meanwhile)
+	}
 	if r.System != keyturn {
 		line("  two holders  %d times", r.Overlaps)
 	}
