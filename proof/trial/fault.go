@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -131,9 +132,20 @@ var groups = map[string][]string{
 	processes:  {"kill", "stop"},
 	network:    {"cut", "silence", "replies", "delay", "fade", "late", "duplicate"},
 	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
-	"sentinel": {"crash", "freeze", "isolate", "split", "failover", "flush"},
+	"sentinel": {"crash", "freeze", "isolate", "split", "behind", "failover", "flush"},
 	"cluster":  {"crash", "freeze", "bus", "failover", "migrate", "flush"},
 	"alone":    {"kill", "freeze", "crash", "flush", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
+}
+
+// Faults returns the names of all faults, in alphabetical order.
+func Faults() []string {
+	names := map[string]bool{}
+	for _, group := range groups {
+		for _, name := range group {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // choose returns those of the faults that names mean.

@@ -1,0 +1,44 @@
+package core_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+// TestManyKeys: an engine keeps nothing of a key that nobody holds, so that clients who make up keys
+// do not fill its memory.
+func TestManyKeys(t *testing.T) {
+	keys := 200_000
+	if racing {
+		keys /= 5
+	}
+	eng := newEngine(t, memstore.New(), core.WithLinger(time.Millisecond))
+	work := func(context.Context) error { return nil }
+	heap := func() uint64 {
+		time.Sleep(50 * time.Millisecond) // leases that linger end
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	do := func(n int) {
+		for i := range n {
+			if err := eng.Do(context.Background(), "user:"+strconv.Itoa(i), work); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do(1000)
+	before := heap()
+	do(keys)
+	if after := heap(); after > before+uint64(20*keys) { // an entry of a map takes more than 20 bytes
+		t.Errorf("%d keys left %d KiB behind", keys, (after-before)>>10)
+	}
+}
