@@ -11,6 +11,7 @@ require (
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/internal/sqltest v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
+	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore/pgwake v0.0.0
 	github.com/redis/go-redis/v9 v9.21.0
@@ -46,6 +47,7 @@ replace (
 	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
 	github.com/keyturn/keyturn/internal/sqltest => ../internal/sqltest
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
+	github.com/keyturn/keyturn/store/redlock => ../store/redlock
 	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore
 	github.com/keyturn/keyturn/store/sqlstore/pgwake => ../store/sqlstore/pgwake
 )

@@ -33,6 +33,7 @@ func TestHistories(t *testing.T) {
 		"sentinel":            {Topology: "sentinel", Lasts: 20 * time.Second, Faults: []string{"all"}},
 		"sentinel, confirmed": {Topology: "sentinel", Lasts: 20 * time.Second, Faults: []string{"all"}, Confirmed: true},
 		"cluster":             {Topology: "cluster", Lasts: 20 * time.Second, Faults: []string{"all"}},
+		"redlock":             {Topology: "redlock", Lasts: 15 * time.Second, Faults: []string{"all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

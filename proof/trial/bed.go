@@ -34,6 +34,7 @@ var beds = map[string]func(t *redistest.Run, c Config) bed{
 	"single":   newSingle,
 	"sentinel": newSentinel,
 	"cluster":  newCluster,
+	"redlock":  newIndependent,
 }
 
 // Topologies returns what servers there can be.
@@ -74,8 +75,8 @@ func takes(ctx context.Context, client *redis.Client, key string, replicas int) 
 }
 
 // stays are the kinds of keys that are there when nothing is held: counters, reasons of forced
-// releases, records.
-var stays = []string{"}:token", "}:t", "}:f", "}:r"}
+// releases, records. Of redlock: since when a node votes, and lines, for 30 s after the last question.
+var stays = []string{"}:token", "}:t", "}:f", "}:r", "}:born", "}:line"}
 
 // leftovers returns what is there although nothing is held.
 func leftovers(ctx context.Context, servers []*redistest.Server) ([]string, error) {

@@ -134,6 +134,7 @@ var groups = map[string][]string{
 	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
 	"sentinel": {"crash", "freeze", "isolate", "split", "behind", "failover", "flush"},
 	"cluster":  {"crash", "freeze", "bus", "failover", "migrate", "flush"},
+	"redlock":  {"freeze", "empty", "amnesia", "flush", "clock"},
 	"alone":    {"kill", "freeze", "crash", "flush", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
 }
 

@@ -13,9 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/redlock"
 )
 
 // Process is what a started process is told. Its program is the one that starts it.
@@ -23,7 +25,7 @@ type Process struct {
 	Nr       int
 	File     string // where its events go
 	Addrs    []string
-	Topology string // "single", "sentinel" or "cluster": what Addrs are
+	Topology string // "single", "sentinel", "cluster" or "redlock": what Addrs are
 	Resource string // the address of the registers
 	System   string // "keyturn", or one of those that it is compared with
 	TTL      time.Duration
@@ -90,11 +92,7 @@ func (p Process) run() error {
 // work is what a process does with keyturn.
 func (p Process) work(ctx context.Context, w *Worker) error {
 	silent := slog.New(slog.DiscardHandler) // most of what is lost is meant to be
-	opts := []redisstore.Option{redisstore.WithWaiterLease(time.Second), redisstore.WithLogger(silent)}
-	if p.Replicas > 0 {
-		opts = append(opts, redisstore.WithReplicas(p.Replicas, 500*time.Millisecond))
-	}
-	store, err := redisstore.New(p.client(), opts...)
+	store, err := p.store(silent)
 	if err != nil {
 		return err
 	}
@@ -107,6 +105,24 @@ func (p Process) work(ctx context.Context, w *Worker) error {
 		return nil // the last releases met a fault
 	}
 	return err
+}
+
+// MaxTTL is the longest TTL that redlock's nodes have to know of.
+const MaxTTL = 2 * time.Second
+
+func (p Process) store(log *slog.Logger) (driver.Store, error) {
+	if p.Topology == "redlock" {
+		var clients []*redis.Client
+		for _, addr := range p.Addrs {
+			clients = append(clients, redis.NewClient(&redis.Options{Addr: addr}))
+		}
+		return redlock.New(clients, redlock.WithMaxTTL(MaxTTL))
+	}
+	opts := []redisstore.Option{redisstore.WithWaiterLease(time.Second), redisstore.WithLogger(log)}
+	if p.Replicas > 0 {
+		opts = append(opts, redisstore.WithReplicas(p.Replicas, 500*time.Millisecond))
+	}
+	return redisstore.New(p.client(), opts...)
 }
 
 // client makes the client of a process, with go-redis' own settings.

@@ -39,35 +39,42 @@ type Worker struct {
 	Think time.Duration // between the last look at a lease and the write, at most
 }
 
-// NewEngine makes the engine of the worker. Every other process keeps leases that nobody uses.
+// NewEngine makes the engine of the worker. Every other process keeps leases that nobody uses, if the
+// store can tell it when somebody wants them.
 func (w *Worker) NewEngine(store driver.Store, opts ...core.EngineOption) (err error) {
 	if w.TTL == 0 {
 		w.TTL = TTL
 	}
-	w.Engine, err = core.New(store, append(opts, core.WithTTL(w.TTL), core.WithMaxWait(time.Second),
-		core.WithLinger(time.Duration(w.Recorder.Process%2)*w.TTL), core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) {
+	opts = append(opts, core.WithTTL(w.TTL), core.WithMaxWait(time.Second))
+	if store.Describe().OnWanted != nil {
+		opts = append(opts, core.WithLinger(time.Duration(w.Recorder.Process%2)*w.TTL), core.WithHooks(observe.Hooks{Lingered: func(l observe.Linger) {
 			if l.State == observe.LingerTaken {
 				w.Recorder.Now(history.Event{What: history.Lingered})
 			}
-		}}))...)
+		}}))
+	}
+	w.Engine, err = core.New(store, opts...)
 	return err
 }
 
-// Work goes on until ctx ends.
+// Work goes on until ctx ends. One goroutine does long jobs: it keeps each lease for two terms.
 func (w *Worker) Work(ctx context.Context) {
 	var all sync.WaitGroup
-	for range workers {
+	for i := range workers {
+		long := i == 0
 		all.Go(func() {
 			for ctx.Err() == nil {
 				switch n := rand.N(20); {
+				case long:
+					w.hold(ctx, true)
 				case w.Plain:
-					w.hold(ctx)
+					w.hold(ctx, false)
 				case n == 0:
 					w.force(ctx)
 				case n < 4:
 					w.run(ctx)
 				default:
-					w.hold(ctx)
+					w.hold(ctx, false)
 				}
 				if w.Rest > 0 {
 					time.Sleep(rand.N(2 * w.Rest))
@@ -145,8 +152,8 @@ func (h holding) holds() bool {
 
 // hold is one acquisition. Each event is noted when what it tells is true for
 // sure: a section from after the answer until before the release.
-func (w *Worker) hold(ctx context.Context) {
-	claims := want(w.Plain)
+func (w *Worker) hold(ctx context.Context, long bool) {
+	claims := want(w.Plain || long)
 	nr := w.Recorder.Ask(claims)
 	lease, err := w.Engine.AcquireAll(ctx, claims)
 	if err != nil {
@@ -156,6 +163,9 @@ func (w *Worker) hold(ctx context.Context) {
 	h := holding{w, nr, lease}
 	h.note(history.Given)
 	shared := claims[0].Mode != driver.ModeExclusive
+	if long {
+		h.stay()
+	}
 	for range rand.N(3) {
 		h.use()
 		switch n := rand.N(10); {
@@ -185,18 +195,19 @@ func (w *Worker) hold(ctx context.Context) {
 	}
 }
 
-// use takes its time: sometimes so much that the lease is renewed, and now and then two terms, so that
-// it counts whether each renewal arrives.
+// use takes its time, and sometimes so much that the lease is renewed, or lost in a pause.
 func (h holding) use() {
-	switch often := int(20 * h.TTL / TTL); rand.N(4 * often) {
-	case 0:
-		for end := time.Now().Add(2 * h.TTL); h.holds() && time.Now().Before(end); {
-			time.Sleep(h.TTL / 8)
-		}
-	case 1, 2, 3, 4:
-		time.Sleep(h.TTL / 2)
-	default:
-		time.Sleep(rand.N(4 * time.Millisecond))
+	sleep := rand.N(4 * time.Millisecond)
+	if rand.N(int(20*h.TTL/TTL)) == 0 {
+		sleep = h.TTL / 2
+	}
+	time.Sleep(sleep)
+}
+
+// stay keeps the lease for two terms, so that it counts whether each renewal arrives.
+func (h holding) stay() {
+	for end := time.Now().Add(2 * h.TTL); h.holds() && time.Now().Before(end); {
+		time.Sleep(h.TTL / 8)
 	}
 }
 
