@@ -44,6 +44,8 @@ type answer struct {
 	record *driver.Record
 	held   *waitloop.State
 	from   place // where a request that waits looks for its turn
+
+	crowded bool // it is in the queue, and has to ask again at once
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
@@ -115,8 +117,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 // withdraw ends everything that the request holds or waits for.
 func (a *acquisition) withdraw(ctx context.Context) error {
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
-		_, err := a.s.transact(ctx, keysOf(claims), true, func(t *tx) error {
-			t.ending = true
+		err := a.s.transact(ctx, keysOf(claims), look|ending, func(t *tx) error {
 			for _, l := range t.locks {
 				if m := l.find(a.req.Owner); m != nil {
 					l.remove(m)
@@ -173,6 +174,9 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 		ans, err := a.decide(ctx)
+		if err == nil && ans.crowded {
+			continue
+		}
 		if !errors.Is(err, errGone) || n >= tries {
 			return ans, err
 		}

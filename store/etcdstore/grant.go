@@ -15,7 +15,11 @@ func (a *acquisition) decide(ctx context.Context) (ans answer, err error) {
 	if len(a.req.Claims) > keysPerTxn {
 		return a.decideInParts(ctx)
 	}
-	_, err = a.s.transact(ctx, keysOf(a.req.Claims), a.at.key != "", func(t *tx) (err error) {
+	begin := byHeart
+	if a.at.key != "" {
+		begin = look
+	}
+	err = a.s.transact(ctx, keysOf(a.req.Claims), begin, func(t *tx) (err error) {
 		a.confirm(t)
 		ans, err = a.decideOn(t)
 		return err
@@ -35,6 +39,11 @@ func (a *acquisition) decideOn(t *tx) (answer, error) {
 	}
 	if reach < len(a.req.Claims) {
 		return a.stop(t, a.req.Claims, reach)
+	}
+	if l := t.locks[0]; t.crowded && len(t.locks) == 1 && l.find(a.req.Owner) == nil {
+		// Readers and permit holders that come all the time would always be quicker. Whoever
+		// decides next finds this request in the queue, and lets it in.
+		return answer{crowded: true}, a.join(t, l, a.req.Claims[0])
 	}
 	g, err := a.complete(t)
 	return answer{grant: g}, err
@@ -82,17 +91,23 @@ func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, err
 		}
 	}
 	a.dropParts(t, reach)
-	if l.find(a.req.Owner) == nil {
-		lease, err := a.waiting(t.ctx)
-		if err != nil {
-			return answer{}, err
-		}
-		m := a.newMember(claims[reach])
-		t.attach(m, lease, len(a.req.Claims))
-		l.members = append(l.members, m)
-		l.sort()
+	if l.find(a.req.Owner) != nil {
+		return ans, nil
 	}
-	return ans, nil
+	return ans, a.join(t, l, claims[reach])
+}
+
+// join takes a place in a queue. Others that decide meanwhile are not in its way.
+func (a *acquisition) join(t *tx, l *lock, c driver.Claim) error {
+	lease, err := a.waiting(t.ctx)
+	if err != nil {
+		return err
+	}
+	m := a.newMember(c)
+	t.attach(m, lease, len(a.req.Claims))
+	l.members = append(l.members, m)
+	l.sort()
+	return nil
 }
 
 func (a *acquisition) newMember(c driver.Claim) *member {

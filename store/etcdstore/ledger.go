@@ -97,7 +97,7 @@ func (s *Store) complete(ctx context.Context, g driver.Grant, rec driver.Record,
 			return err
 		}
 		var ended *member
-		_, err = s.transact(ctx, keysOf(g.Claims), false, func(t *tx) error {
+		err = s.transact(ctx, keysOf(g.Claims), byHeart, func(t *tx) error {
 			l := t.locks[0]
 			ended = l.holding(g.Owner, g.Token)
 			switch {

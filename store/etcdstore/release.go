@@ -37,8 +37,8 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	err := inParts(g.Claims, func(claims []driver.Claim) error {
 		var lost error
 		var ended []*member
-		_, err := s.transact(ctx, keysOf(claims), false, func(t *tx) error {
-			lost, ended, t.ending = nil, nil, true
+		err := s.transact(ctx, keysOf(claims), byHeart|ending, func(t *tx) error {
+			lost, ended = nil, nil
 			for i, l := range t.locks {
 				m := l.holding(g.Owner, g.Token)
 				switch {
@@ -139,7 +139,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	for {
 		var some []driver.Holder
 		var more bool
-		_, err := s.transact(ctx, []string{key}, true, func(t *tx) error {
+		err := s.transact(ctx, []string{key}, look|ending, func(t *tx) error {
 			l := t.locks[0]
 			had, err := s.show(ctx, l)
 			if err != nil {

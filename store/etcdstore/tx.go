@@ -26,12 +26,13 @@ type tx struct {
 
 	// fresh: the locks were read from etcd since the call began. Otherwise they are what this
 	// store remembers, which is only good for a decision that is then written.
-	fresh  bool
-	term   uint64 // of raft, when they were read
-	more   bool   // others enter with the next step
-	also   []clientv3.Op
-	names  []*lease // the leases that the changes name
-	ending bool     // all that the caller wants is to end what it has
+	fresh   bool
+	term    uint64 // of raft, when they were read
+	more    bool   // others enter with the next step
+	also    []clientv3.Op
+	names   []*lease // the leases that the changes name
+	crowded bool     // others have been quicker several times
+	ending  bool     // all that the caller wants is to end what it has
 }
 
 // errLook is what a decision returns that needs fresh locks.
@@ -40,20 +41,28 @@ var errLook = errors.New("etcdstore: not known by heart")
 // tries is the number of conflicts after which a decision is repeated with pauses.
 const tries = 3
 
-// transact runs decide on the locks of keys, which are in order, until its changes are written. With
-// look, it reads them first; otherwise it may begin with what this store remembers.
+// how says how a decision begins, and what to do if others are always quicker.
+type how uint8
+
+const (
+	byHeart how = 0      // begin with what the store remembers
+	look    how = 1 << 0 // read the locks first
+	ending  how = 1 << 1 // all that the caller wants is to end what it has
+)
+
+// transact runs decide on the locks of keys, which are in order, until its changes are written.
 //
 // After an error that refused reports, nothing was written. After any other error except a verdict,
 // nobody knows.
-func (s *Store) transact(ctx context.Context, keys []string, look bool, decide func(*tx) error) (*tx, error) {
-	t := &tx{s: s, ctx: ctx}
-	if !look {
+func (s *Store) transact(ctx context.Context, keys []string, h how, decide func(*tx) error) error {
+	t := &tx{s: s, ctx: ctx, ending: h&ending != 0}
+	if h&look == 0 {
 		t.recall(keys)
 	}
 	for n := 0; ; n++ {
 		if t.locks == nil {
 			if err := t.load(keys); err != nil {
-				return t, err
+				return err
 			}
 		}
 		changed, err := t.decide(decide)
@@ -62,39 +71,66 @@ func (s *Store) transact(ctx context.Context, keys []string, look bool, decide f
 			t.locks = nil
 			continue
 		case err != nil || !changed:
-			return t, err
+			return err
+		}
+		done, err := t.commit(keys)
+		switch {
+		case err != nil:
+			s.views.forget(keys)
+			return err
+		case done:
+			t.letIn(keys)
+			return nil
+		}
+		t.crowded = n+1 >= tries
+		if n >= tries && !waitloop.Sleep(ctx, rand.N(time.Duration(min(n, 20))*time.Millisecond)) {
+			return ctx.Err()
+		}
+	}
+}
+
+// letIn lets those in for whom a decision had no room. If it fails, they find out by themselves.
+func (t *tx) letIn(keys []string) {
+	t.ending = false
+	for conflicts := 0; t.more && conflicts < tries; {
+		if err := t.load(keys); err != nil {
+			return
+		}
+		changed, err := t.decide(func(*tx) error { return nil })
+		if err != nil || !changed {
+			return
 		}
 		done, err := t.commit(keys)
 		if err != nil {
-			s.views.forget(keys)
-			return t, err
+			return
 		}
-		if done && !t.more {
-			return t, nil
-		}
-		if done {
-			// What decide wanted is written. The rest is for waiters.
-			decide = func(*tx) error { return nil }
-			t.locks = nil
-			continue
-		}
-		if n >= tries && !waitloop.Sleep(ctx, rand.N(time.Duration(min(n, 20))*time.Millisecond)) {
-			return t, ctx.Err()
+		if !done {
+			t.more = true
+			conflicts++
 		}
 	}
 }
 
 // decide changes the locks in memory, and reports whether there is anything to write.
 func (t *tx) decide(decide func(*tx) error) (changed bool, err error) {
-	t.more, t.also, t.names, t.ending = false, nil, nil, false
+	t.more, t.also, t.names = false, nil, nil
+	// A lease can be ended without a decision about the lock, as when it runs out. That has no
+	// conflicts with those who come and go all the time.
+	apart := t.ending && t.crowded
 	for _, l := range t.locks {
-		t.step(l) // a lease may have ended since the last look
+		if !apart {
+			t.step(l) // a lease may have ended since the last look
+		}
 	}
 	if err := decide(t); err != nil {
 		return false, err
 	}
 	for _, l := range t.locks {
-		t.step(l)
+		if apart {
+			l.decided, t.more = false, true
+		} else {
+			t.step(l)
+		}
 		changed = changed || l.decided || len(l.removed) > 0 || slices.ContainsFunc(l.members, func(m *member) bool { return m.changed })
 	}
 	return changed || len(t.also) > 0, nil
