@@ -15,6 +15,7 @@ require (
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
 	github.com/keyturn/keyturn/proto v0.0.0
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0
@@ -41,10 +42,14 @@ require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/coreos/go-semver v0.3.0 // indirect
+	github.com/coreos/go-systemd/v22 v22.3.2 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
@@ -65,15 +70,22 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.etcd.io/etcd/api/v3 v3.5.12 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.5.12 // indirect
+	go.etcd.io/etcd/client/v3 v3.5.12 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/metric v1.45.0 // indirect
 	go.opentelemetry.io/otel/trace v1.45.0 // indirect
+	go.uber.org/atomic v1.7.0 // indirect
+	go.uber.org/multierr v1.6.0 // indirect
+	go.uber.org/zap v1.17.0 // indirect
 	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -87,6 +99,7 @@ replace (
 	github.com/keyturn/keyturn/middleware/echo => ../middleware/echo
 	github.com/keyturn/keyturn/middleware/grpc => ../middleware/grpc
 	github.com/keyturn/keyturn/proto => ../proto
+	github.com/keyturn/keyturn/store/etcdstore => ../store/etcdstore
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
 	github.com/keyturn/keyturn/store/redlock => ../store/redlock
 	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore

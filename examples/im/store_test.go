@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/zktest"
@@ -22,6 +23,7 @@ func TestStore(t *testing.T) {
 		"postgres": sqltest.Postgres(t).DSN(),
 		"mysql":    "mysql://" + mysql,
 		"zk":       "zk://" + zktest.Shared(t).Addr() + "/im?session=2s",
+		"etcd":     "etcd://" + etcdtest.Start(t).Addr() + "?prefix=im/",
 		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?synchronous=off",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,10 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestContract runs the suite that every store has to pass, on the oldest etcd that is supported and
@@ -26,13 +27,13 @@ type networked struct {
 }
 
 func harness(t testing.TB) drivertest.Harness {
-	server := etcdprocess.Start(t)
+	server := etcdtest.Start(t)
 	return drivertest.Harness{
-		// etcd ends leases up to a second late.
-		Late: 4 * time.Second,
+		// etcd keeps whole seconds, and ends leases up to a second late.
+		TTL: 2 * time.Second, Late: 4 * time.Second,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
-			return &networked{open(t, etcdprocess.Client(t, p.Addr())), p}
+			return &networked{open(t, clienttest.New(t, p.Addr())), p}
 		},
 		Restart: server.Forget,
 		Pause:   func(testing.TB) { server.Pause() },

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestCrowdOfReaders: a process that takes a shared key all the time knows the lock by heart, and is
 // always quicker than one that has to look first. The other one is let in all the same.
 func TestCrowdOfReaders(t *testing.T) {
 	t.Parallel()
-	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	c := clienttest.New(t, etcdtest.Start(t).Addr())
 	quick, other := open(t, c), open(t, c)
 	shared := func(owner string) driver.Request {
 		return driver.Request{Owner: owner, Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute}

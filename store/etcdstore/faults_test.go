@@ -12,29 +12,30 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/etcdstore"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestLeaderLost: the processes go on taking turns when the leader is killed, or is paused until
 // there is another one and then goes on. Whoever was granted a lock before has it afterwards.
 func TestLeaderLost(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(*etcdprocess.Server){
-		"killed": func(leader *etcdprocess.Server) { leader.Kill() },
-		"paused": func(leader *etcdprocess.Server) {
+	for name, lose := range map[string]func(*etcdtest.Server){
+		"killed": func(leader *etcdtest.Server) { leader.Kill() },
+		"paused": func(leader *etcdtest.Server) {
 			leader.Pause()
 			time.AfterFunc(time.Second, leader.Resume)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			members := etcdprocess.Cluster(t, 3)
+			members := etcdtest.Cluster(t, 3)
 			leader := leaderOf(t, members)
 			var engines []*core.Engine
 			for range 3 {
-				eng, err := core.New(open(t, etcdprocess.Client(t, addrs(members)...)), core.WithTTL(6*time.Second), core.WithMaxWait(soon))
+				eng, err := core.New(open(t, clienttest.New(t, addrs(members)...)), core.WithTTL(6*time.Second), core.WithMaxWait(soon))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -87,17 +88,17 @@ func TestLeaderLost(t *testing.T) {
 	}
 }
 
-func addrs(members []*etcdprocess.Server) (all []string) {
+func addrs(members []*etcdtest.Server) (all []string) {
 	for _, m := range members {
 		all = append(all, m.Addr())
 	}
 	return all
 }
 
-func leaderOf(t testing.TB, members []*etcdprocess.Server) *etcdprocess.Server {
+func leaderOf(t testing.TB, members []*etcdtest.Server) *etcdtest.Server {
 	t.Helper()
 	for _, m := range members {
-		r, err := etcdprocess.Client(t, m.Addr()).Status(t.Context(), m.Addr())
+		r, err := clienttest.New(t, m.Addr()).Status(t.Context(), m.Addr())
 		if err == nil && r.Leader == r.Header.MemberId {
 			return m
 		}
@@ -110,10 +111,10 @@ func leaderOf(t testing.TB, members []*etcdprocess.Server) *etcdprocess.Server {
 // only much later than the test allows.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
-	server := etcdprocess.Start(t)
-	c := etcdprocess.Client(t, server.Addr())
+	server := etcdtest.Start(t)
+	c := clienttest.New(t, server.Addr())
 	network := servertest.NewProxy(t, server.Addr())
-	a, b := open(t, c), open(t, etcdprocess.Client(t, network.Addr()), etcdstore.WithWaiterLease(2*time.Minute))
+	a, b := open(t, c), open(t, clienttest.New(t, network.Addr()), etcdstore.WithWaiterLease(2*time.Minute))
 	h := hold(t, a, request("holder", "k", time.Minute))
 	w := wait(t, b, request("waiter", "k", 4*time.Minute))
 	watched(t, c)
@@ -145,7 +146,7 @@ func watched(t testing.TB, c *clientv3.Client) {
 // TestDeletedByHand: the holder learns of it, and the next one has the lock at once.
 func TestDeletedByHand(t *testing.T) {
 	t.Parallel()
-	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	c := clienttest.New(t, etcdtest.Start(t).Addr())
 	a, b := open(t, c), open(t, c, etcdstore.WithWaiterLease(2*time.Minute))
 	h := hold(t, a, request("holder", "k", 4*time.Minute))
 	w := wait(t, b, request("waiter", "k", 4*time.Minute))
@@ -165,8 +166,8 @@ func TestDeletedByHand(t *testing.T) {
 // waiters go on.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
-	server := etcdprocess.Start(t, "--quota-backend-bytes", "2000000")
-	c := etcdprocess.Client(t, server.Addr())
+	server := etcdtest.Start(t, "--quota-backend-bytes", "2000000")
+	c := clienttest.New(t, server.Addr())
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", 30*time.Second))
 	w := wait(t, b, request("waiter", "k", 5*time.Second))

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	// Nearly all that these tests do is to wait for leases to end.
 	flag.Parse()
-	_ = flag.Set("test.parallel", "16")
+	_ = flag.Set("test.parallel", "10")
 	goleak.VerifyTestMain(m)
 }
 

@@ -9,13 +9,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/store/etcdstore"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestBadOptions: each is refused before any I/O, and all of them are named.
 func TestBadOptions(t *testing.T) {
-	nobody := etcdprocess.Client(t, "127.0.0.1:1")
+	nobody := clienttest.New(t, "127.0.0.1:1")
 	for name, opts := range map[string][]etcdstore.Option{
 		"nil":            {nil},
 		"no prefix":      {etcdstore.WithPrefix("")},
@@ -40,7 +41,7 @@ func TestBadOptions(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := etcdstore.New(ctx, etcdprocess.Client(t, "127.0.0.1:1"))
+	_, err := etcdstore.New(ctx, clienttest.New(t, "127.0.0.1:1"))
 	if !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -49,8 +50,8 @@ func TestNobodyThere(t *testing.T) {
 // TestBadRequests: requests that etcd could not keep are refused before any I/O.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	server := etcdprocess.Start(t)
-	s := open(t, etcdprocess.Client(t, server.Addr()))
+	server := etcdtest.Start(t)
+	s := open(t, clienttest.New(t, server.Addr()))
 	server.Kill()
 	claims := []driver.Claim{driver.Exclusive("k")}
 	for name, tc := range map[string]struct {
@@ -72,7 +73,7 @@ func TestBadRequests(t *testing.T) {
 // TestClientStays: the store does not close the caller's client.
 func TestClientStays(t *testing.T) {
 	t.Parallel()
-	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	c := clienttest.New(t, etcdtest.Start(t).Addr())
 	if err := open(t, c).Close(); err != nil {
 		t.Error(err)
 	}

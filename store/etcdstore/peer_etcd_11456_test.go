@@ -7,14 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // TestRevokedWaiter is etcd-io/etcd#11456: the lease of a waiter runs out, and the waiter gets the
 // lock all the same, together with the next one. Here the waiter asks anew, behind the others.
 func TestRevokedWaiter(t *testing.T) {
 	t.Parallel()
-	c := etcdprocess.Client(t, etcdprocess.Start(t).Addr())
+	c := clienttest.New(t, etcdtest.Start(t).Addr())
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", 10*time.Second))
 	first := wait(t, a, request("first", "k", 10*time.Second))
@@ -36,7 +37,7 @@ func TestRevokedWaiterOfEtcd(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), program, etcdprocess.Start(t).Addr()).Output()
+	out, err := exec.CommandContext(t.Context(), program, etcdtest.Start(t).Addr()).Output()
 	if err != nil || string(out) != "2" {
 		t.Errorf("%s hold etcd's mutex, %v; this test should show that two do", out, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
 )
 
 // member is a member of a cluster that forwards keep-alives to a leader which was replaced without
@@ -73,7 +73,7 @@ func TestKeptAliveByAnOldLeader(t *testing.T) {
 	pb.RegisterLeaseServer(server, m)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
-	s := open(t, etcdprocess.Client(t, l.Addr().String()))
+	s := open(t, clienttest.New(t, l.Addr().String()))
 	g := driver.Grant{Owner: "o", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: 10 * time.Second, Token: 5}
 
 	if err := s.Renew(t.Context(), []driver.Grant{g})[0]; err != nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/store/etcdstore/internal/etcdprocess"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
 // TestURL: stores of one URL see the same leases; one with another prefix does not.
 func TestURL(t *testing.T) {
 	t.Parallel()
-	server := etcdprocess.Start(t)
+	server := etcdtest.Start(t)
 	url := "etcd://" + server.Addr()
 	openURL := func(url string) driver.Store {
 		s, err := storeurl.Open(t.Context(), url)

@@ -11,7 +11,8 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite", for sqlite:
 
 	"github.com/keyturn/keyturn/core/driver"
-	_ "github.com/keyturn/keyturn/store/memstore" // mem:, which CheckStore explains
+	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
+	_ "github.com/keyturn/keyturn/store/memstore"  // mem:, which CheckStore explains
 	"github.com/keyturn/keyturn/store/redisstore"
 	_ "github.com/keyturn/keyturn/store/redlock"  // redlock://
 	_ "github.com/keyturn/keyturn/store/sqlstore" // postgres://, mysql://, sqlite:

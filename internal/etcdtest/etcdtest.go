@@ -1,13 +1,12 @@
 //go:build unix
 
-// Package etcdprocess gives tests etcd servers as processes of their own: the program etcd of the
-// system, alone or as a cluster of three members. Their elections take 0.1 s, so the shortest lease is
-// a second.
-package etcdprocess
+// Package etcdtest gives tests etcd servers as processes of their own: the program etcd of the system,
+// alone or as a cluster. Their elections take 0.1 s, so the shortest lease is a second.
+package etcdtest
 
 import (
-	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -42,13 +36,13 @@ func Cluster(t testing.TB, members int, flags ...string) []*Server {
 	t.Helper()
 	bin, err := servertest.LookPath([]string{"etcd"}, "/usr/sbin")
 	if err != nil {
-		t.Fatalf("etcdprocess: %v", err)
+		t.Fatalf("etcdtest: %v", err)
 	}
 	var peers []string
 	for i := range members {
 		port, err := servertest.FreePort()
 		if err != nil {
-			t.Fatalf("etcdprocess: no free port: %v", err)
+			t.Fatalf("etcdtest: no free port: %v", err)
 		}
 		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, port))
 	}
@@ -79,17 +73,19 @@ func Cluster(t testing.TB, members int, flags ...string) []*Server {
 // await waits until the member serves clients.
 func (s *Server) await(t testing.TB) {
 	t.Helper()
-	c := Client(t, s.Addr())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for {
-		if _, err := c.Get(ctx, "ready"); err == nil {
-			break
-		} else if ctx.Err() != nil {
-			t.Fatalf("etcdprocess: %v:\n%s", err, s.Log())
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		r, err := http.Get("http://" + s.Addr() + "/health")
+		if err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("etcdtest: not ready: %v\n%s", err, s.Log())
 		}
 	}
-	_ = c.Close()
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // Restart kills the member and starts it again, with its data.
@@ -122,31 +118,16 @@ func (s *Server) Forget(t testing.TB) {
 	t.Helper()
 	s.Kill()
 	if err := os.RemoveAll(s.data); err != nil {
-		t.Fatalf("etcdprocess: %v", err)
+		t.Fatalf("etcdtest: %v", err)
 	}
 	s.Restart(t)
-}
-
-// Client returns a client of members, which the test closes. It dials again soon after a failure.
-func Client(t testing.TB, addrs ...string) *clientv3.Client {
-	t.Helper()
-	quick := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints: addrs, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second})},
-	})
-	if err != nil {
-		t.Fatalf("etcdprocess: %v", err)
-	}
-	t.Cleanup(func() { _ = c.Close() }) // the test may have closed it
-	return c
 }
 
 // tempDir returns a directory for a member's data. In memory, if possible: etcd waits for the disk at
 // every write, and a busy disk would make each test slow.
 func tempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "etcdprocess-")
+	dir, err := os.MkdirTemp("/dev/shm", "etcdtest-")
 	if err != nil {
 		return t.TempDir()
 	}

@@ -1,0 +1,72 @@
+package etcdstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/store/etcdstore"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
+)
+
+// TestPermissions: a role for the prefix is all that the store needs, for everything that it does. It
+// gets no further than that.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	admin := clienttest.New(t, server.Addr())
+	for _, err := range []error{
+		second(admin.RoleAdd(t.Context(), "locks")),
+		second(admin.RoleGrantPermission(t.Context(), "locks", "keyturn/", clientv3.GetPrefixRangeEnd("keyturn/"), clientv3.PermissionType(clientv3.PermReadWrite))),
+		second(admin.UserAdd(t.Context(), "program", "secret")),
+		second(admin.UserGrantRole(t.Context(), "program", "locks")),
+		second(admin.UserAdd(t.Context(), "root", "secret")),
+		second(admin.UserGrantRole(t.Context(), "root", "root")),
+		second(admin.AuthEnable(t.Context())),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: "program", Password: "secret", Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a, b := open(t, c), open(t, c)
+	h := hold(t, a, request("holder", "k", 10*time.Second))
+	w := wait(t, b, request("waiter", "k", 20*time.Second))
+	if err := a.Renew(t.Context(), []driver.Grant{h})[0]; err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	if ended, err := b.ForceRelease(t.Context(), "k", "for the test"); err != nil || len(ended) != 1 {
+		t.Errorf("ForceRelease: %v, %v", ended, err)
+	}
+	loss := (*driver.LeaseLostError)(nil)
+	if err := a.Release(t.Context(), h); !errors.As(err, &loss) || loss.Detail != "for the test" {
+		t.Errorf("Release after that: %v", err)
+	}
+	g := w.granted()
+	if err := b.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Hour); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+	if _, err := b.Raise(t.Context(), "k", 7, time.Hour); err != nil {
+		t.Errorf("Raise: %v", err)
+	}
+	if page, _, err := b.List(t.Context(), "", "", 10); err != nil || len(page) != 1 || page[0].Record == nil {
+		t.Errorf("List: %+v, %v", page, err)
+	}
+
+	elsewhere := open(t, c, etcdstore.WithPrefix("other/"))
+	_, err = elsewhere.Acquire(t.Context(), request("o", "k", 10*time.Second))
+	if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
+		t.Errorf("a store with another prefix: %v", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
