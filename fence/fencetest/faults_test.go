@@ -265,3 +265,29 @@ func TestKilledConnections(t *testing.T) {
 		}
 	})
 }
+
+// A pooled connection leads to a server that has become read-only. The pool drops it, so the next try
+// may find the new primary.
+func TestReadOnlyUnderAPooledConnection(t *testing.T) {
+	for dialect, demote := range map[fence.Dialect]string{
+		fence.Postgres: `SET default_transaction_read_only = on`,
+		fence.MySQL:    `SET SESSION TRANSACTION READ ONLY`,
+	} {
+		t.Run(dialect.String(), func(t *testing.T) {
+			db := newDatabase(t, dialect, open(t, dialect), sql.LevelDefault)
+			db.run(t, `CREATE TABLE effect (n INT)`)
+			db.SetMaxOpenConns(1)
+			eng := newEngine(t)
+			once := func() error {
+				_, err := eng.Once(bounded(t), "k", func(ctx context.Context) ([]byte, error) { return nil, insert(ctx) }, fence.WithDatabase(db.DB, dialect))
+				return err
+			}
+			db.run(t, demote)
+			expect(t, once(), core.ErrUnavailable)
+			must(t, once())
+			if n := db.number(t, `SELECT count(*) FROM effect`); n != 1 {
+				t.Errorf("%d effects", n)
+			}
+		})
+	}
+}

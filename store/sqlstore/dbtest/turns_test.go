@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 var owners atomic.Int64
@@ -53,4 +55,32 @@ func takeTurns(t *testing.T, stores []driver.Store, callers, times int) {
 		}
 	}
 	all.Wait()
+}
+
+// TestStricterIsolation: the sessions of the pool are SERIALIZABLE, so the database refuses statements
+// because of others. The store repeats them.
+func TestStricterIsolation(t *testing.T) {
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		stores := make([]driver.Store, 3)
+		for i := range stores {
+			pool := d.OpenWith(t, d.Server.Addr(), by(d, "default_transaction_isolation=serializable", "tx_isolation='SERIALIZABLE'"))
+			stores[i] = open(t, pool, dialectOf(d), quick...)
+		}
+		takeTurns(t, stores, 4, 4)
+		var all sync.WaitGroup
+		for i := range 6 { // one statement each, on the same few rows
+			all.Go(func() {
+				for k := range 20 {
+					g, err := stores[i%3].Acquire(t.Context(), request(fmt.Sprint("k", k%3), time.Minute))
+					if err == nil {
+						err = stores[i%3].Release(t.Context(), g)
+					}
+					if err != nil && !errors.Is(err, driver.ErrHeld) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
 }
