@@ -34,6 +34,7 @@ func TestHistories(t *testing.T) {
 		"sentinel, confirmed": {Topology: "sentinel", Lasts: 20 * time.Second, Faults: []string{"all"}, Confirmed: true},
 		"cluster":             {Topology: "cluster", Lasts: 20 * time.Second, Faults: []string{"all"}},
 		"redlock":             {Topology: "redlock", Lasts: 15 * time.Second, Faults: []string{"all"}},
+		"postgres":            {Topology: "postgres", Lasts: 15 * time.Second, Faults: []string{"all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +66,10 @@ func TestControls(t *testing.T) {
 		// The last grants were on no replica when the master died.
 		"failover without replicas": {
 			trial.Config{Topology: "sentinel", Faults: []string{"behind"}, Strict: true},
+			func(r *trial.Report) bool { return r.Wrong != nil },
+		},
+		"a database that forgets": {
+			trial.Config{Topology: "postgres", Faults: []string{"forget"}, Strict: true},
 			func(r *trial.Report) bool { return r.Wrong != nil },
 		},
 		"release by DEL": {

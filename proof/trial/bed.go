@@ -25,13 +25,14 @@ type bed interface {
 	part(key string) int
 	// probe asks a part, as a client would, whether it takes writes now.
 	probe(ctx context.Context, part int) error
-	// masters are the servers that have the keys at the end.
-	masters() []*redistest.Server
+	// leftovers returns what is there at the end although nothing is held.
+	leftovers(ctx context.Context) ([]string, error)
 }
 
 // beds makes the servers of each topology, for so many processes.
 var beds = map[string]func(t *redistest.Run, c Config) bed{
 	"single":   newSingle,
+	"postgres": newPostgres,
 	"sentinel": newSentinel,
 	"cluster":  newCluster,
 	"redlock":  newIndependent,

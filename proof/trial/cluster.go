@@ -111,6 +111,10 @@ func (b *cluster) promoted(node int) {
 	}
 }
 
+func (b *cluster) leftovers(ctx context.Context) ([]string, error) {
+	return leftovers(ctx, b.masters())
+}
+
 func (b *cluster) masters() []*redistest.Server {
 	var all []*redistest.Server
 	for shard := range shards {

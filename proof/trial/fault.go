@@ -132,10 +132,11 @@ var groups = map[string][]string{
 	processes:  {"kill", "stop"},
 	network:    {"cut", "silence", "replies", "delay", "fade", "late", "duplicate"},
 	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
+	"postgres": {"freeze", "crash", "empty", "forget", "terminate"},
 	"sentinel": {"crash", "freeze", "isolate", "split", "behind", "failover", "flush"},
 	"cluster":  {"crash", "freeze", "bus", "failover", "migrate", "flush"},
 	"redlock":  {"freeze", "empty", "amnesia", "flush", "clock"},
-	"alone":    {"kill", "freeze", "crash", "flush", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
+	"alone":    {"kill", "freeze", "crash", "flush", "terminate", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
 }
 
 // Faults returns the names of all faults, in alphabetical order.

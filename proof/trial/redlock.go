@@ -75,9 +75,11 @@ func (b *independent) attach(p *work.Process, _ int) {
 		p.Addrs = append(p.Addrs, way.Addr())
 	}
 }
-func (b *independent) parts() int                   { return 1 }
-func (b *independent) part(string) int              { return 0 }
-func (b *independent) masters() []*redistest.Server { return b.nodes }
+func (b *independent) parts() int      { return 1 }
+func (b *independent) part(string) int { return 0 }
+func (b *independent) leftovers(ctx context.Context) ([]string, error) {
+	return leftovers(ctx, b.nodes)
+}
 
 // probe asks whether there is a quorum of nodes that may vote. One that was started anew may not, for
 // the longest TTL.
@@ -121,7 +123,7 @@ func (b *independent) faults() []fault {
 		}}
 	}
 	all := []fault{
-		flushScripts(b.masters),
+		flushScripts(func() []*redistest.Server { return b.nodes }),
 		on("freeze", false, voters-quorum, func(s *stroke, hit []int) {
 			each(hit, (*redistest.Server).Pause)
 			s.lasts(b.ttl/5, 2*b.ttl)

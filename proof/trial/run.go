@@ -36,7 +36,7 @@ type Config struct {
 
 // ttls are those of each topology. A lease that a failover should find in force lasts longer than
 // the failover.
-var ttls = map[string]time.Duration{"single": 600 * time.Millisecond, "sentinel": 3 * time.Second, "cluster": 3 * time.Second, "redlock": 600 * time.Millisecond}
+var ttls = map[string]time.Duration{"single": 600 * time.Millisecond, "postgres": time.Second, "sentinel": 3 * time.Second, "cluster": 3 * time.Second, "redlock": 600 * time.Millisecond}
 
 func (c *Config) fill() error {
 	if ttls[c.Topology] == 0 {
@@ -195,11 +195,10 @@ func (tr *trial) leftovers() []string {
 	if tr.System != keyturn {
 		return nil
 	}
-	masters := tr.bed.masters()
 	var left []string
 	for end := time.Now().Add(2*tr.TTL + 5*time.Second); ; time.Sleep(100 * time.Millisecond) {
 		var err error
-		left, err = leftovers(context.Background(), masters)
+		left, err = tr.bed.leftovers(context.Background())
 		if err != nil {
 			tr.t.Fatalf("%w", err)
 		}

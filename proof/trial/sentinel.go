@@ -60,6 +60,10 @@ func (b *sentinel) attach(p *work.Process, place int) {
 }
 func (b *sentinel) parts() int      { return 1 }
 func (b *sentinel) part(string) int { return 0 }
+func (b *sentinel) leftovers(ctx context.Context) ([]string, error) {
+	return leftovers(ctx, b.masters())
+}
+
 func (b *sentinel) masters() []*redistest.Server {
 	return []*redistest.Server{b.s.Nodes[b.s.Master(b.t)]}
 }

@@ -38,9 +38,11 @@ func newSingle(t *redistest.Run, c Config) bed {
 	return b
 }
 
-func (b *single) attach(p *work.Process, place int)         { p.Addrs = []string{b.ways[place].Addr()} }
-func (b *single) parts() int                                { return 1 }
-func (b *single) part(string) int                           { return 0 }
+func (b *single) attach(p *work.Process, place int)               { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *single) parts() int                                      { return 1 }
+func (b *single) part(string) int                                 { return 0 }
+func (b *single) leftovers(ctx context.Context) ([]string, error) { return leftovers(ctx, b.masters()) }
+
 func (b *single) masters() []*redistest.Server              { return []*redistest.Server{b.server} }
 func (b *single) probe(ctx context.Context, part int) error { return takes(ctx, b.client, probeKey, 0) }
 

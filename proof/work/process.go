@@ -6,18 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/proof/history"
-	"github.com/keyturn/keyturn/store/redisstore"
-	"github.com/keyturn/keyturn/store/redlock"
 )
 
 // Process is what a started process is told. Its program is the one that starts it.
@@ -25,7 +20,7 @@ type Process struct {
 	Nr       int
 	File     string // where its events go
 	Addrs    []string
-	Topology string // "single", "sentinel", "cluster" or "redlock": what Addrs are
+	Topology string // what Addrs are: of Redis, or for "postgres" a data source name
 	Resource string // the address of the registers
 	System   string // "keyturn", or one of those that it is compared with
 	TTL      time.Duration
@@ -91,8 +86,10 @@ func (p Process) run() error {
 
 // work is what a process does with keyturn.
 func (p Process) work(ctx context.Context, w *Worker) error {
-	silent := slog.New(slog.DiscardHandler) // most of what is lost is meant to be
-	store, err := p.store(silent)
+	store, done, err := p.open(ctx)
+	if ctx.Err() != nil {
+		return nil // it was never connected
+	}
 	if err != nil {
 		return err
 	}
@@ -102,39 +99,9 @@ func (p Process) work(ctx context.Context, w *Worker) error {
 	w.Work(ctx)
 	err = w.Engine.Close(context.Background())
 	if errors.Is(err, core.ErrOutcomeUnknown) {
-		return nil // the last releases met a fault
+		err = nil // the last releases met a fault
 	}
-	return err
-}
-
-// MaxTTL is the longest TTL that redlock's nodes have to know of.
-const MaxTTL = 2 * time.Second
-
-func (p Process) store(log *slog.Logger) (driver.Store, error) {
-	if p.Topology == "redlock" {
-		var clients []*redis.Client
-		for _, addr := range p.Addrs {
-			clients = append(clients, redis.NewClient(&redis.Options{Addr: addr}))
-		}
-		return redlock.New(clients, redlock.WithMaxTTL(MaxTTL))
-	}
-	opts := []redisstore.Option{redisstore.WithWaiterLease(time.Second), redisstore.WithLogger(log)}
-	if p.Replicas > 0 {
-		opts = append(opts, redisstore.WithReplicas(p.Replicas, 500*time.Millisecond))
-	}
-	return redisstore.New(p.client(), opts...)
-}
-
-// client makes the client of a process, with go-redis' own settings.
-func (p Process) client() redis.UniversalClient {
-	switch p.Topology {
-	case "sentinel":
-		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: p.Addrs})
-	case "cluster":
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.Addrs})
-	default:
-		return redis.NewClient(&redis.Options{Addr: p.Addrs[0]})
-	}
+	return errors.Join(err, done())
 }
 
 type quiet struct{}
