@@ -15,8 +15,9 @@ import (
 
 const (
 	// freshFor is how long a process believes that a lock is as it left it. A lock that was deleted
-	// and made anew counts its versions from 0 again, so this must be much shorter than the time for
-	// which an idle lock is kept (leastIdle).
+	// and made anew counts its versions from 0 again, and might come to the one that the process
+	// remembers. So this is much shorter than the time for which an idle lock is kept (leastIdle),
+	// and a session does not outlast a pause of that length.
 	freshFor  = 10 * time.Second
 	leastIdle = time.Minute
 	// mostShelved bounds the memory that the short way needs.
