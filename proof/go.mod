@@ -21,6 +21,8 @@ require (
 	pgregory.net/rapid v1.2.0
 )
 
+require github.com/go-zookeeper/zk v1.0.4 // indirect
+
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -30,6 +32,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
+	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -51,3 +54,5 @@ replace (
 	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore
 	github.com/keyturn/keyturn/store/sqlstore/pgwake => ../store/sqlstore/pgwake
 )
+
+replace github.com/keyturn/keyturn/store/zkstore => ../store/zkstore
