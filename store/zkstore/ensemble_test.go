@@ -13,9 +13,10 @@ import (
 
 // openAll makes a store on several servers. Its session is long enough for an election on a busy
 // machine.
-func openAll(t testing.TB, servers []string, root string) *zkstore.Store {
+func openAll(t testing.TB, servers []string, root string, opts ...zkstore.Option) *zkstore.Store {
 	t.Helper()
-	s, err := zkstore.New(t.Context(), servers, silent, zkstore.WithRoot(root), zkstore.WithSession(10*time.Second))
+	opts = append([]zkstore.Option{silent, zkstore.WithRoot(root), zkstore.WithSession(10 * time.Second)}, opts...)
+	s, err := zkstore.New(t.Context(), servers, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,25 +205,29 @@ func TestNodeOfAnotherSession(t *testing.T) {
 	mustRelease(t, s, w.granted(t, 10*time.Second))
 }
 
-// TestSilentServer: a server that accepts connections and says nothing does not keep the store from
-// the others. The client alone would wait for it for minutes.
+// TestSilentServer: a server that accepts connections and says nothing does not cost the session, so
+// waiters keep their places. The client alone would wait for it for longer than the session lasts.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	silent := servertest.NewProxy(t, zktest.Shared(t).Addr())
+	server := zktest.Shared(t)
+	silent, network := servertest.NewProxy(t, server.Addr()), servertest.NewProxy(t, server.Addr())
 	silent.Blackhole()
 	root := newRoot()
-	for range 2 { // the client begins with either server
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		s, err := zkstore.New(ctx, []string{silent.Addr(), zktest.Shared(t).Addr()}, zkstore.WithRoot(root), zkstore.WithSession(session/2))
-		cancel()
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustRelease(t, s, mustAcquire(t, s, request("k", time.Minute)))
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+	c := admin(t, server.Addr())
+	other := open(t, server.Addr(), root)
+	held := mustAcquire(t, other, request("k", time.Minute))
+	s := openAll(t, []string{silent.Addr(), network.Addr()}, root, zkstore.WithSession(session))
+	w := enqueue(t, s, request("k", time.Minute))
+	before := nodes(t, c, lockNode(root, "k"), "w-")
+	network.Cut()
+	network.Heal()
+	mine := mustAcquire(t, s, request("mine", time.Minute)) // once the session is back
+	if after := nodes(t, c, lockNode(root, "k"), "w-"); len(after) != 1 || !slices.Equal(before, after) {
+		t.Errorf("the places are %v, and were %v", after, before)
 	}
+	mustRelease(t, s, mine)
+	mustRelease(t, other, held)
+	mustRelease(t, s, w.granted(t, 10*time.Second))
 }
 
 // TestTooLarge: what is more than a server accepts at once is never sent, because the server would
@@ -292,6 +297,63 @@ func TestRenewalsTogether(t *testing.T) {
 			t.Errorf("lease %d of 250, of which number 7 was released: %v", i, err)
 		}
 	}
+}
+
+// TestRenewalMeetsChange: the node of one lease changes between the look of a renewal and its write. All
+// leases are renewed, that one, too.
+func TestRenewalMeetsChange(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t)
+	root := newRoot()
+	c := admin(t, server.Addr())
+	network := newRelay(t, server.Addr())
+	s := open(t, network.listener.Addr().String(), root)
+	var grants []driver.Grant
+	for _, key := range []string{"a", "b", "c"} {
+		grants = append(grants, mustAcquire(t, s, request(key, time.Minute)))
+	}
+	node := func(i int) string {
+		return lockNode(root, grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner)
+	}
+	held, goOn := network.holdBack(opMulti)
+	renewed := make(chan []error, 1)
+	go func() { renewed <- s.Renew(t.Context(), grants) }()
+	<-held
+	data, _, err := c.Get(node(1))
+	if err == nil {
+		_, err = c.Set(node(1), data, -1)
+	}
+	goOn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range <-renewed {
+		_, stat, look := c.Exists(node(i))
+		if want := map[int]int32{0: 1, 1: 2, 2: 1}[i]; err != nil || look != nil || stat.Version != want {
+			t.Errorf("lease %d: %v, and its node was changed %d times, %v; want %d", i, err, stat.Version, look, want)
+		}
+	}
+}
+
+// TestReleaseSeesWhoCame: a process takes a free key, and another one joins the queue. A release that
+// relied on what the process knew would leave the key to its own next request. The waiter is cut off,
+// so it can't help itself.
+func TestReleaseSeesWhoCame(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t)
+	root := newRoot()
+	s := open(t, server.Addr(), root)
+	network := servertest.NewProxy(t, server.Addr())
+	mustRelease(t, s, mustAcquire(t, s, request("k", time.Minute)))
+	g := mustAcquire(t, s, request("k", time.Minute))
+	w := enqueue(t, open(t, network.Addr(), root), request("k", time.Minute))
+	network.Blackhole()
+	mustRelease(t, s, g)
+	if _, err := s.Acquire(t.Context(), request("k", time.Minute)); !errors.Is(err, driver.ErrHeld) {
+		t.Errorf("a request that comes after the waiter: %v", err)
+	}
+	network.Heal()
+	w.granted(t, 10*time.Second)
 }
 
 // TestACL: what a store with credentials makes is for them alone. Another client's request is refused

@@ -147,10 +147,10 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// SetReadDeadline implements [net.Conn]. The client allows a server ten times the session's timeout
-// for its first answer.
+// SetReadDeadline implements [net.Conn]. The client allows a server several times the session's
+// timeout for its first answer. A third leaves time to keep the session at another one.
 func (w *wire) SetReadDeadline(t time.Time) error {
-	if most := time.Now().Add(w.n.l.cfg.session); t.After(most) {
+	if most := time.Now().Add(w.n.l.cfg.session / 3); !w.knows && t.After(most) {
 		t = most
 	}
 	return w.Conn.SetReadDeadline(t)

@@ -21,11 +21,14 @@ type relay struct {
 	listener net.Listener
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	lose  int32              // the next request of this kind; 0: none
-	lost  chan struct{}      // closed when it has come
-	links map[net.Conn]*bool // client's connections: are answers lost?
-	peers map[net.Conn]net.Conn
+	mu     sync.Mutex
+	lose   int32              // the next request of this kind; 0: none
+	lost   chan struct{}      // closed when it has come
+	hold   int32              // the next request of this kind; 0: none
+	held   chan struct{}      // closed when it has come
+	onward chan struct{}      // closed when it may go on
+	links  map[net.Conn]*bool // client's connections: are answers lost?
+	peers  map[net.Conn]net.Conn
 }
 
 func newRelay(t testing.TB, target string) *relay {
@@ -51,6 +54,16 @@ func (r *relay) loseAnswerTo(op int32) <-chan struct{} {
 	defer r.mu.Unlock()
 	r.lose, r.lost = op, make(chan struct{})
 	return r.lost
+}
+
+// holdBack keeps the next request of that kind back, until the function is called. The channel is closed
+// when the request has come.
+func (r *relay) holdBack(op int32) (held <-chan struct{}, goOn func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	onward := make(chan struct{})
+	r.hold, r.held, r.onward = op, make(chan struct{}), onward
+	return r.held, func() { close(onward) }
 }
 
 // cut closes the connections; only those that have lost an answer, or all.
@@ -98,16 +111,29 @@ func (r *relay) requests(client, server net.Conn, deaf *bool) {
 			return
 		}
 		if !first && len(frame) >= 12 { // the first one opens the session
-			r.mu.Lock()
-			if op := int32(binary.BigEndian.Uint32(frame[8:])); op == r.lose && op != 0 {
-				*deaf, r.lose = true, 0
-				close(r.lost)
-			}
-			r.mu.Unlock()
+			r.notice(int32(binary.BigEndian.Uint32(frame[8:])), deaf)
 		}
 		if _, err := server.Write(frame); err != nil {
 			return
 		}
+	}
+}
+
+// notice does what was asked for about requests of that kind.
+func (r *relay) notice(op int32, deaf *bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if op == r.lose && op != 0 {
+		*deaf, r.lose = true, 0
+		close(r.lost)
+	}
+	if op == r.hold && op != 0 {
+		r.hold = 0
+		close(r.held)
+		onward := r.onward
+		r.mu.Unlock()
+		<-onward
+		r.mu.Lock()
 	}
 }
 
