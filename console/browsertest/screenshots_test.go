@@ -17,7 +17,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 )
 
-var screenshots = flag.String("screenshots", "", "a directory for screenshots of each page, which take a minute of samples")
+var screenshots = flag.String("screenshots", "", "a directory for screenshots of each page, which take five minutes of samples")
 
 // TestScreenshots makes the pictures of docs/console.md. They show a world that is made for it.
 func TestScreenshots(t *testing.T) {
@@ -43,8 +43,8 @@ func TestScreenshots(t *testing.T) {
 	}
 	server := httptest.NewServer(c)
 	defer server.Close()
-	defer c.Close()              // ends the streams, for which the server would wait
-	time.Sleep(20 * time.Second) // so that the bands have something to show
+	defer c.Close()                            // ends the streams, for which the server would wait
+	time.Sleep(5*time.Minute + 30*time.Second) // so that the bands have something to show
 	for _, shot := range []struct {
 		name, path, scheme string
 		width              int64

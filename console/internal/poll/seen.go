@@ -36,6 +36,8 @@ type seen struct {
 	at        time.Time // the last publication
 	sweptAt   time.Time // the end of the last complete sweep of this run
 	sweepTook time.Duration
+	contended int // keys for which somebody waits, at the last publication
+	waiters   int
 	records   int // of the last complete sweep
 	recorded  int // of this one, so far
 	err       error
@@ -193,6 +195,13 @@ func (s *seen) failed(at time.Time, err error) {
 func (s *seen) published(at time.Time) {
 	s.tick++
 	s.at = at
+	s.contended, s.waiters = 0, 0
+	for _, r := range s.rows {
+		if n, _ := r.Waiters(); n > 0 {
+			s.contended++
+			s.waiters += n
+		}
+	}
 }
 
 // shut forgets the keys that nobody looks at any more.

@@ -34,17 +34,10 @@ func (p *Poller) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.seen
-	st := Status{
-		Tick: s.tick, At: s.at, Keys: len(s.rows), Records: s.records, SweptAt: s.sweptAt, SweepTook: s.sweepTook,
-		Started: s.started, Err: s.err, ErrSince: s.errSince,
+	return Status{
+		Tick: s.tick, At: s.at, Keys: len(s.rows), Waiters: s.waiters, Contended: s.contended, Records: s.records,
+		SweptAt: s.sweptAt, SweepTook: s.sweepTook, Started: s.started, Err: s.err, ErrSince: s.errSince,
 	}
-	for _, r := range s.rows {
-		if n, _ := r.Waiters(); n > 0 {
-			st.Contended++
-			st.Waiters += n
-		}
-	}
-	return st
 }
 
 // Rows returns up to limit of the rows that pass filter, and how many pass. The key that was waited

@@ -41,7 +41,7 @@ func plain(name string) string {
 
 // grouped has the scripts that may be part of a group, and their names.
 var grouped = map[*redis.Script]string{
-	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew",
+	acquireScript: "acquire", releaseScript: "release", completeScript: "complete", renewScript: "renew", inspectScript: "inspect",
 }
 
 // The scripts of plain calls: of one call that leaves alone, and of many.
@@ -53,7 +53,7 @@ var (
 		"if mine and select(2, pcall(hand, KEYS[1], value, KEYS[2], ARGV[1])) == true then return 1 end\n" +
 		source("memory") + shared() + source("words") + function("release", "local function release") +
 		"return release(all_keys(KEYS[1], KEYS[2]), of_release(unpack(ARGV)))")
-	group = newSource(groupSource("acquire", "release", "complete", "renew"))
+	group = newSource(groupSource("acquire", "release", "complete", "renew", "inspect"))
 )
 
 // sourced is a script's text and its hash, as words of a command.
