@@ -179,3 +179,39 @@ func TestInit(t *testing.T) {
 	}
 	command(t, "--store", "redlock://a,b,c", "init", "--print").ends(64)
 }
+
+// watch prints what changes, outlives an outage of the store, and ends with a signal.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := "redis://" + server.Addr() + "?max_retries=-1"
+	p := command(t, "--store", store, "watch", "user:", "--interval", "100ms", "-o", "jsonl").start()
+	command(t, "--store", store, "watch", "--interval", "1ms").ends(64)
+	hold := func() {
+		t.Helper()
+		lease, err := engine(t, store).Acquire(t.Context(), "user:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, "it says who has the key", func() bool { return strings.Contains(p.stdout.String(), lease.Owner()) })
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "it says that the key is free", func() bool {
+			return strings.Count(p.stdout.String(), `"change":"ended"`) == strings.Count(p.stdout.String(), `"change":"held"`)
+		})
+	}
+	hold()
+	server.Kill()
+	p.says("looking again")
+	server.Restart(t)
+	hold()
+	for line := range strings.Lines(p.stdout.String()) {
+		var c change
+		if err := json.Unmarshal([]byte(line), &c); err != nil || c.Key != "user:1" || c.Time == "" || c.Change == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	_ = p.Process.Signal(os.Interrupt)
+	p.ends(0)
+}

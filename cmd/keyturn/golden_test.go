@@ -137,3 +137,59 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// deadlock is two processes that wait for each other, and one behind them.
+func deadlock() []driver.LockInfo {
+	const a, b, c = "host-a/1/1/sbqx5o/0123456789abcdef0123456789abcde1", "host-b/2/1/sbqx5o/0123456789abcdef0123456789abcde2", "host-0/3/1/sbqx5o/0123456789abcdef0123456789abcde3"
+	held := func(owner string) []driver.Holder {
+		return []driver.Holder{{Owner: owner, Token: 7, Rule: "r", HeldFor: time.Minute, Left: time.Second}}
+	}
+	return []driver.LockInfo{
+		{Key: "x", Holders: held(a), Waiters: []driver.Waiter{{Owner: b, Waited: 2 * time.Second, Rule: "w"}, {Owner: c, Waited: time.Second}}},
+		{Key: "y", Holders: held(b), Waiters: []driver.Waiter{{Owner: a, Waited: 3 * time.Second}}},
+		{Key: "z", Holders: held(c)},
+	}
+}
+
+func TestGoldenWho(t *testing.T) {
+	for file, a := range map[string]*app{"who.tsv": {}, "who.json": {output: "json"}, "who.jsonl": {output: "jsonl"}} {
+		golden(t, file, a, func(a *app) error { return a.who(seq(append(deadlock(), samples[4]), nil)) })
+	}
+}
+
+// watch has a line for each thing that has changed, and none for a renewal.
+func TestWatchCompares(t *testing.T) {
+	all := deadlock()
+	look := func(infos ...driver.LockInfo) map[string]driver.LockInfo {
+		m := make(map[string]driver.LockInfo)
+		for _, info := range infos {
+			m[info.Key] = info
+		}
+		return m
+	}
+	renewed := all[2]
+	renewed.Holders = []driver.Holder{renewed.Holders[0]}
+	renewed.Holders[0].Left, renewed.Holders[0].HeldFor = time.Hour, time.Hour
+	taken := driver.LockInfo{Key: "z", Holders: all[0].Holders, Waiters: all[0].Waiters[:1]}
+	for name, c := range map[string]struct {
+		before, now map[string]driver.LockInfo
+		want        string
+	}{
+		"nothing":    {look(all...), look(all...), ""},
+		"renewed":    {look(all[2]), look(renewed), ""},
+		"held":       {look(), look(all[2]), "held z host-0/3;"},
+		"released":   {look(all[2]), look(), "ended z host-0/3;"},
+		"taken":      {look(all[2]), look(taken), "ended z host-0/3;held z host-a/1;waiters z host-b/2;"},
+		"first look": {look(), look(all[0], all[1]), "held x host-a/1;waiters x host-0/3;held y host-b/2;waiters y host-a/1;"},
+		"recorded":   {look(), look(samples[2]), "recorded payment:世界 gateway-1/4242;"},
+		"forgotten":  {look(samples[2]), look(), "forgotten payment:世界 gateway-1/4242;"},
+	} {
+		got := ""
+		for _, change := range compare(c.before, c.now) {
+			got += change.Change + " " + change.Key + " " + change.Process + ";"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
