@@ -79,7 +79,7 @@ func statusOf(err error) int {
 // refusals are how servers say that an account may not do something: Redis, PostgreSQL, MySQL, SQLite,
 // etcd and ZooKeeper.
 var refusals = []string{
-	"NOPERM", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
+	"NOPERM", "can't run this command", "NOAUTH", "WRONGPASS", "SQLSTATE 42501", "SQLSTATE 28", "Error 1142", "Error 1044", "Error 1045", "readonly database",
 	"permission denied", "not authenticated", "authentication failed",
 }
 

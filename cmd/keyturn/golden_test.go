@@ -193,3 +193,20 @@ func TestWatchCompares(t *testing.T) {
 		}
 	}
 }
+
+func TestGoldenDoctor(t *testing.T) {
+	findings := []driver.Finding{
+		{About: "store", Found: "redis://localhost"},
+		{About: "appendonly", Found: "no", Risk: "a restart frees every lock", Advice: "set it to yes"},
+		{About: "appendfsync"},
+		{About: "server", Risk: "no answer", Advice: "start it"},
+	}
+	for file, a := range map[string]*app{"doctor.tsv": {}, "doctor.json": {output: "json"}, "doctor.jsonl": {output: "jsonl"}} {
+		golden(t, file, a, func(a *app) error {
+			if err := a.report(findings); statusOf(err) != 1 {
+				return err
+			}
+			return a.report(nil)
+		})
+	}
+}

@@ -40,6 +40,11 @@ type Description struct {
 	// that those of an engine should keep away from, and it renews at exact times.
 	Local bool
 
+	// Examine looks at the settings of the backend, and at what its account may do, for an operator
+	// (the command keyturn doctor). It may take and release a lock on a key of its own. It is bounded
+	// by ctx. Nil: there is nothing to look at.
+	Examine func(ctx context.Context) []Finding
+
 	// Partition is for a store whose keys are kept in several places that fail each by itself,
 	// such as the masters of a Cluster. It names the place where key is at present, without
 	// I/O; "" if it is not known. Keys in the same place have the same name. The engine then

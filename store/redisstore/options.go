@@ -35,6 +35,8 @@ type config struct {
 	replicas    int
 	replicaWait time.Duration
 	log         *slog.Logger
+	sentinel    func() *redis.SentinelClient // to ask a Sentinel; nil: none is known
+	masterName  string
 	ownsClient  bool          // Close closes the client
 	forcedFor   time.Duration // how long the victims of a ForceRelease can learn its reason
 }

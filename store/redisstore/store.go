@@ -53,6 +53,7 @@ func (s *Store) Describe() driver.Description {
 		Partition:  s.sender.Master,
 		Identity:   s.identity,
 		OnImpaired: s.inbox.Watch,
+		Examine:    s.examine,
 	}
 	if s.keys.Topology() != script.Ring { // messages do not get from one of its servers to another
 		d.OnWanted = s.inbox.OnWanted

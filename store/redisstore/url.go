@@ -47,6 +47,9 @@ func openURL(u *storeurl.URL, connect func(*storeurl.URL, *storeurl.Params) (red
 	if replicas || bounded {
 		opts = append(opts, WithReplicas(n, timeout))
 	}
+	if strings.HasSuffix(u.Scheme, "+sentinel") {
+		opts = append(opts, asksSentinels(u))
+	}
 	client, err := connect(u, p)
 	if err := errors.Join(err, p.Err()); err != nil {
 		if client != nil {
@@ -66,6 +69,25 @@ func openURL(u *storeurl.URL, connect func(*storeurl.URL, *storeurl.Params) (red
 func ownsClient() Option {
 	return func(c *config) error {
 		c.ownsClient = true
+		return nil
+	}
+}
+
+// asksSentinels lets examine ask the first Sentinel. What is wrong with the URL is said by connect.
+func asksSentinels(u *storeurl.URL) Option {
+	return func(c *config) error {
+		p := u.Params()
+		c.masterName, _ = p.String("master_name")
+		opts := &redis.Options{}
+		opts.Username, _ = p.String("sentinel_username")
+		opts.Password, _ = p.String("sentinel_password")
+		if strings.HasPrefix(u.Scheme, "rediss") {
+			opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		c.sentinel = func() *redis.SentinelClient {
+			opts.Addr = u.Addrs(sentinelPort)[0]
+			return redis.NewSentinelClient(opts)
+		}
 		return nil
 	}
 }

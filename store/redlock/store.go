@@ -90,7 +90,7 @@ func New(nodes []*redis.Client, opts ...Option) (*Store, error) {
 func (s *Store) Describe() driver.Description {
 	return driver.Description{
 		Name: "redlock", Unordered: true, Inspector: true, TTLs: driver.TTLs{Most: s.cfg.maxTTL},
-		OnImpaired: s.health.watch,
+		OnImpaired: s.health.watch, Examine: s.examine,
 	}
 }
 

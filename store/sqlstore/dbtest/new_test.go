@@ -77,7 +77,8 @@ func TestNewWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestWarnsOfSettings with which a crash of the server forgets leases, and of no others.
+// TestWarnsOfSettings with which a crash of the server forgets leases, and of no others. Examine says the
+// same.
 func TestWarnsOfSettings(t *testing.T) {
 	t.Parallel()
 	for setting, start := range map[string]func(testing.TB, ...string) *sqltest.Server{
@@ -91,9 +92,14 @@ func TestWarnsOfSettings(t *testing.T) {
 			d := start(t, setting+"="+value, map[bool]string{true: "fsync=on", false: "sync-binlog=1"}[setting == "synchronous_commit"]).Database(t)
 			migrate(t, d)
 			var log bytes.Buffer
-			open(t, d.Open(t), dialectOf(d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			s := open(t, d.Open(t), dialectOf(d), sqlstore.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			if strings.Contains(log.String(), setting) != warns || !warns && log.Len() > 0 {
 				t.Errorf("%s=%s: %q", setting, value, log.String())
+			}
+			for _, f := range s.Describe().Examine(t.Context()) {
+				if f.Found == "" || (f.Risk != "") != (warns && f.About == setting) || (f.Risk == "") != (f.Advice == "") {
+					t.Errorf("%s=%s: %+v", setting, value, f)
+				}
 			}
 		}
 	}

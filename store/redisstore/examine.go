@@ -1,0 +1,201 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+)
+
+// examine implements [driver.Description].Examine: what [Store.Check] finds, and further settings that
+// docs/operations.md advises, of each master.
+func (s *Store) examine(ctx context.Context) []driver.Finding {
+	if err := s.calls.Enter(); err != nil {
+		return []driver.Finding{{About: "server", Risk: err.Error()}}
+	}
+	defer s.calls.Leave()
+	var all []driver.Finding
+	items := append([]checkItem{{"server", serverAdvice, (*Store).checkServer}}, checks...)
+	for _, item := range items {
+		f := driver.Finding{About: item.about, Found: "ok"}
+		var bad *CheckError
+		if errors.As(s.check(ctx, item), &bad) {
+			f.Found, f.Risk, f.Advice = "", bad.Err.Error(), bad.Advice
+			var set *settingError
+			if errors.As(bad.Err, &set) {
+				f.Found, f.Risk = set.value, set.effect
+			}
+		}
+		all = append(all, f)
+		if item.about == "server" && f.Risk != "" {
+			return all // the rest would say the same
+		}
+	}
+	nodes := s.lookAtNodes(ctx)
+	for _, n := range nodes {
+		for _, item := range advised {
+			if f, ok := item(s, n); ok {
+				if len(nodes) > 1 {
+					f.About += " of " + n.addr
+				}
+				all = append(all, f)
+			}
+		}
+	}
+	return append(all, s.examineSentinels(ctx)...)
+}
+
+// nodeState is what a master says of itself: fields of INFO, and settings. What it does not say is "".
+type nodeState struct {
+	addr         string
+	info, config map[string]string
+}
+
+// read are the settings that examine asks for. Managed services often forbid it.
+var read = []string{
+	"appendfsync", "min-replicas-max-lag", "cluster-require-full-coverage", "cluster-node-timeout", "busy-reply-threshold",
+}
+
+func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
+	var mu sync.Mutex
+	var all []nodeState
+	look := func(ctx context.Context, c *redis.Client) error {
+		n := nodeState{addr: c.Options().Addr, info: make(map[string]string), config: make(map[string]string)}
+		for _, section := range []string{"memory", "persistence", "replication"} {
+			for line := range strings.Lines(c.Info(ctx, section).Val()) {
+				if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+					n.info[name] = value
+				}
+			}
+		}
+		for _, name := range read {
+			n.config[name] = c.ConfigGet(ctx, name).Val()[name]
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, n)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	switch c := s.client.(type) {
+	case *redis.Client:
+		_ = look(ctx, c) // what it can't read stays empty
+	case *redis.ClusterClient:
+		_ = c.ForEachMaster(ctx, look)
+	case *redis.Ring:
+		_ = c.ForEachShard(ctx, look)
+	}
+	return all
+}
+
+// advised are the settings that no lock depends on at once. Each reports false if it does not apply.
+var advised = []func(*Store, nodeState) (driver.Finding, bool){
+	func(_ *Store, n nodeState) (driver.Finding, bool) {
+		used, most := number(n.info["used_memory"]), number(n.info["maxmemory"])
+		f := driver.Finding{About: "maxmemory", Found: n.info["maxmemory_human"]}
+		if most > 0 && used > most/10*9 {
+			f.Risk = fmt.Sprintf("%d %% of it are in use, and without memory no lock is granted", used*100/most)
+			f.Advice = "raise it, or limit what is kept: see Memory in docs/operations.md"
+		}
+		return f, true
+	},
+	func(_ *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "appendonly", Found: map[string]string{"0": "no", "1": "yes"}[n.info["aof_enabled"]]}
+		if f.Found == "no" {
+			f.Risk, f.Advice = "a restart frees every lock while the holders still work", "set it to yes, with appendfsync always"
+		}
+		return f, true
+	},
+	func(_ *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "appendfsync", Found: n.config["appendfsync"]}
+		if f.Found != "" && f.Found != "always" {
+			f.Risk, f.Advice = "a power failure forgets the last locks", "set it to always"
+		}
+		return f, n.info["aof_enabled"] == "1"
+	},
+	func(s *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "min-replicas-max-lag", Found: n.config["min-replicas-max-lag"]}
+		if lag := number(f.Found); lag > 2 {
+			f.Risk, f.Advice = fmt.Sprintf("a master that is cut off goes on granting for %d s", lag), "set it to 2"
+		}
+		return f, n.info["min_slaves_good_slaves"] != "" && s.cfg.replicas == 0 // only if min-replicas-to-write is set
+	},
+	func(s *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "cluster-require-full-coverage", Found: n.config["cluster-require-full-coverage"]}
+		if f.Found == "yes" {
+			f.Risk, f.Advice = "all masters refuse requests while one of them is away", "set it to no"
+		}
+		return f, s.keys.Topology() == script.Cluster
+	},
+	func(s *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "cluster-node-timeout", Found: n.config["cluster-node-timeout"]}
+		if number(f.Found) > 5000 {
+			f.Risk, f.Advice = "the keys of a dead master are away for one and a half times as long", "set it to 2000 to 5000"
+		}
+		return f, s.keys.Topology() == script.Cluster
+	},
+	func(s *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "replicas", Found: n.info["connected_slaves"]}
+		if f.Found == "0" {
+			f.Risk, f.Advice = "the keys of this master stay away when it dies", "give it a replica on another machine"
+		}
+		return f, s.keys.Topology() == script.Cluster
+	},
+	func(_ *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: "busy-reply-threshold", Found: n.config["busy-reply-threshold"]}
+		if f.Found != "" && number(f.Found) < 5000 {
+			f.Risk, f.Advice = "a slow script of another client stops the locks sooner than by default", "leave it at 5000"
+		}
+		return f, true
+	},
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64) // "": 0
+	return n
+}
+
+// examineSentinels looks at the Sentinels, which only a URL has named to the store.
+func (s *Store) examineSentinels(ctx context.Context) []driver.Finding {
+	if s.cfg.sentinel == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	c := s.cfg.sentinel()
+	defer c.Close() // the only error is that it is closed
+	said, err := c.Master(ctx, s.cfg.masterName).Result()
+	if err != nil {
+		return []driver.Finding{{About: "Sentinel", Risk: err.Error(), Advice: "check the Sentinels, and the permission for SENTINEL MASTER"}}
+	}
+	count := number(said["num-other-sentinels"]) + 1
+	down := time.Duration(number(said["down-after-milliseconds"])) * time.Millisecond
+	again := time.Duration(number(said["failover-timeout"])) * time.Millisecond
+	all := []driver.Finding{
+		{About: "Sentinels", Found: strconv.FormatInt(count, 10)},
+		{About: "down-after-milliseconds", Found: down.String()},
+		{About: "failover-timeout", Found: again.String()},
+	}
+	if count < 3 {
+		all[0].Risk, all[0].Advice = "a partition can leave nobody to decide, or one that decides alone", "run 3 or 5, on machines of their own"
+	}
+	switch {
+	case down < time.Second:
+		all[1].Risk, all[1].Advice = "every short pause of the master is a failover", "set it to 1000 to 5000"
+	case down > 5*time.Second:
+		all[1].Risk, all[1].Advice = "a dead master is replaced late", "set it to 1000 to 5000"
+	}
+	if again > time.Minute {
+		all[2].Risk, all[2].Advice = fmt.Sprintf("after a failover that was given up, the next one comes %v later", 2*again), "set it to some seconds"
+	}
+	return all
+}
