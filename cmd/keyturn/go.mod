@@ -11,6 +11,7 @@ require (
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0
+	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/spf13/cobra v1.10.2
@@ -26,6 +27,7 @@ require (
 	github.com/coreos/go-systemd/v22 v22.3.2 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -63,4 +65,5 @@ replace (
 	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
 	github.com/keyturn/keyturn/store/redlock => ../../store/redlock
 	github.com/keyturn/keyturn/store/sqlstore => ../../store/sqlstore
+	github.com/keyturn/keyturn/store/zkstore => ../../store/zkstore
 )

@@ -22,6 +22,7 @@ import (
 	_ "github.com/keyturn/keyturn/store/redlock"    // redlock
 	_ "github.com/keyturn/keyturn/store/sqlstore"   // postgres, mysql, sqlite
 	"github.com/keyturn/keyturn/store/storeurl"
+	_ "github.com/keyturn/keyturn/store/zkstore" // zk
 )
 
 func init() { redis.SetLogger(silent{}) }
