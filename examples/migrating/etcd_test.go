@@ -2,41 +2,21 @@ package migrating
 
 import (
 	"context"
-	"fmt"
-	"os/exec"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 // TestBothWithEtcd: the version between holds a lock in etcd and one in Redis. Processes that know
 // only etcd's exclude it, and so do those that know only the one in Redis.
 func TestBothWithEtcd(t *testing.T) {
 	t.Parallel()
-	bin, err := servertest.LookPath([]string{"etcd"}, "/usr/sbin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	peer, err := servertest.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	server := servertest.Start(t, servertest.Program{
-		Ready: "serving client traffic",
-		Command: func(port int) *exec.Cmd {
-			clients, peers := fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", peer)
-			return exec.Command(
-				bin, "--data-dir", dir, "--logger", "zap", "--log-outputs", "stderr", "--initial-cluster", "default="+peers,
-				"--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
-			)
-		},
-	})
+	server := etcdtest.Start(t)
 	// Callers with the same session do not exclude each other, so each has one of its own.
 	sessions := make(chan *concurrency.Session, 4)
 	for range cap(sessions) {

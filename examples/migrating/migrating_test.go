@@ -10,6 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 const (
@@ -124,6 +125,34 @@ func TestBoth(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMoveFromPrefix: from the keys of a library to those of an engine with another prefix. The
+// engine between holds both: core.WithMoveFrom.
+func TestMoveFromPrefix(t *testing.T) {
+	t.Parallel()
+	apart := *peerNamed("redislock")
+	run(t, &apart, longTTL, func(t *testing.T, _ *peer, addrs []string, old library, shared *core.Engine) {
+		client := clientsOf(addrs)[0]
+		t.Cleanup(func() { _ = client.Close() })
+		engine := func(opts ...core.EngineOption) func(ctx context.Context, order string, charge work) error {
+			store, err := redisstore.New(client, redisstore.WithPrefix("another:"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			eng, err := core.New(store, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = eng.Close(context.Background()) })
+			return func(ctx context.Context, order string, charge work) error {
+				return withKeyturn(ctx, eng, order, charge)
+			}
+		}
+		between := engine(core.WithMoveFrom(shared))
+		take(t, old.before, between)
+		take(t, between, engine())
+	})
 }
 
 // TestExclude: whoever has the lock refuses the other, also while it renews beyond its TTL, and the
