@@ -45,6 +45,7 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 	@scripts/each-module go vet ./...
 	@scripts/each-module $(BIN)/staticcheck ./...
 	@scripts/check-readme
+	@scripts/check-translation
 	@scripts/check-api $(BIN)
 	@$(BIN)/actionlint
 
