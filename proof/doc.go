@@ -13,7 +13,7 @@
 // that, and the program waits some seconds for an expected result. A shared lease that ran out
 // may count as an exclusive one when the store decides who is next. Half of the programs let
 // nothing run out, and make waiters poll so seldom that a missing message shows. sqlstore runs on
-// PostgreSQL, with messages and without, on MariaDB and on SQLite.
+// PostgreSQL, with messages and without, on MariaDB and on SQLite. etcdstore runs on etcd.
 //
 // # Histories
 //

@@ -11,12 +11,15 @@ require (
 	github.com/keyturn/keyturn v0.0.0
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/internal/sqltest v0.0.0
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/keyturn/keyturn/store/redlock v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore v0.0.0
 	github.com/keyturn/keyturn/store/sqlstore/pgwake v0.0.0
 	github.com/redis/go-redis/v9 v9.21.0
+	go.etcd.io/etcd/client/v3 v3.5.12
 	go.uber.org/goleak v1.3.0
+	go.uber.org/zap v1.17.0
 	golang.org/x/sys v0.47.0
 	pgregory.net/rapid v1.2.0
 )
@@ -26,8 +29,12 @@ require github.com/go-zookeeper/zk v1.0.4 // indirect
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/coreos/go-semver v0.3.0 // indirect
+	github.com/coreos/go-systemd/v22 v22.3.2 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-sql-driver/mysql v1.9.3 // indirect
+	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
@@ -36,9 +43,17 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	go.etcd.io/etcd/api/v3 v3.5.12 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.5.12 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	go.uber.org/multierr v1.6.0 // indirect
+	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/text v0.29.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+	google.golang.org/grpc v1.83.2 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -49,6 +64,7 @@ replace (
 	github.com/keyturn/keyturn => ../
 	github.com/keyturn/keyturn/internal/redistest => ../internal/redistest
 	github.com/keyturn/keyturn/internal/sqltest => ../internal/sqltest
+	github.com/keyturn/keyturn/store/etcdstore => ../store/etcdstore
 	github.com/keyturn/keyturn/store/redisstore => ../store/redisstore
 	github.com/keyturn/keyturn/store/redlock => ../store/redlock
 	github.com/keyturn/keyturn/store/sqlstore => ../store/sqlstore

@@ -46,7 +46,9 @@
 // whose lease has run out never gets a lock, and none stays behind it.
 //
 // A store remembers the locks that it has written, and begins with that instead of reading. So an
-// acquisition of a free lock and its release cost one transaction each.
+// acquisition of a free lock and its release cost one transaction each. If others are quicker several
+// times, a request joins the queue, where everybody who decides finds it and lets it in; and a release
+// ends its lease without a decision, as if the lease had run out.
 //
 // Each acquisition has a lease of etcd of its own, so one that is not renewed ends alone. Leases of
 // released locks are used again for a quarter of their TTL.

@@ -14,7 +14,7 @@ import (
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// lockValue is what the lock's own key keeps. Every decision about a lock writes that key, and
+// lockValue is what the lock's own key keeps. Every decision that lets somebody in writes that key, and
 // compares that nobody else has: two decisions never come from the same view.
 type lockValue struct {
 	Last    uint64      `json:"last"` // the greatest token given or reserved
@@ -86,13 +86,14 @@ type lock struct {
 	record  *record   // nil: none is in force, or nobody has looked
 
 	decided bool // the lock's own key has to be written
+	freed   bool // a holder has gone, for whom a waiter may enter
 	removed []*member
 }
 
 // clone returns a copy that can be changed.
 func (l *lock) clone() *lock {
 	c := *l
-	c.decided, c.removed = false, nil
+	c.decided, c.freed, c.removed = false, false, nil
 	c.members = make([]*member, len(l.members))
 	for i, m := range l.members {
 		n := *m
@@ -151,7 +152,7 @@ func (l *lock) remove(m *member) {
 	if m.mod != 0 {
 		l.removed = append(l.removed, m)
 	}
-	l.decided = l.decided || !m.waits()
+	l.freed = l.freed || !m.waits()
 }
 
 // phase is what package phasefair knows of the lock besides its members.

@@ -127,7 +127,7 @@ func (t *tx) decide(decide func(*tx) error) (changed bool, err error) {
 	}
 	for _, l := range t.locks {
 		if apart {
-			l.decided, t.more = false, true
+			l.freed, t.more = false, true
 		} else {
 			t.step(l)
 		}

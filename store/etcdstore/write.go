@@ -95,12 +95,14 @@ func (t *tx) changes() (cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
 			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(name), "=", m.mod))
 			ops = append(ops, clientv3.OpDelete(name))
 		}
-		if !l.decided {
-			continue
+		if l.decided || l.freed {
+			// Nobody has joined the queue, or got the lock, since it was read.
+			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+memberPart), "<", l.rev+1).WithRange(base+membersEnd))
 		}
-		cmps = append(cmps,
-			clientv3.Compare(clientv3.ModRevision(base+lockPart), "=", l.mod),
-			clientv3.Compare(clientv3.ModRevision(base+memberPart), "<", l.rev+1).WithRange(base+membersEnd))
+		if !l.decided {
+			continue // the end of a lease that lets nobody in changes nothing else
+		}
+		cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+lockPart), "=", l.mod))
 		put, err := t.putLock(l, base)
 		if err != nil {
 			return nil, nil, err
@@ -147,14 +149,17 @@ func (t *tx) written(rev int64) {
 			}
 			m.mod, m.changed, m.attached = rev, false, false
 		}
-		decided := l.decided
-		l.decided, l.removed = false, nil
-		if !decided {
+		decided, freed := l.decided, l.freed
+		l.decided, l.freed, l.removed = false, false, nil
+		if !decided && !freed {
 			// Others may have joined the queue since l was read.
 			t.s.views.forget([]string{l.key})
 			continue
 		}
-		l.mod, l.rev = rev, rev
+		l.rev = rev
+		if decided {
+			l.mod = rev
+		}
 		t.s.views.keep(l)
 	}
 }

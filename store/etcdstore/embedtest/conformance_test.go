@@ -66,8 +66,8 @@ func harness(t testing.TB) drivertest.Harness {
 			}
 			test(t)
 		},
-		Cut:     func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
-		Heal:    func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
+		Cut:  func(_ testing.TB, s driver.Store) { s.(*networked).Cut() },
+		Heal: func(_ testing.TB, s driver.Store) { s.(*networked).Heal() },
 	}
 }
 
