@@ -93,7 +93,7 @@ func (a *app) root() *cobra.Command {
 		a.listCommand(), a.showCommand(), a.whoCommand(), a.watchCommand(),
 		a.forceCommand(), a.forgetCommand(),
 		a.runCommand(), a.onceCommand(),
-		a.doctorCommand(), a.initCommand(),
+		a.doctorCommand(), a.initCommand(), a.uiCommand(),
 		a.versionCommand(),
 	)
 	checkArgs(root)

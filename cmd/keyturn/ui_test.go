@@ -1,0 +1,128 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestUI: only who has the token sees the console and takes a key away with it.
+func TestUI(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := command(t, "--store", store, "ui", "--operate", "--title", "im prod").start()
+	p.says("http://")
+	with, err := url.Parse(strings.TrimSpace(p.stdout.String()))
+	if err != nil || with.Hostname() != "127.0.0.1" {
+		t.Fatalf("%q, %v", p.stdout.String(), err)
+	}
+	root := "http://" + with.Host + "/"
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	friend, stranger := &http.Client{Jar: jar}, new(http.Client)
+	get := func(c *http.Client, address string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(text)
+	}
+	for _, address := range []string{root, root + "?token=", root + "?token=wrong", root + "api/locks", root + "events?page=locks"} {
+		if resp, text := get(stranger, address); resp.StatusCode != http.StatusForbidden || strings.Contains(text, "group:7") {
+			t.Errorf("%s: %s", address, resp.Status)
+		}
+	}
+	resp, text := get(friend, with.String())
+	if resp.StatusCode != http.StatusOK || !strings.Contains(text, "group:7") || !strings.Contains(text, "im prod") || resp.Request.URL.RawQuery != "" {
+		t.Errorf("%s %s: %s", resp.Request.URL, resp.Status, text)
+	}
+	// A page of a stranger whose name leads here now: not even with the cookie.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = "evil.example"
+	for _, c := range jar.Cookies(with) {
+		req.AddCookie(c)
+	}
+	if resp, err = stranger.Do(req); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusMisdirectedRequest {
+		t.Errorf("by another name: %s", resp.Status)
+	}
+	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
+	resp, err = friend.PostForm(root+"force", form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Error(resp.Status)
+	}
+	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") {
+		t.Errorf("the holder learns: %v", err)
+	}
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(0)
+}
+
+// Nobody from elsewhere gets in, unless a proxy has asked who it is.
+func TestUIBehindAProxy(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	command(t, "--store", store, "ui", "--listen", "0.0.0.0:0").ends(64).says("--behind-proxy")
+	command(t, "--store", store, "ui", "--listen", "nowhere").ends(64).says("HOST:PORT")
+	command(t, "--store", store, "ui", "--trace-url", "javascript:{trace_id}").ends(64)
+	p := command(t, "--store", store, "ui", "--operate", "--behind-proxy", "X-Forwarded-User", "--host", "locks.example").start()
+	p.says("http://")
+	root := strings.TrimSpace(p.stdout.String())
+	for _, c := range []struct {
+		user, host string
+		status     int
+	}{{"", "locks.example", 403}, {"a\tb", "locks.example", 403}, {"alice", "evil.example", 421}, {"alice", "locks.example", 200}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = c.host
+		req.Header.Set("X-Forwarded-User", c.user)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || c.status == 200 && !strings.Contains(string(text), "operator alice") {
+			t.Errorf("%+v: %s %v", c, resp.Status, err)
+		}
+	}
+}
