@@ -30,6 +30,7 @@ func wrong(key string, a, b Section, format string, args ...any) error {
 // claimed only exclusively, but did not behave as a lock. Each error in it is a [*Violation].
 // What the losses explain is not wrong.
 func Check(sections []Section, losses ...Loss) error {
+	sections = withBeginnings(sections)
 	byKey := map[string][]Section{}
 	for _, s := range sections {
 		for _, c := range s.Claims {

@@ -1,17 +1,24 @@
 package history
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Loss is a time in which the store may have lost leases, as after a restart without data. What
 // the guarantees admit after the loss is part of it: the time until each holder must have noticed.
 type Loss struct {
 	From, To int64
-	Hits     func(key string) bool // nil: all keys
+	// Over is when the store loses nothing any more: what is asked for after it stays. 0: To.
+	Over int64
+	Hits func(key string) bool // nil: all keys
 }
+
+func (l Loss) over() int64 { return cmp.Or(l.Over, l.To) }
 
 // hits reports whether a section that lasts until end may have been lost.
 func (l Loss) hits(s Section, end int64) bool {
-	if s.Given >= l.To || end <= l.From {
+	if s.Begun >= l.over() || s.Given >= l.To || end <= l.From {
 		return false
 	}
 	if l.Hits == nil {
@@ -23,6 +30,25 @@ func (l Loss) hits(s Section, end int64) bool {
 		}
 	}
 	return false
+}
+
+// withBeginnings notes when the leases of sections were asked for. A lease that is handed on keeps its
+// owner, and the store knows nothing of it.
+func withBeginnings(sections []Section) []Section {
+	first := map[string]int64{} // by owner
+	for _, s := range sections {
+		if at, ok := first[s.Owner]; !ok || s.Asked < at {
+			first[s.Owner] = s.Asked
+		}
+	}
+	all := slices.Clone(sections)
+	for i, s := range all {
+		all[i].Begun = s.Asked
+		if s.Owner != "" {
+			all[i].Begun = first[s.Owner]
+		}
+	}
+	return all
 }
 
 // forgive leaves out the parts of sections that nobody can count on because of a loss. A holder
@@ -64,16 +90,10 @@ func gone(s Section, losses []Loss) int64 {
 // forgotten the lease and granted the key to another process. For 10 ms the holder does not ask the
 // store before it hands on, so the new holder may have the smaller token (docs/guarantees.md).
 func streaks(sections []Section, losses []Loss) []Section {
-	first := map[string]int64{} // by owner, which stays the same
-	for _, s := range sections {
-		if at, ok := first[s.Owner]; s.Owner != "" && (!ok || s.Asked < at) {
-			first[s.Owner] = s.Asked
-		}
-	}
 	all := slices.Clone(sections)
 	for i, s := range all {
-		if at, ok := first[s.Owner]; ok && gone(s, losses) < Never {
-			all[i].Asked = at
+		if gone(s, losses) < Never {
+			all[i].Asked = s.Begun
 		}
 	}
 	return all

@@ -22,6 +22,7 @@ func TestLosses(t *testing.T) {
 	of := func(key string) history.Loss {
 		return history.Loss{From: 20, To: 40, Hits: func(k string) bool { return k == key }}
 	}
+	over := history.Loss{From: 20, Over: 30, To: 40}
 	old, next := section("k", "a", 1, 0, 1, 35), section("k", "b", 2, 22, 25, 60)
 	// renewed was taken by force, and renewed after that.
 	renewed := section("k", "a", 1, 0, 1, 90)
@@ -39,6 +40,9 @@ func TestLosses(t *testing.T) {
 		{"a holder that never notices", []history.Section{section("k", "a", 1, 0, 1, 50), next}, []history.Loss{loss}, []string{"together"}},
 		{"two holders before the loss", []history.Section{section("k", "a", 1, 0, 1, 15), section("k", "b", 2, 2, 10, 15)}, []history.Loss{loss}, []string{"together"}},
 		{"two holders after all is over", []history.Section{section("k", "a", 1, 42, 43, 60), section("k", "b", 2, 44, 50, 60)}, []history.Loss{loss}, []string{"together"}},
+		{"two holders when nothing is lost any more", []history.Section{section("k", "a", 1, 31, 32, 39), section("k", "b", 2, 33, 34, 60)}, []history.Loss{over}, []string{"together"}},
+		{"an old holder, and one when nothing is lost any more", []history.Section{section("k", "a", 1, 0, 1, 39), section("k", "b", 2, 33, 34, 60)}, []history.Loss{over}, nil},
+		{"an old lease that is handed on when nothing is lost any more", []history.Section{section("k", "a", 1, 0, 1, 29), section("k", "b", 9, 31, 32, 60), section("k", "a", 2, 33, 34, 39)}, []history.Loss{over}, nil},
 		{"tokens that fall", []history.Section{section("k", "a", 9, 0, 1, 15), section("k", "b", 2, 22, 25, 30)}, []history.Loss{loss}, []string{"comes after"}},
 		{"an old lease that is handed on", []history.Section{old, next, section("k", "a", 1, 26, 27, 30)}, []history.Loss{loss}, []string{"one token"}},
 		{

@@ -13,6 +13,7 @@ type Section struct {
 	Process, Nr int
 	Claims      []driver.Claim
 	Asked       int64
+	Begun       int64 // when the lease was asked for; earlier than Asked if it was handed on; set by Check
 	Given       int64 // when the answer came; Never: there was none
 	Owner       string
 	Token       uint64

@@ -97,6 +97,15 @@ func (b *cluster) ready(shard int) (master, replica int) {
 	}
 }
 
+// demoted waits until a node that was a master knows that it is none any more.
+func (b *cluster) demoted(node int) {
+	for end := time.Now().Add(patience); !strings.Contains(b.info(node), "role:slave"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("node %d is still a master", node+1)
+		}
+	}
+}
+
 // promoted waits until a node serves the slots of its shard.
 func (b *cluster) promoted(node int) {
 	ctx := context.Background()
@@ -140,12 +149,14 @@ func (b *cluster) faults() []fault {
 			b.promoted(replica)
 			s.lasts(0, time.Second)
 			b.nodes[master].Restart(b.t)
+			b.demoted(master)
 		}),
 		on("freeze", true, func(s *stroke, master, replica int) {
 			b.nodes[master].Pause()
 			b.promoted(replica)
 			s.lasts(0, time.Second)
 			b.nodes[master].Resume()
+			b.demoted(master)
 		}),
 		on("failover", false, func(s *stroke, _, replica int) {
 			if err := b.nodes[replica].Client().ClusterFailover(context.Background()).Err(); err != nil {
@@ -162,6 +173,7 @@ func (b *cluster) faults() []fault {
 			b.promoted(replica)
 			s.lasts(0, time.Second)
 			b.bus.Heal()
+			b.demoted(master)
 		}))
 	}
 	return append(all, tangles(b.ways, time.Second)...)
