@@ -124,7 +124,7 @@ func TestCircuitLetsOneThroughAtATime(t *testing.T) {
 		all.Wait()
 		probe := 2 * time.Second
 		want := []time.Duration{100 * time.Millisecond}
-		for _, pause := range []int{100, 200, 400, 800, 1600, 2000, 2000, 2000} {
+		for _, pause := range []int{100, 200, 400, 500, 500, 500, 500, 500} {
 			want = append(want, want[len(want)-1]+probe+time.Duration(pause)*time.Millisecond)
 		}
 		if len(at) < len(want) || !slices.Equal(at[:len(want)], want) {

@@ -211,7 +211,7 @@ func WithMaxWaitersTotal(n int) EngineOption {
 // WithCircuit sets how long the store must have failed to answer anything before the engine
 // refuses acquisitions at once, with an error that matches ErrCircuitOpen and ErrUnavailable,
 // instead of letting each wait for its timeout. From then on the engine sends one request now
-// and then, after pauses that grow from 0.1 s to 2 s. Any answer to one ends the refusals.
+// and then, after pauses that grow from 0.1 s to 0.5 s. Any answer to one ends the refusals.
 // Renewals and releases are always sent.
 //
 // silence must be more than 0, otherwise the option is an [*OptionError]. [Forever] means never.

@@ -207,7 +207,7 @@ func TestLateAndShortRequests(t *testing.T) {
 }
 
 // One request at a time finds out whether the store is back. It has 2 s; the pauses
-// between those that fail grow from 0.1 s to 2 s.
+// between those that fail grow from 0.1 s to 0.5 s.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(silence, nil)
@@ -265,7 +265,7 @@ func TestProbes(t *testing.T) {
 }
 
 // longest is the longest pause after a probe.
-const longest = 2 * time.Second
+const longest = 500 * time.Millisecond
 
 // A renewal that is answered does not close the circuit; a caller may be told to ask
 // next.

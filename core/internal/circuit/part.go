@@ -48,11 +48,12 @@ type part struct {
 	pause    time.Duration // the pause after the next probe that fails
 }
 
-// The pauses are short for two reasons: a refused caller may have no second try, and a rule
-// that runs work unlocked in an outage should stop doing so soon after it.
+// The pauses are short, because the store may come back at the beginning of one: a refused caller may
+// have no second try, and a rule that runs work unlocked in an outage should stop doing so soon after
+// it. Service is back after the last pause, and after a probe that was sent just before.
 const (
 	firstPause   = 100 * time.Millisecond
-	longestPause = 2 * time.Second
+	longestPause = 500 * time.Millisecond
 )
 
 // ProbeTime is how long a probe may wait for an answer. After that the next probe may find
