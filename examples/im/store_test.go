@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,18 +15,27 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
+// allStores has TestStore run on every store: go test -run TestStore ./im -args -stores. Each takes some
+// seconds, and each store has the same tests of its own.
+var allStores = flag.Bool("stores", false, "run the example on every store, not on two of them")
+
 // The example runs on the store of a URL, and leaves no records there.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	mysql := strings.NewReplacer("@tcp(", "@", ")", "").Replace(sqltest.MySQL(t).DSN())
-	for name, url := range map[string]string{
-		"redis":    "redis://" + redistest.Start(t).Addr() + "/1?prefix=im:",
-		"postgres": sqltest.Postgres(t).DSN(),
-		"mysql":    "mysql://" + mysql,
-		"zk":       "zk://" + zktest.Shared(t).Addr() + "/im?session=2s",
-		"etcd":     "etcd://" + etcdtest.Start(t).Addr() + "?prefix=im/",
-		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?synchronous=off",
+	for name, urlOf := range map[string]func() string{
+		"redis":    func() string { return "redis://" + redistest.Start(t).Addr() + "/1?prefix=im:" },
+		"sqlite":   func() string { return "sqlite:" + filepath.Join(t.TempDir(), "locks.db") + "?synchronous=off" },
+		"postgres": func() string { return sqltest.Postgres(t).DSN() },
+		"mysql": func() string {
+			return "mysql://" + strings.NewReplacer("@tcp(", "@", ")", "").Replace(sqltest.MySQL(t).DSN())
+		},
+		"zk":   func() string { return "zk://" + zktest.Shared(t).Addr() + "/im?session=2s" },
+		"etcd": func() string { return "etcd://" + etcdtest.Start(t).Addr() + "?prefix=im/" },
 	} {
+		if !*allStores && name != "redis" && name != "sqlite" {
+			continue
+		}
+		url := urlOf()
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := command(t, nil, "-json", "-store", url)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// terminal is a new terminal: what is written to it is typed.
+func terminal(t *testing.T) (typed, screen *os.File) {
+	t.Helper()
+	typed, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = typed.Close() })
+	n, err := unix.IoctlGetInt(int(typed.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(typed.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = screen.Close() })
+	return typed, screen
+}
+
+// onTerminal starts keyturn as the foreground job of a new terminal, as a shell does.
+func onTerminal(t *testing.T, args ...string) (p *process, typed *os.File) {
+	t.Helper()
+	typed, screen := terminal(t)
+	p = command(t, args...)
+	p.Stdin, p.Stdout, p.Stderr = screen, screen, screen
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	go func() { _, _ = io.Copy(&p.stdout, typed) }() // it ends with the terminal
+	return p.start(), typed
+}
+
+// On a terminal the program has the foreground: it reads what is typed, and gets Ctrl-C and Ctrl-Z
+// itself. Ctrl-Z stops the whole job.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	p, typed := onTerminal(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; read x; echo got $x; sleep 60")
+	p.says("pid")
+	child := pids(p.stdout.String())[0]
+	fmt.Fprintln(typed, "hello")
+	p.says("got hello")
+	fmt.Fprint(typed, "\x1a") // Ctrl-Z
+	await(t, "both are stopped", func() bool { return state(child) == "T" && state(p.Process.Pid) == "T" })
+	if err := p.Process.Signal(syscall.SIGCONT); err != nil { // as fg does
+		t.Fatal(err)
+	}
+	await(t, "both go on", func() bool { return state(child) != "T" && state(p.Process.Pid) != "T" })
+	await(t, "the program has the terminal again", func() bool {
+		front, err := unix.IoctlGetInt(int(typed.Fd()), unix.TIOCGPGRP)
+		return err == nil && front == child
+	})
+	fmt.Fprint(typed, "\x03") // Ctrl-C
+	p.ends(128 + int(syscall.SIGINT))
+}
+
+// force asks back on a terminal, in columns.
+func TestForceAsks(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	lease, err := engine(t, store).Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		answer string
+		status int
+	}{{"n", 1}, {"", 1}, {"y", 0}} {
+		if info, err := engine(t, store).Inspect(t.Context(), "k"); err != nil || len(info.Holders) != 1 {
+			t.Fatalf("taken without a yes: %+v, %v", info, err)
+		}
+		p, typed := onTerminal(t, "--store", store, "force", "k", "--reason", "x")
+		p.says("Take the key away? [y/N]")
+		fmt.Fprintln(typed, c.answer)
+		p.ends(c.status)
+	}
+	if err := lease.Release(t.Context()); err == nil {
+		t.Error("still held after a yes")
+	}
+	p, _ := onTerminal(t, "--store", store, "ls")
+	p.ends(0).says("KEY  MODE")
+	if strings.Contains(p.stdout.String(), "\t") {
+		t.Errorf("%q", p.stdout.String())
+	}
+}
