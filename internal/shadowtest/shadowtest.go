@@ -66,6 +66,13 @@ func (s *seen) hooks() observe.Hooks {
 	}
 }
 
+// is calls done, which reads s.
+func (s *seen) is(done func() bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return done()
+}
+
 // until waits until the hooks have seen something: a shadow is seen beside the request.
 func (s *seen) until(t testing.TB, what string, done func() bool) {
 	t.Helper()
@@ -101,18 +108,21 @@ func engine(t testing.TB, s *seen, store driver.Store) *core.Engine {
 	return eng
 }
 
-// both makes two requests for one key that are inside at the same time, and tests that both are
-// served.
-func both(t testing.TB, m Middleware, eng *core.Engine, once bool, opts ...core.CallOption) {
+// both makes two requests for one key, and tests that both are served. They stay inside until the
+// hooks were told what would have become of the second: a shadow asks beside the request, maybe later.
+func both(t testing.TB, m Middleware, s *seen, told func() bool, opts ...core.CallOption) {
 	t.Helper()
 	var inside sync.WaitGroup
 	inside.Add(2)
-	call := m(t, eng, once, func(ctx context.Context) error {
+	call := m(t, engine(t, s, memstore.New()), false, func(ctx context.Context) error {
 		if _, ok := core.LeaseFrom(ctx); ok {
 			t.Error("the handler has a lease")
 		}
 		inside.Done()
 		inside.Wait() // the other one, too, which it is not if one waits for the other
+		for end := time.Now().Add(10 * time.Second); !s.is(told) && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		return nil
 	}, append(opts, core.WithShadow())...)
 	served := make(chan error, 2)
@@ -133,16 +143,17 @@ func both(t testing.TB, m Middleware, eng *core.Engine, once bool, opts ...core.
 
 func waits(t *testing.T, m Middleware) {
 	s := &seen{}
-	both(t, m, engine(t, s, memstore.New()), false)
+	both(t, m, s, func() bool { return s.blocked == 1 })
 	s.until(t, "one would have waited for the other", func() bool { return s.blocked == 1 && s.granted == 2 })
 }
 
 func refuses(t *testing.T, m Middleware) {
 	s := &seen{}
-	both(t, m, engine(t, s, memstore.New()), false, core.WithFailFast())
-	s.until(t, "one would have been refused", func() bool {
-		return s.granted == 1 && slices.ContainsFunc(s.errs, func(err error) bool { return errors.Is(err, core.ErrHeld) })
-	})
+	refused := func() bool {
+		return slices.ContainsFunc(s.errs, func(err error) bool { return errors.Is(err, core.ErrHeld) })
+	}
+	both(t, m, s, refused, core.WithFailFast())
+	s.until(t, "one would have been refused", func() bool { return s.granted == 1 && refused() })
 }
 
 func replays(t *testing.T, m Middleware) {
