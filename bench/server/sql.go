@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/redistest"
@@ -10,6 +12,7 @@ import (
 // SQL has a server for each kind of database that was asked for.
 type SQL struct {
 	run     redistest.Run
+	mu      sync.Mutex
 	servers map[string]*sqltest.Server
 }
 
@@ -22,6 +25,8 @@ func (s *SQL) Database(kind string) (d *sqltest.Database, drop func() error, err
 			d = sqltest.SQLite(one)
 			return
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if s.servers[kind] == nil {
 			if s.servers == nil {
 				s.servers = make(map[string]*sqltest.Server)
@@ -30,7 +35,11 @@ func (s *SQL) Database(kind string) (d *sqltest.Database, drop func() error, err
 		}
 		d = s.servers[kind].Database(one)
 	})
-	return d, one.End, err
+	end := func() (err error) {
+		failed := one.Catch(func() { err = one.End() }) // a database on a server that has ended
+		return errors.Join(err, failed)
+	}
+	return d, end, err
 }
 
 // Close ends the servers.
