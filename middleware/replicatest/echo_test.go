@@ -11,17 +11,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/redistest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
 )
 
-func TestEcho(t *testing.T) {
-	redis := redistest.Start(t)
+func TestEcho(t *testing.T) { onBackends(t, testEcho) }
+
+func testEcho(t *testing.T, b *backend) {
 	var status atomic.Int64 // read, changed and written in steps
 	var mu sync.Mutex
 	processed := map[string]int{}
 	gateway := func() *ruletest.Site {
-		locks := lockecho.New(newEngine(t, redis))
+		locks := lockecho.New(newEngine(t, b))
 		e := echo.New()
 		e.PUT("/users/:id/status", func(c echo.Context) error {
 			read := status.Load()
@@ -70,14 +70,15 @@ func TestEcho(t *testing.T) {
 		}
 	}
 
-	// A client in another language has the lock.
-	if err := redis.Client().Set(bounded(t), "lock:user:status:7", "another", time.Second).Err(); err != nil {
-		t.Fatal(err)
+	if b.redis != nil { // a client in another language has the lock
+		if err := b.redis.Client().Set(bounded(t), "lock:user:status:7", "another", time.Second).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if a := gateways[0].Do("PUT", "/users/7/status", ""); a.Status != http.StatusOK {
 		t.Errorf("after the other client's lock: %+v", a)
 	}
 
-	redis.Kill()
+	b.kill()
 	checkOutage(t, gateways[0].Do("PUT", "/users/42/status", ""))
 }

@@ -16,10 +16,13 @@ require (
 	google.golang.org/grpc v1.83.2
 )
 
+require github.com/go-zookeeper/zk v1.0.4 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/keyturn/keyturn/proto v0.0.0 // indirect
+	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
@@ -41,3 +44,5 @@ replace (
 	github.com/keyturn/keyturn/proto => ../../proto
 	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
 )
+
+replace github.com/keyturn/keyturn/store/zkstore => ../../store/zkstore

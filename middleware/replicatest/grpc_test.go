@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/internal/redistest"
 	lockgrpc "github.com/keyturn/keyturn/middleware/grpc"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
@@ -68,9 +67,9 @@ func (s *service) FullDuplexCall(stream grpc.BidiStreamingServer[pb.StreamingOut
 }
 
 // serve starts a replica, and ends it with the test.
-func (s *service) serve(t *testing.T, redis *redistest.Server, opts ...core.EngineOption) pb.TestServiceClient {
+func (s *service) serve(t *testing.T, b *backend, opts ...core.EngineOption) pb.TestServiceClient {
 	t.Helper()
-	locks, err := lockgrpc.New(newEngine(t, redis, opts...),
+	locks, err := lockgrpc.New(newEngine(t, b, opts...),
 		lockgrpc.Serialize(serialized, "user:status:{metadata.x-id}"),
 		lockgrpc.Once(once, "once:{metadata.x-id}"),
 		lockgrpc.Serialize(failFast, "group:{metadata.x-id}", core.WithFailFast()),
@@ -106,8 +105,9 @@ func with(ctx context.Context, id string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-id", id)
 }
 
-func TestGRPC(t *testing.T) {
-	redis := redistest.Start(t)
+func TestGRPC(t *testing.T) { onBackends(t, testGRPC) }
+
+func testGRPC(t *testing.T, b *backend) {
 	var updates, executions atomic.Int32
 	s := &service{
 		serialized: func() {
@@ -117,7 +117,7 @@ func TestGRPC(t *testing.T) {
 		},
 		once: func() *pb.SimpleResponse { return &pb.SimpleResponse{ServerId: fmt.Sprint(executions.Add(1))} },
 	}
-	replicas := []pb.TestServiceClient{s.serve(t, redis), s.serve(t, redis)}
+	replicas := []pb.TestServiceClient{s.serve(t, b), s.serve(t, b)}
 	ctx := bounded(t)
 
 	var calls sync.WaitGroup
@@ -151,9 +151,18 @@ func TestGRPC(t *testing.T) {
 		t.Errorf("%d executions of 5 calls that came twice", n)
 	}
 
-	// A client in another language has the lock.
-	if err := redis.Client().Set(ctx, "lock:group:7", "another", time.Minute).Err(); err != nil {
-		t.Fatal(err)
+	// Another process has the lock, on Redis a client in another language.
+	release := func() error { return nil }
+	if b.redis != nil {
+		if err := b.redis.Client().Set(ctx, "lock:group:7", "another", time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		lease, err := newEngine(t, b).Acquire(ctx, "group:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		release = func() error { return lease.Release(ctx) }
 	}
 	watch := func() error {
 		stream, err := replicas[0].StreamingOutputCall(with(ctx, "7"), &pb.StreamingOutputCallRequest{})
@@ -167,16 +176,20 @@ func TestGRPC(t *testing.T) {
 		t.Error(err)
 	}
 
-	redis.Kill()
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	b.kill()
 	if err := watch(); status.Code(err) != codes.Unavailable || reason(err) != reasons.StoreUnavailable {
-		t.Errorf("without Redis: %v", err)
+		t.Errorf("without its server: %v", err)
 	}
 }
 
 // The replicas take each other's messages one by one.
-func TestMessagesOfGRPCStreams(t *testing.T) {
+func TestMessagesOfGRPCStreams(t *testing.T) { onBackends(t, testMessages) }
+
+func testMessages(t *testing.T, b *backend) {
 	const streams, messages = 4, 10
-	redis := redistest.Start(t)
 	var inside, processed atomic.Int32
 	s := &service{message: func(ctx context.Context, key string) {
 		if err := core.AssertHeld(ctx, core.Exclusive(key)); err != nil {
@@ -188,7 +201,7 @@ func TestMessagesOfGRPCStreams(t *testing.T) {
 		processed.Add(1)
 		inside.Add(-1)
 	}}
-	replicas := []pb.TestServiceClient{s.serve(t, redis), s.serve(t, redis)}
+	replicas := []pb.TestServiceClient{s.serve(t, b), s.serve(t, b)}
 	ctx := bounded(t)
 	var all sync.WaitGroup
 	for n := range streams {
@@ -224,10 +237,10 @@ func TestMessagesOfGRPCStreams(t *testing.T) {
 // A Redis that is full: what has been carried out stays so, however often it is
 // delivered, and what has not is refused before its handler runs.
 func TestEffectsOnARedisWithoutMemory(t *testing.T) {
-	redis := redistest.Start(t)
+	b := onRedis(t)
 	var effects atomic.Int32
 	limit := func(maxmemory string) {
-		if out, err := redis.CLI("CONFIG", "SET", "maxmemory", maxmemory); out != "OK" {
+		if out, err := b.redis.CLI("CONFIG", "SET", "maxmemory", maxmemory); out != "OK" {
 			t.Errorf("%s, %v", out, err)
 		}
 	}
@@ -237,7 +250,7 @@ func TestEffectsOnARedisWithoutMemory(t *testing.T) {
 		return &pb.SimpleResponse{ServerId: strings.Repeat("x", 10_000)}
 	}}
 	noCircuit := core.WithCircuit(core.Forever)
-	replicas := []pb.TestServiceClient{s.serve(t, redis, noCircuit), s.serve(t, redis, noCircuit)}
+	replicas := []pb.TestServiceClient{s.serve(t, b, noCircuit), s.serve(t, b, noCircuit)}
 	ctx := bounded(t)
 	response, err := replicas[0].UnaryCall(with(ctx, "a"), &pb.SimpleRequest{})
 	if err != nil || len(response.GetServerId()) != 10_000 {

@@ -10,17 +10,17 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/redistest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // A client that sends each payment to both servers has paid once.
-func TestHTTP(t *testing.T) {
-	redis := redistest.Start(t)
+func TestHTTP(t *testing.T) { onBackends(t, testHTTP) }
+
+func testHTTP(t *testing.T, b *backend) {
 	var balance, payments atomic.Int64
 	server := func() *ruletest.Site {
-		locks := lockhttp.New(newEngine(t, redis))
+		locks := lockhttp.New(newEngine(t, b))
 		pay := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			read := balance.Load()
 			time.Sleep(time.Millisecond) // room for the other server, if it got in
@@ -45,7 +45,7 @@ func TestHTTP(t *testing.T) {
 	if balance.Load() != 20 || payments.Load() != 20 {
 		t.Errorf("%d payments, %d of them on the balance; want 20", payments.Load(), balance.Load())
 	}
-	redis.Kill()
+	b.kill()
 	checkOutage(t, servers[0].Do("POST", "/payments/1", "", "Idempotency-Key", `"k0"`))
 }
 

@@ -2,8 +2,6 @@ package replicatest
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -11,8 +9,6 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
-	"github.com/keyturn/keyturn/internal/redistest"
-	"github.com/keyturn/keyturn/store/redisstore"
 )
 
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
@@ -23,13 +19,9 @@ func TestMain(m *testing.M) {
 }
 
 // newEngine makes the engine of one replica.
-func newEngine(t *testing.T, redis *redistest.Server, opts ...core.EngineOption) *core.Engine {
+func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	store, err := redisstore.New(redis.Client(), redisstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ruletest.NewEngine(t, store, append([]core.EngineOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
+	return ruletest.NewEngine(t, b.open(t), append([]core.EngineOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
 }
 
 // bounded is a context for a test's calls: a hang becomes a failure.

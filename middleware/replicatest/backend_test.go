@@ -1,0 +1,57 @@
+package replicatest
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/zktest"
+	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/zkstore"
+)
+
+var silent = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// backend is what the replicas of a service share.
+type backend struct {
+	open  func(*testing.T) driver.Store // the store of one replica
+	kill  func()
+	redis *redistest.Server // for what only Redis has; nil: it is another server
+}
+
+// onBackends runs a test on each server that locks can be in. The middlewares know nothing of it.
+func onBackends(t *testing.T, test func(*testing.T, *backend)) {
+	for name, start := range map[string]func(*testing.T) *backend{"redis": onRedis, "zookeeper": onZooKeeper} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+func onRedis(t *testing.T) *backend {
+	server := redistest.Start(t)
+	return &backend{redis: server, kill: server.Kill, open: func(t *testing.T) driver.Store {
+		t.Helper()
+		store, err := redisstore.New(server.Client(), redisstore.WithLogger(silent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}}
+}
+
+func onZooKeeper(t *testing.T) *backend {
+	server := zktest.Start(t)
+	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
+		t.Helper()
+		store, err := zkstore.New(t.Context(), []string{server.Addr()}, zkstore.WithSession(2*time.Second), zkstore.WithLogger(silent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}}
+}
