@@ -23,7 +23,9 @@ type acquisition struct {
 	id     string
 	once   bool // a record serves as well as the lease
 	place  *place
+	began  time.Time
 	asked  bool
+	waited bool // it has had a place in the queue
 	joined bool // with the present transaction
 }
 
@@ -43,7 +45,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 		return answer{}, err
 	}
 	defer s.calls.Leave()
-	a := &acquisition{s: s, req: req, id: nodeID(req.Owner), once: once}
+	a := &acquisition{s: s, req: req, id: nodeID(req.Owner), once: once, began: time.Now()}
 	if req.Wait {
 		a.place = newPlace()
 		s.places.join(a.place)
@@ -148,6 +150,9 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 		}
 		unsure = unknown
 	}
+	if g, ok := a.taken(ctx); ok {
+		return answer{grant: g}, nil
+	}
 	for r := (retries{}); ; {
 		a.joined = false
 		var ans answer
@@ -158,7 +163,7 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 		if err != nil || ans.held == nil || !a.req.Wait {
 			return ans, err
 		}
-		if a.joined {
+		if a.waited = true; a.joined {
 			continue
 		}
 		err = a.watch(ctx, ans.view)

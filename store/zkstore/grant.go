@@ -53,7 +53,6 @@ func (a *acquisition) decide(t *tx) (answer, error) {
 
 // state says when to ask again even if no message comes.
 func (a *acquisition) state(t *tx, l *lock, ahead int) *waitloop.State {
-	term := min(a.req.TTL, a.s.cfg.claimTime())
 	// Renewals tell nobody, and one may have brought the end of the lease nearer.
 	state := &waitloop.State{Held: *t.held(l, ahead), At: time.Now(), Within: a.s.cfg.session / 3, Changes: [2]time.Duration{-1, -1}}
 	if len(a.req.Claims) > 1 {
@@ -63,7 +62,7 @@ func (a *acquisition) state(t *tx, l *lock, ahead int) *waitloop.State {
 		state.Changes[0] = state.Held.RetryAfter
 		if ahead > 0 {
 			// The first in line is to notice the end of a lease. If it is dead, others have to.
-			state.Changes[0] += term
+			state.Changes[0] += a.firstTerm()
 		}
 	}
 	return state

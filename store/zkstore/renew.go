@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -230,6 +231,7 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 		path := r.s.lockPath(l.key) + "/" + l.node
 		ops[i] = &zk.SetDataRequest{Path: path, Data: encode(l.memberData), Version: l.stat.Version}
 	}
+	sent := time.Now()
 	res, err := p.Multi(ops...)
 	if isConflict(err) {
 		return r.without(p, leases, res, err)
@@ -242,6 +244,7 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 	}
 	for i, l := range leases {
 		p.clock.note(res[i].Stat)
+		p.shelf.renewed(l.key, l.Token, sent.Add(fromMicros(l.Term)), res[i].Stat.Version)
 		if !r.done[l.n] && epochOf(res[i].Stat.Mzxid) == epochOf(l.stat.Mzxid) && res[i].Stat.Mtime*1000 >= l.over {
 			// It was over when the renewal arrived, and others may have seen that.
 			r.verdicts[l.n], r.done[l.n] = &driver.LeaseLostError{Key: l.key, Token: r.grants[l.n].Token, Reason: driver.LossTaken}, true

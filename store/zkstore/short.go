@@ -38,6 +38,8 @@ type shelved struct {
 	holder  string // the id of its owner; "": it is free, and was so at the moment at
 	token   uint64
 	at      time.Time
+	until   time.Time // the holder's lease is in force for so long at least
+	node    int32     // the version of its node, which another process's renewal changes
 }
 
 func (s *shelf) get(key string) (shelved, bool) {
@@ -62,6 +64,16 @@ func (s *shelf) put(key string, l shelved) {
 	s.locks[key] = l
 }
 
+// renewed notes how long a lease is in force at least, and the version of its node.
+func (s *shelf) renewed(key string, token uint64, until time.Time, node int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l, ok := s.locks[key]; ok && l.holder != "" && l.token == token {
+		l.until, l.node = until, node
+		s.locks[key] = l
+	}
+}
+
 func (s *shelf) drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +93,14 @@ func (t *tx) remember(res []zk.MultiResponse) {
 	if len(l.members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
 		return
 	}
+	h, node := holders[0], int32(0)
+	switch {
+	case h.node == "":
+	case h.changed:
+		node = h.stat.Version + 1
+	default:
+		return // it was renewed by somebody at some time
+	}
 	version := l.version
 	if !l.exists {
 		version = 0
@@ -88,7 +108,9 @@ func (t *tx) remember(res []zk.MultiResponse) {
 		version++
 	}
 	if len(res) > 0 {
-		t.p.shelf.put(l.key, shelved{version: version, data: l.data(), holder: holders[0].id, token: holders[0].Token})
+		t.p.shelf.put(l.key, shelved{
+			version: version, data: l.data(), holder: h.id, token: h.Token, until: t.sent.Add(fromMicros(h.Term)), node: node,
+		})
 	}
 }
 
@@ -124,7 +146,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		return g, false, isBroken(err)
 	}
 	p.clock.note(res[0].Stat)
-	p.shelf.put(key, shelved{version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token})
+	p.shelf.put(key, shelved{version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.req.TTL)})
 	return driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent,
 	}, true, false
@@ -132,7 +154,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool) {
-	if !isPlain(g.Claims) || g.Stay > 0 || g.Token == 0 || runOut(g) {
+	if !isPlain(g.Claims) || g.Stay > 0 || g.Token == 0 {
 		return false, false
 	}
 	p, err := s.link.get(ctx, patience)
@@ -141,12 +163,12 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 	}
 	key := g.Claims[0].Key
 	l, ok := p.shelf.get(key)
-	if !ok || l.holder != nodeID(g.Owner) || l.token != g.Token {
+	if !ok || l.holder != nodeID(g.Owner) || l.token != g.Token || !time.Now().Before(l.until) {
 		return false, false
 	}
 	path := s.lockPath(key)
 	res, err := p.Multi(
-		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: -1},
+		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: l.node},
 		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
 	)
 	p.shelf.drop(key)
