@@ -1,0 +1,2 @@
+// Package dbtest tests lockriver with River and a real PostgreSQL.
+package dbtest

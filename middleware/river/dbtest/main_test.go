@@ -1,0 +1,14 @@
+package dbtest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/keyturn/keyturn/internal/sqltest"
+)
+
+type pgxTx = pgx.Tx
+
+func TestMain(m *testing.M) { os.Exit(sqltest.Main(m).Run()) }
