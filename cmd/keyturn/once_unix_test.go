@@ -64,10 +64,15 @@ func TestOnce(t *testing.T) {
 func TestOnceAtOnce(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
-	a := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$; sleep 0.3").start()
-	a.says("\n")
+	a := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$; read x; exit 0")
+	stdin, err := a.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.start().says("\n")
 	b := command(t, "--store", store, "once", "k", "--", "sh", "-c", "echo $$").start()
 	command(t, "--store", store, "once", "k", "-n", "--", "true").ends(75)
+	_ = stdin.Close()
 	a.ends(0)
 	b.ends(0)
 	if a.stdout.String() == "" || a.stdout.String() != b.stdout.String() {

@@ -115,7 +115,7 @@ func TestRunStatus(t *testing.T) {
 		{3, "run a -- sh -c|exit 3"},
 		{128 + 9, "run a -- sh -c|kill -9 $$"},
 		{75, "run held -n -- true"},
-		{75, "run held --wait 50ms -- true"},
+		{75, "run held --wait 1s -- true"},
 		{0, "run held -n -E 0 -- true"},
 		{255, "run held -n --conflict-exit-code 255 -- true"},
 		{75, "run a held b --wait 0 -- true"},
@@ -543,7 +543,7 @@ func TestRunMaxHold(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	file := filepath.Join(t.TempDir(), "beats")
-	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=300ms", "--grace=300ms", "--"}, beat(file)...)...).start()
+	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--max-hold=1s", "--grace=300ms", "--"}, beat(file)...)...).start()
 	await(t, "the program runs", exists(file))
 	wantDead(t, file, taken(t, engine(t, store), "k"))
 	p.ends(76).says("--max-hold")

@@ -37,13 +37,14 @@ func terminal(t *testing.T) (typed, screen *os.File) {
 }
 
 // onTerminal starts keyturn as the foreground job of a new terminal, as a shell does.
-func onTerminal(t *testing.T, args ...string) (p *process, typed *os.File) {
+func onTerminal(t *testing.T, args ...string) (*process, *os.File) {
 	t.Helper()
 	typed, screen := terminal(t)
-	p = command(t, args...)
+	p := command(t, args...)
 	p.Stdin, p.Stdout, p.Stderr = screen, screen, screen
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	go func() { _, _ = io.Copy(&p.stdout, typed) }() // it ends with the terminal
+	out := &p.stdout
+	go func() { _, _ = io.Copy(out, typed) }() // it ends with the terminal
 	return p.start(), typed
 }
 

@@ -90,6 +90,7 @@ func Run(p Program, lease Lease, signals <-chan os.Signal) (Result, error) {
 	s.guard.watch(s.child.pid)
 	s.check()
 	gate.open()
+	s.started = time.Now()
 	s.loop(signals)
 	s.tty.take()
 	if s.stopped == nil && s.status.Signaled() {
