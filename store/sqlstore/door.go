@@ -52,8 +52,8 @@ func newDoor(ctx context.Context, s *Store) *door {
 		to   **os.File
 		name string
 	}{{&d.next, path + "-next"}, {&d.inside, path + "-inside"}} {
-		// Less what the umask says, as SQLite's own files.
-		if *f.to, err = os.OpenFile(f.name, os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+		// Only read, so that processes of other users can lock what this one has made.
+		if *f.to, err = os.OpenFile(f.name, os.O_CREATE|os.O_RDONLY, 0o666); err != nil {
 			d.close()
 			return nil
 		}
