@@ -20,7 +20,7 @@ import (
 const TTL = 400 * time.Millisecond
 
 const (
-	permits = 3
+	permits = 2
 	workers = 6 // of a process
 )
 
@@ -165,6 +165,9 @@ func (w *Worker) hold(ctx context.Context, long bool) {
 	shared := claims[0].Mode != driver.ModeExclusive
 	if long {
 		h.stay()
+	}
+	if claims[0].Mode == driver.ModePermit { // otherwise there is hardly ever a third that wants one
+		time.Sleep(rand.N(h.TTL))
 	}
 	for range rand.N(3) {
 		h.use()
