@@ -25,6 +25,7 @@ const (
 		"+hget +hset +hdel +hexists +lindex +lpos +llen +rpush +lrem " +
 		"+zadd +zrem +zscore +zcount +zrevrange +zrangebyscore"
 	aclMessages = "+publish +subscribe +ping"
+	aclView     = "+eval +evalsha +time +get +pttl +scan +hgetall +lrange +zrange +getrange +strlen"
 	aclInspect  = "+scan +hgetall +hlen +lrange +zrange +getrange +strlen"
 )
 
@@ -132,6 +133,60 @@ func TestInspectACL(t *testing.T) {
 		if !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) {
 			t.Errorf("nothing misses %q", command)
 		}
+	}
+}
+
+// TestViewerACL: who only looks needs no permission to write, and has none.
+func TestViewerACL(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.Start(t)
+	a, b := open(t, server.Client()), open(t, server.Client())
+	for i := range 20 {
+		lease(t, a, fmt.Sprint("o", i), driver.Exclusive(fmt.Sprint("k", i)))
+	}
+	lease(t, a, "reader", driver.Shared("s"))
+	enqueueFor(t, b, "waiter", driver.Exclusive("k1"))
+	if err := a.Complete(ctx, lease(t, a, "once", driver.Exclusive("o")), driver.Record{Result: []byte("r")}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	look := func(rules ...string) error {
+		s := open(t, as(t, server, append(rules, aclKeys)...))
+		n := 0
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			page, next, err := s.List(ctx, "", cursor, 100)
+			if err != nil {
+				return err
+			}
+			n, cursor = n+len(page), next
+		}
+		info, err := s.Inspect(ctx, "k1")
+		if err == nil && (n < 22 || len(info.Waiters) != 1) {
+			err = fmt.Errorf("%d keys, %+v", n, info)
+		}
+		return err
+	}
+	if err := look(aclView); err != nil {
+		t.Errorf("the user may not look: %v", err)
+	}
+	for _, what := range refusals(t, server) {
+		// Without a message, nobody can tell at once that a waiter has died.
+		if !strings.HasPrefix(what, "client") && what != "info" && what != "config|get" && what != "publish" {
+			t.Errorf("the user may not use %q", what)
+		}
+	}
+	for _, command := range strings.Fields(aclView) {
+		server.Client().Do(ctx, "acl", "log", "reset")
+		if _ = look(aclView, strings.Replace(command, "+", "-", 1)); !slices.Contains(refusals(t, server), strings.TrimPrefix(command, "+")) && command != "+evalsha" && command != "+eval" {
+			t.Errorf("nothing misses %q", command)
+		}
+	}
+	s := open(t, as(t, server, aclView, aclKeys))
+	if _, err := s.ForceRelease(ctx, "k1", "why"); err == nil {
+		t.Error("a viewer took a key away")
+	}
+	if h := inspect(t, a, "k1").Holders; len(h) != 1 || h[0].Owner != "o1" {
+		t.Errorf("%+v", h)
 	}
 }
 

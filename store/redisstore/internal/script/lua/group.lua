@@ -71,7 +71,19 @@ local function give(lock, owner, ttl, notes, token, reserved, since)
   return set and set.ok
 end
 
-local short = not plain and lacks_memory(counter .. ':h')
+-- needs_memory reports whether one of the other requests wants to know if the server lacks memory. Those
+-- who only look have no permission to ask.
+local function needs_memory()
+  local at = 5
+  while at < #ARGV do
+    if ARGV[at] == 'complete' or ARGV[at] == 'acquire' then
+      return true
+    end
+    at = at + 3 + tonumber(ARGV[at + 1]) + tonumber(ARGV[at + 2])
+  end
+end
+
+local short = not plain and needs_memory() and lacks_memory(counter .. ':h')
 
 local long = {} -- the indices of the requests that are not plain
 
