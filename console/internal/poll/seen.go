@@ -151,9 +151,14 @@ func (s *seen) history(at time.Time, info driver.LockInfo, changed bool) {
 	}
 }
 
+// giveWay drops the band of the least interest among some: to look at all of them each time takes too long.
 func (s *seen) giveWay() {
-	oldest := ""
+	const some = 16 // a map's order is another one each time
+	oldest, n := "", 0
 	for key, h := range s.bands {
+		if n++; n > some {
+			break
+		}
 		if oldest == "" || h.touched.Before(s.bands[oldest].touched) {
 			oldest = key
 		}

@@ -158,7 +158,7 @@ func TestForIsTheYoungestWait(t *testing.T) {
 func TestALongChain(t *testing.T) {
 	t.Parallel()
 	var infos []driver.LockInfo
-	const n = 5000
+	const n = 1500
 	for i := range n {
 		infos = append(infos, key(fmt.Sprint("k", i), 9*time.Second, [2]int{i, i + 1}, [2]int{i + 1, i + 2}))
 	}
