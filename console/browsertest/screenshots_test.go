@@ -50,7 +50,6 @@ func TestScreenshots(t *testing.T) {
 		width              int64
 	}{
 		{"locks", "/", "light", 1180},
-		{"locks-dark", "/", "dark", 1180},
 		{"key", "/key?k=group%3A7%2Fmembers", "light", 1180},
 		{"waits", "/waits", "light", 1180},
 		{"waits-dark", "/waits", "dark", 1180},
@@ -58,8 +57,6 @@ func TestScreenshots(t *testing.T) {
 		{"processes", "/processes", "light", 1180},
 		{"rules", "/rules", "light", 1180},
 		{"locks-375", "/", "light", 375},
-		{"waits-375", "/waits", "dark", 375},
-		{"key-375", "/key?k=account%3Aalice", "light", 375},
 	} {
 		t.Run(shot.name, func(t *testing.T) {
 			b := newTab(t)
