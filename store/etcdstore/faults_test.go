@@ -35,7 +35,7 @@ func TestLeaderLost(t *testing.T) {
 			leader := leaderOf(t, members)
 			var engines []*core.Engine
 			for range 3 {
-				eng, err := core.New(open(t, clienttest.New(t, addrs(members)...)), core.WithTTL(6*time.Second), core.WithMaxWait(soon))
+				eng, err := core.New(open(t, clienttest.New(t, addrs(members)...)), core.WithTTL(15*time.Second), core.WithMaxWait(soon))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -67,7 +67,7 @@ func TestLeaderLost(t *testing.T) {
 			}
 			more := func(when string) {
 				t.Helper()
-				for want, end := turns.Load()+20, time.Now().Add(2*soon); turns.Load() < want; time.Sleep(time.Millisecond) {
+				for want, end := turns.Load()+20, time.Now().Add(4*soon); turns.Load() < want; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("no turns %s", when)
 					}
