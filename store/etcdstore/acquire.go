@@ -26,7 +26,7 @@ type acquisition struct {
 	wait  *lease // for its place in the queue; it ends soon if the process dies
 	signs []sign // of life, that no read has confirmed yet
 
-	at       place        // where it waits
+	at       string       // the key that it waits for
 	messages chan message // nil: it has not begun to wait
 	watch    *watch
 }
@@ -43,7 +43,7 @@ type answer struct {
 	grant  driver.Grant
 	record *driver.Record
 	held   *waitloop.State
-	from   place // where a request that waits looks for its turn
+	at     string // the key that the request waits for
 
 	crowded bool // it is in the queue, and has to ask again at once
 }
@@ -77,7 +77,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	ans, err := a.ask(ctx)
 	switch {
 	case err == nil:
-		if a.at = ans.from; ans.held != nil && a.messages != nil {
+		if a.at = ans.at; ans.held != nil && a.messages != nil {
 			a.look(a.at)
 		}
 		return ans, ans.held, nil

@@ -64,8 +64,10 @@
 //
 // A waiter watches its own key, and that of the waiter in front of it; the first one watches the
 // holders. So a release wakes one waiter. A release writes the grant of the next waiter in the same
-// transaction, and that waiter needs no further request. No wait rests on a watch alone: each waiter
-// asks every third of its waiter lease, with which it keeps its place ([WithWaiterLease]).
+// transaction, and that waiter needs no further request. A watch begins with the present revision and
+// is followed by a read: etcd serves watches that begin in the past only ten times a second. No wait
+// rests on a watch alone: each waiter asks every third of its waiter lease, with which it keeps its
+// place ([WithWaiterLease]).
 //
 // # What can go wrong
 //

@@ -16,7 +16,7 @@ func (a *acquisition) decide(ctx context.Context) (ans answer, err error) {
 		return a.decideInParts(ctx)
 	}
 	begin := byHeart
-	if a.at.key != "" {
+	if a.at != "" {
 		begin = look
 	}
 	err = a.s.transact(ctx, keysOf(a.req.Claims), begin, func(t *tx) (err error) {
@@ -68,17 +68,17 @@ func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, err
 		return answer{}, errLook
 	}
 	l := t.locks[reach]
-	ahead, front := 0, ""
+	ahead := 0
 	for _, w := range l.waiters() {
 		if w.owner == a.req.Owner {
 			break
 		}
-		ahead, front = ahead+1, w.owner
+		ahead++
 	}
 	// Three signs of life in the time of the shortest lease.
 	within := min(a.req.TTL, a.s.cfg.waiterLease) / 3
 	state := &waitloop.State{Held: l.held(ahead), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
-	ans := answer{held: state, from: place{key: l.key, front: front, rev: l.rev}}
+	ans := answer{held: state, at: l.key}
 	if !a.req.Wait {
 		a.leaveQueues(t, -1)
 		a.dropParts(t, 0)

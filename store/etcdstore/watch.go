@@ -6,14 +6,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-)
 
-// place is where a request stands in a queue.
-type place struct {
-	key   string
-	front string // the owner of the waiter in front of it; "": it is the first
-	rev   int64  // etcd's revision when that was so
-}
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
 
 // message wakes a request that waits. With a member it is the grant; otherwise it is time to ask.
 type message struct{ granted *member }
@@ -24,14 +19,16 @@ type message struct{ granted *member }
 // No wait rests on a watch: each request asks every now and then by itself, because it has to give a
 // sign of life anyway. Watches of etcd have been known to fall silent.
 type watch struct {
-	place
+	s      *Store
+	key    string
+	owner  string
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// look has the request watch from a place on, unless it does so already.
-func (a *acquisition) look(p place) {
-	if w := a.watch; w != nil && w.key == p.key && w.front == p.front {
+// look has the request watch its place in the queue of key, unless it does so already.
+func (a *acquisition) look(key string) {
+	if w := a.watch; w != nil && w.key == key {
 		select {
 		case <-w.done:
 		default:
@@ -40,12 +37,12 @@ func (a *acquisition) look(p place) {
 	}
 	a.watch.stop()
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(a.s.life))
-	w := &watch{place: p, cancel: cancel, done: make(chan struct{})}
+	w := &watch{s: a.s, key: key, owner: a.req.Owner, cancel: cancel, done: make(chan struct{})}
 	a.watch = w
-	messages, owner := a.messages, a.req.Owner
+	messages := a.messages
 	a.s.calls.Go(func() {
 		defer close(w.done)
-		m := w.follow(ctx, a.s, owner)
+		m := w.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -64,52 +61,109 @@ func (w *watch) stop() {
 }
 
 // follow returns when there is something to tell, or when the watch has broken.
-func (w *watch) follow(ctx context.Context, s *Store, owner string) message {
-	base := s.base(w.key)
-	own := s.client.Watch(ctx, base+memberPart+owner, clientv3.WithRev(w.rev+1))
-	front := w.front
-	ahead := w.ahead(ctx, s, base, front)
+//
+// The watches begin with the present revision, and then it reads. With an earlier revision, etcd
+// would pass the events on in a loop that runs ten times a second, and each turn would take 50 ms.
+func (w *watch) follow(ctx context.Context) message {
+	name := w.s.base(w.key) + memberPart + w.owner
+	own := w.s.client.Watch(ctx, name)
+	front, ahead := "", w.ahead(ctx, "")
+	for ctx.Err() == nil {
+		t := &tx{s: w.s, ctx: ctx}
+		if t.load([]string{w.key}) != nil {
+			waitloop.Sleep(ctx, blind)
+			continue
+		}
+		m, before, isFirst := w.place(t.locks[0])
+		switch {
+		case m != nil:
+			return *m
+		case isFirst && front != "" || !isFirst && front != before:
+			front = before
+			ahead.stop()
+			ahead = w.ahead(ctx, front)
+			continue // to read what has happened until it began
+		}
+		if m := w.next(own, ahead.events, name, front); m != nil {
+			ahead.stop()
+			return *m
+		}
+	}
+	ahead.stop()
+	return message{}
+}
+
+// blind is how long a watch that could not read waits until it tries again.
+const blind = 100 * time.Millisecond
+
+// place says what to tell the waiter at once, or who is in front of it.
+func (w *watch) place(l *lock) (m *message, front string, isFirst bool) {
+	own := l.find(w.owner)
+	switch {
+	case own == nil:
+		return new(message), "", false // its lease is gone, or there is a record to take
+	case !own.waits():
+		return &message{granted: own}, "", false
+	}
+	p, waiters := l.read()
+	if step := p.Step(time.Time{}, 1); len(step.Granted) > 0 || l.record != nil && own.Once {
+		return new(message), "", false // somebody's turn has come, and nobody has noticed
+	}
+	for _, o := range waiters {
+		if o.owner == w.owner {
+			break
+		}
+		front = o.owner
+	}
+	return nil, front, front == ""
+}
+
+// next waits for the next event that matters. Nil: the place in the queue may be another one.
+func (w *watch) next(own, ahead clientv3.WatchChan, name, front string) *message {
 	for {
 		select {
 		case r, ok := <-own:
 			if !ok || r.Err() != nil {
-				return message{}
+				return new(message)
 			}
 			for _, e := range r.Events {
 				if e.Type == mvccpb.DELETE {
-					return message{} // its lease is gone, or there is a record to take
+					return new(message)
 				}
-				if m, err := readMember(e.Kv, owner); err != nil || !m.waits() {
-					return message{granted: m}
+				if m, err := readMember(e.Kv, w.owner); err != nil || !m.waits() {
+					return &message{granted: m}
 				}
 			}
 		case r, ok := <-ahead:
 			if !ok || r.Err() != nil {
-				return message{}
+				return new(message)
 			}
 			for _, e := range r.Events {
-				if e.Type == mvccpb.DELETE {
-					if string(e.Kv.Key) != base+memberPart+owner {
-						return message{}
-					}
-				} else if m, err := readMember(e.Kv, front); err != nil || !m.waits() {
-					// It has got the lock, so this one is the first now. From the old revision
-					// on: an end of another holder may lie in between.
-					front = ""
-					ahead = w.ahead(ctx, s, base, front)
+				switch {
+				case front != "":
+					return nil // it has left, or has got the lock
+				case string(e.Kv.Key) != name:
+					return new(message) // a holder has gone
 				}
 			}
 		}
 	}
 }
 
-// ahead watches the one in front, or all holders.
-func (w *watch) ahead(ctx context.Context, s *Store, base, front string) clientv3.WatchChan {
-	from := clientv3.WithRev(w.rev + 1)
+// channel is a watch of etcd that can be ended.
+type channel struct {
+	events clientv3.WatchChan
+	stop   context.CancelFunc
+}
+
+// ahead watches the one in front, or the ends of all members.
+func (w *watch) ahead(ctx context.Context, front string) channel {
+	ctx, cancel := context.WithCancel(ctx)
+	base := w.s.base(w.key)
 	if front != "" {
-		return s.client.Watch(ctx, base+memberPart+front, from)
+		return channel{w.s.client.Watch(ctx, base+memberPart+front), cancel}
 	}
-	return s.client.Watch(ctx, base+memberPart, clientv3.WithRange(base+membersEnd), clientv3.WithFilterPut(), from)
+	return channel{w.s.client.Watch(ctx, base+memberPart, clientv3.WithRange(base+membersEnd), clientv3.WithFilterPut()), cancel}
 }
 
 // Accept implements [waitloop.Request]: a message that the request has its only claim is a grant.
