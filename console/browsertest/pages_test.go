@@ -227,7 +227,7 @@ func TestManyRows(t *testing.T) {
 	for i := range 5000 {
 		w.lanes = append(w.lanes, lane{key: fmt.Sprintf("user:%04d", i), turns: []turn{{i % len(processes), 2 * time.Hour, 0}}})
 	}
-	at := serve(t, w, console.WithInterval(time.Second))
+	at := serve(t, w, console.WithInterval(400*time.Millisecond))
 	b := newTab(t)
 	b.do(chromedp.Navigate(at + "/?limit=10000"))
 	b.awaitWithin(3*patience, rows+" === 5000")
