@@ -299,6 +299,33 @@ func TestRenewalsTogether(t *testing.T) {
 	}
 }
 
+// TestRenewalReadsNothing: a process that has granted itself a lease knows its node. The answer to the
+// request that makes a lock has no stamp, so the first renewal of such a lease reads.
+func TestRenewalReadsNothing(t *testing.T) {
+	t.Parallel()
+	network := newRelay(t, zktest.Shared(t).Addr())
+	s := open(t, network.listener.Addr().String(), newRoot())
+	mustRelease(t, s, mustAcquire(t, s, request("again", time.Minute)))
+	again, first := mustAcquire(t, s, request("again", time.Minute)), mustAcquire(t, s, request("first", time.Minute))
+	if err := s.Renew(t.Context(), []driver.Grant{first})[0]; err != nil {
+		t.Fatal(err)
+	}
+	read, goOn := network.holdBack(opRead)
+	defer goOn()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i, err := range s.Renew(ctx, []driver.Grant{again, first}) {
+		if err != nil {
+			t.Errorf("lease %d: %v", i, err)
+		}
+	}
+	select {
+	case <-read:
+		t.Error("a renewal has read a node")
+	default:
+	}
+}
+
 // TestRenewalMeetsChange: the node of one lease changes between the look of a renewal and its write. All
 // leases are renewed, that one, too.
 func TestRenewalMeetsChange(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 // Operations of ZooKeeper's protocol.
 const (
+	opRead  = 4
 	opList  = 12
 	opMulti = 14
 )

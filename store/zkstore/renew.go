@@ -134,7 +134,7 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 			}
 		}
 	}
-	err := together(len(all), func(i int) error { return r.read(p, all[i]) })
+	err := together(len(all), func(i int) error { return r.read(p, all[i], synced) })
 	if err != nil {
 		return err
 	}
@@ -153,9 +153,17 @@ func (r *renewal) attempt(p *peer, synced bool) error {
 	return nil
 }
 
-// read reads the node of a lease. A lease without a node has none.
-func (r *renewal) read(p *peer, l *lease) (err error) {
-	l.member, err = holder(p, r.s.lockPath(l.key), holderNode+nodeID(r.grants[l.n].Owner))
+// read reads the node of a lease, unless this process knows it. A lease without a node has none. If
+// what the process knows is no longer so, the write fails, and the next attempt reads.
+func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
+	g := r.grants[l.n]
+	if !synced && !g.Borrowed {
+		if m, ok := p.shelf.lease(l.key, nodeID(g.Owner), g.Token); ok {
+			l.member = m
+			return nil
+		}
+	}
+	l.member, err = holder(p, r.s.lockPath(l.key), holderNode+nodeID(g.Owner))
 	if errors.Is(err, zk.ErrNoNode) {
 		l.member, err = nil, nil
 	}
@@ -244,7 +252,7 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 	}
 	for i, l := range leases {
 		p.clock.note(res[i].Stat)
-		p.shelf.renewed(l.key, l.Token, sent.Add(fromMicros(l.Term)), res[i].Stat.Version)
+		p.shelf.renewed(l.key, l.member, sent.Add(fromMicros(l.Term)), res[i].Stat)
 		if !r.done[l.n] && epochOf(res[i].Stat.Mzxid) == epochOf(l.stat.Mzxid) && res[i].Stat.Mtime*1000 >= l.over {
 			// It was over when the renewal arrived, and others may have seen that.
 			r.verdicts[l.n], r.done[l.n] = &driver.LeaseLostError{Key: l.key, Token: r.grants[l.n].Token, Reason: driver.LossTaken}, true

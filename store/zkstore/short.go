@@ -39,7 +39,8 @@ type shelved struct {
 	token   uint64
 	at      time.Time
 	until   time.Time // the holder's lease is in force for so long at least
-	node    int32     // the version of its node, which another process's renewal changes
+	node    zk.Stat   // of its node: the version, which another process's renewal changes, and the last stamp
+	member  memberData
 }
 
 func (s *shelf) get(key string) (shelved, bool) {
@@ -64,14 +65,23 @@ func (s *shelf) put(key string, l shelved) {
 	s.locks[key] = l
 }
 
-// renewed notes how long a lease is in force at least, and the version of its node.
-func (s *shelf) renewed(key string, token uint64, until time.Time, node int32) {
+// renewed notes how long a lease is in force at least, and what its node is like.
+func (s *shelf) renewed(key string, m *member, until time.Time, node *zk.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l, ok := s.locks[key]; ok && l.holder != "" && l.token == token {
-		l.until, l.node = until, node
+	if l, ok := s.locks[key]; ok && l.holder == m.id && l.token == m.Token {
+		l.until, l.node, l.member = until, *node, m.memberData
 		s.locks[key] = l
 	}
+}
+
+// lease returns the node of a lease as this process wrote it last, if that is known.
+func (s *shelf) lease(key, id string, token uint64) (*member, bool) {
+	l, ok := s.get(key)
+	if !ok || l.holder != id || l.token != token || l.node.Mzxid == 0 || !time.Now().Before(l.until) {
+		return nil, false
+	}
+	return &member{id: id, node: holderNode + id, mode: l.member.Mode, permits: l.member.Permits, memberData: l.member, stat: &l.node}, true
 }
 
 func (s *shelf) drop(key string) {
@@ -93,11 +103,16 @@ func (t *tx) remember(res []zk.MultiResponse) {
 	if len(l.members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
 		return
 	}
-	h, node := holders[0], int32(0)
+	h, node := holders[0], zk.Stat{}
+	for _, r := range res { // all have the stamp of the transaction
+		if r.Stat != nil {
+			node.Mtime, node.Mzxid = r.Stat.Mtime, r.Stat.Mzxid
+		}
+	}
 	switch {
 	case h.node == "":
 	case h.changed:
-		node = h.stat.Version + 1
+		node.Version = h.stat.Version + 1
 	default:
 		return // it was renewed by somebody at some time
 	}
@@ -109,7 +124,8 @@ func (t *tx) remember(res []zk.MultiResponse) {
 	}
 	if len(res) > 0 {
 		t.p.shelf.put(l.key, shelved{
-			version: version, data: l.data(), holder: h.id, token: h.Token, until: t.sent.Add(fromMicros(h.Term)), node: node,
+			version: version, data: l.data(), holder: h.id, token: h.Token, until: t.sent.Add(fromMicros(h.Term)),
+			node: node, member: h.memberData,
 		})
 	}
 }
@@ -146,7 +162,10 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		return g, false, isBroken(err)
 	}
 	p.clock.note(res[0].Stat)
-	p.shelf.put(key, shelved{version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.req.TTL)})
+	p.shelf.put(key, shelved{
+		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.req.TTL),
+		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m.memberData,
+	})
 	return driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent,
 	}, true, false
@@ -168,7 +187,7 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 	}
 	path := s.lockPath(key)
 	res, err := p.Multi(
-		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: l.node},
+		&zk.DeleteRequest{Path: path + "/" + holderNode + l.holder, Version: l.node.Version},
 		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
 	)
 	p.shelf.drop(key)

@@ -26,6 +26,7 @@ type tx struct {
 
 	synced  bool   // what was read is not older than the transaction
 	records bool   // records are read, too
+	granted int    // to waiters
 	more    bool   // waiters are left whose turn it is
 	extra   []op   // operations besides those on members
 	after   func() // called once the decision was written
@@ -131,7 +132,13 @@ func (t *tx) step(l *lock) error {
 		t.tellRecord(l)
 	}
 	p, waiters := l.read()
-	step := p.Step(time.Time{}, phasefair.MostPerStep)
+	room := phasefair.MostPerStep - t.granted // all grants leave in one request, whose size is bounded
+	if room <= 0 {
+		t.more = t.more || len(waiters) > 0
+		return nil
+	}
+	step := p.Step(time.Time{}, room)
+	t.granted += len(step.Granted)
 	t.more = step.More
 	l.phase = step.Phase
 	err := together(len(step.Granted), func(i int) error { return t.describe(l, waiters[step.Granted[i]]) })
