@@ -148,7 +148,7 @@ func settle(old *Row, at time.Time, info driver.LockInfo) {
 				fit(&h.HeldFor, b.HeldFor)
 			}
 			if b.Owner == h.Owner && b.Token == h.Token {
-				if d := h.Left - (b.Left - passed); d > -jitter/4 && d < jitter/4 {
+				if d := h.Left - (b.Left - passed); d > -jitter/2 && d < jitter/2 {
 					h.Left = b.Left - passed
 				}
 			}
