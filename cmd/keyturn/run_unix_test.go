@@ -256,7 +256,8 @@ func gone(all []int) bool {
 	return true
 }
 
-const family = `sh -c 'trap "" TERM; sleep 60' & echo pid $!; sleep 60 & echo pid $!; echo pid $$; echo in; wait`
+// family is a program with a child that hears TERM and goes on, and another one.
+const family = `sh -c 'trap "echo heard" TERM; while :; do sleep 0.05; done' & echo pid $!; sleep 60 & echo pid $!; echo pid $$; echo in; wait`
 
 // The signals go to the whole group, not to a shell alone.
 func TestRunWholeGroup(t *testing.T) {
@@ -268,7 +269,7 @@ func TestRunWholeGroup(t *testing.T) {
 	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
 		t.Fatal(err)
 	}
-	p.ends(76)
+	p.ends(76).says("heard") // TERM first
 	if len(all) != 3 || !gone(all) {
 		t.Errorf("%v are left", all)
 	}
