@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/zktest"
+	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/storeurl"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
@@ -24,7 +27,7 @@ type backend struct {
 
 // onBackends runs a test on each server that locks can be in. The middlewares know nothing of it.
 func onBackends(t *testing.T, test func(*testing.T, *backend)) {
-	for name, start := range map[string]func(*testing.T) *backend{"redis": onRedis, "zookeeper": onZooKeeper} {
+	for name, start := range map[string]func(*testing.T) *backend{"redis": onRedis, "etcd": onEtcd, "zookeeper": onZooKeeper} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, start(t))
@@ -37,6 +40,18 @@ func onRedis(t *testing.T) *backend {
 	return &backend{redis: server, kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := redisstore.New(server.Client(), redisstore.WithLogger(silent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}}
+}
+
+func onEtcd(t *testing.T) *backend {
+	server := etcdtest.Start(t)
+	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
+		t.Helper()
+		store, err := storeurl.Open(t.Context(), "etcd://"+server.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}

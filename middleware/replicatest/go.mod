@@ -8,6 +8,7 @@ require (
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
+	github.com/keyturn/keyturn/store/etcdstore v0.0.0
 	github.com/keyturn/keyturn/store/redisstore v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.14.1
@@ -16,7 +17,20 @@ require (
 	google.golang.org/grpc v1.83.2
 )
 
-require github.com/go-zookeeper/zk v1.0.4 // indirect
+require (
+	github.com/coreos/go-semver v0.3.0 // indirect
+	github.com/coreos/go-systemd/v22 v22.3.2 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
+	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	go.etcd.io/etcd/api/v3 v3.5.10 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.5.10 // indirect
+	go.etcd.io/etcd/client/v3 v3.5.10 // indirect
+	go.uber.org/atomic v1.7.0 // indirect
+	go.uber.org/multierr v1.6.0 // indirect
+	go.uber.org/zap v1.17.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+)
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -42,6 +56,7 @@ replace (
 	github.com/keyturn/keyturn/middleware/echo => ../echo
 	github.com/keyturn/keyturn/middleware/grpc => ../grpc
 	github.com/keyturn/keyturn/proto => ../../proto
+	github.com/keyturn/keyturn/store/etcdstore => ../../store/etcdstore
 	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
 )
 
