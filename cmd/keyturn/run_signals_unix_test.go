@@ -1,0 +1,129 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// Signals for keyturn get to the program.
+func TestRunPassesSignals(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	names := map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
+		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "CONT": syscall.SIGCONT,
+	}
+	var script strings.Builder
+	for name := range names {
+		fmt.Fprintf(&script, "trap 'echo got %s' %s; ", name, name)
+	}
+	script.WriteString("trap 'echo got TERM; exit 7' TERM; echo in; while :; do sleep 0.02; done")
+	p := command(t, "--store", store, "run", "k", "--", "bash", "-c", script.String()).start()
+	p.says("in")
+	for name, sig := range names {
+		if err := p.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		p.says("got " + name)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.says("got TERM")
+	p.ends(7)
+}
+
+// A signal ends the wait for the key, and the place in the queue.
+func TestRunSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	eng := engine(t, store)
+	lease, err := eng.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		p := command(t, "--store", store, "run", "k", "--", "echo", "ran").start()
+		p.says("waiting for k") // it also says for whom
+		p.says("held by")
+		if err := p.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		p.ends(128 + int(sig))
+		if p.stdout.String() != "" {
+			t.Errorf("%s", p.stdout.String())
+		}
+	}
+	if info, err := eng.Inspect(t.Context(), "k"); err != nil || len(info.Waiters) > 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A program that was told to ignore a signal, as by nohup, still ignores it under keyturn.
+func TestRunNohup(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	inner := command(t, "--store", store, "run", "k", "--", "sh", "-c", "kill -HUP $$; echo alive")
+	p := command(t)
+	p.Path, p.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, inner.Args...)
+	p.ends(0).says("alive")
+}
+
+// state returns the letter of a process: T when it is stopped.
+func state(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:min(1, len(rest))]
+}
+
+// A job that is stopped goes on if its lease is still there.
+func TestRunTSTP(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", "echo pid $$; while [ ! -e "+filepath.Join(t.TempDir(), "x")+" ]; do sleep 0.02; done").start()
+	p.says("pid")
+	child := pids(p.stdout.String())[0]
+	for range 2 {
+		if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "both are stopped", func() bool { return state(child) == "T" && state(p.Process.Pid) == "T" })
+		if err := p.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "both go on", func() bool { return state(child) != "T" && state(p.Process.Pid) != "T" })
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(128 + int(syscall.SIGTERM))
+}
+
+// A job that was stopped until its lease was over does not go on.
+func TestRunTSTPUntilTheLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	file := filepath.Join(t.TempDir(), "beats")
+	p := command(t, append([]string{"--store", store, "run", "k", shortTTL, "--"}, beat(file)...)...).start()
+	await(t, "the program runs", exists(file))
+	if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	next := taken(t, engine(t, store), "k")
+	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(76)
+	wantDead(t, file, next)
+}
