@@ -1,0 +1,154 @@
+package tracing_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/observe"
+)
+
+// failures are the plays of refusals, outages and losses.
+var failures = map[string]func(*scene){
+	"held": func(s *scene) {
+		defer s.occupy(key)()
+		_, err := s.eng.TryAcquire(s.ctx, key)
+		s.want(err, core.ErrHeld)
+	},
+	"wait_timeout": func(s *scene) {
+		defer s.occupy(key)()
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithMaxWait(2*time.Second)), core.ErrWaitTimeout)
+	},
+	"too_many_waiters": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithHooks(s.obs), core.WithMaxWaiters(1))
+		release := s.occupy(key)
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), nil) })
+		synctest.Wait()
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrTooManyWaiters)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrTooManyWaiters)
+		release()
+		all.Wait()
+	},
+	"canceled": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithCancel(s.ctx)
+		time.AfterFunc(time.Second, cancel)
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.Canceled)
+		_, err := s.eng.Once(ctx, key, s.result(0))
+		s.want(err, context.Canceled)
+	},
+	"deadline": func(s *scene) {
+		defer s.occupy(key)()
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		s.want(s.eng.Do(ctx, key, s.work(0)), context.DeadlineExceeded)
+	},
+	"unavailable": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrUnavailable)
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrUnavailable)
+	},
+	"unlocked": func(s *scene) {
+		s.store.refusal = errDown
+		s.want(s.eng.Do(s.ctx, key, s.work(time.Second), core.WithRunUnlocked(), core.WithRule(rule)), nil)
+		_, err := s.eng.Once(s.ctx, key, s.result(time.Second), core.WithRunUnlocked())
+		s.want(err, nil)
+		_, err = s.eng.Once(s.ctx, key, func(context.Context) ([]byte, error) { return nil, core.ErrHeld }, core.WithRunUnlocked())
+		s.want(err, core.ErrHeld)
+		s.want(s.eng.DoAll(s.ctx, set, s.work(0), core.WithRunUnlocked()), nil)
+	},
+	"broken": func(s *scene) {
+		s.store.refusal = errors.New("WRONGTYPE " + key)
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), s.store.refusal)
+	},
+	"closed": func(s *scene) {
+		defer s.occupy(key)()
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed) })
+		synctest.Wait()
+		s.want(s.eng.Close(context.Background()), nil)
+		all.Wait()
+		_, err := s.eng.Once(s.ctx, key, s.result(0))
+		s.want(err, core.ErrClosed)
+	},
+	"cut_off": func(s *scene) {
+		var all sync.WaitGroup
+		all.Go(func() { s.want(s.eng.Do(s.ctx, key, s.work(5*time.Second)), core.ErrLeaseLost) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.want(s.eng.Close(ctx), context.DeadlineExceeded)
+		all.Wait()
+		s.eng = newEngine(s.t, s.store) // closed once more, without a complaint
+	},
+	// The grant comes when it is of no use any more.
+	"too_late": func(s *scene) {
+		s.store.delay = 3 * time.Second
+		s.want(s.eng.Do(s.ctx, key, s.work(0), core.WithTTL(2*time.Second)), core.ErrUnavailable)
+		time.AfterFunc(time.Second, func() { s.want(s.eng.Close(context.Background()), nil) })
+		s.want(s.eng.Do(s.ctx, key, s.work(0)), core.ErrClosed)
+	},
+	"taken": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second), core.WithRule(rule))
+		s.want(err, nil)
+		s.steal(lease)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"expired": func(s *scene) {
+		s.store.renewErr = errDown
+		lease, err := s.eng.Acquire(s.ctx, key, core.WithTTL(6*time.Second))
+		s.want(err, nil)
+		<-lease.Context().Done()
+		s.want(lease.Release(s.ctx), core.ErrLeaseLost)
+	},
+	"max_hold": func(s *scene) {
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithMaxHold(3*time.Second)), core.ErrLeaseLost)
+	},
+	"release_unanswered": func(s *scene) {
+		lease, err := s.eng.Acquire(s.ctx, key)
+		s.want(err, nil)
+		s.store.mute.Store(true)
+		s.want(lease.Release(s.ctx), core.ErrOutcomeUnknown)
+		s.store.mute.Store(false)
+		s.want(lease.Release(s.ctx), nil)
+		for _, state := range []observe.DebtState{observe.DebtOwed, observe.DebtExpired, observe.DebtOwed, observe.DebtClosed, observe.DebtDropped} {
+			s.obs.Owed(context.Background(), observe.Debt{Rule: "a", Store: "memory", State: state})
+		}
+	},
+	"panic": func(s *scene) {
+		s.panics(func() {
+			_ = s.eng.Do(s.ctx, key, func(ctx context.Context) error { panic("the handler") })
+		})
+		s.panics(func() {
+			_, _ = s.eng.Once(s.ctx, key, func(ctx context.Context) ([]byte, error) { panic("the handler") })
+		})
+		s.store.panics = true
+		s.panics(func() { _, _ = s.eng.Once(s.ctx, key, s.result(0)) })
+	},
+	// An observer that dawdles over the end of one lease holds up the watchdog,
+	// and with it the renewal of the other.
+	"renewed_late": func(s *scene) {
+		s.eng = newEngine(s.t, s.store, core.WithHooks(dawdling(s.obs)))
+		other, err := s.eng.Acquire(s.ctx, "other", core.WithMaxHold(1900*time.Millisecond))
+		s.want(err, nil)
+		s.want(s.eng.Do(s.ctx, key, s.work(4*time.Second), core.WithTTL(6*time.Second)), nil)
+		s.want(other.Release(s.ctx), core.ErrLeaseLost)
+	},
+}
+
+// dawdling is hooks that take a second over the end of a hold.
+func dawdling(hooks observe.Hooks) observe.Hooks {
+	end := hooks.HoldEnd
+	hooks.HoldEnd = func(ctx context.Context, lease observe.Lease, err error) {
+		end(ctx, lease, err)
+		time.Sleep(time.Second)
+	}
+	return hooks
+}
