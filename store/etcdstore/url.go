@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
@@ -71,11 +72,13 @@ func openURL(ctx context.Context, u *storeurl.URL) (driver.Store, error) {
 }
 
 // clientConfig is for a client that finds out about a silent connection, and dials a server that is
-// back soon. By default, the client of etcd does neither.
+// back soon. By default, the client of etcd does neither. It logs nothing: its callers get errors, and
+// its own lines would stand in the standard error of every command that meets a silent server.
 func clientConfig() clientv3.Config {
 	dial := backoff.DefaultConfig
 	dial.BaseDelay, dial.MaxDelay = 100*time.Millisecond, time.Second
 	return clientv3.Config{
+		Logger:      zap.NewNop(),
 		DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{Backoff: dial, MinConnectTimeout: 3 * time.Second})},
 	}

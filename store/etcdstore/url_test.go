@@ -1,12 +1,17 @@
 package etcdstore_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
@@ -45,5 +50,29 @@ func TestBadURL(t *testing.T) {
 		if !errors.Is(err, storeurl.ErrInvalidURL) && !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+// TestSilentServerIsNoLogLine: not parallel, as it takes the standard error of the process.
+func TestSilentServerIsNoLogLine(t *testing.T) {
+	port, err := servertest.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := os.Stderr
+	os.Stderr = file
+	defer func() { os.Stderr = before }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := storeurl.Open(ctx, fmt.Sprint("etcd://127.0.0.1:", port)); err == nil {
+		t.Error("a server that is not there was opened")
+	}
+	if said, err := os.ReadFile(file.Name()); err != nil || len(said) > 0 {
+		t.Errorf("standard error has %s (%v)", said, err)
 	}
 }
