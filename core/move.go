@@ -93,9 +93,9 @@ func (e *Engine) doMoving(ctx context.Context, claims []Claim, s *settings, fn f
 	}
 	outer, inner := s.split()
 	_ = outer.fit(s.moveFrom.about) // canMove has looked
-	return s.moveFrom.doClaims(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
+	return s.moveFrom.doPlain(ctx, slices.Clone(claims), outer, func(ctx context.Context) error {
 		return moving(ctx, func(ctx context.Context, check func(context.Context) error) error {
-			return e.doClaims(ctx, slices.Clone(claims), inner, func(ctx context.Context) error {
+			return e.doPlain(ctx, slices.Clone(claims), inner, func(ctx context.Context) error {
 				if err := check(ctx); err != nil {
 					return err
 				}

@@ -60,7 +60,7 @@ func (s *settings) noShadow() error {
 // doShadow is doClaims without a lock.
 func (e *Engine) doShadow(ctx context.Context, claims []Claim, s *settings, fn func(context.Context) error) (err error) {
 	r := e.rehearse(ctx, claims, s, func(ctx context.Context, r *rehearsal) error {
-		return e.doClaims(ctx, r.claims, r.settings, r.hold)
+		return e.doPlain(ctx, r.claims, r.settings, r.hold)
 	})
 	defer func() { r.end(err) }()
 	err = errors.New("panicked") // unless fn returns
