@@ -14,8 +14,9 @@ import (
 //
 //  1. Deploy the version with the option. It excludes processes that know only old, and those that
 //     have the option.
-//  2. When none is left that knows only old, deploy the version without it and without old. It
-//     excludes those that have the option.
+//  2. When none is left that knows only old, and a second later at the earliest, deploy the version
+//     without it and without old. It excludes those that have the option. Within that second its
+//     tokens might be smaller than the last ones of old, if old's clock is ahead.
 //
 // old's claims are taken first, and are held while the call waits for this engine's. So all processes
 // take them in the same order, and don't deadlock. [WithMaxWait] bounds each of the two waits. An

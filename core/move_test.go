@@ -96,13 +96,18 @@ func TestMoveExcludesBothKinds(t *testing.T) {
 						}
 					}
 				}
-				go work(plain(oldMem, by.old), 3*time.Second, bg) // step 1
+				left := make(chan struct{}) // nobody is left that knows only the old store
+				go func() {
+					work(plain(oldMem, by.old), 3*time.Second, bg) // step 1
+					close(left)
+				}()
 				for _, eng := range []*core.Engine{moving(), moving()} {
 					for range 3 { // which could hand their leases on
 						go work(eng, 6*time.Second, bg)
 					}
 				}
-				time.Sleep(3500 * time.Millisecond)
+				<-left
+				time.Sleep(time.Second)
 				work(plain(newMem, by.new), 2*time.Second, bg) // step 2
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
