@@ -153,6 +153,7 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	eng, got := engine(t, store), make(chan error, 2)
+	sent := make(chan struct{}) // both messages
 	s := &server{chat: func(stream chatStream) error {
 		receiving := make(chan struct{})
 		go func() {
@@ -163,11 +164,13 @@ func TestReceiverThatOutlivesItsHandler(t *testing.T) {
 			got <- err
 		}()
 		<-receiving
+		<-sent
 		return status.Error(codes.Unimplemented, "not interested")
 	}}
 	stream := talk(t, serve(t, s, locks(t, eng, eachByGroup["template"])))
 	say(t, stream, "8")
 	say(t, stream, "7")
+	close(sent)
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Error(err)
 	}
