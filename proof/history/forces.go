@@ -71,7 +71,7 @@ func lost(sections []Section, losses []Loss) error {
 	for _, s := range sections {
 		switch {
 		case s.Told == Never:
-		case slices.ContainsFunc(losses, func(l Loss) bool { return l.hits(s, s.Until) && s.Told < l.To }):
+		case slices.ContainsFunc(losses, func(l Loss) bool { return l.meets(s, s.Until) && s.Told < l.To }):
 		case s.Until > s.Told+int64(s.TTL):
 			return wrong(s.Claims[0].Key, s, s, "%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
 		case s.Outcome == Returned && s.Returning > s.Told && !s.mayBeHandedOn():

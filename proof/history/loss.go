@@ -12,12 +12,18 @@ type Loss struct {
 	// Over is when the store loses nothing any more: what is asked for after it stays. 0: To.
 	Over int64
 	Hits func(key string) bool // nil: all keys
+	// ForcesOnly: the store forgets nothing but that leases were taken by force. Redis that is asked to
+	// wait for replicas with every grant does not wait with those (redisstore.WithReplicas).
+	ForcesOnly bool
 }
 
 func (l Loss) over() int64 { return cmp.Or(l.Over, l.To) }
 
 // hits reports whether a section that lasts until end may have been lost.
-func (l Loss) hits(s Section, end int64) bool {
+func (l Loss) hits(s Section, end int64) bool { return !l.ForcesOnly && l.meets(s, end) }
+
+// meets reports whether the loss struck during a section that lasts until end.
+func (l Loss) meets(s Section, end int64) bool {
 	if s.Begun >= l.over() || s.Given >= l.To || end <= l.From {
 		return false
 	}

@@ -65,3 +65,16 @@ func TestOverlaps(t *testing.T) {
 		t.Errorf("%d overlaps", n)
 	}
 }
+
+// TestForcesThatAreForgotten: a store that forgets forced releases alone does not forget leases.
+func TestForcesThatAreForgotten(t *testing.T) {
+	loss := history.Loss{From: 20, To: 40, ForcesOnly: true}
+	old := section("k", "a", 1, 0, 1, 30)
+	next := section("k", "b", 2, 22, 25, 60)
+	says(t, history.Check([]history.Section{old, next}, loss), []string{"together"})
+
+	forced := old
+	forced.Told, forced.Outcome, forced.Returning, forced.Shared = 24, history.Returned, 28, 1
+	says(t, history.Check([]history.Section{forced}), []string{"given back after it had been taken away"})
+	says(t, history.Check([]history.Section{forced}, loss), nil)
+}

@@ -89,6 +89,6 @@ func Once(events []Event, losses ...Loss) (Effects, error) {
 // forgotten reports whether the record may have been lost between two executions.
 func forgotten(key string, first, again *execution, losses []Loss) bool {
 	return slices.ContainsFunc(losses, func(l Loss) bool {
-		return (l.Hits == nil || l.Hits(key)) && first.called < l.over() && again.ran > l.From
+		return !l.ForcesOnly && (l.Hits == nil || l.Hits(key)) && first.called < l.over() && again.ran > l.From
 	})
 }

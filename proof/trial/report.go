@@ -144,10 +144,10 @@ func (tr *trial) losses(m material) []history.Loss {
 	struck := slices.SortedFunc(slices.Values(m.struck), func(a, b Struck) int { return cmp.Compare(a.From, b.From) })
 	var all []history.Loss
 	for _, f := range struck {
-		if !f.Loses {
+		if !f.Loses && f.Fault != takeover {
 			continue
 		}
-		loss := history.Loss{From: f.From, Over: f.To, To: f.To + tr.admitted()}
+		loss := history.Loss{From: f.From, Over: f.To, To: f.To + tr.admitted(), ForcesOnly: !f.Loses}
 		if f.Fault == takeover {
 			loss.Over = 0 // nobody made sure that the old master has stopped
 		}

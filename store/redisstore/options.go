@@ -94,7 +94,8 @@ func WithWaiterLease(d time.Duration) Option {
 //
 // If n is the number of replicas, a failover forgets no lease. If n is smaller, Redis may
 // promote a replica that was not among the n, and n replicas may be cut off together with the
-// old master. All processes need the same n. It is not for a Cluster or Ring. The timeout must
+// old master. A forced release does not wait: a failover may forget it, and its lease is then in force
+// again. All processes need the same n. It is not for a Cluster or Ring. The timeout must
 // be shorter than the client's ReadTimeout. Default: no waiting.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return func(c *config) error {
