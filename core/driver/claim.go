@@ -85,3 +85,12 @@ func CheckClaims(claims []Claim) error {
 	}
 	return nil
 }
+
+// CheckOnce checks the claims of an execution of [Ledger]: a store keeps a record for one exclusive claim
+// alone. The error matches [errors.ErrUnsupported].
+func CheckOnce(claims []Claim) error {
+	if len(claims) != 1 || claims[0].Mode != ModeExclusive {
+		return &UnsupportedError{Feature: "a record for anything but one exclusive claim"}
+	}
+	return nil
+}

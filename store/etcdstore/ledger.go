@@ -44,19 +44,11 @@ func readRecord(kv *mvccpb.KeyValue) (*record, error) {
 // Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
 // error that matches [errors.ErrUnsupported].
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if err := checkOnce(req.Claims); err != nil {
+	if err := driver.CheckOnce(req.Claims); err != nil {
 		return driver.Grant{}, nil, err
 	}
 	a, err := s.acquire(ctx, req, true)
 	return a.grant, a.record, err
-}
-
-// checkOnce refuses claims for which no record can be kept.
-func checkOnce(claims []driver.Claim) error {
-	if len(claims) != 1 || claims[0].Mode != driver.ModeExclusive {
-		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
-	}
-	return nil
 }
 
 // seconds rounds a time up to what etcd can keep.
@@ -65,7 +57,7 @@ func seconds(d time.Duration) time.Duration { return (d + time.Second - 1).Trunc
 // Complete implements [driver.Ledger]. A record is kept for whole seconds, rounded up, and then for
 // another 16th of its retention at most, because many records share a lease of etcd.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if err := checkOnce(g.Claims); err != nil {
+	if err := driver.CheckOnce(g.Claims); err != nil {
 		return err
 	}
 	if retention < time.Millisecond {

@@ -61,7 +61,7 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (dri
 		return driver.Grant{}, nil, err
 	}
 	if once {
-		if err := checkOnce(req.Claims); err != nil {
+		if err := driver.CheckOnce(req.Claims); err != nil {
 			return driver.Grant{}, nil, err
 		}
 	}

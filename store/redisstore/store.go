@@ -153,11 +153,3 @@ func check(owner string, claims []driver.Claim, ttl time.Duration) error {
 	}
 	return nil
 }
-
-// checkOnce refuses claims for which no record can be kept.
-func checkOnce(claims []driver.Claim) error {
-	if len(claims) != 1 || claims[0].Mode != driver.ModeExclusive {
-		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
-	}
-	return nil
-}

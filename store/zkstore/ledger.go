@@ -13,19 +13,11 @@ import (
 // Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
 // error that matches [errors.ErrUnsupported].
 func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if err := checkOnce(req.Claims); err != nil {
+	if err := driver.CheckOnce(req.Claims); err != nil {
 		return driver.Grant{}, nil, err
 	}
 	a, err := s.acquire(ctx, req, true)
 	return a.grant, a.record, err
-}
-
-// checkOnce refuses claims for which no record can be kept.
-func checkOnce(claims []driver.Claim) error {
-	if len(claims) != 1 || claims[0].Mode != driver.ModeExclusive {
-		return &driver.UnsupportedError{Feature: "a record for anything but one exclusive claim"}
-	}
-	return nil
 }
 
 // record reads the record of a lock, whether it is in force or not.
@@ -45,7 +37,7 @@ func (s *Store) record(p *peer, lock string) (*storedRecord, error) {
 // Complete implements [driver.Ledger]. A result that is too large for a request to ZooKeeper is not
 // kept.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if err := checkOnce(g.Claims); err != nil {
+	if err := driver.CheckOnce(g.Claims); err != nil {
 		return err
 	}
 	if retention < time.Millisecond {
