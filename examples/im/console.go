@@ -75,8 +75,8 @@ func look(ctx context.Context, out io.Writer, storeURL string, p *report.Progres
 	return nil
 }
 
-// serveConsole serves the console on a free port of this machine. Whoever uses this machine is the operator; a
-// real service asks who it is.
+// serveConsole serves the console on a free port of this machine. Every user of this machine is an operator
+// here; a real service asks who it is.
 func serveConsole(here *node.Node) (address string, end func() error, err error) {
 	page, err := console.New(here.Locks,
 		console.WithTitle("im"),

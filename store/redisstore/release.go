@@ -73,7 +73,7 @@ func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
 
 // runOut reports whether the lease may have ended by itself by now. Then nobody can tell
 // whether an attempt without an answer released it, or never arrived and the key went to
-// another owner. It reports true for a grant without Since.
+// another owner. It reports false for a grant without Since.
 func runOut(g driver.Grant) bool {
 	term := g.Term
 	if term <= 0 {

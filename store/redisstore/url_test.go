@@ -94,7 +94,7 @@ func TestURLOfSeveralServers(t *testing.T) {
 	}
 }
 
-// What is wrong is refused before any I/O: these hosts do not exist.
+// TestURLRefuses: a wrong URL is refused before any I/O. These hosts do not exist, so I/O would fail otherwise.
 func TestURLRefuses(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{

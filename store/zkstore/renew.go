@@ -100,7 +100,7 @@ func (r *renewal) run(ctx context.Context) error {
 		}
 		synced = true // whatever seems to be lost was perhaps not read from the latest state
 		if err != nil && !tries.again(ctx, err) {
-			// What is done is done; the rest fails with err.
+			// Leases that have an answer keep it. The others fail with err.
 			for n, done := range r.done {
 				if !done {
 					r.verdicts[n] = failure("renew", r.grants[n].Claims[0].Key, err)

@@ -24,7 +24,7 @@ const (
 // sweep deletes what has been over for a day, until the store closes.
 func (s *Store) sweep() {
 	for waitloop.Sleep(s.life, sweepEvery/2+rand.N(sweepEvery)) {
-		// What is left is for the next time, or for another process.
+		// After an error, the next sweep deletes the rest, here or in another process.
 		_ = s.sweepAll(s.life, keepFor, sweepEvery/2, bucketPause)
 	}
 }

@@ -1,0 +1,111 @@
+package zkstore_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/zktest"
+)
+
+// TestRenewalsTogether counts the writes that renew many leases. One of them has changed, which
+// does not keep the others from being renewed.
+func TestRenewalsTogether(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t) // others' writes would count, too
+	root := newRoot()
+	s := open(t, server.Addr(), root)
+	c := admin(t, server.Addr())
+	var grants []driver.Grant
+	for i := range 250 {
+		grants = append(grants, mustAcquire(t, s, request("k"+hex.EncodeToString([]byte{byte(i)}), time.Minute)))
+	}
+	writes := func() int64 {
+		stat, err := c.Set(root+"/clock", nil, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat.Mzxid
+	}
+	before := writes()
+	for i, err := range s.Renew(t.Context(), grants) {
+		if err != nil {
+			t.Errorf("lease %d: %v", i, err)
+		}
+	}
+	if n := writes() - before - 1; n != 3 {
+		t.Errorf("%d writes renewed 250 leases, want 3", n)
+	}
+	mustRelease(t, s, grants[7])
+	for i, err := range s.Renew(t.Context(), grants) {
+		if want := i == 7; errors.Is(err, driver.ErrLeaseLost) != want || !want && err != nil {
+			t.Errorf("lease %d of 250, of which number 7 was released: %v", i, err)
+		}
+	}
+}
+
+// TestRenewalReadsNothing: a process that has granted itself a lease knows its node. The answer to the
+// request that makes a lock has no stamp, so the first renewal of such a lease reads.
+func TestRenewalReadsNothing(t *testing.T) {
+	t.Parallel()
+	network := newRelay(t, zktest.Shared(t).Addr())
+	s := open(t, network.listener.Addr().String(), newRoot())
+	mustRelease(t, s, mustAcquire(t, s, request("again", time.Minute)))
+	again, first := mustAcquire(t, s, request("again", time.Minute)), mustAcquire(t, s, request("first", time.Minute))
+	if err := s.Renew(t.Context(), []driver.Grant{first})[0]; err != nil {
+		t.Fatal(err)
+	}
+	read, goOn := network.holdBack(opRead)
+	defer goOn()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i, err := range s.Renew(ctx, []driver.Grant{again, first}) {
+		if err != nil {
+			t.Errorf("lease %d: %v", i, err)
+		}
+	}
+	select {
+	case <-read:
+		t.Error("a renewal has read a node")
+	default:
+	}
+}
+
+// TestRenewalMeetsChange: the node of one lease changes between the look of a renewal and its write. All
+// leases are renewed, that one, too.
+func TestRenewalMeetsChange(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t)
+	root := newRoot()
+	c := admin(t, server.Addr())
+	network := newRelay(t, server.Addr())
+	s := open(t, network.listener.Addr().String(), root)
+	var grants []driver.Grant
+	for _, key := range []string{"a", "b", "c"} {
+		grants = append(grants, mustAcquire(t, s, request(key, time.Minute)))
+	}
+	node := func(i int) string {
+		return lockNode(root, grants[i].Claims[0].Key) + "/h-" + nodeOf(grants[i].Owner)
+	}
+	held, goOn := network.holdBack(opMulti)
+	renewed := make(chan []error, 1)
+	go func() { renewed <- s.Renew(t.Context(), grants) }()
+	<-held
+	data, _, err := c.Get(node(1))
+	if err == nil {
+		_, err = c.Set(node(1), data, -1)
+	}
+	goOn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range <-renewed {
+		_, stat, look := c.Exists(node(i))
+		if want := map[int]int32{0: 1, 1: 2, 2: 1}[i]; err != nil || look != nil || stat.Version != want {
+			t.Errorf("lease %d: %v, and its node was changed %d times, %v; want %d", i, err, stat.Version, look, want)
+		}
+	}
+}
