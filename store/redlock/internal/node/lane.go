@@ -66,21 +66,18 @@ func (l *lane) drain() []*Call {
 	return calls
 }
 
-// send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
-// broken unnoticed. So if it closes, the calls are sent once more, on a new one.
+// send sends calls in one pipeline, and hands out the replies. They are sent once more, on a new
+// connection, if there is reason to think that the node is up: the connection had been idle, so it
+// may have broken unnoticed, or the node has answered the other lane meanwhile. The client pauses
+// while it dials, so it may find out late that the node is back.
 func (l *lane) send(calls []*Call) {
 	if calls = l.rested(inTime(calls)); len(calls) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
-	defer cancel()
-	idle := l.conn != nil
-	lost, err := l.try(ctx, calls)
-	if err != nil && idle && !timedOut(err) {
-		for _, c := range lost {
-			c.repeated = true
-		}
-		lost, err = l.try(ctx, lost)
+	idle, answers := l.conn != nil, l.node.answers.Load()
+	lost, err := l.try(calls)
+	if err != nil && (idle && !timedOut(err) || l.node.answers.Load() != answers) {
+		lost, err = l.try(lost)
 	}
 	if err == nil {
 		l.node.answered()
@@ -118,7 +115,9 @@ func (l *lane) rested(calls []*Call) (kept []*Call) {
 }
 
 // try sends calls, and returns those that got no answer.
-func (l *lane) try(ctx context.Context, calls []*Call) (lost []*Call, err error) {
+func (l *lane) try(calls []*Call) (lost []*Call, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
+	defer cancel()
 	if err := l.connect(ctx); err != nil {
 		return calls, err
 	}
@@ -127,6 +126,9 @@ func (l *lane) try(ctx context.Context, calls []*Call) (lost []*Call, err error)
 		_, lost, err = l.pipeline(ctx, missing, true)
 	} else {
 		lost = append(lost, missing...)
+	}
+	for _, c := range lost {
+		c.repeated = true // if it is sent again
 	}
 	if err != nil {
 		l.node.losses.Add(1)
