@@ -34,7 +34,13 @@ import (
 // A nil db, a wrong dialect, and [WithFingerprint], which the engine has its own option for, are
 // errors of the rule or the call that match core.ErrInvalidOption.
 func WithDatabase(db *sql.DB, d Dialect, opts ...OnceOption) core.CallOption {
-	x, err := newExecution(db, d, opts)
+	return WithDatabaseThrough(poolOf(db), d, opts...)
+}
+
+// WithDatabaseThrough is [WithDatabase] for a pool that is none of database/sql's. The handler finds
+// its transaction in its context, where [Transaction] has put it.
+func WithDatabaseThrough(p Pool, d Dialect, opts ...OnceOption) core.CallOption {
+	x, err := newExecution(p, d, opts)
 	if x.fingerprint != nil {
 		err = errors.Join(err, &core.OptionError{Option: "WithFingerprint", Value: "...", Want: "core.WithFingerprint"})
 	}
@@ -57,7 +63,7 @@ var errRanBefore = errors.New("the function does not run twice")
 func (e *executor) Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error) {
 	ran := false
 	var own error
-	rec, first, err = e.run(ctx, key, func(ctx context.Context, _ *sql.Tx) (driver.Record, error) {
+	rec, first, err = e.run(ctx, key, func(ctx context.Context) (driver.Record, error) {
 		if ran {
 			return driver.Record{}, errRanBefore
 		}

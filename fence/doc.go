@@ -31,8 +31,9 @@
 //
 // # Drivers
 //
-// The package imports database/sql and no driver. Package fencepgx is for pgx without database/sql,
-// and [Through] for others of that kind. This package recognizes a driver's errors by what most
+// The package imports database/sql and no driver. Package fencepgx is for pgx without database/sql.
+// For others of that kind there are [Through], [OnceThrough], [WithDatabaseThrough] and
+// [SweepThrough]. This package recognizes a driver's errors by what most
 // drivers have in common:
 //
 //	PostgreSQL  the method SQLState of an error: pgx, lib/pq

@@ -38,7 +38,19 @@ import (
 //   - [ErrRetry]: all attempts were refused because of others.
 //   - core.ErrInvalidKey, core.ErrInvalidOption, before any I/O.
 func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
-	x, err := newExecution(db, d, opts)
+	if fn == nil {
+		return OnceThrough(ctx, poolOf(db), d, id, nil, opts...)
+	}
+	return OnceThrough(ctx, poolOf(db), d, id, func(ctx context.Context) ([]byte, error) {
+		tx, _ := TxFrom(ctx)
+		return fn(ctx, tx)
+	}, opts...)
+}
+
+// OnceThrough is [Once] for a pool that is none of database/sql's. fn finds its transaction in its
+// context, where [Transaction] has put it.
+func OnceThrough(ctx context.Context, p Pool, d Dialect, id string, fn func(context.Context) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
+	x, err := newExecution(p, d, opts)
 	if fn == nil {
 		err = errors.Join(err, &core.OptionError{Option: "Once", Value: nil, Want: "a function"})
 	}
@@ -46,8 +58,8 @@ func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context
 		return core.Outcome{}, err
 	}
 	var result []byte
-	rec, first, err := x.run(ctx, id, func(ctx context.Context, tx *sql.Tx) (rec driver.Record, err error) {
-		result, err = fn(ctx, tx)
+	rec, first, err := x.run(ctx, id, func(ctx context.Context) (rec driver.Record, err error) {
+		result, err = fn(ctx)
 		rec = driver.Record{Fingerprint: x.fingerprint, Result: result}
 		if err == core.ErrSkipResult {
 			rec.Result, rec.ResultNotKept, err = nil, true, nil
@@ -71,22 +83,22 @@ func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context
 
 // execution runs functions in transactions that mark their ids.
 type execution struct {
-	db      *sql.DB
+	pool    Pool
 	dialect Dialect
 	config
 	runsOnce bool // no function runs again
 }
 
-func newExecution(db *sql.DB, d Dialect, opts []OnceOption) (*execution, error) {
+func newExecution(p Pool, d Dialect, opts []OnceOption) (*execution, error) {
 	c, err := configure(opts)
-	if db == nil {
+	if p == nil {
 		err = errors.Join(err, &core.OptionError{Option: "fence", Value: nil, Want: "a database"})
 	}
-	return &execution{db: db, dialect: d, config: c}, errors.Join(d.validate(), err)
+	return &execution{pool: p, dialect: d, config: c}, errors.Join(d.validate(), err)
 }
 
 // work is what a transaction is for. It returns what the mark keeps of it.
-type work func(context.Context, *sql.Tx) (driver.Record, error)
+type work func(context.Context) (driver.Record, error)
 
 // run runs fn in a transaction that marks id, and tries again as Once says. If id was marked
 // before, first is false and rec is the mark's record.
@@ -133,12 +145,12 @@ func (e *unknownError) Unwrap() error { return e.error }
 
 // try is one transaction.
 func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
-	t, err := x.begin(ctx)
+	t, err := x.pool.Begin(ctx, x.isolation)
 	if err != nil {
 		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
 	}
-	defer func() { t.end(err) }()
-	g := &Guard{tx: sqlTx{t.tx}, dialect: x.dialect, config: x.config}
+	defer func() { end(ctx, t, err) }()
+	g := &Guard{tx: t, dialect: x.dialect, config: x.config}
 	if first, err = g.mark(ctx, id, nil); err != nil {
 		return rec, false, err
 	}
@@ -146,11 +158,11 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 		rec, err = g.record(ctx, id)
 		return rec, false, err
 	}
-	if rec, err = fn(context.WithValue(ctx, txKey{}, t.tx), t.tx); err != nil {
+	if rec, err = fn(t.In(ctx)); err != nil {
 		return rec, true, &ownError{err}
 	}
 	if err := g.keep(ctx, id, rec); err != nil {
 		return rec, true, err
 	}
-	return rec, true, t.commit(ctx)
+	return rec, true, commit(ctx, t)
 }

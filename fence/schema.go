@@ -72,25 +72,30 @@ const sweepRows = 500
 // deleted, because a smaller one would pass afterwards. It is safe to call it from several
 // processes at a time, and beside everything else.
 func Sweep(ctx context.Context, db *sql.DB, d Dialect, olderThan time.Duration, opts ...Option) (int64, error) {
+	return SweepThrough(ctx, poolOf(db), d, olderThan, opts...)
+}
+
+// SweepThrough is [Sweep] for a pool that is none of database/sql's.
+func SweepThrough(ctx context.Context, p Pool, d Dialect, olderThan time.Duration, opts ...Option) (int64, error) {
 	c, err := configure(opts)
 	if olderThan <= 0 {
 		err = errors.Join(err, &core.OptionError{Option: "olderThan", Value: olderThan, Want: "more than 0"})
 	}
-	if db == nil {
+	if p == nil {
 		err = errors.Join(err, &core.OptionError{Option: "Sweep", Value: nil, Want: "a database"})
 	}
 	if err := errors.Join(d.validate(), err); err != nil {
 		return 0, err
 	}
-	marks, err := c.sweep(ctx, db, d, "mark", "id", olderThan)
+	marks, err := c.sweep(ctx, p, d, "mark", "id", olderThan)
 	if err != nil {
 		return marks, err
 	}
-	_, err = c.sweep(ctx, db, d, "row", "name", olderThan+lockNoted)
+	_, err = c.sweep(ctx, p, d, "row", "name", olderThan+lockNoted)
 	return marks, err
 }
 
-func (c config) sweep(ctx context.Context, db *sql.DB, d Dialect, table, id string, olderThan time.Duration) (all int64, err error) {
+func (c config) sweep(ctx context.Context, p Pool, d Dialect, table, id string, olderThan time.Duration) (all int64, err error) {
 	name, old := c.table(d, table), "at < "+d.now()+" - ?"
 	statement := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT %d)", name, id, id, name, old, sweepRows)
 	switch d {
@@ -100,14 +105,12 @@ func (c config) sweep(ctx context.Context, db *sql.DB, d Dialect, table, id stri
 		statement = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", name, old, sweepRows)
 	}
 	for {
-		res, err := db.ExecContext(ctx, d.bind(statement), olderThan.Milliseconds())
+		n, err := p.Exec(ctx, d.bind(statement), olderThan.Milliseconds())
 		if err != nil {
 			return all, fmt.Errorf("keyturn: sweep: %w", explain(err))
 		}
-		n, err := res.RowsAffected()
-		all += n
-		if err != nil || n < sweepRows {
-			return all, err
+		if all += n; n < sweepRows {
+			return all, nil
 		}
 	}
 }

@@ -8,12 +8,14 @@
 //		return err
 //	})
 //
-// What is done once is marked in the same transaction ([fence.Guard.Mark]). It is a module of its own,
-// because it needs pgx.
+// [WithDatabase] gives the messages and requests of every middleware exactly one effect, and [Once]
+// does so without a middleware. It is a module of its own, because it needs pgx.
 package fencepgx
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -35,11 +37,19 @@ type statements struct{ tx pgx.Tx }
 
 func (s statements) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
 	tag, err := s.tx.Exec(ctx, statement, args...)
-	return tag.RowsAffected(), err
+	return tag.RowsAffected(), done(err)
 }
 
 func (s statements) QueryRow(ctx context.Context, query string, args []any, dest ...any) error {
-	return s.tx.QueryRow(ctx, query, args...).Scan(dest...)
+	return done(s.tx.QueryRow(ctx, query, args...).Scan(dest...))
+}
+
+// done gives package fence the word of database/sql for a transaction that has ended.
+func done(err error) error {
+	if errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return fmt.Errorf("%w: %w", sql.ErrTxDone, err)
+	}
+	return err
 }
 
 // Written is [fence.Written] for an UPDATE of the caller's own: nil if a row was written,

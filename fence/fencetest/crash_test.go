@@ -96,16 +96,25 @@ func (c crash) service(at func(point string)) (*service, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := watchedDB(c.Driver, c.DSN, at)
+	b, err := c.backend(at)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &service{eng: eng, db: db, dialect: c.Dialect, marked: c.Marked, after: func() { at(afterEffect) }}
+	s := &service{eng: eng, backend: b, marked: c.Marked, after: func() { at(afterEffect) }}
 	return s, func() {
 		_ = eng.Close(context.Background())
 		_ = client.Close()
-		_ = db.Close()
+		b.close()
 	}, nil
+}
+
+// backend opens the database, which calls at before and after each COMMIT.
+func (c crash) backend(at func(string)) (backend, error) {
+	if c.Driver == pgxAlone {
+		return watchedPgx(c.DSN, at)
+	}
+	db, err := watchedDB(c.Driver, c.DSN, at)
+	return sqlBackend{db, c.Dialect}, err
 }
 
 // watchedStore tells when an execution is on record.
@@ -171,28 +180,32 @@ func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a process for each message")
 	}
-	onEach(t, func(t *testing.T, db *database) {
-		db.run(t, `CREATE TABLE effect (id VARCHAR(40))`)
-		redis := redistest.Start(t)
-		c := crash{Driver: db.Database.Driver, DSN: db.DSN(), Redis: redis.Addr(), Dialect: db.dialect}
-		control := c.play(t, 2*len(deliveries), func(int) string { return afterCommit }, false)
-		if two := db.twice(t); two == 0 || two > control {
-			t.Errorf("without the mark, %d of %d messages have two effects: the test could not fail", two, control)
-		}
-		db.run(t, `DELETE FROM effect`)
-		most, err := strconv.Atoi(os.Getenv("KEYTURN_CRASHES"))
-		if err != nil {
-			most = 0
-		}
-		killed := c.play(t, most, func(n int) string { return points[n%len(points)] }, true)
-		t.Logf("%d workers were killed", killed)
-		if n := db.number(t, `SELECT count(DISTINCT id) FROM effect`); n != killed {
-			t.Errorf("%d of %d messages have an effect", n, killed)
-		}
-		if n := db.twice(t); n > 0 {
-			t.Errorf("%d of %d messages have two effects or more", n, killed)
-		}
-	})
+	most, err := strconv.Atoi(os.Getenv("KEYTURN_CRASHES"))
+	if err != nil {
+		most = 0
+	}
+	onEach(t, func(t *testing.T, db *database) { db.crashes(t, db.Database.Driver, most) })
+}
+
+// crashes kills workers that reach the database by that driver.
+func (db *database) crashes(t *testing.T, driver string, most int) {
+	t.Helper()
+	db.run(t, `CREATE TABLE effect (id VARCHAR(40))`)
+	redis := redistest.Start(t)
+	c := crash{Driver: driver, DSN: db.DSN(), Redis: redis.Addr(), Dialect: db.dialect}
+	control := c.play(t, 2*len(deliveries), func(int) string { return afterCommit }, false)
+	if two := db.twice(t); two == 0 || two > control {
+		t.Errorf("without the mark, %d of %d messages have two effects: the test could not fail", two, control)
+	}
+	db.run(t, `DELETE FROM effect`)
+	killed := c.play(t, most, func(n int) string { return points[n%len(points)] }, true)
+	t.Logf("%d workers were killed", killed)
+	if n := db.number(t, `SELECT count(DISTINCT id) FROM effect`); n != killed {
+		t.Errorf("%d of %d messages have an effect", n, killed)
+	}
+	if n := db.twice(t); n > 0 {
+		t.Errorf("%d of %d messages have two effects or more", n, killed)
+	}
 }
 
 // twice counts messages with more than one effect.

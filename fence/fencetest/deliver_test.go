@@ -25,23 +25,24 @@ import (
 
 // service is one whose only work is to note a message in the database, behind each middleware.
 type service struct {
-	eng     *core.Engine
-	db      *sql.DB
-	dialect fence.Dialect
-	marked  bool   // with fence.WithDatabase
-	after   func() // called by the handler, after its effect
+	eng *core.Engine
+	backend
+	marked bool   // with WithDatabase
+	after  func() // called by the handler, after its effect
+}
+
+// backend is a database as a service knows it.
+type backend interface {
+	// insert runs a statement in the transaction of ctx, or in one of its own if ctx has none.
+	insert(ctx context.Context, statement string) error
+	withDatabase() core.CallOption
+	close()
 }
 
 // effect is what each handler does.
 func (s *service) effect(ctx context.Context, id string) error {
 	defer s.after()
-	insert := fmt.Sprintf(`INSERT INTO effect VALUES ('%s')`, id)
-	if tx, ok := fence.TxFrom(ctx); ok {
-		_, err := tx.ExecContext(ctx, insert)
-		return err
-	}
-	_, err := s.db.ExecContext(ctx, insert)
-	return err
+	return s.insert(ctx, fmt.Sprintf(`INSERT INTO effect VALUES ('%s')`, id))
 }
 
 // options are those of each rule.
@@ -49,8 +50,26 @@ func (s *service) options() []core.CallOption {
 	if !s.marked {
 		return nil
 	}
-	return []core.CallOption{fence.WithDatabase(s.db, s.dialect)}
+	return []core.CallOption{s.withDatabase()}
 }
+
+// sqlBackend is one that is reached by database/sql.
+type sqlBackend struct {
+	db      *sql.DB
+	dialect fence.Dialect
+}
+
+func (b sqlBackend) insert(ctx context.Context, statement string) (err error) {
+	if tx, ok := fence.TxFrom(ctx); ok {
+		_, err = tx.ExecContext(ctx, statement)
+	} else {
+		_, err = b.db.ExecContext(ctx, statement)
+	}
+	return err
+}
+
+func (b sqlBackend) withDatabase() core.CallOption { return fence.WithDatabase(b.db, b.dialect) }
+func (b sqlBackend) close()                        { _ = b.db.Close() }
 
 // deliveries deliver a message to the service by each middleware. A nil error says that the
 // message is done with.
