@@ -77,7 +77,8 @@ type Description struct {
 	//  W1. Grant.Lingers is set only for a request with Linger, if f is going to be called as W2
 	//      says. A store may leave it out for a while, as long as messages do not reach it.
 	//  W2. When a request of another owner is refused because of such a lease, or has to wait for it,
-	//      in any process, f is called in the process that was granted the lease. A message may get
+	//      in any process, f is called in the process that was granted the lease. For a set this is
+	//      the lease on the first claim, in key order, that it can't have (M2). A message may get
 	//      lost; a waiting request repeats it when it asks again. f may be called more than once, and
 	//      also for a lease that has ended, or whose grant has not returned yet.
 	//  W3. f is also called when such a lease was ended by ForceRelease.

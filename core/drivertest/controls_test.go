@@ -263,6 +263,7 @@ var controls = []struct {
 	{"the asker is told", []string{"W2 a refused request tells the holder's process"}},
 	{"only exclusive requests tell", []string{"W2 a shared request and a permit tell it"}},
 	{"sets tell nobody", []string{"W2 a set tells it"}},
+	{"a set passes over those that wait", []string{"W2 a set tells of the claim in its way, and of no later one"}},
 	{"Begin tells nobody", []string{"W2 Begin tells it"}},
 	{"leases of waiters do not linger", []string{"W2 a lease that was waited for is told of"}},
 	{"all leases are told of", []string{"W2 nobody is told of a lease that does not linger"}},

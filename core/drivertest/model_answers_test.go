@@ -61,6 +61,7 @@ func (b *backend) try(p *process, req driver.Request, once, first bool) reply {
 		}
 		slips = slips || b.has("readers overtake writers") && c.Mode == driver.ModeShared
 		slips = slips || b.has("permits overtake") && c.Mode == driver.ModePermit
+		slips = slips || b.has("a set passes over those that wait") && first && len(req.Claims) > 1
 		h := e.holder(req.Owner)
 		switch {
 		case !first && b.has("a waiting set does not look back") && c != req.Claims[len(req.Claims)-1]:

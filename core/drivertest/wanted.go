@@ -23,6 +23,7 @@ var wantedChecks = []check{
 	{name: "W2 a waiting request tells the holder's process", run: waitTells, can: tells},
 	{name: "W2 a shared request and a permit tell it", run: modesTell, can: tellsToo(driver.Description{Shared: true, Permits: true})},
 	{name: "W2 a set tells it", run: setTells, can: tellsToo(inSets)},
+	{name: "W2 a set tells of the claim in its way, and of no later one", run: setTellsOfFirst, can: tellsToo(sharedSet), ordered: true},
 	{name: "W2 Begin tells it", run: beginTells, can: tellsToo(records)},
 	{name: "W2 a lease that was waited for is told of", run: waiterIsTold, can: tells, ordered: true},
 	{name: "W2 nobody is told of a lease that does not linger", run: othersAreNotTold, can: tells},
@@ -160,6 +161,27 @@ func setTells(s *scene) {
 	s.hears(heard, of(h), s.Late)
 	s.mustRelease(h)
 	w.granted(s.Late)
+}
+
+// setTellsOfFirst: there is room for the set at its first key, but others wait there (M2). A lease
+// that lingers at its second key is in nobody's way yet. A later message shows that no earlier one
+// is still under way.
+func setTellsOfFirst(s *scene) {
+	a, heard := s.listens()
+	k := s.keys(3)
+	mine, mark := s.linger(a, k[1]), s.linger(a, k[2])
+	h := s.take(a, long, driver.Permit(k[0], 2))
+	s.queue(a, long, driver.Exclusive(k[0]))
+	set := []driver.Claim{driver.Permit(k[0], 2), driver.Exclusive(k[1])}
+	b := s.open()
+	s.noRoom(b, k[0], set...)
+	s.queue(b, long, set...)
+	s.held(b, k[2])
+	s.hears(heard, of(mark), s.Late)
+	if heard.has(of(mine)) {
+		s.Errorf("a process was told of a claim that a set does not wait for yet")
+	}
+	s.mustRelease(h)
 }
 
 func beginTells(s *scene) {

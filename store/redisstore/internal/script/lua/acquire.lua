@@ -64,15 +64,20 @@ if once then
   end
 end
 
+-- A request that does not wait and can't have all claims takes none. In its way are also those who
+-- wait for a claim that has room.
 local stuck
-if not wait then
-  stuck = refused
+if refused and not wait then
+  stuck = 1
+  while stuck < refused and (claims[stuck].mine or not admit(claims[stuck]) and fits(claims[stuck], claims[stuck])) do
+    stuck = stuck + 1
+  end
 end
 if not stuck then
   for i, c in ipairs(claims) do
     local asker = { owner = me, mode = c.mode, permits = c.permits, notes = notes, ms = ttl, inbox = inbox, wanted = wanted }
     if not c.mine then
-      c.token = admit(c, asker)
+      c.token = take(c, asker)
       c.reserved = asker.reserved
     elseif part then
       -- The server may refuse a later part. Then a lease that the owner already had must not

@@ -182,33 +182,38 @@ local function owed(c)
   return head and arrival(c, head) <= through and through or nil
 end
 
--- admit lets in the waiters whose turn it is, and returns the asker's token if the asker is one of
--- them. The order is phase-fair. After an exclusive lease, or after the last permit, all readers
--- that wait by then get in. After the last reader, the head of the line gets in. If it is not
--- known which mode has expired, it is taken for an exclusive one.
+-- admit lets in the waiters whose turn it is, also the asker if it waits and is one of them. It
+-- returns a waiter that has to wait on, or nothing. The order is phase-fair. After an exclusive
+-- lease, or after the last permit, all readers that wait by then get in. After the last reader, the
+-- head of the line gets in. If it is not known which mode has expired, it is taken for an exclusive
+-- one. During an exclusive lease it is nobody's turn, and admit does not look who waits.
 local function admit(c, asker)
   if c.phase == 'x' then
     return nil
   end
-  local waits, more
   c.awaited = not nobody_waits(c.waiters)
-  if c.awaited then
-    local through = owed(c)
-    if through or not c.phase and c.ended ~= 's' then
-      waits, more = serve_readers(c, asker, through)
-    end
-    if not more or not c.phase then
-      waits = serve(c, c.line, asker)
-      if not waits then
-        waits = serve_readers(c, asker)
-      end
-    end
+  if not c.awaited then
+    return nil
   end
-  -- A request that comes while somebody waits gets behind, even if there is room for it.
-  if asker and not asker.token and not waits and fits(c, asker) then
+  local waits, more
+  local through = owed(c)
+  if through or not c.phase and c.ended ~= 's' then
+    waits, more = serve_readers(c, asker, through)
+  end
+  if not more or not c.phase then
+    waits = serve(c, c.line, asker) or serve_readers(c, asker)
+  end
+  return waits
+end
+
+-- take gives c to the asker if it is the asker's turn, and returns its token. A request that comes
+-- while somebody waits gets behind, even if there is room for it.
+local function take(c, asker)
+  local waits = admit(c, asker)
+  if not asker.token and not waits and fits(c, asker) then
     asker.token, asker.reserved = enter(c, asker, asker.ms)
   end
-  return asker and asker.token
+  return asker.token
 end
 
 -- desert removes owner, who has given up, from the queues. There may now be room for the waiters
