@@ -105,10 +105,8 @@ func (g *gather) extra() {
 	}
 }
 
-// sendAll sends batch after batch until no request waits. It first lets the callers go on that
-// were answered together with the one that started it: their next requests can then join.
+// sendAll sends batch after batch until no request waits.
 func (g *gather) sendAll() {
-	runtime.Gosched()
 	for batch := g.take(nil); len(batch) > 0; {
 		began := time.Now()
 		g.send(batch)
@@ -143,7 +141,12 @@ func (g *gather) next(last []*Request, began time.Time) []*Request {
 
 // take returns the next batch, or ends the round trip. It uses the slice of the last batch for
 // the requests that come next.
+//
+// It first lets the callers go on that have just been answered, so that their next requests leave
+// with this batch. Otherwise the callers would fall into two groups: each would wait while the
+// other's batch is under way, and batches would be half as large.
 func (g *gather) take(last []*Request) []*Request {
+	runtime.Gosched()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.late != nil {

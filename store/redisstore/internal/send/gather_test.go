@@ -1,6 +1,7 @@
 package send
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -150,6 +151,28 @@ func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 		p.ask(1)
 		p.sent(t, want...)
 	})
+}
+
+// Callers whose requests were answered together send their next ones together, too. With one
+// processor it is known who runs when, so all batches except the first few have a request of each.
+func TestAnsweredCallersJoinTheNextBatch(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const callers, rounds = 8, 200
+	p := newAnswering()
+	p.calm = true
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range rounds {
+				<-p.ask(1)[0].done
+			}
+		})
+	}
+	all.Wait()
+	p.tasks.Wait()
+	if n := len(p.batches); n > rounds*3/2 {
+		t.Errorf("%d requests of %d callers left in %d batches", callers*rounds, callers, n)
+	}
 }
 
 func TestBatchesAreBounded(t *testing.T) {
