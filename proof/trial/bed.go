@@ -45,10 +45,13 @@ func Topologies() []string { return slices.Sorted(maps.Keys(beds)) }
 const probeTimeout = 250 * time.Millisecond
 
 // prober makes a client that finds out soon whether a server serves.
-func prober(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{
+func prober(addr string) *redis.Client { return redis.NewClient(impatient(addr)) }
+
+// impatient are the options of a client that probes.
+func impatient(addr string) *redis.Options {
+	return &redis.Options{
 		Addr: addr, DialTimeout: probeTimeout, ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxRetries: -1, PoolSize: 1,
-	})
+	}
 }
 
 // probeKey is no lock's.

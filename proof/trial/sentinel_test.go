@@ -1,0 +1,52 @@
+package trial
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestSentinelServesWhereItPoints: a replica that takes writes serves nobody before the Sentinel
+// names it. When the probe asked all nodes instead, histories said that the store granted nothing for
+// seconds although the servers served: the Sentinel had promoted a replica, and then given up.
+func TestSentinelServesWhereItPoints(t *testing.T) {
+	run := &redistest.Run{}
+	defer func() {
+		if err := run.End(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var b *sentinel
+	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	await := func(what string, ask func() error) {
+		t.Helper()
+		var err error
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if err = ask(); err == nil {
+				return
+			}
+		}
+		t.Fatalf("%s: %v", what, err)
+	}
+	probe := func() error { return b.probe(ctx, 0) }
+	await("the master serves", probe)
+	// From now on the Sentinel notices nothing.
+	if err := b.s.Sentinel.Client().Do(ctx, "sentinel", "set", redistest.MasterName, "down-after-milliseconds", time.Hour.Milliseconds()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.s.Nodes[0].Pause()
+	replica := b.s.Nodes[1].Client()
+	if err := replica.Do(ctx, "replicaof", "no", "one").Err(); err != nil {
+		t.Fatal(err)
+	}
+	await("the replica takes writes", func() error { return takes(ctx, b.clients[1], probeKey, 0) })
+	if probe() == nil {
+		t.Error("a node serves that the Sentinel does not name")
+	}
+	b.s.Nodes[0].Resume()
+	await("the master serves again", probe)
+}
