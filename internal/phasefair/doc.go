@@ -4,7 +4,8 @@
 // decision uses it. It does no I/O and reads no clock, and it knows neither tokens nor TTLs.
 //
 // A store that has queues of its own passes their heads to [Key.Next], until nobody is next. A
-// store that reads all rows of a key calls [Lock.Step].
+// store that reads all rows of a key keeps them as [Members] of a [Lock] while it decides, and calls
+// [Lock.Step].
 //
 // The claims of a set count here like any other claims. A set (S1) takes its claims in key
 // order for as long as [Key.Admits] admits it, and waits at the first key that does not. It

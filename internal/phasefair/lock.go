@@ -1,42 +1,22 @@
 package phasefair
 
-import (
-	"time"
-
-	"github.com/keyturn/keyturn/core/driver"
-)
+import "github.com/keyturn/keyturn/core/driver"
 
 // MostPerStep is how many waiters a store admits with one step, if the cost of a step to its
 // backend grows with their number.
 const MostPerStep = 64
 
-// Lock is a key as a store reads it from its backend: all holders and all waiters. An owner
-// that holds the key does not wait for it as well.
-type Lock struct {
-	Phase   Phase
-	Holders []Holder
-	Waiters []Queued // in order of arrival
-}
-
-// Holder is an owner with a lease.
-type Holder struct {
-	Owner string
-	// Ends is when the lease is over. Zero: not as long as the backend shows it.
-	Ends time.Time
-}
-
-// Queued is an owner that waits.
-type Queued struct {
-	Waiter
-	Owner string
-	// Ends is when the waiter counts as dead. Zero: not as long as the backend shows it.
-	Ends time.Time
+// Lock is a key as a store reads it from its backend. Leases that are over and waiters that are dead
+// are not among its members.
+type Lock[M Member] struct {
+	Phase
+	Members[M]
 }
 
 // Step is one decision about a key.
-type Step struct {
-	// Granted lists the waiters that are admitted, as indices, in the order of their tokens.
-	Granted []int
+type Step[M Member] struct {
+	// Granted lists the waiters that are admitted, in the order of their tokens.
+	Granted []M
 	// Phase has to be stored together with the grants, in one atomic step.
 	Phase Phase
 	// More reports that others enter with the next step. Readers still belong to the phase,
@@ -44,14 +24,14 @@ type Step struct {
 	More bool
 }
 
-// Step says whose turn it is at now, for at most that many waiters; most must be 1 or more. A
-// store takes a step after everything that can make room: a release, forced or not, a
-// downgrade, the end of a lease, and the end of a wait.
-func (l Lock) Step(now time.Time, most int) Step {
-	holders, readers, others := l.inForce(now)
-	step := Step{Phase: l.Phase}
+// Step says whose turn it is, for at most that many waiters; most must be 1 or more. A store takes
+// a step after everything that can make room: a release, forced or not, a downgrade, the end of a
+// lease, and the end of a wait.
+func (l Lock[M]) Step(most int) Step[M] {
+	left := l.sides()
+	step := Step[M]{Phase: l.Phase}
 	for {
-		turn, phase := l.key(step.Phase, holders, readers, others).Next()
+		turn, phase := left.key(step.Phase).Next()
 		if turn == Nobody {
 			return step
 		}
@@ -59,79 +39,77 @@ func (l Lock) Step(now time.Time, most int) Step {
 			step.More = true
 			return step
 		}
-		next := &readers
+		next := &left.readers
 		if turn == Other {
-			next = &others
+			next = &left.others
 		}
 		step.Granted, *next = append(step.Granted, (*next)[0]), (*next)[1:]
 		step.Phase = phase
-		holders++
+		left.holders++
 	}
 }
 
-// Admits reports whether a request that comes at now gets c.
-func (l Lock) Admits(c driver.Claim, now time.Time) bool {
-	holders, readers, others := l.inForce(now)
-	return l.key(l.Phase, holders, readers, others).Admits(c)
-}
+// Admits reports whether a request that comes now gets c.
+func (l Lock[M]) Admits(c driver.Claim) bool { return l.sides().key(l.Phase).Admits(c) }
 
 // Downgraded is the phase after the only holder has turned its exclusive lease into a shared
 // one (M5). The readers enter with the next step.
-func (l Lock) Downgraded(now time.Time) Phase {
-	holders, readers, others := l.inForce(now)
-	return l.key(l.Phase, holders, readers, others).Shared()
-}
+func (l Lock[M]) Downgraded() Phase { return l.sides().key(l.Phase).Shared() }
 
-// Reach says how far a set gets at now (S1): how many of its claims, from the first, the owner
-// has or gets. It takes these, waits at the next one and holds nothing behind that. locks has
-// the lock of each claim, in the same order.
-func Reach(owner string, claims []driver.Claim, locks []Lock, now time.Time) int {
+// Reach says how far a set gets (S1): how many of its claims, from the first, the owner has or gets.
+// It takes these, waits at the next one and holds nothing behind that. lock returns the lock of each
+// claim. A claim that the owner holds in another mode is a [*driver.DeadlockError],
+// wherever it stands in the set.
+func Reach[M Member](owner string, claims []driver.Claim, lock func(int) Lock[M]) (int, error) {
+	var none M
+	reach := len(claims)
 	for i, c := range claims {
-		if !locks[i].holds(owner, now) && !locks[i].Admits(c, now) {
-			return i
-		}
-	}
-	return len(claims)
-}
-
-func (l Lock) holds(owner string, now time.Time) bool {
-	for _, h := range l.Holders {
-		if h.Owner == owner && !over(h.Ends, now) {
-			return true
-		}
-	}
-	return false
-}
-
-// inForce leaves out leases that are over and waiters that are dead. The waiters are indices.
-func (l Lock) inForce(now time.Time) (holders int, readers, others []int) {
-	for _, h := range l.Holders {
-		if !over(h.Ends, now) {
-			holders++
-		}
-	}
-	for i, w := range l.Waiters {
+		l := lock(i)
+		m := l.Holding(owner, 0)
 		switch {
-		case over(w.Ends, now):
-		case w.Claim.Mode == driver.ModeShared:
-			readers = append(readers, i)
-		default:
-			others = append(others, i)
+		case m == none:
+			if i < reach && !l.Admits(c) {
+				reach = i
+			}
+		case m.Standing().Mode != c.Mode:
+			return 0, &driver.DeadlockError{Key: c.Key, Held: driver.Claim{Key: c.Key, Mode: m.Standing().Mode}, Wanted: c}
 		}
 	}
-	return holders, readers, others
+	return reach, nil
 }
 
-func over(ends, now time.Time) bool { return !ends.IsZero() && !now.Before(ends) }
+// sides are the members of a lock, as far as a decision tells them apart.
+type sides[M Member] struct {
+	holders         int
+	readers, others []M // in order of arrival
+}
 
-// key is the lock with these holders and waiters left.
-func (l Lock) key(p Phase, holders int, readers, others []int) Key {
-	k := Key{Phase: p, Holders: holders}
-	if len(readers) > 0 {
-		k.Reader, k.LastReader = l.Waiters[readers[0]].Waiter, l.Waiters[readers[len(readers)-1]].Arrived
+func (l Lock[M]) sides() (s sides[M]) {
+	for _, m := range l.Members {
+		switch standing := m.Standing(); {
+		case !standing.Waits:
+			s.holders++
+		case standing.Mode == driver.ModeShared:
+			s.readers = append(s.readers, m)
+		default:
+			s.others = append(s.others, m)
+		}
 	}
-	if len(others) > 0 {
-		k.Other = l.Waiters[others[0]].Waiter
+	return s
+}
+
+// key is what decides whose turn it is in phase p.
+func (s sides[M]) key(p Phase) Key {
+	k := Key{Phase: p, Holders: s.holders}
+	if n := len(s.readers); n > 0 {
+		k.Reader, k.LastReader = s.readers[0].Standing().waiter(), s.readers[n-1].Standing().Arrived
+	}
+	if len(s.others) > 0 {
+		k.Other = s.others[0].Standing().waiter()
 	}
 	return k
+}
+
+func (s Standing) waiter() Waiter {
+	return Waiter{Claim: driver.Claim{Mode: s.Mode, Permits: s.Permits}, Arrived: s.Arrived}
 }

@@ -1,16 +1,14 @@
 package phasefair_test
 
 import (
-	"slices"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
-
-var now = time.Unix(1000, 0)
 
 // claimOf reads what somebody wants: x, s, or p and the number of permits.
 func claimOf(s string) driver.Claim {
@@ -26,13 +24,37 @@ func claimOf(s string) driver.Claim {
 
 func phaseOf(s string) phasefair.Phase { return phasefair.Phase{Mode: claimOf(s + "1").Mode} }
 
+// owner is a member that has nothing but its standing.
+type owner phasefair.Standing
+
+func (o *owner) Standing() phasefair.Standing { return phasefair.Standing(*o) }
+
+type lock = phasefair.Lock[*owner]
+
+// waiter is the owner that asked as number arrived. Its name is that number.
+func waiter(wants string, arrived int) *owner {
+	c := claimOf(wants)
+	return &owner{Owner: strconv.Itoa(arrived), Waits: true, Mode: c.Mode, Permits: c.Permits, Arrived: uint64(arrived)}
+}
+
 // lockOf makes a lock of so many holders, and of waiters that arrive one after the other.
-func lockOf(phase phasefair.Phase, holders int, waiters string) phasefair.Lock {
-	l := phasefair.Lock{Phase: phase, Holders: make([]phasefair.Holder, holders)}
+func lockOf(phase phasefair.Phase, holders int, waiters string) lock {
+	l := lock{Phase: phase}
+	for range holders {
+		l.Members = append(l.Members, &owner{Owner: "holder", Mode: phase.Mode})
+	}
 	for i, w := range strings.Fields(waiters) {
-		l.Waiters = append(l.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: claimOf(w), Arrived: uint64(i + 1)}})
+		l.Members = append(l.Members, waiter(w, i+1))
 	}
 	return l
+}
+
+func owners(all []*owner) string {
+	var names []string
+	for _, o := range all {
+		names = append(names, o.Owner)
+	}
+	return strings.Join(names, " ")
 }
 
 func TestStep(t *testing.T) {
@@ -41,32 +63,32 @@ func TestStep(t *testing.T) {
 		phase    string // mode of the holders, or of the last there were
 		holders  int
 		waiters  string
-		granted  []int
+		granted  string // by their places in the queue, from 1 on
 		after    string // mode of the phase
 	}{
-		{"nobody waits", "x", 0, "", nil, "x"},
-		{"A1 an exclusive lease keeps everybody out", "x", 1, "x s p2", nil, "x"},
-		{"A6 the first of the exclusive requests", "x", 0, "x x", []int{0}, "x"},
-		{"M3 the end of an exclusive lease lets all readers in", "x", 0, "x s p2 s", []int{1, 3}, "s"},
-		{"M3 and so does the end of the last permit", "p", 0, "p2 s x s", []int{1, 3}, "s"},
-		{"M3 the end of the last shared lease lets the first of the others in", "s", 0, "s x s", []int{1}, "x"},
-		{"M3 or the first permits", "s", 0, "s p2 p2 p2", []int{1}, "p"},
-		{"M3 nobody but readers waits", "s", 0, "s s", []int{0, 1}, "s"},
-		{"M2 a reader behind a writer waits", "s", 1, "x s", nil, "s"},
-		{"M1 readers join readers", "s", 1, "s s", []int{0, 1}, "s"},
-		{"M1 a permit waits for readers", "s", 1, "p3", nil, "s"},
-		{"M1 readers wait for permits", "p", 1, "s", nil, "p"},
-		{"M6 as many as there are permits", "p", 1, "p3 p3 p3", []int{0, 1}, "p"},
-		{"M6 a small N is not overtaken", "p", 2, "p2 p5", nil, "p"},
-		{"M6 each brings its own N", "p", 2, "p5 p2", []int{0}, "p"},
-		{"M2 permits do not pass a reader", "p", 1, "s p5", nil, "p"},
-		{"M6 a permit before a reader gets in", "p", 1, "p5 s p5", []int{0}, "p"},
-		{"M2 a permit behind a writer waits", "p", 1, "x p5", nil, "p"},
+		{"nobody waits", "x", 0, "", "", "x"},
+		{"A1 an exclusive lease keeps everybody out", "x", 1, "x s p2", "", "x"},
+		{"A6 the first of the exclusive requests", "x", 0, "x x", "1", "x"},
+		{"M3 the end of an exclusive lease lets all readers in", "x", 0, "x s p2 s", "2 4", "s"},
+		{"M3 and so does the end of the last permit", "p", 0, "p2 s x s", "2 4", "s"},
+		{"M3 the end of the last shared lease lets the first of the others in", "s", 0, "s x s", "2", "x"},
+		{"M3 or the first permits", "s", 0, "s p2 p2 p2", "2", "p"},
+		{"M3 nobody but readers waits", "s", 0, "s s", "1 2", "s"},
+		{"M2 a reader behind a writer waits", "s", 1, "x s", "", "s"},
+		{"M1 readers join readers", "s", 1, "s s", "1 2", "s"},
+		{"M1 a permit waits for readers", "s", 1, "p3", "", "s"},
+		{"M1 readers wait for permits", "p", 1, "s", "", "p"},
+		{"M6 as many as there are permits", "p", 1, "p3 p3 p3", "1 2", "p"},
+		{"M6 a small N is not overtaken", "p", 2, "p2 p5", "", "p"},
+		{"M6 each brings its own N", "p", 2, "p5 p2", "1", "p"},
+		{"M2 permits do not pass a reader", "p", 1, "s p5", "", "p"},
+		{"M6 a permit before a reader gets in", "p", 1, "p5 s p5", "1", "p"},
+		{"M2 a permit behind a writer waits", "p", 1, "x p5", "", "p"},
 	} {
 		t.Run(tc.sentence, func(t *testing.T) {
-			step := lockOf(phaseOf(tc.phase), tc.holders, tc.waiters).Step(now, phasefair.MostPerStep)
-			if !slices.Equal(step.Granted, tc.granted) || step.Phase.Mode != phaseOf(tc.after).Mode || step.More {
-				t.Errorf("got %+v, want %v, then %s", step, tc.granted, tc.after)
+			step := lockOf(phaseOf(tc.phase), tc.holders, tc.waiters).Step(phasefair.MostPerStep)
+			if owners(step.Granted) != tc.granted || step.Phase.Mode != phaseOf(tc.after).Mode || step.More {
+				t.Errorf("got %s, then %v, want %s, then %s", owners(step.Granted), step.Phase.Mode, tc.granted, tc.after)
 			}
 		})
 	}
@@ -77,26 +99,22 @@ func TestStep(t *testing.T) {
 // belong to them.
 func TestStepIsBounded(t *testing.T) {
 	l := lockOf(phaseOf("x"), 0, "x s s s")
-	first := l.Step(now, 2)
-	if !slices.Equal(first.Granted, []int{1, 2}) || !first.More {
-		t.Fatalf("first step: %+v", first)
+	first := l.Step(2)
+	if owners(first.Granted) != "2 3" || !first.More {
+		t.Fatalf("first step: %s", owners(first.Granted))
 	}
 	l.Phase = first.Phase
-	l.Waiters = append(slices.Delete(l.Waiters, 1, 3), phasefair.Queued{Waiter: phasefair.Waiter{Claim: claimOf("s"), Arrived: 5}})
-	for _, holders := range []int{2, 0} { // also if the first two have gone by now
-		l.Holders = make([]phasefair.Holder, holders)
-		if second := l.Step(now, 2); !slices.Equal(second.Granted, []int{1}) || second.More {
-			t.Errorf("second step beside %d: %+v", holders, second)
-		}
+	for _, m := range first.Granted {
+		m.Waits = false
 	}
-}
-
-func TestDeadAreLeftOut(t *testing.T) {
-	l := lockOf(phaseOf("p"), 2, "p2 p2 x")
-	l.Holders[0].Ends, l.Holders[1].Ends = now, now.Add(1)
-	l.Waiters[0].Ends, l.Waiters[1].Ends = now, now.Add(1)
-	if step := l.Step(now, 9); !slices.Equal(step.Granted, []int{1}) {
-		t.Errorf("got %+v, want the waiter that lives in the place of the holder that is over", step)
+	l.Members = append(l.Members, waiter("s", 5))
+	for range 2 { // also if the first two have gone by now
+		if second := l.Step(2); owners(second.Granted) != "4" || second.More {
+			t.Errorf("second step beside %d: %s", len(l.Holders()), owners(second.Granted))
+		}
+		for _, m := range first.Granted {
+			l.Remove(m)
+		}
 	}
 }
 
@@ -119,7 +137,7 @@ func TestAdmits(t *testing.T) {
 		{"M2 a permit while a reader waits", "p", 1, "s", "p9", false},
 	} {
 		t.Run(tc.sentence, func(t *testing.T) {
-			if got := lockOf(phaseOf(tc.phase), tc.holders, tc.waiters).Admits(claimOf(tc.claim), now); got != tc.want {
+			if got := lockOf(phaseOf(tc.phase), tc.holders, tc.waiters).Admits(claimOf(tc.claim)); got != tc.want {
 				t.Errorf("admitted: %v", got)
 			}
 		})
@@ -129,9 +147,9 @@ func TestAdmits(t *testing.T) {
 // TestDowngraded: M5 lets the readers in that wait, and no writer.
 func TestDowngraded(t *testing.T) {
 	l := lockOf(phaseOf("x"), 1, "x s x s")
-	l.Phase = l.Downgraded(now)
-	if step := l.Step(now, 9); !slices.Equal(step.Granted, []int{1, 3}) {
-		t.Errorf("got %+v", step)
+	l.Phase = l.Downgraded()
+	if step := l.Step(9); owners(step.Granted) != "2 4" {
+		t.Errorf("got %s", owners(step.Granted))
 	}
 }
 
@@ -139,25 +157,31 @@ func TestReach(t *testing.T) {
 	claims := []driver.Claim{driver.Exclusive("a"), driver.Shared("b"), driver.Exclusive("c")}
 	free, held, shared, awaited := lockOf(phaseOf("x"), 0, ""), lockOf(phaseOf("x"), 1, ""), lockOf(phaseOf("s"), 1, ""), lockOf(phaseOf("s"), 1, "x")
 	mine := lockOf(phaseOf("x"), 1, "x")
-	mine.Holders[0].Owner = "me"
-	over := mine
-	over.Holders = []phasefair.Holder{{Owner: "me", Ends: now}}
+	mine.Members[0].Owner = "me"
 	for _, tc := range []struct {
 		name  string
-		locks []phasefair.Lock
+		locks []lock
 		want  int
 	}{
-		{"all are free", []phasefair.Lock{free, free, free}, 3},
-		{"one may be shared", []phasefair.Lock{free, shared, free}, 3},
-		{"the first is held", []phasefair.Lock{held, free, free}, 0},
-		{"the second is waited for", []phasefair.Lock{free, awaited, free}, 1},
-		{"the first is its own", []phasefair.Lock{mine, shared, held}, 2},
-		{"the first was its own", []phasefair.Lock{over, free, free}, 0},
+		{"all are free", []lock{free, free, free}, 3},
+		{"one may be shared", []lock{free, shared, free}, 3},
+		{"the first is held", []lock{held, free, free}, 0},
+		{"the second is waited for", []lock{free, awaited, free}, 1},
+		{"the first is its own", []lock{mine, shared, held}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := phasefair.Reach("me", claims, tc.locks, now); got != tc.want {
-				t.Errorf("got %d, want %d", got, tc.want)
+			got, err := phasefair.Reach("me", claims, func(i int) lock { return tc.locks[i] })
+			if got != tc.want || err != nil {
+				t.Errorf("got %d, %v, want %d", got, err, tc.want)
 			}
 		})
 	}
+	t.Run("its own in another mode", func(t *testing.T) {
+		locks := []lock{held, mine, free}
+		_, err := phasefair.Reach("me", claims, func(i int) lock { return locks[i] })
+		var deadlock *driver.DeadlockError
+		if !errors.As(err, &deadlock) || deadlock.Key != "b" || deadlock.Held.Mode != driver.ModeExclusive {
+			t.Errorf("got %v", err)
+		}
+	})
 }

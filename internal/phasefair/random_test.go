@@ -74,61 +74,52 @@ func (l *literal) downgrade() {
 
 // stepped is the same key by steps of this package.
 type stepped struct {
-	lock    phasefair.Lock
-	holders []request // those of the lock
-	waiters []request
+	phasefair.Lock[*visitor]
 	arrived uint64
 }
 
-func (s *stepped) come(r request) {
-	if s.lock.Admits(r.claim, now) {
-		s.lock.Phase = s.lock.Phase.Entered(r.claim.Mode)
-		s.enter(r)
-		return
-	}
-	s.arrived += 1 + uint64(r.name%3) // it need not be dense
-	s.lock.Waiters = append(s.lock.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: r.claim, Arrived: s.arrived}})
-	s.waiters = append(s.waiters, r)
+// visitor is a member of a lock that made a request.
+type visitor struct {
+	request
+	waits   bool
+	arrived uint64
 }
 
-func (s *stepped) enter(r request) {
-	s.holders, s.lock.Holders = append(s.holders, r), append(s.lock.Holders, phasefair.Holder{})
+func (v *visitor) Standing() phasefair.Standing {
+	return phasefair.Standing{Waits: v.waits, Mode: v.claim.Mode, Permits: v.claim.Permits, Arrived: v.arrived}
+}
+
+func (s *stepped) come(r request) {
+	v := &visitor{request: r}
+	if s.Admits(r.claim) {
+		s.Phase = s.Phase.Entered(r.claim.Mode)
+	} else {
+		s.arrived += 1 + uint64(r.name%3) // it need not be dense
+		v.waits, v.arrived = true, s.arrived
+	}
+	s.Members = append(s.Members, v)
 }
 
 // step takes one step, of at most so many.
 func (s *stepped) step(most int) (more bool) {
-	step := s.lock.Step(now, most)
-	s.lock.Phase = step.Phase
-	for _, i := range step.Granted {
-		s.enter(s.waiters[i])
-	}
-	slices.Sort(step.Granted)
-	for _, i := range slices.Backward(step.Granted) {
-		s.leaveLine(i)
+	step := s.Step(most)
+	s.Phase = step.Phase
+	for _, v := range step.Granted {
+		v.waits = false
 	}
 	return step.More
 }
 
-func (s *stepped) leaveLine(i int) {
-	s.waiters, s.lock.Waiters = slices.Delete(s.waiters, i, i+1), slices.Delete(s.lock.Waiters, i, i+1)
-}
-
 func (s *stepped) end(name int) {
-	is := func(r request) bool { return r.name == name }
-	if i := slices.IndexFunc(s.holders, is); i >= 0 {
-		s.holders, s.lock.Holders = slices.Delete(s.holders, i, i+1), slices.Delete(s.lock.Holders, i, i+1)
-	}
-	if i := slices.IndexFunc(s.waiters, is); i >= 0 {
-		s.leaveLine(i)
-	}
+	s.Members = slices.DeleteFunc(s.Members, func(v *visitor) bool { return v.name == name })
 }
 
 // in lists who is in: those that hold the key, and those that this phase owes it to.
-func (s *stepped) in() []request {
-	in := slices.Clone(s.holders)
-	for i, w := range s.lock.Waiters {
-		if s.lock.Phase.Mode == driver.ModeShared && w.Claim.Mode == driver.ModeShared && w.Arrived <= s.lock.Phase.Through {
-			in = append(in, s.waiters[i])
+func (s *stepped) in() (in []request) {
+	for _, v := range s.Members {
+		owed := s.Phase.Mode == driver.ModeShared && v.claim.Mode == driver.ModeShared && v.arrived <= s.Phase.Through
+		if !v.waits || owed {
+			in = append(in, v.request)
 		}
 	}
 	return in
@@ -158,26 +149,26 @@ func play(r *rand.Rand) (log []string, err error) {
 	want, is, most := &literal{}, &stepped{}, 1+r.IntN(3)
 	claims := []string{"x", "s", "s", "p1", "p2", "p3"}
 	for n := range 40 {
-		switch everybody := slices.Concat(is.holders, is.waiters); {
-		case len(everybody) == 0 || r.IntN(5) < 3:
+		switch holders := is.Holders(); {
+		case len(is.Members) == 0 || r.IntN(5) < 3:
 			who := request{n, claimOf(claims[r.IntN(len(claims))])}
 			log = append(log, fmt.Sprintf("%d comes for %v of %d", n, who.claim.Mode, who.claim.Permits))
 			want.come(who)
 			is.come(who)
-		case len(is.holders) == 1 && is.lock.Phase.Mode == driver.ModeExclusive && r.IntN(4) == 0:
-			log = append(log, fmt.Sprintf("%d downgrades", is.holders[0].name))
+		case len(holders) == 1 && is.Phase.Mode == driver.ModeExclusive && r.IntN(4) == 0:
+			log = append(log, fmt.Sprintf("%d downgrades", holders[0].name))
 			want.downgrade()
-			is.lock.Phase = is.lock.Downgraded(now)
-			is.holders[0].claim = driver.Shared("k")
+			is.Phase = is.Downgraded()
+			holders[0].claim = driver.Shared("k")
 		default:
-			who := everybody[r.IntN(len(everybody))].name
+			who := is.Members[r.IntN(len(is.Members))].name
 			log = append(log, fmt.Sprintf("%d goes", who))
 			want.end(who)
 			is.end(who)
 		}
 		// The rest of the readers may come later while somebody waits for the phase to end. Where
 		// nobody does, who comes next would have to wait for them.
-		for is.step(most) && (is.lock.Phase.Mode != driver.ModeShared || len(want.waiters) == 0 || r.IntN(2) == 0) {
+		for is.step(most) && (is.Phase.Mode != driver.ModeShared || len(want.waiters) == 0 || r.IntN(2) == 0) {
 			log = append(log, "the rest comes with another step")
 		}
 		if got := names(is.in()); got != names(want.holders) {

@@ -28,9 +28,8 @@ type table struct {
 }
 
 type lockRow struct {
-	phase   phasefair.Phase
+	phasefair.Lock[*member]
 	arrived uint64
-	members []*member // in order of arrival; holders, too
 }
 
 type member struct {
@@ -45,6 +44,12 @@ type member struct {
 	wake            chan struct{}
 }
 
+func (m *member) Standing() phasefair.Standing {
+	return phasefair.Standing{
+		Owner: m.owner, Waits: !m.holds, Mode: m.claim.Mode, Permits: m.claim.Permits, Token: m.token, Arrived: m.arrived,
+	}
+}
+
 // at reads the row of key, without those whose time is over.
 func (t *table) at(key string, now time.Time) *lockRow {
 	r := t.locks[key]
@@ -52,47 +57,18 @@ func (t *table) at(key string, now time.Time) *lockRow {
 		r = &lockRow{}
 		t.locks[key] = r
 	}
-	r.members = slices.DeleteFunc(r.members, func(m *member) bool { return !now.Before(m.ends) })
+	r.Members = slices.DeleteFunc(r.Members, func(m *member) bool { return !now.Before(m.ends) })
 	return r
-}
-
-func (r *lockRow) find(owner string) *member {
-	i := slices.IndexFunc(r.members, func(m *member) bool { return m.owner == owner })
-	if i < 0 {
-		return nil
-	}
-	return r.members[i]
-}
-
-func (r *lockRow) remove(m *member) {
-	r.members = slices.DeleteFunc(r.members, func(o *member) bool { return o == m })
-}
-
-// read makes a lock of the rows, and the waiters behind its indices.
-func (r *lockRow) read() (l phasefair.Lock, waiters []*member) {
-	l.Phase = r.phase
-	for _, m := range r.members {
-		if m.holds {
-			l.Holders = append(l.Holders, phasefair.Holder{Owner: m.owner, Ends: m.ends})
-			continue
-		}
-		waiters = append(waiters, m)
-		l.Waiters = append(l.Waiters, phasefair.Queued{
-			Waiter: phasefair.Waiter{Claim: m.claim, Arrived: m.arrived}, Owner: m.owner, Ends: m.ends,
-		})
-	}
-	return l, waiters
 }
 
 // step lets in whose turn it is, and wakes them.
 func (t *table) step(r *lockRow, now time.Time) {
-	l, waiters := r.read()
-	step := l.Step(now, perStep)
-	r.phase = step.Phase
-	for _, i := range step.Granted {
-		t.enter(waiters[i], now)
+	step := r.Step(perStep)
+	r.Phase = step.Phase
+	for _, m := range step.Granted {
+		t.enter(m, now)
 		select {
-		case waiters[i].wake <- struct{}{}:
+		case m.wake <- struct{}{}:
 		default:
 		}
 	}
@@ -146,27 +122,26 @@ func (q *question) Ask(context.Context) (driver.Grant, *waitloop.State, error) {
 	defer q.mu.Unlock()
 	now := time.Now()
 	r := q.at(q.claim.Key, now)
-	m := r.find(q.req.Owner)
+	m := r.Find(q.req.Owner)
 	if m != nil && !m.holds {
 		m.ends = now.Add(patience) // before the step, which leaves out the dead
 	}
 	q.step(r, now)
-	l, waiters := r.read()
 	switch {
 	case m != nil && m.holds && m.claim.Mode != q.claim.Mode:
 		return driver.Grant{}, nil, &driver.DeadlockError{Key: q.claim.Key, Held: m.claim, Wanted: q.claim}
 	case m != nil && m.holds: // by now, or since before it asked
 		m.claim, m.ttl, m.ends = q.claim, q.req.TTL, now.Add(q.req.TTL)
 		return q.grant(m), nil, nil
-	case m == nil && l.Admits(q.claim, now):
-		r.phase = r.phase.Entered(q.claim.Mode)
+	case m == nil && r.Admits(q.claim):
+		r.Phase = r.Phase.Entered(q.claim.Mode)
 		m = q.join(r, now)
 		q.enter(m, now)
 		return q.grant(m), nil, nil
 	case m == nil && q.req.Wait:
 		q.join(r, now)
 	}
-	return driver.Grant{}, q.held(r, len(waiters), now), nil
+	return driver.Grant{}, q.held(r, now), nil
 }
 
 func (q *question) join(r *lockRow, now time.Time) *member {
@@ -174,7 +149,7 @@ func (q *question) join(r *lockRow, now time.Time) *member {
 	m := &member{
 		owner: q.req.Owner, claim: q.claim, arrived: r.arrived, ends: now.Add(patience), ttl: q.req.TTL, wanted: q.req.HandOffs, wake: q.wake,
 	}
-	r.members = append(r.members, m)
+	r.Members = append(r.Members, m)
 	return m
 }
 
@@ -182,13 +157,12 @@ func (q *question) grant(m *member) driver.Grant {
 	return driver.Grant{Owner: m.owner, Claims: q.req.Claims, TTL: q.req.TTL, Token: m.token, HandOffs: m.reserved, Since: time.Now()}
 }
 
-func (q *question) held(r *lockRow, ahead int, now time.Time) *waitloop.State {
+func (q *question) held(r *lockRow, now time.Time) *waitloop.State {
 	s := &waitloop.State{At: now, Within: patience / 3, Changes: [2]time.Duration{-1, -1}}
-	s.Held = driver.HeldError{Key: q.claim.Key, Ahead: ahead}
-	for _, m := range r.members {
-		if left := m.ends.Sub(now); m.holds && left >= s.Held.RetryAfter {
-			s.Held.Holder, s.Held.RetryAfter, s.Held.HeldFor = m.owner, left, now.Sub(m.since)
-		}
+	s.Held = driver.HeldError{Key: q.claim.Key, Ahead: r.Ahead(q.req.Owner)}
+	if holders := r.Holders(); len(holders) > 0 {
+		last, room := phasefair.InTheWay(r.Phase.Mode, holders, func(m *member) time.Duration { return m.ends.Sub(now) })
+		s.Held.Holder, s.Held.RetryAfter, s.Held.HeldFor = last.owner, room, now.Sub(last.since)
 	}
 	return s
 }
@@ -203,8 +177,8 @@ func (q *question) Withdraw(context.Context) error {
 	defer q.mu.Unlock()
 	now := time.Now()
 	r := q.at(q.claim.Key, now)
-	if m := r.find(q.req.Owner); m != nil {
-		r.remove(m)
+	if m := r.Find(q.req.Owner); m != nil {
+		r.Remove(m)
 		q.step(r, now)
 	}
 	return nil
@@ -213,11 +187,7 @@ func (q *question) Withdraw(context.Context) error {
 // mine is g's member; nil: it is lost.
 func (t *table) mine(g driver.Grant, now time.Time) (*lockRow, *member) {
 	r := t.at(g.Claims[0].Key, now)
-	m := r.find(g.Owner)
-	if m == nil || !m.holds || g.Token != 0 && g.Token != m.token {
-		return r, nil
-	}
-	return r, m
+	return r, r.Holding(g.Owner, g.Token)
 }
 
 func lost(g driver.Grant) error {
@@ -254,8 +224,7 @@ func (s *rows) Downgrade(_ context.Context, g driver.Grant) error {
 	case m == nil, g.Token == 0:
 		return lost(g)
 	case m.claim.Mode == driver.ModeExclusive && c.Mode == driver.ModeShared:
-		l, _ := r.read()
-		r.phase = l.Downgraded(now)
+		r.Phase = r.Downgraded()
 	case m.claim.Mode != c.Mode:
 		return lost(g)
 	}
@@ -272,7 +241,7 @@ func (s *rows) Release(_ context.Context, g driver.Grant) error {
 	if m == nil {
 		return lost(g)
 	}
-	r.remove(m)
+	r.Remove(m)
 	s.step(r, now)
 	return nil
 }

@@ -119,7 +119,7 @@ func (a *acquisition) withdraw(ctx context.Context) error {
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
 		err := a.s.transact(ctx, keysOf(claims), look|ending, func(t *tx) error {
 			for _, l := range t.locks {
-				if m := l.find(a.req.Owner); m != nil {
+				if m := l.members.Find(a.req.Owner); m != nil {
 					l.remove(m)
 				}
 			}

@@ -29,7 +29,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 // downgrade makes exclusive claims shared ones, if they are to be, and gives all of them another term.
 func (t *tx) downgrade(g driver.Grant, claims []driver.Claim, fresh *lease) error {
 	for i, c := range claims {
-		m := t.locks[i].holding(g.Owner, g.Token)
+		m := t.locks[i].members.Holding(g.Owner, g.Token)
 		was := c
 		if m != nil && c.Mode == driver.ModeShared && m.Mode == driver.ModeExclusive {
 			was.Mode = m.Mode
@@ -40,11 +40,11 @@ func (t *tx) downgrade(g driver.Grant, claims []driver.Claim, fresh *lease) erro
 	}
 	for i, c := range claims {
 		l := t.locks[i]
-		m := l.holding(g.Owner, g.Token)
+		m := l.members.Holding(g.Owner, g.Token)
 		t.attach(m, fresh, len(g.Claims))
 		m.TTL = int64(g.TTL / time.Second)
 		if m.Mode != c.Mode {
-			phase := l.place().Downgraded(time.Time{})
+			phase := l.place().Downgraded()
 			m.Mode = c.Mode
 			l.setPhase(phase)
 			l.decided = true

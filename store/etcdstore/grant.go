@@ -40,7 +40,7 @@ func (a *acquisition) decideOn(t *tx) (answer, error) {
 	if reach < len(a.req.Claims) {
 		return a.stop(t, a.req.Claims, reach)
 	}
-	if l := t.locks[0]; t.crowded && len(t.locks) == 1 && l.find(a.req.Owner) == nil {
+	if l := t.locks[0]; t.crowded && len(t.locks) == 1 && l.members.Find(a.req.Owner) == nil {
 		// Readers and permit holders that come all the time would always be quicker. Whoever
 		// decides next finds this request in the queue, and lets it in.
 		return answer{crowded: true}, a.join(t, l, a.req.Claims[0])
@@ -51,15 +51,11 @@ func (a *acquisition) decideOn(t *tx) (answer, error) {
 
 // reach says how far the request gets with claims, whose locks are those of t.
 func (a *acquisition) reach(t *tx, claims []driver.Claim) (int, error) {
-	places := make([]phasefair.Lock, len(claims))
-	for i, c := range claims {
-		l := t.locks[i]
-		places[i] = l.place()
-		if m := l.holding(a.req.Owner, 0); m != nil && m.Mode != c.Mode {
-			return 0, verdict{&driver.DeadlockError{Key: c.Key, Held: driver.Claim{Key: c.Key, Mode: m.Mode}, Wanted: c}}
-		}
+	reach, err := phasefair.Reach(a.req.Owner, claims, func(i int) phasefair.Lock[*member] { return t.locks[i].place() })
+	if err != nil {
+		return 0, verdict{err}
 	}
-	return phasefair.Reach(a.req.Owner, claims, places, time.Time{}), nil
+	return reach, nil
 }
 
 // stop waits for the claim number reach, or gives up.
@@ -68,16 +64,9 @@ func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, err
 		return answer{}, errLook
 	}
 	l := t.locks[reach]
-	ahead := 0
-	for _, w := range l.waiters() {
-		if w.owner == a.req.Owner {
-			break
-		}
-		ahead++
-	}
 	// Three signs of life in the time of the shortest lease.
 	within := min(a.req.TTL, a.s.cfg.waiterLease) / 3
-	state := &waitloop.State{Held: l.held(ahead), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
+	state := &waitloop.State{Held: l.held(l.members.Ahead(a.req.Owner)), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
 	ans := answer{held: state, at: l.key}
 	if !a.req.Wait {
 		a.leaveQueues(t, -1)
@@ -91,7 +80,7 @@ func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, err
 		}
 	}
 	a.dropParts(t, reach)
-	if l.find(a.req.Owner) != nil {
+	if l.members.Find(a.req.Owner) != nil {
 		return ans, nil
 	}
 	return ans, a.join(t, l, claims[reach])
@@ -106,7 +95,7 @@ func (a *acquisition) join(t *tx, l *lock, c driver.Claim) error {
 	m := a.newMember(c)
 	t.attach(m, lease, len(a.req.Claims))
 	l.members = append(l.members, m)
-	l.sort()
+	l.members.Sort()
 	return nil
 }
 
@@ -121,7 +110,7 @@ func (a *acquisition) newMember(c driver.Claim) *member {
 // leaveQueues takes the request out of all queues except that of lock number except.
 func (a *acquisition) leaveQueues(t *tx, except int) {
 	for i, l := range t.locks {
-		if m := l.find(a.req.Owner); m != nil && m.waits() && i != except {
+		if m := l.members.Find(a.req.Owner); m != nil && m.waits() && i != except {
 			l.remove(m)
 		}
 	}
@@ -131,7 +120,7 @@ func (a *acquisition) leaveQueues(t *tx, except int) {
 // granted as a whole stays.
 func (a *acquisition) dropParts(t *tx, from int) {
 	for _, l := range t.locks[from:] {
-		if m := l.holding(a.req.Owner, 0); m != nil && m.Partial {
+		if m := l.members.Holding(a.req.Owner, 0); m != nil && m.Partial {
 			l.remove(m)
 		}
 	}
@@ -143,14 +132,14 @@ func (a *acquisition) take(t *tx, l *lock, c driver.Claim) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := l.holding(a.req.Owner, 0)
+	m := l.members.Holding(a.req.Owner, 0)
 	if m == nil {
 		m = a.newMember(c)
 		l.setPhase(l.phase().Entered(c.Mode))
 		l.members = append(l.members, m)
 		t.enter(l, m)
-		m.Others = len(l.waiters()) > 0
-		l.sort()
+		m.Others = len(l.members.Waiters()) > 0
+		l.members.Sort()
 	}
 	if m.lease != lease.id {
 		t.attach(m, lease, len(a.req.Claims))
@@ -167,14 +156,14 @@ func (a *acquisition) complete(t *tx) (driver.Grant, error) {
 	a.leaveQueues(t, -1)
 	if len(a.req.Claims) == 1 {
 		l := t.locks[0]
-		if m := l.holding(a.req.Owner, 0); m != nil && t.fresh && a.waitedFor(m) {
-			return a.grant(m.Token, m.Reserved, a.wait, len(l.waiters()) > 0), nil
+		if m := l.members.Holding(a.req.Owner, 0); m != nil && t.fresh && a.waitedFor(m) {
+			return a.grant(m.Token, m.Reserved, a.wait, len(l.members.Waiters()) > 0), nil
 		}
 		m, err := a.take(t, l, a.req.Claims[0])
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		return a.grant(m.Token, m.Reserved, a.hold, len(l.waiters()) > 0), nil
+		return a.grant(m.Token, m.Reserved, a.hold, len(l.members.Waiters()) > 0), nil
 	}
 	token, whole := a.whole(t.locks)
 	contended := false
@@ -184,7 +173,7 @@ func (a *acquisition) complete(t *tx) (driver.Grant, error) {
 			return driver.Grant{}, err
 		}
 		highest = max(highest, l.Last)
-		contended = contended || len(l.waiters()) > 0
+		contended = contended || len(l.members.Waiters()) > 0
 	}
 	if !whole {
 		token, _ = driver.NextTokens(highest, time.Now(), 0)
@@ -197,16 +186,16 @@ func (a *acquisition) complete(t *tx) (driver.Grant, error) {
 
 // seal makes a claim a part of a whole set.
 func (a *acquisition) seal(l *lock, token uint64) {
-	m := l.holding(a.req.Owner, 0)
+	m := l.members.Holding(a.req.Owner, 0)
 	m.Token, m.Reserved, m.Partial, m.Since, l.Last = token, 0, false, time.Now().UnixMicro(), token
 	m.changed, l.decided = true, true
-	l.sort()
+	l.members.Sort()
 }
 
 // whole returns the token of the set, if it was granted before.
 func (a *acquisition) whole(locks []*lock) (token uint64, ok bool) {
 	for i, l := range locks {
-		m := l.holding(a.req.Owner, 0)
+		m := l.members.Holding(a.req.Owner, 0)
 		if m == nil || m.Partial || i > 0 && m.Token != token {
 			return 0, false
 		}

@@ -50,7 +50,7 @@ func (s *Store) info(ctx context.Context, l *lock) (info driver.LockInfo, err er
 	if info.Holders, err = s.show(ctx, l); err != nil {
 		return info, err
 	}
-	for _, w := range l.waiters() {
+	for _, w := range l.members.Waiters() {
 		info.Waiters = append(info.Waiters, driver.Waiter{
 			Owner: w.owner, Mode: w.Mode, Permits: w.Permits, Rule: string(w.Rule), Trace: string(w.Trace), Waited: w.heldFor(),
 		})
@@ -70,7 +70,7 @@ func (s *Store) info(ctx context.Context, l *lock) (info driver.LockInfo, err er
 // show lists the holders.
 func (s *Store) show(ctx context.Context, l *lock) ([]driver.Holder, error) {
 	var holders []driver.Holder
-	for _, h := range l.holders() {
+	for _, h := range l.members.Holders() {
 		left, err := s.left(ctx, h.lease)
 		if err != nil {
 			return nil, err

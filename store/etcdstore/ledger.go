@@ -91,7 +91,7 @@ func (s *Store) complete(ctx context.Context, g driver.Grant, rec driver.Record,
 		var ended *member
 		err = s.transact(ctx, keysOf(g.Claims), byHeart, func(t *tx) error {
 			l := t.locks[0]
-			ended = l.holding(g.Owner, g.Token)
+			ended = l.members.Holding(g.Owner, g.Token)
 			switch {
 			case ended == nil && !t.fresh:
 				return errLook

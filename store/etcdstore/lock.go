@@ -1,7 +1,6 @@
 package etcdstore
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -57,6 +56,11 @@ func (m *member) ttl() time.Duration     { return time.Duration(m.TTL) * time.Se
 func (m *member) term() time.Duration    { return time.Duration(m.Lease) * time.Second }
 func (m *member) heldFor() time.Duration { return max(0, time.Since(time.UnixMicro(m.Since))) }
 
+// Standing implements [phasefair.Member]. A waiter that is not in etcd yet comes last.
+func (m *member) Standing() phasefair.Standing {
+	return phasefair.Standing{Owner: m.owner, Waits: m.waits(), Mode: m.Mode, Permits: m.Permits, Token: m.Token, Arrived: uint64(m.create)}
+}
+
 // readMember reads the key of a member.
 func readMember(kv *mvccpb.KeyValue, owner string) (*member, error) {
 	m := &member{owner: owner, create: kv.CreateRevision, mod: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
@@ -80,10 +84,10 @@ func encode(v any) string {
 type lock struct {
 	lockValue
 	key     string
-	mod     int64     // the revision of the last decision; zero: there is no lock key
-	rev     int64     // no member was written after it
-	members []*member // waiters as they came, after holders in the order of their tokens
-	record  *record   // nil: none is in force, or nobody has looked
+	mod     int64 // the revision of the last decision; zero: there is no lock key
+	rev     int64 // no member was written after it
+	members phasefair.Members[*member]
+	record  *record // nil: none is in force, or nobody has looked
 
 	decided bool // the lock's own key has to be written
 	freed   bool // a holder has gone, for whom a waiter may enter
@@ -94,7 +98,7 @@ type lock struct {
 func (l *lock) clone() *lock {
 	c := *l
 	c.decided, c.freed, c.removed = false, false, nil
-	c.members = make([]*member, len(l.members))
+	c.members = make(phasefair.Members[*member], len(l.members))
 	for i, m := range l.members {
 		n := *m
 		c.members[i] = &n
@@ -102,53 +106,8 @@ func (l *lock) clone() *lock {
 	return &c
 }
 
-// find returns owner's membership, or nil.
-func (l *lock) find(owner string) *member {
-	for _, m := range l.members {
-		if m.owner == owner {
-			return m
-		}
-	}
-	return nil
-}
-
-// holding returns owner's lease, or nil. Token 0 stands for an owner that was not told its token.
-func (l *lock) holding(owner string, token uint64) *member {
-	m := l.find(owner)
-	if m == nil || m.waits() || token != 0 && token != m.Token {
-		return nil
-	}
-	return m
-}
-
-// holders are the leases in force, in order of their tokens.
-func (l *lock) holders() []*member { return l.those(func(m *member) bool { return !m.waits() }) }
-
-// waiters are the requests in the queue, in order of arrival.
-func (l *lock) waiters() []*member { return l.those((*member).waits) }
-
-func (l *lock) those(are func(*member) bool) []*member {
-	var all []*member
-	for _, m := range l.members {
-		if are(m) {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// sort puts the members in order. A waiter that is not in etcd yet comes last.
-func (l *lock) sort() {
-	slices.SortStableFunc(l.members, func(a, b *member) int {
-		if a.waits() && b.waits() {
-			return cmp.Compare(uint64(a.create-1), uint64(b.create-1))
-		}
-		return cmp.Or(cmp.Compare(a.Token-1, b.Token-1), cmp.Compare(a.owner, b.owner))
-	})
-}
-
 func (l *lock) remove(m *member) {
-	l.members = slices.DeleteFunc(l.members, func(o *member) bool { return o == m })
+	l.members.Remove(m)
 	if m.mod != 0 {
 		l.removed = append(l.removed, m)
 	}
@@ -160,38 +119,22 @@ func (l *lock) phase() phasefair.Phase { return phasefair.Phase{Mode: l.Mode, Th
 
 func (l *lock) setPhase(p phasefair.Phase) { l.Mode, l.Through = p.Mode, p.Through }
 
-// read is the lock as package phasefair decides about it, and the waiters behind its indices.
-func (l *lock) read() (p phasefair.Lock, waiters []*member) {
-	p.Phase = l.phase()
-	for _, m := range l.members {
-		if !m.waits() {
-			p.Holders = append(p.Holders, phasefair.Holder{Owner: m.owner})
-			continue
-		}
-		if m.Once && l.record != nil || m.mod == 0 {
-			continue // it takes the record instead, or is about to join the queue
-		}
-		waiters = append(waiters, m)
-		claim := driver.Claim{Key: l.key, Mode: m.Mode, Permits: m.Permits}
-		p.Waiters = append(p.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: claim, Arrived: uint64(m.create)}, Owner: m.owner})
+// place is the lock as package phasefair decides about it. A waiter that takes the record instead, or
+// is about to join the queue, is not in it.
+func (l *lock) place() phasefair.Lock[*member] {
+	phase := l.phase()
+	if holders := l.members.Holders(); len(holders) > 0 {
+		phase.Mode = holders[0].Mode // the lock's own key may be lost: it stays for a day only
 	}
-	if len(p.Holders) > 0 {
-		// The lock's own key may be lost: it stays for a day only.
-		p.Phase.Mode = l.holders()[0].Mode
-	}
-	return p, waiters
-}
-
-// place is the lock for a question to package phasefair that needs no waiters back.
-func (l *lock) place() phasefair.Lock {
-	p, _ := l.read()
-	return p
+	return phasefair.Lock[*member]{Phase: phase, Members: slices.DeleteFunc(slices.Clone(l.members), func(m *member) bool {
+		return m.waits() && (m.Once && l.record != nil || m.mod == 0)
+	})}
 }
 
 // held is the error that says who is in the way of a request that is behind ahead others.
 func (l *lock) held(ahead int) driver.HeldError {
 	e := driver.HeldError{Key: l.key, Ahead: ahead}
-	holders := l.holders()
+	holders := l.members.Holders()
 	if len(holders) == 0 {
 		return e
 	}

@@ -64,7 +64,7 @@ func (a *acquisition) takeParts(ctx context.Context, p *parts) (answer, error) {
 					return err
 				}
 				p.last = max(p.last, l.Last)
-				p.contended = p.contended || len(l.waiters()) > 0
+				p.contended = p.contended || len(l.members.Waiters()) > 0
 			}
 			return nil
 		})
@@ -122,7 +122,7 @@ func (a *acquisition) sealParts(ctx context.Context, last uint64) (uint64, error
 			next = token
 			sealed, last := true, uint64(0)
 			for _, l := range t.locks {
-				m := l.holding(a.req.Owner, 0)
+				m := l.members.Holding(a.req.Owner, 0)
 				if m == nil {
 					return errAgain
 				}

@@ -85,6 +85,6 @@ func (s *Store) readLock(key string, kvs, records []*mvccpb.KeyValue) (*lock, er
 		}
 		l.record = rec
 	}
-	l.sort()
+	l.members.Sort()
 	return l, nil
 }

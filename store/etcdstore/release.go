@@ -40,7 +40,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		err := s.transact(ctx, keysOf(claims), byHeart|ending, func(t *tx) error {
 			lost, ended = nil, nil
 			for i, l := range t.locks {
-				m := l.holding(g.Owner, g.Token)
+				m := l.members.Holding(g.Owner, g.Token)
 				switch {
 				case m == nil && !t.fresh:
 					return errLook
@@ -155,7 +155,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 			}
 			some = some[:min(len(some), forcedAtOnce)]
 			for _, h := range some {
-				l.remove(l.find(h.Owner))
+				l.remove(l.members.Find(h.Owner))
 				value := encode(forcedValue{Token: h.Token, Reason: []byte(reason)})
 				t.also = append(t.also, clientv3.OpPut(s.base(key)+forcedPart+h.Owner, value, clientv3.WithLease(note)))
 			}

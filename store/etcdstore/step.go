@@ -11,7 +11,7 @@ func (t *tx) step(l *lock) {
 	// Each costs two operations, and a decision has two steps for each lock.
 	most := max(1, 32/len(t.locks))
 	if l.record != nil {
-		for _, w := range l.waiters() { // they ask, and get the record (L2)
+		for _, w := range l.members.Waiters() { // they ask, and get the record (L2)
 			if w.Once && most > 0 {
 				l.remove(w)
 				most--
@@ -22,16 +22,15 @@ func (t *tx) step(l *lock) {
 		t.more = true
 		return
 	}
-	p, waiters := l.read()
-	step := p.Step(time.Time{}, most)
-	for n, i := range step.Granted {
-		m := waiters[i]
+	p := l.place()
+	waiters, step := len(p.Waiters()), p.Step(most)
+	for n, m := range step.Granted {
 		t.enter(l, m)
-		m.Others = n+1 < len(waiters)
+		m.Others = n+1 < waiters
 	}
 	if len(step.Granted) > 0 {
 		l.setPhase(step.Phase)
-		l.sort()
+		l.members.Sort()
 	}
 	t.more = t.more || step.More
 }

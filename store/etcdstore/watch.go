@@ -98,18 +98,18 @@ const blind = 100 * time.Millisecond
 
 // place says what to tell the waiter at once, or who is in front of it.
 func (w *watch) place(l *lock) (m *message, front string, isFirst bool) {
-	own := l.find(w.owner)
+	own := l.members.Find(w.owner)
 	switch {
 	case own == nil:
 		return new(message), "", false // its lease is gone, or there is a record to take
 	case !own.waits():
 		return &message{granted: own}, "", false
 	}
-	p, waiters := l.read()
-	if step := p.Step(time.Time{}, 1); len(step.Granted) > 0 || l.record != nil && own.Once {
+	p := l.place()
+	if step := p.Step(1); len(step.Granted) > 0 || l.record != nil && own.Once {
 		return new(message), "", false // somebody's turn has come, and nobody has noticed
 	}
-	for _, o := range waiters {
+	for _, o := range p.Waiters() {
 		if o.owner == w.owner {
 			break
 		}

@@ -124,20 +124,8 @@ func (e *entry) sameMode(c driver.Claim) error {
 
 // held returns the error that says who is in the way.
 func (e *entry) held(now time.Time) *driver.HeldError {
-	last, first := e.holders[0], e.holders[0]
-	for _, h := range e.holders[1:] {
-		if h.expires.After(last.expires) {
-			last = h
-		}
-		if h.expires.Before(first.expires) {
-			first = h
-		}
-	}
-	free := last.expires
-	if e.phase.Mode == driver.ModePermit {
-		free = first.expires // a place is free as soon as one holder has gone
-	}
-	held := &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: max(0, free.Sub(now))}
+	last, room := phasefair.InTheWay(e.phase.Mode, e.holders, func(h *holder) time.Duration { return h.expires.Sub(now) })
+	held := &driver.HeldError{Key: e.key, Holder: last.owner, Trace: last.trace, HeldFor: now.Sub(last.since), RetryAfter: room}
 	if last.wanted != nil {
 		held.HeldFor = 0 // only its engine knows since when the present holder has had it (A12)
 	}

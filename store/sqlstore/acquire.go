@@ -107,8 +107,8 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 	_, err := a.s.transact(ctx, keysOf(a.req.Claims), false, func(t *tx) error {
 		for _, l := range t.locks {
-			if m := l.find(a.req.Owner); m != nil {
-				l.remove(m)
+			if m := l.Find(a.req.Owner); m != nil {
+				l.Remove(m)
 			}
 		}
 		return nil

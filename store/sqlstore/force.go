@@ -53,7 +53,7 @@ func (t *tx) force(l *lock, reason string, only []driver.Holder) ([]driver.Holde
 			return nil, err
 		}
 		t.want(l)
-		l.remove(l.find(h.Owner))
+		l.Remove(l.Find(h.Owner))
 	}
 	return named, nil
 }

@@ -20,28 +20,16 @@ func (a *acquisition) decide(t *tx) (answer, error) {
 			return answer{record: rec}, nil
 		}
 	}
-	places := make([]phasefair.Lock, len(t.locks))
-	for i, c := range a.req.Claims {
-		l := t.locks[i]
-		places[i] = l.place()
-		if m := l.holding(a.req.Owner, 0); m != nil && m.mode != c.Mode {
-			return answer{}, verdict{&driver.DeadlockError{Key: c.Key, Held: driver.Claim{Key: c.Key, Mode: m.mode}, Wanted: c}}
-		}
+	reach, err := phasefair.Reach(a.req.Owner, a.req.Claims, func(i int) phasefair.Lock[*member] { return t.locks[i].Lock })
+	if err != nil {
+		return answer{}, verdict{err}
 	}
-	reach := phasefair.Reach(a.req.Owner, a.req.Claims, places, time.Time{})
 	if reach == len(a.req.Claims) {
 		return answer{grant: a.complete(t)}, nil
 	}
 	l := t.locks[reach]
 	t.want(l)
-	ahead := 0
-	for _, w := range l.waiters() {
-		if w.owner != a.req.Owner {
-			ahead++
-			continue
-		}
-		break
-	}
+	ahead := l.Ahead(a.req.Owner)
 	state := &waitloop.State{Held: *t.held(l, ahead), At: time.Now(), Within: a.within(), Changes: [2]time.Duration{-1, -1}}
 	if ahead == 0 {
 		state.Changes[0] = state.Held.RetryAfter
@@ -73,7 +61,7 @@ func (a *acquisition) wait(t *tx, reach int) {
 	a.dropParts(t, reach)
 	l, c := t.locks[reach], a.req.Claims[reach]
 	until := t.now + toMicros(a.s.cfg.waiterLease)
-	if m := l.find(a.req.Owner); m != nil {
+	if m := l.Find(a.req.Owner); m != nil {
 		m.until = until
 		return
 	}
@@ -87,8 +75,8 @@ func (a *acquisition) wait(t *tx, reach int) {
 	if a.mayLinger() {
 		m.flags |= lingerer
 	}
-	l.members = append(l.members, m)
-	l.sort()
+	l.Members = append(l.Members, m)
+	l.Sort()
 }
 
 func (a *acquisition) newMember(c driver.Claim) *member {
@@ -102,8 +90,8 @@ func (a *acquisition) newMember(c driver.Claim) *member {
 // leaveQueues takes the request out of all queues except that of its claim number but.
 func (a *acquisition) leaveQueues(t *tx, but int) {
 	for i, l := range t.locks {
-		if m := l.find(a.req.Owner); m != nil && m.waits && i != but {
-			l.remove(m)
+		if m := l.Find(a.req.Owner); m != nil && m.waits && i != but {
+			l.Remove(m)
 		}
 	}
 }
@@ -112,8 +100,8 @@ func (a *acquisition) leaveQueues(t *tx, but int) {
 // granted as a whole stays.
 func (a *acquisition) dropParts(t *tx, from int) {
 	for _, l := range t.locks[from:] {
-		if m := l.holding(a.req.Owner, 0); m != nil && m.is(partial) {
-			l.remove(m)
+		if m := l.Holding(a.req.Owner, 0); m != nil && m.is(partial) {
+			l.Remove(m)
 		}
 	}
 }
@@ -121,15 +109,15 @@ func (a *acquisition) dropParts(t *tx, from int) {
 // take makes the request hold its claim number i: for another term if it holds it already.
 func (a *acquisition) take(t *tx, i int) *member {
 	l, c := t.locks[i], a.req.Claims[i]
-	m := l.holding(a.req.Owner, 0)
+	m := l.Holding(a.req.Owner, 0)
 	if m == nil {
 		m = a.newMember(c)
 		m.reserved = a.req.HandOffs
 		if a.mayLinger() {
 			m.inbox = a.s.inbox()
 		}
-		l.phase = l.phase.Entered(c.Mode)
-		l.members = append(l.members, m)
+		l.Phase = l.Phase.Entered(c.Mode)
+		l.Members = append(l.Members, m)
 		t.enter(l, m, m.ttl)
 	}
 	t.extend(m, a.req.TTL)
@@ -149,20 +137,20 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 		highest = max(highest, l.last)
 	}
 	if len(a.req.Claims) == 1 {
-		m := t.locks[0].holding(a.req.Owner, 0)
+		m := t.locks[0].Holding(a.req.Owner, 0)
 		token, lingers = m.token, m.lingers()
 	} else if !whole {
 		token, _ = driver.NextTokens(highest, t.clock(), 0)
 		for _, l := range t.locks {
-			m := l.holding(a.req.Owner, 0)
+			m := l.Holding(a.req.Owner, 0)
 			m.token, m.since, l.last = token, t.now, token
 			m.flags &^= partial
-			l.sort()
+			l.Sort()
 		}
 	}
 	contended := false
 	for _, l := range t.locks {
-		contended = contended || len(l.waiters()) > 0
+		contended = contended || len(l.Waiters()) > 0
 	}
 	return driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: t.sent, Contended: contended, Lingers: lingers,
@@ -172,7 +160,7 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 // whole returns the token of the set, if it was granted before.
 func (a *acquisition) whole(t *tx) (token uint64, ok bool) {
 	for i, l := range t.locks {
-		m := l.holding(a.req.Owner, 0)
+		m := l.Holding(a.req.Owner, 0)
 		if m == nil || m.is(partial) || i > 0 && m.token != token {
 			return 0, false
 		}

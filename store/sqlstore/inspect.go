@@ -72,9 +72,9 @@ func readSeen(rows *sql.Rows, byKey map[string]*seen) error {
 	if found == nil {
 		found = &seen{now: now, lock: &lock{key: key}}
 		byKey[key] = found
-		found.lock.phase.Mode = r.mode
+		found.lock.Phase.Mode = r.mode
 		if h := r.holder; h.owner != "" && h.until > now {
-			found.lock.members = append(found.lock.members, &h)
+			found.lock.Members = append(found.lock.Members, &h)
 		}
 		if until.Int64 > now && r.recordUntil > now {
 			found.record = &driver.RecordInfo{
@@ -83,16 +83,16 @@ func readSeen(rows *sql.Rows, byKey map[string]*seen) error {
 		}
 	}
 	if m.owner != "" && m.until > now {
-		found.lock.members = append(found.lock.members, &m)
+		found.lock.Members = append(found.lock.Members, &m)
 	}
 	return nil
 }
 
 // info is what was seen, for the caller of Inspect.
 func (s *seen) info(key string) driver.LockInfo {
-	s.lock.sort()
-	info := driver.LockInfo{Key: key, Mode: s.lock.phase.Mode, Record: s.record, Holders: s.lock.show(s.now)}
-	for _, w := range s.lock.waiters() {
+	s.lock.Sort()
+	info := driver.LockInfo{Key: key, Mode: s.lock.Phase.Mode, Record: s.record, Holders: s.lock.show(s.now)}
+	for _, w := range s.lock.Waiters() {
 		info.Waiters = append(info.Waiters, driver.Waiter{
 			Owner: w.owner, Mode: w.mode, Permits: w.permits, Rule: w.rule, Trace: w.trace, Waited: fromMicros(s.now - w.since),
 		})
@@ -103,7 +103,7 @@ func (s *seen) info(key string) driver.LockInfo {
 // show lists the holders.
 func (l *lock) show(now micros) []driver.Holder {
 	var holders []driver.Holder
-	for _, h := range l.holders() {
+	for _, h := range l.Holders() {
 		holders = append(holders, driver.Holder{
 			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace, HeldFor: fromMicros(now - h.since), Left: fromMicros(h.until - now), Lingers: h.lingers(),
 		})

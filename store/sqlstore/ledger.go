@@ -50,7 +50,7 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 // complete stores rec and releases the lease.
 func (t *tx) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
 	l := t.locks[0]
-	m := l.holding(g.Owner, g.Token)
+	m := l.Holding(g.Owner, g.Token)
 	if m == nil || m.mode != driver.ModeExclusive {
 		if again, err := t.completed(l, g.Owner); again || err != nil {
 			return err
@@ -67,10 +67,10 @@ func (t *tx) complete(g driver.Grant, rec driver.Record, retention time.Duration
 	if err != nil {
 		return err
 	}
-	l.remove(m)
-	for _, w := range l.waiters() { // they get the record (L2)
+	l.Remove(m)
+	for _, w := range l.Waiters() { // they get the record (L2)
 		if w.is(once) {
-			l.remove(w)
+			l.Remove(w)
 			t.woken = append(t.woken, *w)
 		}
 	}

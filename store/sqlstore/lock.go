@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -42,6 +40,11 @@ type member struct {
 	trace    string
 }
 
+// Standing implements [phasefair.Member].
+func (m *member) Standing() phasefair.Standing {
+	return phasefair.Standing{Owner: m.owner, Waits: m.waits, Mode: m.mode, Permits: m.permits, Token: m.token, Arrived: m.nr}
+}
+
 func (m *member) is(flag int) bool { return m.flags&flag != 0 }
 
 // lingers reports whether the engine of a holder may keep the lease after its release. The engine is
@@ -51,12 +54,11 @@ func (m *member) lingers() bool { return !m.waits && m.inbox != "" }
 // lock is a key, with everybody who holds it or waits for it. Its rows are locked, so nobody else
 // changes them.
 type lock struct {
+	phasefair.Lock[*member]
 	key         string
 	last        uint64 // the greatest token given or reserved
-	phase       phasefair.Phase
 	arrived     uint64
 	recordUntil micros
-	members     []*member // in order of arrival, and holders in order of their tokens
 
 	exists bool // it has a row
 	stored stored
@@ -82,14 +84,14 @@ type lockRow struct {
 
 // row is the lock's own row as it should be.
 func (l *lock) row() lockRow {
-	r := lockRow{last: l.last, mode: l.phase.Mode, through: l.phase.Through, arrived: l.arrived, recordUntil: l.recordUntil, members: len(l.members)}
+	r := lockRow{last: l.last, mode: l.Phase.Mode, through: l.Phase.Through, arrived: l.arrived, recordUntil: l.recordUntil, members: len(l.Members)}
 	if h := l.single(); h != nil {
 		r.holder = *h
 		r.holder.mode, r.holder.permits, r.holder.nr, r.holder.waits = 0, 0, 0, false
 		r.members--
 		return r
 	}
-	for _, h := range l.holders() {
+	for _, h := range l.Holders() {
 		if r.holder.until == 0 || h.until < r.holder.until {
 			r.holder.until = h.until
 		}
@@ -99,93 +101,23 @@ func (l *lock) row() lockRow {
 
 // single is the exclusive holder, or nil.
 func (l *lock) single() *member {
-	if l.phase.Mode != driver.ModeExclusive {
+	if l.Phase.Mode != driver.ModeExclusive {
 		return nil
 	}
-	for _, m := range l.members {
+	for _, m := range l.Members {
 		if !m.waits {
 			return m
 		}
 	}
 	return nil
-}
-
-// find returns owner's membership, or nil.
-func (l *lock) find(owner string) *member {
-	for _, m := range l.members {
-		if m.owner == owner {
-			return m
-		}
-	}
-	return nil
-}
-
-// holding returns owner's lease, or nil. Token 0 stands for an owner that was not told its token.
-func (l *lock) holding(owner string, token uint64) *member {
-	m := l.find(owner)
-	if m == nil || m.waits || token != 0 && token != m.token {
-		return nil
-	}
-	return m
-}
-
-// holders are the leases in force, in order of their tokens.
-func (l *lock) holders() []*member { return l.those(func(m *member) bool { return !m.waits }) }
-
-// waiters are the requests in the queue, in order of arrival.
-func (l *lock) waiters() []*member { return l.those(func(m *member) bool { return m.waits }) }
-
-func (l *lock) those(are func(*member) bool) []*member {
-	var all []*member
-	for _, m := range l.members {
-		if are(m) {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// sort puts the members in order: waiters as they came, holders by their tokens.
-func (l *lock) sort() {
-	slices.SortStableFunc(l.members, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.token, b.token), cmp.Compare(a.owner, b.owner))
-	})
-}
-
-func (l *lock) remove(m *member) {
-	l.members = slices.DeleteFunc(l.members, func(o *member) bool { return o == m })
-}
-
-// read is the lock as package phasefair decides about it. Those whose time is over were left out
-// when it was loaded.
-func (l *lock) read() (p phasefair.Lock, waiters []*member) {
-	p.Phase = l.phase
-	for _, m := range l.members {
-		if !m.waits {
-			p.Holders = append(p.Holders, phasefair.Holder{Owner: m.owner})
-			continue
-		}
-		waiters = append(waiters, m)
-		claim := driver.Claim{Key: l.key, Mode: m.mode, Permits: m.permits}
-		p.Waiters = append(p.Waiters, phasefair.Queued{Waiter: phasefair.Waiter{Claim: claim, Arrived: m.nr}, Owner: m.owner})
-	}
-	return p, waiters
-}
-
-// place is the lock for a question to package phasefair that needs no waiters back.
-func (l *lock) place() phasefair.Lock {
-	p, _ := l.read()
-	return p
 }
 
 // step lets those in whose turn it is.
 func (t *tx) step(l *lock) {
 	for {
-		p, waiters := l.read()
-		step := p.Step(time.Time{}, phasefair.MostPerStep)
-		l.phase = step.Phase
-		for _, i := range step.Granted {
-			m := waiters[i]
+		step := l.Step(phasefair.MostPerStep)
+		l.Phase = step.Phase
+		for _, m := range step.Granted {
 			t.woken = append(t.woken, *m)
 			t.enter(l, m, min(m.ttl, toMicros(t.s.cfg.claimTime())))
 		}
@@ -205,7 +137,7 @@ func (t *tx) enter(l *lock, m *member, term micros) {
 		m.inbox = ""
 	}
 	m.flags &^= once | lingerer
-	l.sort()
+	l.Sort()
 }
 
 // extend gives m another term, which its owner asked for.
@@ -217,24 +149,12 @@ func (t *tx) extend(m *member, ttl time.Duration) {
 // held is the error that says who is in the way of a request that is behind ahead others.
 func (t *tx) held(l *lock, ahead int) *driver.HeldError {
 	e := &driver.HeldError{Key: l.key, Ahead: ahead}
-	holders := l.holders()
+	holders := l.Holders()
 	if len(holders) == 0 {
 		return e
 	}
-	last, first := holders[0], holders[0]
-	for _, h := range holders {
-		if h.until > last.until {
-			last = h
-		}
-		if h.until < first.until {
-			first = h
-		}
-	}
-	free := last.until
-	if l.phase.Mode == driver.ModePermit {
-		free = first.until // a place is free as soon as one holder has gone
-	}
-	e.Holder, e.Trace, e.RetryAfter = last.owner, last.trace, max(0, fromMicros(free-t.now))
+	last, room := phasefair.InTheWay(l.Phase.Mode, holders, func(h *member) time.Duration { return fromMicros(h.until - t.now) })
+	e.Holder, e.Trace, e.RetryAfter = last.owner, last.trace, room
 	if !last.lingers() {
 		e.HeldFor = fromMicros(t.now - last.since)
 	}

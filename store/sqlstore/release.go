@@ -57,7 +57,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 // release ends g's lease on key, or lets it stay.
 func (t *tx) release(g driver.Grant, key string) error {
 	l := t.lock(key)
-	m := l.holding(g.Owner, g.Token)
+	m := l.Holding(g.Owner, g.Token)
 	switch {
 	case m == nil:
 		return t.lost(key, g)
@@ -65,7 +65,7 @@ func (t *tx) release(g driver.Grant, key string) error {
 		m.flags |= released
 		t.extend(m, g.Stay)
 	default:
-		l.remove(m)
+		l.Remove(m)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 			t.extend(m, g.TTL)
 			if c := g.Claims[i]; isDowngrade(m, c) {
 				l := t.lock(c.Key)
-				m.mode, l.phase = c.Mode, l.place().Downgraded(t.clock())
+				m.mode, l.Phase = c.Mode, l.Downgraded()
 				m.inbox = "" // a shared lease does not linger
 			}
 		}

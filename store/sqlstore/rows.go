@@ -114,8 +114,8 @@ func (t *tx) load(keys []string, create bool) error {
 		return missing{none}
 	}
 	for _, l := range t.locks {
-		l.members = slices.DeleteFunc(l.members, func(m *member) bool { return m.until <= t.now })
-		l.sort()
+		l.Members = slices.DeleteFunc(l.Members, func(m *member) bool { return m.until <= t.now })
+		l.Sort()
 	}
 	return nil
 }
@@ -134,11 +134,11 @@ func (t *tx) scan(rows *sql.Rows) error {
 	if !l.exists {
 		l.exists, l.stored.row = true, r
 		l.last, l.arrived, l.recordUntil = r.last, r.arrived, r.recordUntil
-		l.phase.Mode, l.phase.Through = r.mode, r.through
+		l.Phase.Mode, l.Phase.Through = r.mode, r.through
 		if r.holder.owner != "" {
 			h := r.holder
 			h.mode = r.mode
-			l.members = append(l.members, &h)
+			l.Members = append(l.Members, &h)
 		}
 	}
 	if m.owner == "" {
@@ -148,7 +148,7 @@ func (t *tx) scan(rows *sql.Rows) error {
 		l.stored.members = make(map[string]member)
 	}
 	l.stored.members[m.owner] = m
-	l.members = append(l.members, &m)
+	l.Members = append(l.Members, &m)
 	return nil
 }
 

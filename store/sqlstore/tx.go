@@ -168,7 +168,7 @@ func (t *tx) mine(g driver.Grant, fits func(*lock, *member, driver.Claim) bool) 
 	var all []*member
 	for _, c := range g.Claims {
 		l := t.lock(c.Key)
-		m := l.holding(g.Owner, g.Token)
+		m := l.Holding(g.Owner, g.Token)
 		if m == nil || !fits(l, m, c) {
 			return nil, t.lost(c.Key, g)
 		}

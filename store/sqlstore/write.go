@@ -18,8 +18,8 @@ func (t *tx) write() error {
 	var changed, gone, members [][]any // the values of rows
 	for _, l := range t.locks {
 		single := l.single()
-		now := make(map[string]bool, len(l.members))
-		for _, m := range l.members {
+		now := make(map[string]bool, len(l.Members))
+		for _, m := range l.Members {
 			if m == single {
 				continue
 			}

@@ -105,7 +105,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 	_, err := a.s.transact(ctx, aim{keys: keysOf(a.req.Claims), looks: true}, func(t *tx) error {
 		for _, l := range t.locks {
-			if m := l.find(a.id); m != nil {
+			if m := l.Find(a.id); m != nil {
 				l.remove(m)
 			}
 		}

@@ -61,7 +61,7 @@ func (t *tx) force(l *lock, reason string, only []driver.Holder) ([]driver.Holde
 		} else {
 			t.extra = append(t.extra, &zk.CreateRequest{Path: path, Data: data, Acl: t.s.cfg.acl})
 		}
-		l.remove(l.find(id))
+		l.remove(l.Find(id))
 	}
 	return named, nil
 }

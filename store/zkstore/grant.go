@@ -13,32 +13,21 @@ import (
 // decide grants the claims, or says how they are held.
 func (a *acquisition) decide(t *tx) (answer, error) {
 	if rec := t.locks[0].record; rec != nil {
-		if m := t.locks[0].find(a.id); m != nil {
+		if m := t.locks[0].Find(a.id); m != nil {
 			t.locks[0].remove(m) // perhaps it was its turn before the record was seen
 		}
 		kept := rec.Record
 		return answer{record: &kept}, nil
 	}
-	places := make([]phasefair.Lock, len(t.locks))
-	for i, c := range a.req.Claims {
-		l := t.locks[i]
-		places[i] = l.place()
-		if m := l.holding(a.id, 0); m != nil && m.mode != c.Mode {
-			return answer{}, verdict{&driver.DeadlockError{Key: c.Key, Held: driver.Claim{Key: c.Key, Mode: m.mode}, Wanted: c}}
-		}
+	reach, err := phasefair.Reach(a.id, a.req.Claims, func(i int) phasefair.Lock[*member] { return t.locks[i].Lock })
+	if err != nil {
+		return answer{}, verdict{err}
 	}
-	reach := phasefair.Reach(a.id, a.req.Claims, places, time.Time{})
 	if reach == len(a.req.Claims) {
 		return answer{grant: a.complete(t)}, nil
 	}
 	l := t.locks[reach]
-	ahead := 0
-	for _, w := range l.waiters() {
-		if w.id == a.id {
-			break
-		}
-		ahead++
-	}
+	ahead := l.Ahead(a.id)
 	ans := answer{held: a.state(t, l, ahead)}
 	if a.req.Wait {
 		a.wait(t, reach)
@@ -58,7 +47,7 @@ func (a *acquisition) state(t *tx, l *lock, ahead int) *waitloop.State {
 	if len(a.req.Claims) > 1 {
 		state.Within = max(min(state.Within, a.req.TTL/3), time.Millisecond) // it keeps what the set holds already
 	}
-	if len(l.holders()) > 0 {
+	if len(l.Holders()) > 0 {
 		state.Changes[0] = state.Held.RetryAfter
 		if ahead > 0 {
 			// The first in line is to notice the end of a lease. If it is dead, others have to.
@@ -76,7 +65,7 @@ func (a *acquisition) wait(t *tx, reach int) {
 	}
 	a.dropParts(t, reach)
 	l, c := t.locks[reach], a.req.Claims[reach]
-	if l.find(a.id) != nil {
+	if l.Find(a.id) != nil {
 		return
 	}
 	// The server gives it its number, so it takes part in decisions from the next one on.
@@ -97,7 +86,7 @@ func (a *acquisition) newMember(c driver.Claim) *member {
 // leaveQueues takes the request out of all queues except that of its claim number but.
 func (a *acquisition) leaveQueues(t *tx, but int) {
 	for i, l := range t.locks {
-		if m := l.find(a.id); m != nil && m.waits && i != but {
+		if m := l.Find(a.id); m != nil && m.waits && i != but {
 			l.remove(m)
 		}
 	}
@@ -107,7 +96,7 @@ func (a *acquisition) leaveQueues(t *tx, but int) {
 // granted as a whole stays.
 func (a *acquisition) dropParts(t *tx, from int) {
 	for _, l := range t.locks[from:] {
-		if m := l.holding(a.id, 0); m != nil && m.Partial {
+		if m := l.Holding(a.id, 0); m != nil && m.Partial {
 			l.remove(m)
 		}
 	}
@@ -116,11 +105,11 @@ func (a *acquisition) dropParts(t *tx, from int) {
 // take makes the request hold its claim number i: for another term if it holds it already.
 func (a *acquisition) take(t *tx, i int) *member {
 	l, c := t.locks[i], a.req.Claims[i]
-	m := l.holding(a.id, 0)
+	m := l.Holding(a.id, 0)
 	if m == nil {
 		m = a.newMember(c)
-		l.phase = l.phase.Entered(c.Mode)
-		l.members = append(l.members, m)
+		l.Phase = l.Phase.Entered(c.Mode)
+		l.Members = append(l.Members, m)
 		t.enter(l, m, m.TTL)
 	}
 	t.extend(m, a.req.TTL)
@@ -137,18 +126,18 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 	for i, l := range t.locks {
 		reserved = a.take(t, i).Reserved
 		highest = max(highest, l.last)
-		contended = contended || len(l.waiters()) > 0
+		contended = contended || len(l.Waiters()) > 0
 	}
 	switch {
 	case len(a.req.Claims) == 1:
-		token = t.locks[0].holding(a.id, 0).Token
+		token = t.locks[0].Holding(a.id, 0).Token
 	case !whole:
 		token, _ = driver.NextTokens(highest, t.clock(), 0)
 		for _, l := range t.locks {
-			m := l.holding(a.id, 0)
+			m := l.Holding(a.id, 0)
 			m.Token, m.since, l.last, l.altered = token, t.now.now, token, true
 			m.Partial, m.anew = false, true
-			l.sort()
+			l.Sort()
 		}
 	}
 	return driver.Grant{
@@ -159,7 +148,7 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 // whole returns the token of the set, if it was granted before.
 func (a *acquisition) whole(t *tx) (token uint64, ok bool) {
 	for i, l := range t.locks {
-		m := l.holding(a.id, 0)
+		m := l.Holding(a.id, 0)
 		if m == nil || m.Partial || i > 0 && m.Token != token {
 			return 0, false
 		}

@@ -32,12 +32,12 @@ func (s *Store) inspect(ctx context.Context, p *peer, key string, sync bool) (dr
 		return driver.LockInfo{}, err
 	}
 	l := t.locks[0]
-	waiters := l.waiters()
+	waiters := l.Waiters()
 	err := together(len(waiters), func(i int) error { return t.describe(l, waiters[i]) })
 	if err != nil {
 		return driver.LockInfo{}, err
 	}
-	info := driver.LockInfo{Key: key, Mode: l.phase.Mode, Holders: t.show(l)}
+	info := driver.LockInfo{Key: key, Mode: l.Phase.Mode, Holders: t.show(l)}
 	for _, w := range waiters {
 		info.Waiters = append(info.Waiters, driver.Waiter{
 			Owner: w.Owner, Mode: w.mode, Permits: w.permits, Rule: w.Rule, Trace: w.Trace, Waited: fromMicros(max(0, t.now.now-w.since)),
@@ -54,7 +54,7 @@ func (s *Store) inspect(ctx context.Context, p *peer, key string, sync bool) (dr
 // show lists the holders.
 func (t *tx) show(l *lock) []driver.Holder {
 	var holders []driver.Holder
-	for _, h := range l.holders() {
+	for _, h := range l.Holders() {
 		holders = append(holders, driver.Holder{
 			Owner: h.Owner, Token: h.Token, Rule: h.Rule, Trace: h.Trace,
 			HeldFor: fromMicros(max(0, t.now.now-h.since)), Left: fromMicros(h.ends - t.now.now),

@@ -69,7 +69,7 @@ type completion struct {
 // run stores the record and releases the lease.
 func (c *completion) run(t *tx) error {
 	l := t.locks[0]
-	m := l.holding(nodeID(c.g.Owner), c.g.Token)
+	m := l.Holding(nodeID(c.g.Owner), c.g.Token)
 	if m == nil || m.mode != driver.ModeExclusive {
 		if r := l.record; r != nil && r.Owner == c.g.Owner { // a repetition (L5)
 			c.head.NoRoom = r.NoRoom

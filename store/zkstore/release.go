@@ -54,7 +54,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 // release ends g's lease on key, or lets it stay.
 func (t *tx) release(g driver.Grant, key string) error {
 	l := t.lock(key)
-	m := l.holding(nodeID(g.Owner), g.Token)
+	m := l.Holding(nodeID(g.Owner), g.Token)
 	switch {
 	case m == nil:
 		return t.lost(key, g)

@@ -282,7 +282,7 @@ func (s *Store) drop(g driver.Grant) {
 	_, _ = s.transact(s.life, aim{keys: keysOf(g.Claims)}, func(t *tx) error { // otherwise it runs out
 		for _, c := range g.Claims {
 			l := t.lock(c.Key)
-			if m := l.holding(nodeID(g.Owner), g.Token); m != nil {
+			if m := l.Holding(nodeID(g.Owner), g.Token); m != nil {
 				l.remove(m)
 			}
 		}
@@ -306,7 +306,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 			t.extend(m, g.TTL)
 			if c := g.Claims[i]; isDowngrade(m, c) {
 				l := t.lock(c.Key)
-				m.mode, l.phase, l.altered = c.Mode, l.place().Downgraded(t.clock()), true
+				m.mode, l.Phase, l.altered = c.Mode, l.Downgraded(), true
 			}
 		}
 		return nil

@@ -99,8 +99,8 @@ func (t *tx) remember(res []zk.MultiResponse) {
 		return
 	}
 	l := t.locks[0]
-	holders := l.holders()
-	if len(l.members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
+	holders := l.Holders()
+	if len(l.Members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
 		return
 	}
 	h, node := holders[0], zk.Stat{}

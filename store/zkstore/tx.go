@@ -131,19 +131,17 @@ func (t *tx) step(l *lock) error {
 	if l.record != nil {
 		t.tellRecord(l)
 	}
-	p, waiters := l.read()
 	room := phasefair.MostPerStep - t.granted // all grants leave in one request, whose size is bounded
 	if room <= 0 {
-		t.more = t.more || len(waiters) > 0
+		t.more = t.more || len(l.Waiters()) > 0
 		return nil
 	}
-	step := p.Step(time.Time{}, room)
+	step := l.Step(room)
 	t.granted += len(step.Granted)
 	t.more = step.More
-	l.phase = step.Phase
-	err := together(len(step.Granted), func(i int) error { return t.describe(l, waiters[step.Granted[i]]) })
-	for _, i := range step.Granted {
-		m := waiters[i]
+	l.Phase = step.Phase
+	err := together(len(step.Granted), func(i int) error { return t.describe(l, step.Granted[i]) })
+	for _, m := range step.Granted {
 		t.enter(l, m, min(m.TTL, toMicros(t.s.cfg.claimTime())))
 	}
 	return err
@@ -153,7 +151,7 @@ func (t *tx) step(l *lock) error {
 // on.
 func (t *tx) tellRecord(l *lock) {
 	told := 0
-	for _, w := range l.waiters() {
+	for _, w := range l.Waiters() {
 		if !w.once {
 			continue
 		}
@@ -207,8 +205,8 @@ func (t *tx) load(keys []string) error {
 	}
 	t.now = now
 	for _, l := range t.locks {
-		l.sort()
-		for _, m := range l.holders() {
+		l.Sort()
+		for _, m := range l.Holders() {
 			m.ends = now.ends(m.stat, m.Term)
 			if m.ends <= now.now {
 				l.remove(m)
@@ -225,7 +223,7 @@ func (t *tx) load(keys []string) error {
 // yet.
 func (t *tx) doubts(now moment) bool {
 	for _, l := range t.locks {
-		for _, m := range l.members {
+		for _, m := range l.Members {
 			if !m.waits && (epochOf(m.stat.Mzxid) > now.epoch || now.ends(m.stat, m.Term) <= now.now) {
 				return true
 			}
@@ -267,7 +265,7 @@ func (t *tx) loadOne(key string) (*lock, error) {
 		return nil, err
 	}
 	l.exists, l.version, l.last = true, stat.Version, l.was.Last
-	l.phase = phasefair.Phase{Mode: l.was.Mode, Through: l.was.Through}
+	l.Phase = phasefair.Phase{Mode: l.was.Mode, Through: l.was.Through}
 	l.nodes = parseChildren(names)
 	holders := make([]*member, len(l.nodes.holders))
 	n := len(holders)
@@ -282,7 +280,7 @@ func (t *tx) loadOne(key string) (*lock, error) {
 		holders[i], err = holder(t.p, l.path, l.nodes.holders[i])
 		return err
 	})
-	l.members = append(holders, l.nodes.waiters...)
+	l.Members = append(holders, l.nodes.waiters...)
 	return l, err
 }
 
@@ -306,7 +304,7 @@ func (t *tx) mine(g driver.Grant, fits func(*member, driver.Claim) bool) ([]*mem
 	id := nodeID(g.Owner)
 	var all []*member
 	for _, c := range g.Claims {
-		m := t.lock(c.Key).holding(id, g.Token)
+		m := t.lock(c.Key).Holding(id, g.Token)
 		if m == nil || !fits(m, c) {
 			return nil, t.lost(c.Key, g)
 		}

@@ -28,8 +28,8 @@ func viewOf(l *lock, id string) view {
 	if l.writes() {
 		v.version++
 	}
-	waiters := l.waiters()
-	own := l.find(id)
+	waiters := l.Waiters()
+	own := l.Find(id)
 	if own == nil || !own.waits {
 		return v // it has just joined the queue, or it was its turn
 	}

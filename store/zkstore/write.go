@@ -45,7 +45,7 @@ func (t *tx) opsOf(l *lock) []op {
 	acl := t.s.cfg.acl
 	var ops []op
 	switch {
-	case !l.exists && (l.altered || len(l.members) > 0):
+	case !l.exists && (l.altered || len(l.Members) > 0):
 		ops = append(ops, &zk.CreateRequest{Path: l.path, Data: encode(l.data()), Acl: acl})
 	case l.exists && l.writes():
 		ops = append(ops, &zk.SetDataRequest{Path: l.path, Data: encode(l.data()), Version: l.version})
@@ -60,7 +60,7 @@ func (t *tx) opsOf(l *lock) []op {
 		}
 		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + m.node, Version: version})
 	}
-	for _, m := range l.members {
+	for _, m := range l.Members {
 		ops = append(ops, t.opsOn(l, m)...)
 	}
 	return ops
