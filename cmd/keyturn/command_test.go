@@ -144,6 +144,9 @@ func TestCompletion(t *testing.T) {
 	if out := p.stdout.String(); !strings.Contains(out, "user:1\n") || !strings.Contains(out, "user:2\n") || strings.Contains(out, "group") {
 		t.Errorf("%s", out)
 	}
+	if out := command(t, "__complete", "--store", store, "run", "user:1", "--", "").ends(0).stdout.String(); strings.TrimSpace(out) != ":0" {
+		t.Errorf("a program's arguments are files: %q", out)
+	}
 	begin := time.Now()
 	command(t, "__complete", "--store", "redis://127.0.0.1:1", "show", "").ends(0)
 	if took := time.Since(begin); took > 10*time.Second { // 300 ms, on a machine with nothing else to do

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,9 @@ const (
 
 // completeKeys offers the keys of the store to a shell.
 func (a *app) completeKeys(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if slices.Contains(a.args, "--") { // a program and its arguments; cobra does not tell
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	if len(args) > 0 && cmd.Name() != "run" || a.setUp(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

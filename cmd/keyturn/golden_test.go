@@ -37,6 +37,7 @@ var samples = []driver.LockInfo{
 	{Key: "payment:世界", Record: &driver.RecordInfo{Owner: "gateway-1/4242/1/sbqx5o/0123456789abcdef0123456789abcde3", Size: 512, Left: 24 * time.Hour}},
 	{Key: "big", Record: &driver.RecordInfo{ResultNotKept: true, Left: time.Minute}},
 	{Key: "a\u202eb", Mode: driver.ModeExclusive, Holders: []driver.Holder{{Owner: "some\x1b[31m uuid", Left: -1}}},
+	{Key: "foreign", Mode: driver.ModeExclusive, Holders: []driver.Holder{{Owner: "9f2c", Left: 30 * time.Second}}}, // it does not say since when
 }
 
 func seq(infos []driver.LockInfo, err error) iter.Seq2[driver.LockInfo, error] {
@@ -107,11 +108,11 @@ func TestFilter(t *testing.T) {
 		filter
 		want int // a bit for each sample
 	}{
-		"all":              {filter{}, 0b11111},
-		"held":             {filter{held: true}, 0b10011},
+		"all":              {filter{}, 0b111111},
+		"held":             {filter{held: true}, 0b110011},
 		"waiting":          {filter{waiting: true}, 0b00001},
 		"records":          {filter{records: true}, 0b01100},
-		"held or record":   {filter{held: true, records: true}, 0b11111},
+		"held or record":   {filter{held: true, records: true}, 0b111111},
 		"longer":           {filter{longerThan: 3 * time.Minute}, 0b00010},
 		"rule of a waiter": {filter{rule: "read"}, 0b00001},
 		"host":             {filter{host: "gateway-1"}, 0b00011},

@@ -29,6 +29,9 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List the keys that are held, waited for or on record",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.longerThan < 0 {
+				return usage("--longer-than %v: want 0 or more", f.longerThan)
+			}
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
 				return a.list(f.of(eng.List(cmd.Context(), strings.Join(args, ""))))
 			})
@@ -126,7 +129,7 @@ func listRow(t *table.Table, info driver.LockInfo) {
 
 // heldFor writes how long a holder has had its lease; "?" if nobody knows.
 func heldFor(h driver.Holder) string {
-	if h.HeldFor == 0 && h.Left < 0 {
+	if h.HeldFor == 0 && h.Token == 0 { // a foreign client
 		return "?"
 	}
 	return age(h.HeldFor)

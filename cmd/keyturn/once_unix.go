@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/cmd/keyturn/internal/supervise"
 	"github.com/keyturn/keyturn/cmd/keyturn/internal/table"
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
 // mostOutput is how much of the standard output is on record.
@@ -75,6 +76,7 @@ var errNotRecorded = errors.New("not recorded")
 
 func (a *app) once(eng *core.Engine, key, path string, argv []string, f *runFlags, failures bool) error {
 	sigs, ctx := catch(context.Background())
+	ctx = carry.Accept(ctx, os.Getenv(leasesVar)) // within its own key it would wait for itself
 	stopProgress := func() {}
 	if !f.quiet {
 		stopProgress = a.progress(ctx, eng, []string{key})

@@ -80,6 +80,18 @@ func TestOnceAtOnce(t *testing.T) {
 	}
 }
 
+// An execution within a run or an execution of the same key would wait for itself for ever. It is refused at once, as
+// the engine does it; with another key it runs.
+func TestOnceWithinItsOwnKey(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	for _, outer := range []string{"run", "once"} {
+		inner := []string{os.Args[0], "--store", store, "once"}
+		command(t, append([]string{"--store", store, outer, "k", "--"}, append(inner, "k", "--", "echo", "ran")...)...).ends(64).says("holds \"k\"")
+		command(t, append([]string{"--store", store, outer, "k", "--"}, append(inner, "other-"+outer, "--", "echo", "ran")...)...).ends(0).says("ran")
+	}
+}
+
 // An execution that lost its lease is stopped, and not on record.
 func TestOnceForced(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,7 @@ type signals struct {
 func catch(ctx context.Context) (*signals, context.Context) {
 	s := &signals{all: make(chan os.Signal, 16), waiting: make(chan struct{})}
 	s.notify(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	outliveReaders()
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
@@ -72,6 +73,15 @@ func catch(ctx context.Context) (*signals, context.Context) {
 		}
 	}()
 	return s, ctx
+}
+
+// outliveReaders has a write to a pipe that nobody reads any more fail, as in "2> >(head -1)". It would end
+// this process otherwise, and with it the program, which would not be asked first. The program itself gets
+// the signal as ever.
+func outliveReaders() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // notify leaves a signal alone that this process was told to ignore, as by nohup: the program then

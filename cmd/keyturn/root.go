@@ -17,6 +17,7 @@ import (
 
 // app is one call of the command.
 type app struct {
+	args           []string
 	stdin          *os.File
 	stdout, stderr io.Writer
 
@@ -28,7 +29,7 @@ type app struct {
 
 // Main runs the command and returns its exit status. Data goes to stdout, everything else to stderr.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -105,7 +106,7 @@ func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage("%v; see keyturn %s --help", err, cmd.Name())
+				return usage("%v; see %s --help", err, cmd.CommandPath())
 			}
 			return nil
 		}

@@ -178,27 +178,39 @@ func TestRunStopped(t *testing.T) {
 	p.ends(76)
 }
 
-// The guard is killed: that is said, and the kernel still ends the program with keyturn.
+// The guard outlives a signal to all processes. When it is killed, another one takes its place: with keyturn itself
+// the whole group ends, while the kernel would end the program alone.
 func TestRunGuardKilled(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
-	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", `echo pid $$; echo guard $(cat /proc/$PPID/task/*/children); read x`)
-	if _, err := p.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	p.start().says("guard")
-	child := pids(p.stdout.String())
+	p := command(t, "--store", store, "run", "k", "--", "sh", "-c", `echo guard $(cat /proc/$PPID/task/*/children) .; `+family).start()
+	p.says("in\n")
+	all := pids(p.stdout.String())
 	_, children, _ := strings.Cut(p.stdout.String(), "guard ")
+	children, _, _ = strings.Cut(children, " .")
+	guard := 0
 	for _, text := range strings.Fields(children) {
-		if pid, _ := strconv.Atoi(text); pid != child[0] {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+		if pid, _ := strconv.Atoi(text); pid != all[2] { // the program itself
+			guard = pid
 		}
 	}
-	p.says("the guard has ended")
+	await(t, "the guard ignores a signal to all processes", func() bool {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", guard))
+		mask := regexp.MustCompile(`SigIgn:\s*(\w+)`).FindStringSubmatch(string(status))
+		if mask == nil {
+			return false
+		}
+		ignored, _ := strconv.ParseUint(mask[1], 16, 64)
+		return ignored>>(syscall.SIGTERM-1)&1 == 1
+	})
+	if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.says("another one has taken its place")
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the program is gone", func() bool { return gone(child) })
+	await(t, "the group is gone", func() bool { return gone(all) })
 }
 
 // --max-hold ends the program, and the key stays held until it is dead.

@@ -37,6 +37,9 @@ The status is the program's own, or 128 and the signal's number. Otherwise: 75 t
 			if err := checkSignal(f.signal); err != nil {
 				return err
 			}
+			if permits < 1 && cmd.Flags().Changed("permits") {
+				return usage("--permits %d: want 1 or more", permits)
+			}
 			if shared && permits != 0 {
 				return usage("--shared and --permits exclude each other")
 			}

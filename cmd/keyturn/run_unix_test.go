@@ -93,6 +93,7 @@ func TestRunStatus(t *testing.T) {
 		{64, "run a{ -- true"},
 		{64, "run a a -- true"},
 		{64, "run a --shared --permits 2 -- true"},
+		{64, "run a --permits 0 -- true"},
 		{64, "run a"},
 		{64, "run -- true"},
 		{64, "run a --nosuch -- true"},

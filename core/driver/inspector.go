@@ -73,9 +73,9 @@ type Holder struct {
 	Token uint64
 	Rule  string
 	Trace string
-	// HeldFor is how long ago the lease was granted. Left is how long it lasts unless it is
-	// renewed. Both go by the backend's clock. If they are unknown, as for a foreign lock
-	// without an expiry, HeldFor is 0 and Left is below 0.
+	// HeldFor is how long ago the lease was granted; 0 for a foreign lock, which does not say.
+	// Left is how long it lasts unless it is renewed; below 0 for a foreign lock without an
+	// expiry. Both go by the backend's clock.
 	HeldFor, Left time.Duration
 	// Lingers: the holder's engine may keep the lease although nobody uses it, until somebody asks
 	// for the key (core.WithLinger). Nobody else can see whether it is in use at this moment.

@@ -35,7 +35,7 @@ type Holder struct {
 	Token uint64 `json:"token"` // 0 for a foreign client
 	Rule  string `json:"rule"`
 	Trace
-	SinceMS *int64 `json:"since_ms"` // how long ago it was granted
+	SinceMS *int64 `json:"since_ms"` // how long ago it was granted; null for a foreign client
 	LeftMS  *int64 `json:"left_ms"`  // how long it lasts unless it is renewed
 	Lingers bool   `json:"lingers"`  // it may be kept by its process without being used
 }
@@ -68,7 +68,7 @@ func Of(info driver.LockInfo) Lock {
 	for i, h := range info.Holders {
 		l.Holders[i] = Holder{
 			Process: ProcessOf(h.Owner), Token: h.Token, Rule: h.Rule, Trace: TraceOf(h.Trace), Lingers: h.Lingers,
-			SinceMS: known(h.HeldFor, h.HeldFor > 0 || h.Left >= 0), LeftMS: known(h.Left, h.Left >= 0),
+			SinceMS: known(h.HeldFor, h.HeldFor > 0 || h.Token > 0), LeftMS: known(h.Left, h.Left >= 0),
 		}
 	}
 	for i, w := range info.Waiters {

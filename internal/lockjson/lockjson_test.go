@@ -33,6 +33,7 @@ var samples = []driver.LockInfo{
 		Record: &driver.RecordInfo{Owner: "gateway-1/4242/1/sbqx5o/0123456789abcdef0123456789abcdee", Size: 12, Trace: traceparent, Left: 24 * time.Hour},
 	},
 	{Key: "a \"b\" & <c> \u202e\U000e0001ü世", Mode: driver.ModeExclusive, Holders: []driver.Holder{{Owner: "\x1b[31m\u009b31m", Left: -1}}},
+	{Key: "foreign", Mode: driver.ModeExclusive, Holders: []driver.Holder{{Owner: "9f2c", Left: 30 * time.Second}}},
 	{Key: "done", Mode: driver.ModePermit, Record: &driver.RecordInfo{ResultNotKept: true, Left: time.Second}},
 }
 

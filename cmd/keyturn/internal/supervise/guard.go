@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,7 +34,6 @@ type guard struct {
 	pid  int
 	pipe *os.File
 	last time.Time // the deadline that the guard knows
-	say  func(string, ...any)
 }
 
 // startGuard starts the guard in a session of its own, so no signal for the job reaches it. Without a
@@ -44,7 +44,6 @@ func startGuard(say func(string, ...any)) *guard {
 		say("no guard for the case that keyturn is killed or stopped: %v", err)
 		return nil
 	}
-	g.say = say
 	return g
 }
 
@@ -91,13 +90,8 @@ func (g *guard) deadline(at time.Time) {
 	g.tell("until %d\n", now+time.Until(at).Nanoseconds())
 }
 
-// gone is told of the end of each process.
-func (g *guard) gone(pid int) {
-	if g != nil && pid == g.pid {
-		g.say("the guard has ended: if keyturn is killed now, only the kernel ends the program")
-		g.pid = 0
-	}
-}
+// is reports whether the guard is that process.
+func (g *guard) is(pid int) bool { return g != nil && pid == g.pid }
 
 // done ends the guard, which does nothing any more.
 func (g *guard) done() {
@@ -109,13 +103,34 @@ func (g *guard) done() {
 
 func (g *guard) tell(format string, args ...any) {
 	if g != nil {
-		_, _ = fmt.Fprintf(g.pipe, format, args...) // gone says that there is no reader
+		_, _ = fmt.Fprintf(g.pipe, format, args...) // without a reader, the next guard hears it
 	}
 }
 
+// mostGuards bounds the guards of a machine that kills each of them.
+const mostGuards = 5
+
+// newGuard puts another guard in the place of one that was killed, as by a kernel that is out of memory.
+func (s *supervisor) newGuard() {
+	s.guard.done()
+	if s.guard = nil; s.guards == mostGuards {
+		s.Say("the guard was killed again: if keyturn is stopped now, nothing ends the program")
+		return
+	}
+	s.guards++
+	if s.guard = startGuard(s.Say); s.guard == nil {
+		return
+	}
+	s.guard.watch(s.child.pid)
+	s.check()
+	s.Say("the guard was killed; another one has taken its place")
+}
+
 // runGuard is the guard's own life: it reads what the supervisor says, and kills the group when the
-// supervisor is gone or the last deadline has passed. It returns the status of the process.
+// supervisor is gone or the last deadline has passed. It returns the status of the process. It ends with its
+// supervisor, so a signal to every process of a service, as from systemd or pkill, must not end it before.
 func runGuard() int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

@@ -62,9 +62,13 @@ type supervisor struct {
 	child *child
 	guard *guard
 	tty   *terminal
+	// guards is how many there were besides the first.
+	guards int
 
 	started time.Time
 	ended   bool // the program; its group may still be there
+	endedAt time.Time
+	told    bool // of what is still there
 	status  syscall.WaitStatus
 	stopped error // why the group is being ended; nil: it is not
 	killAt  time.Time
@@ -78,7 +82,7 @@ func Run(p Program, lease Lease, signals <-chan os.Signal) (Result, error) {
 	s.tty = openTerminal()
 	defer s.tty.close()
 	s.guard = startGuard(p.Say)
-	defer s.guard.done()
+	defer func() { s.guard.done() }()
 	gate, err := newGate()
 	if err != nil {
 		return Result{}, err
@@ -130,6 +134,7 @@ func (s *supervisor) check() time.Time {
 	next := now.Add(max(groupPoll, time.Until(deadline)/8)) // the deadline may move
 	if s.ended {
 		next = now.Add(groupPoll)
+		s.tellOfTheRest(now)
 	}
 	sooner := func(t time.Time) {
 		if t.Before(next) {
@@ -159,6 +164,19 @@ func (s *supervisor) check() time.Time {
 		sooner(warn)
 	}
 	return next
+}
+
+// restFor is how long the rest of a group may take to end with its program, as after a signal to all of it, until
+// that is worth a message.
+const restFor = 200 * time.Millisecond
+
+// tellOfTheRest says that the key is kept although the program has ended.
+func (s *supervisor) tellOfTheRest(now time.Time) {
+	if s.told || s.stopped != nil || now.Sub(s.endedAt) < restFor {
+		return
+	}
+	s.told = true
+	s.Say("the program has ended, but processes of its group go on and keep the key (--detach releases it)")
 }
 
 // leaseLost is called once. After a loss by time there is none left. Otherwise somebody has taken the
@@ -192,16 +210,14 @@ func (s *supervisor) stop(why error, killAt time.Time) {
 // happened takes note of what the program does.
 func (s *supervisor) happened(e event) {
 	switch {
-	case e.pid != s.child.pid:
-		s.guard.gone(e.pid) // or an orphan, which counts with its group
+	case s.guard.is(e.pid):
+		s.newGuard()
+	case e.pid != s.child.pid: // an orphan, which counts with its group
 	case e.status.Stopped():
 		s.tty.suspended(s) // by Ctrl-Z: the whole job stops
 	case e.status.Exited(), e.status.Signaled():
-		s.ended, s.status = true, e.status
+		s.ended, s.status, s.endedAt = true, e.status, time.Now()
 		s.tty.take()
-		if !s.Detach && !s.child.groupGone() && s.stopped == nil {
-			s.Say("the program has ended, but processes of its group go on and keep the key (--detach releases it)")
-		}
 	}
 }
 

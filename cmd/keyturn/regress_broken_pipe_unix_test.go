@@ -1,0 +1,53 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// unread returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
+func unread(t *testing.T) *os.File {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = write.Close() })
+	_ = read.Close()
+	return write
+}
+
+// A message that nobody reads used to end keyturn (SIGPIPE), and with it the program: SIGKILL without the signal
+// before it. If nobody had taken the key, it stayed held for its TTL.
+func TestRunWhoseMessagesNobodyReads(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	begun, tidied := filepath.Join(t.TempDir(), "begun"), filepath.Join(t.TempDir(), "tidied")
+	p := command(t, "--store", store, "run", "k", shortTTL, "--", "sh", "-c",
+		"exec 2>/dev/null; trap 'echo yes > "+tidied+"; exit 0' TERM; echo yes > "+begun+"; while :; do sleep 0.02; done")
+	p.Stderr = unread(t)
+	p.start()
+	await(t, "the program runs", exists(begun))
+	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(76)
+	if !exists(tidied)() {
+		t.Error("the program was not asked to end")
+	}
+}
+
+// An execution whose output nobody reads comes to its end, and is on record.
+func TestOnceWhoseOutputNobodyReads(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	p := command(t, "--store", store, "once", "k", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo done >&2")
+	p.Stdout = unread(t)
+	p.ends(0).says("done")
+	command(t, "--store", store, "show", "k").ends(0).says("record (")
+}
