@@ -95,8 +95,8 @@ func TestNoChangeIsLostWhenWorkersAreKilled(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes: %d tasks were taken, %s runs", docs*changes, taken, client.Get(ctx, "runs").Val())
-	if taken >= docs*changes/2 {
-		t.Errorf("%d of %d tasks were taken: hardly any was a duplicate", taken, docs*changes)
+	if taken == docs*changes { // how many are depends on how fast the workers are
+		t.Error("no task was a duplicate")
 	}
 }
 
