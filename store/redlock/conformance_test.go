@@ -26,12 +26,7 @@ func TestContract(t *testing.T) {
 			networks.Store(s, proxies)
 			return s
 		},
-		Restart: func(t testing.TB) {
-			for _, server := range f.servers {
-				server.Restart(t)
-			}
-			f.init(t) // which an operator may do only if no lease is in force
-		},
+		Restart: func(t testing.TB) { f.renew(t) },
 		Pause: func(testing.TB) {
 			for _, server := range f.servers {
 				server.Pause()

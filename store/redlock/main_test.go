@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -53,12 +54,35 @@ func started(t testing.TB, opts ...redlock.Option) *fleet {
 
 func (f *fleet) init(t testing.TB, opts ...redlock.Option) {
 	t.Helper()
-	s := f.open(t, opts...)
-	if err := s.Init(within(t, 10*time.Second)); err != nil {
+	if err := f.tryInit(t, opts...); err != nil {
 		t.Fatalf("Init: %v", err)
 	}
+}
+
+func (f *fleet) tryInit(t testing.TB, opts ...redlock.Option) error {
+	t.Helper()
+	s := f.open(t, opts...)
+	err := s.Init(within(t, 10*time.Second))
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
+	}
+	return err
+}
+
+// renew starts every server anew, empty, and has it vote, which an operator may do only if no lease
+// is in force. A vote that was asked for before may come after the start: then the server has been
+// in use.
+func (f *fleet) renew(t testing.TB) {
+	t.Helper()
+	err := redlock.ErrNotNew
+	for n := 0; n < 5 && errors.Is(err, redlock.ErrNotNew); n++ {
+		for _, server := range f.servers {
+			server.Restart(t)
+		}
+		err = f.tryInit(t)
+	}
+	if err != nil {
+		t.Fatalf("Init of new servers: %v", err)
 	}
 }
 
