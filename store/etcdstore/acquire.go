@@ -44,6 +44,7 @@ type answer struct {
 	record *driver.Record
 	held   *waitloop.State
 	at     string // the key that the request waits for
+	wants  []want // to send because of held
 
 	crowded bool // it is in the queue, and has to ask again at once
 }
@@ -77,6 +78,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	ans, err := a.ask(ctx)
 	switch {
 	case err == nil:
+		a.s.send(ans.wants)
 		if a.at = ans.at; ans.held != nil && a.messages != nil {
 			a.look(a.at)
 		}
@@ -182,6 +184,7 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 		}
 		// A lease has run out just now, or etcd has lost its data.
 		a.hold, a.wait = nil, nil
+		a.s.leases.forget()
 	}
 }
 

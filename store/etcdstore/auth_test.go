@@ -6,7 +6,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
@@ -19,25 +18,8 @@ import (
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Start(t)
-	admin := clienttest.New(t, server.Addr())
-	for _, err := range []error{
-		second(admin.RoleAdd(t.Context(), "locks")),
-		second(admin.RoleGrantPermission(t.Context(), "locks", "keyturn/", clientv3.GetPrefixRangeEnd("keyturn/"), clientv3.PermissionType(clientv3.PermReadWrite))),
-		second(admin.UserAdd(t.Context(), "program", "secret")),
-		second(admin.UserGrantRole(t.Context(), "program", "locks")),
-		second(admin.UserAdd(t.Context(), "root", "secret")),
-		second(admin.UserGrantRole(t.Context(), "root", "root")),
-		second(admin.AuthEnable(t.Context())),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: "program", Password: "secret", Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	clienttest.Protect(t, server.Addr())
+	c := clienttest.As(t, "program", server.Addr())
 	a, b := open(t, c), open(t, c)
 	h := hold(t, a, request("holder", "k", 10*time.Second))
 	w := wait(t, b, request("waiter", "k", 20*time.Second))
@@ -63,10 +45,30 @@ func TestPermissions(t *testing.T) {
 	}
 
 	elsewhere := open(t, c, etcdstore.WithPrefix("other/"))
-	_, err = elsewhere.Acquire(t.Context(), request("o", "k", 10*time.Second))
+	_, err := elsewhere.Acquire(t.Context(), request("o", "k", 10*time.Second))
 	if down := (*driver.UnavailableError)(nil); !errors.As(err, &down) || !down.Refused {
 		t.Errorf("a store with another prefix: %v", err)
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+// TestRolesChange: an administrator changes what users may do, while a program works.
+func TestRolesChange(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	clienttest.Protect(t, server.Addr())
+	s := open(t, clienttest.As(t, "program", server.Addr()))
+	admin := clienttest.As(t, "root", server.Addr())
+	for range 5 {
+		h := hold(t, s, request("o", "k", time.Minute))
+		if _, err := admin.RoleGrantPermission(t.Context(), "locks", "x", "y", clientv3.PermissionType(clientv3.PermRead)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Renew(t.Context(), []driver.Grant{h})[0]; err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+		if _, err := admin.RoleRevokePermission(t.Context(), "locks", "x", "y"); err != nil {
+			t.Fatal(err)
+		}
+		release(t, s, h)
+	}
+}

@@ -1,9 +1,12 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,9 +16,10 @@ import (
 // go by a schedule of their own and do not tell when they were sent, or they open a stream for each
 // lease.
 type beats struct {
-	s  *Store
-	mu sync.Mutex
-	on *stream // nil: none is open
+	s    *Store
+	turn chan struct{} // full while somebody opens a stream, which may take as long as to connect
+	mu   sync.Mutex
+	on   *stream // nil: none is open
 }
 
 // stream is a stream of keep-alives. etcd answers in the order of the questions.
@@ -27,6 +31,8 @@ type stream struct {
 
 	mu      sync.Mutex
 	pending map[int64][]chan<- pulse // by lease, in the order of the questions
+	heard   time.Time                // the last answer, or the first question after all were answered
+	dropped bool                     // it was given up
 	err     error                    // why it ended
 }
 
@@ -39,61 +45,93 @@ type pulse struct {
 	term uint64
 }
 
-func newBeats(s *Store) *beats { return &beats{s: s} }
+func newBeats(s *Store) *beats { return &beats{s: s, turn: make(chan struct{}, 1)} }
 
 // beat asks etcd to keep leases for another TTL each. What it returns has an entry for each lease
 // that was answered about before ctx ended or the stream broke; otherwise err says why it has not
 // all of them.
 func (b *beats) beat(ctx context.Context, ids []clientv3.LeaseID) (answers map[clientv3.LeaseID]pulse, err error) {
 	answers = make(map[clientv3.LeaseID]pulse, len(ids))
-	st, err := b.open()
-	if err != nil {
-		return answers, err
+	for broken := 0; broken < 2; {
+		ids = slices.DeleteFunc(ids, func(id clientv3.LeaseID) bool { _, ok := answers[id]; return ok })
+		if err = b.try(ctx, ids, answers); err == nil || ctx.Err() != nil {
+			break
+		}
+		if !errors.Is(err, errSilent) { // otherwise another caller has ended the stream that they share
+			broken++
+		}
 	}
-	// A stream that does not answer in time may never answer again.
-	defer context.AfterFunc(ctx, func() { b.drop(st) })()
+	return answers, err
+}
+
+// silent is after how long without an answer a stream is given up.
+const silent = time.Second
+
+// try asks on one stream.
+func (b *beats) try(ctx context.Context, ids []clientv3.LeaseID, answers map[clientv3.LeaseID]pulse) error {
+	st, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
 	waits := make([]chan pulse, len(ids))
 	for i, id := range ids {
 		waits[i] = make(chan pulse, 1)
-		if err := st.ask(ctx, int64(id), waits[i]); err != nil {
-			return answers, err
+		if err := b.ask(ctx, st, int64(id), waits[i]); err != nil {
+			return err
 		}
 	}
 	for i, id := range ids {
 		select {
 		case p := <-waits[i]:
 			answers[id] = p
+			continue
 		case <-st.done:
-			select {
-			case p := <-waits[i]:
-				answers[id] = p
-			default:
-				return answers, st.reason(ctx)
+		case <-ctx.Done():
+			// A caller that has just asked, and goes, is no reason to end what others wait for.
+			if st.isSilent() {
+				b.drop(st)
 			}
 		}
+		select {
+		case p := <-waits[i]:
+			answers[id] = p
+		default:
+			return st.reason(ctx)
+		}
 	}
-	return answers, nil
+	return nil
 }
 
 // open returns the stream, a new one if the last one has ended.
-func (b *beats) open() (*stream, error) {
+func (b *beats) open(ctx context.Context) (*stream, error) {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.on != nil {
+	on := b.on
+	b.mu.Unlock()
+	if on != nil {
 		select {
-		case <-b.on.done:
+		case <-on.done:
 		default:
-			return b.on, nil
+			return on, nil
 		}
 	}
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(b.s.life))
-	conn, err := pb.NewLeaseClient(b.s.client.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
+	// The stream outlives ctx, and to open it must not.
+	life, cancel := context.WithCancel(clientv3.WithRequireLeader(b.s.life))
+	opened := context.AfterFunc(ctx, cancel)
+	conn, err := pb.NewLeaseClient(b.s.client.ActiveConnection()).LeaseKeepAlive(life)
+	if !opened() || err != nil {
 		cancel()
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	st := &stream{conn: conn, cancel: cancel, turn: make(chan struct{}, 1), done: make(chan struct{}), pending: make(map[int64][]chan<- pulse)}
+	b.mu.Lock()
 	b.on = st
+	b.mu.Unlock()
 	b.s.calls.Go(st.receive)
 	return st, nil
 }
@@ -105,26 +143,43 @@ func (b *beats) drop(st *stream) {
 		b.on = nil
 	}
 	b.mu.Unlock()
+	st.mu.Lock()
+	st.dropped = true
+	st.mu.Unlock()
 	st.cancel()
 }
 
 // ask sends one question.
-func (st *stream) ask(ctx context.Context, id int64, answer chan<- pulse) error {
+func (b *beats) ask(ctx context.Context, st *stream, id int64, answer chan<- pulse) error {
 	select {
 	case st.turn <- struct{}{}:
 		defer func() { <-st.turn }()
 	case <-st.done:
 		return st.reason(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	st.mu.Lock()
+	if len(st.pending) == 0 {
+		st.heard = time.Now()
+	}
 	st.pending[id] = append(st.pending[id], answer)
 	st.mu.Unlock()
+	// It waits if the server reads nothing.
+	defer context.AfterFunc(ctx, func() { b.drop(st) })()
 	if err := st.conn.Send(&pb.LeaseKeepAliveRequest{ID: id}); err != nil {
 		st.cancel()
 		<-st.done // Send's own error only says that the stream has ended
 		return st.reason(ctx)
 	}
 	return nil
+}
+
+// isSilent reports whether the stream has not answered for a while. It may never do so again.
+func (st *stream) isSilent() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return len(st.pending) > 0 && time.Since(st.heard) > silent
 }
 
 // receive passes the answers on until the stream ends.
@@ -139,6 +194,7 @@ func (st *stream) receive() {
 			st.mu.Unlock()
 			return
 		}
+		st.heard = time.Now()
 		p := pulse{alive: r.TTL > 0}
 		if r.Header != nil {
 			p.term = r.Header.RaftTerm
@@ -164,7 +220,7 @@ func (st *stream) reason(ctx context.Context) error {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.err == nil {
+	if st.dropped || st.err == nil {
 		return errSilent
 	}
 	return st.err

@@ -35,6 +35,7 @@
 //	{user:42}/record          what Once remembers
 //	{user:42}/version         what Raise remembers
 //	{user:42}/forced/<owner>  why a lease was taken by force, for an hour
+//	inbox/<process>/<owner>   a message that this lease is wanted, for a minute
 //
 // An owner has the lock if, and only if, its member key exists and has a token.
 //

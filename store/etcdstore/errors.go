@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,6 +19,14 @@ var ErrOwner = errors.New("etcdstore: invalid owner")
 
 // errGone says that a lease that a transaction uses has run out. The transaction did nothing.
 var errGone = errors.New("etcdstore: a lease has run out")
+
+// errData says that a key does not hold what it should.
+var errData = errors.New("etcdstore: a key was not written by this store")
+
+// foreign is the error for a key whose value cannot be read.
+func foreign(kv *mvccpb.KeyValue, err error) error {
+	return fmt.Errorf("%w: %s: %w", errData, kv.Key, err)
+}
 
 // verdict is the end of a transaction that changes nothing, and is not to be repeated.
 type verdict struct{ error }
@@ -69,5 +78,5 @@ func failure(op, key string, err error) error {
 		err = fmt.Errorf("no answer from etcd: %w", err)
 		return &driver.UnavailableError{Op: op, Key: key, Err: err}
 	}
-	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused(err)}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: refused(err) || errors.Is(err, errData)}
 }

@@ -66,8 +66,12 @@ func (a *acquisition) stop(t *tx, claims []driver.Claim, reach int) (answer, err
 	l := t.locks[reach]
 	// Three signs of life in the time of the shortest lease.
 	within := min(a.req.TTL, a.s.cfg.waiterLease) / 3
-	state := &waitloop.State{Held: l.held(l.members.Ahead(a.req.Owner)), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
+	ahead := l.members.Ahead(a.req.Owner)
+	state := &waitloop.State{Held: l.held(ahead), At: time.Now(), Within: within, Changes: [2]time.Duration{-1, -1}}
 	ans := answer{held: state, at: l.key}
+	if !a.req.Wait || ahead == 0 { // those in front have told already
+		ans.wants = l.want()
+	}
 	if !a.req.Wait {
 		a.leaveQueues(t, -1)
 		a.dropParts(t, 0)
@@ -100,11 +104,15 @@ func (a *acquisition) join(t *tx, l *lock, c driver.Claim) error {
 }
 
 func (a *acquisition) newMember(c driver.Claim) *member {
-	return &member{owner: a.req.Owner, memberValue: memberValue{
+	m := &member{owner: a.req.Owner, memberValue: memberValue{
 		Mode: c.Mode, Permits: c.Permits, TTL: int64(a.req.TTL / time.Second), Reserved: a.req.HandOffs,
 		Partial: len(a.req.Claims) > 1, Once: a.once,
 		Since: time.Now().UnixMicro(), Rule: []byte(a.req.Rule), Trace: []byte(a.req.Trace),
 	}}
+	if a.req.Linger && !a.once && a.s.inbox.ready() {
+		m.Inbox = a.s.inbox.id
+	}
+	return m
 }
 
 // leaveQueues takes the request out of all queues except that of lock number except.
@@ -157,13 +165,13 @@ func (a *acquisition) complete(t *tx) (driver.Grant, error) {
 	if len(a.req.Claims) == 1 {
 		l := t.locks[0]
 		if m := l.members.Holding(a.req.Owner, 0); m != nil && t.fresh && a.waitedFor(m) {
-			return a.grant(m.Token, m.Reserved, a.wait, len(l.members.Waiters()) > 0), nil
+			return a.single(m, a.wait, len(l.members.Waiters()) > 0), nil
 		}
 		m, err := a.take(t, l, a.req.Claims[0])
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		return a.grant(m.Token, m.Reserved, a.hold, len(l.members.Waiters()) > 0), nil
+		return a.single(m, a.hold, len(l.members.Waiters()) > 0), nil
 	}
 	token, whole := a.whole(t.locks)
 	contended := false
@@ -213,6 +221,13 @@ func (a *acquisition) grant(token, reserved uint64, l *lease, contended bool) dr
 	if g.Term = min(l.ttl, a.req.TTL); l.ttl >= a.req.TTL && time.Since(l.since) < brief {
 		g.Term = 0 // all of it is left
 	}
+	return g
+}
+
+// single is the grant of a single claim.
+func (a *acquisition) single(m *member, l *lease, contended bool) driver.Grant {
+	g := a.grant(m.Token, m.Reserved, l, contended)
+	g.Lingers = m.lingers() && a.s.inbox.ready()
 	return g
 }
 

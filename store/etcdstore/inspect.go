@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,7 +80,7 @@ func (s *Store) show(ctx context.Context, l *lock) ([]driver.Holder, error) {
 			continue // it has run out since it was read
 		}
 		holders = append(holders, driver.Holder{
-			Owner: h.owner, Token: h.Token, Rule: string(h.Rule), Trace: string(h.Trace), HeldFor: h.heldFor(), Left: left,
+			Owner: h.owner, Token: h.Token, Rule: string(h.Rule), Trace: string(h.Trace), HeldFor: h.heldFor(), Left: left, Lingers: h.lingers(),
 		})
 	}
 	return holders, nil
@@ -110,9 +111,10 @@ const (
 // List implements [driver.Inspector]. Keys come in order. If cursor is not one of this store's,
 // the error matches driver.ErrInvalidOption.
 func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]driver.LockInfo, string, error) {
+	from := s.cfg.prefix + "{" + prefix
 	after, err := hex.DecodeString(cursor)
-	if err != nil {
-		return nil, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned"}
+	if err != nil || cursor != "" && !strings.HasPrefix(string(after), from) {
+		return nil, "", &driver.OptionError{Option: "List", Value: cursor, Want: "a cursor that List returned for this prefix"}
 	}
 	if limit < 1 {
 		limit = defaultPage
@@ -122,7 +124,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		return nil, "", err
 	}
 	defer s.calls.Leave()
-	infos, next, err := s.page(ctx, s.cfg.prefix+"{"+prefix, string(after), limit)
+	infos, next, err := s.page(ctx, from, string(after), limit)
 	return infos, hex.EncodeToString([]byte(next)), failure("list", "", err)
 }
 

@@ -64,6 +64,13 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	return &lease{id: r.ID, ttl: time.Duration(r.TTL) * time.Second, since: since}, nil
 }
 
+// forget drops all idle leases, because one of them does not exist any more: see [shelf.forget].
+func (p *pool) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.idle)
+}
+
 // put takes back a lease to which nothing is attached, and which no request that is under way names.
 func (p *pool) put(l *lease) {
 	if l == nil || time.Since(l.since) >= l.ttl/freshPart {

@@ -3,8 +3,6 @@ package etcdstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -33,7 +31,7 @@ type recordValue struct {
 func readRecord(kv *mvccpb.KeyValue) (*record, error) {
 	var v recordValue
 	if err := json.Unmarshal(kv.Value, &v); err != nil {
-		return nil, fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+		return nil, foreign(kv, err)
 	}
 	return &record{
 		Record: driver.Record{Fingerprint: v.Fingerprint, Result: v.Result, ResultNotKept: v.NotKept, Trace: string(v.Trace)},
@@ -83,40 +81,35 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 
 // complete stores rec and releases the lease.
 func (s *Store) complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	for n := 0; ; n++ {
+	var ended *member
+	err := s.transact(ctx, keysOf(g.Claims), byHeart, func(t *tx) error {
+		l := t.locks[0]
+		ended = l.members.Holding(g.Owner, g.Token)
+		switch {
+		case ended == nil && !t.fresh:
+			return errLook
+		case ended == nil && l.record != nil && l.record.owner == g.Owner: // L5
+			if l.record.ResultNotKept && !rec.ResultNotKept {
+				return verdict{&driver.ResultNotKeptError{Key: l.key}}
+			}
+			return nil
+		case ended == nil, ended.Mode != driver.ModeExclusive:
+			return t.lost(l.key, g)
+		}
 		stays, err := s.shelf.lease(ctx, seconds(retention))
 		if err != nil {
 			return err
 		}
-		var ended *member
-		err = s.transact(ctx, keysOf(g.Claims), byHeart, func(t *tx) error {
-			l := t.locks[0]
-			ended = l.members.Holding(g.Owner, g.Token)
-			switch {
-			case ended == nil && !t.fresh:
-				return errLook
-			case ended == nil && l.record != nil && l.record.owner == g.Owner: // L5
-				if l.record.ResultNotKept && !rec.ResultNotKept {
-					return verdict{&driver.ResultNotKeptError{Key: l.key}}
-				}
-				return nil
-			case ended == nil, ended.Mode != driver.ModeExclusive:
-				return t.lost(l.key, g)
-			}
-			l.remove(ended)
-			l.record = &record{Record: rec, owner: g.Owner}
-			value := recordValue{Owner: g.Owner, Fingerprint: rec.Fingerprint, Result: rec.Result, NotKept: rec.ResultNotKept, Trace: []byte(rec.Trace)}
-			t.also = append(t.also, clientv3.OpPut(s.base(l.key)+recordPart, encode(value), clientv3.WithLease(stays)))
-			return nil
-		})
-		if errors.Is(err, errGone) && n < tries {
-			continue
-		}
-		if err == nil && ended != nil {
-			s.recycle(g, ended)
-		}
-		return err
+		l.remove(ended)
+		l.record = &record{Record: rec, owner: g.Owner}
+		value := recordValue{Owner: g.Owner, Fingerprint: rec.Fingerprint, Result: rec.Result, NotKept: rec.ResultNotKept, Trace: []byte(rec.Trace)}
+		t.also = append(t.also, clientv3.OpPut(s.base(l.key)+recordPart, encode(value), clientv3.WithLease(stays)))
+		return nil
+	})
+	if err == nil && ended != nil {
+		s.recycle(g, ended)
 	}
+	return err
 }
 
 // Forget implements [driver.Inspector].
@@ -163,12 +156,12 @@ func (s *Store) raise(ctx context.Context, key string, version uint64, retention
 		return 0, err
 	}
 	kvs := r.Kvs
-	for {
+	for gone := 0; ; {
 		newest, mod := version, int64(0)
 		for _, kv := range kvs {
 			old, err := strconv.ParseUint(string(kv.Value), 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+				return 0, foreign(kv, err)
 			}
 			newest, mod = max(newest, old), kv.ModRevision
 		}
@@ -181,13 +174,14 @@ func (s *Store) raise(ctx context.Context, key string, version uint64, retention
 		}
 		put := clientv3.OpPut(name, strconv.FormatUint(newest, 10), clientv3.WithLease(stays))
 		r, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(name), "=", mod)).Then(put).Else(clientv3.OpGet(name)).Commit()
-		if err != nil {
-			if isGone(err) {
-				s.shelf.forget()
-			}
+		switch {
+		case isGone(err) && gone < tries:
+			s.shelf.forget()
+			gone++
+			continue
+		case err != nil:
 			return 0, err
-		}
-		if r.Succeeded {
+		case r.Succeeded:
 			return newest, nil
 		}
 		kvs = r.Responses[0].GetResponseRange().Kvs

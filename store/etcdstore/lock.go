@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,6 +35,7 @@ type memberValue struct {
 	Once     bool        `json:"once,omitempty"`     // asked by Begin: a waiter also takes a record
 	Others   bool        `json:"others,omitempty"`   // waited when it got the lock
 	Since    int64       `json:"since"`              // Unix µs, by the clock of the process that wrote it
+	Inbox    string      `json:"inbox,omitempty"`    // where to tell that the lease is wanted, if it may linger
 	Rule     []byte      `json:"rule,omitempty"`
 	Trace    []byte      `json:"trace,omitempty"`
 }
@@ -65,7 +65,7 @@ func (m *member) Standing() phasefair.Standing {
 func readMember(kv *mvccpb.KeyValue, owner string) (*member, error) {
 	m := &member{owner: owner, create: kv.CreateRevision, mod: kv.ModRevision, lease: clientv3.LeaseID(kv.Lease)}
 	if err := json.Unmarshal(kv.Value, &m.memberValue); err != nil {
-		return nil, fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+		return nil, foreign(kv, err)
 	}
 	return m, nil
 }
@@ -84,8 +84,8 @@ func encode(v any) string {
 type lock struct {
 	lockValue
 	key     string
-	mod     int64 // the revision of the last decision; zero: there is no lock key
-	rev     int64 // no member was written after it
+	was     string // the value of the lock's own key; "": there is none
+	rev     int64  // no member was written after it
 	members phasefair.Members[*member]
 	record  *record // nil: none is in force, or nobody has looked
 

@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -42,7 +41,6 @@ func (s *Store) questions(keys []string) []clientv3.Op {
 // see takes the answers to questions.
 func (t *tx) see(r *clientv3.TxnResponse, keys []string) error {
 	t.fresh, t.term = true, r.Header.RaftTerm
-	t.s.views.saw(r.Header.Revision)
 	t.locks = make([]*lock, len(keys))
 	for i, key := range keys {
 		l, err := t.s.readLock(key, r.Responses[2*i].GetResponseRange().Kvs, r.Responses[2*i+1].GetResponseRange().Kvs)
@@ -62,9 +60,9 @@ func (s *Store) readLock(key string, kvs, records []*mvccpb.KeyValue) (*lock, er
 	for _, kv := range kvs {
 		part := strings.TrimPrefix(string(kv.Key), base)
 		if part == lockPart {
-			l.mod = kv.ModRevision
+			l.was = string(kv.Value)
 			if err := json.Unmarshal(kv.Value, &l.lockValue); err != nil {
-				return nil, fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+				return nil, foreign(kv, err)
 			}
 			continue
 		}
@@ -75,6 +73,11 @@ func (s *Store) readLock(key string, kvs, records []*mvccpb.KeyValue) (*lock, er
 		m, err := readMember(kv, owner)
 		if err != nil {
 			return nil, err
+		}
+		if m.lease == clientv3.NoLease {
+			// Somebody has written it by hand. Nothing would end it, so it counts as deleted.
+			l.removed, l.freed = append(l.removed, m), true
+			continue
 		}
 		l.members = append(l.members, m)
 	}

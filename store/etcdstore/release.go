@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -104,7 +103,7 @@ func (s *Store) lost(ctx context.Context, key string, g driver.Grant) error {
 	for _, kv := range r.Kvs {
 		var why forcedValue
 		if err := json.Unmarshal(kv.Value, &why); err != nil {
-			return fmt.Errorf("etcdstore: %s: %w", kv.Key, err)
+			return foreign(kv, err)
 		}
 		if g.Token == 0 || g.Token == why.Token {
 			loss.Reason, loss.Detail = driver.LossForced, string(why.Reason)
@@ -131,13 +130,10 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 		return nil, err
 	}
 	defer s.calls.Leave()
-	note, err := s.shelf.lease(ctx, forcedFor)
-	if err != nil {
-		return nil, failure("force release", key, err)
-	}
 	var ended []driver.Holder
 	for {
 		var some []driver.Holder
+		var wants []want
 		var more bool
 		err := s.transact(ctx, []string{key}, look|ending, func(t *tx) error {
 			l := t.locks[0]
@@ -154,6 +150,11 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 				only = some // those that come meanwhile are not meant
 			}
 			some = some[:min(len(some), forcedAtOnce)]
+			note, err := s.shelf.lease(ctx, forcedFor)
+			if err != nil {
+				return err
+			}
+			wants = l.want()
 			for _, h := range some {
 				l.remove(l.members.Find(h.Owner))
 				value := encode(forcedValue{Token: h.Token, Reason: []byte(reason)})
@@ -164,6 +165,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 		if err != nil {
 			return nil, failure("force release", key, err)
 		}
+		s.send(wants)
 		if ended = append(ended, some...); !more {
 			return ended, nil
 		}

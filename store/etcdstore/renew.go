@@ -181,6 +181,6 @@ func (s *Store) read(ctx context.Context, all []*renewal) {
 
 // isOf reports whether m is what g's owner was granted for c, and has not released.
 func (m *member) isOf(g driver.Grant, c driver.Claim) bool {
-	return m != nil && !m.waits() && !m.Released && g.Token != 0 && m.Token == g.Token && m.Mode == c.Mode &&
+	return m != nil && !m.waits() && !m.Released && m.lease != clientv3.NoLease && g.Token != 0 && m.Token == g.Token && m.Mode == c.Mode &&
 		!(g.Borrowed && (g.TTL > m.ttl() || g.HandOffs > m.Reserved))
 }

@@ -43,9 +43,10 @@ func release(t testing.TB, s driver.Store, g driver.Grant) {
 
 // waiter is a request that waits.
 type waiter struct {
-	t     testing.TB
-	grant chan driver.Grant
-	err   chan error
+	t      testing.TB
+	grant  chan driver.Grant
+	err    chan error
+	cancel context.CancelFunc
 }
 
 // wait makes a request that waits, and returns when it is in the queue.
@@ -55,6 +56,7 @@ func wait(t testing.TB, s driver.Store, req driver.Request) *waiter {
 	queued := make(chan struct{}, 100)
 	req.Wait, req.OnHeld = true, func(driver.HeldError) { queued <- struct{}{} }
 	ctx, cancel := context.WithCancel(t.Context())
+	w.cancel = cancel
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

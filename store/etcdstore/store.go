@@ -8,14 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
-// Store implements [driver.Store] with every optional part except lingering leases. Make one with
-// [New]. It is safe for concurrent use.
+// Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for concurrent use.
 type Store struct {
 	client *clientv3.Client
 	cfg    config
@@ -25,7 +25,9 @@ type Store struct {
 	shelf  *shelf
 	beats  *beats
 	views  *views
-	ahead  atomic.Bool // it was logged that tokens are ahead of this clock
+	inbox  *inbox
+	ahead  atomic.Bool  // it was logged that tokens are ahead of this clock
+	stream atomic.Int64 // the number of the stream that carries watches
 
 	life  context.Context // ends when Close begins, and ends all waits
 	end   context.CancelFunc
@@ -50,16 +52,26 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	s := &Store{client: client, cfg: cfg, views: newViews()}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.leases, s.shelf, s.beats = newPool(client), newShelf(client), newBeats(s)
+	s.inbox = newInbox(s)
 	l, err := s.leases.grant(ctx, time.Second)
-	if err != nil {
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		// An operator has to look at such a server, too, and programs that start wait for space.
+		s.least = usualLeast
+	case err != nil:
 		s.end()
 		return nil, failure("open", "", err)
+	default:
+		s.least = l.ttl
+		s.leases.put(l)
 	}
-	s.least = l.ttl
 	s.cfg.waiterLease = max(s.cfg.waiterLease, s.least)
-	s.leases.put(l)
 	return s, nil
 }
+
+// usualLeast is the shortest lease of a server with the default settings. One that keeps only longer ones
+// makes a lease longer than asked for.
+const usualLeast = 2 * time.Second
 
 // Describe implements [driver.Store].
 func (s *Store) Describe() driver.Description {
@@ -67,6 +79,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "etcd",
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
+		OnWanted: s.inbox.onWanted, Examine: s.examine,
 		TTLs: driver.TTLs{Least: s.least, Step: time.Second},
 	}
 }

@@ -75,6 +75,9 @@ func (s *Store) transact(ctx context.Context, keys []string, h how, decide func(
 		}
 		done, err := t.commit(keys)
 		switch {
+		case errors.Is(err, errGone) && len(t.names) == 0 && n < tries:
+			t.locks = nil // a lease of the shelf has gone, which has others by now
+			continue
 		case err != nil:
 			s.views.forget(keys)
 			return err

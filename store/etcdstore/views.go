@@ -7,28 +7,12 @@ import "sync"
 type views struct {
 	mu   sync.Mutex
 	last map[string]*lock
-	rev  int64 // the greatest revision of etcd that was seen
 }
-
-// farBack is by how much the revisions of answers that are under way together may differ, at most.
-const farBack = 1000
 
 // mostViews bounds the memory of a process that uses each key once.
 const mostViews = 4096
 
 func newViews() *views { return &views{last: make(map[string]*lock)} }
-
-// saw forgets all views if revisions begin anew, as after the restore of a backup. Otherwise a
-// remembered revision could come again, and a decision could overwrite another one.
-func (v *views) saw(rev int64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if rev < v.rev-farBack {
-		clear(v.last)
-		v.rev = 0
-	}
-	v.rev = max(v.rev, rev)
-}
 
 // get returns a copy of the view of key, or nil.
 func (v *views) get(key string) *lock {

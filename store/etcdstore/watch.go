@@ -2,10 +2,12 @@ package etcdstore
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
@@ -24,33 +26,51 @@ type watch struct {
 	owner  string
 	cancel context.CancelFunc
 	done   chan struct{}
+	broken int // how many watches of the request have broken, one after the other
 }
 
 // look has the request watch its place in the queue of key, unless it does so already.
 func (a *acquisition) look(key string) {
+	broken := 0
 	if w := a.watch; w != nil && w.key == key {
 		select {
 		case <-w.done:
+			broken = w.broken
 		default:
 			return
 		}
 	}
 	a.watch.stop()
+	stream := a.s.stream.Load()
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(a.s.life))
-	w := &watch{s: a.s, key: key, owner: a.req.Owner, cancel: cancel, done: make(chan struct{})}
+	w := &watch{s: a.s, key: key, owner: a.req.Owner, cancel: cancel, done: make(chan struct{}), broken: broken}
 	a.watch = w
 	messages := a.messages
 	a.s.calls.Go(func() {
 		defer close(w.done)
-		m := w.follow(ctx)
+		if broken > 0 && !waitloop.Sleep(ctx, blind<<min(broken-1, 5)) {
+			return
+		}
+		m, ok := w.follow(onStream(ctx, stream))
 		if ctx.Err() != nil {
 			return
+		}
+		if w.broken = 0; !ok {
+			w.broken = broken + 1
+			a.s.stream.CompareAndSwap(stream, stream+1)
 		}
 		select {
 		case messages <- m:
 		default: // it is going to ask anyway
 		}
 	})
+}
+
+// onStream gives watches a stream of their own for each number. The client of etcd has one stream for all
+// watches whose contexts have the same metadata. If the user's token has ended meanwhile, etcd refuses
+// further watches on it.
+func onStream(ctx context.Context, number int64) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "keyturn-stream", strconv.FormatInt(number, 10))
 }
 
 // stop ends the watch, and does not wait for it.
@@ -60,11 +80,11 @@ func (w *watch) stop() {
 	}
 }
 
-// follow returns when there is something to tell, or when the watch has broken.
+// follow returns when there is something to tell. ok is false if the watch has broken.
 //
 // The watches begin with the present revision, and then it reads. With an earlier revision, etcd
 // would pass the events on in a loop that runs ten times a second, and each turn would take 50 ms.
-func (w *watch) follow(ctx context.Context) message {
+func (w *watch) follow(ctx context.Context) (m message, ok bool) {
 	name := w.s.base(w.key) + memberPart + w.owner
 	own := w.s.client.Watch(ctx, name)
 	front, ahead := "", w.ahead(ctx, "")
@@ -77,20 +97,24 @@ func (w *watch) follow(ctx context.Context) message {
 		m, before, isFirst := w.place(t.locks[0])
 		switch {
 		case m != nil:
-			return *m
+			return *m, true
 		case isFirst && front != "" || !isFirst && front != before:
 			front = before
 			ahead.stop()
 			ahead = w.ahead(ctx, front)
 			continue // to read what has happened until it began
 		}
-		if m := w.next(own, ahead.events, name, front); m != nil {
+		m, ok := w.next(own, ahead.events, name, front)
+		if m != nil || !ok {
 			ahead.stop()
-			return *m
+			if !ok {
+				return message{}, false
+			}
+			return *m, true
 		}
 	}
 	ahead.stop()
-	return message{}
+	return message{}, true
 }
 
 // blind is how long a watch that could not read waits until it tries again.
@@ -118,32 +142,33 @@ func (w *watch) place(l *lock) (m *message, front string, isFirst bool) {
 	return nil, front, front == ""
 }
 
-// next waits for the next event that matters. Nil: the place in the queue may be another one.
-func (w *watch) next(own, ahead clientv3.WatchChan, name, front string) *message {
+// next waits for the next event that matters. Nil: the place in the queue may be another one. ok is false
+// if a watch has broken.
+func (w *watch) next(own, ahead clientv3.WatchChan, name, front string) (m *message, ok bool) {
 	for {
 		select {
 		case r, ok := <-own:
 			if !ok || r.Err() != nil {
-				return new(message)
+				return nil, false
 			}
 			for _, e := range r.Events {
 				if e.Type == mvccpb.DELETE {
-					return new(message)
+					return new(message), true
 				}
 				if m, err := readMember(e.Kv, w.owner); err != nil || !m.waits() {
-					return &message{granted: m}
+					return &message{granted: m}, true
 				}
 			}
 		case r, ok := <-ahead:
 			if !ok || r.Err() != nil {
-				return new(message)
+				return nil, false
 			}
 			for _, e := range r.Events {
 				switch {
 				case front != "":
-					return nil // it has left, or has got the lock
+					return nil, true // it has left, or has got the lock
 				case string(e.Kv.Key) != name:
-					return new(message) // a holder has gone
+					return new(message), true // a holder has gone
 				}
 			}
 		}
@@ -172,7 +197,7 @@ func (a *acquisition) Accept(m message) (answer, bool) {
 	if g == nil || len(a.req.Claims) > 1 || !a.waitedFor(g) {
 		return answer{}, false
 	}
-	return answer{grant: a.grant(g.Token, g.Reserved, a.wait, g.Others)}, true
+	return answer{grant: a.single(g, a.wait, g.Others)}, true
 }
 
 // waitedFor reports whether m is what the request has waited for, and lasts for a while.

@@ -102,7 +102,12 @@ func (t *tx) changes() (cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
 		if !l.decided {
 			continue // the end of a lease that lets nobody in changes nothing else
 		}
-		cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+lockPart), "=", l.mod))
+		if l.was == "" {
+			cmps = append(cmps, clientv3.Compare(clientv3.ModRevision(base+lockPart), "=", 0))
+		} else {
+			// Not the revision: those begin anew if etcd loses its data. The last token never comes again.
+			cmps = append(cmps, clientv3.Compare(clientv3.Value(base+lockPart), "=", l.was))
+		}
 		put, err := t.putLock(l, base)
 		if err != nil {
 			return nil, nil, err
@@ -125,7 +130,7 @@ const (
 func (t *tx) putLock(l *lock, base string) (clientv3.Op, error) {
 	now := time.Now()
 	keep := clientv3.WithIgnoreLease()
-	if age := now.Sub(time.Unix(l.At, 0)); l.mod == 0 || age > lockMoves || age < -lockMoves {
+	if age := now.Sub(time.Unix(l.At, 0)); l.was == "" || age > lockMoves || age < -lockMoves {
 		id, err := t.s.shelf.lease(t.ctx, lockStays)
 		if err != nil {
 			return clientv3.Op{}, err
@@ -138,7 +143,6 @@ func (t *tx) putLock(l *lock, base string) (clientv3.Op, error) {
 
 // written brings the locks up to date after a transaction, and remembers them.
 func (t *tx) written(rev int64) {
-	t.s.views.saw(rev)
 	for _, l := range t.locks {
 		for _, m := range l.members {
 			if !m.changed {
@@ -158,7 +162,7 @@ func (t *tx) written(rev int64) {
 		}
 		l.rev = rev
 		if decided {
-			l.mod = rev
+			l.was = encode(l.lockValue)
 		}
 		t.s.views.keep(l)
 	}

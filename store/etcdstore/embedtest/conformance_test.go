@@ -73,18 +73,19 @@ func harness(t testing.TB) drivertest.Harness {
 
 // server is an etcd in this process.
 type server struct {
-	addr string
-	etcd *embed.Etcd
+	addr     string
+	settings []func(*embed.Config)
+	etcd     *embed.Etcd
 }
 
-// start runs an etcd until the test and its subtests end.
-func start(t testing.TB) *server {
+// start runs an etcd until the test and its subtests end, with further settings.
+func start(t testing.TB, settings ...func(*embed.Config)) *server {
 	t.Helper()
 	port, err := servertest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port)}
+	s := &server{addr: "127.0.0.1:" + strconv.Itoa(port), settings: settings}
 	s.run(t)
 	t.Cleanup(func() { s.etcd.Close() })
 	return s
@@ -116,6 +117,9 @@ func (s *server) run(t testing.TB) {
 	cfg.ListenPeerUrls = at("127.0.0.1:" + strconv.Itoa(peer))
 	cfg.AdvertisePeerUrls = cfg.ListenPeerUrls
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	for _, set := range s.settings {
+		set(cfg)
+	}
 	if s.etcd, err = embed.StartEtcd(cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,61 @@
+package etcdstore_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/store/etcdstore/internal/clienttest"
+)
+
+// risks are what Examine has found, without the addresses of servers.
+func risks(t testing.TB, s driver.Store) []string {
+	t.Helper()
+	var all []string
+	for _, f := range s.Describe().Examine(t.Context()) {
+		if (f.Risk == "") != (f.Advice == "") {
+			t.Errorf("%+v", f)
+		}
+		if about, _, _ := strings.Cut(f.About, " 127."); f.Risk != "" {
+			all = append(all, about)
+		}
+	}
+	return all
+}
+
+// TestExamine: what is wrong with servers is found, and nothing else.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	is := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("risks %q, want %q", got, want)
+		}
+	}
+	members := etcdtest.Cluster(t, 3)
+	all := open(t, clienttest.New(t, addrs(members)...))
+	is(risks(t, all))
+	is(risks(t, open(t, clienttest.New(t, members[0].Addr()))), "members")
+	members[0].Kill()
+	for end := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) { // until there is a leader
+		if got := risks(t, all); slices.Equal(got, []string{"server"}) {
+			break
+		} else if time.Now().After(end) {
+			t.Errorf("risks %q with one server down", got)
+			break
+		}
+	}
+
+	wrong := etcdtest.Start(t, "--max-txn-ops", "50", "--election-timeout", "2100", "--quota-backend-bytes", "2000000")
+	c := clienttest.New(t, wrong.Addr())
+	s := open(t, c)
+	is(risks(t, s), "members", "shortest lease", "max-txn-ops")
+	grow(t, c)
+	is(risks(t, s), "members", "alarm of", "shortest lease", "max-txn-ops")
+	is(risks(t, open(t, c)), "members", "alarm of", "max-txn-ops") // which can be opened without space
+	_ = s.Close()
+	is(risks(t, s), "members")
+}
