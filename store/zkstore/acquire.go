@@ -35,6 +35,7 @@ type answer struct {
 	record *driver.Record
 	held   *waitloop.State
 	view   *view
+	wants  []want // to send because of held
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
@@ -66,6 +67,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 		// The question may still be carried out, and is undone afterwards.
 		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
 	case err == nil:
+		a.s.send(ans.wants)
 		return ans, ans.held, nil
 	}
 	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {

@@ -46,12 +46,22 @@ func (c *clock) note(stat *zk.Stat) {
 	c.zxid, c.stamp, c.at = stat.Mzxid, stamp, time.Now()
 }
 
+// clear forgets all stamps.
+func (c *clock) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.zxid, c.stamp, c.at, c.first = 0, 0, time.Time{}, 0
+}
+
 // moment is a time by the leader's clock.
 type moment struct {
 	now   micros
 	epoch int64
 	first micros // of that epoch, as far as this process has seen
 }
+
+// ownMoment goes by this process's clock. It is for what is only shown.
+func ownMoment() moment { return moment{now: time.Now().UnixMicro()} }
 
 // now returns a time that is not after the leader's. It returns false if no stamp was seen yet.
 func (c *clock) now() (moment, bool) {

@@ -31,6 +31,7 @@ type memberData struct {
 	Term     micros `json:"term,omitempty"`
 	Partial  bool   `json:"partial,omitempty"`  // a part of a set that waits for the rest
 	Released bool   `json:"released,omitempty"` // by its owner; it stays for a while (R6)
+	Inbox    string `json:"inbox,omitempty"`    // where to tell that the lease is wanted, if it may linger
 	Rule     string `json:"rule,omitempty"`
 	Trace    string `json:"trace,omitempty"`
 }

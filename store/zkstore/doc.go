@@ -29,6 +29,7 @@
 //	/keyturn/b/<bucket>/<key>/w-<owner>-x-<nr>  a waiter: ephemeral, with a number from the server
 //	/keyturn/b/<bucket>/<key>/r, v, f-<owner>   the record of Once, the version of Raise, why a lease was forced
 //	/keyturn/clock                              written for a stamp
+//	/keyturn/i/<process>                        where a process is told that its leases are wanted
 //
 // <owner> is a hash of the lease's owner, so a process that did not get the answer to its request
 // finds out what became of it. The nodes hold JSON. What has been over for a day is deleted.

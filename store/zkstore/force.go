@@ -28,10 +28,12 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	defer s.calls.Leave()
 	type result struct {
 		ended  []driver.Holder
+		wants  []want
 		unsure bool
 	}
 	res, err, answered := do(ctx, s, func(ctx context.Context) (r result, err error) {
 		r.unsure, err = s.transact(ctx, aim{keys: []string{key}, looks: true}, func(t *tx) (err error) {
+			r.wants = t.locks[0].want()
 			r.ended, err = t.force(t.locks[0], reason[:min(len(reason), maxReasonBytes)], only)
 			return err
 		})
@@ -43,6 +45,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 	if res.unsure && len(res.ended) == 0 {
 		return nil, &driver.UnavailableError{Op: "force release", Key: key, Err: driver.ErrOutcomeUnknown}
 	}
+	s.send(res.wants)
 	return res.ended, nil
 }
 

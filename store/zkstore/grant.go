@@ -29,6 +29,9 @@ func (a *acquisition) decide(t *tx) (answer, error) {
 	l := t.locks[reach]
 	ahead := l.Ahead(a.id)
 	ans := answer{held: a.state(t, l, ahead)}
+	if !a.req.Wait || ahead == 0 { // those in front have told already
+		ans.wants = l.want()
+	}
 	if a.req.Wait {
 		a.wait(t, reach)
 		ans.view = new(view)
@@ -78,10 +81,17 @@ func (a *acquisition) wait(t *tx, reach int) {
 }
 
 func (a *acquisition) newMember(c driver.Claim) *member {
-	return &member{id: a.id, mode: c.Mode, permits: c.Permits, memberData: memberData{
+	m := &member{id: a.id, mode: c.Mode, permits: c.Permits, memberData: memberData{
 		Owner: a.req.Owner, Reserved: a.req.HandOffs, TTL: toMicros(a.req.TTL), Partial: len(a.req.Claims) > 1, Rule: a.req.Rule, Trace: a.req.Trace,
 	}}
+	if a.req.Linger && !a.once {
+		m.Inbox = a.s.inbox.address()
+	}
+	return m
 }
+
+// isTold reports whether the engine is told if somebody wants the lease.
+func (a *acquisition) isTold(m *member) bool { return m.lingers() && m.Inbox == a.s.inbox.address() }
 
 // leaveQueues takes the request out of all queues except that of its claim number but.
 func (a *acquisition) leaveQueues(t *tx, but int) {
@@ -128,9 +138,11 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 		highest = max(highest, l.last)
 		contended = contended || len(l.Waiters()) > 0
 	}
+	lingers := false
 	switch {
 	case len(a.req.Claims) == 1:
-		token = t.locks[0].Holding(a.id, 0).Token
+		m := t.locks[0].Holding(a.id, 0)
+		token, lingers = m.Token, a.isTold(m)
 	case !whole:
 		token, _ = driver.NextTokens(highest, t.clock(), 0)
 		for _, l := range t.locks {
@@ -141,7 +153,7 @@ func (a *acquisition) complete(t *tx) driver.Grant {
 		}
 	}
 	return driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: t.sent, Contended: contended,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: token, HandOffs: reserved, Since: t.sent, Contended: contended, Lingers: lingers,
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 
 // inspect shows a key as of one moment. It changes nothing, also not what is over.
 func (s *Store) inspect(ctx context.Context, p *peer, key string, sync bool) (driver.LockInfo, error) {
-	t := &tx{s: s, ctx: ctx, p: p, synced: sync, records: true}
+	t := &tx{s: s, ctx: ctx, p: p, looks: true, synced: sync, records: true}
 	if err := t.load([]string{key}); err != nil {
 		return driver.LockInfo{}, err
 	}
@@ -55,9 +55,10 @@ func (s *Store) inspect(ctx context.Context, p *peer, key string, sync bool) (dr
 func (t *tx) show(l *lock) []driver.Holder {
 	var holders []driver.Holder
 	for _, h := range l.Holders() {
+		left := min(h.ends-t.now.now, h.Term) // now is a little early
 		holders = append(holders, driver.Holder{
 			Owner: h.Owner, Token: h.Token, Rule: h.Rule, Trace: h.Trace,
-			HeldFor: fromMicros(max(0, t.now.now-h.since)), Left: fromMicros(h.ends - t.now.now),
+			HeldFor: fromMicros(max(0, t.now.now-h.since)), Left: fromMicros(left), Lingers: h.lingers(),
 		})
 	}
 	return holders

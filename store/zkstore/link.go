@@ -44,6 +44,7 @@ type peer struct {
 	net     *network
 	ended   <-chan zk.Event // closed at the end of the client
 	session bool            // it has one
+	id      int64           // of the last one
 	authed  bool
 	since   time.Time // the session was lost, or is asked for
 }
@@ -81,6 +82,9 @@ func (l *link) event(p *peer, e zk.Event) {
 		l.wake(e.Path)
 		return
 	}
+	if e.State == zk.StateHasSession {
+		l.renew(p)
+	}
 	l.mu.Lock()
 	switch had := p.session; {
 	case e.State == zk.StateHasSession:
@@ -90,6 +94,20 @@ func (l *link) event(p *peer, e zk.Event) {
 	}
 	l.mu.Unlock()
 	l.tell()
+}
+
+// renew forgets what was learned by an earlier session. That one has ended, perhaps because the servers
+// have lost their data: then versions begin anew.
+func (l *link) renew(p *peer) {
+	l.mu.Lock()
+	id := p.SessionID()
+	anew := id != p.id
+	p.id = id
+	l.mu.Unlock()
+	if anew {
+		p.shelf.clear()
+		p.clock.clear()
+	}
 }
 
 // tell wakes the keeper.
@@ -172,13 +190,18 @@ func (l *link) set(ready bool, why error) {
 	}
 }
 
+// state returns the client, whether requests can be sent, and what is closed when that changes.
+func (l *link) state() (p *peer, ready bool, changed <-chan struct{}, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peer, l.ready && l.peer.session, l.changed, l.why
+}
+
 // get returns a client with a session, for which it waits for a while.
 func (l *link) get(ctx context.Context, patience time.Duration) (*peer, error) {
 	var timeout <-chan time.Time
 	for {
-		l.mu.Lock()
-		p, ready, changed, why := l.peer, l.ready && l.peer.session, l.changed, l.why
-		l.mu.Unlock()
+		p, ready, changed, why := l.state()
 		if ready {
 			return p, nil
 		}

@@ -94,6 +94,9 @@ func (t *tx) held(l *lock, ahead int) *driver.HeldError {
 	}
 	last, room := phasefair.InTheWay(l.Phase.Mode, holders, func(h *member) time.Duration { return fromMicros(h.ends - t.now.now) })
 	e.Holder, e.Trace = last.Owner, last.Trace
-	e.HeldFor, e.RetryAfter = fromMicros(max(0, t.now.now-last.since)), room
+	e.RetryAfter = room
+	if !last.lingers() { // otherwise only its engine knows since when its present user has had it
+		e.HeldFor = fromMicros(max(0, t.now.now-last.since))
+	}
 	return e
 }

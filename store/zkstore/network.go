@@ -28,6 +28,7 @@ type network struct {
 	conns   map[net.Conn]struct{}
 	err     error
 	warned  bool
+	timeout time.Duration // of the session, as the servers allow it; 0: not known
 }
 
 func newNetwork(l *link) *network {
@@ -83,7 +84,7 @@ func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(n.life, timeout)
 	defer cancel()
-	conn, err := n.open(ctx, address)
+	conn, err := dialTCP(ctx, n.l.cfg.tls, address)
 	if err != nil {
 		n.failed(err)
 		return nil, err
@@ -99,9 +100,9 @@ func (n *network) dial(_, address string, timeout time.Duration) (net.Conn, erro
 	return c, nil
 }
 
-func (n *network) open(ctx context.Context, address string) (net.Conn, error) {
-	if n.l.cfg.tls != nil {
-		return (&tls.Dialer{Config: n.l.cfg.tls}).DialContext(ctx, "tcp", address)
+func dialTCP(ctx context.Context, config *tls.Config, address string) (net.Conn, error) {
+	if config != nil {
+		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
@@ -176,9 +177,17 @@ func (w *wire) Read(b []byte) (int, error) {
 	return count, err
 }
 
+// sessionTimeout is what the servers allow; 0: not known.
+func (n *network) sessionTimeout() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.timeout
+}
+
 // allowed warns if the servers allow less than was asked for. 0: the session has expired.
 func (n *network) allowed(timeout time.Duration) {
 	n.mu.Lock()
+	n.timeout = timeout
 	warn := !n.warned && timeout > 0 && timeout < n.l.cfg.session
 	n.warned = n.warned || warn
 	n.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 // The nodes of the store, below its root:
 //
 //	clock                      written to read the leader's clock
+//	i/<process>                where a process is told of its leases (inbox); ephemeral
 //	b/<bucket>/<key>           a lock
 //	  h-<owner>                a holder's lease
 //	  w-<owner>-<claim>-<nr>   a waiter; it ends with its process's session

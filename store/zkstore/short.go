@@ -84,6 +84,12 @@ func (s *shelf) lease(key, id string, token uint64) (*member, bool) {
 	return &member{id: id, node: holderNode + id, mode: l.member.Mode, permits: l.member.Permits, memberData: l.member, stat: &l.node}, true
 }
 
+func (s *shelf) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.locks)
+}
+
 func (s *shelf) drop(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +173,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m.memberData,
 	})
 	return driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent,
+		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent, Lingers: a.isTold(m),
 	}, true, false
 }
 

@@ -20,6 +20,7 @@ type Store struct {
 	cfg    config
 	link   *link
 	places *places
+	inbox  *inbox
 
 	life   context.Context // ends when Close begins, and ends all waits
 	end    context.CancelFunc
@@ -27,6 +28,8 @@ type Store struct {
 	cancel context.CancelFunc
 
 	calls lifetime.Lifetime // and the goroutines that they leave behind
+
+	onlyLooks bool // this user may read locks, and not ask the leader for its time
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -35,7 +38,8 @@ var _ driver.Store = (*Store)(nil)
 // own, waits for it until ctx ends, and makes the store's root if that is missing.
 //
 // The error joins every [*driver.OptionError], before any I/O. If no server answers, or the root
-// cannot be made, it matches driver.ErrUnavailable.
+// cannot be made, it matches driver.ErrUnavailable. With a user who may only read, the store shows locks,
+// and the servers refuse everything else.
 func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) {
 	cfg, err := configure(servers, opts)
 	if err != nil {
@@ -44,7 +48,7 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 	s := &Store{cfg: cfg}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.places = newPlaces()
+	s.places, s.inbox = newPlaces(), newInbox(s)
 	s.link = newLink(s.life, &s.cfg, s.places.event)
 	if err := s.link.connect(); err != nil {
 		return nil, failure("open", "", err)
@@ -60,22 +64,29 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 
 // open makes the root, and learns the leader's clock.
 func (s *Store) open(ctx context.Context) error {
-	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
+	onlyLooks, err, answered := do(ctx, s, func(ctx context.Context) (bool, error) {
 		for {
 			_, err := s.link.get(ctx, patience)
 			if err == nil {
 				break
 			}
 			if ctx.Err() != nil {
-				return struct{}{}, err
+				return false, err
 			}
 		}
-		_, err := retry(ctx, s, func(p *peer) (struct{}, error) {
-			_, err := s.tick(p)
-			return struct{}{}, err
+		return retry(ctx, s, func(p *peer) (onlyLooks bool, err error) {
+			if _, err = s.tick(p); errors.Is(err, zk.ErrNoAuth) {
+				if _, _, look := p.Get(s.cfg.root); look == nil {
+					return true, nil
+				}
+			}
+			return false, err
 		})
-		return struct{}{}, err
 	}, nil)
+	if onlyLooks {
+		s.cfg.log.Warn("zkstore: this user may read locks, and not take them", "root", s.cfg.root)
+	}
+	s.onlyLooks = onlyLooks
 	return conclude(ctx, "open", "", answered, err)
 }
 
@@ -85,6 +96,7 @@ func (s *Store) Describe() driver.Description {
 		Name:   "zookeeper",
 		Shared: true, Permits: true, Sets: true, Stays: true,
 		Ledger: true, Inspector: true,
+		OnWanted: s.inbox.onWanted, Examine: s.examine,
 		// A shorter lease could end between two messages of a busy server.
 		TTLs: driver.TTLs{Least: 100 * time.Millisecond},
 	}

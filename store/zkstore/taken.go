@@ -37,6 +37,7 @@ func (a *acquisition) taken(ctx context.Context) (g driver.Grant, ok bool) {
 	return driver.Grant{
 		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved,
 		Since: a.began, Term: a.firstTerm(), Contended: len(parseChildren(names).waiters) > 0,
+		Lingers: a.isTold(m),
 	}, true
 }
 

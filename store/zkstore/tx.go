@@ -24,6 +24,7 @@ type tx struct {
 	now   moment    // a time that is not after the leader's
 	locks []*lock   // in order of their keys
 
+	looks   bool   // nothing is going to be decided
 	synced  bool   // what was read is not older than the transaction
 	records bool   // records are read, too
 	granted int    // to waiters
@@ -196,7 +197,9 @@ func (t *tx) load(keys []string) error {
 		return err
 	}
 	now, known := t.p.clock.now()
-	if !known || t.doubts(now) {
+	if t.looks && t.s.onlyLooks {
+		now = ownMoment()
+	} else if !known || t.doubts(now) {
 		// A lease is over only by a stamp that is younger than what was read: the leader's clock may
 		// have been set back, and there may be a new leader.
 		if now, err = t.s.tick(t.p); err != nil {

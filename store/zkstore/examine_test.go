@@ -1,0 +1,56 @@
+package zkstore_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/zktest"
+	"github.com/keyturn/keyturn/store/zkstore"
+)
+
+// risks are what Examine has found, without the addresses of servers.
+func risks(t testing.TB, s driver.Store) []string {
+	t.Helper()
+	var all []string
+	for _, f := range s.Describe().Examine(t.Context()) {
+		if (f.Risk == "") != (f.Advice == "") || f.Risk == "" && f.Found == "" {
+			t.Errorf("%+v", f)
+		}
+		if about, _, _ := strings.Cut(f.About, " 127."); f.Risk != "" {
+			all = append(all, about)
+		}
+	}
+	return all
+}
+
+// TestExamine: what is wrong with servers is found, and nothing else.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	is := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("risks %q, want %q", got, want)
+		}
+	}
+	e := zktest.StartEnsemble(t)
+	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))
+	is(risks(t, all))
+	is(risks(t, openAll(t, e.Addrs()[:1], newRoot(), zkstore.WithSession(5*time.Second))), "ensemble")
+	e.Servers[e.Follower(t)].Kill()
+	is(risks(t, all), "server")
+
+	wrong := zktest.Start(t, "-Djute.maxbuffer=200000")
+	root := newRoot()
+	list := append(zk.DigestACL(zk.PermAll, "me", "secret"), zk.WorldACL(zk.PermRead)...)
+	open(t, wrong.Addr(), root, zkstore.WithAuth("digest", []byte("me:secret")), zkstore.WithACL(list))
+	looker := open(t, wrong.Addr(), root, zkstore.WithSession(20*time.Second))
+	is(risks(t, looker), "ensemble", "session", "permissions", "jute.maxbuffer")
+	is(risks(t, open(t, wrong.Addr(), root, zkstore.WithAuth("digest", []byte("me:secret")), zkstore.WithBuffer(200_000))), "ensemble")
+	_ = looker.Close()
+	is(risks(t, looker), "ensemble")
+}
