@@ -4,8 +4,10 @@ module github.com/keyturn/keyturn/middleware/replicatest
 go 1.25.0
 
 require (
+	github.com/hibiken/asynq v0.26.0
 	github.com/keyturn/keyturn v0.0.0
 	github.com/keyturn/keyturn/internal/redistest v0.0.0
+	github.com/keyturn/keyturn/middleware/asynq v0.0.0
 	github.com/keyturn/keyturn/middleware/echo v0.0.0
 	github.com/keyturn/keyturn/middleware/grpc v0.0.0
 	github.com/keyturn/keyturn/store/etcdstore v0.0.0
@@ -20,12 +22,21 @@ require (
 require (
 	github.com/coreos/go-semver v0.3.0 // indirect
 	github.com/coreos/go-systemd/v22 v22.3.2 // indirect
+	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/spf13/cast v1.10.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.5.10 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.5.10 // indirect
 	go.etcd.io/etcd/client/v3 v3.5.10 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel v1.44.0 // indirect
+	go.opentelemetry.io/otel/metric v1.44.0 // indirect
+	go.opentelemetry.io/otel/trace v1.44.0 // indirect
 	go.uber.org/atomic v1.7.0 // indirect
 	go.uber.org/multierr v1.6.0 // indirect
 	go.uber.org/zap v1.17.0 // indirect
@@ -53,6 +64,7 @@ require (
 replace (
 	github.com/keyturn/keyturn => ../../
 	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
+	github.com/keyturn/keyturn/middleware/asynq => ../asynq
 	github.com/keyturn/keyturn/middleware/echo => ../echo
 	github.com/keyturn/keyturn/middleware/grpc => ../grpc
 	github.com/keyturn/keyturn/proto => ../../proto
