@@ -1,8 +1,8 @@
 // Package send sends calls of scripts to the server and brings their answers back. It has three
 // ways:
 //
-//   - While few calls and no batch are under way, each goroutine sends its own call.
-//   - Beyond that, calls that wait for the same server leave together as a batch. A few of them,
+//   - While no other call is under way, a goroutine sends its own.
+//   - Otherwise calls that wait for the same server leave together as a batch. A few of them,
 //     and all on a Cluster, share a write; more share a script.
 //   - A call that can't share has a goroutine and a round trip of its own.
 //

@@ -12,9 +12,9 @@ import (
 // Database Systems, 1984.) A round trip costs both sides far more than a lock does, and here
 // hundreds of requests share one.
 //
-// No request waits for others to join it. While few requests are under way, each caller sends
-// its own. The others gather, and leave together as soon as few enough batches are under way.
-// So a batch is as large as the load makes it.
+// No request waits for others to join it. A caller sends its own while no other request is under
+// way. The others gather, and leave together as soon as few enough batches are under way. So a
+// batch is as large as the load makes it.
 const (
 	// batchSize is the largest batch. The script of such a batch takes well below one or two
 	// milliseconds of the server's time, and other clients wait for that time.
@@ -24,9 +24,6 @@ const (
 	overdue = 50 * time.Millisecond
 	// mostRoundTrips is how many round trips there may be if they are overdue.
 	mostRoundTrips = 32
-	// few is how many callers may send their own requests at a time. They only do so while no
-	// batch is under way: a further request then costs both sides least in the next batch.
-	few = 2
 	// perTrip and mostTrips say how many batches may be under way at a time: see trips.
 	perTrip   = 200 * time.Microsecond
 	mostTrips = 8
@@ -38,8 +35,7 @@ const (
 type gather struct {
 	send  func(batch []*Request)
 	Go    func(func()) // starts a goroutine
-	alone atomic.Int32 // callers that send their own requests
-	few   int32        // how many of them there may be
+	alone atomic.Bool  // a caller sends its own request
 
 	mu        sync.Mutex
 	waiting   []*Request
@@ -57,17 +53,14 @@ type gather struct {
 // trip, because all of them take longer on busy machines. The caller holds mu.
 func (g *gather) trips() int32 { return 1 + int32(min(g.near/perTrip, mostTrips-1)) }
 
-// enter reports whether the caller should send its request by itself. If so, the caller must
-// call leave.
+// enter reports whether the caller should send its request by itself: no other request is under
+// way. If so, the caller must call leave. Beside another request it costs both sides least in the
+// next batch.
 func (g *gather) enter() bool {
-	if g.alone.Add(1) <= g.few && g.underWay.Load() == 0 {
-		return true
-	}
-	g.leave()
-	return false
+	return g.underWay.Load() == 0 && g.alone.CompareAndSwap(false, true)
 }
 
-func (g *gather) leave() { g.alone.Add(-1) }
+func (g *gather) leave() { g.alone.Store(false) }
 
 // add queues reqs, which are sent as soon as possible.
 func (g *gather) add(reqs ...*Request) {

@@ -34,15 +34,14 @@ const quickAnswer = quickTimeout / 2
 // make one. Without it, a connection to a machine that is gone would take 5 s per attempt.
 const quickBound = 2 * quickTimeout
 
-// newServer makes the server of c. While few requests are under way, callers send their own, as
-// far as there are connections enough.
+// newServer makes the server of c.
 func newServer(c *redis.Client, run func(func())) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
 	return &server{
-		gather: gather{Go: run, few: int32(min(few, c.Options().PoolSize))},
+		gather: gather{Go: run},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }

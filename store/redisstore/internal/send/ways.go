@@ -8,8 +8,8 @@ import (
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// sendAlone sends a request on its caller's own goroutine if few others are under way, and
-// reports whether it did. To hand the request to another goroutine and back takes longer than
+// sendAlone sends a request on its caller's own goroutine if no other is under way, and reports
+// whether it did. To hand the request to another goroutine and back takes longer than
 // the answer of a server next door.
 //
 // But the caller can't leave before go-redis returns. So sendAlone is only for a server that
