@@ -90,15 +90,14 @@ func (r *request) takeLingering() bool {
 		if !ok {
 			continue
 		}
-		now := time.Now()
-		g, suits := left.Grant.Taken(r.waiter.HeirTTL, now)
+		g, suits := left.Grant.Taken(r.waiter.HeirTTL, left.At)
 		if !suits || left.Over || left.Lost != nil || g.Origin.Epoch != e.lingers.Epoch() {
 			e.returnOne(left, observe.LingerOver)
 			continue
 		}
 		g.Heritable = false // the line decides about the next hand-off
-		r.waiter.Got.Grant, r.answer = g, now
-		e.tellLingered(g, left.Rule, observe.LingerTaken, now.Sub(left.Began))
+		r.waiter.Got.Grant, r.answer = g, left.At
+		e.tellLingered(g, left.Rule, observe.LingerTaken, left.At.Sub(left.Began))
 		return true
 	}
 	return false

@@ -83,7 +83,7 @@ func TestStreakAfterAStay(t *testing.T) {
 		time.Sleep(time.Second)
 		g.Heard = time.Now()
 		var s handoff.Streak
-		if _, begun := s.Begin(g, "", 0); !begun || !s.Holds(g) || s.Outlasted(time.Now()) {
+		if _, begun := s.Begin(g, time.Now(), "", 0); !begun || !s.Holds(g) || s.Outlasted(time.Now()) {
 			t.Fatalf("begun: %t, holds: %t", begun, s.Holds(g))
 		}
 		for ; s.Decide(g, ttl, time.Now()) == handoff.HandOn; g = s.Next(g, "") {

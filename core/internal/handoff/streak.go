@@ -52,10 +52,10 @@ const (
 	closing              // the present holder is the last of the streak; the next caller asks the store
 )
 
-// Begin starts a streak with a grant that just came, for the caller with that trace. behind is
-// the number of other callers in line. It returns the moment from which the streak's time
-// counts, or false if the grant cannot be handed on.
-func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun bool) {
+// Begin starts a streak with a grant that came at that moment, for the caller with that trace.
+// behind is the number of other callers in line. It returns the moment from which the streak's
+// time counts, or false if the grant cannot be handed on.
+func (s *Streak) Begin(g Grant, came time.Time, trace string, behind int) (from time.Time, begun bool) {
 	left := int(min(g.HandOffs-g.HandedOn, MaxHandOffs)) // the tokens that they need are this grant's alone
 	if g.Contended {
 		left = min(left, mostWhileContended, behind)
@@ -65,7 +65,7 @@ func (s *Streak) Begin(g Grant, trace string, behind int) (from time.Time, begun
 	}
 	from = g.Since
 	if g.Term > 0 || g.HandedOn > 0 {
-		from = time.Now() // Since may be long ago: when a waiter asked, or before the lease lingered
+		from = came // Since may be long ago: when a waiter asked, or before the lease lingered
 	}
 	*s = Streak{state: running, owner: g.Owner, trace: trace, handedOn: g.HandedOn, left: left, until: from.Add(min(MaxTime, g.PresentTerm()/3))}
 	return from, true

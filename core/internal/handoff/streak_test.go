@@ -31,7 +31,7 @@ func TestTokenCountsHands(t *testing.T) {
 				var s handoff.Streak
 				g := granted()
 				g.HandOffs = reserved
-				if _, begun := s.Begin(g, "", 5); begun != (want > 0) {
+				if _, begun := s.Begin(g, time.Now(), "", 5); begun != (want > 0) {
 					t.Fatalf("begun: %t", begun)
 				}
 				n := uint64(0)
@@ -78,7 +78,7 @@ func TestDecisions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s handoff.Streak
 				g := granted()
-				s.Begin(g, "", 5)
+				s.Begin(g, time.Now(), "", 5)
 				if c.grant != nil {
 					c.grant(&g)
 				}
@@ -98,7 +98,7 @@ func TestContendedStreakIsShort(t *testing.T) {
 			var s handoff.Streak
 			g := granted()
 			g.Contended = true
-			_, begun := s.Begin(g, "", behind)
+			_, begun := s.Begin(g, time.Now(), "", behind)
 			n := 0
 			for ; s.Running() && n <= want; n++ {
 				g = s.Next(g, "")
@@ -113,7 +113,7 @@ func TestContendedStreakIsShort(t *testing.T) {
 func TestExpiryOpensTheStreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s handoff.Streak
-		s.Begin(granted(), "first", 1)
+		s.Begin(granted(), time.Now(), "first", 1)
 		expired := false
 		s.ExpireLater(func() { expired = true })
 		if s.Expire("other") || !s.Running() {
@@ -138,7 +138,7 @@ func TestExpiryOpensTheStreak(t *testing.T) {
 func TestEndStopsTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s handoff.Streak
-		s.Begin(granted(), "", 1)
+		s.Begin(granted(), time.Now(), "", 1)
 		s.ExpireLater(func() { t.Error("it expired") })
 		s.End()
 		time.Sleep(time.Second)
@@ -149,7 +149,7 @@ func TestNotHeritable(t *testing.T) {
 	var s handoff.Streak
 	g := granted()
 	g.Heritable = false
-	if _, begun := s.Begin(g, "", 1); begun || !s.Idle() {
+	if _, begun := s.Begin(g, time.Now(), "", 1); begun || !s.Idle() {
 		t.Error("a streak began")
 	}
 }

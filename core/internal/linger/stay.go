@@ -25,8 +25,9 @@ type Left struct {
 	Grant handoff.Grant
 	Rule  string // of its last holder
 	Began time.Time
-	Over  bool  // its time was over; it goes back to the store
-	Lost  error // why the lease is lost; nil: it is in force
+	Over  bool      // its time was over; it goes back to the store
+	Lost  error     // why the lease is lost; nil: it is in force
+	At    time.Time // when it was taken out, if it is in force
 }
 
 // errTaken is why a lease that was taken out is renewed no more. Nobody sees it.
@@ -39,7 +40,7 @@ func (s *Stay) leave() Left {
 	rest, err := s.watch.Release(errTaken)
 	switch {
 	case err == nil:
-		left.Grant.Grant, left.Grant.Longest, left.Grant.Heard = rest.Grant, rest.Longest, rest.Heard
+		left.Grant.Grant, left.Grant.Longest, left.Grant.Heard, left.At = rest.Grant, rest.Longest, rest.Heard, rest.At
 	case timeIsOver(err):
 		left.Grant.Grant, left.Grant.Longest = s.watch.Grant()
 		left.Over = true

@@ -89,7 +89,7 @@ func (p *place) leave(held driver.HeldError, at *place, said Answer) {
 	case err == nil:
 		p.heard(held, at, said.At)
 		l.admission.granted = p.claim.Mode
-		l.beginStreak(p)
+		l.beginStreak(p, said.At)
 	case errors.Is(err, driver.ErrUnavailable):
 		l.evidence.outage = err
 	default:
@@ -117,7 +117,8 @@ func (p *place) requestSent(now time.Time) {
 	p.line.evidence.requestSent(now)
 }
 
-// requestOver notes that nobody waits for an answer to the caller's request any more.
+// requestOver notes that nobody waits any more for an answer to the caller's request, which has not
+// come.
 func (p *place) requestOver() {
 	if p.asking {
 		p.asking = false
@@ -131,7 +132,10 @@ func (p *place) heard(held driver.HeldError, at *place, now time.Time) {
 	if at != nil && at != p {
 		held = driver.HeldError{}
 	}
-	p.requestOver()
+	if p.asking { // the answer ends any silence, so it does not matter how long that lasted
+		p.asking = false
+		p.line.evidence.unanswered--
+	}
 	p.line.evidence.heard(held, now)
 }
 

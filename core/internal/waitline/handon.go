@@ -61,10 +61,10 @@ func (ls *Lines) Ended(g handoff.Grant) {
 	s.tidy(key, l)
 }
 
-// beginStreak starts a streak with the grant that p's caller just got.
-func (l *line) beginStreak(p *place) {
+// beginStreak starts a streak with the grant that p's caller got at that moment.
+func (l *line) beginStreak(p *place, came time.Time) {
 	w := p.waiter
-	if from, begun := l.streak.Begin(w.Got.Grant, w.Trace, l.queue.n-1); begun {
+	if from, begun := l.streak.Begin(w.Got.Grant, came, w.Trace, l.queue.n-1); begun {
 		l.evidence.handedTo(p.claim.Key, w.Got.Grant.Owner, w.Trace, from)
 	}
 }

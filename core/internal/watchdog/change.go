@@ -65,7 +65,7 @@ func (w *Watch) reserve(ctx context.Context, ch change) (request, error) {
 func (w *Watch) tryReserve(ch change) (request, <-chan struct{}, error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	if err := w.check(); err != nil {
+	if err := w.check(time.Now()); err != nil {
 		return request{}, nil, err
 	}
 	if w.term.state == renewing {

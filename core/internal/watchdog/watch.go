@@ -33,6 +33,7 @@ type Rest struct {
 	Grant     driver.Grant  // as [Watch.Grant] gives it
 	Longest   time.Duration // the same
 	Heard     time.Time     // when the store last said that the lease is in force
+	At        time.Time     // when it was released
 	Unchanged bool          // no other process knows the lease, and nobody asked to change it
 }
 
@@ -71,11 +72,14 @@ func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 func (w *Watch) Release(why error) (Rest, error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	if err := w.check(); err != nil {
+	now := time.Now()
+	if err := w.check(now); err != nil {
 		return Rest{}, err
 	}
 	w.shard.end(w, released, why)
-	return w.term.rest(), nil
+	rest := w.term.rest()
+	rest.At = now
+	return rest, nil
 }
 
 // Correct notes a loss that the answer to the release revealed.
@@ -98,13 +102,13 @@ func (w *Watch) Lose(why error) error {
 func (w *Watch) Err() error {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	return w.check()
+	return w.check(time.Now())
 }
 
-// check is Err. Needs the shard's mutex.
-func (w *Watch) check() error {
+// check is Err at that moment, which must have just been. Needs the shard's mutex.
+func (w *Watch) check(now time.Time) error {
 	if w.term.why == nil {
-		if reason := w.term.overdue(time.Now(), &w.shard.dog.clock); reason != "" {
+		if reason := w.term.overdue(now, &w.shard.dog.clock); reason != "" {
 			w.shard.end(w, lost, w.holder.Loss(reason, nil))
 		}
 	}
