@@ -19,7 +19,7 @@
 //
 // Several processes with engines of their own share a real Redis: one server, a master with two
 // replicas behind a Sentinel, or a Cluster of three masters and three replicas; or five servers, of which
-// store/redlock asks for a quorum; or a PostgreSQL. They take and
+// store/redlock asks for a quorum; a PostgreSQL, an etcd, or a ZooKeeper. They take and
 // release locks of all modes, extend and downgrade them, take keys from each other by force, change
 // registers under them, and run functions once (package work). Meanwhile faults strike: processes,
 // servers and the network fail in ways and at times that a seed chooses (package trial).
@@ -65,7 +65,7 @@
 //
 // # Running it
 //
-// It needs redis-server, PostgreSQL, MariaDB, and a Unix system.
+// It needs redis-server, PostgreSQL, MariaDB, etcd, ZooKeeper, and a Unix system.
 //
 //	go test -race ./proof                        as part of make test
 //	go test ./proof -rapid.checks=10000          more programs

@@ -35,6 +35,9 @@ func TestHistories(t *testing.T) {
 		"cluster":             {Topology: "cluster", Lasts: 20 * time.Second, Faults: []string{"all"}},
 		"redlock":             {Topology: "redlock", Lasts: 15 * time.Second, Faults: []string{"all"}},
 		"postgres":            {Topology: "postgres", Lasts: 15 * time.Second, Faults: []string{"all"}},
+		"etcd":                {Topology: "etcd", Lasts: 15 * time.Second, Faults: []string{"all"}},
+		// Restarts are left to the program: that of a JVM takes seconds on a busy machine.
+		"zookeeper": {Topology: "zookeeper", Lasts: 15 * time.Second, Faults: []string{"processes", "network", "freeze"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

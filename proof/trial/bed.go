@@ -31,11 +31,13 @@ type bed interface {
 
 // beds makes the servers of each topology, for so many processes.
 var beds = map[string]func(t *redistest.Run, c Config) bed{
-	"single":   newSingle,
-	"postgres": newPostgres,
-	"sentinel": newSentinel,
-	"cluster":  newCluster,
-	"redlock":  newIndependent,
+	"single":    newSingle,
+	"postgres":  newPostgres,
+	"etcd":      newEtcd,
+	"zookeeper": newZooKeeper,
+	"sentinel":  newSentinel,
+	"cluster":   newCluster,
+	"redlock":   newIndependent,
 }
 
 // Topologies returns what servers there can be.

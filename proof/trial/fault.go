@@ -128,15 +128,17 @@ func (n *nemesis) hit(f fault, s *stroke) bool {
 
 // groups are short for several faults.
 var groups = map[string][]string{
-	"all":      nil,
-	processes:  {"kill", "stop"},
-	network:    {"cut", "silence", "replies", "delay", "fade", "late", "duplicate"},
-	"single":   {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
-	"postgres": {"freeze", "crash", "empty", "forget", "terminate"},
-	"sentinel": {"crash", "freeze", "isolate", "split", "behind", "failover", "flush"},
-	"cluster":  {"crash", "freeze", "bus", "failover", "migrate", "flush"},
-	"redlock":  {"freeze", "empty", "amnesia", "flush", "clock"},
-	"alone":    {"kill", "freeze", "crash", "flush", "terminate", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
+	"all":       nil,
+	processes:   {"kill", "stop"},
+	network:     {"cut", "silence", "replies", "delay", "fade", "late", "duplicate"},
+	"single":    {"freeze", "crash", "empty", "forget", "flush", "memory", "clock", "disk"},
+	"postgres":  {"freeze", "crash", "empty", "forget", "terminate"},
+	"etcd":      {"freeze", "crash", "empty", "compact"},
+	"zookeeper": {"freeze", "crash", "empty"},
+	"sentinel":  {"crash", "freeze", "isolate", "split", "behind", "failover", "flush"},
+	"cluster":   {"crash", "freeze", "bus", "failover", "migrate", "flush"},
+	"redlock":   {"freeze", "empty", "amnesia", "flush", "clock"},
+	"alone":     {"kill", "freeze", "crash", "flush", "terminate", "memory", "disk", "cut", "silence", "replies", "delay", "fade", "late", "duplicate", "migrate"},
 }
 
 // Faults returns the names of all faults, in alphabetical order.

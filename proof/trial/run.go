@@ -36,7 +36,7 @@ type Config struct {
 
 // ttls are those of each topology. A lease that a failover should find in force lasts longer than
 // the failover.
-var ttls = map[string]time.Duration{"single": 600 * time.Millisecond, "postgres": time.Second, "sentinel": 3 * time.Second, "cluster": 3 * time.Second, "redlock": 600 * time.Millisecond}
+var ttls = map[string]time.Duration{"single": 600 * time.Millisecond, "postgres": time.Second, "etcd": 2 * time.Second, "zookeeper": time.Second, "sentinel": 3 * time.Second, "cluster": 3 * time.Second, "redlock": 600 * time.Millisecond}
 
 func (c *Config) fill() error {
 	if ttls[c.Topology] == 0 {

@@ -20,7 +20,7 @@ type Process struct {
 	Nr       int
 	File     string // where its events go
 	Addrs    []string
-	Topology string // what Addrs are: of Redis, or for "postgres" a data source name
+	Topology string // what Addrs are: of Redis, etcd or ZooKeeper, or for "postgres" a data source name
 	Resource string // the address of the registers
 	System   string // "keyturn", or one of those that it is compared with
 	TTL      time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,10 +13,13 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/redlock"
 	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/sqlstore/pgwake"
+	"github.com/keyturn/keyturn/store/storeurl"
+	_ "github.com/keyturn/keyturn/store/zkstore" // zk://
 )
 
 // silent is for stores and engines: most of what is lost is meant to be.
@@ -33,6 +37,9 @@ func (p Process) open(ctx context.Context) (store driver.Store, done func() erro
 	switch p.Topology {
 	case "postgres":
 		return p.openDatabase(ctx)
+	case "etcd", "zookeeper":
+		store, err = p.openURL(ctx)
+		return store, nothing, err
 	case "redlock":
 		var clients []*redis.Client
 		for _, addr := range p.Addrs {
@@ -58,6 +65,30 @@ func (p Process) client() redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.Addrs})
 	default:
 		return redis.NewClient(&redis.Options{Addr: p.Addrs[0]})
+	}
+}
+
+// URL is that of a store of etcd or ZooKeeper. The servers of the trials allow sessions of two seconds.
+func (p Process) URL() string {
+	if p.Topology == "etcd" {
+		return fmt.Sprintf("etcd://%s?waiter_lease=%v", p.Addrs[0], waiterLease)
+	}
+	return fmt.Sprintf("zk://%s?session=2s", p.Addrs[0])
+}
+
+// openURL connects for as long as it takes, because faults strike at the beginning, too.
+func (p Process) openURL(ctx context.Context) (driver.Store, error) {
+	try := func() (driver.Store, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return storeurl.Open(ctx, p.URL())
+	}
+	for {
+		store, err := try()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable) {
+			return store, err
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -1,0 +1,151 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/etcdtest"
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/zktest"
+	"github.com/keyturn/keyturn/proof/work"
+	"github.com/keyturn/keyturn/store/storeurl"
+)
+
+// coordinator is one server of etcd or ZooKeeper, which keeps its data. Each process has a way to it of
+// its own.
+type coordinator struct {
+	t      *redistest.Run
+	ttl    time.Duration
+	server interface {
+		Pause()
+		Resume()
+		Kill()
+		Restart(t testing.TB)
+	}
+	ways  []*way
+	store driver.Store // the trial's own, which no fault of the network hits
+	asked uint64
+
+	forget  func() // starts a server that was killed without its data
+	compact func() // drops old revisions; nil: there are none
+}
+
+func newEtcd(t *redistest.Run, c Config) bed {
+	server := etcdtest.Start(t)
+	b := &coordinator{t: t, ttl: c.TTL, server: server, forget: func() { server.Forget(t) }}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatalf("%w", err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	b.compact = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		if r, err := client.Get(ctx, probeKey); err == nil { // another fault may have hit the server
+			_, _ = client.Compact(ctx, r.Header.Revision)
+		}
+	}
+	return b.connect(c, server.Addr())
+}
+
+func newZooKeeper(t *redistest.Run, c Config) bed {
+	server := zktest.Start(t)
+	b := &coordinator{t: t, ttl: c.TTL, server: server, forget: func() {
+		server.Forget(t)
+		server.Restart(t)
+	}}
+	return b.connect(c, server.Addr())
+}
+
+func (b *coordinator) connect(c Config, addr string) bed {
+	var proxies []*servertest.Proxy
+	for range c.Processes {
+		proxies = append(proxies, servertest.NewProxy(b.t, addr))
+	}
+	b.ways = ways("way", proxies)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var err error
+	if b.store, err = storeurl.Open(ctx, work.Process{Topology: c.Topology, Addrs: []string{addr}}.URL()); err != nil {
+		b.t.Fatalf("%w", err)
+	}
+	b.t.Cleanup(func() { _ = b.store.Close() })
+	return b
+}
+
+func (b *coordinator) attach(p *work.Process, place int) { p.Addrs = []string{b.ways[place].Addr()} }
+func (b *coordinator) parts() int                        { return 1 }
+func (b *coordinator) part(string) int                   { return 0 }
+
+func (b *coordinator) probe(ctx context.Context, _ int) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	b.asked++
+	_, err := b.store.Raise(ctx, probeKey, b.asked, time.Hour)
+	return err
+}
+
+// leftovers are holders and waiters in force.
+func (b *coordinator) leftovers(ctx context.Context) (left []string, err error) {
+	for cursor := ""; ; {
+		page, next, err := b.store.List(ctx, "", cursor, 100)
+		if err != nil {
+			return nil, err
+		}
+		for _, lock := range page {
+			for _, h := range lock.Holders {
+				left = append(left, fmt.Sprintf("%s of %s", lock.Key, h.Owner))
+			}
+			for _, w := range lock.Waiters {
+				left = append(left, fmt.Sprintf("%s wanted by %s", lock.Key, w.Owner))
+			}
+		}
+		if cursor = next; cursor == "" {
+			return left, nil
+		}
+	}
+}
+
+func (b *coordinator) faults() []fault {
+	on := func(name string, loses bool, strike func(s *stroke)) fault {
+		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
+			s.place = "server"
+			strike(s)
+		}}
+	}
+	all := []fault{
+		on("freeze", false, func(s *stroke) {
+			b.server.Pause()
+			defer b.server.Resume()
+			s.lasts(b.ttl/5, 2*b.ttl)
+		}),
+		on("crash", false, func(s *stroke) {
+			b.server.Kill()
+			s.lasts(0, b.ttl)
+			b.server.Restart(b.t)
+		}),
+		on("empty", true, func(s *stroke) {
+			b.server.Kill()
+			s.lasts(0, b.ttl)
+			b.forget()
+		}),
+	}
+	if b.compact != nil {
+		all = append(all, on("compact", false, func(s *stroke) {
+			for range 10 {
+				b.compact()
+				s.lasts(b.ttl/20, b.ttl/5)
+			}
+		}))
+	}
+	// Old requests mean nothing on another connection.
+	return append(all, slices.DeleteFunc(tangles(b.ways, b.ttl), func(f fault) bool { return f.name == "duplicate" })...)
+}
