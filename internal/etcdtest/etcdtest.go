@@ -22,6 +22,7 @@ import (
 type Server struct {
 	*servertest.Server
 	data string
+	peer string // its address for other members
 }
 
 // Start runs an etcd until the test and its subtests end, with further flags. The test fails at once
@@ -48,8 +49,8 @@ func Cluster(t testing.TB, members int, flags ...string) []*Server {
 	}
 	servers := make([]*Server, members)
 	for i := range servers {
-		servers[i] = &Server{data: filepath.Join(tempDir(t), "data")}
 		_, peer, _ := strings.Cut(peers[i], "=")
+		servers[i] = &Server{data: filepath.Join(tempDir(t), "data"), peer: peer}
 		servers[i].Server = servertest.Start(t, servertest.Program{
 			// It serves clients when most of the members run.
 			Ready: "now serving peer",
@@ -121,6 +122,39 @@ func (s *Server) Forget(t testing.TB) {
 		t.Fatalf("etcdtest: %v", err)
 	}
 	s.Restart(t)
+}
+
+// Backup makes a snapshot of what the member has (etcdctl snapshot save), and returns its file.
+func (s *Server) Backup(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(tempDir(t), "snapshot")
+	etcdctl(t, "--endpoints", s.Addr(), "snapshot", "save", file)
+	return file
+}
+
+// Restore restarts a member that is alone with what it had when the snapshot was made (etcdctl snapshot
+// restore).
+func (s *Server) Restore(t testing.TB, file string) {
+	t.Helper()
+	s.Kill()
+	if err := os.RemoveAll(s.data); err != nil {
+		t.Fatalf("etcdtest: %v", err)
+	}
+	etcdctl(t, "snapshot", "restore", file, "--name", "m0", "--data-dir", s.data, "--initial-cluster", "m0="+s.peer, "--initial-advertise-peer-urls", s.peer)
+	s.Restart(t)
+}
+
+func etcdctl(t testing.TB, args ...string) {
+	t.Helper()
+	bin, err := servertest.LookPath([]string{"etcdctl"})
+	if err != nil {
+		t.Fatalf("etcdtest: %v", err)
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("etcdtest: etcdctl %v: %v\n%s", args, err, out)
+	}
 }
 
 // tempDir returns a directory for a member's data. In memory, if possible: etcd waits for the disk at
