@@ -13,7 +13,7 @@ import (
 // serveLocks answers with the rows of the page Locks, with its filters, as the command "keyturn ls -o json"
 // prints keys.
 func (c *Console) serveLocks(w http.ResponseWriter, r *http.Request) {
-	c.fresh(r.Context(), "")
+	_ = c.fresh(r.Context(), "") // no key in particular
 	f := parseFilter(r.URL.Query())
 	rows, _ := c.poll.Rows(f.passes, f.Limit)
 	asJSON(w)
@@ -37,7 +37,11 @@ func (c *Console) serveLock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such key", http.StatusBadRequest)
 		return
 	}
-	c.fresh(r.Context(), key)
+	key = c.source.known(key)
+	if err := c.fresh(r.Context(), key); err != nil {
+		http.Error(w, "the store does not say who has the key: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	info := driver.LockInfo{Key: key}
 	if row := c.poll.Row(key); row != nil {
 		info = row.Info()
@@ -64,7 +68,7 @@ type waitJSON struct {
 }
 
 func (c *Console) serveGraph(w http.ResponseWriter, r *http.Request) {
-	c.fresh(r.Context(), "")
+	_ = c.fresh(r.Context(), "") // as above
 	g := waits.Build(waits.Pairs(c.poll.Contended()))
 	answer := graphJSON{Waits: waitsJSON(g.Waits), Deadlocks: circlesJSON(g.Deadlocks), Hints: circlesJSON(g.Hints)}
 	asJSON(w)

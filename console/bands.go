@@ -76,7 +76,8 @@ func (c *Console) reach() time.Duration { return poll.Reach(c.cfg.interval) }
 
 func describe(s band.Span) string {
 	const form = "15:04:05"
-	when := s.From.Format(form) + " to " + s.To.Format(form)
+	// In UTC, as logs are: the viewer may be elsewhere than this process.
+	when := s.From.UTC().Format(form) + " to " + s.To.UTC().Format(form) + " UTC"
 	switch {
 	case s.Free:
 		return "free, " + when

@@ -21,12 +21,14 @@ type Source interface {
 	List(ctx context.Context, prefix string) iter.Seq2[driver.LockInfo, error]
 	ForceRelease(ctx context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error)
 	Forget(ctx context.Context, key, reason string) (bool, error)
+	// ShowKey returns key as it may be shown: core.WithKeyFilter.
+	ShowKey(key string) string
 }
 
 // Console is the handler. It is safe for concurrent use. Make one with [New]; the zero value is not usable.
 type Console struct {
 	cfg     config
-	source  Source
+	source  *names
 	poll    *poll.Poller
 	views   views
 	colours who.Colours
@@ -50,9 +52,10 @@ func New(source Source, opts ...Option) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	named := newNames(source)
 	c := &Console{
-		cfg: cfg, source: source, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		poll: poll.New(source, cfg.interval, cfg.history),
+		cfg: cfg, source: named, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		poll: poll.New(named, cfg.interval, cfg.history),
 	}
 	c.views.cached = make(map[string]*cachedView)
 	c.templates = template.Must(templates.Clone()).Funcs(template.FuncMap{"colour": c.colour})
@@ -85,8 +88,9 @@ func (c *Console) routes() {
 // freshFor bounds how long a request waits for the first look at the store.
 const freshFor = time.Second
 
-// fresh has the store looked at, and waits until there is something to show.
-func (c *Console) fresh(ctx context.Context, key string) {
+// fresh has the store looked at, and waits until there is something to show. The error says that nobody knows who has
+// key.
+func (c *Console) fresh(ctx context.Context, key string) error {
 	next := c.poll.Next()
 	c.poll.Look(key)
 	if st := c.poll.Status(); st.Tick == 0 || time.Since(st.At) > 2*c.cfg.interval+freshFor {
@@ -100,6 +104,7 @@ func (c *Console) fresh(ctx context.Context, key string) {
 		}
 	}
 	if key != "" && c.poll.Row(key) == nil {
-		_ = c.poll.Refresh(ctx, key) // the head of the page says if the store is out
+		return c.poll.Refresh(ctx, key)
 	}
+	return nil
 }

@@ -39,6 +39,7 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Del("page")
+	c.source.open(query)
 	if c.streams.open.Add(1) > mostStreams {
 		c.streams.open.Add(-1)
 		w.Header().Set("Retry-After", "30")
@@ -73,7 +74,7 @@ type stream struct {
 
 // run sends until the viewer goes, reads no more, or the console is closed.
 func (s *stream) run(r *http.Request) {
-	s.console.fresh(r.Context(), s.query.Get("k"))
+	_ = s.console.fresh(r.Context(), s.query.Get("k")) // the page says it
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
 	for text := "retry: 2000\n\n"; ; {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -26,6 +27,7 @@ type fake struct {
 	since   map[string]time.Time
 	err     error
 	reasons []string
+	filter  func(key string) string
 }
 
 func newFake(infos ...driver.LockInfo) *fake {
@@ -79,7 +81,7 @@ func (f *fake) List(context.Context, string) iter.Seq2[driver.LockInfo, error] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var infos []driver.LockInfo
-	for key := range f.infos {
+	for _, key := range slices.Sorted(maps.Keys(f.infos)) {
 		infos = append(infos, f.now(key))
 	}
 	err := f.err
@@ -110,6 +112,13 @@ func (f *fake) ForceRelease(_ context.Context, key, reason string, only ...drive
 	f.reasons = append(f.reasons, reason)
 	delete(f.infos, key)
 	return gone, nil
+}
+
+func (f *fake) ShowKey(key string) string {
+	if f.filter != nil {
+		return f.filter(key)
+	}
+	return key
 }
 
 func (f *fake) Forget(_ context.Context, key, reason string) (bool, error) {

@@ -23,7 +23,7 @@ func reasonOf(operator, why string) string {
 
 // asked reads what both forms have. If it is not right, it answers.
 func (c *Console) asked(w http.ResponseWriter, r *http.Request, operator string) (key, reason string, ok bool) {
-	key, why := r.PostForm.Get("key"), strings.TrimSpace(r.PostForm.Get("reason"))
+	key, typed, why := c.source.known(r.PostForm.Get("key")), r.PostForm.Get("confirm"), strings.TrimSpace(r.PostForm.Get("reason"))
 	reason = reasonOf(operator, why)
 	switch {
 	case driver.ValidateKey(key) != nil:
@@ -32,7 +32,7 @@ func (c *Console) asked(w http.ResponseWriter, r *http.Request, operator string)
 		c.refused(w, r, http.StatusBadRequest, "Nothing was done: say why.")
 	case len(reason) > driver.MaxNoteBytes || !utf8.ValidString(reason):
 		c.refused(w, r, http.StatusBadRequest, "Nothing was done: the reason is too long.")
-	case r.PostForm.Get("confirm") != key && r.PostForm.Get("confirm") != plain(key): // as the page shows it
+	case typed != plain(key) && c.source.known(typed) != key: // as the page shows it, or the key
 		c.refused(w, r, http.StatusBadRequest, "Nothing was done: what was typed is not the key.")
 	default:
 		return key, reason, true
@@ -99,6 +99,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &held):
 		c.refused(w, r, http.StatusConflict, "Nothing was done: "+who.Of(held.Holder).Label+" has the key by now. Look again.")
+	case errors.Is(err, errForgotten):
+		c.refused(w, r, http.StatusConflict, "Nothing was done: the key was not seen for long. Look again.")
 	case errors.Is(err, driver.ErrOutcomeUnknown):
 		c.refused(w, r, http.StatusGatewayTimeout, "The store did not answer. It may have been done: look again.")
 	case errors.Is(err, driver.ErrInvalidOption):

@@ -19,6 +19,7 @@ type keyModel struct {
 	Key      string
 	Mode     string
 	Free     bool
+	Unknown  bool // the store does not say
 	Seen     template.HTML
 	Band     template.HTML
 	Legend   []who.Process
@@ -94,8 +95,8 @@ func (c *Console) keyModel(l look, key string) keyModel {
 		}
 	}
 	r := c.poll.Row(key)
-	if r == nil {
-		m.Free = true
+	if r == nil { // it is free, or nobody knows
+		m.Free, m.Unknown = l.status.Err == nil, l.status.Err != nil
 		return m
 	}
 	info, at := r.Info(), r.At()

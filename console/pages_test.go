@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,31 @@ func TestTheStoreIsOut(t *testing.T) {
 	f := newFake(held("a", 41))
 	f.fail(&driver.UnavailableError{Op: "list", Err: driver.ErrUnavailable})
 	contains(t, get(t, open(t, f), "/"), "The store has shown nothing for", "store unavailable")
+}
+
+// Nobody knows whether a key is free that the store says nothing of.
+func TestAKeyThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	f := newFake(held("a", 41))
+	c := open(t, f, console.WithInterval(200*time.Millisecond))
+	get(t, c, "/")
+	f.fail(&driver.UnavailableError{Op: "inspect", Err: driver.ErrUnavailable})
+	for range 2 { // at the second time it is known that the store is out
+		if text := get(t, c, "/key?k=b"); strings.Contains(text, "Nobody holds it") || !strings.Contains(text, "Unknown") {
+			t.Errorf("%s", text)
+		}
+		if res := serve(c, httptest.NewRequest(http.MethodGet, "/api/lock?key=b", nil)); res.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %s", res.Status, body(t, res))
+		}
+	}
+	contains(t, get(t, c, "/"), "The store has shown nothing for")
+	contains(t, get(t, c, "/key?k=a"), "im pid 41") // as it was seen
+	f.fail(nil)
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(get(t, c, "/key?k=b"), "Nobody holds it"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it stays unknown")
+		}
+	}
 }
 
 func TestAQuietMountPoint(t *testing.T) {

@@ -150,6 +150,7 @@ type frame struct {
 	Now, Origin          int64
 	Operator             string
 	Notice               *notice
+	Reload               bool // without script
 	Fixed                any
 }
 
@@ -164,7 +165,8 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 	if r.Method == http.MethodPost {
 		query = url.Values{"k": {r.PostForm.Get("key")}}
 	}
-	c.fresh(r.Context(), query.Get("k"))
+	c.source.open(query)
+	_ = c.fresh(r.Context(), query.Get("k")) // the page says it
 	l, lists := c.view(p, query, false)
 	f := frame{
 		Title: c.cfg.title, Page: p.name, Heading: p.title, Style: styleSheet.name, Script: script.name, Icon: icon.name,
@@ -180,6 +182,8 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 	if name, ok := c.operator(r); ok {
 		f.Operator = name
 	}
+	// What is typed into a form must stay, and what has become of one.
+	f.Reload = n == nil && (p.name != "key" || query.Get("k") != "" && f.Operator == "")
 	for _, one := range lists {
 		for _, p := range one.Parts {
 			f.Lists[one.ID] = append(f.Lists[one.ID], p.whole())

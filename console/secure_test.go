@@ -36,6 +36,12 @@ func TestForce(t *testing.T) {
 	if res := post(c, "/forget", form("c")); res.StatusCode != http.StatusOK {
 		t.Errorf("%s: %s", res.Status, body(t, res))
 	}
+	// A page that reloads by itself would take away what an operator without script types.
+	for path, reloads := range map[string]bool{"/": true, "/key?k=b": false, "/key": false} {
+		if strings.Contains(get(t, c, path), `http-equiv="refresh"`) != reloads {
+			t.Errorf("%s: reloads by itself: %v", path, !reloads)
+		}
+	}
 	if said := f.said(); len(said) != 2 || said[0] != "alice: hangs" || said[1] != "alice: hangs" {
 		t.Errorf("%q", said)
 	}

@@ -84,6 +84,8 @@ func (c *Console) circle(l look, circle waits.Circle, dead bool) circleModel {
 	m.ID = elementID("circle", id.String())
 	if dead {
 		m.Picture = waits.Ring(circle)
+	}
+	if dead && !c.source.hides(youngest.Key) { // the command needs the key itself
 		m.Command = "keyturn force --owner " + quote(youngest.Holder.Owner) + " --reason deadlock -- " + quote(youngest.Key)
 	}
 	return m

@@ -200,16 +200,19 @@ func TestEveryPage(t *testing.T) {
 	const evil = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">`
 	w := newWorld()
 	w.deadlock(10 * time.Second)
-	w.lanes = append(w.lanes, lane{key: evil, rule: evil, queue: 1, turns: []turn{{0, time.Hour, 0}}}, lane{key: strings.Repeat("long", 128), turns: []turn{{1, time.Hour, 0}}})
+	w.lanes = append(w.lanes, lane{key: evil, rule: evil, queue: 1, turns: []turn{{0, time.Hour, 0}}}, lane{key: strings.Repeat("long", 128), rule: strings.Repeat("rule", 64), queue: 1, turns: []turn{{1, time.Hour, 0}}})
 	at := serve(t, w)
 	b := newTab(t)
 	for _, width := range []int64{375, 1180} {
-		for _, path := range []string{"/", "/waits", "/hot", "/processes", "/key", keyPage(evil), keyPage("account:alice"), keyPage("free")} {
+		for _, path := range []string{"/", "/waits", "/hot", "/processes", "/key", keyPage(evil), keyPage("account:alice"), keyPage(strings.Repeat("long", 128)), keyPage("free")} {
 			b.show(width, "dark")
 			b.do(chromedp.Navigate(at + path))
 			b.await(`document.querySelector("#live.on")`)
 			if wide := ask[int](b, "document.documentElement.scrollWidth"); wide > int(width) {
 				t.Errorf("%s is %d wide on a screen of %d", path, wide, width)
+			}
+			if cut := ask[int](b, `[...document.querySelectorAll("table")].filter((e) => e.scrollWidth > e.clientWidth).length`); cut > 0 {
+				t.Errorf("%s: a table is cut off on a screen of %d", path, width)
 			}
 			if title := ask[string](b, "document.title"); strings.Contains(title, "owned") {
 				t.Errorf("%s: the key has run", path)

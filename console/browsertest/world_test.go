@@ -145,4 +145,6 @@ func (w *world) ForceRelease(context.Context, string, string, ...driver.Holder) 
 	return nil, nil
 }
 
+func (w *world) ShowKey(key string) string { return key }
+
 func (w *world) Forget(context.Context, string, string) (bool, error) { return false, nil }

@@ -3,6 +3,7 @@ package poll
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -27,9 +28,13 @@ const (
 	mostOpened = 256
 	// lookFor is for how long a look counts. A page without script reloads more often than that.
 	lookFor = 30 * time.Second
-	// patience bounds a look at a single key.
+	// patience bounds a look at a single key. A list that says nothing for so long is waited for, but the
+	// viewers learn of it.
 	patience = 2 * time.Second
 )
+
+// errSilent is what viewers are told meanwhile. The store's own timeout may be much longer.
+var errSilent error = &driver.UnavailableError{Op: "list", Err: fmt.Errorf("no answer for %v", patience)}
 
 // Poller polls. Make one with [New].
 type Poller struct {
@@ -99,24 +104,31 @@ func (p *Poller) Next() <-chan struct{} {
 // run polls until nobody looks any more.
 func (p *Poller) run() {
 	p.with(func(s *seen) { s.begin(time.Now()) })
+	silence := time.AfterFunc(patience, p.silent)
+	defer silence.Stop()
 	asked := 0
 	for {
 		began := time.Now()
 		var failed error
+		silence.Reset(patience)
 		for info, err := range p.src.List(p.ctx, "") {
 			if err != nil {
 				failed = err
 				break
 			}
+			silence.Reset(patience)
 			at := time.Now()
 			p.with(func(s *seen) { s.listed(at, info) })
 			if asked++; asked >= sweepMost {
 				asked = 0
+				silence.Stop()
 				if !p.rest() {
 					return
 				}
+				silence.Reset(patience)
 			}
 		}
+		silence.Stop()
 		if p.ctx.Err() == nil {
 			p.with(func(s *seen) { s.swept(began, time.Now(), failed) })
 		}
@@ -125,6 +137,12 @@ func (p *Poller) run() {
 			return
 		}
 	}
+}
+
+// silent tells the viewers that the store does not answer.
+func (p *Poller) silent() {
+	p.with(func(s *seen) { s.failed(time.Now(), errSilent) })
+	p.publish()
 }
 
 // rest publishes what was seen, waits for the rest of the interval, and looks at the keys that matter
@@ -179,17 +197,22 @@ func (p *Poller) inspect(keys []string) {
 	all.Wait()
 }
 
-// Refresh looks at one key now. It does not wait for longer than a look of the poller's own.
+// Refresh looks at one key now. It does not wait for longer than a look of the poller's own. If it fails, nobody knows
+// who has the key, unless there is a row of it.
 func (p *Poller) Refresh(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	info, err := p.src.Inspect(ctx, key)
-	if err != nil {
-		return err
-	}
 	at := time.Now()
-	p.with(func(s *seen) { s.add(at, info) })
-	return nil
+	p.with(func(s *seen) {
+		switch {
+		case err == nil:
+			s.add(at, info)
+		case errors.Is(err, driver.ErrUnavailable):
+			s.failed(at, err)
+		}
+	})
+	return err
 }
 
 func (p *Poller) with(f func(*seen)) {

@@ -26,6 +26,7 @@ type fake struct {
 	inspected []string
 	jitter    time.Duration // how much later each lease seems to have begun than with the last answer
 	late      time.Duration
+	silent    chan struct{} // a list answers when it is closed
 }
 
 // lock is held since a moment, and waited for since another, unless that is zero.
@@ -49,6 +50,13 @@ func (f *fake) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
+}
+
+// fall has the lists that begin from now on wait until the channel is closed.
+func (f *fake) fall(silent chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.silent = silent
 }
 
 // asked returns how many keys were listed and which were inspected since the last call.
@@ -87,6 +95,12 @@ func (f *fake) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 
 func (f *fake) List(_ context.Context, _ string) iter.Seq2[driver.LockInfo, error] {
 	return func(yield func(driver.LockInfo, error) bool) {
+		f.mu.Lock()
+		silent := f.silent
+		f.mu.Unlock()
+		if silent != nil {
+			<-silent
+		}
 		f.mu.Lock()
 		keys, err := slices.Sorted(maps.Keys(f.keys)), f.err
 		f.mu.Unlock()
@@ -322,6 +336,45 @@ func TestMomentsAreSteady(t *testing.T) {
 			if !at.Equal(since[0]) {
 				t.Errorf("%v", since)
 			}
+		}
+	})
+}
+
+// A store that does not answer at all is out, too, and viewers learn of it while the question is still open.
+func TestASilentStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.set("a", lock{since: time.Now()})
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		p.Look("")
+		synctest.Wait()
+		silent := make(chan struct{})
+		f.fall(silent)
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		next := p.Next()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		select {
+		case <-next:
+		default:
+			t.Error("nobody is told")
+		}
+		if st := p.Status(); !errors.Is(st.Err, driver.ErrUnavailable) || p.Row("a") == nil {
+			t.Errorf("%+v", st)
+		}
+		close(silent)
+		synctest.Wait()
+		if st := p.Status(); st.Err != nil {
+			t.Errorf("it answers: %+v", st)
+		}
+		f.fall(nil)
+		time.Sleep(time.Minute) // nobody looks any more
+		synctest.Wait()
+		if st := p.Status(); st.Err != nil {
+			t.Errorf("it was not asked: %+v", st)
 		}
 	})
 }

@@ -68,6 +68,9 @@ func (s *seen) begin(at time.Time) {
 
 // listed takes a sample from the list.
 func (s *seen) listed(at time.Time, info driver.LockInfo) {
+	if s.err == errSilent {
+		s.err = nil
+	}
 	if len(info.Holders) == 0 && len(info.Waiters) == 0 {
 		s.recorded++
 	}
