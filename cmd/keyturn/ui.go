@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
-	"os/user"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/core"
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 // uiFlags are the flags of ui.
@@ -25,6 +25,9 @@ type uiFlags struct {
 	operate  bool
 	hosts    []string
 	proxy    string
+	users    string // a file
+	cert     string // another one
+	key      string // the certificate's
 	title    string
 	traceURL string
 	interval time.Duration
@@ -39,8 +42,9 @@ func (a *app) uiCommand() *cobra.Command {
 		Long: `Serve the console, web pages that show who holds what and who waits, until a signal. The address is printed, with a token
 that only you know; open it in a browser.
 
-It listens on this machine only. For others, put a proxy in front that says who they are, and name its header with
---behind-proxy; the header is the operator's name. Nobody but the proxy may reach the address then.`,
+It listens on this machine only. For others, give --auth-file, a file of users as "htpasswd -B" writes it, and
+--tls-cert with --tls-key. Or put a proxy in front that says who they are, and name its header with --behind-proxy;
+nobody but the proxy may reach the address then. The user is the operator's name.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -54,6 +58,9 @@ It listens on this machine only. For others, put a proxy in front that says who 
 	flags.BoolVar(&f.operate, "operate", false, "allow to break locks; otherwise the console is read only")
 	flags.StringArrayVar(&f.hosts, "host", nil, "another `NAME` by which browsers reach it")
 	flags.StringVar(&f.proxy, "behind-proxy", "", "the `HEADER` in which a proxy says who sends the request; no token is needed then")
+	flags.StringVar(&f.users, "auth-file", "", "a `FILE` of users with lines NAME:HASH, as htpasswd -B writes it; no token is needed then")
+	flags.StringVar(&f.cert, "tls-cert", "", "a `FILE` with the certificate, and those between it and the root, in PEM")
+	flags.StringVar(&f.key, "tls-key", "", "a `FILE` with the certificate's key, in PEM")
 	flags.StringVar(&f.title, "title", "", "what the pages are about, such as \"im prod\"")
 	flags.StringVar(&f.traceURL, "trace-url", "", "where traces can be seen, as in https://tempo.example/trace/{trace_id}")
 	flags.DurationVar(&f.interval, "interval", time.Second, "how often the store is asked while somebody looks")
@@ -61,38 +68,42 @@ It listens on this machine only. For others, put a proxy in front that says who 
 	return cmd
 }
 
-// check refuses to be reached by anybody without a proxy that asks who they are.
+// check refuses to be reached by anybody whom nobody has asked who they are, or whose password others can read.
 func (f *uiFlags) check() error {
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return usage("--listen %q: want HOST:PORT", f.listen)
 	}
 	ip := net.ParseIP(host)
-	if f.proxy == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("--listen %s can be reached from other machines, so it needs --behind-proxy HEADER", f.listen)
+	here := host == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return usage("--tls-cert and --tls-key need each other")
+	case f.users != "" && f.proxy != "":
+		return usage("--auth-file and --behind-proxy exclude each other")
+	case f.proxy != "" && !headerName.MatchString(f.proxy):
+		return usage("--behind-proxy %q: want the name of a header, such as X-Forwarded-User", f.proxy)
+	case !here && f.proxy == "" && (f.users == "" || f.cert == ""):
+		return usage("--listen %s can be reached from other machines, so it needs --auth-file with --tls-cert, or --behind-proxy HEADER", f.listen)
+	}
+	for _, name := range f.hosts {
+		if _, _, err := net.SplitHostPort(name); err == nil || strings.Contains(name, "/") {
+			return usage("--host %q: want a name without a port", name)
+		}
 	}
 	return nil
 }
 
+var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
 // serve serves the console until ctx ends.
 func (a *app) serve(ctx context.Context, eng *core.Engine, f uiFlags) error {
-	gate := gate{header: f.proxy, operate: f.operate, token: rand.Text()}
-	opts := []console.Option{console.WithInterval(f.interval), console.WithOperator(gate.operator)}
-	if f.proxy == "" {
-		opts = append(opts, console.WithHosts(append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)...))
-	} else if len(f.hosts) > 0 {
-		opts = append(opts, console.WithHosts(f.hosts...))
+	gate := gate{operate: f.operate}
+	listed, keys, err := f.read()
+	if err != nil {
+		return exit(statusConfig, "%v", err)
 	}
-	if f.title != "" {
-		opts = append(opts, console.WithTitle(f.title))
-	}
-	if f.traceURL != "" {
-		opts = append(opts, console.WithTraceURL(f.traceURL))
-	}
-	if f.history {
-		opts = append(opts, console.WithHistory())
-	}
-	page, err := console.New(eng, opts...)
+	page, err := console.New(eng, f.options(&gate)...)
 	if err != nil {
 		return err
 	}
@@ -100,16 +111,31 @@ func (a *app) serve(ctx context.Context, eng *core.Engine, f uiFlags) error {
 	if err != nil {
 		return errors.Join(exit(statusConfig, "%v", err), page.Close())
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of a listener
-	gate.cookie = "keyturn_ui_" + port                 // browsers give cookies to all ports of a host
 	gate.next = page
-	server := &http.Server{Handler: &gate, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	address := "http://" + l.Addr().String() + "/"
-	if f.proxy == "" {
-		address += "?token=" + gate.token
+	address, port := f.address(l)
+	switch {
+	case listed != nil:
+		gate.admit = listed.admit
+	case f.proxy != "":
+		gate.admit = byHeader(f.proxy)
+	default:
+		token := rand.Text()
+		gate.admit = byToken(token, port, keys != nil)
+		address += "?token=" + token
 	}
+	server := &http.Server{
+		Handler: &gate, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		TLSConfig: &tls.Config{Certificates: keys, MinVersion: tls.VersionTLS12},
+		ErrorLog:  slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn), // of what strangers send, only with -v
+	}
+	served := make(chan error, 1)
+	go func() {
+		if keys != nil {
+			served <- server.ServeTLS(l, "", "")
+			return
+		}
+		served <- server.Serve(l)
+	}()
 	fmt.Fprintln(a.stdout, address)
 	a.say("the console is at the address above, until Ctrl-C")
 	select {
@@ -123,59 +149,52 @@ func (a *app) serve(ctx context.Context, eng *core.Engine, f uiFlags) error {
 	return errors.Join(err, page.Close())
 }
 
-// gate lets only those in who have the token, or whom the proxy knows.
-type gate struct {
-	header, token, cookie string
-	operate               bool
-	next                  http.Handler
-}
-
-// operator says who may break locks: whoever has the token, or whom the proxy names.
-func (g *gate) operator(r *http.Request) (string, bool) {
-	if !g.operate {
-		return "", false
-	}
-	if g.header != "" {
-		return r.Header.Get(g.header), true
-	}
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return name, true
-}
-
-// ServeHTTP implements [http.Handler]. The token in the address becomes a cookie that other sites can't use, and
-// leaves the address, so that it is in no history and no screenshot.
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.header != "" {
-		if !printable(r.Header.Get(g.header)) {
-			http.Error(w, "the proxy did not say who you are", http.StatusForbidden)
-			return
+// read reads the files that the flags name; nil: none.
+func (f *uiFlags) read() (listed *users, keys []tls.Certificate, err error) {
+	if f.users != "" {
+		if listed, err = readUsers(f.users); err != nil {
+			return nil, nil, err
 		}
-		g.next.ServeHTTP(w, r)
-		return
 	}
-	if c, err := r.Cookie(g.cookie); err == nil && g.right(c.Value) {
-		g.next.ServeHTTP(w, r)
-		return
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, pair)
 	}
-	query := r.URL.Query()
-	if r.Method != http.MethodGet || !g.right(query.Get("token")) {
-		http.Error(w, "open the address that keyturn ui printed", http.StatusForbidden)
-		return
-	}
-	http.SetCookie(w, &http.Cookie{Name: g.cookie, Value: g.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	w.Header().Set("Cache-Control", "no-store")
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return listed, keys, nil
 }
 
-func (g *gate) right(token string) bool {
-	return subtle.ConstantTimeCompare([]byte(token), []byte(g.token)) == 1
+// options are those of the console.
+func (f *uiFlags) options(gate *gate) []console.Option {
+	opts := []console.Option{console.WithInterval(f.interval), console.WithOperator(gate.operator)}
+	if f.proxy == "" && f.users == "" { // the token is for this machine
+		opts = append(opts, console.WithHosts(append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)...))
+	} else if len(f.hosts) > 0 {
+		opts = append(opts, console.WithHosts(f.hosts...))
+	}
+	if f.title != "" {
+		opts = append(opts, console.WithTitle(f.title))
+	}
+	if f.traceURL != "" {
+		opts = append(opts, console.WithTraceURL(f.traceURL))
+	}
+	if f.history {
+		opts = append(opts, console.WithHistory())
+	}
+	return opts
 }
 
-// printable reports whether name can stand in a reason.
-func printable(name string) bool {
-	return name != "" && len(name) <= driver.MaxNoteBytes/2 && strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+// address is where a browser finds the listener.
+func (f *uiFlags) address(l net.Listener) (url, port string) {
+	scheme := "http"
+	if f.cert != "" {
+		scheme = "https"
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String()) // it is one of a listener
+	if net.ParseIP(host).IsUnspecified() && len(f.hosts) > 0 {
+		host = f.hosts[0]
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/", port
 }

@@ -108,13 +108,21 @@ func TestUIBehindAProxy(t *testing.T) {
 	for _, c := range []struct {
 		user, host string
 		status     int
-	}{{"", "locks.example", 403}, {"a\tb", "locks.example", 403}, {"alice", "evil.example", 421}, {"alice", "locks.example", 200}} {
+	}{
+		{"", "locks.example", 403},
+		{"a\tb", "locks.example", 403},
+		{"mallory|alice", "locks.example", 403}, // the client's header, and the proxy's
+		{"alice", "evil.example", 421},
+		{"alice", "locks.example", 200},
+	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Host = c.host
-		req.Header.Set("X-Forwarded-User", c.user)
+		for name := range strings.SplitSeq(c.user, "|") {
+			req.Header.Add("X-Forwarded-User", name)
+		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

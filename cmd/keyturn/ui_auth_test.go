@@ -1,0 +1,180 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// certificate writes a certificate for 127.0.0.1 and its key, and returns a client that trusts it.
+func certificate(t *testing.T) (cert, key string, client *http.Client) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	cert, key = write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret)
+	trusted := x509.NewCertPool()
+	text, err := os.ReadFile(cert)
+	if err != nil || !trusted.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	return cert, key, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true}}
+}
+
+// usersFile writes a file of users, whose passwords are "of" and their names.
+func usersFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	for i, name := range lines {
+		if strings.ContainsAny(name, ":#") || name == "" {
+			continue
+		}
+		hash, err := bcrypt.GenerateFromPassword([]byte("of "+name), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[i] = name + ":" + string(hash)
+	}
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// With users and TLS others may look, and each breaks locks in their own name.
+func TestUIUsers(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	lease, err := engine(t, store).Acquire(t.Context(), "group:7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, client := certificate(t)
+	p := command(t, "--store", store, "ui", "--operate", "--listen", "127.0.0.1:0",
+		"--auth-file", usersFile(t, "# operators", "", "alice", "bob"), "--tls-cert", cert, "--tls-key", key).start()
+	p.says("https://")
+	root := strings.TrimSpace(p.stdout.String())
+	ask := func(method, path, user, password string, form url.Values) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, root+path, bytes.NewBufferString(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			req.SetBasicAuth(user, password)
+		}
+		if form != nil {
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, string(text)
+	}
+	for _, who := range [][2]string{{"", ""}, {"alice", ""}, {"alice", "of bob"}, {"mallory", "of mallory"}, {"# operators", "x"}} {
+		for _, path := range []string{"", "api/locks", "events?page=locks", "?token="} {
+			resp, text := ask(http.MethodGet, path, who[0], who[1], nil)
+			if resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") || strings.Contains(text, "group:7") {
+				t.Errorf("%v %q: %s", who, path, resp.Status)
+			}
+		}
+	}
+	for range 2 { // the second time from memory
+		if resp, text := ask(http.MethodGet, "", "alice", "of alice", nil); resp.StatusCode != 200 || !strings.Contains(text, "group:7") || !strings.Contains(text, "operator alice") {
+			t.Errorf("%s: %s", resp.Status, text)
+		}
+		if resp, _ := ask(http.MethodGet, "", "alice", "of bob", nil); resp.StatusCode != http.StatusUnauthorized {
+			t.Error(resp.Status)
+		}
+	}
+	form := url.Values{"key": {"group:7"}, "confirm": {"group:7"}, "reason": {"hangs"}, "lease": {strconv.FormatUint(lease.Token(), 10) + " " + lease.Owner()}}
+	if resp, text := ask(http.MethodPost, "force", "bob", "of bob", form); resp.StatusCode != 200 {
+		t.Errorf("%s: %s", resp.Status, text)
+	}
+	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "bob: hangs") {
+		t.Errorf("the holder learns: %v", err)
+	}
+	plain, err := new(http.Client).Get("http://" + strings.TrimPrefix(root, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Body.Close()
+	if plain.StatusCode != http.StatusBadRequest {
+		t.Errorf("without TLS: %s", plain.Status)
+	}
+	if text := p.stderr.String(); strings.Contains(text, "TLS") {
+		t.Errorf("strangers fill its log: %s", text)
+	}
+}
+
+// What would let the wrong people in, or nobody, is refused at the start.
+func TestUIRefusesTheseFlags(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	cert, key, _ := certificate(t)
+	for _, c := range []struct {
+		status int
+		says   string
+		flags  []string
+	}{
+		{64, "--tls-cert", []string{"--listen", "0.0.0.0:0", "--auth-file", usersFile(t, "alice")}},
+		{64, "--auth-file", []string{"--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key}},
+		{64, "--tls-key", []string{"--tls-cert", cert}},
+		{64, "exclude", []string{"--auth-file", usersFile(t, "alice"), "--behind-proxy", "X-User"}},
+		{64, "name of a header", []string{"--behind-proxy", "X User"}},
+		{64, "without a port", []string{"--host", "locks.example:80"}},
+		{78, "nosuch", []string{"--auth-file", "/nosuch"}},
+		{78, "nobody", []string{"--auth-file", usersFile(t, "# nobody")}},
+		{78, "line 2", []string{"--auth-file", usersFile(t, "alice", "bob:{SHA}x")}},
+		{78, "line 2", []string{"--auth-file", usersFile(t, "alice", "alice")}},
+		{78, "line 1", []string{"--auth-file", usersFile(t, "al\tice")}},
+		{78, "key.pem", []string{"--tls-cert", cert, "--tls-key", filepath.Join(t.TempDir(), "key.pem")}},
+	} {
+		command(t, append([]string{"--store", store, "ui"}, c.flags...)...).ends(c.status).says(c.says)
+	}
+}
