@@ -57,36 +57,45 @@ func (l *lane) take() []*Call {
 	return calls
 }
 
-// drain returns all calls that wait.
-func (l *lane) drain() []*Call {
+// waiting returns how many calls wait.
+func (l *lane) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	calls := l.queue
-	l.queue = nil
+	return len(l.queue)
+}
+
+// drain returns the first n calls that wait.
+func (l *lane) drain(n int) []*Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := l.queue[:n:n]
+	l.queue = l.queue[n:]
 	return calls
 }
 
-// send sends calls in one pipeline, and hands out the replies. They are sent once more, on a new
-// connection, if there is reason to think that the node is up: the connection had been idle, so it
-// may have broken unnoticed, or the node has answered the other lane meanwhile. The client pauses
-// while it dials, so it may find out late that the node is back.
+// send sends calls in one pipeline, and hands out the replies. A connection that was idle may have
+// broken unnoticed. So if it closes, the calls are sent once more, on a new one.
 func (l *lane) send(calls []*Call) {
 	if calls = l.rested(inTime(calls)); len(calls) == 0 {
 		return
 	}
-	idle, answers := l.conn != nil, l.node.answers.Load()
-	lost, err := l.try(calls)
-	if err != nil && (idle && !timedOut(err) || l.node.answers.Load() != answers) {
-		lost, err = l.try(lost)
+	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
+	defer cancel()
+	idle, behind := l.conn != nil, l.waiting()
+	lost, err := l.try(ctx, calls)
+	if err != nil && idle && !timedOut(err) {
+		behind = l.waiting()
+		lost, err = l.try(ctx, lost)
 	}
 	if err == nil {
 		l.node.answered()
 		return
 	}
 	l.node.failed(err)
-	// What waits behind them fails, too. A dead node takes up to a second for each dial, so the queue
-	// would only grow.
-	for _, c := range append(lost, l.drain()...) {
+	// A dead node takes up to a second for each dial. The calls that waited behind them fail, too:
+	// otherwise the queue would only grow. Those that were made since have a try of their own, because
+	// the node may have come back after the dial began.
+	for _, c := range append(lost, l.drain(behind)...) {
 		l.unanswered(c, err)
 	}
 }
@@ -115,9 +124,7 @@ func (l *lane) rested(calls []*Call) (kept []*Call) {
 }
 
 // try sends calls, and returns those that got no answer.
-func (l *lane) try(calls []*Call) (lost []*Call, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.node.cfg.Timeout)
-	defer cancel()
+func (l *lane) try(ctx context.Context, calls []*Call) (lost []*Call, err error) {
 	if err := l.connect(ctx); err != nil {
 		return calls, err
 	}

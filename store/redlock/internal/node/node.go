@@ -62,7 +62,6 @@ type Node struct {
 
 	failing atomic.Bool
 	losses  atomic.Int64 // connections that were lost
-	answers atomic.Int64 // pipelines that were answered
 	owed    atomic.Int64 // calls that are to be sent again
 	slow    atomic.Int64 // µs of this process's clock until which the node counts as slow
 
@@ -126,7 +125,6 @@ func (n *Node) Clock() (int64, bool) { return n.clock.now() }
 
 // answered notes that the node can be reached.
 func (n *Node) answered() {
-	n.answers.Add(1)
 	if !n.failing.Load() {
 		return
 	}
