@@ -121,13 +121,13 @@ func gone(all []int) bool {
 }
 
 // family is a program with a child that hears TERM and goes on, and another one.
-const family = `sh -c 'trap "echo heard" TERM; while :; do sleep 0.05; done' & echo pid $!; sleep 60 & echo pid $!; echo pid $$; echo in; wait`
+const family = `sleep 60 & echo pid $!; echo pid $$; sh -c 'trap "echo heard" TERM; echo pid $$; echo in; while :; do sleep 0.05; done' & wait`
 
 // The signals go to the whole group, not to a shell alone.
 func TestRunWholeGroup(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
-	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=100ms", "--", "sh", "-c", family).start()
+	p := command(t, "--store", store, "run", "k", shortTTL, "--grace=900ms", "--", "sh", "-c", family).start()
 	p.says("in")
 	all := pids(p.stdout.String())
 	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
