@@ -149,7 +149,12 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 	if err != nil {
 		return rec, false, fmt.Errorf("keyturn: once %q: %w", id, err)
 	}
-	defer func() { end(ctx, t, err) }()
+	committing := false
+	defer func() {
+		if !committing {
+			end(ctx, t, err)
+		}
+	}()
 	g := &Guard{tx: t, dialect: x.dialect, config: x.config}
 	if first, err = g.mark(ctx, id, nil); err != nil {
 		return rec, false, err
@@ -164,5 +169,6 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 	if err := g.keep(ctx, id, rec); err != nil {
 		return rec, true, err
 	}
+	committing = true // from here on, commit ends it
 	return rec, true, commit(ctx, t)
 }

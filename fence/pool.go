@@ -26,11 +26,14 @@ type Transaction interface {
 	Statements
 	// In returns ctx with the transaction, for the function that runs in it.
 	In(ctx context.Context) context.Context
-	// Commit commits, and waits for the answer until ctx ends. An error that matches sql.ErrTxDone
-	// says that the transaction was rolled back.
+	// Commit commits, and waits for the answer for as long as it takes: ctx never ends. It must not
+	// cancel a COMMIT that takes long. PostgreSQL would then no longer wait for its synchronous
+	// replica, but keep the transaction, which a failover may lose. An error that matches
+	// sql.ErrTxDone says that the transaction was rolled back.
 	Commit(ctx context.Context) error
 	// End rolls back unless Commit was called, and gives the connection back to the pool. If drop
-	// is true, it closes the connection instead. It returns when ctx ends, at the latest.
+	// is true, it closes the connection instead. It returns when ctx ends, at the latest. If Commit
+	// was called, it has returned.
 	End(ctx context.Context, drop bool)
 }
 
@@ -42,14 +45,26 @@ func ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 }
 
-// commit commits, unless ctx has ended. The error is an *unknownError if nobody knows the outcome.
+// commit commits, unless ctx has ended, and then ends t. If the answer takes too long, that happens
+// when there is one. The error is an *unknownError if nobody knows the outcome.
 func commit(ctx context.Context, t Transaction) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		end(ctx, t, err)
+		return err
 	}
 	bound, cancel := ending(ctx)
 	defer cancel()
-	err := t.Commit(bound)
+	done := make(chan error, 1)
+	go func() {
+		err := t.Commit(context.WithoutCancel(ctx))
+		end(ctx, t, err)
+		done <- err
+	}()
+	err := errNoAnswer
+	select {
+	case err = <-done:
+	case <-bound.Done():
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -60,6 +75,8 @@ func commit(ctx context.Context, t Transaction) error {
 	}
 	return &unknownError{fmt.Errorf("keyturn: commit: %w", err)}
 }
+
+var errNoAnswer = errors.New("no answer from the database")
 
 // end rolls back what is not committed. err is how the transaction has ended. A connection to a
 // server that became read-only does not go back into the pool: otherwise the pool would keep it,

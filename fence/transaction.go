@@ -35,7 +35,6 @@ type sqlTransaction struct {
 	tx     *sql.Tx
 	cancel context.CancelFunc
 	detach func() bool // the caller's context no longer ends the transaction; false: it has
-	silent bool        // the answer to COMMIT has not come
 }
 
 func (p sqlPool) Begin(ctx context.Context, level sql.IsolationLevel) (Transaction, error) {
@@ -75,51 +74,40 @@ func (t *sqlTransaction) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, txKey{}, t.tx)
 }
 
-func (t *sqlTransaction) Commit(ctx context.Context) error {
+func (t *sqlTransaction) Commit(context.Context) error {
 	if !t.detach() {
 		return sql.ErrTxDone
 	}
-	err := answer(ctx, t.tx.Commit)
-	t.silent = errors.Is(err, errNoAnswer)
-	return err
+	return t.tx.Commit()
 }
 
 func (t *sqlTransaction) End(ctx context.Context, drop bool) {
 	t.detach()
 	defer t.cancel()
-	if t.silent { // all of this waits for the COMMIT
-		ended, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx = ended
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.giveBack(drop)
+	}()
+	// database/sql has no context for the end of a transaction, and a driver may wait for a silent
+	// connection for as long as TCP does. The goroutine ends then.
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
-	_ = answer(ctx, func() error {
-		if t.tx != nil {
-			_ = t.tx.Rollback() // after a COMMIT it does nothing; if it fails, the connection is gone
-		}
-		if t.conn == nil {
-			return nil
-		}
-		if drop {
-			_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // the way to tell the pool
-		}
-		return t.conn.Close()
-	})
 }
 
-var errNoAnswer = errors.New("no answer from the database")
-
-// answer waits for call, but no longer than ctx lasts. database/sql has no context for the end of
-// a transaction, and a driver may wait for a silent connection for as long as TCP does. Its
-// goroutine ends then.
-func answer(ctx context.Context, call func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return errNoAnswer
+func (t *sqlTransaction) giveBack(drop bool) {
+	if t.tx != nil {
+		_ = t.tx.Rollback() // after a COMMIT it does nothing; if it fails, the connection is gone
 	}
+	if t.conn == nil {
+		return
+	}
+	if drop {
+		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn }) // the way to tell the pool
+	}
+	_ = t.conn.Close()
 }
 
 type txKey struct{}

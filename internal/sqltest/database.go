@@ -60,11 +60,7 @@ func (s *Server) Database(t testing.TB) *Database {
 // exec runs one statement on a connection of its own.
 func (s *Server) exec(t testing.TB, statement string) {
 	t.Helper()
-	admin := &Database{Kind: s.kind, Driver: s.driver, Server: s, name: s.kind} // both have a database of that name
-	db, err := sql.Open(s.driver, admin.DSN())
-	if err != nil {
-		t.Fatalf("sqltest: %v", err)
-	}
+	db := s.admin(t)
 	defer db.Close()
 	if _, err := db.Exec(statement); err != nil {
 		t.Fatalf("sqltest: %s: %v", statement, err)

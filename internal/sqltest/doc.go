@@ -9,7 +9,8 @@
 // [Postgres] and [MySQL] start one server per test binary, when a test first asks for it, and
 // make a new database on it for each call. [SQLite] makes a file. A test that kills or pauses its
 // server, or wants other settings, takes one for itself: [StartPostgres], [StartMySQL].
-// [Database.Bouncer] puts a pgbouncer in front, internal/servertest.NewProxy a network that fails.
+// [Server.Replica] follows a PostgreSQL. [Database.Bouncer] puts a pgbouncer in front,
+// internal/servertest.NewProxy a network that fails.
 //
 // The servers keep their data in a temporary directory, over a Restart too, and listen on the
 // loopback interface. They don't wait for the disk: a process that is killed loses nothing that

@@ -37,7 +37,13 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	data := filepath.Join(dir, "data")
 	setup(t, user.as(exec.Command(postgresProgram(t, "initdb"), "--pgdata", data, "--username", account,
 		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")))
-	bin := postgresProgram(t, "postgres")
+	return runPostgres(t, user, dir, "database system is ready to accept connections", settings)
+}
+
+// runPostgres runs a server on the data in dir.
+func runPostgres(t testing.TB, user *user, dir, ready string, settings []string) *Server {
+	t.Helper()
+	bin, data := postgresProgram(t, "postgres"), filepath.Join(dir, "data")
 	settings = append([]string{
 		"listen_addresses=127.0.0.1",
 		"unix_socket_directories=" + dir,
@@ -48,7 +54,7 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 		"dynamic_shared_memory_type=mmap",
 	}, settings...)
 	return &Server{kind: postgres, driver: "pgx", Server: servertest.Start(t, servertest.Program{
-		Ready: "database system is ready to accept connections",
+		Ready: ready,
 		Stop:  syscall.SIGQUIT, // at once, also if clients are connected
 		Command: func(port int) *exec.Cmd {
 			args := []string{"-D", data, "-p", strconv.Itoa(port)}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/keyturn/keyturn/internal/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(Main(m)) }
@@ -109,5 +111,29 @@ func TestBouncerSharesConnectionsByTransaction(t *testing.T) {
 	}
 	if n, err := count(d.Open(t)); n != 2 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+// A replica has what the server had when it was last in reach, and takes writes once it is promoted.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	s := StartPostgres(t)
+	d := s.Database(t)
+	run(t, d.Open(t), "CREATE TABLE thing (id int)")
+	proxy := servertest.NewProxy(t, s.Addr())
+	replica := s.Replica(t, proxy.Addr())
+	db := d.OpenAt(t, replica.Addr())
+	run(t, d.Open(t), "INSERT INTO thing VALUES (1)")
+	replica.CaughtUp(t, s)
+	proxy.Cut()
+	run(t, d.Open(t), "INSERT INTO thing VALUES (2)")
+	if _, err := db.Exec("INSERT INTO thing VALUES (3)"); err == nil {
+		t.Error("a replica takes writes")
+	}
+	s.Kill()
+	replica.Promote(t)
+	run(t, db, "INSERT INTO thing VALUES (4)")
+	if n, err := count(db); n != 2 || err != nil {
+		t.Errorf("%d rows, %v; want the first and the last", n, err)
 	}
 }

@@ -1,0 +1,136 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+)
+
+// pair is a PostgreSQL and a replica that follows it through a network that may fail. Clients know
+// both, and use the one that takes writes.
+type pair struct {
+	*sqltest.Database
+	replica *sqltest.Server
+	network *servertest.Proxy
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	primary := sqltest.StartPostgres(t)
+	d := primary.Database(t)
+	migrate(t, d)
+	p := &pair{Database: d, network: servertest.NewProxy(t, primary.Addr())}
+	p.replica = primary.Replica(t, p.network.Addr())
+	return p
+}
+
+func (p *pair) open(t *testing.T) *sql.DB {
+	t.Helper()
+	return p.OpenWith(t, p.Server.Addr()+","+p.replica.Addr(), "target_session_attrs=read-write")
+}
+
+// fail ends the primary, and makes a primary of the replica.
+func (p *pair) fail(t *testing.T) {
+	t.Helper()
+	p.Server.Kill()
+	p.replica.Promote(t)
+}
+
+func (p *pair) engine(t *testing.T, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	opts = append(opts, core.WithLogger(slog.New(slog.DiscardHandler))) // it tells of losses
+	eng, err := core.New(open(t, p.open(t), sqlstore.Postgres), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // it does not wait for leases
+		_ = eng.Close(ended)
+	})
+	return eng
+}
+
+// TestAsynchronousFailover: the replica lacks the last grant, so two processes hold the key until the
+// first one asks the new primary. Its token is the smaller one.
+func TestAsynchronousFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	a, b := p.engine(t, core.WithTTL(6*time.Second)), p.engine(t)
+	kept, err := a.Acquire(t.Context(), "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.replica.CaughtUp(t, p.Server)
+	p.network.Cut()
+	forgotten, err := a.Acquire(t.Context(), "forgotten")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fail(t)
+	second, err := b.Acquire(t.Context(), "forgotten")
+	if err != nil {
+		t.Fatalf("the new primary knows a lease that its replica never got: %v", err)
+	}
+	if second.Token() <= forgotten.Token() {
+		t.Errorf("token %d after %d", second.Token(), forgotten.Token())
+	}
+	select {
+	case <-forgotten.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the first holder never learns of it")
+	}
+	var lost *core.LeaseLostError
+	if err := forgotten.Err(); !errors.As(err, &lost) || lost.Reason != driver.LossTaken {
+		t.Errorf("the first holder's loss: %v", err)
+	}
+	if err := kept.Release(t.Context()); err != nil {
+		t.Errorf("a lease that the replica had: %v", err)
+	}
+}
+
+// TestSynchronousFailover: a grant waits for the replica, so a failover forgets none. While the
+// replica is out nobody gets a lease, not even one that the primary has kept after a request was
+// given up.
+func TestSynchronousFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Server.Synchronous(t)
+	a, b := p.engine(t), p.engine(t)
+	kept, err := a.Acquire(t.Context(), "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, p.open(t), sqlstore.Postgres)
+	p.network.Cut()
+	req := request("asked", time.Minute)
+	for _, patience := range []time.Duration{20 * time.Second, time.Second} { // the store gives a statement up after 5 s
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := store.Acquire(ctx, req)
+		cancel()
+		if !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("Acquire without the replica: %v", err)
+		}
+	}
+	p.fail(t)
+	if _, err := b.TryAcquire(t.Context(), "kept"); !errors.Is(err, core.ErrHeld) {
+		t.Errorf("a lease is forgotten: %v", err)
+	}
+	if err := kept.Release(t.Context()); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	for _, key := range []string{"kept", "asked"} {
+		if _, err := b.TryAcquire(t.Context(), key); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
