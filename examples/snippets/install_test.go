@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -42,7 +43,8 @@ var _ = lockgrpc.FromAnnotations(&impb.Groups_ServiceDesc)
 
 // TestInstall does what README.md says about a module that is to use keyturn before there is a
 // release: the commands, as they stand there, and all snippets. The module has a service of its
-// own: the generated code of the example's.
+// own: the generated code of the example's. It requires what this module requires, as a service that
+// exists does. Otherwise the newest versions would be taken, and compiled for this test alone.
 func TestInstall(t *testing.T) {
 	repository, err := filepath.Abs("../..")
 	if err != nil {
@@ -71,7 +73,9 @@ func TestInstall(t *testing.T) {
 	}
 	write(t, filepath.Join(app, "annotated.go"), annotated)
 	write(t, filepath.Join(app, "main.go"), program)
-	script := "set -e\ngo mod init example.com/app\n" + commands + "go vet ./...\ngo run .\n"
+	own, _, _ := strings.Cut(read(t, "../go.mod"), "\nreplace ")
+	write(t, filepath.Join(app, "go.mod"), regexp.MustCompile(`(?m)^module .*|^\s*github.com/keyturn/.*$`).ReplaceAllString(own, ""))
+	script := "set -e\ngo mod edit -module example.com/app\n" + commands + "go run .\n"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = app
 	// Most modules are those that this one was built with; no network for those.
