@@ -76,7 +76,7 @@ func (v viewer) WriteHeader(int)             {}
 func (v viewer) Flush()                      {}
 
 // holdMany has many keys be held, by copies of one lease with owners of their own.
-func holdMany(t *testing.T, client *redis.Client, s driver.Store, n int) {
+func holdMany(t *testing.T, client redis.UniversalClient, s driver.Store, n int) {
 	t.Helper()
 	ctx := context.Background()
 	owner := func(i int) string { return fmt.Sprintf("host-%d/%d/1/t0abcd/%032x", i%50, i%50, i) }

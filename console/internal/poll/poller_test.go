@@ -253,6 +253,49 @@ func TestManyKeysInRotation(t *testing.T) {
 	})
 }
 
+// More keys are open than are looked at in an interval: they take turns, and leave room for the longest waits.
+func TestManyOpenKeysTakeTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		begin := time.Now()
+		for i := range 5000 {
+			f.set(fmt.Sprintf("k%04d", i), lock{since: begin})
+		}
+		f.set("w", lock{since: begin, waits: begin})
+		p := poll.New(f, time.Second, false)
+		defer p.Close()
+		var open []string
+		for i := range 40 {
+			open = append(open, fmt.Sprintf("free%02d", i))
+			p.Look(open[i])
+		}
+		for range 10 {
+			step() // until the list has come to the key with a waiter
+		}
+		f.asked()
+		asked := make(map[string]int)
+		for range 4 {
+			step()
+			_, inspected := f.asked()
+			if len(inspected) > 16 {
+				t.Errorf("%d at once", len(inspected))
+			}
+			for _, key := range inspected {
+				asked[key]++
+			}
+		}
+		if asked["w"] != 4 {
+			t.Errorf("the longest wait was looked at %d times", asked["w"])
+		}
+		for _, key := range open {
+			if asked[key] == 0 {
+				t.Errorf("%s was not looked at", key)
+			}
+		}
+	})
+}
+
 func TestAStoreThatIsOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

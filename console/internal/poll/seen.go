@@ -32,6 +32,7 @@ type seen struct {
 
 	started   time.Time // the poller's first look
 	since     time.Time // the first look of this run
+	turn      uint64    // of the opened keys
 	tick      uint64
 	at        time.Time // the last publication
 	sweptAt   time.Time // the end of the last complete sweep of this run
@@ -223,11 +224,17 @@ func (s *seen) shut(now time.Time) {
 }
 
 // focus chooses the keys to look at by name: those that somebody has opened, then those with the longest
-// waits, then those that changed hands last.
+// waits, then those that changed hands last. If very many are open, they take turns, and leave a quarter to the
+// others.
 func (s *seen) focus(most int) []string {
 	keys := slices.Sorted(maps.Keys(s.opened))
+	if turn := most - most/4; len(keys) > turn {
+		first := int(s.turn * uint64(turn) % uint64(len(keys)))
+		keys = append(keys[first:], keys[:first]...)[:turn]
+		s.turn++
+	}
 	if len(s.rows)+s.records <= sweepMost { // the list shows them all, each time
-		return keys[:min(len(keys), most)]
+		return keys
 	}
 	type candidate struct {
 		key     string

@@ -1,0 +1,69 @@
+package redisstore_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+)
+
+// trips counts the round trips of a client: a pipeline is one.
+type trips struct{ commands, pipelines atomic.Int64 }
+
+func (c *trips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.commands.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.pipelines.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// TestListOfAClusterInFewRoundTrips: the keys of a Cluster are in different slots, so each needs a command of its own.
+// Those of a page go in one round trip to each master.
+func TestListOfAClusterInFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	const keys = 600
+	_, client := startCluster(t)
+	s := open(t, client, noPolling)
+	holdMany(t, client, s, keys)
+	eng, err := core.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	seen := new(trips)
+	err = client.(*redis.ClusterClient).ForEachMaster(context.Background(), func(_ context.Context, node *redis.Client) error {
+		node.AddHook(seen)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range eng.List(context.Background(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	// A page has about 100 keys: a SCAN or two, and a pipeline, or two where it goes on at the next master.
+	if all := seen.commands.Load() + seen.pipelines.Load(); n != keys || all > keys/10 {
+		t.Errorf("%d keys in %d commands and %d pipelines", n, seen.commands.Load(), seen.pipelines.Load())
+	} else {
+		t.Logf("%d commands and %d pipelines", seen.commands.Load(), seen.pipelines.Load())
+	}
+}
