@@ -1,8 +1,11 @@
 package drivertest
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -29,27 +32,50 @@ const (
 func randomPrograms(s *scene) {
 	stores := []driver.Store{s.open(), s.open()}
 	began := time.Now()
-	for seed := uint64(1); seed <= mostPrograms; seed++ {
-		if seed > max(leastPrograms, s.programs) && s.Settle == nil && time.Since(began) > programBudget {
+	least := max(leastPrograms, s.programs)
+	next := uint64(1)
+	if s.Apart != nil { // nearly all that they do is to wait, as the tests do
+		errs := make([]error, least)
+		var all sync.WaitGroup
+		for i := range errs {
+			// A store tells one engine what is wanted.
+			own, prefix := []driver.Store{s.open(), s.open()}, s.key()
+			all.Go(func() { errs[i] = s.runProgram(own, prefix, next+uint64(i)) })
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			s.Fatalf("%v", err)
+		}
+		next += least
+	}
+	for seed := next; seed <= mostPrograms; seed++ {
+		if seed > least && s.Settle == nil && time.Since(began) > programBudget {
 			return
 		}
-		prefix := s.key()
-		rig := model.Rig{
-			Stores: stores, Keys: []string{prefix + "a", prefix + "b", prefix + "c"},
-			Sleep: time.Sleep, Settle: s.Settle, Patience: 5 * s.Late, Latitude: s.Latitude, TTLs: s.ttls,
-		}
-		if rig.Exact = rig.Settle != nil; rig.Exact {
-			rig.Patience = 0
-		} else {
-			rig.Settle = func() {}
-		}
-		choices := rand.New(rand.NewPCG(seed, 0))
-		var program []model.Step
-		for range programSteps {
-			program = append(program, model.Random(choices.IntN))
-		}
-		if err := rig.Run(program); err != nil {
-			s.Fatalf("program %d: %v", seed, strings.ReplaceAll(err.Error(), prefix, ""))
+		if err := s.runProgram(stores, s.key(), seed); err != nil {
+			s.Fatalf("%v", err)
 		}
 	}
+}
+
+// runProgram runs the program of that seed, on keys that begin with prefix.
+func (s *scene) runProgram(stores []driver.Store, prefix string, seed uint64) error {
+	rig := model.Rig{
+		Stores: stores, Keys: []string{prefix + "a", prefix + "b", prefix + "c"},
+		Sleep: time.Sleep, Settle: s.Settle, Patience: 5 * s.Late, Latitude: s.Latitude, TTLs: s.ttls,
+	}
+	if rig.Exact = rig.Settle != nil; rig.Exact {
+		rig.Patience = 0
+	} else {
+		rig.Settle = func() {}
+	}
+	choices := rand.New(rand.NewPCG(seed, 0))
+	var program []model.Step
+	for range programSteps {
+		program = append(program, model.Random(choices.IntN))
+	}
+	if err := rig.Run(program); err != nil {
+		return fmt.Errorf("program %d: %s", seed, strings.ReplaceAll(err.Error(), prefix, ""))
+	}
+	return nil
 }

@@ -12,12 +12,18 @@ import (
 )
 
 // late is how much later than due something may happen: several servers run at the same time.
-const late = 1500 * time.Millisecond
+const late = 2 * time.Second
 
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own.
 func TestContract(t *testing.T) {
 	t.Parallel()
+	h := harness(t)
+	h.Apart = harness
+	drivertest.Run(t, h)
+}
+
+func harness(t testing.TB) drivertest.Harness {
 	server := zktest.Start(t)
 	root := newRoot()
 	var networks sync.Map // driver.Store -> *servertest.Proxy
@@ -25,8 +31,8 @@ func TestContract(t *testing.T) {
 		p, _ := networks.Load(s)
 		return p.(*servertest.Proxy)
 	}
-	drivertest.Run(t, drivertest.Harness{
-		TTL: 800 * time.Millisecond, Late: late,
+	return drivertest.Harness{
+		TTL: time.Second, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
 			s := open(t, p.Addr(), root)
@@ -42,5 +48,5 @@ func TestContract(t *testing.T) {
 		Resume: func(testing.TB) { server.Resume() },
 		Cut:    func(_ testing.TB, s driver.Store) { network(s).Cut() },
 		Heal:   func(_ testing.TB, s driver.Store) { network(s).Heal() },
-	})
+	}
 }

@@ -2,6 +2,7 @@ package zkstore_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,7 +19,12 @@ import (
 	"github.com/keyturn/keyturn/store/zkstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.Main(m)) }
+func TestMain(m *testing.M) {
+	// Nearly all that these tests do is to wait for leases to end.
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6")
+	goleak.VerifyTestMain(zktest.Main(m))
+}
 
 // silent is for stores whose server has settings that are warned of.
 var silent = zkstore.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
