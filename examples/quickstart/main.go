@@ -10,28 +10,15 @@ import (
 )
 
 func main() {
-	ctx := context.Background()
 	eng, err := core.New(memstore.New()) // for a fleet: redisstore.New(client)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer eng.Close(ctx)
-
-	err = eng.Do(ctx, "user:42", func(ctx context.Context) error { // one at a time
-		lease, _ := core.LeaseFrom(ctx)
-		fmt.Println("alone with user 42, under a fencing token:", lease.Token() > 0)
-		return nil // ctx ends if the lease is lost
+	err = eng.Do(context.Background(), "user:42", func(ctx context.Context) error {
+		_, err := fmt.Println("nobody else works on user 42") // ctx ends if the lease is lost
+		return err
 	})
 	if err != nil {
 		log.Fatal(err)
-	}
-	for range 2 { // once, although the message comes twice
-		out, err := eng.Once(ctx, "message:8f2c", func(context.Context) ([]byte, error) {
-			return []byte("delivered"), nil
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("message 8f2c: %s, a repeat: %v\n", out.Result, out.Duplicate)
 	}
 }
