@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 )
@@ -35,6 +38,15 @@ func TestConnections(t *testing.T) {
 		},
 		"Unix socket": startUnix,
 		"TLS":         startTLS,
+		// As many managed services have it.
+		"TLS, and a user without INFO and CONFIG": func(t *testing.T) (*redistest.Server, func(*redis.Options)) {
+			server, connect := startTLS(t)
+			setUser(t, server, "on >pw resetkeys resetchannels -@all", aclKeys, aclChannels, aclCommands, aclMessages)
+			return server, func(o *redis.Options) {
+				connect(o)
+				o.Username, o.Password = "keyturn", "pw"
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +57,52 @@ func TestConnections(t *testing.T) {
 				t.Errorf("Check: %v", err)
 			}
 		})
+	}
+}
+
+// TestRotatedCertificate: the certificate of the server changes under a running store, as
+// docs/operations.md says. No caller notices, and no lease is lost. A client that does not know the
+// new authority gets an error that says so.
+func TestRotatedCertificate(t *testing.T) {
+	t.Parallel()
+	server, connect := startTLS(t)
+	cert, key, roots := certificate(t)
+	text, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := server.Client(connect, func(o *redis.Options) {
+		o.PoolSize = 1000 // after so many failed dials, go-redis keeps a goroutine that outlives the client by a second
+	})
+	both := server.Client(connect, func(o *redis.Options) {
+		o.TLSConfig.RootCAs = o.TLSConfig.RootCAs.Clone()
+		o.TLSConfig.RootCAs.AppendCertsFromPEM(text)
+	})
+	c, old := startTwo(t, both), startTwo(t, first)
+	held, err := c.engines[0].Acquire(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Release(context.Background()) }()
+	if err := errors.Join(c.work(), old.work()); err != nil {
+		t.Error(err)
+	}
+	admin := server.Client()
+	for _, command := range [][]any{
+		{"config", "set", "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", cert},
+		{"client", "kill", "user", "default", "skipme", "yes"},
+	} {
+		if err := admin.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newOnly := server.Client(connect, func(o *redis.Options) { o.TLSConfig.RootCAs = roots })
+	if err := errors.Join(newOnly.Ping(t.Context()).Err(), c.work(), held.Err()); err != nil {
+		t.Errorf("with the new certificate: %v", err)
+	}
+	var unknown x509.UnknownAuthorityError
+	if err := old.work(); !errors.Is(err, core.ErrUnavailable) || !errors.As(err, &unknown) {
+		t.Errorf("a client that does not know the new authority: %v", err)
 	}
 }
 
