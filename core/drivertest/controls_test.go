@@ -95,6 +95,7 @@ var controls = []struct {
 	{"a release leaves the line to the clock", []string{
 		"R1 a release lets the next waiter in", "A6 waiters are served in order of arrival", "A6 without order, all who wait are served",
 	}},
+	{"a repeated release never fails", []string{"R2 a lost lease is reported although the network broke meanwhile"}},
 	{"a release never fails", []string{"R2 a lost lease is reported", "R2 a release touches no other owner's lease"}},
 	{"borrowers shorten leases", []string{
 		"N7 a borrower's renewal ends no lease sooner", "N7 a borrower's renewal ends no shared lease sooner",

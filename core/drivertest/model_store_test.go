@@ -269,6 +269,7 @@ func (p *process) Downgrade(ctx context.Context, g driver.Grant) error {
 
 func (p *process) Release(ctx context.Context, g driver.Grant) error {
 	var err error
+	broken := p.cut.Load() || p.silent.Load()
 	if out := p.call(ctx, func() { err = p.release(g) }); out != nil {
 		if p.has("a release nobody answered poisons the lease") {
 			p.held.Store("poisoned", g)
@@ -279,6 +280,9 @@ func (p *process) Release(ctx context.Context, g driver.Grant) error {
 		return errors.New("release: already under way")
 	}
 	if p.has("an outage is success") && p.silent.Load() {
+		return nil
+	}
+	if broken && g.Since.IsZero() && p.has("a repeated release never fails") {
 		return nil
 	}
 	return err

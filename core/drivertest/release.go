@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -12,6 +13,7 @@ var releaseChecks = []check{
 	{name: "R1 a release frees the key", run: releaseFrees},
 	{name: "R1 a release lets the next waiter in", run: releaseServes},
 	{name: "R2 a lost lease is reported", run: releaseTellsLoss},
+	{name: "R2 a lost lease is reported although the network broke meanwhile", run: releaseTellsLossLate, needs: toCut},
 	{name: "R2 a release touches no other owner's lease", run: releaseKeepsOff},
 	{name: "R3 a release without an answer can be repeated", run: releaseRepeats, needs: toSilence},
 	{name: "R4 a release wakes one waiter", run: releaseWakesOne, ordered: true},
@@ -55,6 +57,37 @@ func releaseTellsLoss(s *scene) {
 	time.Sleep(time.Until(expired.returned.Add(s.TTL + s.Late)))
 	s.isLost(a.Release(s.ctx, expired.Grant))
 	s.lock(b, key, long)
+}
+
+// releaseTellsLossLate: a store may repeat a release that had no answer. "Not yours" says then that
+// the first attempt has ended the lease, except if the lease had run out before. A grant without
+// Since does not say when that is.
+func releaseTellsLossLate(s *scene) {
+	a, b := s.open(), s.open()
+	key := s.key()
+	old := s.lock(a, key, s.TTL)
+	s.freed(b, key, old.returned.Add(s.TTL+s.Late))
+	undated := old.Grant
+	undated.Since = time.Time{}
+	cut := func(testing.TB) { s.Cut(s.TB, a) }
+	fallSilent, answer := cut, func(testing.TB) {}
+	if s.Pause != nil && s.Resume != nil { // the releases are then under way when the network breaks
+		fallSilent, answer = s.Pause, s.Resume
+	}
+	fallSilent(s.TB)
+	errs := make(chan error, 2)
+	for _, g := range []driver.Grant{old.Grant, undated} {
+		go func() { errs <- a.Release(s.ctx, g) }()
+	}
+	time.Sleep(settle)
+	cut(s.TB)
+	answer(s.TB)
+	s.Heal(s.TB, a)
+	for range cap(errs) {
+		if err := <-errs; err == nil {
+			s.Errorf("the release of a lost lease succeeded")
+		}
+	}
 }
 
 // releaseKeepsOff: the previous holder, and owners with similar names, release a lease that is

@@ -16,7 +16,7 @@ import (
 // Release implements [driver.Store]. If the server does not answer before ctx ends, the error
 // matches driver.ErrUnavailable, and the lease may or may not be released.
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
-	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
 	if err := s.calls.Enter(); err != nil {
@@ -63,23 +63,10 @@ func (s *Store) end(ctx context.Context, g driver.Grant) error {
 // released returns the error for a release.
 func released(r *send.Request, claims []driver.Claim, g driver.Grant) error {
 	err := verdict(r, "release", claims, g)
-	if r.Attempts.Possible() > 1 && isTaken(err) && !runOut(g) {
-		// The client repeated a request whose reply was lost. The answer is "not yours" because
-		// the first attempt released the lease.
-		return nil
+	if r.Attempts.Possible() > 1 { // the client repeated a request whose reply was lost
+		return driver.Repeated(g, err)
 	}
 	return err
-}
-
-// runOut reports whether the lease may have ended by itself by now. Then nobody can tell
-// whether an attempt without an answer released it, or never arrived and the key went to
-// another owner. It reports false for a grant without Since.
-func runOut(g driver.Grant) bool {
-	term := g.Term
-	if term <= 0 {
-		term = g.TTL
-	}
-	return !g.Since.IsZero() && time.Since(g.Since) >= term
 }
 
 // part is the request about some of the claims of a set.

@@ -2,15 +2,13 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Release implements [driver.Store].
 func (s *Store) Release(ctx context.Context, g driver.Grant) error {
-	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
 	if err := s.calls.Enter(); err != nil {
@@ -47,9 +45,8 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
 		return err
 	}
-	if res.unsure && isTaken(res.loss) && !runOut(g) {
-		// The first attempt has released it, and its answer was lost.
-		return nil
+	if res.unsure {
+		return driver.Repeated(g, res.loss)
 	}
 	return res.loss
 }
@@ -68,20 +65,4 @@ func (t *tx) release(g driver.Grant, key string) error {
 		l.Remove(m)
 	}
 	return nil
-}
-
-// isTaken reports whether the lease does not belong to the owner, and was not taken by force.
-func isTaken(err error) bool {
-	var loss *driver.LeaseLostError
-	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
-}
-
-// runOut reports whether the lease may have ended by itself by now. It reports true for a grant
-// without Since.
-func runOut(g driver.Grant) bool {
-	term := g.Term
-	if term <= 0 {
-		term = g.TTL
-	}
-	return g.Since.IsZero() || time.Since(g.Since) >= term
 }

@@ -3,7 +3,6 @@ package zkstore
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -44,9 +43,8 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	if err := conclude(ctx, "release", g.Claims[0].Key, answered, err); err != nil {
 		return err
 	}
-	if res.unsure && isTaken(res.loss) && !runOut(g) {
-		// The first attempt has released it, and its answer was lost.
-		return nil
+	if res.unsure {
+		return driver.Repeated(g, res.loss)
 	}
 	return res.loss
 }
@@ -75,20 +73,4 @@ func isVerdict(err error, to *error) bool {
 		return true
 	}
 	return false
-}
-
-// isTaken reports whether the lease does not belong to the owner, and was not taken by force.
-func isTaken(err error) bool {
-	var loss *driver.LeaseLostError
-	return errors.As(err, &loss) && loss.Reason == driver.LossTaken
-}
-
-// runOut reports whether the lease may have ended by itself by now. It reports true for a grant
-// without Since.
-func runOut(g driver.Grant) bool {
-	term := g.Term
-	if term <= 0 {
-		term = g.TTL
-	}
-	return g.Since.IsZero() || time.Since(g.Since) >= term
 }
