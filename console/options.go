@@ -136,13 +136,5 @@ func WithHistory() Option {
 
 func configure(opts []Option) (config, error) {
 	c := config{interval: time.Second}
-	var errs []error
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, refuse("New", nil, "options that are not nil"))
-			continue
-		}
-		errs = append(errs, o(&c))
-	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(driver.Configure(&c, "New", opts)...)
 }

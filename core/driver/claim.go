@@ -66,31 +66,3 @@ func (c Claim) Validate() error {
 	}
 	return nil
 }
-
-// CheckClaims checks the claims of a request: there is one at least, each is valid, and they are in
-// the order of their keys, no key twice. The error is that of [Claim.Validate], or matches
-// [ErrInvalidClaim]. The engine sends nothing else. A store checks it before it does any I/O,
-// because a set in another order could deadlock with others.
-func CheckClaims(claims []Claim) error {
-	if len(claims) == 0 {
-		return &ClaimError{Reason: "is empty"}
-	}
-	for i, c := range claims {
-		if err := c.Validate(); err != nil {
-			return err
-		}
-		if i > 0 && claims[i-1].Key >= c.Key {
-			return &ClaimError{Key: c.Key, Reason: "is not in key order, or is in the set twice"}
-		}
-	}
-	return nil
-}
-
-// CheckOnce checks the claims of an execution of [Ledger]: a store keeps a record for one exclusive claim
-// alone. The error matches [errors.ErrUnsupported].
-func CheckOnce(claims []Claim) error {
-	if len(claims) != 1 || claims[0].Mode != ModeExclusive {
-		return &UnsupportedError{Feature: "a record for anything but one exclusive claim"}
-	}
-	return nil
-}

@@ -29,6 +29,9 @@ var (
 	ErrUnavailable = errors.New("keyturn: store unavailable")
 	// ErrInvalidKey: a lock cannot have this key. See [KeyError].
 	ErrInvalidKey = errors.New("keyturn: invalid key")
+	// ErrInvalidOwner: a lease cannot have this owner. The engine makes no such owner, so core has
+	// no name for this. See [CheckLease].
+	ErrInvalidOwner = errors.New("keyturn: invalid owner")
 	// ErrInvalidClaim: the claim or the set of claims is invalid. See [ClaimError].
 	ErrInvalidClaim = errors.New("keyturn: invalid claim")
 	// ErrInvalidOption: an option's value is out of range. See [OptionError].

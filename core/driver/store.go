@@ -137,7 +137,7 @@ type Store interface {
 
 // Request asks a store for a lease.
 type Request struct {
-	// Owner names the acquisition. It is unique, without colon or white space.
+	// Owner names the acquisition. It is unique, and [CheckLease] says what it may look like.
 	Owner string
 	// Claims are valid and in key order.
 	Claims []Claim

@@ -13,10 +13,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// ErrOwner: the request's owner is empty, too long, or has a colon or white space in it. The engine's
-// owners never have.
-var ErrOwner = errors.New("etcdstore: invalid owner")
-
 // errGone says that a lease that a transaction uses has run out. The transaction did nothing.
 var errGone = errors.New("etcdstore: a lease has run out")
 

@@ -33,15 +33,7 @@ const (
 
 func configure(opts []Option) (config, error) {
 	cfg := config{prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, log: slog.Default()}
-	var errs []error
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
-			continue
-		}
-		errs = append(errs, o(&cfg))
-	}
-	return cfg, errors.Join(errs...)
+	return cfg, errors.Join(driver.Configure(&cfg, "New", opts)...)
 }
 
 // WithPrefix sets the beginning of all keys that the store uses in etcd: 1 to 256 bytes without

@@ -60,8 +60,8 @@ func TestBadRequests(t *testing.T) {
 	}{
 		"half a second": {driver.Request{Owner: "o", Claims: claims, TTL: 1500 * time.Millisecond}, driver.ErrInvalidOption},
 		"no TTL":        {driver.Request{Owner: "o", Claims: claims}, driver.ErrInvalidOption},
-		"no owner":      {driver.Request{Claims: claims, TTL: time.Second}, etcdstore.ErrOwner},
-		"a colon":       {driver.Request{Owner: "a:b", Claims: claims, TTL: time.Second}, etcdstore.ErrOwner},
+		"no owner":      {driver.Request{Claims: claims, TTL: time.Second}, driver.ErrInvalidOwner},
+		"a colon":       {driver.Request{Owner: "a:b", Claims: claims, TTL: time.Second}, driver.ErrInvalidOwner},
 		"no claim":      {driver.Request{Owner: "o", TTL: time.Second}, driver.ErrInvalidClaim},
 	} {
 		if _, err := s.Acquire(t.Context(), tc.req); !errors.Is(err, tc.want) {

@@ -3,8 +3,6 @@ package etcdstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -98,19 +96,12 @@ func (s *Store) Close() error {
 	})
 }
 
-// maxOwnerBytes bounds the keys in etcd.
-const maxOwnerBytes = 255
-
-// check refuses, before any I/O, requests that the store cannot keep. The engine has checked the same
-// before.
+// check refuses, before any I/O, requests that the store cannot keep.
 func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if err := driver.CheckClaims(claims); err != nil {
+	if err := driver.CheckLease(owner, claims, ttl); err != nil {
 		return err
 	}
-	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") {
-		return fmt.Errorf("%w: %.300q", ErrOwner, owner)
-	}
-	if ttl < time.Second || ttl%time.Second != 0 {
+	if ttl%time.Second != 0 {
 		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "whole seconds"}
 	}
 	return nil

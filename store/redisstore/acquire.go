@@ -57,7 +57,7 @@ type answer struct {
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (driver.Grant, *driver.Record, error) {
-	if err := check(req.Owner, req.Claims, req.TTL); err != nil {
+	if err := driver.CheckLease(req.Owner, req.Claims, req.TTL); err != nil {
 		return driver.Grant{}, nil, err
 	}
 	if once {

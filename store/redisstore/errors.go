@@ -13,9 +13,6 @@ import (
 // Errors in addition to those of [driver.Store]. ErrReadOnly, ErrNoReplicas and ErrOutOfMemory,
 // which the server reports about itself, also match driver.ErrUnavailable.
 var (
-	// ErrOwner: the request's owner is empty, or has a colon or white space in it. The engine's
-	// owners never have.
-	ErrOwner = errors.New("redisstore: invalid owner")
 	// ErrWrongType: the lock's key holds a list, a hash or another type that is not a string.
 	// Somebody else uses the name for something that is not a lock.
 	ErrWrongType = errors.New("redisstore: the key holds something that is not a lock")

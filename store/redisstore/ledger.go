@@ -19,7 +19,7 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 // without its result, because a repeat must not do the work again. The error then matches
 // driver.ErrResultNotKept.
 func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if err := errors.Join(check(g.Owner, g.Claims, g.TTL), driver.CheckOnce(g.Claims)); err != nil {
+	if err := errors.Join(driver.CheckLease(g.Owner, g.Claims, g.TTL), driver.CheckOnce(g.Claims)); err != nil {
 		return err
 	}
 	if retention < time.Millisecond {

@@ -30,7 +30,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	errs := make([]error, len(grants))
 	renewals := make([]renewal, 0, len(grants))
 	for i, g := range grants {
-		if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+		if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
 			errs[i] = err
 			continue
 		}
@@ -55,7 +55,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 // Downgrade implements [driver.Store]. A set whose keys are in several slots of a Cluster is
 // changed slot by slot; one that is lost may have been changed in part.
 func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
-	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
 	if err := s.calls.Enter(); err != nil {

@@ -3,9 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,18 +70,10 @@ const tidyTimeout = 5 * time.Second
 // The error joins every [*driver.OptionError].
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {
 	cfg := defaultConfig()
-	var errs []error
+	errs := append(driver.Configure(&cfg, "New", opts), cfg.fits(client))
 	if isNil(client) {
 		errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "a client"})
 	}
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
-			continue
-		}
-		errs = append(errs, o(&cfg))
-	}
-	errs = append(errs, cfg.fits(client))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -137,19 +127,4 @@ func (s *Store) closeClient() {
 	if s.cfg.ownsClient {
 		_ = s.client.Close() // the only error is that it is closed
 	}
-}
-
-// check refuses, before any I/O, requests that the scripts or Redis could not handle. The
-// engine has checked the same before.
-func check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if err := driver.CheckClaims(claims); err != nil {
-		return err
-	}
-	if owner == "" || strings.ContainsAny(owner, ": \t\r\n") {
-		return fmt.Errorf("%w: %q", ErrOwner, owner)
-	}
-	if ttl < time.Millisecond {
-		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
-	}
-	return nil
 }

@@ -25,10 +25,6 @@ var (
 	ErrNotNew = errors.New("redlock: nodes have been in use")
 )
 
-// ErrOwner: the request's owner is empty, or has a colon or white space in it. The engine's owners
-// never have.
-var ErrOwner = errors.New("redlock: invalid owner")
-
 // NodeError is the error of one node. It is part of the errors that match ErrNoQuorum.
 type NodeError struct {
 	Node int    // its index in the list given to New

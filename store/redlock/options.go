@@ -110,14 +110,7 @@ func WithPersistent() Option {
 // build applies the options, in any order, and checks what depends on several.
 func build(nodes []*redis.Client, opts []Option) (config, error) {
 	c := defaultConfig()
-	errs := []error{checkNodes(nodes)}
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
-			continue
-		}
-		errs = append(errs, o(&c))
-	}
+	errs := append([]error{checkNodes(nodes)}, driver.Configure(&c, "New", opts)...)
 	n := len(nodes)
 	if c.quorum == 0 {
 		c.quorum = n/2 + 1

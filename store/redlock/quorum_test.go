@@ -122,7 +122,7 @@ func TestBeyond(t *testing.T) {
 		t.Errorf("a TTL above the longest: %v", err)
 	}
 	for _, owner := range []string{"", "a:b", "a b"} {
-		if _, err := s.Acquire(within(t, time.Second), request(owner, "a", time.Second)); !errors.Is(err, redlock.ErrOwner) {
+		if _, err := s.Acquire(within(t, time.Second), request(owner, "a", time.Second)); !errors.Is(err, driver.ErrInvalidOwner) {
 			t.Errorf("owner %q: %v", owner, err)
 		}
 	}

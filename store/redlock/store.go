@@ -2,10 +2,8 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,7 +112,7 @@ func (s *Store) Close() error {
 
 // check refuses, before any I/O, what the nodes could not keep.
 func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if err := driver.CheckClaims(claims); err != nil {
+	if err := driver.CheckLease(owner, claims, ttl); err != nil {
 		return err
 	}
 	switch {
@@ -124,10 +122,6 @@ func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) er
 		return &driver.UnsupportedError{Feature: "shared claims"}
 	case claims[0].Mode == driver.ModePermit:
 		return &driver.UnsupportedError{Feature: "permits"}
-	case owner == "" || strings.ContainsAny(owner, ": \t\r\n"):
-		return fmt.Errorf("%w: %q", ErrOwner, owner)
-	case ttl < time.Millisecond:
-		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
 	}
 	return nil
 }

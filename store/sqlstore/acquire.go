@@ -33,7 +33,7 @@ type answer struct {
 }
 
 func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
-	if err := check(req.Owner, req.Claims, req.TTL); err != nil {
+	if err := driver.CheckLease(req.Owner, req.Claims, req.TTL); err != nil {
 		return answer{}, err
 	}
 	if err := s.calls.Enter(); err != nil {

@@ -15,9 +15,6 @@ import (
 // Errors in addition to those of [driver.Store]. ErrReadOnly also matches
 // driver.ErrUnavailable.
 var (
-	// ErrOwner: the request's owner is empty, too long, or has a colon or white space in it. The
-	// engine's owners never have.
-	ErrOwner = errors.New("sqlstore: invalid owner")
 	// ErrSchema: a table of the store is missing, or lacks a column. [Migrate] makes the tables.
 	ErrSchema = errors.New("sqlstore: the tables are not as they should be")
 	// ErrReadOnly: the server is a replica, or was made read-only.

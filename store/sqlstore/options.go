@@ -44,16 +44,9 @@ func configure(d Dialect, opts []Option) (config, error) {
 	cfg := config{
 		prefix: DefaultPrefix, waiterLease: DefaultWaiterLease, poll: DefaultPoll, conns: DefaultMaxConns, log: slog.Default(),
 	}
-	var errs []error
+	errs := driver.Configure(&cfg, "New", opts)
 	if d.dialect == nil {
 		errs = append(errs, &driver.OptionError{Option: "New", Value: d, Want: "a dialect: Postgres, MySQL or SQLite"})
-	}
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
-			continue
-		}
-		errs = append(errs, o(&cfg))
 	}
 	if cfg.waker != nil && d.dialect != &postgres {
 		errs = append(errs, &driver.OptionError{Option: "WithWaker", Value: d, Want: "PostgreSQL, which can send messages"})

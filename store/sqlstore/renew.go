@@ -22,7 +22,7 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	plain := make(map[time.Duration][]int) // indices of grants, by TTL
 	var others []int
 	for i, g := range grants {
-		switch errs[i] = check(g.Owner, g.Claims, g.TTL); {
+		switch errs[i] = driver.CheckLease(g.Owner, g.Claims, g.TTL); {
 		case errs[i] != nil:
 		case isPlain(g.Claims) && g.Token != 0 && !g.Borrowed:
 			plain[g.TTL] = append(plain[g.TTL], i)
@@ -151,7 +151,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 
 // about runs decide in a transaction on the keys of a grant.
 func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room, decide func(*tx) error) error {
-	if err := check(g.Owner, g.Claims, g.TTL); err != nil {
+	if err := driver.CheckLease(g.Owner, g.Claims, g.TTL); err != nil {
 		return err
 	}
 	if err := s.calls.Enter(); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -113,22 +111,4 @@ func (s *Store) closePool() {
 	if s.cfg.ownsPool {
 		_ = s.db.Close() // its connections are idle, so there is nothing to lose
 	}
-}
-
-// maxOwnerBytes is what the column of the owner has room for.
-const maxOwnerBytes = 255
-
-// check refuses, before any I/O, requests that the tables could not hold. The engine has checked
-// the same before.
-func check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if err := driver.CheckClaims(claims); err != nil {
-		return err
-	}
-	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") {
-		return fmt.Errorf("%w: %.300q", ErrOwner, owner)
-	}
-	if ttl < time.Millisecond {
-		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
-	}
-	return nil
 }

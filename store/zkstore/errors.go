@@ -10,10 +10,6 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 )
 
-// ErrOwner is an error in addition to those of [driver.Store]: the request's owner is empty, too
-// long, not UTF-8, or has a colon or white space in it. The engine's owners never have.
-var ErrOwner = errors.New("zkstore: invalid owner")
-
 // errNoSession says that there is no session at the moment.
 var errNoSession = errors.New("zkstore: no session with the servers")
 

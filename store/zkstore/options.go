@@ -47,7 +47,7 @@ func configure(servers []string, opts []Option) (config, error) {
 	cfg := config{
 		servers: zk.FormatServers(servers), root: DefaultRoot, session: DefaultSession, buffer: DefaultBuffer, log: slog.Default(),
 	}
-	var errs []error
+	errs := driver.Configure(&cfg, "New", opts)
 	if len(servers) == 0 {
 		errs = append(errs, &driver.OptionError{Option: "New", Value: servers, Want: "at least one server"})
 	}
@@ -55,13 +55,6 @@ func configure(servers []string, opts []Option) (config, error) {
 		if host, port, err := net.SplitHostPort(s); err != nil || host == "" || port == "" {
 			errs = append(errs, &driver.OptionError{Option: "New", Value: s, Want: "servers as host or host:port"})
 		}
-	}
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, &driver.OptionError{Option: "New", Value: nil, Want: "options that are not nil"})
-			continue
-		}
-		errs = append(errs, o(&cfg))
 	}
 	if cfg.acl == nil {
 		cfg.acl = zk.WorldACL(zk.PermAll)

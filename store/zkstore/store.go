@@ -3,10 +3,7 @@ package zkstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
@@ -115,20 +112,10 @@ func (s *Store) Close() error {
 	})
 }
 
-// maxOwnerBytes bounds what a node holds.
-const maxOwnerBytes = 255
-
-// check refuses, before any I/O, requests that the nodes could not hold. The engine has checked
-// the same before.
+// check refuses, before any I/O, requests that the nodes could not hold.
 func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) error {
-	if err := driver.CheckClaims(claims); err != nil {
+	if err := driver.CheckLease(owner, claims, ttl); err != nil {
 		return err
-	}
-	if owner == "" || len(owner) > maxOwnerBytes || strings.ContainsAny(owner, ": \t\r\n\x00") || !utf8.ValidString(owner) {
-		return fmt.Errorf("%w: %.300q", ErrOwner, owner)
-	}
-	if ttl < time.Millisecond {
-		return &driver.OptionError{Option: "TTL", Value: ttl, Want: "1ms or more"}
 	}
 	if len(claims) > 1 && s.bytesOf(claims) > s.cfg.buffer {
 		return &driver.ClaimError{Reason: "is too large for one request to ZooKeeper (jute.maxbuffer, WithBuffer)"}
@@ -141,7 +128,7 @@ func (s *Store) bytesOf(claims []driver.Claim) int {
 	total := 0
 	for _, c := range claims {
 		// Two operations, with the path of the lock and the data of the holder.
-		total += 2*len(s.lockPath(c.Key)) + maxOwnerBytes + 2*driver.MaxNoteBytes + 512
+		total += 2*len(s.lockPath(c.Key)) + driver.MaxOwnerBytes + 2*driver.MaxNoteBytes + 512
 	}
 	return total
 }
