@@ -157,12 +157,8 @@ func environment(lease *core.Lease) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains([]string{keyVar, tokenVar, ownerVar, leasesVar}, name)
 	})
-	var keys []string
-	for _, c := range lease.Claims() {
-		keys = append(keys, c.Key)
-	}
 	return append(env,
-		keyVar+"="+strings.Join(keys, "\n"),
+		keyVar+"="+strings.Join(driver.Keys(lease.Claims()), "\n"),
 		tokenVar+"="+strconv.FormatUint(lease.Token(), 10),
 		ownerVar+"="+lease.Owner(),
 		leasesVar+"="+carry.Leases(lease.Context()),

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/experimental/carry"
 )
 
@@ -91,11 +92,7 @@ func (a *app) run(eng *core.Engine, claims []core.Claim, path string, argv []str
 // acquire waits for the keys, and says for whom.
 func (a *app) acquire(ctx context.Context, eng *core.Engine, claims []core.Claim, f *runFlags) (*core.Lease, error) {
 	if !f.quiet {
-		keys := make([]string, len(claims))
-		for i, c := range claims {
-			keys[i] = c.Key
-		}
-		defer a.progress(ctx, eng, keys)()
+		defer a.progress(ctx, eng, driver.Keys(claims))()
 	}
 	if len(claims) > 1 {
 		return eng.AcquireAll(ctx, claims, core.WithRule(f.rule))

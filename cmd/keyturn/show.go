@@ -16,7 +16,7 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show one key: its holders, its waiters in order, its record",
-		Long:  "Show one key: its holders, its waiters in order, its record. The status is 66 if there is nothing.",
+		Long:  "Show one key: its holders, its waiters in order, its record. The status is 66 if there is info.IsFree().",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
@@ -32,14 +32,13 @@ func (a *app) showCommand() *cobra.Command {
 }
 
 func (a *app) show(info driver.LockInfo) error {
-	nothing := len(info.Holders) == 0 && len(info.Waiters) == 0 && info.Record == nil
 	done, err := a.json(lockjson.Of(info))
 	switch {
 	case err != nil:
 		return err
-	case nothing && done:
+	case info.IsFree() && done:
 		return &exitError{status: statusNothing}
-	case nothing:
+	case info.IsFree():
 		return exit(statusNothing, "nobody holds %s or waits for it, and it is not on record", table.Safe(info.Key))
 	case done:
 		return nil

@@ -48,6 +48,15 @@ func Shared(key string) Claim { return Claim{Key: key, Mode: ModeShared} }
 // Permit claims one of n permits of key.
 func Permit(key string, n int) Claim { return Claim{Key: key, Mode: ModePermit, Permits: n} }
 
+// Keys returns the keys of claims, in their order.
+func Keys(claims []Claim) []string {
+	keys := make([]string, len(claims))
+	for i, c := range claims {
+		keys[i] = c.Key
+	}
+	return keys
+}
+
 // Validate checks the key, the mode and the number of permits. It returns a [*KeyError], or an
 // error that matches [ErrInvalidClaim].
 func (c Claim) Validate() error {

@@ -63,6 +63,9 @@ type LockInfo struct {
 	Record *RecordInfo
 }
 
+// IsFree reports whether nobody holds the key or waits for it, and it has no record.
+func (i LockInfo) IsFree() bool { return len(i.Holders)+len(i.Waiters) == 0 && i.Record == nil }
+
 // Holder is a lease in force, with its owner.
 type Holder struct {
 	// Owner is readable by [ParseOwner], unless a foreign client wrote it. Show it to

@@ -41,7 +41,7 @@ func (s *scene) inspect(st driver.Store, key string) driver.LockInfo {
 // isFree checks that nothing is known of key.
 func (s *scene) isFree(st driver.Store, key string) {
 	s.Helper()
-	if info := s.inspect(st, key); len(info.Holders)+len(info.Waiters) != 0 || info.Record != nil {
+	if info := s.inspect(st, key); !info.IsFree() {
 		s.Fatalf("a free key is shown as %+v", info)
 	}
 }

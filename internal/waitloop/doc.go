@@ -6,6 +6,9 @@
 // where messages may be lost, or whose waiters poll. A store implements [Request], the part
 // that only its backend can do, and calls [Run].
 //
+// [Bell], [Await] and [Insist] are for the request's own part: its messages, the questions of a client
+// whose calls outlast their contexts, and what it takes back when its caller has gone.
+//
 // The package fulfils these sentences of [driver.Store], about the end of a wait:
 //
 //   - If the wait's context ends, the error is a *driver.HeldError only if the backend still

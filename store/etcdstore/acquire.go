@@ -119,7 +119,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 // withdraw ends everything that the request holds or waits for.
 func (a *acquisition) withdraw(ctx context.Context) error {
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
-		err := a.s.transact(ctx, keysOf(claims), look|ending, func(t *tx) error {
+		err := a.s.transact(ctx, driver.Keys(claims), look|ending, func(t *tx) error {
 			for _, l := range t.locks {
 				if m := l.members.Find(a.req.Owner); m != nil {
 					l.remove(m)
@@ -157,16 +157,10 @@ func (a *acquisition) undo() {
 
 // revoke ends a lease, and reports false if the store closes before etcd has answered.
 func (s *Store) revoke(l *lease) bool {
-	over := time.Now().Add(l.ttl)
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	return waitloop.Insist(s.life, time.Now().Add(l.ttl), func() bool {
 		_, err := s.client.Revoke(s.life, l.id)
-		if err == nil || isGone(err) || time.Now().After(over) {
-			return true
-		}
-		if !waitloop.Sleep(s.life, pause) {
-			return false
-		}
-	}
+		return err == nil || isGone(err)
+	})
 }
 
 // ask asks once.

@@ -19,7 +19,7 @@ func (s *Store) Downgrade(ctx context.Context, g driver.Grant) error {
 	fresh, err := s.leases.grant(ctx, g.TTL)
 	if err == nil {
 		err = inParts(g.Claims, func(claims []driver.Claim) error {
-			err := s.transact(ctx, keysOf(claims), look, func(t *tx) error { return t.downgrade(g, claims, fresh) })
+			err := s.transact(ctx, driver.Keys(claims), look, func(t *tx) error { return t.downgrade(g, claims, fresh) })
 			return err
 		})
 	}

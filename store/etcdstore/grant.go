@@ -19,7 +19,7 @@ func (a *acquisition) decide(ctx context.Context) (ans answer, err error) {
 	if a.at != "" {
 		begin = look
 	}
-	err = a.s.transact(ctx, keysOf(a.req.Claims), begin, func(t *tx) (err error) {
+	err = a.s.transact(ctx, driver.Keys(a.req.Claims), begin, func(t *tx) (err error) {
 		a.confirm(t)
 		ans, err = a.decideOn(t)
 		return err

@@ -163,7 +163,7 @@ func (s *Store) page(ctx context.Context, prefix, after string, limit int) (info
 			return nil, "", err
 		}
 		for _, info := range shown {
-			if len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
+			if !info.IsFree() {
 				infos = append(infos, info)
 			}
 		}

@@ -82,7 +82,7 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 // complete stores rec and releases the lease.
 func (s *Store) complete(ctx context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
 	var ended *member
-	err := s.transact(ctx, keysOf(g.Claims), byHeart, func(t *tx) error {
+	err := s.transact(ctx, driver.Keys(g.Claims), byHeart, func(t *tx) error {
 		l := t.locks[0]
 		ended = l.members.Holding(g.Owner, g.Token)
 		switch {

@@ -46,7 +46,7 @@ func (a *acquisition) takeParts(ctx context.Context, p *parts) (answer, error) {
 	err := inParts(a.req.Claims, func(claims []driver.Claim) error {
 		var token uint64
 		var whole bool
-		err := a.s.transact(ctx, keysOf(claims), look, func(t *tx) error {
+		err := a.s.transact(ctx, driver.Keys(claims), look, func(t *tx) error {
 			a.confirm(t)
 			ans = answer{}
 			reach, err := a.reach(t, claims)
@@ -93,7 +93,7 @@ var errStopped = errors.New("etcdstore: a claim is held")
 // that it had taken, and must not wait for one while it holds what is behind.
 func (a *acquisition) giveBack(ctx context.Context, done int) error {
 	drop := func(claims []driver.Claim) error {
-		err := a.s.transact(ctx, keysOf(claims), look, func(t *tx) error {
+		err := a.s.transact(ctx, driver.Keys(claims), look, func(t *tx) error {
 			a.leaveQueues(t, -1)
 			a.dropParts(t, 0)
 			return nil
@@ -118,7 +118,7 @@ func (a *acquisition) sealParts(ctx context.Context, last uint64) (uint64, error
 	all := slices.Collect(slices.Chunk(a.req.Claims, keysPerTxn))
 	for i, left := 0, len(all); left > 0; i = (i + 1) % len(all) {
 		var next uint64
-		err := a.s.transact(ctx, keysOf(all[i]), look, func(t *tx) error {
+		err := a.s.transact(ctx, driver.Keys(all[i]), look, func(t *tx) error {
 			next = token
 			sealed, last := true, uint64(0)
 			for _, l := range t.locks {

@@ -36,7 +36,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	err := inParts(g.Claims, func(claims []driver.Claim) error {
 		var lost error
 		var ended []*member
-		err := s.transact(ctx, keysOf(claims), byHeart|ending, func(t *tx) error {
+		err := s.transact(ctx, driver.Keys(claims), byHeart|ending, func(t *tx) error {
 			lost, ended = nil, nil
 			for i, l := range t.locks {
 				m := l.members.Holding(g.Owner, g.Token)

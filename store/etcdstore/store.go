@@ -106,11 +106,3 @@ func (s *Store) check(owner string, claims []driver.Claim, ttl time.Duration) er
 	}
 	return nil
 }
-
-func keysOf(claims []driver.Claim) []string {
-	keys := make([]string, len(claims))
-	for i, c := range claims {
-		keys[i] = c.Key
-	}
-	return keys
-}

@@ -39,7 +39,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 			if len(page) >= limit {
 				return page, formatCursor(at, after), nil
 			}
-			if info := shard.inspect(key); len(info.Holders)+len(info.Waiters) > 0 || info.Record != nil {
+			if info := shard.inspect(key); !info.IsFree() {
 				page = append(page, info)
 			}
 			after = key

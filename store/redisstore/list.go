@@ -74,7 +74,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) (pag
 			continue
 		case errs[i] != nil:
 			return nil, "", errs[i]
-		case len(info.Holders) > 0 || len(info.Waiters) > 0 || info.Record != nil:
+		case !info.IsFree():
 			page = append(page, info)
 		}
 	}

@@ -20,9 +20,9 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 type acquisition struct {
 	s     *Store
 	req   driver.Request
-	once  bool // a record serves as well as the lease
-	asked bool // at least once
-	place *place
+	once  bool          // a record serves as well as the lease
+	asked bool          // at least once
+	wake  waitloop.Bell // nil: it does not wait
 }
 
 // answer is a grant or a record, or how the key is held.
@@ -47,16 +47,14 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 }
 
 func (a *acquisition) end() {
-	if a.place != nil {
+	if a.wake != nil {
 		a.s.places.leave(a.req.Owner)
 	}
 }
 
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
-	if a.place != nil {
-		a.place.clear()
-	}
+	a.wake.Clear()
 	ans, err, answered := do(ctx, a.s, a.s.room, a.ask, func() { a.s.calls.Go(a.undo) })
 	key := a.req.Claims[0].Key
 	switch {
@@ -76,12 +74,12 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 // Enter implements [waitloop.Request]. The first question of a request that waits joins the
 // queue.
 func (a *acquisition) Enter(context.Context) (queued bool) {
-	a.place = a.s.places.join(a.req.Owner)
+	a.wake = a.s.places.join(a.req.Owner)
 	return true
 }
 
 // Messages implements [waitloop.Request].
-func (a *acquisition) Messages() <-chan struct{} { return a.place.wake }
+func (a *acquisition) Messages() <-chan struct{} { return a.wake }
 
 // Accept implements [waitloop.Request]: a message only says that it is time to ask.
 func (a *acquisition) Accept(struct{}) (answer, bool) { return answer{}, false }
@@ -105,7 +103,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 
 // withdraw ends everything that the request holds or waits for.
 func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
-	_, err := a.s.transact(ctx, keysOf(a.req.Claims), false, func(t *tx) error {
+	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), false, func(t *tx) error {
 		for _, l := range t.locks {
 			if m := l.Find(a.req.Owner); m != nil {
 				l.Remove(m)
@@ -120,14 +118,10 @@ func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 // until it has succeeded, until everything has run out by itself, or until the store closes.
 func (a *acquisition) undo() {
 	over := time.Now().Add(max(a.req.TTL, a.s.cfg.waiterLease))
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if _, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw, nil); answered && err == nil || time.Now().After(over) {
-			return
-		}
-		if !waitloop.Sleep(a.s.life, pause) {
-			return
-		}
-	}
+	waitloop.Insist(a.s.life, over, func() bool {
+		_, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw, nil)
+		return answered && err == nil
+	})
 }
 
 // ask asks once.
@@ -143,7 +137,7 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 		}
 	}
 	var ans answer
-	_, err := a.s.transact(ctx, keysOf(a.req.Claims), true, func(t *tx) (err error) {
+	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), true, func(t *tx) (err error) {
 		ans, err = a.decide(t)
 		return err
 	})

@@ -14,43 +14,18 @@ import (
 // the connection of a statement whose context ends, and callers give up often.
 const opTimeout = 5 * time.Second
 
-// outcome is what came of an operation.
-type outcome[T any] struct {
-	value T
-	err   error
-}
-
-// do runs op on a goroutine of the store's. If ctx ends first, it returns false, and late is called
-// with the outcome when there is one.
-func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (T, error, bool) {
-	var none outcome[T]
+// do runs op on a goroutine of the room's, see [waitloop.Await].
+func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
 	if !room.enter(ctx) {
-		return none.value, nil, false
+		return value, nil, false
 	}
-	done, abandoned := make(chan outcome[T]), make(chan struct{})
-	room.run(s, func() {
-		o := func() (o outcome[T]) {
-			defer room.leave()
-			ctx, cancel := context.WithTimeout(s.hard, opTimeout)
-			defer cancel()
-			o.value, o.err = op(ctx)
-			return o
-		}()
-		select {
-		case done <- o:
-		case <-abandoned:
-			if late != nil {
-				late()
-			}
-		}
-	})
-	select {
-	case o := <-done:
-		return o.value, o.err, true
-	case <-ctx.Done():
-		close(abandoned)
-		return none.value, nil, false
-	}
+	start := func(work func()) { room.run(s, work) }
+	return waitloop.Await(ctx, start, func() (T, error) {
+		defer room.leave()
+		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
+		defer cancel()
+		return op(ctx)
+	}, late)
 }
 
 // retries counts the attempts at an operation.

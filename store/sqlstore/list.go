@@ -41,9 +41,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 			p.next = hex.EncodeToString([]byte(keys[limit-1]))
 		}
 		p.infos, err = s.inspect(ctx, keys)
-		p.infos = slices.DeleteFunc(p.infos, func(i driver.LockInfo) bool {
-			return len(i.Holders)+len(i.Waiters) == 0 && i.Record == nil
-		})
+		p.infos = slices.DeleteFunc(p.infos, driver.LockInfo.IsFree)
 		return p, err
 	}, nil)
 	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)

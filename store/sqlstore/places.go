@@ -6,25 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
-
-// place is a request of this process that waits in a queue.
-type place struct{ wake chan struct{} }
-
-// clear drops a message.
-func (p *place) clear() {
-	select {
-	case <-p.wake:
-	default:
-	}
-}
-
-func (p *place) tell() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // it is awake, or about to be
-	}
-}
 
 // places are the requests of this process that wait. While there are any, a goroutine looks at
 // the database for all of them.
@@ -32,26 +16,26 @@ type places struct {
 	s *Store
 
 	mu      sync.Mutex
-	byOwner map[string]*place
+	byOwner map[string]waitloop.Bell
 	looking bool
-	sooner  chan struct{} // something has happened: look soon
+	sooner  waitloop.Bell // something has happened: look soon
 }
 
 func newPlaces(s *Store) *places {
-	return &places{s: s, byOwner: make(map[string]*place), sooner: make(chan struct{}, 1)}
+	return &places{s: s, byOwner: make(map[string]waitloop.Bell), sooner: waitloop.NewBell()}
 }
 
-func (p *places) join(owner string) *place {
+func (p *places) join(owner string) waitloop.Bell {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := &place{wake: make(chan struct{}, 1)}
-	p.byOwner[owner] = w
+	wake := waitloop.NewBell()
+	p.byOwner[owner] = wake
 	if !p.looking {
 		p.looking = true
 		p.s.calls.Go(p.look)
 	}
-	p.lookSooner()
-	return w
+	p.sooner.Ring()
+	return wake
 }
 
 func (p *places) leave(owner string) {
@@ -63,27 +47,17 @@ func (p *places) leave(owner string) {
 func (p *places) tell(owner string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.byOwner[owner]; w != nil {
-		w.tell()
-	}
+	p.byOwner[owner].Ring()
 }
 
 // tellAll has all of them ask: messages may have been lost.
 func (p *places) tellAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range p.byOwner {
-		w.tell()
+	for _, wake := range p.byOwner {
+		wake.Ring()
 	}
-	p.lookSooner()
-}
-
-// lookSooner ends a pause between two looks that is longer than one should be now.
-func (p *places) lookSooner() {
-	select {
-	case p.sooner <- struct{}{}:
-	default:
-	}
+	p.sooner.Ring()
 }
 
 // owners returns the owners that wait. If there are none, the goroutine that looks ends.

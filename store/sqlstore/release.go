@@ -26,7 +26,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 			return r, err
 		}
 		r.unsure = unsure
-		unsure, err = s.transact(ctx, keysOf(g.Claims), false, func(t *tx) error {
+		unsure, err = s.transact(ctx, driver.Keys(g.Claims), false, func(t *tx) error {
 			r.loss = nil
 			for _, c := range g.Claims {
 				err := t.release(g, c.Key)

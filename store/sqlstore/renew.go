@@ -67,7 +67,7 @@ func (s *Store) renewTogether(ctx context.Context, grants []driver.Grant, batch 
 func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
 	var keys []string
 	for _, i := range batch {
-		keys = append(keys, keysOf(grants[i].Claims)...)
+		keys = append(keys, driver.Keys(grants[i].Claims)...)
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
@@ -159,7 +159,7 @@ func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room
 	}
 	defer s.calls.Leave()
 	unsure, err, answered := do(ctx, s, room, func(ctx context.Context) (bool, error) {
-		return s.transact(ctx, keysOf(g.Claims), false, decide)
+		return s.transact(ctx, driver.Keys(g.Claims), false, decide)
 	}, nil)
 	return s.conclude(ctx, op, g.Claims[0].Key, answered, unsure, err)
 }

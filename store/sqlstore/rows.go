@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/keyturn/keyturn/core/driver"
 )
 
 const (
@@ -167,13 +165,4 @@ func readRow(rows *sql.Rows, more ...any) (key string, r lockRow, m member, now 
 	h.rule, h.trace = string(rule), string(trace)
 	m.waits, m.rule, m.trace = waits != 0, string(memberRule), string(memberTrace)
 	return string(name), r, m, now, err
-}
-
-// keysOf returns the keys of claims, which are in order.
-func keysOf(claims []driver.Claim) []string {
-	keys := make([]string, len(claims))
-	for i, c := range claims {
-		keys[i] = c.Key
-	}
-	return keys
 }

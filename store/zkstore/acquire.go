@@ -21,8 +21,8 @@ type acquisition struct {
 	s      *Store
 	req    driver.Request
 	id     string
-	once   bool // a record serves as well as the lease
-	place  *place
+	once   bool          // a record serves as well as the lease
+	wake   waitloop.Bell // nil: it does not wait
 	began  time.Time
 	asked  bool
 	waited bool // it has had a place in the queue
@@ -48,18 +48,16 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 	defer s.calls.Leave()
 	a := &acquisition{s: s, req: req, id: nodeID(req.Owner), once: once, began: time.Now()}
 	if req.Wait {
-		a.place = newPlace()
-		s.places.join(a.place)
-		defer s.places.leave(a.place)
+		a.wake = waitloop.NewBell()
+		s.places.join(a.wake)
+		defer s.places.leave(a.wake)
 	}
 	return waitloop.Run(ctx, waitloop.Terms{Wait: req.Wait, OnHeld: req.OnHeld, Life: s.life}, a)
 }
 
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
-	if a.place != nil {
-		a.place.clear()
-	}
+	a.wake.Clear()
 	ans, err, answered := do(ctx, a.s, a.ask, func() { a.s.calls.Go(a.undo) })
 	key := a.req.Claims[0].Key
 	switch {
@@ -82,7 +80,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 func (a *acquisition) Enter(context.Context) (queued bool) { return true }
 
 // Messages implements [waitloop.Request].
-func (a *acquisition) Messages() <-chan struct{} { return a.place.wake }
+func (a *acquisition) Messages() <-chan struct{} { return a.wake }
 
 // Accept implements [waitloop.Request]: a message only says that it is time to ask.
 func (a *acquisition) Accept(struct{}) (answer, bool) { return answer{}, false }
@@ -105,7 +103,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 
 // withdraw ends everything that the request holds or waits for.
 func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
-	_, err := a.s.transact(ctx, aim{keys: keysOf(a.req.Claims), looks: true}, func(t *tx) error {
+	_, err := a.s.transact(ctx, aim{keys: driver.Keys(a.req.Claims), looks: true}, func(t *tx) error {
 		for _, l := range t.locks {
 			if m := l.Find(a.id); m != nil {
 				l.remove(m)
@@ -121,14 +119,10 @@ func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 // session keeps the order: what was sent before is carried out before, or never.
 func (a *acquisition) undo() {
 	over := time.Now().Add(max(a.req.TTL, 2*a.s.cfg.session))
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if _, err, answered := do(a.s.life, a.s, a.withdraw, nil); answered && err == nil || time.Now().After(over) {
-			return
-		}
-		if !waitloop.Sleep(a.s.life, pause) {
-			return
-		}
-	}
+	waitloop.Insist(a.s.life, over, func() bool {
+		_, err, answered := do(a.s.life, a.s, a.withdraw, nil)
+		return answered && err == nil
+	})
 }
 
 // patience is how long the request waits for a session.
@@ -158,7 +152,7 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 	for r := (retries{}); ; {
 		a.joined = false
 		var ans answer
-		_, err := a.s.transact(ctx, aim{keys: keysOf(a.req.Claims), records: a.once, looks: !a.req.Wait, unsure: unsure, patience: a.patience()}, func(t *tx) (err error) {
+		_, err := a.s.transact(ctx, aim{keys: driver.Keys(a.req.Claims), records: a.once, looks: !a.req.Wait, unsure: unsure, patience: a.patience()}, func(t *tx) (err error) {
 			ans, err = a.decide(t)
 			return err
 		})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // patience is how long a request waits for a session, unless it waits for a lock: such a request has
@@ -33,7 +35,7 @@ type link struct {
 	changed chan struct{} // closed and replaced when ready has changed
 	why     error         // why there is no session
 
-	nudge chan struct{} // for the keeper
+	nudge waitloop.Bell // for the keeper
 }
 
 // peer is a client of ZooKeeper, with what was learned by its sessions.
@@ -50,7 +52,7 @@ type peer struct {
 }
 
 func newLink(life context.Context, cfg *config, wake func(path string)) *link {
-	return &link{life: life, cfg: cfg, wake: wake, changed: make(chan struct{}), nudge: make(chan struct{}, 1)}
+	return &link{life: life, cfg: cfg, wake: wake, changed: make(chan struct{}), nudge: waitloop.NewBell()}
 }
 
 // connect makes a client. It does not wait for a session.
@@ -93,7 +95,7 @@ func (l *link) event(p *peer, e zk.Event) {
 		p.session, p.since = false, time.Now()
 	}
 	l.mu.Unlock()
-	l.tell()
+	l.nudge.Ring()
 }
 
 // renew forgets what was learned by an earlier session. That one has ended, perhaps because the servers
@@ -107,14 +109,6 @@ func (l *link) renew(p *peer) {
 	if anew {
 		p.shelf.clear()
 		p.clock.clear()
-	}
-}
-
-// tell wakes the keeper.
-func (l *link) tell() {
-	select {
-	case l.nudge <- struct{}{}:
-	default:
 	}
 }
 

@@ -113,9 +113,7 @@ func (s *Store) page(ctx context.Context, p *peer, prefix string, after position
 		infos[i], err = s.inspect(ctx, p, keys[i], false)
 		return err
 	})
-	pg.infos = slices.DeleteFunc(infos, func(i driver.LockInfo) bool {
-		return len(i.Holders)+len(i.Waiters) == 0 && i.Record == nil
-	})
+	pg.infos = slices.DeleteFunc(infos, driver.LockInfo.IsFree)
 	return pg, err
 }
 

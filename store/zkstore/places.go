@@ -1,38 +1,22 @@
 package zkstore
 
-import "sync"
+import (
+	"sync"
 
-// place is a request of this process that waits in a queue.
-type place struct{ wake chan struct{} }
-
-func newPlace() *place { return &place{wake: make(chan struct{}, 1)} }
-
-// clear drops a message.
-func (p *place) clear() {
-	select {
-	case <-p.wake:
-	default:
-	}
-}
-
-func (p *place) tell() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // it is awake, or about to be
-	}
-}
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
 
 // places are the requests of this process that wait, by the paths of the nodes whose change calls for
 // a question.
 type places struct {
 	mu     sync.Mutex
 	byPath map[string]*watch
-	all    map[*place][]string
+	all    map[waitloop.Bell][]string
 }
 
 // watch is the interest in a node.
 type watch struct {
-	places map[*place]struct{}
+	wakes map[waitloop.Bell]struct{}
 	// set: the server tells of the next change. The client keeps each watch that is asked for until
 	// it fires, so a waiter that asks often must not ask for another one.
 	set   bool
@@ -40,53 +24,53 @@ type watch struct {
 }
 
 func newPlaces() *places {
-	return &places{byPath: make(map[string]*watch), all: make(map[*place][]string)}
+	return &places{byPath: make(map[string]*watch), all: make(map[waitloop.Bell][]string)}
 }
 
-func (s *places) join(p *place) {
+func (s *places) join(wake waitloop.Bell) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[p] = nil
+	s.all[wake] = nil
 }
 
-func (s *places) leave(p *place) {
+func (s *places) leave(wake waitloop.Bell) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(p)
-	delete(s.all, p)
+	s.forget(wake)
+	delete(s.all, wake)
 }
 
-// forget ends p's interest in all nodes.
-func (s *places) forget(p *place) {
-	for _, path := range s.all[p] {
+// forget ends a request's interest in all nodes.
+func (s *places) forget(wake waitloop.Bell) {
+	for _, path := range s.all[wake] {
 		if w := s.byPath[path]; w != nil {
-			delete(w.places, p)
+			delete(w.wakes, wake)
 			s.drop(path, w)
 		}
 	}
-	s.all[p] = nil
+	s.all[wake] = nil
 }
 
 // drop deletes a watch that is of no use any more.
 func (s *places) drop(path string, w *watch) {
-	if len(w.places) == 0 && !w.set {
+	if len(w.wakes) == 0 && !w.set {
 		delete(s.byPath, path)
 	}
 }
 
-// want makes changes of the nodes wake p, instead of those of the call before.
-func (s *places) want(p *place, paths []string) {
+// want makes changes of the nodes wake a request, instead of those of the call before.
+func (s *places) want(wake waitloop.Bell, paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forget(p)
-	s.all[p] = paths
+	s.forget(wake)
+	s.all[wake] = paths
 	for _, path := range paths {
 		w := s.byPath[path]
 		if w == nil {
-			w = &watch{places: make(map[*place]struct{})}
+			w = &watch{wakes: make(map[waitloop.Bell]struct{})}
 			s.byPath[path] = w
 		}
-		w.places[p] = struct{}{}
+		w.wakes[wake] = struct{}{}
 	}
 }
 
@@ -124,16 +108,16 @@ func (s *places) event(path string) {
 	for path, w := range s.byPath {
 		s.fire(path, w)
 	}
-	for p := range s.all {
-		p.tell()
+	for wake := range s.all {
+		wake.Ring()
 	}
 }
 
 func (s *places) fire(path string, w *watch) {
 	w.set = false
 	w.fired++
-	for p := range w.places {
-		p.tell()
+	for wake := range w.wakes {
+		wake.Ring()
 	}
 	s.drop(path, w)
 }

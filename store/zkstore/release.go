@@ -25,7 +25,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		if done {
 			return r, nil
 		}
-		r.unsure, err = s.transact(ctx, aim{keys: keysOf(g.Claims), looks: true, unsure: unsure}, func(t *tx) error {
+		r.unsure, err = s.transact(ctx, aim{keys: driver.Keys(g.Claims), looks: true, unsure: unsure}, func(t *tx) error {
 			r.loss = nil
 			for _, c := range g.Claims {
 				err := t.release(g, c.Key)

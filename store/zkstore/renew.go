@@ -279,7 +279,7 @@ func (r *renewal) without(p *peer, leases []*lease, res []zk.MultiResponse, err 
 
 // drop ends a lease that a renewal has brought back too late.
 func (s *Store) drop(g driver.Grant) {
-	_, _ = s.transact(s.life, aim{keys: keysOf(g.Claims)}, func(t *tx) error { // otherwise it runs out
+	_, _ = s.transact(s.life, aim{keys: driver.Keys(g.Claims)}, func(t *tx) error { // otherwise it runs out
 		for _, c := range g.Claims {
 			l := t.lock(c.Key)
 			if m := l.Holding(nodeID(g.Owner), g.Token); m != nil {
@@ -323,7 +323,7 @@ func (s *Store) about(ctx context.Context, name string, g driver.Grant, records 
 	}
 	defer s.calls.Leave()
 	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
-		_, err := s.transact(ctx, aim{keys: keysOf(g.Claims), records: records}, decide)
+		_, err := s.transact(ctx, aim{keys: driver.Keys(g.Claims), records: records}, decide)
 		return struct{}{}, err
 	}, nil)
 	return conclude(ctx, name, g.Claims[0].Key, answered, err)

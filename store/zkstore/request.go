@@ -13,41 +13,16 @@ import (
 // opTimeout bounds what a request does for a caller that has gone.
 const opTimeout = 5 * time.Second
 
-// outcome is what came of an operation.
-type outcome[T any] struct {
-	value T
-	err   error
-}
-
-// do runs op on a goroutine of the store's, because the client's methods don't know contexts. If ctx
-// ends first, it returns false, and late is called when op has ended.
+// do runs op on a goroutine of the store's, because the client's methods don't know contexts. See
+// [waitloop.Await].
 func do[T any](ctx context.Context, s *Store, op func(context.Context) (T, error), late func()) (T, error, bool) {
-	done, abandoned := make(chan outcome[T]), make(chan struct{})
-	s.calls.Go(func() {
-		o := func() (o outcome[T]) {
-			hard, cancel := context.WithCancel(s.hard)
-			defer cancel()
-			// A caller that has gone leaves its request some time to end in an orderly way.
-			defer context.AfterFunc(ctx, func() { time.AfterFunc(opTimeout, cancel) })()
-			o.value, o.err = op(hard)
-			return o
-		}()
-		select {
-		case done <- o:
-		case <-abandoned:
-			if late != nil {
-				late()
-			}
-		}
-	})
-	select {
-	case o := <-done:
-		return o.value, o.err, true
-	case <-ctx.Done():
-		close(abandoned)
-		var none T
-		return none, nil, false
-	}
+	return waitloop.Await(ctx, s.calls.Go, func() (T, error) {
+		hard, cancel := context.WithCancel(s.hard)
+		defer cancel()
+		// A caller that has gone leaves its request some time to end in an orderly way.
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(opTimeout, cancel) })()
+		return op(hard)
+	}, late)
 }
 
 // mostBroken is how many connections may end under one request.

@@ -347,15 +347,6 @@ func (s *Store) loss(p *peer, key string, g driver.Grant) (*driver.LeaseLostErro
 	return loss, nil
 }
 
-// keysOf returns the keys of claims.
-func keysOf(claims []driver.Claim) []string {
-	keys := make([]string, len(claims))
-	for i, c := range claims {
-		keys[i] = c.Key
-	}
-	return keys
-}
-
 // unexpected is for a list of answers that does not fit its request.
 func unexpected(got, want int) error {
 	return fmt.Errorf("zkstore: %d answers to %d operations", got, want)

@@ -74,7 +74,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 	if v.front {
 		paths = append(paths, v.lock)
 	}
-	a.s.places.want(a.place, paths)
+	a.s.places.want(a.wake, paths)
 	err = together(len(paths), func(i int) error {
 		stat, err := a.s.watchNode(p, paths[i])
 		switch {

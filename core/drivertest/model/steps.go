@@ -186,7 +186,7 @@ func (r *run) list() error {
 		cursor = next
 	}
 	for _, key := range r.Keys {
-		used := len(seen[key].Holders)+len(seen[key].Waiters) > 0 || seen[key].Record != nil
+		used := !seen[key].IsFree()
 		if used != listed[key] {
 			return fmt.Errorf("%s is in use: %v, and listed: %v", key, used, listed[key])
 		}

@@ -1,0 +1,72 @@
+package waitloop_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/waitloop"
+)
+
+func start(f func()) { go f() }
+
+func TestAwait(t *testing.T) {
+	errOp := errors.New("op")
+	late := func() { t.Error("late was called although the answer was in time") }
+	v, err, answered := waitloop.Await(t.Context(), start, func() (int, error) { return 3, errOp }, late)
+	if v != 3 || !errors.Is(err, errOp) || !answered {
+		t.Errorf("got %d, %v, %v", v, err, answered)
+	}
+}
+
+// The caller goes first. What op leaves behind is for late, which must not come before.
+func TestAwaitAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var done, tidied time.Time
+		op := func() (struct{}, error) {
+			time.Sleep(time.Minute)
+			done = time.Now()
+			return struct{}{}, nil
+		}
+		began := time.Now()
+		_, _, answered := waitloop.Await(ctx, start, op, func() { tidied = time.Now() })
+		if answered || time.Since(began) != time.Second {
+			t.Errorf("answered %v after %v", answered, time.Since(began))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if done.IsZero() || tidied.Before(done) {
+			t.Errorf("op ended at %v, late was called at %v", done, tidied)
+		}
+	})
+}
+
+func TestInsist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		until := func(n int) func() bool {
+			tries = 0
+			return func() bool {
+				tries++
+				return tries == n
+			}
+		}
+		began := time.Now()
+		if !waitloop.Insist(t.Context(), began.Add(time.Hour), until(3)) || tries != 3 || time.Since(began) != 30*time.Millisecond {
+			t.Errorf("success ended it after %d tries and %v", tries, time.Since(began))
+		}
+		began = time.Now()
+		if !waitloop.Insist(t.Context(), began.Add(10*time.Second), until(-1)) || time.Since(began) > 11*time.Second || tries > 20 {
+			t.Errorf("its time ended it after %d tries and %v", tries, time.Since(began))
+		}
+		life, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		if waitloop.Insist(life, time.Now().Add(time.Hour), until(-1)) {
+			t.Error("the end of the store counts as success")
+		}
+	})
+}
