@@ -1,6 +1,8 @@
 package recipes
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -42,6 +44,13 @@ func (w *ginWriter) WriteHeaderNow()      { w.to.WriteHeader(w.Status()) }
 func (w *ginWriter) Status() int          { return max(w.status, http.StatusOK) }
 func (w *ginWriter) Size() int            { return w.size }
 func (w *ginWriter) Written() bool        { return w.size > 0 }
+func (w *ginWriter) Flush()               { w.to.(http.Flusher).Flush() }
+
+func (w *ginWriter) Unwrap() http.ResponseWriter { return w.to }
+
+func (w *ginWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.to.(http.Hijacker).Hijack()
+}
 
 func (w *ginWriter) Write(p []byte) (int, error) {
 	w.WriteHeaderNow()

@@ -71,8 +71,7 @@ func TestEcho5(t *testing.T) {
 }
 
 func TestGin(t *testing.T) {
-	gin.SetMode(gin.ReleaseMode)
-	g := gin.New()
+	g := newGin()
 	answer := func(c *gin.Context) {
 		var req struct{ GroupID string }
 		_ = c.BindJSON(&req)

@@ -48,8 +48,8 @@
 //	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}")(engine))
 //	mux.Handle("/", engine)
 //
-// Or a few lines turn a rule into a middleware of the framework; for gin they are in
-// routertest/gin_test.go.
+// Or a few lines turn a rule into a middleware of the framework. For gin they are in
+// examples/recipes/gin.go.
 //
 // # What the handler sees
 //

@@ -1,0 +1,86 @@
+package recipes
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+func newGin() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	return gin.New()
+}
+
+func user(r *http.Request) string { return r.Header.Get("User") }
+
+// answerKey answers with the key that the handler holds.
+func answerKey(c *gin.Context) { c.String(http.StatusOK, key(c.Request)) }
+
+// As the package's documentation says: gin as a whole, behind a mux that has the
+// routes with rules.
+func TestGinBehindAMux(t *testing.T) {
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	var calls atomic.Int64
+	g := newGin()
+	g.PUT("/users/:id/status", answerKey)
+	g.GET("/users/:id", answerKey)
+	g.POST("/payments", func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
+	mux := http.NewServeMux()
+	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:{path.id}")(g))
+	mux.Handle("POST /payments", locks.Idempotency(user)(g))
+	mux.Handle("/", g)
+	checkGin(t, ruletest.Serve(t, mux, false))
+}
+
+func TestRuleInGin(t *testing.T) {
+	locks := lockhttp.New(ruletest.NewEngine(t, ruletest.NewStore()))
+	var calls atomic.Int64
+	g := newGin()
+	g.PUT("/users/:id/status", ginRule(locks.Serialize("user:{path.id}")), answerKey)
+	g.GET("/users/:id", answerKey)
+	g.POST("/payments", ginRule(locks.Idempotency(user)), func(c *gin.Context) { c.String(http.StatusCreated, "%d", calls.Add(1)) })
+	checkGin(t, ruletest.Serve(t, g, false))
+}
+
+func checkGin(t *testing.T, s *ruletest.Site) {
+	t.Helper()
+	if a := s.Do("PUT", "/users/42/status", ""); a.Status != 200 || a.Body != "user:42" {
+		t.Errorf("with a rule: %d %s", a.Status, a.Body)
+	}
+	if a := s.Do("GET", "/users/42", ""); a.Status != 200 || a.Body != "nothing" {
+		t.Errorf("without a rule: %d %s", a.Status, a.Body)
+	}
+	pay := func(body string) ruletest.Answer {
+		return s.Do("POST", "/payments", body, "User", "ada", "Idempotency-Key", "k")
+	}
+	first, again := pay("ten"), pay("ten")
+	if first.Status != 201 || first.Body != "1" || again.Status != 201 || again.Body != "1" || again.Header.Get(lockhttp.ReplayedHeader) != "true" {
+		t.Errorf("a payment: %d %s, and again %d %s", first.Status, first.Body, again.Status, again.Body)
+	}
+	pay("twenty").Problem(t, 422, "FINGERPRINT_MISMATCH")
+	s.Do("POST", "/payments", "ten", "User", "ada").Problem(t, 400, "KEY_INVALID")
+}
+
+// The response that gin itself sends after a handler that wrote nothing goes out as well.
+func TestGinsStatusWithoutABody(t *testing.T) {
+	eng := ruletest.NewEngine(t, ruletest.NewStore())
+	g := newGin()
+	g.PUT("/", ginRule(lockhttp.New(eng).Once("k")), func(c *gin.Context) {
+		if err := core.AssertHeld(c.Request.Context(), core.Exclusive("k")); err != nil {
+			t.Error(err)
+		}
+		c.AbortWithStatus(http.StatusNoContent)
+	})
+	s := ruletest.Serve(t, g, false)
+	for i := range 2 {
+		if a := s.Do("PUT", "/", ""); a.Status != http.StatusNoContent || (a.Header.Get(lockhttp.ReplayedHeader) == "true") != (i == 1) {
+			t.Errorf("answer %d = %d, replayed %q", i, a.Status, a.Header.Get(lockhttp.ReplayedHeader))
+		}
+	}
+}
