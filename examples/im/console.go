@@ -2,77 +2,38 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/keyturn/keyturn/console"
-	"github.com/keyturn/keyturn/examples/im/anyredis"
-	"github.com/keyturn/keyturn/examples/im/fleet"
 	"github.com/keyturn/keyturn/examples/im/node"
-	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/report"
 )
 
 // look runs a fleet whose handlers are slow, and serves the console over its locks until ctx ends. It prints
 // the console's address.
-func look(ctx context.Context, out io.Writer, storeURL string, p *report.Progress) (err error) {
-	// With telemetry each request has a trace, by which the console tells requests apart.
-	collector, err := observe.Collect()
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
-	telemetry, err := observe.Start(ctx, "client", collector.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, telemetry.Stop(context.WithoutCancel(ctx))) }()
-	redis, err := anyredis.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	cfg := node.Config{
-		RedisURL: redis.URL, StoreURL: storeURL, Run: "im-" + rand.Text()[:10], Guarded: true, Collector: collector.URL, Show: true,
-	}
-	here, err := node.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	p.Say("An IM service of %d gateways and %d services, on %s", gateways, services, redis)
+func look(ctx context.Context, out io.Writer, storeURL string, p *report.Progress) error {
+	// By the traces of the requests, the console tells them apart.
+	return runSeen(ctx, node.Config{StoreURL: storeURL, Show: true}, p, func(ctx context.Context, s seen) (err error) {
+		address, end, err := serveConsole(s.here)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+		fmt.Fprintf(out, "The console, until Ctrl-C: %s\n", address)
 
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	f := fleet.New(cancel)
-	defer func() { err = errors.Join(err, endFleet(ctx, f, here)) }()
-	addrs, err := launch(ctx, f, cfg, p)
-	if err != nil {
-		return err
-	}
-	address, end, err := serveConsole(here)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	fmt.Fprintf(out, "The console, until Ctrl-C: %s\n", address)
-
-	var clients sync.WaitGroup
-	defer clients.Wait() // ctx has ended by then
-	clients.Go(func() { crowd(ctx, addrs) })
-	clients.Go(func() { tangle(ctx, addrs) })
-	<-ctx.Done()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause // a process ended by itself
-	}
-	return nil
+		var clients sync.WaitGroup
+		clients.Go(func() { crowd(ctx, s.addrs) })
+		clients.Go(func() { tangle(ctx, s.addrs) })
+		clients.Wait() // until ctx ends
+		return nil
+	})
 }
 
 // serveConsole serves the console on a free port of this machine. Every user of this machine is an operator
@@ -110,10 +71,10 @@ func crowd(ctx context.Context, addrs []string) {
 	for range clients {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				some := func(n int) int { return min(mathrand.IntN(n), mathrand.IntN(n)) }
-				addr := addrs[mathrand.IntN(len(addrs))]
+				some := func(n int) int { return min(rand.IntN(n), rand.IntN(n)) }
+				addr := addrs[rand.IntN(len(addrs))]
 				method, path := http.MethodPut, fmt.Sprintf("/groups/%d/members/%d", some(groups), some(users))
-				switch mathrand.IntN(4) {
+				switch rand.IntN(4) {
 				case 0:
 					path = fmt.Sprintf("/users/%d/status", some(users))
 				case 1:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 
-	"github.com/keyturn/keyturn/examples/im/anyredis"
-	"github.com/keyturn/keyturn/examples/im/fleet"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/report"
@@ -29,66 +26,31 @@ const tracePatience = 20 * time.Second
 // watch runs a fleet with telemetry. It prints the trace of a request that was blocked, then
 // prints where the metrics are, and goes on with a little load until ctx ends. svg names a file
 // for a picture of the trace; "": none.
-func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) (err error) {
-	collector, err := observe.Collect()
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
-	telemetry, err := observe.Start(ctx, "client", collector.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, telemetry.Stop(context.WithoutCancel(ctx))) }()
-	redis, err := anyredis.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-	cfg := node.Config{RedisURL: redis.URL, Run: "im-" + rand.Text()[:10], Guarded: true, Collector: collector.URL}
-	here, err := node.Open(ctx, node.Config{RedisURL: cfg.RedisURL, Run: cfg.Run})
-	if err != nil {
-		return err
-	}
-	defer here.Close()
-	p.Say("An IM service of %d gateways and %d services, on %s", gateways, services, redis)
-
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	f := fleet.New(cancel)
-	defer func() { err = errors.Join(err, endFleet(ctx, f, here)) }()
-	addrs, err := launch(ctx, f, cfg, p)
-	if err != nil {
-		return err
-	}
-	picture, err := blocked(ctx, addrs, collector)
-	if err != nil {
-		return err
-	}
-	if err := picture.WriteText(out); err != nil {
-		return err
-	}
-	if svg != "" {
-		if err := writeSVG(picture, svg); err != nil {
+func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) error {
+	return runSeen(ctx, node.Config{}, p, func(ctx context.Context, s seen) error {
+		picture, err := blocked(ctx, s.addrs, s.collector)
+		if err != nil {
 			return err
 		}
-	}
-	metrics := collector.Metrics()
-	fmt.Fprintln(out, "\nMetrics, for Prometheus, until Ctrl-C:")
-	for _, process := range slices.Sorted(maps.Keys(metrics)) {
-		fmt.Fprintf(out, "  %-10s %s\n", process, metrics[process])
-	}
-	for ctx.Err() == nil {
-		_ = burst(ctx, addrs) // the metrics show what fails here
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
+		if err := picture.WriteText(out); err != nil {
+			return err
 		}
-	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause // a process ended by itself
-	}
-	return nil
+		if svg != "" {
+			if err := writeSVG(picture, svg); err != nil {
+				return err
+			}
+		}
+		metrics := s.collector.Metrics()
+		fmt.Fprintln(out, "\nMetrics, for Prometheus, until Ctrl-C:")
+		for _, process := range slices.Sorted(maps.Keys(metrics)) {
+			fmt.Fprintf(out, "  %-10s %s\n", process, metrics[process])
+		}
+		for ctx.Err() == nil {
+			_ = burst(ctx, s.addrs) // the metrics show what fails here
+			rest(ctx, time.Second)
+		}
+		return nil
+	})
 }
 
 // blocked sends requests until one was blocked and its trace is complete.
