@@ -124,23 +124,8 @@ func (r *request) pathValue(name string) (string, error) {
 
 // inBody binds to the whole body, or to a value in its JSON.
 func inBody(p keytmpl.Placeholder) source {
-	switch {
-	case p.Multiple():
-		return source{Each: func(r *request) ([]string, error) {
-			doc, err := r.json()
-			if err != nil {
-				return nil, err
-			}
-			return doc.Each(p)
-		}}
-	case len(p.Path) > 1:
-		return source{One: func(r *request) (string, error) {
-			doc, err := r.json()
-			if err != nil {
-				return "", err
-			}
-			return doc.One(p)
-		}}
+	if p.Multiple() || len(p.Path) > 1 {
+		return rule.Inside(p, (*request).json)
 	}
 	return source{One: func(r *request) (string, error) {
 		data, err := r.content()

@@ -36,13 +36,6 @@ type Spec[R any] struct {
 	Options []core.CallOption
 }
 
-// Source gets a placeholder's value from a request: One for a placeholder without [*], Each for
-// one with [*].
-type Source[R any] struct {
-	One  func(R) (string, error)
-	Each func(R) ([]string, error)
-}
-
 // Rule is a checked rule, ready for requests. It is safe for concurrent use.
 type Rule[R any] struct {
 	Name   string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/hibiken/asynq"
 
@@ -20,13 +21,9 @@ type request struct {
 }
 
 func newRequest(ctx context.Context, task *asynq.Task) *request {
-	r := &request{ctx: ctx, task: task}
-	r.payload = func() (jsonpath.Document, error) {
-		doc, err := jsonpath.Parse(task.Payload())
-		r.payload = func() (jsonpath.Document, error) { return doc, err }
-		return doc, err
-	}
-	return r
+	return &request{ctx: ctx, task: task, payload: sync.OnceValues(func() (jsonpath.Document, error) {
+		return jsonpath.Parse(task.Payload())
+	})}
 }
 
 // bind binds a placeholder to a value, and checks it, when New is called. If the rule has the
@@ -47,7 +44,7 @@ func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 	case source == "payload" && len(rest) == 0 && !p.Multiple():
 		return one(func(r *request) (string, error) { return string(r.task.Payload()), nil }), nil
 	case source == "payload":
-		return payloadPath(p), nil
+		return rule.Inside(p, func(r *request) (jsonpath.Document, error) { return r.payload() }), nil
 	case p.Multiple():
 		return rule.Source[*request]{}, fmt.Errorf("%s has a single value: use [*] only for lists in the payload", source)
 	case source == "header" && len(rest) > 0:
@@ -64,25 +61,6 @@ func bind(p keytmpl.Placeholder) (rule.Source[*request], error) {
 
 func one(value func(*request) (string, error)) rule.Source[*request] {
 	return rule.Source[*request]{One: value}
-}
-
-func payloadPath(p keytmpl.Placeholder) rule.Source[*request] {
-	if p.Multiple() {
-		return rule.Source[*request]{Each: func(r *request) ([]string, error) {
-			doc, err := r.payload()
-			if err != nil {
-				return nil, err
-			}
-			return doc.Each(p)
-		}}
-	}
-	return one(func(r *request) (string, error) {
-		doc, err := r.payload()
-		if err != nil {
-			return "", err
-		}
-		return doc.One(p)
-	})
 }
 
 // header reads a task header. Names may contain dots, which a template takes for steps of a

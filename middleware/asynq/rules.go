@@ -3,7 +3,6 @@ package lockasynq
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -107,20 +106,7 @@ func OnceBy[T any](pattern string, key func(T) string, opts ...core.CallOption) 
 
 // keyFrom turns a typed key function into one for any task. nil stays nil.
 func keyFrom[T any](key func(T) string) func(*request) (string, error) {
-	if key == nil {
-		return nil
-	}
-	return func(req *request) (string, error) {
-		var payload T
-		if err := json.Unmarshal(req.task.Payload(), &payload); err != nil {
-			return "", fmt.Errorf("payload: %w", err)
-		}
-		k := key(payload)
-		if k == "" {
-			return "", fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
-		}
-		return k, nil
-	}
+	return rule.FromJSON(key, func(r *request) []byte { return r.task.Payload() })
 }
 
 // compile checks r and binds it to the engine.

@@ -1,0 +1,60 @@
+package rule
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/keyturn/keyturn/keytmpl"
+)
+
+// Source gets a placeholder's value from a request: One for a placeholder without [*], Each for
+// one with [*].
+type Source[R any] struct {
+	One  func(R) (string, error)
+	Each func(R) ([]string, error)
+}
+
+// Document is a part of a request in which placeholders name values, such as a body in JSON.
+type Document interface {
+	One(p keytmpl.Placeholder) (string, error)
+	Each(p keytmpl.Placeholder) ([]string, error)
+}
+
+// Inside binds a placeholder to a value inside of a document, or with [*] to several.
+func Inside[R any, D Document](p keytmpl.Placeholder, document func(R) (D, error)) Source[R] {
+	if p.Multiple() {
+		return Source[R]{Each: func(req R) ([]string, error) {
+			doc, err := document(req)
+			if err != nil {
+				return nil, err
+			}
+			return doc.Each(p)
+		}}
+	}
+	return Source[R]{One: func(req R) (string, error) {
+		doc, err := document(req)
+		if err != nil {
+			return "", err
+		}
+		return doc.One(p)
+	}}
+}
+
+// FromJSON turns a typed key function into one for requests with a T in JSON. An empty key is
+// keytmpl.ErrMissingValue. nil stays nil.
+func FromJSON[R, T any](key func(T) string, data func(R) []byte) func(R) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(req R) (string, error) {
+		var v T
+		if err := json.Unmarshal(data(req), &v); err != nil {
+			return "", fmt.Errorf("not JSON of a %T: %w", v, err)
+		}
+		k := key(v)
+		if k == "" {
+			return "", fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
+		}
+		return k, nil
+	}
+}
