@@ -11,8 +11,10 @@
 // # Keys
 //
 // A placeholder names a value of the job: {args.user_id} or {args.members[*].id} in its arguments
-// (JSON), {kind}, {queue} or {id}. River's own unique jobs decide what gets into the queue. These
-// rules decide what runs at the same time, also beside requests over gRPC or HTTP.
+// (JSON), {kind}, {queue} or {id}. [SerializeBy] and [OnceBy] take a function that makes the key.
+//
+// River's own unique jobs decide what gets into the queue. These rules decide what runs at the same
+// time, also beside requests over gRPC or HTTP.
 //
 // # What a job gets
 //
@@ -34,4 +36,6 @@
 //
 // Once records that a job of the key has succeeded, without a result: recorded outputs of River are
 // the job's own. The fingerprint is that of kind and arguments.
+//
+// [Locks.Coverage] lists which kinds of jobs have a rule.
 package lockriver

@@ -14,22 +14,79 @@ import (
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
-// leastSnooze is how long a job is snoozed at least: River looks for jobs about once a second.
-const leastSnooze = time.Second
+// DefaultMaxWait is how long a job waits for its key, on a worker, before it is snoozed, unless its
+// rule has core.WithMaxWait or core.WithFailFast. It is short because a waiting job occupies a
+// worker. The engine's own default does not count here.
+const DefaultMaxWait = 2 * time.Second
 
-// outageSnooze is how long a job is snoozed if the store is out.
-const outageSnooze = 5 * time.Second
+// Locks is a set of rules over an engine. It is a rivertype.WorkerMiddleware, and safe for
+// concurrent use. Make one with [New].
+type Locks struct {
+	rules map[string]*rule.Rule[*request] // by kind
+}
+
+var _ rivertype.WorkerMiddleware = (*Locks)(nil)
+
+// New checks every rule and makes Locks of them. It does no I/O. The error joins everything that
+// is wrong:
+//
+//   - the engine, a kind or a key function is missing;
+//   - two rules have the same kind;
+//   - a template does not parse or names an unknown source;
+//   - an option is out of range (core.ErrInvalidOption);
+//   - the engine's store does not support a rule (errors.ErrUnsupported): [*] takes several
+//     claims at once, and Once takes records.
+//
+// A kind that does not exist is no error, because kinds are not known at start.
+func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
+	l := &Locks{rules: make(map[string]*rule.Rule[*request], len(rules))}
+	var errs []error
+	if eng == nil && len(rules) == 0 {
+		errs = append(errs, &core.OptionError{Option: "lockriver.New", Value: nil, Want: "an engine"})
+	}
+	for _, r := range rules {
+		if _, ok := l.rules[r.kind]; ok {
+			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.kind))
+		}
+		compiled, err := r.compile(eng)
+		errs = append(errs, err)
+		l.rules[r.kind] = compiled
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("lockriver: %w", err)
+	}
+	return l, nil
+}
+
+// compile checks r and binds it to the engine.
+func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
+	if r.kind == "" {
+		return nil, fmt.Errorf("rule for %q: want a kind; make rules with Serialize, Once and so on", r.kind)
+	}
+	if r.by && r.key == nil {
+		return nil, fmt.Errorf("rule for %q: the key function is nil", r.kind)
+	}
+	return rule.Compile(eng, rule.Spec[*request]{
+		Name:     r.kind,
+		Template: r.template,
+		Key:      r.key,
+		Once:     r.once,
+		Defaults: [][]core.CallOption{{core.WithMaxWait(DefaultMaxWait)}},
+		Options:  r.opts,
+	}, bind)
+}
 
 // IsMiddleware implements rivertype.Middleware.
 func (l *Locks) IsMiddleware() bool { return true }
 
-// Work implements rivertype.WorkerMiddleware. Jobs of kinds without a rule pass through.
+// Work implements rivertype.WorkerMiddleware. Jobs of kinds without a rule pass through. For the
+// others, the worker's context is the lease's, so core.LeaseFrom finds the lease.
 func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) error {
 	r, ok := l.rules[job.Kind]
 	if !ok {
 		return doInner(ctx)
 	}
-	keys, err := r.Keys(newRequest(ctx, job))
+	keys, err := r.Keys(newRequest(job))
 	if err != nil {
 		return rivertype.JobCancel(fmt.Errorf("lockriver: rule for %q: %w", r.Name, err))
 	}
@@ -59,45 +116,3 @@ func fingerprint(job *rivertype.JobRow) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(job.Kind), job.Kind, job.EncodedArgs))
 	return sum[:]
 }
-
-// answers has the answer to River for each kind of refusal. A new row begins with a new Kind in
-// internal/refusal.
-var answers = map[refusal.Kind]func(ctx context.Context, refused, own error) error{
-	refusal.Canceled:            ended,
-	refusal.DeadlineExceeded:    ended,
-	refusal.KeyInvalid:          cancel,
-	refusal.TooManyWaiters:      snooze,
-	refusal.WaitTimeout:         snooze,
-	refusal.Held:                snooze,
-	refusal.LeaseLost:           fail,
-	refusal.LostByClose:         waitForStore, // the process stops, which is not the job's fault
-	refusal.FingerprintMismatch: cancel,
-	refusal.ResultNotKept:       fail, // run has turned duplicates into successes
-	refusal.OutcomeUnknown:      waitForStore,
-	refusal.RolledBack:          snooze,
-	refusal.Unavailable:         waitForStore,
-	refusal.Closed:              waitForStore,
-	refusal.Deadlock:            fail,
-	refusal.Panicked:            fail,
-	refusal.Internal:            fail,
-}
-
-// ended: the job's own time is over, or River stops. A job that has not begun is no failure then.
-func ended(ctx context.Context, refused, own error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return &rivertype.JobSnoozeError{Duration: leastSnooze}
-	}
-	return fail(ctx, refused, own)
-}
-
-func cancel(_ context.Context, refused, _ error) error { return rivertype.JobCancel(refused) }
-
-func snooze(_ context.Context, refused, _ error) error {
-	return &rivertype.JobSnoozeError{Duration: max(refusal.RetryAfter(refused), leastSnooze)}
-}
-
-func waitForStore(context.Context, error, error) error {
-	return &rivertype.JobSnoozeError{Duration: outageSnooze}
-}
-
-func fail(_ context.Context, refused, own error) error { return errors.Join(refused, own) }

@@ -3,6 +3,7 @@ package lockriver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/shadowtest"
 	"github.com/keyturn/keyturn/locktest"
 	lockriver "github.com/keyturn/keyturn/middleware/river"
@@ -49,11 +52,7 @@ func TestKeys(t *testing.T) {
 			if lease, ok := core.LeaseFrom(ctx); !ok {
 				t.Error("no lease")
 			} else if want != nil {
-				var keys []string
-				for _, c := range lease.Claims() {
-					keys = append(keys, c.Key)
-				}
-				if !slices.Equal(keys, want) {
+				if keys := driver.Keys(lease.Claims()); !slices.Equal(keys, want) {
 					t.Errorf("%s: keys %q", template, keys)
 				}
 			}
@@ -148,6 +147,66 @@ func TestShadow(t *testing.T) {
 	})
 }
 
+// TestKeyFunctions take the arguments as the worker gets them.
+func TestKeyFunctions(t *testing.T) {
+	type args struct {
+		From, To int
+	}
+	pair := func(a args) string {
+		if a.From == 0 {
+			return ""
+		}
+		return fmt.Sprintf("transfer:%d:%d", min(a.From, a.To), max(a.From, a.To))
+	}
+	kit := locktest.New(t)
+	l := locks(t, kit.Engine, lockriver.SerializeBy("move", pair), lockriver.OnceBy("book", pair))
+	for _, kind := range []string{"move", "book"} {
+		held := ""
+		err := l.Work(context.Background(), job(kind, `{"from":9,"to":7}`), func(ctx context.Context) error {
+			if lease, ok := core.LeaseFrom(ctx); ok {
+				held = lease.Key()
+			}
+			return nil
+		})
+		if err != nil || held != "transfer:7:9" {
+			t.Errorf("%s ran under %q, %v", kind, held, err)
+		}
+		for _, bad := range []string{`{"from":"nine"}`, `{}`} {
+			var cancelled *rivertype.JobCancelError
+			if err := l.Work(context.Background(), job(kind, bad), nothing); !errors.As(err, &cancelled) {
+				t.Errorf("%s of %s: %v", kind, bad, err)
+			}
+		}
+	}
+}
+
+func TestCoverage(t *testing.T) {
+	l := locks(t, locktest.New(t).Engine, lockriver.Serialize("b", "user:{args.id}"), lockriver.Once("a", "msg:{id}"))
+	text := func(all []coverage.Target) string {
+		var lines []string
+		for _, target := range all {
+			line := target.Name
+			for _, r := range target.Rules {
+				line += " " + r.Key
+			}
+			lines = append(lines, line)
+		}
+		return strings.Join(lines, ", ")
+	}
+	if got := text(l.Coverage("c", "b")); got != "c, b user:{args.id}" {
+		t.Errorf("of the kinds: %s", got)
+	}
+	if got := text(l.Coverage()); got != "a msg:{id}, b user:{args.id}" {
+		t.Errorf("of the rules: %s", got)
+	}
+	if err := l.Check("a", "b", "c"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Check("c", "b"); err == nil || !strings.Contains(err.Error(), `rule for "a"`) {
+		t.Errorf("a rule for nothing: %v", err)
+	}
+}
+
 func TestWrongRules(t *testing.T) {
 	eng := locktest.New(t).Engine
 	for want, rules := range map[string][]lockriver.Rule{
@@ -156,6 +215,7 @@ func TestWrongRules(t *testing.T) {
 		"no such source": {lockriver.Serialize("k", "{payload.id}")},
 		"WithTTL":        {lockriver.Serialize("k", "a", core.WithTTL(0))},
 		"[*]":            {lockriver.Once("k", "{args.ids[*]}")},
+		"key function":   {lockriver.SerializeBy[string]("k", nil)},
 	} {
 		if _, err := lockriver.New(eng, rules...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
