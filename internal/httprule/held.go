@@ -201,5 +201,5 @@ func (h *heldResponse) sayUnkept(err error) {
 	if errors.Is(err, ErrSpoolFull) {
 		level = slog.LevelWarn
 	}
-	slog.Log(h.x.Request().Context(), level, "keyturn: a response is sent while its lock is held, because it can't be kept back", "route", h.x.Route(), "err", err)
+	slog.Log(h.x.Request().Context(), level, "keyturn: a response is sent while its lock is held, because it can't be kept back", "route", h.x.Route(), "error", err)
 }

@@ -43,7 +43,7 @@ func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
 	l := &Locks{again: returns{seed: maphash.MakeSeed()}}
 	var errs []error
 	if eng == nil && len(rules) == 0 {
-		errs = append(errs, &core.OptionError{Option: "New", Value: nil, Want: "an engine"})
+		errs = append(errs, &core.OptionError{Option: "lockasynq.New", Value: nil, Want: "an engine"})
 	}
 	seen := make(map[string]bool)
 	for _, r := range rules {

@@ -71,7 +71,7 @@ func (j *job) Run() {
 	case errors.Is(refused, core.ErrHeld):
 		j.rule.Skipped(ctx, coverage.SkipHeld)
 	default:
-		slog.WarnContext(ctx, "lockcron: job did not run", "rule", j.rule.Name, "reason", refused)
+		slog.WarnContext(ctx, "lockcron: job did not run", "rule", j.rule.Name, "error", refused)
 	}
 }
 

@@ -30,7 +30,7 @@
 //
 //	case                            the job       log                    hook
 //	another process has the tick    left out                             observe.Hooks.Skipped
-//	store down, engine closed       left out      warn, with the reason  observe.Hooks.AcquireEnd
+//	store down, engine closed       left out      warn, with the error   observe.Hooks.AcquireEnd
 //	the same, core.WithRunUnlocked  runs                                 observe.Hooks.Unlocked
 //	lease lost while it runs        its context   warn, of the engine    observe.Hooks.HoldEnd
 //	                                ends

@@ -3,6 +3,7 @@ package lockfunc
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
@@ -109,8 +110,8 @@ func compile[T, R any](locks *Locks, name string, once bool, key func(T) string,
 		}
 	}
 	_, err := core.NewPolicy(opts...)
-	if errs = append(errs, err); errors.Join(errs...) != nil {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("lockfunc: %w", err)
 	}
 	r, err := rule.Compile(locks.eng, rule.Spec[T]{
 		Name:    name,
@@ -119,7 +120,7 @@ func compile[T, R any](locks *Locks, name string, once bool, key func(T) string,
 		Options: opts,
 	}, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lockfunc: %w", err)
 	}
 	return r, locks.list.add(coverage.Target{Name: name, Rules: []coverage.Rule{r.Info()}})
 }

@@ -53,7 +53,7 @@ func (l *list) add(t coverage.Target) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slices.ContainsFunc(l.all, func(o coverage.Target) bool { return o.Name == t.Name }) {
-		return &core.OptionError{Option: "func", Value: t.Name, Want: "a name of its own"}
+		return fmt.Errorf("lockfunc: %w", &core.OptionError{Option: "func", Value: t.Name, Want: "a name of its own"})
 	}
 	l.all = append(l.all, t)
 	return nil
@@ -68,7 +68,7 @@ type Codec interface {
 
 // ErrCodec is matched by the error of a function whose result can't be stored, or whose
 // stored result can't be read. See [Once].
-var ErrCodec = errors.New("keyturn: result can't be encoded or decoded")
+var ErrCodec = errors.New("lockfunc: the result can't be encoded or decoded")
 
 func codecError(key string, err error) error {
 	if err == nil {

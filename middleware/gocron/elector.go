@@ -3,6 +3,7 @@ package lockgocron
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/keyturn/keyturn/core"
@@ -29,7 +30,7 @@ func NewElector(eng *core.Engine, key string, opts ...core.CallOption) (*Elector
 		err = errors.Join(err, &core.OptionError{Option: "lockgocron.NewElector", Value: nil, Want: "an engine"})
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lockgocron: %w", err)
 	}
 	return &Elector{eng: eng, key: key, opts: opts}, nil
 }

@@ -42,7 +42,7 @@ func TestWrongAnnotations(t *testing.T) {
 	} {
 		found := 0
 		for _, line := range lines {
-			if strings.Contains(line, want) && strings.HasPrefix(line, "(keyturn.v1.") &&
+			if strings.Contains(line, want) && strings.HasPrefix(strings.TrimPrefix(line, "lockgrpc: "), "(keyturn.v1.") &&
 				strings.Contains(line, `rule for "/keyturn.test.v1.AnnotatedWrong/`+method+`"`) {
 				found++
 			}
@@ -85,7 +85,7 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 		"unknown service":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "im.v9.Users"})}, `no service "im.v9.Users"`},
 		"no service's name":   {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "keyturn.test.v1.Group"})}, "is not a service"},
 		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has an annotation; is the generated code of internal/testpb/im.proto up to date?"},
-		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "already has one"},
+		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "there is already one"},
 		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
 		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(clear, "k"), lockgrpc.Configure(clear)}, "no annotated rule in use"},
 		"two policies":        {[]lockgrpc.Rule{fromProto, lockgrpc.Configure(clear), lockgrpc.Configure(clear)}, "configuration of \"" + clear + "\": the rule already has one"},

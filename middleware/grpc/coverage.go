@@ -61,7 +61,10 @@ func (i *Interceptor) Check(server Server) error {
 			errs = append(errs, fmt.Errorf("rule for %q: the method is unary, but Unary() is not in use", method))
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("lockgrpc: %w", err)
+	}
+	return nil
 }
 
 // applies reports whether rules for streams, or for unary methods, have their interceptor.

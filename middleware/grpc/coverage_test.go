@@ -3,6 +3,7 @@ package lockgrpc_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -101,7 +102,7 @@ func TestCheckFindsRulesThatNobodyServes(t *testing.T) {
 // that each says all that is in its list.
 func checkJoined(t *testing.T, err error, want ...[]string) {
 	t.Helper()
-	joined, _ := err.(interface{ Unwrap() []error })
+	joined, _ := errors.Unwrap(err).(interface{ Unwrap() []error }) // behind the name of the package
 	if joined == nil || len(joined.Unwrap()) != len(want) {
 		t.Fatalf("error = %v, want %d joined", err, len(want))
 	}

@@ -115,7 +115,7 @@ func ExampleNew_errors() {
 	)
 	fmt.Println(err)
 	// Output:
-	// rule for "/keyturn.test.v1.Users/SetStatus": template "user:{user}": {user}: keyturn.test.v1.SetStatusRequest has no field "user"; it has user_id, status, message_id
+	// lockgrpc: rule for "/keyturn.test.v1.Users/SetStatus": template "user:{user}": {user}: keyturn.test.v1.SetStatusRequest has no field "user"; it has user_id, status, message_id
 	// rule for "/im.v1.Users/SetStatus": this program knows no service "im.v1.Users": is its generated package imported?
 }
 

@@ -43,14 +43,14 @@ type boundRule struct {
 func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 	i := &Interceptor{rules: make(map[string]*boundRule, len(rules))}
 	var errs []error
-	if eng == nil {
-		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
-	}
 	rules, err := resolve(rules)
 	errs = append(errs, err)
+	if eng == nil && len(rules) == 0 {
+		errs = append(errs, &core.OptionError{Option: "lockgrpc.New", Value: nil, Want: "an engine"})
+	}
 	for _, r := range rules {
 		if _, ok := i.rules[r.method]; ok {
-			errs = append(errs, fmt.Errorf("rule for %q: the method already has one", r.method))
+			errs = append(errs, fmt.Errorf("rule for %q: there is already one", r.method))
 		}
 		bound, err := r.bind(eng)
 		if err != nil {
@@ -59,7 +59,7 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 		i.rules[r.method] = bound
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lockgrpc: %w", err)
 	}
 	return i, nil
 }

@@ -78,7 +78,7 @@ func TestNewRefuses(t *testing.T) {
 		{"function for another type", rule(lockgrpc.SerializeBy(addMembers, key)), "takes *testpb.SetStatusRequest, the method *testpb.AddMembersRequest"},
 		{"function for every type", rule(lockgrpc.OnceBy(setStatus, func(proto.Message) string { return "k" })), "takes protoreflect.ProtoMessage, the method *testpb.SetStatusRequest"},
 		{"nil function", rule(lockgrpc.SerializeBy[*testpb.SetStatusRequest](setStatus, nil)), "the key function is nil"},
-		{"two rules", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Once(setStatus, "b")}, "already has one"},
+		{"two rules", []lockgrpc.Rule{lockgrpc.Serialize(setStatus, "a"), lockgrpc.Once(setStatus, "b")}, "there is already one"},
 		{"option out of range", rule(lockgrpc.Serialize(setStatus, "k", core.WithTTL(time.Millisecond))), "WithTTL(1ms)"},
 		{"nil option", rule(lockgrpc.Serialize(setStatus, "k", nil)), "want not nil"},
 	}
@@ -104,7 +104,7 @@ func TestNewSaysEverythingAtOnce(t *testing.T) {
 		lockgrpc.SerializeBy[*testpb.Event](setStatus, nil),
 	)
 	for _, want := range []string{
-		`rule for "/im.v9.Users/Third": this program`, "lockgrpc.New(<nil>)", "found the end", "WithMaxWait(-1ns)", "no service", "is nil",
+		`rule for "/im.v9.Users/Third": this program`, "want an engine", "found the end", "WithMaxWait(-1ns)", "no service", "is nil",
 		"Once is for unary methods", `"id"`, `"text"`, "WithRetention(0s)", "*testpb.Event, the method",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -149,7 +149,7 @@ type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
 func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
 	p := ProblemOf(err)
 	if p.Status == http.StatusInternalServerError || p.Reason == reasons.SpoolUnavailable {
-		slog.ErrorContext(r.Context(), "keyturn: refused a request", "err", err)
+		slog.ErrorContext(r.Context(), "lockhttp: refused a request", "error", err)
 	}
 	p.Write(w)
 }

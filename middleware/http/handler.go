@@ -116,6 +116,6 @@ func (x *exchange) Refuse(err error) error {
 
 // TooLate logs the error, because no handler looks at the result of this one.
 func (x *exchange) TooLate(err error) error {
-	slog.ErrorContext(x.r.Context(), "keyturn: too late for an answer", "route", x.r.Pattern, "err", err)
+	slog.ErrorContext(x.r.Context(), "lockhttp: too late for an answer", "route", x.r.Pattern, "error", err)
 	return err
 }
