@@ -41,8 +41,8 @@ func (a *acquisition) decideOn(t *tx) (answer, error) {
 		return a.stop(t, a.req.Claims, reach)
 	}
 	if l := t.locks[0]; t.crowded && len(t.locks) == 1 && l.members.Find(a.req.Owner) == nil {
-		// Readers and permit holders that come all the time would always be quicker. Whoever
-		// decides next finds this request in the queue, and lets it in.
+		// Readers and permit holders that come all the time would always be quicker. The
+		// process that decides next finds this request in the queue, and lets it in.
 		return answer{crowded: true}, a.join(t, l, a.req.Claims[0])
 	}
 	g, err := a.complete(t)

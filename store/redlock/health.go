@@ -46,8 +46,8 @@ func (h *health) watch(f func(error)) {
 	}
 }
 
-// changed notes that node i stopped voting, because of err, or votes again. It tells whoever
-// watches if the first node has stopped, or all vote again.
+// changed notes that node i stopped voting, because of err, or votes again. It tells the
+// engine if the first node has stopped, or all vote again.
 func (h *health) changed(s *Store, i int, err error) {
 	h.telling.Lock()
 	defer h.telling.Unlock()

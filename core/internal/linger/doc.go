@@ -3,7 +3,7 @@
 // it, when another process wants it, when its time is over, and when it is lost.
 //
 // The package knows the watchdog and the grants of package handoff. It does not know the engine
-// or the store: whoever takes a lease out uses it or gives it back.
+// or the store: the caller that takes a lease out uses it or gives it back.
 //
 // Distributed lock managers cache their locks in this way, and give them back when they are asked
 // to (C. Gray and D. Cheriton, Leases, 1989).
