@@ -161,9 +161,10 @@ func waitEndsUnavailable(s *scene) {
 		a, b := s.open(), s.open()
 		key := s.key()
 		s.lock(a, key, long)
-		ctx, cancel := context.WithTimeout(s.ctx, 2*s.TTL)
+		term := 2*s.TTL + s.Late // a busy machine needs time until the backend is silent
+		ctx, cancel := context.WithTimeout(s.ctx, term)
 		defer cancel()
 		w := s.enqueueUntil(ctx, b, key, long)
-		s.during(q, b, func() { s.isUnavailable(w.refused(2*s.TTL + s.Late)) })
+		s.during(q, b, func() { s.isUnavailable(w.refused(term + s.Late)) })
 	}
 }
