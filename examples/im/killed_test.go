@@ -15,17 +15,11 @@ import (
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"SQLite": "sqlite", "PostgreSQL": sqltest.Postgres(t).DSN()} {
-		p := command(t, nil, "-json", "-db", database)
-		if code := p.run(t); code != 0 {
-			t.Errorf("%s: exit code %d\n%s", name, code, p.stderr.String())
-			continue
+		k := killed(t, database)
+		if k.Unguarded.DeliveredTwice == 0 { // the kills hit nothing: that is rare, except on a very busy machine
+			k = killed(t, database)
 		}
-		var result report.Result
-		if err := json.Unmarshal(p.stdout.Bytes(), &result); err != nil {
-			t.Fatal(err)
-		}
-		k := result.Killed
-		if k == nil || k.Database != name {
+		if k.Database != name {
 			t.Fatalf("%s: %+v", name, k)
 		}
 		if k.Unguarded.DeliveredTwice == 0 {
@@ -35,4 +29,21 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%s: with keyturn: %+v", name, k.Guarded)
 		}
 	}
+}
+
+// killed runs the example, and returns what it says of its killed workers.
+func killed(t *testing.T, database string) *report.Killed {
+	t.Helper()
+	p := command(t, nil, "-json", "-db", database)
+	if code := p.run(t); code != 0 {
+		t.Fatalf("%s: exit code %d\n%s", database, code, p.stderr.String())
+	}
+	var result report.Result
+	if err := json.Unmarshal(p.stdout.Bytes(), &result); err != nil {
+		t.Fatal(err)
+	}
+	if result.Killed == nil {
+		t.Fatalf("%s: no worker was killed", database)
+	}
+	return result.Killed
 }

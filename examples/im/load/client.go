@@ -19,7 +19,7 @@ const (
 	// wait for longer is broken.
 	patience = 10 * time.Second
 	// requestTimeout bounds one attempt.
-	requestTimeout = 10 * time.Second
+	requestTimeout = 30 * time.Second
 )
 
 // client sends requests through any gateway.

@@ -18,7 +18,7 @@ const (
 	senders   = 12 // at a time
 
 	// drainTimeout is how long the load waits for the queue to become empty.
-	drainTimeout = 15 * time.Second
+	drainTimeout = time.Minute
 )
 
 func playMessages(ctx context.Context, c *client, to Target, sum *Figures) error {
