@@ -32,6 +32,11 @@
 //
 //	go run ./examples/im -console
 //
+// With -for it is a soak: the service under load for so long, while Redis pauses, forgets its scripts and
+// closes subscriptions. It prints how large the processes and the Redis are meanwhile.
+//
+//	go run ./examples/im -for 1h
+//
 // It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in which it leaves
 // nothing behind. Without it, it runs a redis-server of its own, or an embedded one if that is
 // not installed. The exit code is 1 if anything went wrong in spite of the locks.
@@ -75,12 +80,20 @@ func main() {
 	database := flag.String("db", "", "also deliver messages into a `database` while workers are killed: sqlite, a file's name, or a postgres URL")
 	storeURL := flag.String("store", "", "the `URL` of the store of the locks; the default is the Redis of the data")
 	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
+	long := flag.Duration("for", 0, "put the guarded service under load and faults for so long, and print how large it is meanwhile")
 	console := flag.Bool("console", false, "serve the console over the running example until Ctrl-C")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(flag.CommandLine.Output(), "unexpected argument: %s\n", flag.Arg(0))
 		flag.Usage()
 		os.Exit(2)
+	}
+	if *long > 0 {
+		if err := show(func(ctx context.Context, p *report.Progress) error { return soak(ctx, os.Stdout, *storeURL, *long, p) }); err != nil {
+			fmt.Fprintln(os.Stderr, "im:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if *seen || *console {
 		run := func(ctx context.Context, p *report.Progress) error { return watch(ctx, os.Stdout, *svg, p) }

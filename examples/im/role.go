@@ -50,6 +50,7 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		}
 		// After the handlers, which may still hold locks.
 		defer func() { err = errors.Join(err, n.Close()) }()
+		go n.Report(ctx)
 		switch args[0] {
 		case "service":
 			return service.Serve(ctx, n, ready)

@@ -147,7 +147,7 @@ func TestViolations(t *testing.T) {
 		{"a a a", 2},
 		{"a b c d e f a", 2}, // one too many, and one twice
 	} {
-		if got := violationsIn(strings.Fields(test.members)); got != test.want {
+		if got := Violations(strings.Fields(test.members)); got != test.want {
 			t.Errorf("%q: %d violations, want %d", test.members, got, test.want)
 		}
 	}

@@ -60,12 +60,12 @@ func playRound(ctx context.Context, c *client, to Target, group string, round in
 	err = together(ctx, newcomers-leaving, func(ctx context.Context, i int) error {
 		return c.do(ctx, i, http.MethodDelete, member(round, leaving+i), nil)
 	})
-	return violationsIn(members), err
+	return Violations(members), err
 }
 
-// violationsIn counts members over the capacity and members that are in twice. A member that is
+// Violations counts members over the capacity and members that are in twice. A member that is
 // both counts as in twice.
-func violationsIn(members []string) int {
+func Violations(members []string) int {
 	slices.Sort(members)
 	distinct := slices.Compact(slices.Clone(members))
 	return len(members) - len(distinct) + max(0, len(distinct)-service.Capacity)

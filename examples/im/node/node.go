@@ -35,6 +35,8 @@ type Config struct {
 	// Show makes handlers slow, so that a person can see who waits for whom. It also adds one that
 	// nests keys in the order of the request: two such requests can be a deadlock.
 	Show bool
+	// Soak makes processes tell how large they are.
+	Soak bool
 }
 
 // Pause takes some of the time of a handler under its lock, if [Config.Show] is set.
