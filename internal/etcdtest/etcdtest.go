@@ -35,22 +35,40 @@ func Start(t testing.TB, flags ...string) *Server {
 // Cluster runs an etcd of several members.
 func Cluster(t testing.TB, members int, flags ...string) []*Server {
 	t.Helper()
-	bin, err := servertest.LookPath([]string{"etcd"}, "/usr/sbin")
-	if err != nil {
-		t.Fatalf("etcdtest: %v", err)
-	}
-	var peers []string
-	for i := range members {
+	return run(t, peersOf(t, members), flags)
+}
+
+// peer is how members reach a member.
+type peer struct{ listens, told string }
+
+// peersOf finds addresses for so many members, which have no network between them.
+func peersOf(t testing.TB, members int) []peer {
+	t.Helper()
+	var all []peer
+	for range members {
 		port, err := servertest.FreePort()
 		if err != nil {
 			t.Fatalf("etcdtest: no free port: %v", err)
 		}
-		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, port))
+		url := fmt.Sprintf("http://127.0.0.1:%d", port)
+		all = append(all, peer{url, url})
 	}
-	servers := make([]*Server, members)
-	for i := range servers {
-		_, peer, _ := strings.Cut(peers[i], "=")
-		servers[i] = &Server{data: filepath.Join(tempDir(t), "data"), peer: peer}
+	return all
+}
+
+func run(t testing.TB, peers []peer, flags []string) []*Server {
+	t.Helper()
+	bin, err := servertest.LookPath([]string{"etcd"}, "/usr/sbin")
+	if err != nil {
+		t.Fatalf("etcdtest: %v", err)
+	}
+	var cluster []string
+	for i, p := range peers {
+		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, p.told))
+	}
+	servers := make([]*Server, len(peers))
+	for i, p := range peers {
+		servers[i] = &Server{data: filepath.Join(tempDir(t), "data"), peer: p.told}
 		servers[i].Server = servertest.Start(t, servertest.Program{
 			// It serves clients when most of the members run.
 			Ready: "now serving peer",
@@ -59,8 +77,8 @@ func Cluster(t testing.TB, members int, flags ...string) []*Server {
 				return exec.Command(bin, append([]string{
 					"--name", fmt.Sprintf("m%d", i), "--data-dir", servers[i].data, "--logger", "zap", "--log-outputs", "stderr",
 					"--listen-client-urls", url, "--advertise-client-urls", url,
-					"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-					"--initial-cluster", strings.Join(peers, ","), "--heartbeat-interval", "10", "--election-timeout", "100",
+					"--listen-peer-urls", p.listens, "--initial-advertise-peer-urls", p.told,
+					"--initial-cluster", strings.Join(cluster, ","), "--heartbeat-interval", "10", "--election-timeout", "100",
 				}, flags...)...)
 			},
 		})
