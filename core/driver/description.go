@@ -78,9 +78,10 @@ type Description struct {
 	//      says. A store may leave it out for a while, as long as messages do not reach it.
 	//  W2. When a request of another owner is refused because of such a lease, or has to wait for it,
 	//      in any process, f is called in the process that was granted the lease. For a set this is
-	//      the lease on the first claim, in key order, that it can't have (M2). A message may get
-	//      lost; a waiting request repeats it when it asks again. f may be called more than once, and
-	//      also for a lease that has ended, or whose grant has not returned yet.
+	//      the lease on the first claim, in key order, that it can't have (M2). A request that waits
+	//      behind others need not tell: the first of them has, or the grant was Contended. A message
+	//      may get lost; a waiting request repeats it when it asks again. f may be called more than
+	//      once, and also for a lease that has ended, or whose grant has not returned yet.
 	//  W3. f is also called when such a lease was ended by ForceRelease.
 	//  W4. As soon as the store finds out that messages may have been missed, or will be, it calls f
 	//      with no key and no owner. This concerns all leases of requests that were sent before.

@@ -191,7 +191,8 @@ type Grant struct {
 	// after the grant.
 	Term time.Duration
 	// Contended: others wait for the key at the store. This hint limits how often the lease is
-	// handed on within its process before the others get their turn.
+	// handed on within its process before the others get their turn. The engine does not keep such
+	// a lease after its release, so nobody has to tell it that the lease is wanted (W2).
 	Contended bool
 	// Resent: the store has sent the request more than once, and one copy of it has no answer. It
 	// may still be under way, and take the key again after the release. The store gets this back

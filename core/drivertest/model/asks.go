@@ -118,8 +118,12 @@ func (m *backend) proceed(owner string) {
 			m.enter(owner, c)
 		default:
 			r.answer = expected{kind: waits, key: c.Key}
+			if len(k.queue) == 0 {
+				m.tell(c.Key, mustBe)
+			} else {
+				m.tell(c.Key, mayBe) // the first in the queue has told, or the grant was contended
+			}
 			k.queue = append(k.queue, ticket{owner, c})
-			m.tell(c.Key, mustBe)
 			return
 		}
 	}

@@ -12,7 +12,7 @@ import (
 type told uint8
 
 const (
-	mayBe  told = iota + 1 // those that wait tell it when they ask again
+	mayBe  told = iota + 1 // those that wait may tell it when they ask again, and those that come behind them
 	mustBe                 // a request came (W2), or somebody ended it (W3)
 )
 

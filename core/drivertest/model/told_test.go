@@ -1,0 +1,31 @@
+package model
+
+import (
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// TestWhoHasToTell: a request that waits behind others need not tell the holder (W2). The stores on
+// etcd and ZooKeeper leave that to the first in the queue. The model once expected it of all, so a
+// program failed in which the holder had been admitted with others behind it.
+func TestWhoHasToTell(t *testing.T) {
+	m := newBackend(Latitude{})
+	ask := func(owner, key string) { m.Ask(owner, []driver.Claim{driver.Exclusive(key)}, time.Minute, true, false) }
+	ask("first", "a")
+	ask("second", "a")
+	if got := m.told["first"]; got != mustBe {
+		t.Errorf("the first in the queue: %d", got)
+	}
+	ask("third", "a")
+	m.Release("first", []driver.Claim{driver.Exclusive("a")}, sound)
+	ask("fourth", "a")
+	if got := m.told["second"]; got != mayBe {
+		t.Errorf("behind a request that waited when the lease was granted: %d", got)
+	}
+	m.Ask("hasty", []driver.Claim{driver.Exclusive("a")}, time.Minute, false, false)
+	if got := m.told["second"]; got != mustBe {
+		t.Errorf("a request that is refused: %d", got)
+	}
+}
