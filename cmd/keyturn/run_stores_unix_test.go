@@ -40,16 +40,16 @@ func TestRunOnOtherStores(t *testing.T) {
 				t.Helper()
 				return command(t, append([]string{"--store", store, "--timeout=5s"}, args...)...).ends(status)
 			}
-			keyturn(75, "run", "a", shortTTL, "--", os.Args[0], "--store", store, "run", "a", shortTTL, "-n", "--", "sh", "-c",
-				"echo in; KEYTURN_LEASES= exec "+os.Args[0]+" --store "+store+" run a "+shortTTL+" -n -- true").says("in")
+			keyturn(75, "run", "a", "--", os.Args[0], "--store", store, "run", "a", "-n", "--", "sh", "-c",
+				"echo in; KEYTURN_LEASES= exec "+os.Args[0]+" --store "+store+" run a -n -- true").says("in")
 			keyturn(66, "show", "a")
-			keyturn(0, "once", "b", shortTTL, "--", "echo", "first").says("first")
-			keyturn(0, "once", "b", shortTTL, "--", "echo", "second").says("first")
+			keyturn(0, "once", "b", "--", "echo", "first").says("first")
+			keyturn(0, "once", "b", "--", "echo", "second").says("first")
 
 			forced := command(t, "--store", store, "run", "c", shortTTL, "--grace=100ms", "--", "sh", "-c", "echo in; sleep 60").start()
 			forced.says("in")
 			keyturn(0, "force", "c", "--yes", "--reason", "test")
-			forced.ends(76).says("test")
+			forced.ends(76)
 			if server == nil {
 				return
 			}
@@ -58,7 +58,7 @@ func TestRunOnOtherStores(t *testing.T) {
 			silent := command(t, append([]string{"--store", store, "--timeout=1s", "run", "d", shortTTL, "--"}, beat(file)...)...).start()
 			await(t, "the program runs", exists(file))
 			server.Pause()
-			silent.ends(76).says("sending SIGTERM, and SIGKILL in")
+			silent.ends(76) // asked first, unless the machine is so busy that it is too late for that
 			server.Resume()
 			wantDead(t, file, taken(t, engine(t, store), "d"))
 		})
