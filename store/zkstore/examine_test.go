@@ -18,10 +18,10 @@ func risks(t testing.TB, s driver.Store) []string {
 	t.Helper()
 	var all []string
 	for _, f := range s.Describe().Examine(t.Context()) {
-		if (f.Risk == "") != (f.Advice == "") || f.Risk == "" && f.Found == "" {
+		if (f.Risk == "") != (f.Advice == "") {
 			t.Errorf("%+v", f)
 		}
-		if about, _, _ := strings.Cut(f.About, " 127."); f.Risk != "" {
+		if about, _, _ := strings.Cut(f.About, " 127."); f.Risk != "" || f.Found == "" {
 			all = append(all, about)
 		}
 	}
@@ -31,26 +31,31 @@ func risks(t testing.TB, s driver.Store) []string {
 // TestExamine: what is wrong with servers is found, and nothing else.
 func TestExamine(t *testing.T) {
 	t.Parallel()
-	is := func(got []string, want ...string) {
+	// A busy machine may elect a leader or break a connection meanwhile, so it looks again.
+	is := func(s driver.Store, want ...string) {
 		t.Helper()
-		if !slices.Equal(got, want) {
-			t.Errorf("risks %q, want %q", got, want)
+		var got []string
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if got = risks(t, s); slices.Equal(got, want) {
+				return
+			}
 		}
+		t.Errorf("risks %q, want %q", got, want)
 	}
 	e := zktest.StartEnsemble(t)
 	all := openAll(t, e.Addrs(), newRoot(), zkstore.WithSession(5*time.Second))
-	is(risks(t, all))
-	is(risks(t, openAll(t, e.Addrs()[:1], newRoot(), zkstore.WithSession(5*time.Second))), "ensemble")
+	is(all)
+	is(openAll(t, e.Addrs()[:1], newRoot(), zkstore.WithSession(5*time.Second)), "ensemble")
 	e.Servers[e.Follower(t)].Kill()
-	is(risks(t, all), "server")
+	is(all, "server")
 
 	wrong := zktest.Start(t, "-Djute.maxbuffer=200000")
 	root := newRoot()
 	list := append(zk.DigestACL(zk.PermAll, "me", "secret"), zk.WorldACL(zk.PermRead)...)
 	open(t, wrong.Addr(), root, zkstore.WithAuth("digest", []byte("me:secret")), zkstore.WithACL(list))
 	looker := open(t, wrong.Addr(), root, zkstore.WithSession(20*time.Second))
-	is(risks(t, looker), "ensemble", "session", "permissions", "jute.maxbuffer")
-	is(risks(t, open(t, wrong.Addr(), root, zkstore.WithAuth("digest", []byte("me:secret")), zkstore.WithBuffer(200_000))), "ensemble")
+	is(looker, "ensemble", "session", "permissions", "jute.maxbuffer")
+	is(open(t, wrong.Addr(), root, zkstore.WithAuth("digest", []byte("me:secret")), zkstore.WithBuffer(200_000)), "ensemble")
 	_ = looker.Close()
-	is(risks(t, looker), "ensemble")
+	is(looker, "ensemble")
 }
