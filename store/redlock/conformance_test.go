@@ -20,7 +20,7 @@ func TestContract(t *testing.T) {
 		return p.([]*servertest.Proxy)
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL: 300 * time.Millisecond,
+		TTL: 500 * time.Millisecond, // a busy machine may stop a test for 200 ms
 		New: func(t testing.TB) driver.Store {
 			s, proxies := f.openProxied(t)
 			networks.Store(s, proxies)
