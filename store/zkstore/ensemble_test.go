@@ -80,7 +80,13 @@ func TestFollowerIsCutOff(t *testing.T) {
 	mine := mustAcquire(t, behind, request("mine", time.Minute))
 
 	e.Part(follower, leader)
-	held := mustAcquire(t, other, request("k", time.Minute))
+	// On a busy machine, the leader may lose the other follower, too, for a moment.
+	var held driver.Grant
+	eventually(t, "the leader goes on with the other follower", func() (ok bool) {
+		var err error
+		held, err = other.Acquire(t.Context(), request("k", time.Minute))
+		return err == nil
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	// Nearly all that these tests do is to wait for leases to end.
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6")
+	_ = flag.Set("test.parallel", "4") // each server takes a processor for a second when it starts
 	goleak.VerifyTestMain(zktest.Main(m))
 }
 
