@@ -238,7 +238,7 @@ func TestLongNames(t *testing.T) {
 	admin := server.Client()
 	ask := func(i int) driver.Request {
 		pad := fmt.Sprintf("%03d", i)
-		req := request(pad+strings.Repeat("ö/", 500), pad+strings.Repeat("ключ", 63), time.Minute)
+		req := request(pad+strings.Repeat("ö/", (driver.MaxOwnerBytes-len(pad))/len("ö/")), pad+strings.Repeat("ключ", 63), time.Minute)
 		req.Rule, req.Trace = strings.Repeat("%: |", driver.MaxNoteBytes/4), strings.Repeat("é", driver.MaxNoteBytes/2)
 		return req
 	}
