@@ -19,7 +19,8 @@ import (
 // ls, show, force and forget on a real store, from a pipe.
 func TestOperator(t *testing.T) {
 	t.Parallel()
-	store := "redis://" + redistest.Start(t).Addr()
+	server := redistest.Start(t)
+	store := "redis://" + server.Addr()
 	eng := engine(t, store)
 	lease, err := eng.Acquire(t.Context(), "group:7", core.WithRule("r"))
 	if err != nil {
@@ -45,14 +46,24 @@ func TestOperator(t *testing.T) {
 	at("ls", "a", "b").ends(64)
 	at("ls", "-o", "xml").ends(64).says("wide, json or jsonl")
 	at("nosuch").ends(64)
+	at("ls", "--nosuch").ends(64).says("see keyturn ls --help")
 
 	at("force", "group:7").ends(64).says("--reason")
 	at("force", "group:7", "--reason", strings.Repeat("x", 300)).ends(64).says("too long")
 	at("force", "group:7", "--reason", "x").ends(64).says("--yes")
-	at("force", "group:7", "--reason", "x", "--yes", "--owner", "other").ends(75)
+	at("force", "group:7", "--reason", "x", "--yes", "--owner", "other").ends(75).says("group:7 is held by the owner " + lease.Owner() + ", not by other")
 	at("force", "nothing", "--reason", "x", "--yes").ends(66)
 	if lease.Err() != nil {
 		t.Fatal(lease.Err())
+	}
+	// Anybody who reaches the server can be an owner, with control characters for the terminal.
+	if err := server.Client().Set(t.Context(), "lock:evil", "\x1b[2Jx", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	evil := at("force", "evil", "--reason", "x", "--yes", "--owner", "other").ends(75)
+	evil.says(`evil is held by the owner "\x1b[2Jx", not by other`)
+	if strings.Contains(evil.stderr.String(), "\x1b") {
+		t.Errorf("%q", evil.stderr.String())
 	}
 	at("force", "group:7", "--reason", "hangs", "--yes", "--owner", lease.Owner()).ends(0).says("group:7 was taken from ")
 	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), ": hangs") || !strings.Contains(err.Error(), "@") {
@@ -105,6 +116,7 @@ func TestConfiguration(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
+	command(t, "ls", "--store", "localhost:6379").ends(78).says("as in redis://localhost")
 }
 
 // A password is in no output, whatever goes wrong.

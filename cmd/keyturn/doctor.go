@@ -180,7 +180,7 @@ func (a *app) report(all []driver.Finding) error {
 		return err
 	}
 	if risks > 0 {
-		return exit(1, "%d of %d things are not as they should be", risks, len(all))
+		return exit(1, "%d of %d checks found a risk", risks, len(all))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ holder, and the status is 75. If nobody holds it, the status is 66.`,
 // reasonOf puts the operator's name in front of the reason.
 func reasonOf(text string) (string, error) {
 	if strings.TrimSpace(text) == "" {
-		return "", usage("--reason is missing: those who lose the lock, and the logs, should know why")
+		return "", usage("--reason is missing: the logs should say why")
 	}
 	who := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -77,7 +77,8 @@ func (a *app) force(ctx context.Context, eng *core.Engine, key, reason, owner st
 	if owner != "" {
 		only = driver.Named(only, []driver.Holder{{Owner: owner}})
 		if len(only) == 0 && len(info.Holders) > 0 {
-			return exit(statusHeld, "%s is held by %s, not by that owner", table.Safe(key), person(info.Holders[0].Owner))
+			return exit(statusHeld, "%s is held by the owner %s, not by %s",
+				table.Safe(key), table.Safe(info.Holders[0].Owner), table.Safe(owner))
 		}
 	}
 	if len(only) == 0 {

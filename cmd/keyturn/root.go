@@ -89,7 +89,9 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.noHeaders, "no-headers", false, "tables without headings")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "also log what the engine and the store say")
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the store may take to answer a question")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%v; see %s --help", err, cmd.CommandPath())
+	})
 	root.AddCommand(
 		a.listCommand(), a.showCommand(), a.whoCommand(), a.watchCommand(),
 		a.forceCommand(), a.forgetCommand(),

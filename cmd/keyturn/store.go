@@ -116,7 +116,8 @@ func (a *app) openStore(ctx context.Context) (driver.Store, error) {
 	var unknown *storeurl.UnknownSchemeError
 	switch {
 	case errors.As(err, &unknown): // what a program imports is of no interest here
-		return nil, exit(statusConfig, "there is no store for %s:, want one of %s", unknown.Scheme, strings.Join(unknown.Registered, ", "))
+		return nil, exit(statusConfig, "the URL of the store begins with %s:, want a scheme, as in redis://localhost: one of %s",
+			unknown.Scheme, strings.Join(unknown.Registered, ", "))
 	case statusOf(err) == statusConfig && a.needsInit(err):
 		return nil, exit(statusConfig, "%v (keyturn init makes what is missing)", err)
 	case err != nil:
