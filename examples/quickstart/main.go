@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	eng, err := core.New(memstore.New()) // for a fleet: redisstore.New(client)
+	eng, err := core.New(memstore.New()) // for a fleet: a redisstore
 	if err != nil {
 		log.Fatal(err)
 	}

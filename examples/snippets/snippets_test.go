@@ -99,6 +99,19 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+func TestHTTP(t *testing.T) {
+	ran := false
+	handler := newHandler(engine(t), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ran = true
+		expectLease(t, r.Context(), "user:status:42")
+	}))
+	rec := httptest.NewRecorder()
+	handler.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/users/42/status", nil))
+	if !ran || rec.Code != http.StatusOK {
+		t.Errorf("%v, %d %s", ran, rec.Code, rec.Body)
+	}
+}
+
 func TestAsynq(t *testing.T) {
 	delivered := 0
 	mux, err := newMux(engine(t), func(ctx context.Context, _ *asynq.Task) error {
