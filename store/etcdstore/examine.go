@@ -18,9 +18,9 @@ const (
 	examineTimeout = 5 * time.Second
 	// mostTxnOps is how many operations a transaction of the store has at most.
 	mostTxnOps = 112
-	// slowElection is the shortest lease from which on elections take too long: see
-	// docs/operations-etcd.md.
-	slowElection = 3 * time.Second
+	// slowElection: if the shortest lease is longer than that, the election timeout is above what
+	// docs/operations-etcd.md advises.
+	slowElection = 2 * time.Second
 )
 
 // examine implements [driver.Description].Examine: the members, what they complain of, and the settings

@@ -47,7 +47,7 @@ func TestExamine(t *testing.T) {
 	members[0].Kill()
 	is(all, "server")
 
-	wrong := etcdtest.Start(t, "--max-txn-ops", "50", "--election-timeout", "2100", "--quota-backend-bytes", "2000000")
+	wrong := etcdtest.Start(t, "--max-txn-ops", "50", "--election-timeout", "1400", "--quota-backend-bytes", "2000000")
 	c := clienttest.New(t, wrong.Addr())
 	s := open(t, c)
 	is(s, "members", "shortest lease", "max-txn-ops")

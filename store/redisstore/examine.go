@@ -25,6 +25,9 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	var all []driver.Finding
 	items := append([]checkItem{{"server", serverAdvice, (*Store).checkServer}}, checks...)
 	for _, item := range items {
+		if item.about == policyName && s.keys.Topology() != script.Single {
+			continue // it asks one server; each one is asked below
+		}
 		f := driver.Finding{About: item.about, Found: "ok"}
 		var bad *CheckError
 		if errors.As(s.check(ctx, item), &bad) {
@@ -61,7 +64,8 @@ type nodeState struct {
 
 // read are the settings that examine asks for. Managed services often forbid it.
 var read = []string{
-	"appendfsync", "min-replicas-max-lag", "cluster-require-full-coverage", "cluster-node-timeout", "busy-reply-threshold",
+	"appendfsync", "save", "min-replicas-max-lag", "busy-reply-threshold",
+	"cluster-require-full-coverage", "cluster-node-timeout", "cluster-allow-replica-migration",
 }
 
 func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
@@ -77,7 +81,9 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 			}
 		}
 		for _, name := range read {
-			n.config[name] = c.ConfigGet(ctx, name).Val()[name]
+			if value, ok := c.ConfigGet(ctx, name).Val()[name]; ok {
+				n.config[name] = value
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -99,6 +105,13 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 
 // advised are the settings that no lock depends on at once. Each reports false if it does not apply.
 var advised = []func(*Store, nodeState) (driver.Finding, bool){
+	func(s *Store, n nodeState) (driver.Finding, bool) {
+		f := driver.Finding{About: policyName, Found: n.info["maxmemory_policy"]}
+		if f.Found != "" && f.Found != "noeviction" {
+			f.Risk, f.Advice = evicts, policyAdvice
+		}
+		return f, s.keys.Topology() != script.Single
+	},
 	func(_ *Store, n nodeState) (driver.Finding, bool) {
 		used, most := number(n.info["used_memory"]), number(n.info["maxmemory"])
 		f := driver.Finding{About: "maxmemory", Found: n.info["maxmemory_human"]}
@@ -122,6 +135,17 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		}
 		return f, n.info["aof_enabled"] == "1"
 	},
+	func(_ *Store, n nodeState) (driver.Finding, bool) {
+		value, known := n.config["save"]
+		f := driver.Finding{About: "save", Found: value}
+		switch {
+		case value != "":
+			f.Risk, f.Advice = "snapshots add nothing to appendonly, and each fork stops the server for a moment", `set it to ""`
+		case known:
+			f.Found = `""`
+		}
+		return f, n.info["aof_enabled"] == "1"
+	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
 		f := driver.Finding{About: "min-replicas-max-lag", Found: n.config["min-replicas-max-lag"]}
 		if lag := number(f.Found); lag > 2 {
@@ -138,9 +162,16 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
 		f := driver.Finding{About: "cluster-node-timeout", Found: n.config["cluster-node-timeout"]}
-		if number(f.Found) > 5000 {
+		switch timeout := number(f.Found); {
+		case timeout > 5000:
 			f.Risk, f.Advice = "the keys of a dead master are away for one and a half times as long", "set it to 2000 to 5000"
+		case f.Found != "" && timeout < 2000:
+			f.Risk, f.Advice = "every short pause of a master is a failover", "set it to 2000 to 5000"
 		}
+		return f, s.keys.Topology() == script.Cluster
+	},
+	func(s *Store, n nodeState) (driver.Finding, bool) { // whether nodes join and leave is for the operator to say
+		f := driver.Finding{About: "cluster-allow-replica-migration", Found: n.config["cluster-allow-replica-migration"]}
 		return f, s.keys.Topology() == script.Cluster
 	},
 	func(s *Store, n nodeState) (driver.Finding, bool) {
@@ -148,7 +179,7 @@ var advised = []func(*Store, nodeState) (driver.Finding, bool){
 		if f.Found == "0" {
 			f.Risk, f.Advice = "the keys of this master stay away when it dies", "give it a replica on another machine"
 		}
-		return f, s.keys.Topology() == script.Cluster
+		return f, s.keys.Topology() == script.Cluster || n.addr == failoverAddr
 	},
 	func(_ *Store, n nodeState) (driver.Finding, bool) {
 		f := driver.Finding{About: "busy-reply-threshold", Found: n.config["busy-reply-threshold"]}

@@ -13,9 +13,15 @@ import (
 // logs a warning; [Store.Check] runs them, too. Each returns nil if all is well, or if the user
 // may not read the setting.
 var settings = []checkItem{
-	{"maxmemory-policy", always("set it to noeviction"), (*Store).checkPolicy},
+	{policyName, always(policyAdvice), (*Store).checkPolicy},
 	{"min-replicas-to-write", always("set it and min-replicas-max-lag, or use WithReplicas"), (*Store).checkPartition},
 }
+
+const (
+	policyName   = "maxmemory-policy"
+	policyAdvice = "set it to noeviction"
+	evicts       = "locks may be evicted while they are held"
+)
 
 // settingError is a setting under which locks may break their promises. The application may
 // know that it does not matter.
@@ -41,15 +47,14 @@ func (s *Store) warn() {
 // checkPolicy: a lease that is evicted to make room is granted to the next owner while its
 // holder works.
 func (s *Store) checkPolicy(ctx context.Context) error {
-	const name = "maxmemory-policy"
 	policy, err := s.info(ctx, "memory", "maxmemory_policy")
 	if err != nil || policy == "" {
-		policy = s.setting(ctx, name)
+		policy = s.setting(ctx, policyName)
 	}
 	if policy == "" || policy == "noeviction" {
 		return nil
 	}
-	return &settingError{name, policy, "locks may be evicted while they are held"}
+	return &settingError{policyName, policy, evicts}
 }
 
 // checkPartition: Sentinel may promote another master beside one that is only cut off. The old

@@ -6,10 +6,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/store/redlock"
 )
+
+// A node whose clock is set wrong is found.
+func TestExamineClock(t *testing.T) {
+	t.Parallel()
+	server, machine := redistest.StartOnMachine(t)
+	clients := []*redis.Client{redistest.Start(t).Client(), redistest.Start(t).Client(), server.Client()}
+	s, err := redlock.New(clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	finds(t, s, "nodes")
+	machine.Jump(-time.Hour)
+	finds(t, s, "nodes", "clock of "+server.Addr())
+}
 
 // TestClockJumps: the clock of one node is set an hour ahead, and then two hours back. Quorums of
 // four of five stand that, and the tokens stay with the other nodes' clocks.

@@ -36,7 +36,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 		})
 	}
 	nodes.Wait()
-	var all []driver.Finding
+	all := []driver.Finding{s.examineCount()}
 	for i, f := range found {
 		all = append(all, f...)
 		if apart := (clocks[i] - clocks[0]).Abs(); clocks[i] != 0 && clocks[0] != 0 && apart > farClock {
@@ -49,6 +49,17 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	return all
 }
 
+// wellNodes is how many nodes stand the loss of one and the slowness of another.
+const wellNodes = 5
+
+func (s *Store) examineCount() driver.Finding {
+	f := driver.Finding{About: "nodes", Found: fmt.Sprintf("%d, quorum of %d", len(s.clients), s.cfg.quorum)}
+	if len(s.clients) < wellNodes {
+		f.Risk, f.Advice = "the loss of one leaves no room for a slow one", "run five"
+	}
+	return f
+}
+
 func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, clock time.Duration) {
 	c := s.clients[i]
 	about := func(name string) string { return name + " of " + c.Options().Addr }
@@ -58,14 +69,20 @@ func (s *Store) examineNode(ctx context.Context, i int) (all []driver.Finding, c
 		return []driver.Finding{{About: about("node"), Risk: err.Error(), Advice: "bring it back: without a quorum no lock is granted"}}, 0
 	}
 	clock = now.Sub(asked)
-	all = append(all, driver.Finding{About: about("node"), Found: "ok"})
-	if said := c.Info(ctx, "memory").Val(); said != "" {
-		f := driver.Finding{About: about("maxmemory-policy"), Found: field(said, "maxmemory_policy")}
-		if f.Found != "" && f.Found != "noeviction" {
-			f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
-		}
-		all = append(all, f)
+	node := driver.Finding{About: about("node"), Found: "ok"}
+	said, err := c.Info(ctx, "replication").Result()
+	switch {
+	case err != nil:
+		return []driver.Finding{{About: about("node"), Risk: "it is not used: " + err.Error(), Advice: "allow its user INFO"}}, clock
+	case field(said, "role") == "slave":
+		node.Found, node.Risk, node.Advice = "a replica", "it gives no vote", "make it a server of its own: nodes must not replicate each other"
 	}
+	all = append(all, node)
+	f := driver.Finding{About: about("maxmemory-policy"), Found: field(c.Info(ctx, "memory").Val(), "maxmemory_policy")}
+	if f.Found != "" && f.Found != "noeviction" {
+		f.Risk, f.Advice = "votes may be evicted while their leases are held", "set it to noeviction"
+	}
+	all = append(all, f)
 	if s.cfg.persistent {
 		f := driver.Finding{About: about("appendonly"), Found: map[string]string{"0": "no", "1": "yes"}[field(c.Info(ctx, "persistence").Val(), "aof_enabled")]}
 		sync := c.ConfigGet(ctx, "appendfsync").Val()["appendfsync"]

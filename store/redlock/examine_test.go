@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,14 +27,49 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	finds(t, s, "nodes", "maxmemory-policy of "+evicts.Addr(), "appendonly of "+evicts.Addr(), "node of "+down.Addr())
+}
+
+// A node that follows another one, and one whose user may not ask whether it was started anew, give no vote.
+func TestExamineNodesWithoutVote(t *testing.T) {
+	t.Parallel()
+	var clients []*redis.Client
+	for i := range 5 {
+		var args []string
+		if i == 1 {
+			args = []string{"--replicaof", strings.Replace(clients[0].Options().Addr, ":", " ", 1)}
+		}
+		server := redistest.Start(t, args...)
+		c := server.Client()
+		if i == 2 {
+			if err := c.Do(t.Context(), "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-info").Err(); err != nil {
+				t.Fatal(err)
+			}
+			c = server.Client(func(o *redis.Options) { o.Username, o.Password = "u", "p" })
+		}
+		clients = append(clients, c)
+	}
+	s, err := redlock.New(clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	finds(t, s, "node of "+clients[1].Options().Addr, "node of "+clients[2].Options().Addr)
+}
+
+// finds wants these risks, and no others.
+func finds(t *testing.T, s *redlock.Store, want ...string) {
+	t.Helper()
 	var risks []string
 	for _, f := range s.Describe().Examine(t.Context()) {
+		if (f.Risk == "") != (f.Advice == "") {
+			t.Errorf("%+v", f)
+		}
 		if f.Risk != "" {
 			risks = append(risks, f.About)
 		}
 	}
-	want := []string{"maxmemory-policy of " + evicts.Addr(), "appendonly of " + evicts.Addr(), "node of " + down.Addr()}
-	if strings.Join(risks, ", ") != strings.Join(want, ", ") {
+	if !slices.Equal(risks, want) {
 		t.Errorf("%q, want %q", risks, want)
 	}
 }
