@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +32,8 @@ type coordinator struct {
 		Restart(t testing.TB)
 	}
 	ways  []*way
-	store driver.Store // the trial's own, which no fault of the network hits
-	asked uint64
+	store driver.Store  // the trial's own, which no fault of the network hits
+	asked atomic.Uint64 // versions that probes have raised
 
 	forget  func() // starts a server that was killed without its data
 	compact func() // drops old revisions; nil: there are none
@@ -88,8 +89,7 @@ func (b *coordinator) part(string) int                   { return 0 }
 func (b *coordinator) probe(ctx context.Context, _ int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	b.asked++
-	_, err := b.store.Raise(ctx, probeKey, b.asked, time.Hour)
+	_, err := b.store.Raise(ctx, probeKey, b.asked.Add(1), time.Hour)
 	return err
 }
 
