@@ -25,8 +25,8 @@ var settings = map[*dialect][]setting{
 	&mysql: {{"SELECT @@innodb_flush_log_at_trx_commit", "innodb_flush_log_at_trx_commit", "1", "", forgets, ""}},
 }
 
-// standby is only shown: a program that fences may do without it. Whoever may ask a server may count its
-// replicas.
+// standby is only shown: a program that fences may do without it. Every user
+// of a server may count its replicas.
 var standby = setting{
 	`SELECT CASE WHEN current_setting('synchronous_standby_names') <> '' THEN current_setting('synchronous_standby_names')
 		WHEN EXISTS (SELECT FROM pg_stat_replication) THEN 'none, and a replica' ELSE 'none, and no replica' END`,
