@@ -103,18 +103,24 @@ func (s polite) ForceRelease(ctx context.Context, key, _ string, _ ...driver.Hol
 // processesInMemory has processes work on a memstore, or on what wrap makes of it,
 // for so long of a bubble's time. The error is what is wrong with their history.
 func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store) error {
+	return inABubble(t, lasts, wrap, func(context.Context, *memstore.Store) []history.Loss { return nil })
+}
+
+// inABubble is processesInMemory with a nemesis: it works on the store until the context ends, and
+// says what it made the store lose.
+func inABubble(t *testing.T, lasts time.Duration, wrap func(slow) driver.Store, nemesis func(context.Context, *memstore.Store) []history.Loss) error {
 	var buf bytes.Buffer
+	var losses []history.Loss
 	registers := &work.Registers{}
 	synctest.Test(t, func(t *testing.T) {
-		mono := func(at time.Time) int64 { return at.UnixNano() }
-		clock := func() int64 { return mono(time.Now()) }
 		file := &shared{w: &buf}
 		ctx, cancel := context.WithTimeout(context.Background(), lasts)
 		defer cancel()
 		mem := memstore.New()
 		var all sync.WaitGroup
+		all.Go(func() { losses = nemesis(ctx, mem) })
 		for nr := range 3 {
-			w := &work.Worker{Recorder: history.NewRecorder(nr+1, file, clock, mono), Resource: registers, Think: time.Millisecond, Blind: true}
+			w := &work.Worker{Recorder: history.NewRecorder(nr+1, file, bubbleNow, bubbleTime), Resource: registers, Think: time.Millisecond, Blind: true}
 			if err := w.NewEngine(wrap(slow{mem.Peer()}), core.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 				t.Fatal(err)
 			}
@@ -129,9 +135,13 @@ func processesInMemory(t *testing.T, lasts time.Duration, wrap func(slow) driver
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, once := history.Once(events)
-	return errors.Join(history.Check(history.Sections(events, nil)), history.Deadlines(events), once, history.Registers(history.Increments(events), registers.Values()))
+	_, once := history.Once(events, losses...)
+	return errors.Join(history.Check(history.Sections(events, nil), losses...), history.Deadlines(events), once, history.Registers(history.Increments(events), registers.Values()))
 }
+
+// The clock of a history in a bubble.
+func bubbleTime(at time.Time) int64 { return at.UnixNano() }
+func bubbleNow() int64              { return bubbleTime(time.Now()) }
 
 // shared is a file of several recorders.
 type shared struct {

@@ -29,8 +29,8 @@ func TestHistories(t *testing.T) {
 	for name, c := range map[string]trial.Config{
 		"single": {Topology: "single", Lasts: 15 * time.Second, Faults: []string{"all"}},
 		// Against these a lease alone is enough, so registers need no fence.
-		"single, alone": {Topology: "single", Lasts: 15 * time.Second, Faults: []string{"alone"}},
-		// Grants that no replica has confirmed are left to the program: docs/proof.md, "Not in make test".
+		"single, alone":       {Topology: "single", Lasts: 15 * time.Second, Faults: []string{"alone"}},
+		"sentinel":            {Topology: "sentinel", Lasts: 20 * time.Second, Faults: []string{"all"}},
 		"sentinel, confirmed": {Topology: "sentinel", Lasts: 20 * time.Second, Faults: []string{"all"}, Confirmed: true},
 		"cluster":             {Topology: "cluster", Lasts: 20 * time.Second, Faults: []string{"all"}},
 		"redlock":             {Topology: "redlock", Lasts: 15 * time.Second, Faults: []string{"all"}},

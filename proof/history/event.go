@@ -16,7 +16,8 @@ type What string
 
 // The events of an acquisition. After Asked it is granted, or no further event follows. Its
 // holder may note, any number of times, that it still holds it, and which change it begins. It
-// ends with Returning and one of the three events after that, or with its process.
+// ends with Returning and one of the three events after that, or with its process. Noticed may
+// come at any time after Given, because nobody waits for it.
 const (
 	Asked     What = "asked"
 	Denied    What = "denied"    // it was refused, and holds nothing
@@ -24,6 +25,7 @@ const (
 	Holding   What = "holding"   // Until and TTL are set
 	Extending What = "extending" // begins to ask for TTL; Until is the deadline whatever the answer is
 	Sharing   What = "sharing"   // begins to downgrade: exclusive claims count as shared from now on
+	Noticed   What = "noticed"   // the holder was told that the lease is lost
 	Returning What = "returning" // the release begins
 	Returned  What = "returned"  // the lease was released
 	Gone      What = "gone"      // the lease had been lost before

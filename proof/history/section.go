@@ -26,8 +26,11 @@ type Section struct {
 	// Taken is from when the lease may have been taken away by force. Told is when that was
 	// certainly done to a lease that was there before. Never: it was not.
 	Taken, Told int64
+	// Noticed is when the holder was told that the lease is lost; Never: it was not.
+	Noticed int64
 	// End is until when, at least, the holder was entitled to act: by its own deadline, while
-	// its process lived, and before anybody began to take the lease away.
+	// its process lived, before it was told of a loss, and before anybody began to take the lease
+	// away.
 	End int64
 	// Returning and Answered are the beginning and the end of its release; Never: none.
 	Returning, Answered int64
@@ -43,7 +46,7 @@ func Sections(events []Event, died map[int]int64) []Section {
 		if e.What == Asked {
 			byID[id{e.Process, e.Nr}] = &Section{
 				Process: e.Process, Nr: e.Nr, Claims: e.Claims, Asked: e.At,
-				Given: Never, Shared: Never, Taken: Never, Told: Never, Returning: Never, Answered: Never,
+				Given: Never, Shared: Never, Taken: Never, Told: Never, Noticed: Never, Returning: Never, Answered: Never,
 			}
 		} else if s := byID[id{e.Process, e.Nr}]; s != nil { // otherwise it is a forced release
 			s.note(e)
@@ -59,7 +62,7 @@ func Sections(events []Event, died map[int]int64) []Section {
 		if !ok {
 			end = Never
 		}
-		s.End = min(s.Until, s.Returning, end, s.Taken)
+		s.End = min(s.Until, s.Returning, end, s.Noticed, s.Taken)
 		all = append(all, *s)
 	}
 	inOrder(all)
@@ -76,6 +79,8 @@ func (s *Section) note(e Event) {
 		s.Until, s.TTL = e.Until, max(s.TTL, e.TTL)
 	case Sharing:
 		s.Shared = min(s.Shared, e.At)
+	case Noticed:
+		s.Noticed = e.At
 	case Returning:
 		s.Returning = e.At
 	default:

@@ -148,9 +148,6 @@ func (tr *trial) losses(m material) []history.Loss {
 			continue
 		}
 		loss := history.Loss{From: f.From, Over: f.To, To: f.To + tr.admitted(), ForcesOnly: !f.Loses}
-		if f.Fault == takeover {
-			loss.Over = 0 // nobody made sure that the old master has stopped
-		}
 		if f.Part >= 0 {
 			loss.Hits = func(key string) bool { return tr.bed.part(key) == f.Part }
 		}

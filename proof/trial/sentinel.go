@@ -194,9 +194,34 @@ func (b *sentinel) takeovers(ctx context.Context) []Struck {
 		now := b.s.Master(b.t)
 		if now != master {
 			from := seen - int64(downAfter+2*time.Second)
+			b.retire(ctx, master)
 			all = append(all, Struck{Fault: takeover, Place: fmt.Sprint("node ", master+1), Span: history.Span{From: from, To: work.Monotonic()}, Loses: b.confirm == 0, Part: -1})
 		}
 		master, seen = now, work.Monotonic()
 	}
 	return all
+}
+
+// retire makes a master that was replaced a replica, and returns when it takes no writes any more. The
+// Sentinel names the new master when it has promoted it. It tells the clients a second or more later,
+// when the other replicas follow, and the old master itself after some ten seconds. Until then a
+// client that reaches the old master is granted leases there, and they are lost. (If a fault made the
+// failover, retire waits for its end: most faults have the old master follow by themselves.)
+func (b *sentinel) retire(ctx context.Context, old int) {
+	w := b.ways[old]
+	w.busy.Lock()
+	defer w.busy.Unlock()
+	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
+		now := b.s.Master(b.t)
+		if now == old { // again, because of another failover
+			return
+		}
+		host, port, _ := net.SplitHostPort(b.ways[now].Addr())
+		bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+		err := b.s.Nodes[old].Client().Do(bounded, "replicaof", host, port).Err()
+		cancel()
+		if err == nil {
+			return
+		}
+	}
 }

@@ -1,10 +1,14 @@
 package trial
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/work"
 )
 
 // TestSentinelServesWhereItPoints: a replica that takes writes serves nobody before the Sentinel
@@ -49,4 +53,47 @@ func TestSentinelServesWhereItPoints(t *testing.T) {
 	}
 	b.s.Nodes[0].Resume()
 	await("the master serves again", probe)
+}
+
+// TestTakeoverLastsUntilTheOldMasterStops: a master that was replaced, and that nobody has stopped,
+// grants leases to clients that still reach it. A takeover that ended when the Sentinel named the
+// new master would leave leases unforgiven that were granted after that, and lost.
+func TestTakeoverLastsUntilTheOldMasterStops(t *testing.T) {
+	run := &redistest.Run{}
+	defer func() {
+		if err := run.End(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var b *sentinel
+	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	took := make(chan []Struck, 1)
+	go func() { took <- b.takeovers(ctx) }()
+	began := work.Monotonic()
+	if !b.failover(ctx, 0) {
+		t.Fatal("the Sentinel makes no other node the master")
+	}
+	var last int64 // when the old master took a write
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		asked := work.Monotonic()
+		err := b.s.Nodes[0].Client().Set(ctx, probeKey, "1", time.Second).Err()
+		if redis.HasErrorPrefix(err, "READONLY") {
+			break
+		}
+		if err == nil {
+			last = asked
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the old master takes writes for ever: %v", err)
+		}
+	}
+	stop()
+	all := <-took
+	if len(all) != 1 || all[0].From > began || all[0].To < last || !all[0].Loses {
+		t.Errorf("%+v; the failover began at %d, and the old master took a write at %d", all, began, last)
+	}
 }

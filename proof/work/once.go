@@ -36,6 +36,7 @@ func (w *Worker) run(ctx context.Context) {
 		}
 		h := holding{w, nr, lease}
 		h.note(history.Given)
+		go h.listen()
 		h.use()
 		if err := lease.Err(); err != nil {
 			return nil, err

@@ -162,6 +162,7 @@ func (w *Worker) hold(ctx context.Context, long bool) {
 	}
 	h := holding{w, nr, lease}
 	h.note(history.Given)
+	go h.listen()
 	shared := claims[0].Mode != driver.ModeExclusive
 	if long {
 		h.stay()
@@ -211,6 +212,15 @@ func (h holding) use() {
 func (h holding) stay() {
 	for end := time.Now().Add(2 * h.TTL); h.holds() && time.Now().Before(end); {
 		time.Sleep(h.TTL / 8)
+	}
+}
+
+// listen notes when the holder is told that its lease is lost. A holder that sleeps until it looks
+// again counts on nothing meanwhile. It ends with the lease.
+func (h holding) listen() {
+	<-h.lease.Done()
+	if errors.Is(h.lease.Err(), driver.ErrLeaseLost) {
+		h.Recorder.Now(history.Event{Nr: h.nr, What: history.Noticed})
 	}
 }
 

@@ -1,0 +1,77 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/redistest"
+)
+
+// TestRing: go-redis moves the keys of a server that does not answer to the others, although its locks
+// stay behind. With the setting of docs/operations.md they wait for their server.
+func TestRing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		heartbeat func(context.Context, *redis.Client) bool
+		moves     bool
+	}{
+		"go-redis' own heartbeat": {nil, true}, // otherwise the setting would do nothing
+		"no server leaves":        {func(context.Context, *redis.Client) bool { return true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := within(t, time.Minute)
+			servers, addrs := map[string]*redistest.Server{}, map[string]string{}
+			for i := range 2 {
+				s := redistest.Start(t)
+				shard := fmt.Sprint("shard", i)
+				servers[s.Addr()], addrs[shard] = s, s.Addr()
+			}
+			ring := redis.NewRing(&redis.RingOptions{
+				Addrs: addrs, HeartbeatFn: c.heartbeat, HeartbeatFrequency: 100 * time.Millisecond, ReadTimeout: time.Second, MaxRetries: -1,
+			})
+			t.Cleanup(func() { _ = ring.Close() })
+			eng := engineOn(t, ring, 30*time.Second)
+			if _, err := eng.Acquire(ctx, "k"); err != nil {
+				t.Fatal(err)
+			}
+			var silent *redistest.Server
+			for _, s := range servers {
+				if n, err := s.Client().DBSize(ctx).Result(); err != nil {
+					t.Fatal(err)
+				} else if n > 0 {
+					silent = s
+				}
+			}
+			if silent == nil {
+				t.Fatal("no server has the lock")
+			}
+			silent.Pause()
+			eventually(t, 10*time.Second, "the server has left the ring, if it may", func() bool {
+				return !c.moves || ring.Len() == 1
+			})
+			next := engineOn(t, ring, 30*time.Second)
+			for range 5 {
+				_, err := next.Acquire(ctx, "k", core.WithMaxWait(200*time.Millisecond))
+				if c.moves && err == nil {
+					return
+				}
+				if !c.moves && !errors.Is(err, core.ErrUnavailable) {
+					t.Fatalf("a key of a server that is away: %v", err)
+				}
+				time.Sleep(200 * time.Millisecond) // longer than three heartbeats in all
+			}
+			if c.moves {
+				t.Error("the key did not move")
+			}
+		})
+	}
+}
