@@ -36,8 +36,7 @@ func TestHistories(t *testing.T) {
 		"redlock":             {Topology: "redlock", Lasts: 15 * time.Second, Faults: []string{"all"}},
 		"postgres":            {Topology: "postgres", Lasts: 15 * time.Second, Faults: []string{"all"}},
 		"etcd":                {Topology: "etcd", Lasts: 15 * time.Second, Faults: []string{"all"}},
-		// ZooKeeper is left to the program: its client reads and writes the last zxid at the same time
-		// when it reconnects, which the race detector reports in our processes.
+		// ZooKeeper is left to the program: docs/proof.md, "Not in make test".
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/waitloop"
@@ -20,6 +21,8 @@ type network struct {
 	l      *link
 	life   context.Context
 	cancel context.CancelFunc
+
+	watched atomic.Bool // the client has asked for a watch
 
 	mu      sync.Mutex
 	servers []string
@@ -138,6 +141,7 @@ type wire struct {
 	n     *network
 	head  []byte // the beginning of what the server has sent
 	knows bool   // the session's timeout
+	out   sender
 }
 
 // Close implements [net.Conn].
