@@ -31,29 +31,43 @@ func permitEndsAlone(s *scene) {
 func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) {
 	s.Helper()
 	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	dies, lives := s.take(a, s.TTL, held(key)), s.take(b, s.TTL, held(key))
-	w := s.queue(c, long, wanted(key))
-	end := dies.returned.Add(s.TTL + s.Late)
-	var called, returned time.Time
-	for time.Now().Before(end) && !(w.await(s.TTL/5) && !blocked) {
-		called = time.Now()
-		s.mustRenew(lives)
-		returned = time.Now()
-		if blocked {
-			w.waits()
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		key := s.key()
+		dies, lives := s.take(a, ttl, held(key)), s.take(b, ttl, held(key))
+		w := s.follow(c, wanted(key))
+		end := dies.returned.Add(ttl + s.Late)
+		called, returned := lives.called, lives.returned
+		for time.Now().Before(end) && !(w.await(ttl/5) && !blocked) {
+			before, answered := called, blocked && w.await(0)
+			called = time.Now()
+			err := s.renew(b, lives.Grant)
+			returned = time.Now()
+			if (err != nil || answered) && s.over(before, ttl) {
+				return true
+			}
+			if err != nil {
+				s.Fatalf("Renew of a lease in force: %v", err)
+			}
+			if answered {
+				w.waits()
+			}
 		}
-	}
-	s.isLost(s.renew(a, dies.Grant)) // even if the other lease goes on
-	if !blocked {
-		next := w.granted(s.Late)
-		s.lasted("the lease that was not renewed", s.TTL, dies.called, dies.returned, next.returned)
-		s.mustRenew(lives)
-	} else {
-		next := w.granted(s.TTL + 2*s.Late)
-		s.lasted("the last of the leases", s.TTL, called, returned, next.returned)
-	}
-	s.isLost(a.Release(s.ctx, dies.Grant))
+		s.isLost(s.renew(a, dies.Grant)) // even if the other lease goes on
+		if !blocked {
+			next := w.granted(s.Late)
+			s.lasted("the lease that was not renewed", ttl, dies.called, dies.returned, next.returned)
+			if err := s.renew(b, lives.Grant); s.lostBySlowness(err, called, ttl) {
+				return true
+			} else if err != nil {
+				s.Fatalf("Renew of a lease in force: %v", err)
+			}
+		} else {
+			next := w.granted(ttl + 2*s.Late)
+			s.lasted("the last of the leases", ttl, called, returned, next.returned)
+		}
+		s.isLost(a.Release(s.ctx, dies.Grant))
+		return false
+	})
 }
 
 func deadReader(s *scene) {
@@ -71,7 +85,7 @@ func (s *scene) deadHolder(held, wanted func(string) driver.Claim) {
 	key := s.key()
 	dies := s.take(a, s.TTL, held(key))
 	other := s.take(b, long, held(key))
-	w := s.queue(c, long, wanted(key))
+	w := s.follow(c, wanted(key))
 	s.Cut(s.TB, a)
 	defer s.Heal(s.TB, a)
 	if wanted(key).Mode == driver.ModeExclusive {
@@ -88,7 +102,7 @@ func renewalComparesToken(s *scene) {
 	for _, claim := range []func(string) driver.Claim{driver.Exclusive, driver.Shared} {
 		key := s.key()
 		h := s.take(a, s.TTL, claim(key))
-		w := s.queue(b, long, driver.Exclusive(key))
+		w := s.follow(b, driver.Exclusive(key))
 		for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
 			for _, token := range []uint64{h.Token - 1, h.Token + 1, 1, h.Token * 10} {
 				g := h.Grant

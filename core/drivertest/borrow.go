@@ -55,7 +55,7 @@ func borrowerAddsNothing(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
 	key := s.key()
 	h := s.lock(a, key, s.TTL)
-	w := s.queue(c, long, driver.Exclusive(key))
+	w := s.follow(c, driver.Exclusive(key))
 	for end := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
 		for _, ttl := range []time.Duration{s.TTL + s.step(), 2 * s.TTL, driver.MaxTTL} {
 			s.isLost(s.renew(b, h.borrowed(ttl)))
@@ -87,23 +87,18 @@ func borrowerHandsOnNothing(s *scene) {
 // its process is paused.
 func borrowerRenews(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	ttl := s.roomy()
-	h := s.lock(a, key, ttl)
-	w := s.queue(c, long, driver.Exclusive(key))
-	var called, returned time.Time
-	for range 6 {
-		time.Sleep(ttl / 4)
-		w.waits()
-		called = time.Now()
-		if err := s.renew(b, h.borrowed(ttl)); err != nil {
-			s.Fatalf("a borrower's renewal: %v", err)
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		h := s.lock(a, s.key(), ttl)
+		w := s.follow(c, driver.Exclusive(h.Claims[0].Key))
+		called, returned, tooLate := s.keeps(h, ttl, w, func() error { return s.renew(b, h.borrowed(ttl)) })
+		if tooLate {
+			return true
 		}
-		returned = time.Now()
-	}
-	next := w.granted(ttl + 2*s.Late)
-	s.lasted("the lease that a borrower renewed", ttl, called, returned, next.returned)
-	s.isLost(s.renew(b, h.borrowed(ttl)))
+		next := w.granted(ttl + 2*s.Late)
+		s.lasted("the lease that a borrower renewed", ttl, called, returned, next.returned)
+		s.isLost(s.renew(b, h.borrowed(ttl)))
+		return false
+	})
 }
 
 // ownerChangesTTL changes the TTL up, and down again.
@@ -117,10 +112,6 @@ func ownerChangesTTL(s *scene) {
 	}
 	s.mustRelease(h)
 }
-
-// roomy is the TTL of a lease that a test renews again and again, so that a busy machine is not late
-// with the next renewal.
-func (s *scene) roomy() time.Duration { return s.ttls.Nearest(2 * s.TTL) }
 
 // step is how much longer than another TTL the next one is.
 func (s *scene) step() time.Duration { return max(s.ttls.Step, time.Millisecond) }

@@ -125,13 +125,23 @@ func (s *scene) hammer(key string, held uint64, others []driver.Store) (stop fun
 // downgradedLasts: a downgrade gives a full TTL, and no more.
 func downgradedLasts(s *scene) {
 	a, b := s.open(), s.open()
-	key := s.key()
-	h := s.take(a, s.TTL, driver.Exclusive(key))
-	w := s.queue(b, long, driver.Exclusive(key))
-	time.Sleep(s.TTL / 2)
-	h = s.downgrade(h)
-	next := w.granted(s.TTL + 2*s.Late)
-	s.lasted("the downgraded lease", s.TTL, h.called, h.returned, next.returned)
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		h := s.take(a, ttl, driver.Exclusive(s.key()))
+		w := s.follow(b, h.Claims...)
+		time.Sleep(ttl / 2)
+		called := time.Now()
+		err := a.Downgrade(s.ctx, h.asShared())
+		returned := time.Now()
+		switch {
+		case s.lostBySlowness(err, h.called, ttl):
+			return true
+		case err != nil:
+			s.Fatalf("the downgrade of a lease in force: %v", err)
+		}
+		next := w.granted(ttl + 2*s.Late)
+		s.lasted("the downgraded lease", ttl, called, returned, next.returned)
+		return false
+	})
 }
 
 // unansweredDowngrade: it leaves the lease in one of the two modes. The engine repeats it

@@ -84,7 +84,7 @@ func oneAtATimeDying(s *scene) {
 					if now := time.Now(); now.Before(h.until) {
 						h.until = now
 					}
-					if err := st.Release(s.ctx, g); err != nil {
+					if err := st.Release(s.ctx, g); err != nil && !s.lostBySlowness(err, h.since(), s.TTL) {
 						s.Errorf("Release: %v", err)
 					}
 				}

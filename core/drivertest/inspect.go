@@ -179,11 +179,13 @@ func inspectPermits(s *scene) {
 func inspectOver(s *scene) {
 	a, b := s.open(), s.open()
 	key := s.key()
-	h := s.lock(a, key, s.TTL)
+	s.lock(a, key, long)
 	s.held(b, key) // this request is refused, so it is no waiter
 	if got := s.inspect(b, key).Waiters; len(got) != 0 {
 		s.Errorf("one that was refused is shown as a waiter: %+v", got)
 	}
+	key = s.key()
+	h := s.lock(a, key, s.TTL)
 	time.Sleep(time.Until(h.returned.Add(s.TTL + s.Late)))
 	s.isFree(b, key)
 	h = s.lock(b, key, long)

@@ -200,25 +200,38 @@ func completeIdempotent(s *scene) {
 
 // recordLasts tries retentions shorter and longer than the lease.
 func recordLasts(s *scene) {
-	for _, ttl := range []time.Duration{s.TTL / 2, long} {
-		a, b := s.open(), s.open()
-		key := s.key()
-		h := s.lock(a, key, ttl)
-		called := time.Now()
-		s.complete(h, someRecord, s.TTL)
-		returned := time.Now()
-		var ended time.Time
-		for {
-			_, rec := s.beginOnce(b, key)
-			if ended = time.Now(); rec == nil {
-				break
+	a, b := s.open(), s.open()
+	for _, lease := range []time.Duration{s.TTL / 2, long} {
+		s.inTime(lease, func(ttl time.Duration) (tooLate bool) {
+			retention := s.TTL
+			if lease != long {
+				retention = s.ttls.Nearest(2 * ttl)
 			}
-			if ended.After(returned.Add(s.TTL + 2*s.Late)) {
-				s.Fatal("the record stays")
+			key := s.key()
+			h := s.lock(a, key, ttl)
+			called := time.Now()
+			err := a.Complete(s.ctx, h.Grant, someRecord, retention)
+			returned := time.Now()
+			switch {
+			case s.lostBySlowness(err, h.called, ttl):
+				return true
+			case err != nil:
+				s.Fatalf("Complete of a lease in force: %v", err)
 			}
-			time.Sleep(time.Millisecond)
-		}
-		s.lasted("the record", s.TTL, called, returned, ended)
+			var ended time.Time
+			for {
+				_, rec := s.beginOnce(b, key)
+				if ended = time.Now(); rec == nil {
+					break
+				}
+				if ended.After(returned.Add(retention + s.soon(2*s.Late))) {
+					s.Fatal("the record stays")
+				}
+				time.Sleep(time.Millisecond)
+			}
+			s.lasted("the record", retention, called, returned, ended)
+			return false
+		})
 	}
 }
 

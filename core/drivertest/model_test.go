@@ -223,7 +223,7 @@ func (b *backend) term(ttl time.Duration, waited bool) time.Duration {
 	case b.has("leases end early"):
 		return ttl * 9 / 10
 	case b.has("leases end late"):
-		return ttl + ttl/2 + 200*time.Millisecond
+		return ttl + ttl/2 + 600*time.Millisecond
 	case b.has("leases of waiters never end") && waited:
 		return time.Hour
 	}

@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"time"
+
 	"github.com/keyturn/keyturn/core/driver"
 )
 
@@ -63,11 +65,18 @@ func phases(s *scene) {
 // together, and nobody enters with a writer.
 func phasesAfterExpiry(s *scene) {
 	a, b := s.open(), s.open()
-	key := s.key()
-	s.take(a, s.TTL, driver.Exclusive(key))
-	writer := s.queue(b, long, driver.Exclusive(key))
-	readers := []*waiter{s.queue(a, long, driver.Shared(key)), s.queue(b, long, driver.Shared(key))}
-	r1, r2 := readers[0].granted(s.TTL+2*s.Late), readers[1].granted(s.Late)
+	var writer *waiter
+	var readers []*waiter
+	var ends time.Time
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		key := s.key()
+		h := s.take(a, ttl, driver.Exclusive(key))
+		writer = s.follow(b, driver.Exclusive(key))
+		readers = []*waiter{s.follow(a, driver.Shared(key)), s.follow(b, driver.Shared(key))}
+		ends = h.returned.Add(ttl)
+		return s.over(h.called, ttl)
+	})
+	r1, r2 := readers[0].granted(time.Until(ends)+2*s.Late), readers[1].granted(s.Late)
 	writer.waits()
 	s.mustRelease(r1)
 	writer.waits()

@@ -21,20 +21,17 @@ var renewChecks = []check{
 // renewalExtends keeps a lease for longer than its TTL, then lets go.
 func renewalExtends(s *scene) {
 	a, b := s.open(), s.open()
-	key := s.key()
-	ttl := s.roomy()
-	h := s.lock(a, key, ttl)
-	w := s.enqueue(b, key, long)
-	var called, returned time.Time
-	for range 6 {
-		time.Sleep(ttl / 4)
-		w.waits()
-		called = time.Now()
-		s.mustRenew(h)
-		returned = time.Now()
-	}
-	next := w.granted(ttl + 2*s.Late)
-	s.lasted("the renewed lease", ttl, called, returned, next.returned)
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		h := s.lock(a, s.key(), ttl)
+		w := s.follow(b, h.Claims...)
+		called, returned, tooLate := s.keeps(h, ttl, w, func() error { return s.renew(a, h.Grant) })
+		if tooLate {
+			return true
+		}
+		next := w.granted(ttl + 2*s.Late)
+		s.lasted("the renewed lease", ttl, called, returned, next.returned)
+		return false
+	})
 }
 
 // renewalAnswersEach mixes leases in force with lost ones. An answer in the wrong place would
@@ -60,9 +57,14 @@ func renewalAnswersEach(s *scene) {
 // the others renewed.
 func (s *scene) renewsAllBut(st driver.Store, grants []driver.Grant, lost func(int) bool) {
 	s.Helper()
-	errs := st.Renew(s.ctx, grants)
-	if len(errs) != len(grants) {
-		s.Fatalf("Renew of %d grants returned %d errors", len(grants), len(errs))
+	s.answersAllBut(st.Renew(s.ctx, grants), len(grants), lost)
+}
+
+// answersAllBut checks what a renewal of n grants has returned.
+func (s *scene) answersAllBut(errs []error, n int, lost func(int) bool) {
+	s.Helper()
+	if len(errs) != n {
+		s.Fatalf("Renew of %d grants returned %d errors", n, len(errs))
 	}
 	for i, err := range errs {
 		switch {
@@ -145,7 +147,7 @@ func renewalKeepsOff(s *scene) {
 	_ = s.freed(b, key, old.returned.Add(s.TTL+s.Late))
 	key = s.key()
 	h := s.lock(b, key, s.TTL)
-	w := s.enqueue(c, key, long)
+	w := s.follow(c, s.claim(key))
 	for deadline := h.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL / 4); {
 		for _, g := range s.imposters(h.Grant, old.Owner) {
 			s.isLost(s.renew(a, g))
@@ -175,15 +177,22 @@ func (s *scene) imposters(h driver.Grant, other string) []driver.Grant {
 // full TTL.
 func renewalIsolates(s *scene) {
 	a, b := s.open(), s.open()
-	lostKey, tailKey := s.key(), s.key()
+	lostKey := s.key()
 	gone := s.lock(a, lostKey, s.TTL)
 	taken := s.freed(b, lostKey, gone.returned.Add(s.TTL+s.Late))
-	h1, h2 := s.lock(a, s.key(), s.TTL), s.lock(a, tailKey, s.TTL)
-	w := s.enqueue(b, tailKey, long)
-	time.Sleep(s.TTL / 4)
-	called := time.Now()
-	s.renewsAllBut(a, []driver.Grant{h1.Grant, gone.Grant, h2.Grant}, func(i int) bool { return i == 1 })
-	returned := time.Now()
-	s.lasted("the lease renewed next to a lost one", s.TTL, called, returned, w.granted(s.TTL+2*s.Late).returned)
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		h1, h2 := s.lock(a, s.key(), ttl), s.lock(a, s.key(), ttl)
+		w := s.follow(b, h2.Claims...)
+		time.Sleep(ttl / 4)
+		called := time.Now()
+		errs := a.Renew(s.ctx, []driver.Grant{h1.Grant, gone.Grant, h2.Grant})
+		returned := time.Now()
+		if s.over(h1.called, ttl) {
+			return true
+		}
+		s.answersAllBut(errs, 3, func(i int) bool { return i == 1 })
+		s.lasted("the lease renewed next to a lost one", ttl, called, returned, w.granted(ttl+2*s.Late).returned)
+		return false
+	})
 	s.mustRenew(taken)
 }

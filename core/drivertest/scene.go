@@ -182,7 +182,7 @@ func (s *scene) lasted(what string, term time.Duration, from, to, next time.Time
 	if early := from.Add(term).Sub(next); early > s.Early {
 		s.Errorf("%s ended %v too early", what, early)
 	}
-	if late := next.Sub(to.Add(term)); late > s.Late {
+	if late := next.Sub(to.Add(term)); late > s.soon(s.Late) {
 		s.Errorf("%s ended %v too late", what, late)
 	}
 }

@@ -109,31 +109,42 @@ func waitingSet(s *scene) {
 // granted, no claim may have run out meanwhile and gone to another owner.
 func waitingSetKeeps(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
-	k := s.keys(2)
-	h := s.lock(a, k[1], long)
-	w := s.queue(b, s.TTL, exclusives(k...)...)
-	var others []hold // owners that got the first key meanwhile keep it
-	for waited := time.Now(); time.Since(waited) < 2*s.TTL; time.Sleep(s.TTL / 10) {
-		req := s.request(k[0], 4*s.TTL)
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		k := s.keys(2)
+		h := s.lock(a, k[1], long)
+		w := s.queue(b, ttl, exclusives(k...)...)
+		var others []hold // owners that got the first key meanwhile keep it
+		for waited := time.Now(); time.Since(waited) < 2*ttl; time.Sleep(ttl / 10) {
+			req := s.request(k[0], long)
+			called := time.Now()
+			if g, err := s.acquire(s.ctx, c, req); err == nil {
+				others = append(others, hold{g, c, called, time.Now()})
+			}
+		}
+		released := time.Now()
+		s.mustRelease(h)
+		if len(others) > 0 { // a store may release everything while the set waits
+			time.Sleep(settle)
+			w.waits()
+			for _, o := range others {
+				released = time.Now()
+				s.mustRelease(o)
+			}
+		}
+		set := w.granted(s.Late)
 		called := time.Now()
-		if g, err := s.acquire(s.ctx, c, req); err == nil {
-			others = append(others, hold{g, c, called, time.Now()})
+		err := s.renew(b, set.Grant)
+		returned := time.Now()
+		switch {
+		case s.lostBySlowness(err, released, ttl):
+			return true
+		case err != nil:
+			s.Fatalf("Renew of a lease in force: %v", err)
 		}
-	}
-	s.mustRelease(h)
-	if len(others) > 0 { // a store may release everything while the set waits
-		time.Sleep(settle)
-		w.waits()
-		for _, o := range others {
-			s.mustRelease(o)
-		}
-	}
-	set := w.granted(s.Late)
-	called := time.Now()
-	s.mustRenew(set)
-	returned := time.Now()
-	next := s.freed(c, k[0], returned.Add(s.TTL+s.Late))
-	s.lasted("the first claim of a set", s.TTL, called, returned, next.returned)
+		next := s.freed(c, k[0], returned.Add(ttl+s.Late))
+		s.lasted("the first claim of a set", ttl, called, returned, next.returned)
+		return false
+	})
 }
 
 // deadSet dies while it waits for its last claim, and then while it holds all claims.

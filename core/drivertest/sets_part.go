@@ -45,16 +45,23 @@ func setRefusedAgain(s *scene) {
 
 func setRenewed(s *scene) {
 	a, b := s.open(), s.open()
-	k := s.keys(3)
-	ttl := s.roomy()
-	h := s.take(a, ttl, exclusives(k...)...)
-	for range 6 {
-		time.Sleep(ttl / 4)
-		s.mustRenew(h)
-	}
-	for _, key := range k {
-		s.held(b, key)
-	}
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		k := s.keys(3)
+		h := s.take(a, ttl, exclusives(k...)...)
+		if _, _, tooLate := s.keeps(h, ttl, nil, func() error { return s.renew(a, h.Grant) }); tooLate {
+			return true
+		}
+		h.TTL = s.ttls.Nearest(long)
+		if err := s.renew(a, h.Grant); s.lostBySlowness(err, h.called, ttl) {
+			return true
+		} else if err != nil {
+			s.Fatalf("Renew of a lease in force: %v", err)
+		}
+		for _, key := range k {
+			s.held(b, key)
+		}
+		return false
+	})
 }
 
 func setReleased(s *scene) {
@@ -74,31 +81,38 @@ func setReleased(s *scene) {
 // the next one.
 func (s *scene) half(a, b driver.Store, lost int) (set hold, left string, other hold) {
 	s.Helper()
-	k := s.keys(2)
-	set = s.take(a, s.TTL, exclusives(k...)...)
-	part := set.Grant
-	part.Claims, part.TTL = part.Claims[1-lost:2-lost], s.ttls.Nearest(long)
-	renew := func() {
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
 		s.Helper()
-		if err := s.renew(a, part); err != nil {
-			s.Fatalf("Renew of a part of a set: %v", err)
+		k := s.keys(2)
+		set, left = s.take(a, ttl, exclusives(k...)...), k[1-lost]
+		part := set.Grant
+		part.Claims, part.TTL = part.Claims[1-lost:2-lost], s.ttls.Nearest(long)
+		if err := s.renew(a, part); s.lostBySlowness(err, set.called, ttl) {
+			return true
 		}
-	}
-	renew()
-	w := s.enqueue(b, k[lost], long)
-	for end := set.returned.Add(s.TTL + 2*s.Late); !w.await(s.TTL/4) && time.Now().Before(end); {
+		renew := func() {
+			s.Helper()
+			if err := s.renew(a, part); err != nil {
+				s.Fatalf("Renew of a part of a set: %v", err)
+			}
+		}
 		renew()
-	}
-	other = w.granted(s.Late)
-	renew()
-	return set, k[1-lost], other
+		w := s.follow(b, driver.Exclusive(k[lost]))
+		for end := set.returned.Add(ttl + 2*s.Late); !w.await(ttl/4) && time.Now().Before(end); {
+			renew()
+		}
+		other = w.granted(s.Late)
+		renew()
+		return false
+	})
+	return set, left, other
 }
 
 // partRenewed: the renewed part gets a full TTL, and the rest does not.
 func partRenewed(s *scene) {
 	a, b := s.open(), s.open()
 	set, left, other := s.half(a, b, 1)
-	s.lasted("the claim that was not renewed", s.TTL, set.called, set.returned, other.returned)
+	s.lasted("the claim that was not renewed", set.TTL, set.called, set.returned, other.returned)
 	s.held(b, left)
 }
 

@@ -35,17 +35,30 @@ func (s *scene) release(st driver.Store, g driver.Grant) {
 // staysAfterRelease: for less time than the lease had left, and for more.
 func staysAfterRelease(s *scene) {
 	a, b := s.open(), s.open()
-	for _, ttl := range []time.Duration{long, s.TTL} {
-		key := s.key()
-		h := s.lock(a, key, ttl)
-		g := s.staying(h, 2*s.TTL)
-		called := time.Now()
-		s.release(a, g)
-		returned := time.Now()
-		next := s.freed(b, key, returned.Add(g.Stay+s.Late))
-		s.lasted("the stay", g.Stay, called, returned, next.returned)
-		s.rising([]uint64{h.Token, next.Token})
-		s.mustRelease(next)
+	for _, lease := range []time.Duration{long, s.TTL} {
+		s.inTime(lease, func(ttl time.Duration) (tooLate bool) {
+			key := s.key()
+			h := s.lock(a, key, ttl)
+			stay := 2 * ttl
+			if lease == long {
+				stay = 2 * s.TTL
+			}
+			g := s.staying(h, stay)
+			called := time.Now()
+			err := a.Release(s.ctx, g)
+			returned := time.Now()
+			switch {
+			case s.lostBySlowness(err, h.called, ttl):
+				return true
+			case err != nil:
+				s.Fatalf("the release of a lease in force: %v", err)
+			}
+			next := s.freed(b, key, returned.Add(g.Stay+s.Late))
+			s.lasted("the stay", g.Stay, called, returned, next.returned)
+			s.rising([]uint64{h.Token, next.Token})
+			s.mustRelease(next)
+			return false
+		})
 	}
 }
 
@@ -109,15 +122,21 @@ func stayEnds(s *scene) {
 
 func setStays(s *scene) {
 	a, b := s.open(), s.open()
-	k := s.keys(3)
-	h := s.take(a, long, driver.Exclusive(k[0]), driver.Permit(k[1], 1), driver.Shared(k[2]))
-	g := s.staying(h, s.TTL)
-	called := time.Now()
-	s.release(a, g)
+	take := func() ([]string, hold) {
+		k := s.keys(3)
+		return k, s.take(a, long, driver.Exclusive(k[0]), driver.Permit(k[1], 1), driver.Shared(k[2]))
+	}
+	k, h := take()
+	s.release(a, s.staying(h, long))
 	s.isLost(s.renew(a, h.Grant))
 	s.noRoom(b, k[0], driver.Shared(k[0]))
 	s.noRoom(b, k[1], driver.Permit(k[1], 1))
 	s.noRoom(b, k[2], driver.Exclusive(k[2]))
+
+	k, h = take()
+	g := s.staying(h, s.TTL)
+	called := time.Now()
+	s.release(a, g)
 	returned := time.Now()
 	for _, key := range k {
 		next := s.freed(b, key, returned.Add(g.Stay+s.Late))

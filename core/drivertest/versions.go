@@ -157,7 +157,7 @@ func versionOutage(s *scene) {
 			called := time.Now()
 			_, err := b.Raise(ctx, key, 5, long)
 			s.isUnavailable(err)
-			if over := time.Since(called) - s.TTL; over > s.Late {
+			if over := time.Since(called) - s.TTL; over > s.soon(s.Late) {
 				s.Errorf("the error came %v after the context's end", over)
 			}
 		})

@@ -58,12 +58,18 @@ func toldBeforeTheEnd(s *scene) {
 // all the time without waiting.
 func servedInOrderAfterExpiry(s *scene) {
 	a, b, c := s.open(), s.open(), s.open()
-	key := s.key()
-	s.lock(a, key, s.TTL)
+	var key string
 	var line []*waiter
-	for _, st := range []driver.Store{b, c, a, b, c} {
-		line = append(line, s.enqueue(st, key, long))
-	}
+	var ends time.Time
+	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
+		key, line = s.key(), nil
+		h := s.lock(a, key, ttl)
+		for _, st := range []driver.Store{b, c, a, b, c} {
+			line = append(line, s.follow(st, s.claim(key)))
+		}
+		ends = h.returned.Add(ttl)
+		return s.over(h.called, ttl)
+	})
 	pushing, stop := context.WithCancel(s.ctx)
 	var all sync.WaitGroup
 	defer func() { stop(); all.Wait() }()
@@ -79,7 +85,7 @@ func servedInOrderAfterExpiry(s *scene) {
 			}
 		})
 	}
-	line[0].await(s.TTL)
+	line[0].await(time.Until(ends))
 	for i, w := range line {
 		h := w.granted(s.Late)
 		for _, other := range line[i+1:] {
@@ -147,12 +153,19 @@ func waitEndsHeld(s *scene) {
 	key := s.key()
 	s.lock(a, key, long)
 	cancelled := s.enqueue(b, key, long)
-	ctx, cancel := context.WithTimeout(s.ctx, s.TTL)
-	defer cancel()
-	late := s.enqueueUntil(ctx, b, key, long)
 	cancelled.cancel()
 	s.isHeld(cancelled.refused(s.Late), key)
-	s.isHeld(late.refused(s.TTL+s.Late), key)
+	s.inTime(s.TTL, func(wait time.Duration) (tooLate bool) {
+		ctx, cancel := context.WithTimeout(s.ctx, wait)
+		defer cancel()
+		late := s.enqueueUntil(ctx, b, key, long)
+		err := late.refused(wait + s.Late)
+		if late.told.Load() == 0 {
+			return true
+		}
+		s.isHeld(err, key)
+		return false
+	})
 }
 
 // waitEndsUnavailable: the backend falls silent during a wait.

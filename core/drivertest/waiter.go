@@ -54,6 +54,40 @@ func (s *scene) queueUntil(ctx context.Context, st driver.Store, req driver.Requ
 // wait sends req to st by calling ask, and returns once it is in the queue.
 func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) *waiter {
 	s.Helper()
+	w := s.start(ctx, st, req, ask)
+	select {
+	case <-w.queued:
+	case <-w.done:
+		if w.err != nil && ctx.Err() != nil {
+			break // the machine was so slow that the wait ended before it began
+		}
+		s.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
+	case <-s.ctx.Done():
+		s.Fatalf("OnHeld was not called for a request that has to wait")
+	}
+	return w
+}
+
+// follow makes a new owner wait for claims that are held by a lease which runs out. On a slow machine it
+// may be over already.
+func (s *scene) follow(st driver.Store, claims ...driver.Claim) *waiter {
+	s.Helper()
+	w := s.start(s.ctx, st, s.ask(long, claims...), func(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+		g, err := s.acquire(ctx, st, req)
+		return g, nil, err
+	})
+	select {
+	case <-w.queued:
+	case <-w.done:
+	case <-s.ctx.Done():
+		s.Fatalf("OnHeld was not called for a request that has to wait")
+	}
+	return w
+}
+
+// start sends req to st by calling ask, in a goroutine that ends with the test.
+func (s *scene) start(ctx context.Context, st driver.Store, req driver.Request, ask func(context.Context, driver.Request) (driver.Grant, *driver.Record, error)) *waiter {
+	s.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waiter{s: s, st: st, req: req, cancel: cancel, called: time.Now(), queued: make(chan struct{}), done: make(chan struct{})}
 	var once sync.Once
@@ -72,13 +106,6 @@ func (s *scene) wait(ctx context.Context, st driver.Store, req driver.Request, a
 		cancel()
 		w.await(s.Late)
 	})
-	select {
-	case <-w.queued:
-	case <-w.done:
-		s.Fatalf("a request that has to wait was answered: %+v, %v", w.grant, w.err)
-	case <-s.ctx.Done():
-		s.Fatalf("OnHeld was not called for a request that has to wait")
-	}
 	return w
 }
 
@@ -100,7 +127,7 @@ func (w *waiter) await(d time.Duration) bool {
 // granted returns the grant that must come within d.
 func (w *waiter) granted(d time.Duration) hold {
 	w.s.Helper()
-	if !w.await(d) {
+	if d = w.s.soon(d); !w.await(d) {
 		w.s.Fatalf("a waiter was not served within %v", d)
 	}
 	if w.err != nil {
@@ -112,7 +139,7 @@ func (w *waiter) granted(d time.Duration) hold {
 // refused returns the error that must come within d.
 func (w *waiter) refused(d time.Duration) error {
 	w.s.Helper()
-	if !w.await(d) {
+	if d = w.s.soon(d); !w.await(d) {
 		w.s.Fatalf("a wait did not end within %v", d)
 	}
 	if w.err == nil {

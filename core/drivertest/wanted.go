@@ -62,7 +62,7 @@ func (e *ears) has(w want) bool {
 // hears waits until the process was told w.
 func (s *scene) hears(e *ears, w want, within time.Duration) {
 	s.Helper()
-	for deadline := time.Now().Add(within); !e.has(w); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(s.soon(within)); !e.has(w); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("the holder's process was not told that %+v is wanted", w)
 		}
