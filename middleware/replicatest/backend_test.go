@@ -9,9 +9,12 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/etcdtest"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/internal/zktest"
 	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
 	"github.com/keyturn/keyturn/store/redisstore"
+	"github.com/keyturn/keyturn/store/sqlstore"
 	"github.com/keyturn/keyturn/store/storeurl"
 	"github.com/keyturn/keyturn/store/zkstore"
 )
@@ -27,7 +30,9 @@ type backend struct {
 
 // onBackends runs a test on each server that locks can be in. The middlewares know nothing of it.
 func onBackends(t *testing.T, test func(*testing.T, *backend)) {
-	for name, start := range map[string]func(*testing.T) *backend{"redis": onRedis, "etcd": onEtcd, "zookeeper": onZooKeeper} {
+	for name, start := range map[string]func(*testing.T) *backend{
+		"redis": onRedis, "etcd": onEtcd, "zookeeper": onZooKeeper, "postgres": onPostgres,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, start(t))
@@ -64,6 +69,23 @@ func onZooKeeper(t *testing.T) *backend {
 	return &backend{kill: server.Kill, open: func(t *testing.T) driver.Store {
 		t.Helper()
 		store, err := zkstore.New(t.Context(), []string{server.Addr()}, zkstore.WithSession(2*time.Second), zkstore.WithLogger(silent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}}
+}
+
+// onPostgres has a database of its own on a server that all tests share. Its end is that of the network.
+func onPostgres(t *testing.T) *backend {
+	database := sqltest.Postgres(t)
+	if err := sqlstore.Migrate(t.Context(), database.Open(t), sqlstore.Postgres); err != nil {
+		t.Fatal(err)
+	}
+	network := servertest.NewProxy(t, database.Server.Addr())
+	return &backend{kill: network.Cut, open: func(t *testing.T) driver.Store {
+		t.Helper()
+		store, err := sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent))
 		if err != nil {
 			t.Fatal(err)
 		}

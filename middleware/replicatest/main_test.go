@@ -9,13 +9,14 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
 // A go-redis client that lost its server dials in a goroutine that sleeps for a second at a
 // time. It looks only then whether the client has been closed.
 func TestMain(m *testing.M) {
 	actAsReplica()
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(sqltest.Main(m), goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // newEngine makes the engine of one replica.
