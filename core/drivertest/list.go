@@ -29,7 +29,7 @@ func inspectRecord(s *scene) {
 		if got.Owner != h.Owner || got.Size != len(rec.Result) || got.Trace != rec.Trace {
 			s.Errorf("the record is shown as %+v", *got)
 		}
-		if got.Left < s.TTL-age-s.Early || got.Left > s.TTL+s.Early {
+		if got.Left < s.TTL-age-s.Early || got.Left > s.TTL+s.Late {
 			s.Errorf("the record is said to be in force for another %v of %v, stored %v ago", got.Left, s.TTL, age)
 		}
 	}

@@ -17,7 +17,7 @@ func TestBackupIsRestored(t *testing.T) {
 	server := etcdtest.Start(t)
 	a, b := open(t, clienttest.New(t, server.Addr())), open(t, clienttest.New(t, server.Addr()))
 	kept := hold(t, a, request("kept", "kept", time.Minute))
-	released := hold(t, a, request("released", "released", 3*time.Second))
+	released := hold(t, a, request("released", "released", 6*time.Second))
 	backup := server.Backup(t)
 	release(t, a, released)
 	since := hold(t, a, request("since", "since", time.Minute))

@@ -85,7 +85,7 @@ func (w *waiter) granted() driver.Grant {
 		return g
 	case err := <-w.err:
 		w.t.Fatalf("a waiter got an error: %v", err)
-	case <-time.After(soon):
+	case <-time.After(3 * soon):
 		w.t.Fatal("a waiter was not served")
 	}
 	return driver.Grant{}

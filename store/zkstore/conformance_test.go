@@ -1,6 +1,7 @@
 package zkstore_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,10 +10,15 @@ import (
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/zktest"
+	"github.com/keyturn/keyturn/store/zkstore"
 )
 
-// late is how much later than due something may happen: several servers run at the same time.
-const late = 2 * time.Second
+const (
+	// late is how much later than due something may happen: several servers run at the same time.
+	late = 3 * time.Second
+	// stays is so long that a busy machine costs no waiter its place in the queue.
+	stays = 4 * time.Second
+)
 
 // TestContract runs the suite that every store has to pass. Every store is a process with a network
 // of its own.
@@ -24,7 +30,7 @@ func TestContract(t *testing.T) {
 }
 
 func harness(t testing.TB) drivertest.Harness {
-	server := zktest.Start(t)
+	server := zktest.Start(t, fmt.Sprint("maxSessionTimeout=", stays.Milliseconds()))
 	root := newRoot()
 	var networks sync.Map // driver.Store -> *servertest.Proxy
 	network := func(s driver.Store) *servertest.Proxy {
@@ -35,7 +41,7 @@ func harness(t testing.TB) drivertest.Harness {
 		TTL: time.Second, Late: late,
 		New: func(t testing.TB) driver.Store {
 			p := servertest.NewProxy(t, server.Addr())
-			s := open(t, p.Addr(), root)
+			s := open(t, p.Addr(), root, zkstore.WithSession(stays))
 			networks.Store(s, p)
 			return s
 		},

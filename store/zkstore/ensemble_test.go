@@ -38,7 +38,6 @@ func TestLeaderIsKilled(t *testing.T) {
 	next := enqueue(t, b, request("dead", time.Minute))
 
 	e.Servers[e.Leader(t)].Kill()
-	killed := time.Now()
 	eventually(t, "the lease is renewed under the next leader", func() bool {
 		err := a.Renew(t.Context(), []driver.Grant{kept})[0]
 		if errors.Is(err, driver.ErrLeaseLost) {
@@ -46,6 +45,7 @@ func TestLeaderIsKilled(t *testing.T) {
 		}
 		return err == nil
 	})
+	leads := time.Now() // an election takes seconds on a busy machine
 	eventually(t, "the other process is told that the key is held", func() bool {
 		_, err := b.Acquire(t.Context(), request("kept", time.Minute))
 		if err == nil {
@@ -53,12 +53,12 @@ func TestLeaderIsKilled(t *testing.T) {
 		}
 		return errors.Is(err, driver.ErrHeld)
 	})
-	g := next.granted(t, 20*time.Second)
+	g := next.granted(t, 30*time.Second)
 	if early := time.Until(dead.Since.Add(ttl)); early > 0 {
 		t.Errorf("the dead holder's lease ended %v too early", early)
 	}
-	if late := time.Since(killed) - 2*ttl; late > 5*time.Second {
-		t.Errorf("the dead holder's lease ended %v after two TTLs", late)
+	if late := time.Since(leads) - ttl; late > 10*time.Second {
+		t.Errorf("under the next leader, the dead holder's lease ended %v after its TTL", late)
 	}
 	if g.Token <= dead.Token {
 		t.Errorf("token %d after %d", g.Token, dead.Token)
