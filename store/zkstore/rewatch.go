@@ -75,12 +75,13 @@ func (w *wire) sendHeld() error {
 // giveUp lets the requests go: all watches of the client have fired, so it asks for none.
 func (w *wire) giveUp() {
 	w.out.mu.Lock()
-	defer w.out.mu.Unlock()
-	if !w.out.holds {
-		return
+	var err error
+	if w.out.holds {
+		_ = w.SetWriteDeadline(time.Now().Add(w.n.l.cfg.session)) // the client sets another one for each request
+		err = w.sendHeld()
 	}
-	_ = w.SetWriteDeadline(time.Now().Add(w.n.l.cfg.session)) // the client sets another one for each request
-	if err := w.sendHeld(); err != nil {
+	w.out.mu.Unlock()
+	if err != nil {
 		_ = w.Close() // the client then knows that they got no answer
 	}
 }
