@@ -10,6 +10,7 @@
 //	go run ./bench -json > rows.json                  for programs
 //	go run ./bench -ratios                            as Markdown, for docs/benchmarks.md
 //	go run ./bench -plot docs/benchmarks.svg          also draws the chart of the README
+//	go run ./bench -soak soak.csv -plot soak.svg      draws the samples of examples/im -for; measures nothing
 //
 // It starts a redis-server (or valkey-server) of its own, on the loopback interface, which ends
 // with it, and for -sql a PostgreSQL and a MariaDB. It needs a Unix system.

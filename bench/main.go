@@ -49,6 +49,7 @@ type options struct {
 	json    bool
 	ratios  bool
 	plot    string
+	soak    string
 }
 
 func parse(args []string, messages io.Writer) (options, error) {
@@ -64,6 +65,7 @@ func parse(args []string, messages io.Writer) (options, error) {
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON instead of a table")
 	flags.BoolVar(&o.ratios, "ratios", false, "print what keyturn's figures are of the others', in Markdown, instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also draw the chart into this SVG `file`")
+	flags.StringVar(&o.soak, "soak", "", "measure nothing; with -plot: draw the samples of examples/im -for from this CSV `file`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -80,6 +82,9 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	o, err := parse(args, messages)
 	if err != nil {
 		return err
+	}
+	if o.soak != "" {
+		return drawSoak(o)
 	}
 	all := scenario.All()
 	if o.growth {
@@ -133,6 +138,18 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 		err = errors.Join(err, chart.Draw(o.plot, rows))
 	}
 	return errors.Join(err, o.write(out, rows))
+}
+
+func drawSoak(o options) error {
+	if o.plot == "" {
+		return errors.New("-soak needs -plot")
+	}
+	samples, err := os.Open(o.soak)
+	if err != nil {
+		return err
+	}
+	defer samples.Close()
+	return chart.DrawSoak(o.plot, samples)
 }
 
 func (o options) write(out io.Writer, rows []stats.Row) error {

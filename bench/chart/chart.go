@@ -49,19 +49,29 @@ type panel interface {
 // into one for a dark page, whose name ends in -dark.svg: bars that compare systems, and
 // lines for what was measured over growing numbers.
 func Draw(file string, rows []stats.Row) error {
-	for _, t := range themes {
-		var drawn []*plot.Plot
+	return both(file, func(t theme) (drawn []*plot.Plot, err error) {
 		for _, p := range panels() {
 			plot, err := p.draw(rows, t)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if plot != nil {
 				drawn = append(drawn, plot)
 			}
 		}
 		if len(drawn) == 0 {
-			return fmt.Errorf("nothing of what was measured has a chart: %s is not written", file)
+			return nil, fmt.Errorf("nothing of what was measured has a chart: %s is not written", file)
+		}
+		return drawn, nil
+	})
+}
+
+// both writes the file of each theme.
+func both(file string, draw func(theme) ([]*plot.Plot, error)) error {
+	for _, t := range themes {
+		drawn, err := draw(t)
+		if err != nil {
+			return err
 		}
 		ext := filepath.Ext(file)
 		if err := save(strings.TrimSuffix(file, ext)+t.suffix+ext, drawn, t); err != nil {
@@ -95,7 +105,7 @@ func save(file string, panels []*plot.Plot, t theme) error {
 	}
 	canvas := vgsvg.New(vg.Length(cols)*width, vg.Length(len(grid))*height)
 	all := draw.New(canvas)
-	all.SetColor(color.White) // a page may have a dark background
+	all.SetColor(t.background) // otherwise the page would shine through between the panels
 	all.Fill(all.Rectangle.Path())
 	tiles := draw.Tiles{
 		Rows: len(grid), Cols: cols,

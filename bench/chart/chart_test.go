@@ -82,3 +82,30 @@ func TestDrawTellsThatItCannotWrite(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestDrawSoak(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "soak.svg")
+	const names = "seconds,requests_per_second,heap_mb,goroutines,connections,keys,redis_mb\n"
+	if err := DrawSoak(file, strings.NewReader(names+"15,32,5.75,52,43,138,2.34\n120,31,5.98,53,27,184,2.28\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, strings.TrimSuffix(file, ".svg") + "-dark.svg"} {
+		all := texts(t, name)
+		for _, panel := range soakPanels {
+			if !strings.Contains(all, panel.title) {
+				t.Errorf("%s does not say %q", name, panel.title)
+			}
+		}
+	}
+	for samples, want := range map[string]string{
+		"":                               "no samples",
+		names:                            "no samples",
+		"seconds,heap_mb\n15,5.75\n":     "no column goroutines",
+		names + "15,32,much,52,43,1,2\n": "sample 1: heap_mb",
+		names + "15,32,5.75,52,43,138\n": "wrong number of fields",
+	} {
+		if err := DrawSoak(file, strings.NewReader(samples)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", samples, err, want)
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -117,32 +116,8 @@ func explain(ctx context.Context, err error) error {
 // launch starts the services, then the gateways in front of them, and returns the addresses of
 // the gateways.
 func launch(ctx context.Context, f *fleet.Fleet, cfg node.Config, p *report.Progress) (addrs []string, err error) {
-	env, err := environ(cfg)
-	if err != nil {
-		return nil, err
-	}
-	var pids []string
-	start := func(role string, n int, args ...string) (addrs []string, err error) {
-		for i := range n {
-			name := fmt.Sprintf("%s %d", role, i+1)
-			addr, pid, err := f.Start(ctx, name, append(env, nameVar+"="+name), append([]string{role}, args...)...)
-			if err != nil {
-				return nil, err
-			}
-			pids = append(pids, fmt.Sprintf("%s pid %d", name, pid))
-			addrs = append(addrs, addr)
-		}
-		return addrs, nil
-	}
-	replicas, err := start("service", services)
-	if err != nil {
-		return nil, err
-	}
-	if addrs, err = start("gateway", gateways, replicas...); err != nil {
-		return nil, err
-	}
-	p.Say("  %s", strings.Join(pids, ", "))
-	return addrs, nil
+	all, err := start(ctx, f, cfg, p)
+	return addresses(all, "gateway"), err
 }
 
 // endFleet ends the processes, then deletes what they left in Redis. It does so even after

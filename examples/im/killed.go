@@ -71,17 +71,6 @@ func playCouriers(ctx context.Context, cfg node.Config) (sum courier.Figures, er
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		kill = func() error {
-			p, err := os.FindProcess(pid)
-			if err != nil {
-				return err
-			}
-			if err := p.Kill(); err != nil {
-				return err
-			}
-			_ = f.Stop() // it waits until the process is gone
-			return nil
-		}
-		return kill, f.Stop, nil
+		return func() error { return f.Kill(pid) }, f.Stop, nil
 	})
 }

@@ -32,10 +32,13 @@
 //
 //	go run ./examples/im -console
 //
-// With -for it is a soak: the service under load for so long, while Redis pauses, forgets its scripts and
-// closes subscriptions. It prints how large the processes and the Redis are meanwhile.
+// With -for it is a soak: the service under load for so long. Meanwhile a gateway, a service and a Redis of
+// its own are killed with SIGKILL and started again; Redis also pauses, forgets its scripts and closes
+// subscriptions. It prints how large the other processes and the Redis are. go run ./bench -soak draws
+// the samples.
 //
 //	go run ./examples/im -for 1h
+//	go run ./examples/im -for 1h -rate 25 -csv soak.csv
 //
 // It needs nothing but Go. REDIS_URL=redis://... names the Redis to use, in which it leaves
 // nothing behind. Without it, it runs a redis-server of its own, or an embedded one if that is
@@ -81,6 +84,8 @@ func main() {
 	storeURL := flag.String("store", "", "the `URL` of the store of the locks; the default is the Redis of the data")
 	svg := flag.String("svg", "", "with -observe: draw the trace into this `file`, too")
 	long := flag.Duration("for", 0, "put the guarded service under load and faults for so long, and print how large it is meanwhile")
+	rate := flag.Float64("rate", 0, "with -for: `requests` per second; the default is as many as there can be")
+	samples := flag.String("csv", "", "with -for: write samples into this `file`")
 	console := flag.Bool("console", false, "serve the console over the running example until Ctrl-C")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -88,16 +93,14 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if *long > 0 {
-		if err := show(func(ctx context.Context, p *report.Progress) error { return soak(ctx, os.Stdout, *storeURL, *long, p) }); err != nil {
-			fmt.Fprintln(os.Stderr, "im:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if *seen || *console {
+	if *long > 0 || *seen || *console {
 		run := func(ctx context.Context, p *report.Progress) error { return watch(ctx, os.Stdout, *svg, p) }
-		if *console {
+		switch {
+		case *long > 0:
+			run = func(ctx context.Context, p *report.Progress) error {
+				return soakInto(ctx, os.Stdout, *samples, soaking{storeURL: *storeURL, long: *long, rate: *rate}, p)
+			}
+		case *console:
 			run = func(ctx context.Context, p *report.Progress) error { return look(ctx, os.Stdout, *storeURL, p) }
 		}
 		if err := show(run); err != nil {

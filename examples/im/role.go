@@ -50,14 +50,14 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		}
 		// After the handlers, which may still hold locks.
 		defer func() { err = errors.Join(err, n.Close()) }()
-		go n.Report(ctx)
+		go n.Report(ctx, os.Getenv(nameVar))
 		switch args[0] {
 		case "service":
-			return service.Serve(ctx, n, ready)
+			return service.Serve(ctx, n, args[1], ready)
 		case "courier":
 			return courier.Serve(ctx, n, args[1], ready)
 		case "gateway":
-			return gateway.Serve(ctx, n, args[1:], ready)
+			return gateway.Serve(ctx, n, args[1], args[2:], ready)
 		}
 		return errors.New("no such role: " + args[0])
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/keyturn/keyturn/examples/im/anyredis"
 	"github.com/keyturn/keyturn/examples/im/fleet"
-	"github.com/keyturn/keyturn/examples/im/load"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/examples/im/report"
 )
@@ -24,32 +24,57 @@ const (
 	soakClients = 16
 	soakGroups  = 20
 	soakUsers   = 200
-	soakLines   = 20 // of the table
 )
 
 // errOverfull is the end of a soak in which a lock did not hold.
 var errOverfull = errors.New("a group had more members than seats, or one of them twice")
 
+// soaking says how to soak.
+type soaking struct {
+	storeURL string
+	long     time.Duration
+	rate     float64   // requests per second of all clients; 0: as many as possible
+	samples  io.Writer // gets the samples as CSV; nil: nobody wants them
+}
+
 // soaked is what the clients of a soak count.
 type soaked struct {
 	served, refused, failed atomic.Int64
-	why                     atomic.Pointer[string] // the last request failed
+	unexplained             atomic.Int64           // of those that failed: long after the last fault
+	why                     atomic.Pointer[string] // the last of these
+	faults                  nemesis
 }
 
 func (s *soaked) fail(why string) {
 	s.failed.Add(1)
-	s.why.Store(&why)
+	if !s.faults.recent() {
+		s.unexplained.Add(1)
+		s.why.Store(&why)
+	}
 }
 
-// soak puts a fleet under load for d, while Redis pauses, forgets its scripts and closes
-// subscriptions. It prints a line for each twentieth of d. What a fleet would leak goes up there.
-func soak(ctx context.Context, out io.Writer, storeURL string, d time.Duration, p *report.Progress) (err error) {
-	redis, err := anyredis.Open(ctx)
+// soakInto is soak with the samples in a file; "": nobody wants them.
+func soakInto(ctx context.Context, out io.Writer, name string, how soaking, p *report.Progress) (err error) {
+	if name == "" {
+		return soak(ctx, out, how, p)
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	how.samples = file
+	return errors.Join(soak(ctx, out, how, p), file.Close())
+}
+
+// soak puts a fleet under load while a nemesis strikes it. It prints a line for each twentieth of the
+// time. What a fleet would leak goes up there.
+func soak(ctx context.Context, out io.Writer, how soaking, p *report.Progress) (err error) {
+	redis, err := anyredis.OpenDurable(ctx)
 	if err != nil {
 		return err
 	}
 	defer redis.Close()
-	cfg := node.Config{RedisURL: redis.URL, StoreURL: storeURL, Run: "im-" + rand.Text()[:10], Guarded: guarded, Soak: true}
+	cfg := node.Config{RedisURL: redis.URL, StoreURL: how.storeURL, Run: "im-" + rand.Text()[:10], Guarded: guarded, Soak: true}
 	onlooker := cfg
 	onlooker.Guarded = false // it takes no locks
 	here, err := node.Open(ctx, onlooker)
@@ -57,30 +82,38 @@ func soak(ctx context.Context, out io.Writer, storeURL string, d time.Duration, 
 		return err
 	}
 	defer here.Close()
-	p.Say("An IM service of %d gateways and %d services, on %s, for %v", gateways, services, redis, d)
+	p.Say("An IM service of %d gateways and %d services, on %s, for %v", gateways, services, redis, how.long)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	f := fleet.New(cancel)
 	defer func() { err = errors.Join(err, endFleet(ctx, f, here)) }()
-	addrs, err := launch(ctx, f, cfg, p)
+	all, err := start(ctx, f, cfg, p)
 	if err != nil {
 		return err
 	}
-	loaded, enough := context.WithTimeout(ctx, d)
+	loaded, enough := context.WithTimeout(ctx, how.long)
 	defer enough()
-	var sum soaked
-	var all sync.WaitGroup
+	// The first of each role lives as long as the soak. So what leaks there is seen.
+	sum := &soaked{faults: nemesis{fleet: f, redis: redis, here: here, victims: []*member{all[services-1], all[services+gateways-1]}}}
+	stayers := []string{all[0].name, all[services].name}
+	var working sync.WaitGroup
 	for range soakClients {
-		all.Go(func() { sum.play(loaded, addrs) })
+		working.Go(func() { sum.play(loaded, addresses(all, "gateway"), how.rate/soakClients) })
 	}
-	all.Go(func() { disturb(loaded, here, d/(3*soakLines)) })
-	overfull := sum.watch(loaded, out, here, d/soakLines)
-	all.Wait()
+	working.Go(func() {
+		if err := sum.faults.strike(loaded, how.long/120); err != nil {
+			cancel(err)
+		}
+	})
+	overfull, err := sum.watch(loaded, out, how, here, stayers)
+	working.Wait()
 	if why := sum.why.Load(); why != nil {
-		p.Say("The last request that failed: %s", *why)
+		p.Say("The last request that failed without a fault: %s", *why)
 	}
 	switch {
+	case err != nil:
+		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case overfull > 0:
@@ -89,77 +122,50 @@ func soak(ctx context.Context, out io.Writer, storeURL string, d time.Duration, 
 	return nil
 }
 
-// play is one client: joins, leaves and reports of a status, one after the other.
-func (s *soaked) play(ctx context.Context, addrs []string) {
+// play is one client: joins, leaves and reports of a status, one after the other. With a rate, in requests
+// per second, all clients send at the same moments: otherwise few would meet at a key.
+func (s *soaked) play(ctx context.Context, addrs []string, rate float64) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		method, path := http.MethodPut, fmt.Sprintf("/groups/%d/members/%d", mathrand.IntN(soakGroups), mathrand.IntN(soakUsers))
-		switch mathrand.IntN(3) {
-		case 0:
-			method = http.MethodDelete
-		case 1:
-			path = fmt.Sprintf("/users/%d/status", mathrand.IntN(soakUsers))
+		if rate > 0 {
+			pause := time.Duration(float64(time.Second) / rate)
+			rest(ctx, time.Until(time.Now().Truncate(pause).Add(pause)))
 		}
-		req, err := http.NewRequestWithContext(ctx, method, "http://"+addrs[mathrand.IntN(len(addrs))]+path, strings.NewReader(`{"device":"phone","status":"here"}`))
-		if err != nil {
-			s.fail(err.Error())
-			return
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := client.Do(req)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			s.fail(err.Error())
-		case resp.StatusCode < http.StatusBadRequest:
-			s.served.Add(1)
-		case resp.Header.Get("Retry-After") != "":
-			s.refused.Add(1)
-		default:
-			s.fail(resp.Status)
-		}
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-		}
+		s.request(ctx, client, addrs[mathrand.IntN(len(addrs))])
 	}
 }
 
-// disturb does something to the Redis each time that pause is over. An embedded Redis knows few of these
-// commands. Connections of the data are left alone: a write that is repeated would be there twice.
-func disturb(ctx context.Context, here *node.Node, pause time.Duration) {
-	for ctx.Err() == nil {
-		rest(ctx, pause)
-		command := [][]any{{"client", "pause", 500, "all"}, {"script", "flush"}, {"client", "kill", "type", "pubsub"}}[mathrand.IntN(3)]
-		_ = here.Redis.Do(ctx, command...).Err()
+// request sends one request, and counts what became of it.
+func (s *soaked) request(ctx context.Context, client *http.Client, addr string) {
+	method, path := http.MethodPut, fmt.Sprintf("/groups/%d/members/%d", mathrand.IntN(soakGroups), mathrand.IntN(soakUsers))
+	body := "" // a server that does not read it would not notice that the client has left
+	switch mathrand.IntN(3) {
+	case 0:
+		method = http.MethodDelete
+	case 1:
+		path, body = fmt.Sprintf("/users/%d/status", mathrand.IntN(soakUsers)), `{"device":"phone","status":"here"}`
 	}
-}
-
-// watch prints a line after each pause, and returns how often it saw a group that no lock protected.
-func (s *soaked) watch(ctx context.Context, out io.Writer, here *node.Node, pause time.Duration) (overfull int) {
-	fmt.Fprintln(out, "| after | requests/s | refused | failed | heap, MB | goroutines | connections of Redis | keys in Redis | groups wrong |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
-	begin := time.Now()
-	at, before := begin, int64(0)
-	for rest(ctx, pause); ctx.Err() == nil; rest(ctx, pause) {
-		for g := range soakGroups {
-			members, err := here.DB.Members(ctx, fmt.Sprint(g))
-			if err == nil && load.Violations(members) > 0 {
-				overfull++
-			}
-		}
-		heap, goroutines := here.Vitals(ctx)
-		clients, _ := here.Redis.ClientList(ctx).Result()
-		keys := here.Redis.DBSize(ctx).Val()
-		if ctx.Err() != nil {
-			break // it came too late for some of them
-		}
-		now, served := time.Now(), s.served.Load()
-		fmt.Fprintf(out, "| %v | %.0f | %d | %d | %.0f | %d | %d | %d | %d |\n", now.Sub(begin).Round(time.Second),
-			float64(served-before)/now.Sub(at).Seconds(), s.refused.Load(), s.failed.Load(), float64(heap)/(1<<20), goroutines,
-			strings.Count(clients, "\n"), keys, overfull)
-		at, before = now, served
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		s.fail(err.Error())
+		return
 	}
-	return overfull
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.fail(err.Error())
+	case resp.StatusCode < http.StatusBadRequest:
+		s.served.Add(1)
+	case resp.Header.Get("Retry-After") != "":
+		s.refused.Add(1)
+	default:
+		s.fail(method + " " + path + ": " + resp.Status)
+	}
 }

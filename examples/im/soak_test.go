@@ -1,31 +1,47 @@
 package main
 
 import (
-	"regexp"
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestSoak: the service serves through pauses of Redis, without a wrong group, and says how large it is.
+// TestSoak: the service serves while processes and the Redis are killed and started again, without a wrong
+// group. It says how large it is, in the table and in the samples.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	p := command(t, nil, "-for", "5s")
+	samples := filepath.Join(t.TempDir(), "soak.csv")
+	p := command(t, nil, "-for", "5s", "-csv", samples)
 	if code := p.run(t); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, p.stdout.String(), p.stderr.String())
 	}
-	served, goroutines := 0.0, 0.0
-	for _, line := range regexp.MustCompile(`(?m)^\| \d+s \| (\d+) \|.*$`).FindAllStringSubmatch(p.stdout.String(), -1) {
-		n, _ := strconv.ParseFloat(line[1], 64)
-		served += n
-		cells := strings.Split(line[0], " | ")
-		if len(cells) != 9 {
-			t.Fatalf("%q", line[0])
-		}
-		n, _ = strconv.ParseFloat(cells[5], 64)
-		goroutines += n
+	file, err := os.Open(samples)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if served == 0 || goroutines == 0 {
-		t.Errorf("nothing was served, or nobody told of goroutines\n%s%s", p.stdout.String(), p.stderr.String())
+	defer file.Close()
+	rows, err := csv.NewReader(file).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%v, %d rows", err, len(rows))
+	}
+	for _, name := range []string{"requests_per_second", "faults", "goroutines", "connections", "keys", "redis_mb"} {
+		at, sum := slices.Index(rows[0], name), 0.0
+		for _, row := range rows[1:] {
+			n, err := strconv.ParseFloat(row[at], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		if sum == 0 {
+			t.Errorf("%s is 0 all the time", name)
+		}
+	}
+	if lines := strings.Count(p.stdout.String(), "\n"); lines < 3 {
+		t.Errorf("printed %q", p.stdout.String())
 	}
 }

@@ -23,20 +23,23 @@ const (
 
 var errPortTaken = errors.New("the port was taken")
 
-// server is a running redis-server.
+// server is a redis-server that this program starts.
 type server struct {
+	path, port, dir string
+	durable         bool // its data outlives it
+
 	cmd  *exec.Cmd
-	dir  string
 	log  bytes.Buffer // read it only after done
 	done chan struct{}
 }
 
-// private starts a server that only this run uses, and that stores nothing on disk.
-func private(ctx context.Context, program, path string) (*Redis, error) {
+// private starts a server that only this run uses. What it stores on disk, if it is durable, is deleted
+// when it is closed.
+func private(ctx context.Context, program, path string, durable bool) (*Redis, error) {
 	var r *Redis
 	var err error
 	for range portAttempts {
-		if r, err = startPrivate(ctx, program, path); !errors.Is(err, errPortTaken) {
+		if r, err = startPrivate(ctx, program, path, durable); !errors.Is(err, errPortTaken) {
 			break
 		}
 	}
@@ -46,48 +49,73 @@ func private(ctx context.Context, program, path string) (*Redis, error) {
 	return r, nil
 }
 
-func startPrivate(ctx context.Context, program, path string) (*Redis, error) {
+func startPrivate(ctx context.Context, program, path string, durable bool) (*Redis, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(path, port)
-	if err != nil {
-		return nil, err
-	}
-	url := "redis://127.0.0.1:" + port
-	version, err := s.awaitReady(ctx, url)
-	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return &Redis{
-		URL:   url,
-		Name:  fmt.Sprintf("a private %s %s", program, version),
-		PID:   s.cmd.Process.Pid,
-		close: s.close,
-	}, nil
-}
-
-func startServer(path, port string) (*server, error) {
 	// A directory of its own, because a server loads a dump that it finds.
 	dir, err := os.MkdirTemp("", "keyturn-im-")
 	if err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir, done: make(chan struct{})}
-	s.cmd = exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no")
+	s := &server{path: path, port: port, dir: dir, durable: durable}
+	version, err := s.run(ctx)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	r := &Redis{
+		URL:   s.url(),
+		Name:  fmt.Sprintf("a private %s %s", program, version),
+		PID:   s.cmd.Process.Pid,
+		close: s.close,
+	}
+	if durable {
+		r.restart = func(ctx context.Context) error {
+			err := s.again(ctx)
+			r.PID = s.cmd.Process.Pid
+			return err
+		}
+	}
+	return r, nil
+}
+
+func (s *server) url() string { return "redis://127.0.0.1:" + s.port }
+
+// run starts the server, and returns its version once it answers.
+func (s *server) run(ctx context.Context) (version string, err error) {
+	args := []string{"--bind", "127.0.0.1", "--port", s.port, "--dir", s.dir, "--save", "", "--appendonly", "no"}
+	if s.durable {
+		// Without fsync a write is with the kernel before it is acknowledged. So a server that is
+		// killed loses nothing; only a crash of the machine would.
+		args = append(args, "--appendonly", "yes", "--appendfsync", "no")
+	}
+	s.log.Reset()
+	s.cmd = exec.Command(s.path, args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	endWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
+		return "", err
 	}
+	done, cmd := make(chan struct{}), s.cmd
+	s.done = done
 	go func() {
-		_ = s.cmd.Wait() // "signal: killed" is the normal end
-		close(s.done)
+		_ = cmd.Wait() // "signal: killed" is the normal end
+		close(done)
 	}()
-	return s, nil
+	return s.awaitReady(ctx, s.url())
+}
+
+// again kills the server and starts it on its port. Another process may have the port for a moment.
+func (s *server) again(ctx context.Context) error {
+	s.kill()
+	for end := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		_, err := s.run(ctx)
+		if !errors.Is(err, errPortTaken) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // awaitReady returns the server's version once it answers.
@@ -125,9 +153,16 @@ func (s *server) failure() error {
 	return fmt.Errorf("%v: %s", s.cmd.ProcessState, said)
 }
 
-// close ends the server, by its process id. It has nothing to save.
-func (s *server) close() {
+// kill ends the server, by its process id.
+func (s *server) kill() {
+	if s.done == nil {
+		return // it did not start
+	}
 	_ = s.cmd.Process.Kill() // it may have ended before
 	<-s.done
+}
+
+func (s *server) close() {
+	s.kill()
 	_ = os.RemoveAll(s.dir)
 }

@@ -129,6 +129,26 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+func TestKill(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	f := New(cancel)
+	_, pid, err := f.Start(t.Context(), "the child", []string{"FLEET_TEST_ROLE=deaf"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Kill(pid); err != nil {
+		t.Error(err)
+	}
+	expect(t, f.Kill(pid), "there is no process")
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("an end that was asked for was reported: %v", context.Cause(ctx))
+	}
+}
+
 func TestStopKills(t *testing.T) {
 	f := New(func(error) {})
 	f.stopTimeout = 100 * time.Millisecond

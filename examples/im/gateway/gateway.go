@@ -5,7 +5,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"time"
 
@@ -45,9 +44,9 @@ func newEcho(n *node.Node, h *handlers) *echo.Echo {
 	return e
 }
 
-// Serve runs a gateway in front of the services at these addresses until ctx ends. It calls
-// ready with its own address.
-func Serve(ctx context.Context, n *node.Node, services []string, ready func(addr string)) error {
+// Serve runs a gateway that listens at addr, in front of the services at these addresses, until ctx
+// ends. It calls ready with its own address.
+func Serve(ctx context.Context, n *node.Node, addr string, services []string, ready func(addr string)) error {
 	conn, err := dial(services)
 	if err != nil {
 		return err
@@ -59,7 +58,7 @@ func Serve(ctx context.Context, n *node.Node, services []string, ready func(addr
 		tasks:  asynq.NewClientFromRedisClient(n.Redis),
 		queue:  n.Queue(),
 	})
-	if e.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if e.Listener, err = node.Listen(addr); err != nil {
 		return err
 	}
 	ready(e.Listener.Addr().String())

@@ -59,6 +59,8 @@ type Node struct {
 	Redis *redis.Client
 	DB    *db.DB
 	Locks *core.Engine // nil: this fleet runs without keyturn
+
+	data *redis.Client // of the DB
 }
 
 // Open makes a node. ctx bounds the opening of a store that asks its server.
@@ -67,15 +69,17 @@ func Open(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, errors.New("the Redis URL can't be read") // the error must not repeat the URL, which may have a password
 	}
-	n := &Node{Config: cfg, Redis: redis.NewClient(opts)}
-	n.DB = db.New(n.Redis, cfg.Run+":db:")
+	once := *opts
+	once.MaxRetries = -1 // a row whose insert was repeated after a lost answer would be there twice
+	n := &Node{Config: cfg, Redis: redis.NewClient(opts), data: redis.NewClient(&once)}
+	n.DB = db.New(n.data, cfg.Run+":db:")
 	if cfg.Guarded {
 		store, err := openStore(ctx, cfg, n.Redis)
 		if err != nil {
-			return nil, errors.Join(err, n.Redis.Close())
+			return nil, errors.Join(err, n.closeClients())
 		}
 		if n.Locks, err = newEngine(store); err != nil {
-			return nil, errors.Join(err, store.Close(), n.Redis.Close())
+			return nil, errors.Join(err, store.Close(), n.closeClients())
 		}
 	}
 	return n, nil
@@ -101,8 +105,10 @@ func (n *Node) Close() error {
 		defer cancel()
 		errs = append(errs, n.Locks.Close(ctx))
 	}
-	return errors.Join(append(errs, n.Redis.Close())...)
+	return errors.Join(append(errs, n.closeClients())...)
 }
+
+func (n *Node) closeClients() error { return errors.Join(n.Redis.Close(), n.data.Close()) }
 
 // Clean deletes what the fleet left in Redis and in the store of its locks. Call it when its
 // processes have ended.

@@ -4,7 +4,6 @@ package service
 
 import (
 	"context"
-	"net"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
@@ -41,8 +40,8 @@ func newServer(n *node.Node) (*grpc.Server, *lockgrpc.Interceptor, error) {
 	return server, locks, nil
 }
 
-// Serve runs a replica until ctx ends. It calls ready with its address.
-func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
+// Serve runs a replica that listens at addr until ctx ends. It calls ready with the address.
+func Serve(ctx context.Context, n *node.Node, addr string, ready func(addr string)) error {
 	server, _, err := newServer(n)
 	if err != nil {
 		return err
@@ -52,7 +51,7 @@ func Serve(ctx context.Context, n *node.Node, ready func(addr string)) error {
 		return err
 	}
 	defer worker.Shutdown()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := node.Listen(addr)
 	if err != nil {
 		return err
 	}
