@@ -54,10 +54,16 @@ type State struct {
 	Changes [2]time.Duration
 }
 
-// Unanswered is the error of a question that had no answer when its context ended. Err is for
-// the caller, if the backend has never answered the request. It matches
-// [driver.ErrUnavailable].
-type Unanswered struct{ Err error }
+// Unanswered is the error of a question that had no answer when its context ended.
+type Unanswered struct {
+	// Err is for the caller, if the backend has never answered the request. It matches
+	// [driver.ErrUnavailable].
+	Err error
+	// Over is closed when the question can no longer be carried out; nil: it can't. Run withdraws the
+	// request after that. Otherwise the question could be carried out after the withdrawal, and the
+	// request would be in the queue again.
+	Over <-chan struct{}
+}
 
 func (e *Unanswered) Error() string { return e.Err.Error() }
 

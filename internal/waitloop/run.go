@@ -13,6 +13,9 @@ import (
 // one that does not answer.
 const Grace = 500 * time.Millisecond
 
+// questionGrace is the part of it that the last question may take.
+const questionGrace = Grace / 2
+
 // Terms are the conditions of a wait.
 type Terms struct {
 	// Wait and OnHeld are the fields of the [driver.Request].
@@ -68,7 +71,7 @@ func (w *waiting[A, M]) run(ctx context.Context) (A, error) {
 		}
 		m, told := w.sleep(ctx)
 		if ctx.Err() != nil {
-			return w.end(ctx)
+			return w.end(ctx, nil)
 		}
 		if told {
 			if a, ok := w.r.Accept(m); ok {
@@ -84,12 +87,14 @@ func (w *waiting[A, M]) run(ctx context.Context) (A, error) {
 // ask asks once, and reports whether the wait goes on.
 func (w *waiting[A, M]) ask(ctx context.Context) (a A, again bool, err error) {
 	a, s, err := w.r.Ask(ctx)
-	if err != nil && unanswered(err) != nil {
-		a, err = w.end(ctx)
+	if err != nil {
+		if silent := unanswered(err); silent != nil {
+			a, err = w.end(ctx, silent.Over)
+		}
 		return a, false, err
 	}
-	if err != nil || s == nil {
-		return a, false, err
+	if s == nil {
+		return a, false, nil
 	}
 	w.last = *s
 	return a, true, nil
@@ -103,12 +108,20 @@ func unanswered(err error) *Unanswered {
 	return silent
 }
 
-// end withdraws the request, and returns the error of a wait that was cut short. If the backend
-// answers the withdrawal, a holder was in the way. If not, it is an outage. The last answer may
-// be too old to tell.
-func (w *waiting[A, M]) end(ctx context.Context) (A, error) {
+// end withdraws the request, once its last question is over, and returns the error of a wait that was
+// cut short. If the backend answers the withdrawal, a holder was in the way. If not, it is an outage.
+// The last answer may be too old to tell.
+func (w *waiting[A, M]) end(ctx context.Context, over <-chan struct{}) (A, error) {
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
 	defer cancel()
+	if over != nil {
+		timer := time.NewTimer(questionGrace)
+		defer timer.Stop()
+		select {
+		case <-over:
+		case <-timer.C: // its connection may hang; those behind it in the queue are not to wait for that
+		}
+	}
 	if err := w.r.Withdraw(brief); err != nil {
 		return failed[A](w.Terms, err)
 	}

@@ -18,6 +18,7 @@ const never = time.Hour
 type backend struct {
 	free    time.Duration // 0: never
 	silent  time.Duration // questions have no answer from then on; 0: they have
+	lasts   time.Duration // how long such a question goes on when nobody waits for it; only it is silent then
 	fails   error         // the answer to all questions after failsAt
 	failsAt time.Duration
 	within  time.Duration   // 0: never
@@ -32,6 +33,7 @@ type backend struct {
 	entered   int
 	asleep    int
 	withdrawn int
+	left      time.Duration // when that was
 }
 
 func (b *backend) now() time.Duration { return time.Since(b.clock) }
@@ -45,7 +47,13 @@ func (b *backend) Ask(ctx context.Context) (string, *waitloop.State, error) {
 		return "", nil, b.fails
 	case b.isSilent():
 		<-ctx.Done()
-		return "", nil, &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer")}}
+		silent := &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Err: errors.New("no answer")}}
+		if b.lasts > 0 {
+			over := make(chan struct{})
+			silent.Over = over
+			time.AfterFunc(b.lasts, func() { close(over) })
+		}
+		return "", nil, silent
 	case b.free > 0 && b.now() >= b.free:
 		return "the answer", nil, nil
 	}
@@ -78,7 +86,8 @@ func (b *backend) Poll() (time.Duration, func()) {
 
 func (b *backend) Withdraw(ctx context.Context) error {
 	b.withdrawn++
-	if b.isSilent() {
+	b.left = b.now()
+	if b.isSilent() && b.lasts == 0 {
 		<-ctx.Done()
 		return &driver.UnavailableError{Op: "acquire", Err: ctx.Err()}
 	}
@@ -236,6 +245,19 @@ func TestEndOfPatience(t *testing.T) {
 			t.Errorf("%+v, withdrawn %d times", o, b.withdrawn)
 		}
 	})
+	// Otherwise the question could put the request back in the queue.
+	for name, times := range map[string]struct{ lasts, leaves time.Duration }{
+		"withdraws when the question is over":    {100 * time.Millisecond, 100 * time.Millisecond},
+		"withdraws although a connection hangs": {never, waitloop.Grace / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &backend{silent: time.Second, within: time.Second, lasts: times.lasts}
+			o := wait(t, b, patience, nil)
+			if !errors.Is(o.err, driver.ErrHeld) || b.withdrawn != 1 || b.left != patience+times.leaves {
+				t.Errorf("%+v, withdrawn %d times, at %v", o, b.withdrawn, b.left)
+			}
+		})
+	}
 	t.Run("never answered", func(t *testing.T) {
 		b := &backend{silent: -1}
 		o := wait(t, b, patience, nil)

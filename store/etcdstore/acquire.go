@@ -86,9 +86,9 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	case errors.Is(err, driver.ErrWouldDeadlock):
 		return answer{}, nil, failure("acquire", key, err) // nothing to undo: the owner held it before
 	}
-	a.undo()
+	over := a.undo()
 	if ctx.Err() != nil {
-		return answer{}, nil, &waitloop.Unanswered{Err: failure("acquire", key, context.Cause(ctx))}
+		return answer{}, nil, &waitloop.Unanswered{Err: failure("acquire", key, context.Cause(ctx)), Over: over}
 	}
 	return answer{}, nil, failure("acquire", key, err)
 }
@@ -110,7 +110,7 @@ func (a *acquisition) Poll() (pause time.Duration, slept func()) { return 0, fun
 func (a *acquisition) Withdraw(ctx context.Context) error {
 	a.watch.stop()
 	if err := a.withdraw(ctx); err != nil {
-		a.undo()
+		_ = a.undo()
 		return failure("acquire", a.req.Claims[0].Key, err)
 	}
 	return nil
@@ -142,17 +142,19 @@ func (a *acquisition) withdraw(ctx context.Context) error {
 // undo ends the leases of the request in the background, and with them whatever it has got or is
 // still going to get: a transaction that arrives late fails, because it names a lease that does not
 // exist. etcd may be out for a while, so undo goes on until it has succeeded, until the leases have
-// run out by themselves, or until the store closes.
-func (a *acquisition) undo() {
-	leases := []*lease{a.hold, a.wait}
+// run out by themselves, or until the store closes. Then it closes over.
+func (a *acquisition) undo() (over <-chan struct{}) {
+	leases, done := []*lease{a.hold, a.wait}, make(chan struct{})
 	a.hold, a.wait = nil, nil
 	a.s.calls.Go(func() {
+		defer close(done)
 		for _, l := range leases {
 			if l != nil && l.used && !a.s.revoke(l) {
 				return
 			}
 		}
 	})
+	return done
 }
 
 // revoke ends a lease, and reports false if the store closes before etcd has answered.

@@ -35,6 +35,7 @@ type acquisition struct {
 	resent bool          // a copy of an answered question may still be under way
 	asked  int           // number of groups asked for so far
 	stuck  []int         // for each group: the claim at which it was refused, counted from 1
+	over   chan struct{} // of one that waits: closed when a question that nobody waits for is over
 	began  time.Time     // when the first question was asked
 	state  waitloop.State
 
@@ -122,6 +123,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 
 // Enter implements [waitloop.Request].
 func (a *acquisition) Enter(ctx context.Context) (queued bool) {
+	a.over = make(chan struct{})
 	a.s.inbox.Connect(ctx, a.s.cfg.longestSleep())
 	if a.waiter != nil {
 		return true

@@ -79,7 +79,10 @@ func (a *acquisition) seal(ctx context.Context, tokens []uint64) (answer, bool, 
 		a.s.keys.Seal(&r.Call, a.req.Owner, claims, a.req.TTL, highest, a.remarks())
 		parts[i] = part{r, claims}
 	}
-	tidy := func() { a.undo(a.req.Claims) }
+	tidy := func() {
+		a.isOver()
+		a.undo(a.req.Claims)
+	}
 	if !a.s.sender.Await(ctx, send.LateFunc(tidy), requests(parts)) {
 		return answer{}, false, a.unanswered(ctx)
 	}

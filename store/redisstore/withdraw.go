@@ -12,12 +12,20 @@ import (
 // AnsweredLate implements [send.Late]. It undoes what the last question may have done, once
 // that question has returned.
 func (a *acquisition) AnsweredLate() {
+	a.isOver()
 	possible := a.last.Attempts.Possible()
 	if a.queued || possible > 0 {
 		a.undo(a.soFar())
 	}
 	if a.resent || possible > 1 || possible > 0 && !script.Answered(a.last.Err) {
 		a.s.dropCopies(a.req.Owner, a.soFar(), 0)
+	}
+}
+
+// isOver says that the last question, which nobody waits for any more, has returned.
+func (a *acquisition) isOver() {
+	if a.over != nil {
+		close(a.over)
 	}
 }
 
@@ -38,7 +46,7 @@ func (a *acquisition) soFar() []driver.Claim {
 // unanswered is the error for a question that had no answer when ctx ended.
 func (a *acquisition) unanswered(ctx context.Context) error {
 	key := a.groups[max(a.asked, 1)-1][0].Key
-	return &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Key: key, Err: silence(ctx)}}
+	return &waitloop.Unanswered{Err: &driver.UnavailableError{Op: "acquire", Key: key, Err: silence(ctx)}, Over: a.over}
 }
 
 // Withdraw implements [waitloop.Request].

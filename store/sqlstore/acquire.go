@@ -55,12 +55,19 @@ func (a *acquisition) end() {
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
 	a.wake.Clear()
-	ans, err, answered := do(ctx, a.s, a.s.room, a.ask, func() { a.s.calls.Go(a.undo) })
 	key := a.req.Claims[0].Key
+	if !a.s.room.enter(ctx) {
+		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
+	}
+	over := make(chan struct{})
+	ans, err, answered := inside(ctx, a.s, a.s.room, a.ask, func() {
+		close(over)
+		a.s.calls.Go(a.undo)
+	})
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
+		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: over}
 	case err == nil:
 		return ans, ans.held, nil
 	}
@@ -89,7 +96,7 @@ func (a *acquisition) Poll() (pause time.Duration, slept func()) { return 0, fun
 
 // Withdraw implements [waitloop.Request].
 func (a *acquisition) Withdraw(ctx context.Context) error {
-	_, err, answered := do(ctx, a.s, a.s.room, a.withdraw, nil)
+	_, err, answered := do(ctx, a.s, a.s.room, a.withdraw)
 	switch {
 	case !answered:
 		a.s.calls.Go(a.undo)
@@ -119,7 +126,7 @@ func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 func (a *acquisition) undo() {
 	over := time.Now().Add(max(a.req.TTL, a.s.cfg.waiterLease))
 	waitloop.Insist(a.s.life, over, func() bool {
-		_, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw, nil)
+		_, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw)
 		return answered && err == nil
 	})
 }

@@ -14,11 +14,17 @@ import (
 // the connection of a statement whose context ends, and callers give up often.
 const opTimeout = 5 * time.Second
 
-// do runs op on a goroutine of the room's, see [waitloop.Await].
-func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+// do waits for a place in room, and runs op there. It reports that op was not answered also if there
+// was no place.
+func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error)) (value T, err error, answered bool) {
 	if !room.enter(ctx) {
 		return value, nil, false
 	}
+	return inside(ctx, s, room, op, nil)
+}
+
+// inside runs op on a goroutine of the room's, which the caller has entered; see [waitloop.Await].
+func inside[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
 	start := func(work func()) { room.run(s, work) }
 	return waitloop.Await(ctx, start, func() (T, error) {
 		defer room.leave()

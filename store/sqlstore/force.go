@@ -30,7 +30,7 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 			return err
 		})
 		return r, err
-	}, nil)
+	})
 	if err := s.conclude(ctx, "force release", key, answered, res.unsure, err); err != nil {
 		return nil, err
 	}

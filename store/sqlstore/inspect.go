@@ -22,7 +22,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 	defer s.calls.Leave()
 	infos, err, answered := do(ctx, s, s.room, func(ctx context.Context) ([]driver.LockInfo, error) {
 		return s.inspect(ctx, []string{key})
-	}, nil)
+	})
 	if err := s.conclude(ctx, "inspect", key, answered, false, err); err != nil {
 		return info, err
 	}

@@ -119,6 +119,6 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 			return nil
 		})
 		return had, err
-	}, nil)
+	})
 	return had, s.conclude(ctx, "forget", key, answered, false, err)
 }

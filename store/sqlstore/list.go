@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		p.infos, err = s.inspect(ctx, keys)
 		p.infos = slices.DeleteFunc(p.infos, driver.LockInfo.IsFree)
 		return p, err
-	}, nil)
+	})
 	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)
 }
 

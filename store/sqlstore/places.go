@@ -149,7 +149,7 @@ func (p *places) turns(owners []string) (some bool) {
 				wait[owner] = over == 0
 				return nil
 			})
-		}, nil)
+		})
 		if err != nil || !answered {
 			return false // the next look may succeed, and a request that gives up asks by itself
 		}
@@ -180,6 +180,6 @@ func (p *places) live(owners []string) {
 		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
 		_, _, _ = do(s.life, s, s.room, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
 			return s.exec(ctx, query, args...)
-		}, nil)
+		})
 	}
 }

@@ -41,7 +41,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		})
 		r.unsure = r.unsure || unsure
 		return r, err
-	}, nil)
+	})
 	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *Store) renewTogether(ctx context.Context, grants []driver.Grant, batch 
 	for n, i := range batch {
 		these[n] = grants[i]
 	}
-	all, err, answered := do(ctx, s, s.renewals, func(ctx context.Context) (bool, error) { return s.renewPlainly(ctx, these) }, nil)
+	all, err, answered := do(ctx, s, s.renewals, func(ctx context.Context) (bool, error) { return s.renewPlainly(ctx, these) })
 	if !all || err != nil || !answered {
 		s.renew(ctx, grants, batch, errs)
 	}
@@ -83,7 +83,7 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 			return nil
 		})
 		return verdicts, err
-	}, nil)
+	})
 	for n, i := range batch {
 		switch {
 		case !answered:
@@ -160,7 +160,7 @@ func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room
 	defer s.calls.Leave()
 	unsure, err, answered := do(ctx, s, room, func(ctx context.Context) (bool, error) {
 		return s.transact(ctx, driver.Keys(g.Claims), false, decide)
-	}, nil)
+	})
 	return s.conclude(ctx, op, g.Claims[0].Key, answered, unsure, err)
 }
 

@@ -60,7 +60,7 @@ func (s *Store) sweepOver(ctx context.Context, over string) error {
 		_, err, answered := do(ctx, s, s.room, func(ctx context.Context) (struct{}, error) {
 			_, err := s.transact(ctx, keys, true, func(*tx) error { return nil })
 			return struct{}{}, err
-		}, nil)
+		})
 		if err != nil || !answered {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Store) keysOver(ctx context.Context, query string) ([]string, error) {
 			return err
 		})
 		return keys, err
-	}, nil)
+	})
 	return keys, err
 }
 
@@ -99,7 +99,7 @@ func (s *Store) deleteOver(ctx context.Context, table, key, condition string) er
 		query = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", table, condition, sweepRows)
 	}
 	for {
-		n, err, answered := do(ctx, s, s.room, func(ctx context.Context) (int64, error) { return s.exec(ctx, query) }, nil)
+		n, err, answered := do(ctx, s, s.room, func(ctx context.Context) (int64, error) { return s.exec(ctx, query) })
 		if err != nil || !answered || n < sweepRows {
 			return err
 		}

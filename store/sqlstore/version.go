@@ -35,7 +35,7 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 			}
 		}
 		return s.newest(ctx, key, version)
-	}, nil)
+	})
 	return newest, s.conclude(ctx, "raise", key, answered, false, err)
 }
 

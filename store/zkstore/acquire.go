@@ -58,12 +58,16 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
 	a.wake.Clear()
-	ans, err, answered := do(ctx, a.s, a.ask, func() { a.s.calls.Go(a.undo) })
+	over := make(chan struct{})
+	ans, err, answered := do(ctx, a.s, a.ask, func() {
+		close(over)
+		a.s.calls.Go(a.undo)
+	})
 	key := a.req.Claims[0].Key
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
+		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: over}
 	case err == nil:
 		a.s.send(ans.wants)
 		return ans, ans.held, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/keyturn/keyturn/internal/sqltest"
 )
 
-// faulty is a driver whose connections break at a statement that the test has chosen. It also
-// counts statements.
+// faulty is a driver whose connections break or wait at a statement that the test has chosen. It
+// also counts statements.
 type faulty struct {
 	driver.Connector
 
@@ -22,6 +22,10 @@ type faulty struct {
 	at    int  // breaks at this statement, counted from 1; 0: never
 	after bool // the statement is carried out, and its answer is lost; otherwise it is not sent
 	last  string
+
+	hold   func(query string) bool // the next statement like this waits; nil: none
+	held   chan struct{}           // closed when it has come
+	onward chan struct{}           // closed when it may go on
 }
 
 // open makes a pool of connections that fail as f says.
@@ -72,8 +76,32 @@ func (f *faulty) broken() string {
 	return f.last
 }
 
+// holdBack keeps the next statement back for which the function is true, until onward is called.
+// held is closed when it has come.
+func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, onward func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hold, f.held, f.onward = which, make(chan struct{}), make(chan struct{})
+	return f.held, sync.OnceFunc(func() { close(f.onward) })
+}
+
+// pause keeps a statement back if it is the one that the test has chosen.
+func (f *faulty) pause(query string) {
+	f.mu.Lock()
+	here := f.hold != nil && f.hold(query)
+	if here {
+		f.hold = nil
+		close(f.held)
+	}
+	f.mu.Unlock()
+	if here {
+		<-f.onward
+	}
+}
+
 // step counts a statement, and says whether the connection breaks before or after it.
 func (f *faulty) step(query string) (before, after bool) {
+	f.pause(query)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count++
