@@ -38,7 +38,7 @@ type election struct {
 
 	mu      sync.Mutex
 	phase   phase
-	ballots []ballot
+	ballots ballots
 	token   uint64 // when sealing or granted
 	spare   uint64 // how many tokens behind it are reserved
 	asked   int    // how many nodes were asked
@@ -57,13 +57,6 @@ const (
 	granted
 	failed
 )
-
-// ballot is what is known of a node's vote.
-type ballot struct {
-	here bool // it has been answered
-	err  error
-	script.Ballot
-}
 
 // result is how an election ended.
 type result struct {
@@ -129,7 +122,7 @@ func (e *election) run(ctx context.Context, args []any, ticket string) (r result
 		}
 	}
 	e.mu.Lock()
-	if e.votes() < s.cfg.quorum {
+	if e.ballots.votes() < s.cfg.quorum {
 		r = e.lost()
 		e.mu.Unlock()
 		return r, true
@@ -171,12 +164,7 @@ func (e *election) undisputed() bool {
 		return false
 	default:
 	}
-	for i := range e.ballots {
-		if e.ballots[i].no() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(e.ballots, ballot.no)
 }
 
 // passes waits for the gate's answer, and reports whether the other nodes are to be asked. A gate
@@ -226,21 +214,11 @@ func (e *election) voted(i int, reply any, err error) {
 // look settles the voting if it is clear how it ends. The caller has the mutex.
 func (e *election) look() {
 	n, q := len(e.s.nodes), e.s.cfg.quorum
-	if e.answered() == n || e.votes() >= q && !e.unsure() {
+	if e.ballots.answered() == n || e.ballots.votes() >= q && !e.ballots.unsure(q) {
 		e.settle()
-	} else if _, most := e.rival(); most > n-q {
+	} else if _, most := e.ballots.rival(); most > n-q {
 		e.settle()
 	}
-}
-
-// answered returns how many nodes have answered.
-func (e *election) answered() (n int) {
-	for i := range e.ballots {
-		if e.ballots[i].here {
-			n++
-		}
-	}
-	return n
 }
 
 func (e *election) settle() {
@@ -250,53 +228,6 @@ func (e *election) settle() {
 		close(e.settled)
 	}
 }
-
-// unsure reports whether the owner has had votes before, and a token that a quorum has may be among
-// the answers that are missing: its lease must keep that token.
-func (e *election) unsure() bool {
-	again, votes := false, make(map[uint64]int)
-	for i := range e.ballots {
-		if b := &e.ballots[i]; b.yes() {
-			again = again || b.Again
-			if votes[b.Token]++; votes[b.Token] >= e.s.cfg.quorum {
-				return false
-			}
-		}
-	}
-	return again
-}
-
-// votes returns how many nodes have voted for the owner.
-func (e *election) votes() (n int) {
-	for i := range e.ballots {
-		if e.ballots[i].yes() {
-			n++
-		}
-	}
-	return n
-}
-
-// rival returns the ballot of the other owner that most nodes named, and how many that were.
-func (e *election) rival() (rival *ballot, most int) {
-	for i := range e.ballots {
-		b := &e.ballots[i]
-		if !b.no() || b.Holder == "" {
-			continue
-		}
-		name, votes := script.ParseValue(b.Holder).Owner, 0
-		for j := range e.ballots {
-			if o := &e.ballots[j]; o.no() && (o.Holder == b.Holder || script.ParseValue(o.Holder).Owner == name) {
-				votes++
-			}
-		}
-		if votes > most {
-			rival, most = b, votes
-		}
-	}
-	return rival, most
-}
-
-func (b *ballot) no() bool { return b.here && b.err == nil && b.Outcome == script.No }
 
 // lost ends an election that the owner did not win. The caller has the mutex.
 func (e *election) lost() result {
@@ -321,7 +252,7 @@ func (e *election) lost() result {
 			r.ahead = max(r.ahead, b.Ahead)
 		}
 	}
-	rival, most := e.rival()
+	rival, most := e.ballots.rival()
 	if rival != nil {
 		r.holder, r.left, r.now = script.ParseValue(rival.Holder), rival.Left, rival.Now
 	}

@@ -51,11 +51,9 @@ func (e *election) agree() (needed bool) {
 	return true
 }
 
-func (b *ballot) yes() bool { return b.here && b.err == nil && b.Outcome == script.Yes }
-
 // finish ends the election for good. The caller has the mutex.
 func (e *election) finish() {
-	if e.phase != voting && e.sealing == 0 && e.answered() == e.asked && e.over != nil {
+	if e.phase != voting && e.sealing == 0 && e.ballots.answered() == e.asked && e.over != nil {
 		e.over()
 		e.over = nil
 	}
@@ -79,7 +77,7 @@ func (e *election) wasSealed(reply any, err error) {
 		e.sealed++
 	}
 	e.finish()
-	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.answered() == len(e.ballots)) {
+	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.ballots.answered() == len(e.ballots)) {
 		e.settle()
 	}
 }
