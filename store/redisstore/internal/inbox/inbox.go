@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -52,54 +51,12 @@ type Inbox struct {
 	report  func(error) // is called when trouble comes and when it goes; nil: no call
 }
 
-// Waiter receives the messages for one owner. It keeps the last one: a grant, or a reason to
-// ask.
-type Waiter struct {
-	messages chan script.Message
-	key      string // one of the keys that it waits for
-}
-
 // New makes an inbox. In the background, the inbox finds out whether this process may send
 // messages.
 func New(cfg Config) *Inbox {
 	b := &Inbox{Config: cfg, waiters: make(map[string]*Waiter), tried: make(chan struct{})}
 	b.Go(b.probe)
 	return b
-}
-
-// Join starts to deliver owner's messages, until [Inbox.Leave]. The key is one of those that
-// the owner waits for.
-func (b *Inbox) Join(owner, key string) *Waiter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	w := &Waiter{messages: make(chan script.Message, 1), key: key}
-	b.waiters[owner] = w
-	return w
-}
-
-// Leave ends what [Inbox.Join] began.
-func (b *Inbox) Leave(owner string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.waiters, owner)
-}
-
-// Messages has the last message that was not received, if there is one.
-func (w *Waiter) Messages() <-chan script.Message { return w.messages }
-
-// Clear drops the message that was not received.
-func (w *Waiter) Clear() {
-	select {
-	case <-w.messages:
-	default:
-	}
-}
-
-// tell leaves m for w and drops an older message. The older one belonged to an earlier
-// question, or it asked w to ask again, which m does as well. The caller holds the inbox's mu.
-func (w *Waiter) tell(m script.Message) {
-	w.Clear()
-	w.messages <- m
 }
 
 // awaited returns a key about which a message may come: that of a waiter, chosen at random, or of
@@ -211,63 +168,6 @@ func (b *Inbox) keep(sub *redis.PubSub) bool {
 	return b.Life.Err() == nil
 }
 
-// found records that messages to channel arrive from now on.
-func (b *Inbox) found(channel string) { b.becomes(channel, nil) }
-
-// lost records that no messages arrive any more, and why.
-func (b *Inbox) lost(trouble error) { b.becomes("", trouble) }
-
-// becomes sets the channel and the trouble. If the channel changes, it wakes all waiters:
-// messages may have been missed, and other processes know an address that is not true any more.
-// It reports to the operator when trouble comes and when it goes.
-func (b *Inbox) becomes(channel string, trouble error) {
-	if b.Life.Err() != nil {
-		return
-	}
-	missed := false
-	defer func() {
-		if missed { // the leases that linger name a channel that nobody listens to any more
-			b.tellWanted("", "")
-		}
-	}()
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	b.mu.Lock()
-	before := b.trouble
-	missed = b.channel != "" && b.channel != channel
-	if b.channel != channel {
-		for _, w := range b.waiters {
-			w.tell(script.Message{})
-		}
-	}
-	b.channel, b.trouble = channel, trouble
-	b.mu.Unlock()
-	b.once.Do(func() { close(b.tried) })
-	if (before == nil) == (trouble == nil) {
-		return
-	}
-	if trouble == nil {
-		b.Log.Info("keyturn: messages arrive again")
-	} else {
-		b.Log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all",
-			"error", trouble, "advice", advice(trouble))
-	}
-	if b.report != nil {
-		b.report(trouble)
-	}
-}
-
-// Watch makes f the function that learns of trouble: f is called at once if there is trouble,
-// and for each change.
-func (b *Inbox) Watch(f func(error)) {
-	b.telling.Lock()
-	defer b.telling.Unlock()
-	b.report = f
-	if b.trouble != nil {
-		f(b.trouble)
-	}
-}
-
 // deliver wakes the one waiter whose turn it is. If that waiter has left meanwhile, it has sent
 // a release, and the release passes the lock on.
 func (b *Inbox) deliver(text string) {
@@ -283,16 +183,4 @@ func (b *Inbox) deliver(text string) {
 	if w, ok := b.waiters[owner]; ok {
 		w.tell(m)
 	}
-}
-
-// Advice says what an operator can do when a server refuses messages.
-const Advice = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
-
-// advice says what the operator can do about trouble.
-func advice(trouble error) string {
-	var refusal redis.Error
-	if errors.As(trouble, &refusal) {
-		return Advice
-	}
-	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"
 }

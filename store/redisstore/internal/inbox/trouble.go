@@ -1,0 +1,78 @@
+package inbox
+
+import (
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redisstore/internal/script"
+)
+
+// found records that messages to channel arrive from now on.
+func (b *Inbox) found(channel string) { b.becomes(channel, nil) }
+
+// lost records that no messages arrive any more, and why.
+func (b *Inbox) lost(trouble error) { b.becomes("", trouble) }
+
+// becomes sets the channel and the trouble. If the channel changes, it wakes all waiters:
+// messages may have been missed, and other processes know an address that is not true any more.
+// It reports to the operator when trouble comes and when it goes.
+func (b *Inbox) becomes(channel string, trouble error) {
+	if b.Life.Err() != nil {
+		return
+	}
+	missed := false
+	defer func() {
+		if missed { // the leases that linger name a channel that nobody listens to any more
+			b.tellWanted("", "")
+		}
+	}()
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	b.mu.Lock()
+	before := b.trouble
+	missed = b.channel != "" && b.channel != channel
+	if b.channel != channel {
+		for _, w := range b.waiters {
+			w.tell(script.Message{})
+		}
+	}
+	b.channel, b.trouble = channel, trouble
+	b.mu.Unlock()
+	b.once.Do(func() { close(b.tried) })
+	if (before == nil) == (trouble == nil) {
+		return
+	}
+	if trouble == nil {
+		b.Log.Info("keyturn: messages arrive again")
+	} else {
+		b.Log.Error("keyturn: no messages arrive: the waiters of this process poll, which slows down all",
+			"error", trouble, "advice", advice(trouble))
+	}
+	if b.report != nil {
+		b.report(trouble)
+	}
+}
+
+// Watch makes f the function that learns of trouble: f is called at once if there is trouble,
+// and for each change.
+func (b *Inbox) Watch(f func(error)) {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	b.report = f
+	if b.trouble != nil {
+		f(b.trouble)
+	}
+}
+
+// Advice says what an operator can do when a server refuses messages.
+const Advice = "let the user publish and subscribe: +publish +subscribe, and the channels <prefix>inbox:*"
+
+// advice says what the operator can do about trouble.
+func advice(trouble error) string {
+	var refusal redis.Error
+	if errors.As(trouble, &refusal) {
+		return Advice
+	}
+	return "nothing, if it passes: a new subscription is tried for; otherwise see what drops idle connections"
+}
