@@ -211,10 +211,11 @@ func TestGrantToACallerWhoHasGoneIsGivenBack(t *testing.T) {
 	})
 }
 
-// The deadline counts from before the request was sent, never from the reply.
+// The deadline counts from before the request was sent, never from the reply. The reply comes before a
+// third of the TTL is over, when the lease would be renewed at once.
 func TestDeadlineCountsFromBeforeTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := &lateStore{spy: newSpy(), by: 400 * time.Millisecond}
+		late := &lateStore{spy: newSpy(), by: 200 * time.Millisecond}
 		eng := newEngine(t, late)
 		asked := time.Now()
 		l := mustAcquire(t, eng, "k", core.WithTTL(time.Second))
