@@ -247,7 +247,7 @@ func TestEndOfPatience(t *testing.T) {
 	})
 	// Otherwise the question could put the request back in the queue.
 	for name, times := range map[string]struct{ lasts, leaves time.Duration }{
-		"withdraws when the question is over":    {100 * time.Millisecond, 100 * time.Millisecond},
+		"withdraws when the question is over":   {100 * time.Millisecond, 100 * time.Millisecond},
 		"withdraws although a connection hangs": {never, waitloop.Grace / 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,60 @@
+package servertest
+
+import (
+	"sync"
+	"testing"
+)
+
+// Binary has what lives as long as a test binary, such as a server that its tests share. The zero
+// value is ready for use.
+type Binary struct {
+	mu      sync.Mutex
+	runs    bool
+	cleanup []func()
+}
+
+// Runner is a *testing.M.
+type Runner interface{ Run() int }
+
+// Main returns m such that its Run ends what lives as long as the binary.
+func (b *Binary) Main(m Runner) Runner { return binaryRunner{b, m} }
+
+type binaryRunner struct {
+	binary *Binary
+	m      Runner
+}
+
+func (r binaryRunner) Run() int {
+	b := r.binary
+	b.mu.Lock()
+	b.runs = true
+	b.mu.Unlock()
+	code := r.m.Run()
+	for i := len(b.cleanup) - 1; i >= 0; i-- {
+		b.cleanup[i]()
+	}
+	return code
+}
+
+// Lasting returns t, except that what it cleans up lives as long as the binary. t fails if TestMain
+// has not called the function main, which calls Main.
+func (b *Binary) Lasting(t testing.TB, main string) testing.TB {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.runs {
+		t.Fatalf("TestMain has to call %s", main)
+	}
+	return lasting{t, b}
+}
+
+type lasting struct {
+	testing.TB
+	binary *Binary
+}
+
+func (l lasting) Cleanup(f func()) {
+	l.binary.mu.Lock()
+	defer l.binary.mu.Unlock()
+	l.binary.cleanup = append(l.binary.cleanup, f)
+}
