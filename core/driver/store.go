@@ -113,7 +113,8 @@ type Store interface {
 	//
 	//  R1. nil: the lease was this owner's. The key is now free, or the next waiter's.
 	//  R2. An error that matches ErrLeaseLost: this owner no longer had the lease. Nobody
-	//      else's lease is touched.
+	//      else's lease is touched. A store that had no answer and sent the release again can't
+	//      always tell this from what its first attempt did, and may return nil (Repeated).
 	//  R3. Any other error: the outcome is unknown, and repeating is safe.
 	//  R4. A release wakes only the waiters whose turn it is.
 	//  R5. If one claim of a set was lost, Release frees the others and returns the error of

@@ -89,6 +89,8 @@ type answer struct {
 	key   string
 	why   string // of a loss: the reason of a forced release
 	err   error
+
+	repeated bool // it is about a release that the store may have sent more than once
 }
 
 func (a answer) String() string {

@@ -119,12 +119,19 @@ func (r *run) borrow(s Step) (taken, bool) {
 	return r.took(a, fmt.Sprintf("is borrowed%s for %v", s.flaw, g.TTL), said), true
 }
 
+// repeatsAfter is after how long a store may have sent a release again, because there was no answer. It
+// then can't tell a lease that was lost before from one that its first attempt has ended, and may say
+// that it was released ([driver.Repeated]).
+const repeatsAfter = 40 * time.Millisecond
+
 func (r *run) release(s Step) (taken, bool) {
 	a := r.choose(s.who, r.granted)
 	if a == nil {
 		return taken{}, false
 	}
+	asked := time.Now()
 	said := ended(a.store.Release(r.ctx, with(a.said.grant, s.flaw)))
+	said.repeated = !r.Exact && time.Since(asked) >= repeatsAfter
 	r.do(func(m *backend) { m.Release(a.owner, a.claims, s.flaw) })
 	return r.took(a, fmt.Sprintf("%#v", s), said), true
 }

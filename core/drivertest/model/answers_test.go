@@ -29,3 +29,21 @@ func TestWhoHasToTell(t *testing.T) {
 		t.Errorf("a request that is refused: %d", got)
 	}
 }
+
+// TestARepeatedReleaseMayBeFine: a store on a slow machine sent the release of a lost lease twice, took
+// the loss for the work of the first attempt (R2), and a program failed.
+func TestARepeatedReleaseMayBeFine(t *testing.T) {
+	for _, tc := range []struct {
+		is   answer
+		want kind
+		fits bool
+	}{
+		{answer{kind: fine, repeated: true}, lost, true},
+		{answer{kind: fine}, lost, false},
+		{answer{kind: lost, repeated: true}, fine, false},
+	} {
+		if err := differ(tc.is, expected{kind: tc.want}); (err == nil) != tc.fits {
+			t.Errorf("%+v instead of %s: %v", tc.is, tc.want, err)
+		}
+	}
+}
