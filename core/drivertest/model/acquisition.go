@@ -91,6 +91,7 @@ type answer struct {
 	err   error
 
 	repeated bool // it is about a release that the store may have sent more than once
+	late     bool // of a request that was given up: the backend took long to answer
 }
 
 func (a answer) String() string {

@@ -30,9 +30,11 @@ func TestWhoHasToTell(t *testing.T) {
 	}
 }
 
-// TestARepeatedReleaseMayBeFine: a store on a slow machine sent the release of a lost lease twice, took
-// the loss for the work of the first attempt (R2), and a program failed.
-func TestARepeatedReleaseMayBeFine(t *testing.T) {
+// TestSlowAnswers: on a slow machine, a store sent the release of a lost lease twice and took the loss
+// for the work of the first attempt (R2). Another took the backend for silent when a wait had ended (A8).
+// Programs failed.
+func TestSlowAnswers(t *testing.T) {
+	silent := &driver.UnavailableError{Op: "acquire"}
 	for _, tc := range []struct {
 		is   answer
 		want kind
@@ -41,6 +43,9 @@ func TestARepeatedReleaseMayBeFine(t *testing.T) {
 		{answer{kind: fine, repeated: true}, lost, true},
 		{answer{kind: fine}, lost, false},
 		{answer{kind: lost, repeated: true}, fine, false},
+		{answer{kind: failed, err: silent, late: true}, refused, true},
+		{answer{kind: failed, err: silent}, refused, false},
+		{answer{kind: failed, err: silent, late: true}, granted, false},
 	} {
 		if err := differ(tc.is, expected{kind: tc.want}); (err == nil) != tc.fits {
 			t.Errorf("%+v instead of %s: %v", tc.is, tc.want, err)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,7 +59,10 @@ func (r *run) compare(m *backend, said taken, seen map[string]driver.LockInfo) e
 func differ(is answer, want expected) error {
 	forced := want.reasons == nil || slices.Contains(want.reasons, is.why)
 	key := is.key == want.key || slices.Contains(strings.Fields(want.key), is.key)
-	if is.repeated && is.kind == fine && want.kind == lost {
+	switch {
+	case is.repeated && is.kind == fine && want.kind == lost:
+		return nil
+	case is.late && want.kind == refused && errors.Is(is.err, driver.ErrUnavailable):
 		return nil
 	}
 	if is.kind == want.kind && key && forced && is.found == want.found {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -14,6 +15,9 @@ const reason = "it is in the way"
 // mostSets is how many sets may wait at a time. If all of them are admitted at once, every
 // order in which they can go on makes a model.
 const mostSets = 4
+
+// silentAfter is after how long a backend may count as silent. The end of a wait is then an outage (A8).
+const silentAfter = 200 * time.Millisecond
 
 // sets counts the sets that wait.
 func (r *run) sets() int {
@@ -65,9 +69,11 @@ func (r *run) step(s Step) (taken, bool) {
 		if a == nil {
 			return taken{}, false
 		}
+		gaveUp := time.Now()
 		a.cancel()
 		r.do(func(m *backend) { m.GiveUp(a.owner) })
 		<-a.done
+		a.said.late = !r.Exact && time.Since(gaveUp) >= silentAfter
 		return r.took(a, "gives up"), true
 	case opComplete:
 		return r.complete(s)
