@@ -63,15 +63,23 @@ func (d *dialect) most(wanted int) int {
 func (d *dialect) bind(query string, args []any) (string, []any) {
 	switch d {
 	case &postgres:
-		n := 0
-		return fill(query, func(b *strings.Builder) {
-			n++
-			b.WriteString("$" + strconv.Itoa(n))
-		}), args
+		return numbered(query), args
 	case &mysql:
 		return literally(query, args)
 	}
 	return query, args
+}
+
+// numbered is a statement with the placeholders of PostgreSQL.
+func numbered(query string) string {
+	if !strings.Contains(query, "?") {
+		return query
+	}
+	n := 0
+	return fill(query, func(b *strings.Builder) {
+		n++
+		b.WriteString("$" + strconv.Itoa(n))
+	})
 }
 
 // fill replaces each question mark by what arg writes.

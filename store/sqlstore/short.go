@@ -58,6 +58,11 @@ func (d *dialect) shortly(prefix string) shortly {
 	s.grant = insert + free + " RETURNING token, reserved"
 	s.grantOnce = insert + free + noRecord + " RETURNING token, reserved"
 	s.confirm += " RETURNING token, reserved, members, CASE WHEN inbox = '' THEN 0 ELSE 1 END"
+	if d == &postgres { // they are long, and sent often
+		for _, statement := range []*string{&s.grant, &s.grantOnce, &s.confirm, &s.release} {
+			*statement = numbered(*statement)
+		}
+	}
 	return s
 }
 
