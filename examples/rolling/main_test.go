@@ -22,6 +22,7 @@ import (
 
 var (
 	restarts = flag.Int("restarts", 3, "how many processes are restarted, one after the other")
+	control  = flag.Bool("control", false, "restart nothing, for as long: how long the machine alone keeps a key waiting")
 	strict   = flag.Bool("strict", false, "fail if a key was blocked for longer than 100 ms, on a machine with nothing else to do")
 )
 
@@ -137,6 +138,10 @@ func TestRollingRestart(t *testing.T) {
 	pause := 300 * time.Millisecond
 	for n := range *restarts {
 		time.Sleep(pause)
+		if *control {
+			time.Sleep(pause + 600*time.Millisecond)
+			continue
+		}
 		s := fleet[n%len(fleet)]
 		s.stop()
 		time.Sleep(pause)
