@@ -67,16 +67,19 @@ func overTime(t theme, title string, seconds, values []float64) (*plot.Plot, err
 	p.Add(line)
 	p.X.Min, p.X.Max = 0, max(slices.Max(seconds)/60, 1e-9)
 	p.Y.Min, p.Y.Max = 0, max(slices.Max(values), 1e-9)*1.3
-	p.Y.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
-		ticks := plot.DefaultTicks{}.Ticks(low, high)
-		for i := range ticks {
-			if ticks[i].Label != "" {
-				ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'f', -1, 64)
-			}
-		}
-		return ticks
-	})
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(plain), plot.TickerFunc(plain)
 	return p, nil
+}
+
+// plain labels the usual ticks without decimals that say nothing.
+func plain(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'f', -1, 64)
+		}
+	}
+	return ticks
 }
 
 // column returns the numbers of a column, which has a name in the first row.
