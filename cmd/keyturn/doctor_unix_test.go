@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 // The permissions that docs/cli.md gives to those who look, and to those who may free locks.
 const (
 	viewer   = "~lock:* ~{lock:* -@all +eval +evalsha +time +scan +get +mget +pttl +exists +hgetall +hlen +hget +lrange +llen +zrange +getrange +strlen +ping"
-	operator = viewer + " &lock:inbox:* +set +del +pexpire +pexpireat +hset +hdel +hexists +lindex +lpos +rpush +lrem +zadd +zrem +zscore +zcount +zrevrange +zrangebyscore +publish +info"
+	operator = viewer + " &lock:inbox:* +set +del +pexpire +pexpireat +hset +hdel +hexists +lindex +lpos +rpush +lrem +zadd +zrem +zscore +zcount +zrevrange +zrangebyscore +publish +pubsub|numsub +info"
 )
 
 func acl(t *testing.T, s *redistest.Server, name, rules string) {

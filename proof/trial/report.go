@@ -110,7 +110,7 @@ func (tr *trial) report(m material) *Report {
 	}
 	r.Wrong = errors.Join(errs...)
 	if r.Wrong != nil {
-		r.Dir, err = tr.keep(picture(r.Wrong, sections, m))
+		r.Dir, err = tr.keep(picture(r.Wrong, sections, m), m.struck)
 		r.Wrong = errors.Join(r.Wrong, err)
 	}
 	return r

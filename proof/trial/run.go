@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -217,13 +219,23 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// keep copies the events to where they stay.
-func (tr *trial) keep(picture string) (string, error) {
+// keep copies the events to where they stay, with the faults and what the servers said.
+func (tr *trial) keep(picture string, struck []Struck) (string, error) {
 	dir, err := os.MkdirTemp("", "keyturn-history-")
 	if err != nil {
 		return "", err
 	}
-	errs := []error{os.WriteFile(dir+"/history.svg", []byte(picture), 0o600)}
+	files := map[string]string{"history.svg": picture}
+	for _, s := range struck {
+		files["faults"] += fmt.Sprintf("%d to %d: %s of %s\n", s.From, s.To, s.Fault, s.Place)
+	}
+	if b, ok := tr.bed.(*sentinel); ok {
+		maps.Copy(files, b.logs())
+	}
+	var errs []error
+	for name, text := range files {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	for _, p := range tr.fleet.all {
 		data, err := os.ReadFile(p.File)
 		if err == nil {

@@ -161,6 +161,15 @@ func (b *sentinel) faults() []fault {
 	return append(all, tangles(b.ways, tangle)...)
 }
 
+// logs returns what the nodes and the Sentinel said.
+func (b *sentinel) logs() map[string]string {
+	all := map[string]string{"sentinel.log": b.s.Sentinel.Log()}
+	for i, node := range b.s.Nodes {
+		all[fmt.Sprintf("node-%d.log", i+1)] = node.Log()
+	}
+	return all
+}
+
 // others does something to all nodes except the master.
 func (b *sentinel) others(master int, do func(*redistest.Server)) {
 	for i, node := range b.s.Nodes {

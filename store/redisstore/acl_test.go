@@ -24,7 +24,7 @@ const (
 	aclCommands = "+eval +evalsha +time +get +mget +set +del +exists +pexpire +pexpireat +pttl " +
 		"+hget +hset +hdel +hexists +lindex +lpos +llen +rpush +lrem " +
 		"+zadd +zrem +zscore +zcount +zrevrange +zrangebyscore"
-	aclMessages = "+publish +subscribe +ping"
+	aclMessages = "+publish +subscribe +pubsub|numsub +ping"
 	aclView     = "+eval +evalsha +time +get +pttl +scan +hgetall +lrange +zrange +getrange +strlen"
 	aclInspect  = "+scan +hgetall +hlen +lrange +zrange +getrange +strlen"
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -83,7 +84,7 @@ func (b *Inbox) subscribed(ctx context.Context) error {
 	defer sub.Close() // an error would say that it is closed already
 	p := pulse{inbox: b, channel: channel}
 	wait := confirmation
-	for {
+	for !p.elsewhere.Load() {
 		msg, err := sub.ReceiveTimeout(ctx, wait)
 		var late net.Error
 		switch {
@@ -105,6 +106,7 @@ func (b *Inbox) subscribed(ctx context.Context) error {
 			b.deliver(msg.Payload)
 		}
 	}
+	return ErrUnheard
 }
 
 // probe finds out at the start whether this process may send messages. A process that may not
@@ -145,15 +147,13 @@ type pulse struct {
 	channel   string
 	confirmed bool
 
-	sent     chan outcome // of the beats
-	underWay int          // beats whose outcome is not known yet
-	missed   int          // beats that were sent and did not arrive
-}
+	sent     chan error // of the beats: why one was not sent, or nil
+	underWay int        // beats whose outcome is not known yet
+	missed   int        // beats that were sent and did not arrive
 
-// outcome is the answer to a beat.
-type outcome struct {
-	receivers int64
-	err       error
+	// elsewhere: nobody subscribes on the only server that requests go to. Beats may arrive
+	// nevertheless, if the subscription leads to a replica of that server, as after a failover.
+	elsewhere atomic.Bool
 }
 
 // mostBeats is how many beats may be under way in a Cluster, where the next beat may go through
@@ -162,7 +162,7 @@ const mostBeats = 3
 
 // heard records that a message came. So messages arrive, and beats that were missed before do
 // not count.
-func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan outcome, mostBeats), 0, 0 }
+func (p *pulse) heard() { p.sent, p.underWay, p.missed = make(chan error, mostBeats), 0, 0 }
 
 // quiet is called after a time without a message. It returns for how long to listen on. An
 // error says that the subscription is dead.
@@ -190,15 +190,15 @@ func (p *pulse) quiet(ctx context.Context) (time.Duration, error) {
 
 // judge returns what a missed beat says about the subscription. A beat that could not be sent
 // says nothing, unless the server refused it.
-func (p *pulse) judge(o outcome) error {
+func (p *pulse) judge(unsent error) error {
 	switch {
-	case script.Refused(o.err):
-		return o.err
-	case o.err != nil:
+	case script.Refused(unsent):
+		return unsent
+	case unsent != nil:
 		return nil
 	}
 	p.missed++
-	if p.missed >= echoes || o.receivers == 0 && p.inbox.Names.Topology() == script.Single {
+	if p.missed >= echoes {
 		return ErrUnheard
 	}
 	return nil
@@ -209,6 +209,9 @@ func (p *pulse) beat(ctx context.Context, key string) {
 	p.underWay++
 	p.inbox.Go(func() {
 		n, err := p.inbox.Publish(ctx, p.channel, p.inbox.Names.Lock(key))
-		sent <- outcome{n, err}
+		if err == nil && n == 0 && p.inbox.Names.Topology() == script.Single {
+			p.elsewhere.Store(true)
+		}
+		sent <- err
 	})
 }

@@ -16,7 +16,7 @@
 --       8 the record of Once
 --       9 the counter: the last token given or reserved
 -- ARGV  1 the owner that asks
---       2 "1": one server, so that PUBLISH sees all its subscribers
+--       2 "1": one server, so that listens in line.lua can know who is not there
 --       3 ms that the counter outlives its token, which is a time in µs; "0": for ever
 --       4 the claims' modes: "x" exclusive, "s" shared, "p5" one of 5 permits
 --

@@ -46,10 +46,20 @@ local function reader_first(c, owner)
   return head and arrival(c, head) < arrival(c, owner)
 end
 
--- told sends a message to inbox, and reports whether the message may have arrived. If nobody
--- listens on an only server, the process was killed. The number from a Cluster's PUBLISH says
--- nothing, and neither does a PUBLISH that the ACL refuses. A waiter without an inbox polls. So in
--- these cases told says yes. A message that names no owner wakes nobody.
+-- listens reports whether a message to inbox may arrive. If nobody subscribes to it on an only server,
+-- the process was killed, or its subscription leads to a replica, as after a failover. The number
+-- from a node of a Cluster says nothing, and neither does a PUBSUB that the ACL refuses. A waiter
+-- without an inbox polls. So in these cases listens says yes.
+--
+-- A lease goes to a waiter only if listens says yes before. The number that PUBLISH returns comes
+-- too late: a replica passes messages on to subscribers that are not counted. They would believe
+-- in a lease that is taken back.
+local function listens(inbox)
+  return inbox == '' or not single or redis.pcall('PUBSUB', 'NUMSUB', inbox)[2] ~= 0
+end
+
+-- told sends a message to inbox, and reports whether the message may have arrived: see listens. A
+-- message that names no owner wakes nobody.
 local function told(inbox, message)
   if inbox == '' then
     return true
@@ -76,20 +86,18 @@ local function spared(w, asker)
 end
 
 -- pass gives w, who waits, a lease for its claim time, in which w confirms or renews it. It
--- reports whether the message to w may have arrived. The message is "owner number token reserved":
--- with that, w need not ask. The message comes after the lease. The lease may fail for want of
--- memory, and then nobody must believe in it.
+-- reports false if no message can reach w, and then does nothing. The message is "owner number
+-- token reserved": with that, w need not ask. The message comes after the lease. The lease may
+-- fail for want of memory, and then nobody must believe in it.
 local function pass(c, w)
-  local ended = c.ended
+  if not listens(w.inbox) then
+    return false
+  end
   w.wanted = math.min(w.wanted, contended)
   local token, reserved = enter(c, w, w.claim)
-  if told(w.inbox, table.concat({ w.owner, w.number, token, reserved }, ' ')) then
-    c.quiet = w.inbox == ''
-    return true
-  end
-  leave(c, w.owner)
-  c.ended = ended
-  return false
+  told(w.inbox, table.concat({ w.owner, w.number, token, reserved }, ' '))
+  c.quiet = w.inbox == ''
+  return true
 end
 
 -- A call of a script lets in at most 63 waiters, besides one for each of its requests. A request
