@@ -39,7 +39,7 @@ func TestHoldersThatWereToldOfALossCountNoMore(t *testing.T) {
 		}
 	}
 	whole := func(s slow) driver.Store { return s }
-	says(t, inABubble(t, time.Minute, whole, forget), nil)
+	says(t, inABubble(t, 20*time.Second, whole, forget), nil)
 	// Nobody can know at once, so the losses are real.
 	atOnce := func(ctx context.Context, mem *memstore.Store) []history.Loss {
 		losses := forget(ctx, mem)
@@ -48,5 +48,5 @@ func TestHoldersThatWereToldOfALossCountNoMore(t *testing.T) {
 		}
 		return slices.Clip(losses)
 	}
-	says(t, inABubble(t, time.Minute, whole, atOnce), []string{"by 3 together"})
+	says(t, inABubble(t, 20*time.Second, whole, atOnce), []string{"by 3 together"})
 }

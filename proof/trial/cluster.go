@@ -108,16 +108,37 @@ func (b *cluster) demoted(node int) {
 
 // promoted waits until a node serves the slots of its shard.
 func (b *cluster) promoted(node int) {
-	ctx := context.Background()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := b.nodes[node].Client().Set(ctx, b.probes[node%shards], "1", time.Second).Err()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			b.t.Fatalf("node %d is no master: %w", node+1, err)
+	if err := b.serves(node, patience); err != nil {
+		b.t.Fatalf("node %d is no master: %w", node+1, err)
+	}
+}
+
+// serves waits until a node serves the slots of its shard, or returns why it does not.
+func (b *cluster) serves(node int, most time.Duration) error {
+	for end := time.Now().Add(most); ; time.Sleep(20 * time.Millisecond) {
+		err := b.nodes[node].Client().Set(context.Background(), b.probes[node%shards], "1", time.Second).Err()
+		if err == nil || time.Now().After(end) {
+			return err
 		}
 	}
+}
+
+// givenUp is when the nodes have given a planned failover up. They do so after 5 s, as on a busy
+// machine.
+const givenUp = 6 * time.Second
+
+// failover has a replica take over.
+func (b *cluster) failover(replica int) {
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if err = b.nodes[replica].Client().ClusterFailover(context.Background()).Err(); err != nil {
+			break
+		}
+		if err = b.serves(replica, givenUp); err == nil {
+			return
+		}
+	}
+	b.t.Fatalf("cluster failover to node %d: %w", replica+1, err)
 }
 
 func (b *cluster) leftovers(ctx context.Context) ([]string, error) {
@@ -159,10 +180,7 @@ func (b *cluster) faults() []fault {
 			b.demoted(master)
 		}),
 		on("failover", false, func(s *stroke, _, replica int) {
-			if err := b.nodes[replica].Client().ClusterFailover(context.Background()).Err(); err != nil {
-				b.t.Fatalf("cluster failover: %w", err)
-			}
-			b.promoted(replica)
+			b.failover(replica)
 		}),
 		on("migrate", false, b.migrate),
 	}
