@@ -26,6 +26,15 @@ type backend struct {
 	open  func(*testing.T) driver.Store // the store of one replica
 	kill  func()
 	redis *redistest.Server // for what only Redis has; nil: it is another server
+	looks bool              // waiters look now and then, because no message reaches them
+}
+
+// maxWait is how long a request waits. Against some servers it does so in an outage, too.
+func (b *backend) maxWait() time.Duration {
+	if b.looks {
+		return 30 * time.Second
+	}
+	return 10 * time.Second
 }
 
 // onBackends runs a test on each server that locks can be in. The middlewares know nothing of it.
@@ -83,9 +92,9 @@ func onPostgres(t *testing.T) *backend {
 		t.Fatal(err)
 	}
 	network := servertest.NewProxy(t, database.Server.Addr())
-	return &backend{kill: network.Cut, open: func(t *testing.T) driver.Store {
+	return &backend{looks: true, kill: network.Cut, open: func(t *testing.T) driver.Store {
 		t.Helper()
-		store, err := sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent))
+		store, err := sqlstore.New(t.Context(), database.OpenAt(t, network.Addr()), sqlstore.Postgres, sqlstore.WithLogger(silent), sqlstore.WithPoll(20*time.Millisecond))
 		if err != nil {
 			t.Fatal(err)
 		}

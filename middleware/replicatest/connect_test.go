@@ -27,7 +27,7 @@ func testConnect(t *testing.T, b *backend) (outage func()) {
 	)
 	var balance, payments atomic.Int64
 	server := func() *connect.Client[request, response] {
-		locks, err := lockconnect.New(newEngine(t, b), lockgrpc.Once(method, "payment:{service}", core.WithMaxWait(10*time.Second)))
+		locks, err := lockconnect.New(newEngine(t, b), lockgrpc.Once(method, "payment:{service}", core.WithMaxWait(b.maxWait())))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func testHTTP(t *testing.T, b *backend) {
 			fmt.Fprint(w, payments.Add(1))
 		})
 		mux := http.NewServeMux()
-		mux.Handle("POST /payments/{account}", locks.Idempotency(lockhttp.AnyCaller, core.WithMaxWait(10*time.Second))(locks.Serialize("account:{path.account}")(pay)))
+		mux.Handle("POST /payments/{account}", locks.Idempotency(lockhttp.AnyCaller, core.WithMaxWait(b.maxWait()))(locks.Serialize("account:{path.account}")(pay)))
 		return ruletest.Serve(t, mux, false)
 	}
 	servers := []*ruletest.Site{server(), server()}

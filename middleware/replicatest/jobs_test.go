@@ -40,7 +40,7 @@ func testRiver(t *testing.T, b *backend) (outage func()) {
 	var balance, payments atomic.Int64
 	work := func() func(context.Context, int) error {
 		eng := newEngine(t, b)
-		wait := core.WithMaxWait(20 * time.Second)
+		wait := core.WithMaxWait(30 * time.Second)
 		once, err := lockriver.New(eng, lockriver.Once("payment", "river:payment:{args.id}", wait))
 		if err != nil {
 			t.Fatal(err)

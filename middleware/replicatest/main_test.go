@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 // newEngine makes the engine of one replica.
 func newEngine(t *testing.T, b *backend, opts ...core.EngineOption) *core.Engine {
 	t.Helper()
-	return ruletest.NewEngine(t, b.open(t), append([]core.EngineOption{core.WithMaxWait(10 * time.Second)}, opts...)...)
+	return ruletest.NewEngine(t, b.open(t), append([]core.EngineOption{core.WithMaxWait(b.maxWait())}, opts...)...)
 }
 
 // bounded is a context for a test's calls: a hang becomes a failure.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
