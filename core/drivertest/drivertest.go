@@ -24,7 +24,7 @@ type Harness struct {
 	// backend's clock. 0: the step of the store's TTLs, at least 5 ms.
 	Early time.Duration
 	// Late is how much later than due an answer, a wake-up or an end may come,
-	// on a busy machine. 0: 1 s.
+	// on a busy machine. 0: 1 s. A test fails when it is three times as late: the machine may have stopped it.
 	Late time.Duration
 
 	// Restart restarts the backend without its data.
