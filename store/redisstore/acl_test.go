@@ -54,19 +54,19 @@ func useEverything(t *testing.T, a, b *redisstore.Store) {
 	gone := enqueue(t, b, "gone", "k", time.Minute)
 	w := enqueue(t, b, "w", "k", time.Minute)
 	gone.cancel()
-	gone.refused(time.Second)
+	gone.refused(soon)
 	if err := renew(t, a, g); err != nil {
 		t.Errorf("Renew: %v", err)
 	}
 	release(t, a, g)
-	g = w.granted(2 * time.Second)
-	if err := b.Complete(within(t, time.Second), g, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
+	g = w.granted(soon)
+	if err := b.Complete(within(t, soon), g, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 		t.Errorf("Complete: %v", err)
 	}
-	if _, rec, err := a.Begin(within(t, time.Second), request("late", "k", time.Minute)); err != nil || rec == nil {
+	if _, rec, err := a.Begin(within(t, soon), request("late", "k", time.Minute)); err != nil || rec == nil {
 		t.Errorf("Begin: %v, %v", rec, err)
 	}
-	if newest, err := b.Raise(within(t, time.Second), "k", 5, time.Minute); err != nil || newest != 5 {
+	if newest, err := b.Raise(within(t, soon), "k", 5, time.Minute); err != nil || newest != 5 {
 		t.Errorf("Raise: %d, %v", newest, err)
 	}
 	useModes(t, a, b)
@@ -95,11 +95,11 @@ func useModes(t *testing.T, a, b *redisstore.Store) {
 	w := enqueueFor(t, b, "writer", driver.Exclusive("s"))
 	release(t, a, first)
 	release(t, b, second)
-	release(t, b, w.granted(2*time.Second))
+	release(t, b, w.granted(soon))
 	set := lease(t, a, "set", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	w = enqueueFor(t, b, "another", driver.Permit("p1", 2), driver.Permit("p2", 1))
 	release(t, a, set)
-	release(t, b, w.granted(2*time.Second))
+	release(t, b, w.granted(soon))
 }
 
 // inspectEverything does all that operators do, and returns what went wrong.
@@ -286,7 +286,7 @@ func TestWithoutPubSub(t *testing.T) {
 	line := []*waiter{enqueue(t, b, "w1", "k", time.Minute), enqueue(t, c, "w2", "k", time.Minute), enqueue(t, a, "w3", "k", time.Minute)}
 	for _, w := range line {
 		release(t, a, g)
-		next := w.granted(2 * time.Second)
+		next := w.granted(soon)
 		if next.Token <= g.Token {
 			t.Errorf("token %d follows %d", next.Token, g.Token)
 		}

@@ -20,7 +20,7 @@ func TestPermitDoesNotPassAReader(t *testing.T) {
 	behind := enqueueFor(t, s, "behind", driver.Permit("k", 3))
 
 	release(t, s, first)
-	third := before.granted(time.Second) // it came before the reader
+	third := before.granted(soon) // it came before the reader
 	select {
 	case <-behind.done:
 		t.Fatal("a permit was granted to one who came after a reader that waits")
@@ -28,8 +28,8 @@ func TestPermitDoesNotPassAReader(t *testing.T) {
 	}
 	release(t, s, second)
 	release(t, s, third)
-	release(t, s, reader.granted(time.Second))
-	release(t, s, behind.granted(time.Second))
+	release(t, s, reader.granted(soon))
+	release(t, s, behind.granted(soon))
 }
 
 // TestWaitersAreShownInOrderOfArrival at the key, not of asking: a set comes to
@@ -43,13 +43,13 @@ func TestWaitersAreShownInOrderOfArrival(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // so that the set asked a while before
 	writer := enqueueFor(t, s, "writer", driver.Exclusive("b"))
 	release(t, s, a)
-	eventually(t, time.Second, "the set waits for b", func() bool { return len(waiters(t, s, "b")) == 2 })
+	eventually(t, soon, "the set waits for b", func() bool { return len(waiters(t, s, "b")) == 2 })
 	if got := waiters(t, s, "b"); got[0].Owner != "writer" || got[1].Owner != "set" {
 		t.Errorf("the writer was first at b, shown are %+v", got)
 	}
 	release(t, s, b)
-	release(t, s, set.granted(time.Second)) // a reader, after an exclusive lease
-	release(t, s, writer.granted(time.Second))
+	release(t, s, set.granted(soon)) // a reader, after an exclusive lease
+	release(t, s, writer.granted(soon))
 }
 
 func waiters(t *testing.T, s driver.Store, key string) []driver.Waiter {

@@ -134,7 +134,7 @@ func TestOnceWaitersGetTheRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	all.Wait()
-	eventually(t, time.Second, "the lock is free", func() bool {
+	eventually(t, soon, "the lock is free", func() bool {
 		return server.Client().Exists(context.Background(), "lock:k").Val() == 0
 	})
 }

@@ -78,6 +78,6 @@ func TestLongForeignLock(t *testing.T) {
 		t.Errorf("%d looks within a second at a lock that has been held for four", n)
 	}
 	cli(t, server, "1", "DEL", "lock:k")
-	release(t, s, w.granted(time.Second))
-	behind.granted(time.Second)
+	release(t, s, w.granted(soon))
+	behind.granted(soon)
 }

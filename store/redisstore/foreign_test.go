@@ -53,7 +53,7 @@ func TestForeignClients(t *testing.T) {
 	}
 	w := enqueue(t, s, "w", "k", time.Minute)
 	cli(t, server, "1", "EVAL", compareAndDelete, "1", "lock:k", uuid)
-	g := w.granted(time.Second)
+	g := w.granted(soon)
 
 	// We have it, they don't.
 	cli(t, server, "", "SET", "lock:k", uuid, "NX", "PX", "60000")
@@ -61,7 +61,7 @@ func TestForeignClients(t *testing.T) {
 	release(t, s, g)
 	cli(t, server, "OK", "SET", "lock:k", uuid, "NX", "PX", "50")
 	w = enqueue(t, s, "w2", "k", time.Minute) // until theirs runs out
-	w.granted(time.Second)
+	w.granted(soon)
 }
 
 // TestForeignLockWithoutExpiry is waited for, and left as it is.
@@ -72,7 +72,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	cli(t, server, "OK", "SET", "lock:k", uuid)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	before := calls(t, server)
-	eventually(t, time.Second, "the waiter looks now and then", func() bool { return calls(t, server) >= before+3 })
+	eventually(t, soon, "the waiter looks now and then", func() bool { return calls(t, server) >= before+3 })
 	if n := waiting(t, server, "k"); n != 1 {
 		t.Errorf("one waiter that looked several times is %d in line", n)
 	}
@@ -85,7 +85,7 @@ func TestForeignLockWithoutExpiry(t *testing.T) {
 	}
 	cli(t, server, "-1", "PTTL", "lock:k")
 	cli(t, server, "1", "DEL", "lock:k")
-	w.granted(time.Second)
+	w.granted(soon)
 }
 
 func TestWrongType(t *testing.T) {

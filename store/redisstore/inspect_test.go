@@ -119,7 +119,7 @@ func TestForceRelease(t *testing.T) {
 		if err != nil || len(holders) != len(grants) || holders[0].Owner != "o1" || holders[0].Token != grants[0].Token {
 			t.Errorf("%v: %+v, %v", c, holders, err)
 		}
-		next := w.granted(time.Second)
+		next := w.granted(soon)
 		for _, g := range grants {
 			for call, err := range map[string]error{"Renew": renew(t, s, g), "Release": s.Release(ctx, g)} {
 				var loss *driver.LeaseLostError

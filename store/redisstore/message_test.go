@@ -46,7 +46,7 @@ func TestMessageIsTheGrant(t *testing.T) {
 			w := wait(t, b, driver.Request{Owner: "w", Claims: []driver.Claim{claim}, TTL: time.Hour})
 			asked := time.Now()
 			release(t, a, g)
-			next := w.granted(time.Second)
+			next := w.granted(soon)
 			if next.Token <= g.Token || next.TTL != time.Hour || next.Term != 30*time.Second || !next.Contended {
 				t.Errorf("granted %+v after %+v", next, g)
 			}
@@ -111,7 +111,7 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 		if err := admin.Publish(ctx, inbox, strings.Replace(text, "%d", stale, 1)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, time.Second, text+" has it look", func() bool {
+		eventually(t, soon, text+" has it look", func() bool {
 			now, _ := question(t, server, "w")
 			return now > number
 		})
@@ -122,7 +122,7 @@ func TestMessageToAnEarlierQuestion(t *testing.T) {
 	default:
 	}
 	release(t, s, g)
-	next := w.granted(time.Second)
+	next := w.granted(soon)
 	if next.Token <= g.Token {
 		t.Errorf("token %d follows %d", next.Token, g.Token)
 	}
@@ -144,7 +144,7 @@ func TestMessageAfterALongWait(t *testing.T) {
 	w := enqueue(t, s, "w", "k", ttl)
 	time.Sleep(time.Until(began.Add(ttl)))
 	release(t, s, g)
-	next := w.granted(time.Second)
+	next := w.granted(soon)
 	if next.Term != 0 || next.Since.Before(began.Add(ttl)) {
 		t.Errorf("granted %+v", next)
 	}
@@ -163,7 +163,7 @@ func TestPausedHeadFindsItsTurnOver(t *testing.T) {
 	second := enqueue(t, s, "second", "k", time.Minute)
 	pause(t, head)
 	release(t, s, g)
-	next := second.granted(ttl + time.Second)
+	next := second.granted(soon)
 	resume(t, head)
 	number, _ := waitingAgain(t, server)
 	if number == 0 {
@@ -217,7 +217,7 @@ func TestPassedLeaseIsRenewedSoon(t *testing.T) {
 	var next *core.Lease
 	var all sync.WaitGroup
 	all.Go(func() { next, err = there.Acquire(within(t, 5*time.Second), "k") })
-	eventually(t, time.Second, "the other one waits", func() bool { return waiting(t, server, "k") == 1 })
+	eventually(t, soon, "the other one waits", func() bool { return waiting(t, server, "k") == 1 })
 	if err := first.Release(within(t, time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestPassedLeaseIsRenewedSoon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Second, "the lease has its TTL", func() bool {
+	eventually(t, soon, "the lease has its TTL", func() bool {
 		return server.Client().PTTL(context.Background(), "lock:k").Val() > 59*time.Minute && time.Until(next.Deadline()) > 50*time.Minute
 	})
 	if err := next.Release(within(t, time.Second)); err != nil {
@@ -259,7 +259,7 @@ func TestCancelRacesWithTheMessage(t *testing.T) {
 		case !errors.Is(hurried.err, driver.ErrHeld):
 			t.Fatal(hurried.err)
 		}
-		next := patient.granted(2 * time.Second)
+		next := patient.granted(soon)
 		if next.Token <= g.Token || hurried.err == nil && next.Token <= hurried.grant.Token {
 			t.Fatalf("token %d follows %d and %d", next.Token, g.Token, hurried.grant.Token)
 		}
@@ -286,7 +286,7 @@ func TestNoMessageWithoutMemory(t *testing.T) {
 	}
 	set(t, server, "maxmemory", "0")
 	held(t, s, driver.Exclusive("k")) // the next one who comes has it passed on
-	w.granted(time.Second)
+	w.granted(soon)
 }
 
 // TestNobodyListensInAnyMode: what can't be told of is nobody's.
@@ -301,13 +301,13 @@ func TestNobodyListensInAnyMode(t *testing.T) {
 			g := lock(t, a, "holder", "k", time.Minute)
 			w := enqueueFor(t, b, "cut-off", claim)
 			network.Cut()
-			eventually(t, time.Second, "the server notices", func() bool { return subscribers(t, server) == 0 })
+			eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
 			release(t, a, g)
 			if n := server.Client().Exists(context.Background(), "lock:k", "{lock:k}:h", "{lock:k}:i").Val(); n != 0 {
 				t.Errorf("%d keys of a holder who could not be told", n)
 			}
 			network.Heal()
-			w.granted(2 * time.Second)
+			w.granted(soon)
 		})
 	}
 }
@@ -320,7 +320,7 @@ func TestMessageThatIsNoGrant(t *testing.T) {
 	g := lock(t, s, "holder", "k", time.Minute)
 	set := enqueueFor(t, s, "set", driver.Exclusive("k"), driver.Exclusive("l"))
 	release(t, s, g)
-	if g = set.granted(time.Second); g.Term != 0 {
+	if g = set.granted(soon); g.Term != 0 {
 		t.Errorf("a set: %+v", g)
 	}
 	once := make(chan driver.Grant)
@@ -333,7 +333,7 @@ func TestMessageThatIsNoGrant(t *testing.T) {
 		}
 		once <- g
 	}()
-	eventually(t, time.Second, "it is in line", func() bool { return waiting(t, server, "k") == 1 })
+	eventually(t, soon, "it is in line", func() bool { return waiting(t, server, "k") == 1 })
 	release(t, s, g)
 	if g := <-once; g.Term != 0 {
 		t.Errorf("an execution: %+v", g)
@@ -365,12 +365,12 @@ func TestPassedWithinAnEngine(t *testing.T) {
 			line = append(line, enqueue(t, s, owner, key, time.Minute))
 		}
 		release(t, s, g)
-		if g = line[0].granted(2 * time.Second); g.Term == 0 || g.Contended != c.contended {
+		if g = line[0].granted(soon); g.Term == 0 || g.Contended != c.contended {
 			t.Errorf("from %s to %v: %+v", c.holder, c.waiters, g)
 		}
 		release(t, s, g)
 		for _, w := range line[1:] {
-			release(t, s, w.granted(2*time.Second))
+			release(t, s, w.granted(soon))
 		}
 	}
 }

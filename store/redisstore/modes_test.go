@@ -117,7 +117,7 @@ func TestDeadHolder(t *testing.T) {
 	if e := held(t, s, driver.Permit("p", 2)); e.RetryAfter > 200*time.Millisecond || e.Holder != "lives" {
 		t.Errorf("%+v: a place comes free in 200ms, and who lives has most time left", e)
 	}
-	enqueueFor(t, s, "next", driver.Permit("p", 2)).granted(time.Second)
+	enqueueFor(t, s, "next", driver.Permit("p", 2)).granted(soon)
 	if err := renew(t, s, dead); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("want ErrLeaseLost, got %v", err)
 	}
@@ -128,7 +128,7 @@ func TestDeadHolder(t *testing.T) {
 	lives = lease(t, s, "lives", driver.Shared("s"))
 	dead = die(driver.Shared("s"))
 	w := enqueueFor(t, s, "writer", driver.Exclusive("s"))
-	eventually(t, time.Second, "the dead one's lease is over", func() bool {
+	eventually(t, soon, "the dead one's lease is over", func() bool {
 		return errors.Is(renew(t, s, driver.Grant{Owner: "dead", Claims: dead.Claims, TTL: time.Millisecond, Token: dead.Token}), driver.ErrLeaseLost)
 	})
 	select {
@@ -137,7 +137,7 @@ func TestDeadHolder(t *testing.T) {
 	default:
 	}
 	release(t, s, lives)
-	w.granted(time.Second)
+	w.granted(soon)
 }
 
 // TestRollingDeploy: N is each request's own.
@@ -162,8 +162,8 @@ func TestRollingDeploy(t *testing.T) {
 	default:
 	}
 	release(t, s, old[2])
-	few.granted(time.Second)
-	many.granted(time.Second)
+	few.granted(soon)
+	many.granted(soon)
 }
 
 // TestDowngrade keeps the token and lets the waiting readers in.
@@ -179,7 +179,7 @@ func TestDowngrade(t *testing.T) {
 	if err := s.Downgrade(within(t, time.Second), down); err != nil {
 		t.Error(err)
 	}
-	release(t, s, reader.granted(time.Second))
+	release(t, s, reader.granted(soon))
 	if err := renew(t, s, g); !errors.Is(err, driver.ErrLeaseLost) {
 		t.Errorf("renewed as exclusive: %v", err)
 	}
@@ -192,7 +192,7 @@ func TestDowngrade(t *testing.T) {
 		t.Errorf("after a refused upgrade: %v", err)
 	}
 	release(t, s, down)
-	writer.granted(time.Second)
+	writer.granted(soon)
 }
 
 // TestPhases: the waiters that get in at the end of each phase.
@@ -209,25 +209,25 @@ func TestPhases(t *testing.T) {
 		t.Errorf("%+v: four are ahead", e)
 	}
 	release(t, s, x)
-	a, b := r1.granted(time.Second), r2.granted(time.Second) // both, wherever they stood
-	if e := held(t, s, driver.Shared("k")); e.Ahead != 2 {   // a writer waits
+	a, b := r1.granted(soon), r2.granted(soon)             // both, wherever they stood
+	if e := held(t, s, driver.Shared("k")); e.Ahead != 2 { // a writer waits
 		t.Errorf("%+v: two are ahead", e)
 	}
 	release(t, s, a)
 	r3 := enqueueFor(t, s, "r3", driver.Shared("k"))
 	release(t, s, b)
-	a = w1.granted(time.Second) // after the last reader, the line
+	a = w1.granted(soon) // after the last reader, the line
 	release(t, s, a)
-	release(t, s, r3.granted(time.Second))
+	release(t, s, r3.granted(soon))
 	w4 := enqueueFor(t, s, "w4", driver.Exclusive("k"))
-	a = w2.granted(time.Second)
+	a = w2.granted(soon)
 	r5 := enqueueFor(t, s, "r5", driver.Shared("k"))
 	release(t, s, a) // the last permit
-	a = r5.granted(time.Second)
+	a = r5.granted(soon)
 	r6 := enqueueFor(t, s, "r6", driver.Shared("k"))
 	w4.cancel() // the line is empty: readers join
-	w4.refused(time.Second)
-	release(t, s, r6.granted(time.Second))
+	w4.refused(soon)
+	release(t, s, r6.granted(soon))
 	release(t, s, a)
 	if left := keysLeft(t, server); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
@@ -245,7 +245,7 @@ func TestDeadWriter(t *testing.T) {
 	enqueueFor(t, other, "writer", driver.Exclusive("k"))
 	held(t, s, driver.Shared("k"))
 	p.Cut()
-	eventually(t, 2*time.Second, "readers are let in", func() bool {
+	eventually(t, soon, "readers are let in", func() bool {
 		_, err := s.Acquire(context.Background(), driver.Request{Owner: "second", Claims: []driver.Claim{driver.Shared("k")}, TTL: time.Minute})
 		return err == nil
 	})
@@ -295,7 +295,7 @@ func TestOutOfMemoryInEveryMode(t *testing.T) {
 	for _, g := range grants {
 		release(t, s, g)
 	}
-	g := w.granted(time.Second)
+	g := w.granted(soon)
 	if err := renew(t, s, g); err != nil {
 		t.Error(err)
 	}

@@ -21,14 +21,14 @@ func TestWaiterThatSleptThroughItsTurn(t *testing.T) {
 	next := enqueue(t, s, "next", "k", time.Minute)
 	pause(t, sleeper)
 	release(t, s, g) // its message waits in the connection of a process that stands still
-	g = next.granted(ttl + time.Second)
+	g = next.granted(soon)
 	resume(t, sleeper)
 	eventually(t, 5*time.Second, "it is in line again", func() bool { return waiting(t, server, "k") == 1 })
 	if err := renew(t, s, g); err != nil {
 		t.Fatalf("the holder's lease: %v", err)
 	}
 	release(t, s, g)
-	token, err := strconv.ParseUint(sleeper.says("granted", time.Second), 10, 64)
+	token, err := strconv.ParseUint(sleeper.says("granted", soon), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestLostAcquireReply(t *testing.T) {
 		g, err = s.Acquire(within(t, 5*time.Second), request("o", "k", time.Minute))
 	}()
 	var first string
-	eventually(t, time.Second, "the lock is granted", func() bool {
+	eventually(t, soon, "the lock is granted", func() bool {
 		first = admin.Get(context.Background(), "lock:k").Val()
 		return first != ""
 	})

@@ -22,7 +22,7 @@ func TestKilledHeadOfLine(t *testing.T) {
 	head.says("queued", startup)
 	second := enqueue(t, b, "second", "k", time.Minute)
 	head.kill()
-	eventually(t, time.Second, "the server notices", func() bool {
+	eventually(t, soon, "the server notices", func() bool {
 		return subscribers(t, server) == 1
 	})
 	release(t, a, g)
@@ -65,7 +65,7 @@ func TestSilentHeadOfLine(t *testing.T) {
 			if has := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(has, "second:") {
 				t.Errorf("the lock was passed to %q", has)
 			}
-			release(t, b, second.granted(time.Second))
+			release(t, b, second.granted(soon))
 			network.Heal()
 		})
 	}
@@ -82,14 +82,14 @@ func TestPatientWaiterKeepsItsPlace(t *testing.T) {
 	w := enqueue(t, patient, "patient", "k", time.Minute)
 	gone := enqueue(t, hasty, "hasty", "k", time.Minute)
 	gone.cancel()
-	gone.refused(time.Second)
+	gone.refused(soon)
 	for _, key := range []string{"{lock:k}:q", "{lock:k}:w"} {
 		if left := admin.PTTL(ctx, key).Val(); left < time.Minute {
 			t.Errorf("%s is forgotten in %v, while one who is patient for 2 min waits", key, left)
 		}
 	}
 	release(t, patient, g)
-	release(t, patient, w.granted(time.Second))
+	release(t, patient, w.granted(soon))
 }
 
 // TestPausedHeadOfLine has the head neither dead nor alive: it gets its turn,
@@ -106,7 +106,7 @@ func TestPausedHeadOfLine(t *testing.T) {
 	pause(t, head)
 	released := time.Now()
 	release(t, a, g)
-	second.granted(ttl + time.Second)
+	second.granted(soon)
 	if took := second.at.Sub(released); took < ttl-50*time.Millisecond {
 		t.Errorf("the next was let in after %v: the head in line had no chance to come", took)
 	}

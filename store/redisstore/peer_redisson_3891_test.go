@@ -25,10 +25,10 @@ func TestLostSubscription(t *testing.T) {
 	if _, err := pipe.Exec(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	w.granted(2 * time.Second)
+	w.granted(soon)
 	// And the next one gets its message again.
 	g := lock(t, a, "holder2", "k2", time.Minute)
 	w = enqueue(t, b, "w2", "k2", time.Minute)
 	release(t, a, g)
-	w.granted(time.Second)
+	w.granted(soon)
 }

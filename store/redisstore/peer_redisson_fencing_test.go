@@ -34,7 +34,7 @@ func TestTokensRise(t *testing.T) {
 	}
 	grant("FLUSHALL")
 	lock(t, s, "dead", "k", 20*time.Millisecond)
-	eventually(t, time.Second, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
+	eventually(t, soon, "the lease is over", func() bool { return admin.Exists(ctx, "lock:k").Val() == 0 })
 	grant("an expiry")
 	server.Restart(t)
 	grant("a restart without data")

@@ -22,7 +22,7 @@ func TestIdleWaiterUnderFlushAll(t *testing.T) {
 	for range 50 {
 		admin.FlushAll(context.Background())
 	}
-	w.granted(time.Second)
+	w.granted(soon)
 	if n := calls(t, server) - before; n > 3 {
 		t.Errorf("%d requests for one grant", n)
 	}

@@ -189,7 +189,7 @@ func TestProcessesTakeTurnsInOrderOfArrival(t *testing.T) {
 	release(t, s, g)
 	last := g.Token
 	for i, p := range line {
-		token, err := strconv.ParseUint(p.says("granted", time.Second), 10, 64)
+		token, err := strconv.ParseUint(p.says("granted", soon), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestProcessesTakeTurnsInOrderOfArrival(t *testing.T) {
 			t.Errorf("process %d, %d in line, has token %d after %d", p.cmd.Process.Pid, i+1, token, last)
 		}
 		last = token
-		if err := p.says("released", time.Second); err != "<nil>" {
+		if err := p.says("released", soon); err != "<nil>" {
 			t.Errorf("release: %v", err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestKilledHolderFreesTheKey(t *testing.T) {
 	default:
 	}
 	holder.kill()
-	w.granted(ttl + time.Second)
+	w.granted(soon)
 }
 
 // TestKilledSet: what a killed process held, and what it held while it waited

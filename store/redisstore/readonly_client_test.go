@@ -47,7 +47,7 @@ func TestClientThatReadsFromReplicas(t *testing.T) {
 					t.Errorf("Inspect: %+v, %v", info, err)
 				}
 				release(t, a, g)
-				next := w.granted(2 * time.Second)
+				next := w.granted(soon)
 				if err := b.Complete(within(t, 5*time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 					t.Errorf("Complete: %v", err)
 				}

@@ -66,7 +66,7 @@ func TestUnansweredAcquireIsUndone(t *testing.T) {
 			}
 			time.Sleep(150 * time.Millisecond) // what was sent to undo it at once got no answer either
 			network.Heal()
-			eventually(t, 2*time.Second, "the grant that nobody wants is undone", func() bool {
+			eventually(t, soon, "the grant that nobody wants is undone", func() bool {
 				return admin.Exists(context.Background(), "lock:k").Val() == 0
 			})
 		})
@@ -84,7 +84,7 @@ func TestLostReleaseReply(t *testing.T) {
 	network.CutReplies()
 	done := make(chan error, 1)
 	go func() { done <- s.Release(within(t, 5*time.Second), g) }()
-	eventually(t, time.Second, "the lock is released", func() bool {
+	eventually(t, soon, "the lock is released", func() bool {
 		return admin.Exists(context.Background(), "lock:k").Val() == 0
 	})
 	network.Heal()
@@ -174,7 +174,7 @@ func TestLostCompleteReply(t *testing.T) {
 	done := make(chan error, 1)
 	rec := driver.Record{Result: []byte("done")}
 	go func() { done <- s.Complete(within(t, 5*time.Second), g, rec, time.Minute) }()
-	eventually(t, time.Second, "it is on record", func() bool {
+	eventually(t, soon, "it is on record", func() bool {
 		return admin.Exists(context.Background(), "{lock:k}:r").Val() == 1
 	})
 	network.Heal()

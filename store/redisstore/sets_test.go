@@ -109,7 +109,7 @@ func TestWaitingSetKeepsWhatItHas(t *testing.T) {
 			}
 			release(t, s, lease(t, s, "n", driver.Exclusive("c"))) // nothing behind the claim that is waited for
 			w.cancel()
-			w.refused(time.Second)
+			w.refused(soon)
 			release(t, s, lease(t, s, "n", driver.Exclusive("a")))
 			release(t, s, g)
 			release(t, s, lease(t, s, "n", driver.Exclusive("a"), driver.Exclusive("b"), driver.Exclusive("c")))

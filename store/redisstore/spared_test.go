@@ -36,9 +36,9 @@ func TestWaiterWithoutInboxIsPassedOverAtFirst(t *testing.T) {
 	arrivedAt(t, server, "deaf", time.Now().Add(time.Hour)) // at first, for as long as this takes
 	first, second := enqueue(t, a, "first", "k", time.Minute), enqueue(t, b, "second", "k", time.Minute)
 	release(t, a, g)
-	release(t, a, first.granted(time.Second))
-	release(t, b, second.granted(time.Second))
-	last.granted(time.Second)
+	release(t, a, first.granted(soon))
+	release(t, b, second.granted(soon))
+	last.granted(soon)
 }
 
 // TestWaiterWithoutInboxHasItsTurn when it has waited for a while, before those who came
@@ -55,18 +55,18 @@ func TestWaiterWithoutInboxHasItsTurn(t *testing.T) {
 	between := enqueue(t, b, "between", "k", time.Minute)
 	second, third := enqueue(t, a, "second", "k", time.Minute), enqueue(t, b, "third", "k", time.Minute)
 	between.cancel()
-	between.refused(time.Second)
+	between.refused(soon)
 	arrivedAt(t, server, "deaf", time.Now().Add(-time.Hour))
 	before, _ := question(t, server, "second")
 	release(t, a, g)
-	g = first.granted(time.Second)
-	eventually(t, 2*time.Second, "the next one looks, again and again", func() bool {
+	g = first.granted(soon)
+	eventually(t, soon, "the next one looks, again and again", func() bool {
 		now, _ := question(t, server, "second")
 		return now > before+5
 	})
 	release(t, deaf, g)
-	release(t, a, second.granted(time.Second))
-	third.granted(time.Second)
+	release(t, a, second.granted(soon))
+	third.granted(soon)
 }
 
 // TestWaiterWithoutInboxThatDoesNotCome: the lock is kept for it for a moment, not for
@@ -84,5 +84,5 @@ func TestWaiterWithoutInboxThatDoesNotCome(t *testing.T) {
 	if v := admin.Get(ctx, "lock:k").Val(); !strings.HasPrefix(v, "gone:") {
 		t.Fatalf("passed to %q", v)
 	}
-	w.granted(time.Second)
+	w.granted(soon)
 }

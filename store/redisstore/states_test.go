@@ -71,7 +71,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	release(t, s, alone)
 	release(t, s, contended)
-	release(t, s, w.granted(time.Second)) // also from hand to hand
+	release(t, s, w.granted(soon)) // also from hand to hand
 }
 
 func TestReadOnly(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWithReplicas(t *testing.T) {
 	user := as(t, server, aclKeys, aclChannels, aclCommands, aclMessages, "+wait")
 	s := open(t, user, redisstore.WithReplicas(1, 200*time.Millisecond))
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
 
 	replica := follow(t, server)
 	g := lock(t, s, "o", "k", time.Minute)
@@ -118,11 +118,11 @@ func TestWithReplicas(t *testing.T) {
 	}
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
-	release(t, s, w.granted(time.Second))
+	release(t, s, w.granted(soon))
 	replica.Pause()
 	defer replica.Resume()
 	refusal(t, s, redisstore.ErrNoReplicas)
-	eventually(t, time.Second, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
+	eventually(t, soon, "the grant is undone", func() bool { return admin.Exists(ctx, "lock:free").Val() == 0 })
 }
 
 // TestBusyServer: a server that runs somebody's slow script says BUSY to all
@@ -147,7 +147,7 @@ func TestBusyServer(t *testing.T) {
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "SCRIPT KILL") {
 		t.Errorf("the slow script: %v", err)
 	}
-	eventually(t, time.Second, "what was given up is undone", func() bool {
+	eventually(t, soon, "what was given up is undone", func() bool {
 		return admin.Exists(context.Background(), "lock:k").Val() == 0
 	})
 }

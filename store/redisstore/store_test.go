@@ -139,7 +139,7 @@ func TestClosed(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := w.refused(time.Second); !errors.Is(err, driver.ErrClosed) {
+	if err := w.refused(soon); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("the waiter: want ErrClosed, got %v", err)
 	}
 	if n := waiting(t, server, "k"); n != 0 {
@@ -285,7 +285,7 @@ func TestSubscriptionWarning(t *testing.T) {
 	s := open(t, as(t, server, aclKeys, aclCommands), out.option())
 	lock(t, s, "holder", "k", time.Minute)
 	enqueue(t, s, "w", "k", time.Minute)
-	eventually(t, time.Second, "the warning", func() bool { return strings.Contains(out.String(), "no messages arrive") })
+	eventually(t, soon, "the warning", func() bool { return strings.Contains(out.String(), "no messages arrive") })
 	if n := strings.Count(out.String(), "\n"); n != 1 {
 		t.Errorf("%d lines: %s", n, out.String())
 	}

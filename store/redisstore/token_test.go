@@ -20,7 +20,7 @@ func TestTokenOfAPassedLock(t *testing.T) {
 	g := lock(t, s, "holder", "k", time.Minute)
 	w := enqueue(t, s, "w", "k", time.Minute)
 	release(t, s, g)
-	next := w.granted(time.Second)
+	next := w.granted(soon)
 	if next.Token <= g.Token {
 		t.Errorf("token %d follows %d", next.Token, g.Token)
 	}
@@ -52,7 +52,7 @@ func TestRestartWithData(t *testing.T) {
 		t.Errorf("%d in line", n)
 	}
 	release(t, s, g)
-	if next := w.granted(2 * time.Second); next.Token <= g.Token {
+	if next := w.granted(soon); next.Token <= g.Token {
 		t.Errorf("token %d follows %d", next.Token, g.Token)
 	}
 }

@@ -162,14 +162,14 @@ func TestOtherTopologies(t *testing.T) {
 				key := g.Claims[0].Key
 				first, second := enqueue(t, b, "first", key, time.Minute), enqueue(t, a, "second", key, time.Minute)
 				release(t, a, g)
-				next := first.granted(2 * time.Second)
+				next := first.granted(soon)
 				if next.Token <= g.Token {
 					t.Errorf("key %d: token %d follows %d", i, next.Token, g.Token)
 				}
 				if err := b.Complete(within(t, time.Second), next, driver.Record{Result: []byte("r")}, time.Minute); err != nil {
 					t.Errorf("Complete: %v", err)
 				}
-				second.granted(2 * time.Second)
+				second.granted(soon)
 				if _, rec, err := a.Begin(within(t, time.Second), request("late", key, time.Minute)); err != nil || rec == nil {
 					t.Errorf("Begin: %v, %v", rec, err)
 				}

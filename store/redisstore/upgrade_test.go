@@ -34,7 +34,7 @@ func TestWaiterOfAnotherRelease(t *testing.T) {
 			w := wait(t, s, req)
 			eventually(t, soon, "three are in line", func() bool { return admin.LLen(ctx, line).Val() == 3 })
 			release(t, s, g)
-			w.granted(time.Second)
+			w.granted(soon)
 			if left := admin.LRange(ctx, line, 0, -1).Val(); !slices.Equal(left, []string{"newer"}) {
 				t.Errorf("in line are %q", left)
 			}

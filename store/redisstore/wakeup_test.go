@@ -51,7 +51,7 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 	for _, w := range line {
 		before, messages := calls(t, server), server.Commands(t)["publish"]
 		release(t, a, g)
-		g = w.granted(time.Second)
+		g = w.granted(soon)
 		// The message is all that the next one needs.
 		if n := calls(t, server) - before; n != 1 {
 			t.Errorf("a release took %d requests, want 1", n)
@@ -78,8 +78,8 @@ func TestNobodyJumpsTheLine(t *testing.T) {
 	if !errors.As(err, &held) || held.Holder != "first" {
 		t.Errorf("want the first in line as the holder, got %v", err)
 	}
-	release(t, s, first.granted(time.Second))
-	second.granted(time.Second)
+	release(t, s, first.granted(soon))
+	second.granted(soon)
 }
 
 func TestCancelledWaiterLeavesTheLine(t *testing.T) {
@@ -90,14 +90,14 @@ func TestCancelledWaiterLeavesTheLine(t *testing.T) {
 	first := enqueue(t, s, "first", "k", time.Minute)
 	second := enqueue(t, s, "second", "k", time.Minute)
 	first.cancel()
-	if err := first.refused(time.Second); !errors.Is(err, driver.ErrHeld) {
+	if err := first.refused(soon); !errors.Is(err, driver.ErrHeld) {
 		t.Errorf("want ErrHeld, got %v", err)
 	}
 	if n := waiting(t, server, "k"); n != 1 {
 		t.Errorf("%d in line, want 1", n)
 	}
 	release(t, s, g)
-	second.granted(time.Second)
+	second.granted(soon)
 }
 
 // TestCancelMeetsTheGrant has the lock passed to a waiter that does not want it
@@ -117,9 +117,9 @@ func TestCancelMeetsTheGrant(t *testing.T) {
 		t.Fatalf("the lock was passed to %q", v)
 	}
 	first.cancel()
-	second.granted(time.Second)
+	second.granted(soon)
 	network.Heal()
-	first.refused(time.Second)
+	first.refused(soon)
 }
 
 // TestReleaseWhileNobodyListens frees the key if none of those in line can be
@@ -133,7 +133,7 @@ func TestReleaseWhileNobodyListens(t *testing.T) {
 	g := lock(t, a, "holder", "k", time.Minute)
 	w := enqueue(t, b, "w", "k", time.Minute)
 	network.Cut()
-	eventually(t, time.Second, "the server notices", func() bool { return subscribers(t, server) == 0 })
+	eventually(t, soon, "the server notices", func() bool { return subscribers(t, server) == 0 })
 	release(t, a, g)
 	if n := server.Client().Exists(context.Background(), "lock:k").Val(); n != 0 {
 		t.Error("the lock was given to somebody who can't be told")
@@ -142,7 +142,7 @@ func TestReleaseWhileNobodyListens(t *testing.T) {
 		t.Errorf("%d in line, want the one that is cut off", n)
 	}
 	network.Heal()
-	w.granted(2 * time.Second) // it subscribes again, and looks
+	w.granted(soon) // it subscribes again, and looks
 }
 
 // TestHalfOpenSubscription: nothing is heard, and nothing says that the
