@@ -44,6 +44,9 @@ type Report struct {
 	Meanwhile string
 	// Wrong is what is wrong with the history; nil: nothing.
 	Wrong error
+	// Little says that too little happened, or is known of what happened, to prove something; nil: it
+	// is enough.
+	Little error
 	// Dir has the history, with a picture of what is wrong; "": nothing is.
 	Dir string
 }
@@ -98,7 +101,7 @@ func (tr *trial) report(m material) *Report {
 	}
 	effects, err := history.Once(m.events, losses...)
 	r.Effects = effects
-	errs = append(errs, err, history.Check(sections, losses...), history.Deadlines(m.events), history.Registers(fenced, m.final), tr.enough(r), untyped(m.events))
+	errs = append(errs, err, history.Check(sections, losses...), history.Deadlines(m.events), history.Registers(fenced, m.final), untyped(m.events))
 	if !tr.risky(m.struck) {
 		errs = append(errs, history.Registers(bare, m.final))
 	}
@@ -108,7 +111,7 @@ func (tr *trial) report(m material) *Report {
 	if r.Late > tooLate {
 		errs = append(errs, fmt.Errorf("nothing was granted for %v, although the server served", r.Late))
 	}
-	r.Wrong = errors.Join(errs...)
+	r.Wrong, r.Little = errors.Join(errs...), tr.enough(r)
 	if r.Wrong != nil {
 		r.Dir, err = tr.keep(picture(r.Wrong, sections, m), m.struck)
 		r.Wrong = errors.Join(r.Wrong, err)
@@ -265,6 +268,9 @@ func (r *Report) String() string {
 		if r.Dir != "" {
 			line("  the history  %s", r.Dir)
 		}
+	}
+	if r.Little != nil {
+		line("  TOO LITTLE   %s", strings.ReplaceAll(r.Little.Error(), "\n", "; "))
 	}
 	return b.String()
 }

@@ -17,7 +17,7 @@ type Sum struct {
 // Add adds a history.
 func (s *Sum) Add(r *Report) {
 	s.Histories++
-	if r.Wrong != nil {
+	if r.Wrong != nil || r.Little != nil {
 		s.Wrong++
 	}
 	s.Lasted += r.Lasts
