@@ -23,6 +23,7 @@ type acquisition struct {
 	once  bool          // a record serves as well as the lease
 	asked bool          // at least once
 	wake  waitloop.Bell // nil: it does not wait
+	over  chan struct{} // of one that waits: closed when a question that nobody waits for is over
 }
 
 // answer is a grant or a record, or how the key is held.
@@ -59,15 +60,11 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	if !a.s.room.enter(ctx) {
 		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
 	}
-	over := make(chan struct{})
-	ans, err, answered := inside(ctx, a.s, a.s.room, a.ask, func() {
-		close(over)
-		a.s.calls.Go(a.undo)
-	})
+	ans, err, answered := inside(ctx, a.s, a.s.room, a.ask, a.late)
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: over}
+		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: a.over}
 	case err == nil:
 		return ans, ans.held, nil
 	}
@@ -78,9 +75,18 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	return answer{}, nil, failure("acquire", key, err)
 }
 
+// late is called when a question is over that nobody waits for any more.
+func (a *acquisition) late() {
+	if a.over != nil {
+		close(a.over)
+	}
+	a.s.calls.Go(a.undo)
+}
+
 // Enter implements [waitloop.Request]. The first question of a request that waits joins the
 // queue.
 func (a *acquisition) Enter(context.Context) (queued bool) {
+	a.over = make(chan struct{})
 	a.wake = a.s.places.join(a.req.Owner)
 	return true
 }

@@ -23,6 +23,7 @@ type acquisition struct {
 	id     string
 	once   bool          // a record serves as well as the lease
 	wake   waitloop.Bell // nil: it does not wait
+	over   chan struct{} // of one that waits: closed when a question that nobody waits for is over
 	began  time.Time
 	asked  bool
 	waited bool // it has had a place in the queue
@@ -58,16 +59,12 @@ func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (ans
 // Ask implements [waitloop.Request].
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
 	a.wake.Clear()
-	over := make(chan struct{})
-	ans, err, answered := do(ctx, a.s, a.ask, func() {
-		close(over)
-		a.s.calls.Go(a.undo)
-	})
+	ans, err, answered := do(ctx, a.s, a.ask, a.late)
 	key := a.req.Claims[0].Key
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: over}
+		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: a.over}
 	case err == nil:
 		a.s.send(ans.wants)
 		return ans, ans.held, nil
@@ -79,9 +76,20 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	return answer{}, nil, failure("acquire", key, err)
 }
 
+// late is called when a question is over that nobody waits for any more.
+func (a *acquisition) late() {
+	if a.over != nil {
+		close(a.over)
+	}
+	a.s.calls.Go(a.undo)
+}
+
 // Enter implements [waitloop.Request]. The first question of a request that waits joins the
 // queue.
-func (a *acquisition) Enter(context.Context) (queued bool) { return true }
+func (a *acquisition) Enter(context.Context) (queued bool) {
+	a.over = make(chan struct{})
+	return true
+}
 
 // Messages implements [waitloop.Request].
 func (a *acquisition) Messages() <-chan struct{} { return a.wake }
