@@ -229,7 +229,7 @@ func (tr *trial) keep(picture string, struck []Struck) (string, error) {
 	for _, s := range struck {
 		files["faults"] += fmt.Sprintf("%d to %d: %s of %s\n", s.From, s.To, s.Fault, s.Place)
 	}
-	if b, ok := tr.bed.(*sentinel); ok {
+	if b, ok := tr.bed.(interface{ logs() map[string]string }); ok {
 		maps.Copy(files, b.logs())
 	}
 	var errs []error

@@ -11,20 +11,26 @@ import (
 	"github.com/keyturn/keyturn/proof/work"
 )
 
+// startSentinel starts the servers of a trial behind Sentinel, until the test ends.
+func startSentinel(t *testing.T) (b *sentinel) {
+	t.Helper()
+	run := &redistest.Run{}
+	t.Cleanup(func() {
+		if err := run.End(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // TestSentinelServesWhereItPoints: a replica that takes writes serves nobody before the Sentinel
 // names it. When the probe asked all nodes instead, histories said that the store granted nothing for
 // seconds although the servers served: the Sentinel had promoted a replica, and then given up.
 func TestSentinelServesWhereItPoints(t *testing.T) {
-	run := &redistest.Run{}
-	defer func() {
-		if err := run.End(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var b *sentinel
-	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
-		t.Fatal(err)
-	}
+	b := startSentinel(t)
 	ctx := t.Context()
 	await := func(what string, ask func() error) {
 		t.Helper()
@@ -59,16 +65,7 @@ func TestSentinelServesWhereItPoints(t *testing.T) {
 // grants leases to clients that still reach it. A takeover that ended when the Sentinel named the
 // new master would leave leases unforgiven that were granted after that, and lost.
 func TestTakeoverLastsUntilTheOldMasterStops(t *testing.T) {
-	run := &redistest.Run{}
-	defer func() {
-		if err := run.End(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var b *sentinel
-	if err := run.Catch(func() { b = newSentinel(run, Config{Processes: 1}).(*sentinel) }); err != nil {
-		t.Fatal(err)
-	}
+	b := startSentinel(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	took := make(chan []Struck, 1)

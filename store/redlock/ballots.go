@@ -1,8 +1,6 @@
 package redlock
 
-import (
-	"github.com/keyturn/keyturn/store/redlock/internal/script"
-)
+import "github.com/keyturn/keyturn/store/redlock/internal/script"
 
 // ballot is what is known of a node's vote.
 type ballot struct {
