@@ -72,7 +72,11 @@ func TestContractOfSQLite(t *testing.T) {
 	migrate(t, d)
 	drivertest.Run(t, drivertest.Harness{
 		TTL: 800 * time.Millisecond, Late: late,
-		New:     func(t testing.TB) driver.Store { return open(t, d.Open(t), dialectOf(d)) },
-		Restart: func(t testing.TB) { forget(t, d) },
+		New: func(t testing.TB) driver.Store { return open(t, d.Open(t), dialectOf(d)) },
+		Restart: func(t testing.TB) {
+			forget(t, d)
+			// After a loss of data the clock alone makes tokens rise, and SQLite's counts milliseconds.
+			time.Sleep(2 * time.Millisecond)
+		},
 	})
 }
