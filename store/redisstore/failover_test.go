@@ -141,7 +141,7 @@ func TestClusterFailover(t *testing.T) {
 			during := served[1].Load() + served[2].Load() - was
 			rate := float64(during) / float64(back.Sub(began)) / (float64(was) / float64(before))
 			t.Logf("the slots were back after %v; the healthy masters' keys ran at %.0f %% of the rate before", back.Sub(began), 100*rate)
-			if rate < 0.5 {
+			if rate < 0.5 { // 0.8 to 1.4 where it was measured; the machine may have other work just then
 				t.Errorf("keys of the healthy masters ran at %.0f %% of the rate before", 100*rate)
 			}
 			if refused.Load() == 0 {
