@@ -135,8 +135,9 @@ func (a *acquisition) Ask(ctx context.Context) (driver.Grant, *waitloop.State, e
 
 // elect is one round.
 func (a *acquisition) elect(ctx context.Context) (result, bool) {
+	a.round = strconv.FormatInt(a.s.rounds.Add(1), 10)
 	e := &election{
-		s: a.s, req: &a.req, key: a.key, hash: a.hash, gate: -1, door: -1,
+		s: a.s, req: &a.req, round: a.round, key: a.key, hash: a.hash, gate: -1, door: -1,
 		ballots: make([]ballot, len(a.s.nodes)), settled: make(chan struct{}),
 	}
 	ticket := ""
@@ -161,7 +162,6 @@ func (a *acquisition) elect(ctx context.Context) (result, bool) {
 		e.gate, e.opened = a.s.gate(a.hash), make(chan struct{})
 	}
 	a.rounds++
-	a.round = strconv.FormatInt(a.s.rounds.Add(1), 10)
 	args[9] = a.round
 	r, ok := e.run(ctx, args, ticket)
 	a.front = a.called && !r.won

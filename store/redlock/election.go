@@ -29,12 +29,13 @@ const (
 // lease is granted after this one round trip. Otherwise the greatest token is sealed in a second
 // one. Any later quorum has a node in common with this one, so its token is greater.
 type election struct {
-	s    *Store
-	req  *driver.Request
-	key  script.Key
-	hash uint32
-	gate int // the node that is asked first, or -1
-	door int // the node that has the owner's ticket, or -1
+	s     *Store
+	req   *driver.Request
+	round string
+	key   script.Key
+	hash  uint32
+	gate  int // the node that is asked first, or -1
+	door  int // the node that has the owner's ticket, or -1
 
 	mu      sync.Mutex
 	phase   phase

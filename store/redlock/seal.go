@@ -64,7 +64,7 @@ func (e *election) seal(i int) {
 	e.sealing++
 	e.s.nodes[i].Send(e.hash, &node.Call{
 		Script: script.Seal, Keys: []string{e.key.Lock, e.key.Counter},
-		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.spare, counterTTL.Milliseconds()},
+		Args: []any{e.req.Owner, e.req.TTL.Milliseconds(), e.token, e.spare, counterTTL.Milliseconds(), e.round},
 		Done: func(reply any, err error) { e.wasSealed(reply, err) },
 	})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -209,8 +210,9 @@ func (l *lane) hangUp() {
 	}
 }
 
-// pipeline sends calls by the names of their scripts, or with the scripts' text. missing are those
-// whose scripts the server does not know, which it has not run, and lost those without an answer.
+// pipeline sends calls by the names of their scripts, or with the scripts' text. lost are those without
+// an answer. missing are those whose scripts the server does not know, which it has not run, and the
+// calls behind them for the same lock: a vote that is taken back before it is given would stay.
 func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing, lost []*Call, broken error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -224,6 +226,9 @@ func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing,
 	for i, c := range calls {
 		reply, err := cmds[i].Result()
 		switch {
+		case err == nil && slices.ContainsFunc(missing, c.sameLock):
+			c.repeated = true
+			missing = append(missing, c)
 		case err == nil && c.repeated && c.Certain != nil && !c.Certain(reply):
 			c.Done(nil, errLost) // the first try may have done it
 		case err == nil:
@@ -260,6 +265,11 @@ func (l *lane) unanswered(c *Call, err error) {
 		}
 		l.put(&again)
 	})
+}
+
+// sameLock reports whether both calls are for one lock.
+func (c *Call) sameLock(other *Call) bool {
+	return len(c.Keys) > 0 && len(other.Keys) > 0 && c.Keys[0] == other.Keys[0]
 }
 
 // fromServer reports whether err is an answer.

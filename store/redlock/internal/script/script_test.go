@@ -25,40 +25,88 @@ func run(t *testing.T, c *redis.Client, s *script.Script, keys []string, args ..
 	return reply
 }
 
+// requests sends an owner's requests for the lock "a" to a server, as package redlock does.
+type requests struct {
+	t     *testing.T
+	c     *redis.Client
+	key   script.Key
+	owner string
+}
+
+func requestsOf(t *testing.T, c *redis.Client, owner string) requests {
+	return requests{t, c, script.Prefix("lock:").Of("a"), owner}
+}
+
+func (r requests) vote(round string) script.Ballot {
+	r.t.Helper()
+	keys := []string{r.key.Lock, r.key.Counter, "{lock:}:born", r.key.Turn, r.key.Line}
+	b, err := script.ReadBallot(run(r.t, r.c, script.Vote, keys,
+		r.owner, 60000, 0, 0, script.Notes(time.Minute, "a rule", "a:trace"), "", 0, 3600000, 0, round, "run"))
+	if err != nil || b.Outcome != script.Yes {
+		r.t.Fatalf("a vote: %+v, %v", b, err)
+	}
+	return b
+}
+
+func (r requests) seal(token uint64, round string) (sealed bool) {
+	r.t.Helper()
+	sealed, _, err := script.ReadSeal(run(r.t, r.c, script.Seal, []string{r.key.Lock, r.key.Counter}, r.owner, 60000, token, 0, 3600000, round))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return sealed
+}
+
+func (r requests) release(round string) script.Ended {
+	r.t.Helper()
+	e, err := script.ReadRelease(run(r.t, r.c, script.Release, []string{r.key.Lock, r.key.Line, r.key.Turn, r.key.Forced}, r.owner, "", "", 100, round))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return e
+}
+
+func (r requests) value() script.Value {
+	return script.ParseValue(r.c.Get(context.Background(), r.key.Lock).Val())
+}
+
 // TestLateUndo: what takes the vote of a lost round back may arrive when the owner has the vote
 // again. It must leave that one.
 func TestLateUndo(t *testing.T) {
-	c := redistest.Start(t).Client()
-	k := script.Prefix("lock:").Of("a")
-	vote := func(round string) script.Ballot {
-		t.Helper()
-		b, err := script.ReadBallot(run(t, c, script.Vote, []string{k.Lock, k.Counter, "{lock:}:born", k.Turn, k.Line},
-			"owner", 60000, 0, 0, script.Notes(time.Minute, "a rule", "a:trace"), "", 0, 3600000, 0, round, "run"))
-		if err != nil || b.Outcome != script.Yes {
-			t.Fatalf("a vote: %+v, %v", b, err)
-		}
-		return b
-	}
-	release := func(round string) script.Ended {
-		t.Helper()
-		e, err := script.ReadRelease(run(t, c, script.Release, []string{k.Lock, k.Line, k.Turn, k.Forced}, "owner", "", "", 100, round))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}
-	first := vote("1")
-	if again := vote("2"); !again.Again || again.Token != first.Token {
+	r := requestsOf(t, redistest.Start(t).Client(), "owner")
+	first := r.vote("1")
+	if again := r.vote("2"); !again.Again || again.Token != first.Token {
 		t.Errorf("the owner asked again and got %+v after %+v", again, first)
 	}
-	if release("1").Mine {
+	if r.release("1").Mine {
 		t.Error("the vote of round 2 was taken back for round 1")
 	}
-	v := script.ParseValue(c.Get(context.Background(), k.Lock).Val())
+	v := r.value()
 	if v.Owner != "owner" || v.Token != first.Token || v.Rule != "a rule" || v.Trace != "a:trace" {
 		t.Errorf("the lock is %+v", v)
 	}
-	if !release("2").Mine {
+	if !r.release("2").Mine {
 		t.Error("the vote of round 2 was not taken back")
+	}
+}
+
+// TestLateSeal: the seal of a lost round may arrive when another owner has had the lease, and the
+// first one has the vote again. The lease would get a token that is smaller than the other owner's.
+func TestLateSeal(t *testing.T) {
+	c := redistest.Start(t).Client()
+	r, other := requestsOf(t, c, "owner"), requestsOf(t, c, "other")
+	early := r.vote("1").Token
+	r.release("1")
+	between := other.vote("2").Token
+	other.release("2")
+	late := r.vote("3").Token
+	if r.seal(early, "1") {
+		t.Error("the vote of round 3 was sealed for round 1")
+	}
+	if got := r.value().Token; got != late || got <= between {
+		t.Errorf("the token is %d; it was %d, and %d for the owner between", got, late, between)
+	}
+	if !r.seal(late+5, "3") || r.value().Token != late+5 {
+		t.Errorf("the vote of round 3 was not sealed with %d: %+v", late+5, r.value())
 	}
 }

@@ -1,8 +1,8 @@
 -- The code that the scripts share. It stands in front of each of them.
 --
 -- A lock's value is "owner:token:reserved:since:ttl:rule|trace:round". Any other value is a foreign
--- client's. The round is that of the request that got the vote last. A request that takes a vote back
--- names its round: it may arrive late, when the owner has the vote again.
+-- client's. The round is that of the request that got the vote last. A request that takes a vote back,
+-- or seals it, names its round: it may arrive late, when the owner has the vote again.
 
 -- owns compares up to the colon, which no owner contains: "ab" is not "abc".
 local function owns(value, owner)
