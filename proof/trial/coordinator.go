@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,17 +24,12 @@ import (
 type coordinator struct {
 	t      *redistest.Run
 	ttl    time.Duration
-	server interface {
-		Pause()
-		Resume()
-		Kill()
-		Restart(t testing.TB)
-	}
-	ways  []*way
-	store driver.Store  // the trial's own, which no fault of the network hits
-	asked atomic.Uint64 // versions that probes have raised
+	server server
+	ways   []*way
+	store  driver.Store  // the trial's own, which no fault of the network hits
+	asked  atomic.Uint64 // versions that probes have raised
 
-	forget  func() // starts a server that was killed without its data
+	forget  func() // deletes the data of the server, which may be down then
 	compact func() // drops old revisions; nil: there are none
 }
 
@@ -60,8 +54,8 @@ func newEtcd(t *redistest.Run, c Config) bed {
 func newZooKeeper(t *redistest.Run, c Config) bed {
 	server := zktest.Start(t)
 	b := &coordinator{t: t, ttl: c.TTL, server: server, forget: func() {
+		server.Kill()
 		server.Forget(t)
-		server.Restart(t)
 	}}
 	return b.connect(c, server.Addr())
 }
@@ -115,29 +109,7 @@ func (b *coordinator) leftovers(ctx context.Context) (left []string, err error) 
 }
 
 func (b *coordinator) faults() []fault {
-	on := func(name string, loses bool, strike func(s *stroke)) fault {
-		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
-			s.place = "server"
-			strike(s)
-		}}
-	}
-	all := []fault{
-		on("freeze", false, func(s *stroke) {
-			b.server.Pause()
-			defer b.server.Resume()
-			s.lasts(b.ttl/5, 2*b.ttl)
-		}),
-		on("crash", false, func(s *stroke) {
-			b.server.Kill()
-			s.lasts(0, b.ttl)
-			b.server.Restart(b.t)
-		}),
-		on("empty", true, func(s *stroke) {
-			b.server.Kill()
-			s.lasts(0, b.ttl)
-			b.forget()
-		}),
-	}
+	all := outages(b.t, b.ttl, b.server, b.forget)
 	if b.compact != nil {
 		all = append(all, on("compact", false, func(s *stroke) {
 			for range 10 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/keyturn/keyturn/internal/redistest"
@@ -124,6 +125,44 @@ func (n *nemesis) hit(f fault, s *stroke) bool {
 		n.errs = append(n.errs, fmt.Errorf("%s of %s: %w", f.name, s.place, err))
 	}
 	return err == nil
+}
+
+// on is a fault of a topology's only server.
+func on(name string, loses bool, strike func(s *stroke)) fault {
+	return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
+		s.place = "server"
+		strike(s)
+	}}
+}
+
+// server is one that faults of every kind can strike.
+type server interface {
+	Pause()
+	Resume()
+	Kill()
+	Restart(t testing.TB)
+}
+
+// outages are the faults of a topology's only server, of whatever kind. erase deletes its data, and may leave
+// it down.
+func outages(t *redistest.Run, ttl time.Duration, it server, erase func()) []fault {
+	crash := func(s *stroke) {
+		it.Kill()
+		s.lasts(0, ttl)
+		it.Restart(t)
+	}
+	return []fault{
+		on("freeze", false, func(s *stroke) {
+			it.Pause()
+			defer it.Resume()
+			s.lasts(ttl/5, 2*ttl)
+		}),
+		on("crash", false, crash),
+		on("empty", true, func(s *stroke) {
+			erase()
+			crash(s)
+		}),
+	}
 }
 
 // groups are short for several faults.

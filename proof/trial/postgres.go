@@ -76,28 +76,7 @@ func (b *database) leftovers(ctx context.Context) (left []string, err error) {
 }
 
 func (b *database) faults() []fault {
-	on := func(name string, loses bool, strike func(s *stroke)) fault {
-		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
-			s.place = "server"
-			strike(s)
-		}}
-	}
-	crash := func(s *stroke) {
-		b.data.Server.Kill()
-		s.lasts(0, b.ttl)
-		b.data.Server.Restart(b.t)
-	}
-	all := []fault{
-		on("freeze", false, func(s *stroke) {
-			b.data.Server.Pause()
-			defer b.data.Server.Resume()
-			s.lasts(b.ttl/5, 2*b.ttl)
-		}),
-		on("crash", false, crash),
-		on("empty", true, func(s *stroke) {
-			b.forget()
-			crash(s)
-		}),
+	all := append(outages(b.t, b.ttl, b.data.Server, b.forget),
 		on("forget", true, func(*stroke) { b.forget() }),
 		on("terminate", false, func(s *stroke) {
 			for range 5 {
@@ -105,7 +84,7 @@ func (b *database) faults() []fault {
 				s.lasts(b.ttl/20, b.ttl/5)
 			}
 		}),
-	}
+	)
 	// Old requests mean nothing on another connection.
 	return append(all, slices.DeleteFunc(tangles(b.ways, b.ttl), func(f fault) bool { return f.name == "duplicate" })...)
 }

@@ -47,30 +47,8 @@ func (b *single) masters() []*redistest.Server              { return []*redistes
 func (b *single) probe(ctx context.Context, part int) error { return takes(ctx, b.client, probeKey, 0) }
 
 func (b *single) faults() []fault {
-	on := func(name string, loses bool, strike func(s *stroke)) fault {
-		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
-			s.place = "server"
-			strike(s)
-		}}
-	}
-	all := []fault{
+	all := append(outages(b.t, b.ttl, b.server, func() { b.do("flushall") }),
 		flushScripts(b.masters),
-		on("freeze", false, func(s *stroke) {
-			b.server.Pause()
-			defer b.server.Resume()
-			s.lasts(b.ttl/5, 2*b.ttl)
-		}),
-		on("crash", false, func(s *stroke) {
-			b.server.Kill()
-			s.lasts(0, b.ttl)
-			b.server.Restart(b.t)
-		}),
-		on("empty", true, func(s *stroke) {
-			b.do("flushall")
-			b.server.Kill()
-			s.lasts(0, b.ttl)
-			b.server.Restart(b.t)
-		}),
 		on("forget", true, func(s *stroke) {
 			// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
 			if _, err := b.server.Client().TxPipelined(s.ctx, func(p redis.Pipeliner) error {
@@ -85,7 +63,7 @@ func (b *single) faults() []fault {
 			s.lasts(b.ttl/2, 2*b.ttl)
 			b.do("config", "set", "maxmemory", "0")
 		}),
-	}
+	)
 	evict := on("evict", false, func(s *stroke) {
 		b.do("config", "set", "maxmemory-policy", "allkeys-random", "maxmemory", "1")
 		s.lasts(b.ttl/5, b.ttl)

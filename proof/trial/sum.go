@@ -7,7 +7,9 @@ import (
 
 // Sum is what came of several histories. The zero value is that of none.
 type Sum struct {
-	Histories, Wrong            int
+	Histories                   int
+	Wrong                       int // of these
+	Little                      int // of these, in which too little happened, and nothing wrong
 	Lasted                      time.Duration
 	Operations, Unknown, Grants int
 	Faults                      int
@@ -17,8 +19,11 @@ type Sum struct {
 // Add adds a history.
 func (s *Sum) Add(r *Report) {
 	s.Histories++
-	if r.Wrong != nil || r.Little != nil {
+	switch {
+	case r.Wrong != nil:
 		s.Wrong++
+	case r.Little != nil:
+		s.Little++
 	}
 	s.Lasted += r.Lasts
 	s.Operations += r.Operations
@@ -31,6 +36,6 @@ func (s *Sum) Add(r *Report) {
 }
 
 func (s *Sum) String() string {
-	return fmt.Sprintf("%d histories, %v: %d operations, %d unknown; %d grants; %d faults; longest time without a grant %.2f s, %.2f s despite service; %d histories are wrong\n",
-		s.Histories, s.Lasted, s.Operations, s.Unknown, s.Grants, s.Faults, s.Longest.Seconds(), s.Late.Seconds(), s.Wrong)
+	return fmt.Sprintf("%d histories, %v: %d operations, %d unknown; %d grants; %d faults; longest time without a grant %.2f s, %.2f s despite service; %d histories are wrong, and %d prove too little\n",
+		s.Histories, s.Lasted, s.Operations, s.Unknown, s.Grants, s.Faults, s.Longest.Seconds(), s.Late.Seconds(), s.Wrong, s.Little)
 }
