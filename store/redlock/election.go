@@ -59,21 +59,6 @@ const (
 	failed
 )
 
-// result is how an election ended.
-type result struct {
-	won     bool
-	grant   driver.Grant
-	queued  bool // its ticket is still in line
-	holder  script.Value
-	held    bool          // a holder keeps the owner from a quorum, for certain
-	stopped bool          // the gate keeps it out: for a holder, or because it is another waiter's turn
-	split   bool          // nobody may have won
-	left    time.Duration // until there may be room
-	now     int64         // µs of the clock that left and holder are from
-	ahead   int
-	errs    []error // of the nodes
-}
-
 // run asks all nodes for their votes, and waits for the outcome. If it did not win, the votes have to
 // be taken back. If ctx ended first, ok is false.
 func (e *election) run(ctx context.Context, args []any, ticket string) (r result, ok bool) {
@@ -228,37 +213,4 @@ func (e *election) settle() {
 	default:
 		close(e.settled)
 	}
-}
-
-// lost ends an election that the owner did not win. The caller has the mutex.
-func (e *election) lost() result {
-	e.phase = failed
-	defer e.finish()
-	n, q := len(e.s.nodes), e.s.cfg.quorum
-	r := result{errs: make([]error, n)}
-	answers := 0
-	for i := range e.ballots {
-		b := &e.ballots[i]
-		switch {
-		case !b.here:
-			r.errs[i] = errSilent
-		case b.err != nil:
-			r.errs[i] = b.err
-		case b.Outcome == script.Abstain:
-			r.errs[i] = &AbstainError{Left: b.Left}
-		default:
-			answers++
-		}
-		if b.no() {
-			r.ahead = max(r.ahead, b.Ahead)
-		}
-	}
-	rival, most := e.ballots.rival()
-	if rival != nil {
-		r.holder, r.left, r.now = script.ParseValue(rival.Holder), rival.Left, rival.Now
-	}
-	r.stopped = e.gate >= 0 && e.ballots[e.gate].no()
-	r.held = most > n-q
-	r.split = !r.held && !r.stopped && answers >= q
-	return r
 }

@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"time"
-
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redlock/internal/node"
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
@@ -51,14 +49,6 @@ func (e *election) agree() (needed bool) {
 	return true
 }
 
-// finish ends the election for good. The caller has the mutex.
-func (e *election) finish() {
-	if e.phase != voting && e.sealing == 0 && e.ballots.answered() == e.asked && e.over != nil {
-		e.over()
-		e.over = nil
-	}
-}
-
 // seal writes the lease's token into the vote of node i. The caller has the mutex.
 func (e *election) seal(i int) {
 	e.sealing++
@@ -80,35 +70,4 @@ func (e *election) wasSealed(reply any, err error) {
 	if e.phase == sealing && (e.sealed >= e.s.cfg.quorum || e.sealing == 0 && e.ballots.answered() == len(e.ballots)) {
 		e.settle()
 	}
-}
-
-// result ends an election that had a quorum of votes.
-func (e *election) result(since time.Time) result {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.phase == sealing {
-		if e.sealed < e.s.cfg.quorum {
-			return e.lost()
-		}
-		e.phase = granted
-	}
-	defer e.finish()
-	r := result{won: true, grant: driver.Grant{
-		Owner: e.req.Owner, Claims: e.req.Claims, TTL: e.req.TTL, Token: e.token, HandOffs: e.spare, Since: since,
-	}}
-	r.queued = e.door >= 0 && !e.ballots[e.door].yes()
-	for i := range e.ballots {
-		b := &e.ballots[i]
-		if b.yes() {
-			r.grant.Contended = r.grant.Contended || b.Awaited
-		}
-	}
-	return r
-}
-
-// giveUp ends an election that nobody waits for any more.
-func (e *election) giveUp() result {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.lost()
 }

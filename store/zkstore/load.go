@@ -1,0 +1,131 @@
+package zkstore
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/phasefair"
+)
+
+// load reads the locks. Leases that are over are taken out.
+func (t *tx) load(keys []string) error {
+	if t.synced {
+		if _, err := t.p.Sync(t.s.cfg.root); err != nil {
+			return err
+		}
+	}
+	t.locks = make([]*lock, len(keys))
+	err := together(len(keys), func(i int) (err error) {
+		t.locks[i], err = t.loadOne(keys[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now, known := t.p.clock.now()
+	if t.looks && t.s.onlyLooks {
+		now = ownMoment()
+	} else if !known || t.doubts(now) {
+		// A lease is over only by a stamp that is younger than what was read: the leader's clock may
+		// have been set back, and there may be a new leader.
+		if now, err = t.s.tick(t.p); err != nil {
+			return err
+		}
+	}
+	t.now = now
+	for _, l := range t.locks {
+		l.Sort()
+		for _, m := range l.Holders() {
+			m.ends = now.ends(m.stat, m.Term)
+			if m.ends <= now.now {
+				l.remove(m)
+			}
+		}
+		if l.record != nil && l.record.ends <= now.now {
+			l.record = nil
+		}
+	}
+	return nil
+}
+
+// doubts reports whether a lease seems to be over, or was renewed under a leader that is not known
+// yet.
+func (t *tx) doubts(now moment) bool {
+	for _, l := range t.locks {
+		for _, m := range l.Members {
+			if !m.waits && (epochOf(m.stat.Mzxid) > now.epoch || now.ends(m.stat, m.Term) <= now.now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadOne reads one lock as of one version.
+func (t *tx) loadOne(key string) (*lock, error) {
+	l := &lock{key: key, path: t.s.lockPath(key)}
+	var (
+		names          []string
+		data           []byte
+		listed, stat   *zk.Stat
+		notHere, noSon bool
+	)
+	err := together(2, func(i int) (err error) {
+		if i == 0 {
+			if names, listed, err = t.p.Children(l.path); errors.Is(err, zk.ErrNoNode) {
+				noSon, err = true, nil
+			}
+			return err
+		}
+		if data, stat, err = t.p.Get(l.path); errors.Is(err, zk.ErrNoNode) {
+			notHere, err = true, nil
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case notHere && noSon:
+		return l, nil
+	case notHere != noSon, listed.Version != stat.Version, listed.Czxid != stat.Czxid:
+		return nil, errConflict
+	}
+	if err := decode(l.path, data, &l.was); err != nil {
+		return nil, err
+	}
+	l.exists, l.version, l.last = true, stat.Version, l.was.Last
+	l.Phase = phasefair.Phase{Mode: l.was.Mode, Through: l.was.Through}
+	l.nodes = parseChildren(names)
+	holders := make([]*member, len(l.nodes.holders))
+	n := len(holders)
+	if l.nodes.record && (t.records || slices.ContainsFunc(l.nodes.waiters, func(m *member) bool { return m.once })) {
+		n++
+	}
+	err = together(n, func(i int) (err error) {
+		if i == len(holders) {
+			l.record, err = t.s.record(t.p, l.path)
+			return err
+		}
+		holders[i], err = holder(t.p, l.path, l.nodes.holders[i])
+		return err
+	})
+	l.Members = append(holders, l.nodes.waiters...)
+	return l, err
+}
+
+// holder reads the node of a holder.
+func holder(p *peer, lock, node string) (*member, error) {
+	path := lock + "/" + node
+	data, stat, err := p.Get(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{id: node[len(holderNode):], node: node, stat: stat, since: stat.Ctime * 1000}
+	if err := decode(path, data, &m.memberData); err != nil {
+		return nil, err
+	}
+	m.mode, m.permits = m.Mode, m.Permits
+	return m, nil
+}
