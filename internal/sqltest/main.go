@@ -25,12 +25,12 @@ type shared struct {
 func Main(m servertest.Runner) servertest.Runner { return binary.Main(m) }
 
 // started returns the server, which start starts for the first caller.
-func (s *shared) started(t testing.TB, start func(testing.TB, ...string) *Server) *Server {
+func (s *shared) started(t testing.TB, name string, start func(testing.TB, ...string) *Server) *Server {
 	t.Helper()
 	lasting := binary.Lasting(t, "sqltest.Main")
 	s.once.Do(func() { s.server = start(lasting) })
 	if s.server == nil {
-		t.Fatal("sqltest: the server did not start, see the first test that wanted it")
+		t.Fatalf("sqltest: %s did not start, see the first test that wanted it", name)
 	}
 	return s.server
 }

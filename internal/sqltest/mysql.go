@@ -16,7 +16,7 @@ import (
 // when the test ends.
 func MySQL(t testing.TB) *Database {
 	t.Helper()
-	return binary.mysql.started(t, StartMySQL).Database(t)
+	return binary.mysql.started(t, "MariaDB", StartMySQL).Database(t)
 }
 
 // StartMySQL runs a MariaDB until the test and its subtests end. settings are of the form

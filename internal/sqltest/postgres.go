@@ -22,7 +22,7 @@ const setupTimeout = time.Minute
 // dropped when the test ends.
 func Postgres(t testing.TB) *Database {
 	t.Helper()
-	return binary.postgres.started(t, StartPostgres).Database(t)
+	return binary.postgres.started(t, "PostgreSQL", StartPostgres).Database(t)
 }
 
 // StartPostgres runs a PostgreSQL until the test and its subtests end. settings are of the form

@@ -26,7 +26,7 @@ func Shared(t testing.TB) *Server {
 	lasting := shared.Lasting(t, "zktest.Main")
 	shared.once.Do(func() { shared.server = Start(lasting) })
 	if shared.server == nil {
-		t.Fatal("zktest: the server did not start, see the first test that wanted it")
+		t.Fatal("zktest: ZooKeeper did not start, see the first test that wanted it")
 	}
 	return shared.server
 }
