@@ -35,22 +35,13 @@ func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) 
 		key := s.key()
 		dies, lives := s.take(a, ttl, held(key)), s.take(b, ttl, held(key))
 		w := s.follow(c, wanted(key))
-		end := dies.returned.Add(ttl + s.Late)
-		called, returned := lives.called, lives.returned
-		for time.Now().Before(end) && !(w.await(ttl/5) && !blocked) {
-			before, answered := called, blocked && w.await(0)
-			called = time.Now()
-			err := s.renew(b, lives.Grant)
-			returned = time.Now()
-			if (err != nil || answered) && s.over(before, ttl) {
-				return true
-			}
-			if err != nil {
-				s.Fatalf("Renew of a lease in force: %v", err)
-			}
-			if answered {
-				w.waits()
-			}
+		outOfTurn := w
+		if !blocked {
+			outOfTurn = nil
+		}
+		called, returned, tooLate := s.keeps(lives, ttl, ttl+s.Late, outOfTurn, func() error { return s.renew(b, lives.Grant) })
+		if tooLate {
+			return true
 		}
 		s.isLost(s.renew(a, dies.Grant)) // even if the other lease goes on
 		if !blocked {

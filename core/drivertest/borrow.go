@@ -90,7 +90,7 @@ func borrowerRenews(s *scene) {
 	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
 		h := s.lock(a, s.key(), ttl)
 		w := s.follow(c, driver.Exclusive(h.Claims[0].Key))
-		called, returned, tooLate := s.keeps(h, ttl, w, func() error { return s.renew(b, h.borrowed(ttl)) })
+		called, returned, tooLate := s.keeps(h, ttl, 3*ttl/2, w, func() error { return s.renew(b, h.borrowed(ttl)) })
 		if tooLate {
 			return true
 		}

@@ -24,7 +24,7 @@ func renewalExtends(s *scene) {
 	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
 		h := s.lock(a, s.key(), ttl)
 		w := s.follow(b, h.Claims...)
-		called, returned, tooLate := s.keeps(h, ttl, w, func() error { return s.renew(a, h.Grant) })
+		called, returned, tooLate := s.keeps(h, ttl, 3*ttl/2, w, func() error { return s.renew(a, h.Grant) })
 		if tooLate {
 			return true
 		}

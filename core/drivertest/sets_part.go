@@ -48,7 +48,7 @@ func setRenewed(s *scene) {
 	s.inTime(s.TTL, func(ttl time.Duration) (tooLate bool) {
 		k := s.keys(3)
 		h := s.take(a, ttl, exclusives(k...)...)
-		if _, _, tooLate := s.keeps(h, ttl, nil, func() error { return s.renew(a, h.Grant) }); tooLate {
+		if _, _, tooLate := s.keeps(h, ttl, 3*ttl/2, nil, func() error { return s.renew(a, h.Grant) }); tooLate {
 			return true
 		}
 		h.TTL = s.ttls.Nearest(long)

@@ -40,12 +40,12 @@ func (s *scene) lostBySlowness(err error, since time.Time, ttl time.Duration) bo
 // was stopped meanwhile must not fail. It is still far less than leases last that must not run out.
 func (s *scene) soon(d time.Duration) time.Duration { return d + 2*s.Late }
 
-// keeps renews a lease of ttl for longer than that, and checks that w waits meanwhile. It returns the time of
-// the last renewal, or whether the machine was too slow.
-func (s *scene) keeps(h hold, ttl time.Duration, w *waiter, renew func() error) (called, returned time.Time, tooLate bool) {
+// keeps renews a lease of ttl for lasts, which is longer, and checks that w waits meanwhile; nil: nobody has to.
+// It returns the time of the last renewal, or whether the machine was too slow.
+func (s *scene) keeps(h hold, ttl, lasts time.Duration, w *waiter, renew func() error) (called, returned time.Time, tooLate bool) {
 	s.Helper()
-	called = h.called
-	for range 6 {
+	called, returned = h.called, h.returned
+	for end := returned.Add(lasts); time.Now().Before(end); {
 		time.Sleep(ttl / 4)
 		before, answered := called, w != nil && w.await(0)
 		called = time.Now()
