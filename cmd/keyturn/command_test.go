@@ -142,6 +142,22 @@ func TestNoPassword(t *testing.T) {
 	}
 }
 
+// What people read names flags, not the options of the engine, and says once who speaks. Headings alone would
+// say that nothing is held.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
+	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
+	for _, away := range []string{"redis://127.0.0.1:1", "etcd://127.0.0.1:1", "zk://127.0.0.1:1"} {
+		p := command(t, "--store", away, "--timeout", "1s", "ls").ends(69)
+		p.says("store unavailable")
+		if text := p.stderr.String(); strings.Count(text, "keyturn:") != 1 || p.stdout.String() != "" {
+			t.Errorf("%s: %s%s", away, p.stdout.String(), text)
+		}
+	}
+}
+
 // Keys are completed from the store, also when it is away, and then soon.
 func TestCompletion(t *testing.T) {
 	t.Parallel()

@@ -92,12 +92,16 @@ func (a *app) list(locks iter.Seq2[driver.LockInfo, error]) error {
 	if a.output == "wide" {
 		headings = append(headings, "TOKEN", "OWNER", "TRACE")
 	}
-	t := a.table(headings...)
+	t, empty := a.table(headings...), true
 	for info, err := range locks {
-		if err != nil {
+		switch {
+		case err != nil && empty: // headings alone would say that there is nothing
+			return err
+		case err != nil:
 			return finish(t, err)
 		}
 		listRow(t, info)
+		empty = false
 	}
 	return t.Flush()
 }

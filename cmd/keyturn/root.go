@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/keyturn/keyturn/core"
 )
 
 // app is one call of the command.
@@ -57,9 +59,17 @@ func (a *app) end(ctx context.Context, err error) int {
 	case errors.Is(err, syscall.EPIPE): // as in "keyturn ls | head"
 		return statusSignal + int(syscall.SIGPIPE)
 	}
-	a.say("%v", err)
+	var bad *core.OptionError
+	if errors.As(err, &bad) && flagOf[bad.Option] != "" {
+		a.say("%s %v: want %s", flagOf[bad.Option], bad.Value, bad.Want)
+	} else {
+		a.say("%v", err)
+	}
 	return statusOf(err)
 }
+
+// flagOf names the flags whose values the engine checks, because it knows the store.
+var flagOf = map[string]string{"WithTTL": "--ttl", "WithRetention": "--retention"}
 
 // say writes a message for people.
 func (a *app) say(format string, args ...any) {

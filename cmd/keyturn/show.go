@@ -16,7 +16,7 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show one key: its holders, its waiters in order, its record",
-		Long:  "Show one key: its holders, its waiters in order, its record. The status is 66 if there is info.IsFree().",
+		Long:  "Show one key: its holders, its waiters in order, its record. The status is 66 if there is nothing.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {

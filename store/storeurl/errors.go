@@ -21,10 +21,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	text := strings.TrimPrefix(e.Err.Error(), "keyturn: ") // one name in front is enough
 	if e.URL == "" {
-		return fmt.Sprintf("storeurl: %v", e.Err)
+		return "storeurl: " + text
 	}
-	return fmt.Sprintf("storeurl: %s: %v", e.URL, e.Err)
+	return fmt.Sprintf("storeurl: %s: %s", e.URL, text)
 }
 
 // Unwrap returns Err.
