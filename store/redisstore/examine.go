@@ -44,6 +44,10 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 	}
 	nodes := s.lookAtNodes(ctx)
 	for _, n := range nodes {
+		if n.err != nil {
+			all = append(all, driver.Finding{About: "server of " + n.addr, Risk: n.err.Error(), Advice: serverAdvice(n.err)})
+			continue
+		}
 		for _, item := range advised {
 			if f, ok := item(s, n); ok {
 				if len(nodes) > 1 {
@@ -60,6 +64,7 @@ func (s *Store) examine(ctx context.Context) []driver.Finding {
 type nodeState struct {
 	addr         string
 	info, config map[string]string
+	err          error // it did not answer
 }
 
 // read are the settings that examine asks for. Managed services often forbid it.
@@ -72,19 +77,7 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 	var mu sync.Mutex
 	var all []nodeState
 	look := func(ctx context.Context, c *redis.Client) error {
-		n := nodeState{addr: c.Options().Addr, info: make(map[string]string), config: make(map[string]string)}
-		for _, section := range []string{"memory", "persistence", "replication"} {
-			for line := range strings.Lines(c.Info(ctx, section).Val()) {
-				if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-					n.info[name] = value
-				}
-			}
-		}
-		for _, name := range read {
-			if value, ok := c.ConfigGet(ctx, name).Val()[name]; ok {
-				n.config[name] = value
-			}
-		}
+		n := lookAt(ctx, c)
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, n)
@@ -94,13 +87,36 @@ func (s *Store) lookAtNodes(ctx context.Context) []nodeState {
 	defer cancel()
 	switch c := s.client.(type) {
 	case *redis.Client:
-		_ = look(ctx, c) // what it can't read stays empty
+		_ = look(ctx, c) // it notes what it can't read
 	case *redis.ClusterClient:
 		_ = c.ForEachMaster(ctx, look)
 	case *redis.Ring:
 		_ = c.ForEachShard(ctx, look)
 	}
 	return all
+}
+
+// lookAt asks one server. What its user may not read stays empty.
+func lookAt(ctx context.Context, c *redis.Client) nodeState {
+	n := nodeState{addr: c.Options().Addr, info: make(map[string]string), config: make(map[string]string)}
+	for _, section := range []string{"memory", "persistence", "replication"} {
+		said, err := c.Info(ctx, section).Result()
+		if err != nil && !script.Answered(err) {
+			n.err = err
+			return n
+		}
+		for line := range strings.Lines(said) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+				n.info[name] = value
+			}
+		}
+	}
+	for _, name := range read {
+		if value, ok := c.ConfigGet(ctx, name).Val()[name]; ok {
+			n.config[name] = value
+		}
+	}
+	return n
 }
 
 // advised are the settings that no lock depends on at once. Each reports false if it does not apply.

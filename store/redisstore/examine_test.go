@@ -109,6 +109,19 @@ func TestExamineCluster(t *testing.T) {
 		}
 	}
 	finds(t, s, "appendonly", "cluster-node-timeout", "maxmemory-policy", "replicas")
+
+	nodes[2].Kill() // the others are well
+	dead := driver.Finding{About: "server of " + nodes[2].Addr()}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		all := s.Describe().Examine(t.Context())
+		i := slices.IndexFunc(all, func(f driver.Finding) bool { return f.About == dead.About })
+		if i >= 0 && all[i].Risk != "" && all[i].Advice != "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("nothing is said of the master that is dead: %+v", all)
+		}
+	}
 }
 
 // The settings of Sentinels, and of the master that they watch.
