@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/driver"
@@ -35,19 +36,23 @@ func TestDoAllocatesLittle(t *testing.T) {
 	if racing {
 		t.Skip("the race detector has pools lose what they keep")
 	}
-	eng := newEngine(t, memstore.New())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for name, opts := range map[string][]core.CallOption{
-		"waits":     nil,
-		"fail fast": {policy(t, core.WithFailFast())},
+	for name, tc := range map[string]struct {
+		opts []core.CallOption
+		most float64
+	}{
+		"waits":     {nil, 7},
+		"fail fast": {[]core.CallOption{policy(t, core.WithFailFast())}, 7},
+		"lingers":   {[]core.CallOption{policy(t, core.WithLinger(time.Minute))}, 5},
 	} {
+		eng := newEngine(t, memstore.New())
 		n := testing.AllocsPerRun(1000, func() {
-			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }, opts...); err != nil {
+			if err := eng.Do(ctx, "k", func(context.Context) error { return nil }, tc.opts...); err != nil {
 				t.Fatal(err)
 			}
 		})
-		if n > 7 {
+		if n > tc.most {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -12,8 +12,7 @@ type leaseContext struct {
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
-	over  bool  // the lease has ended
-	cause error // why it ended; never written again
+	cause error // why the lease ended, which is never written again; nil: it has not
 	tell  map[*func(error)]struct{}
 }
 
@@ -27,11 +26,11 @@ func (l *Lease) begin(parent context.Context) {
 // holder admitted. The first end counts.
 func (c *leaseContext) end(cause error) {
 	c.mu.Lock()
-	if c.over {
+	if c.cause != nil {
 		c.mu.Unlock()
 		return
 	}
-	c.over, c.cause = true, cause
+	c.cause = cause
 	tell := c.tell
 	c.tell = nil
 	c.mu.Unlock()
@@ -45,7 +44,7 @@ func (c *leaseContext) end(cause error) {
 // that.
 func (c *leaseContext) onEnd(f func(cause error)) (forget func()) {
 	c.mu.Lock()
-	if c.over {
+	if c.cause != nil {
 		c.mu.Unlock()
 		f(c.cause)
 		return func() {}

@@ -110,8 +110,8 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	// By then the lease has run out, even if an unanswered extension arrived: nothing that
 	// prolongs it was sent after this moment.
 	until := time.Now().Add(max(g.TTL, g.Longest))
-	if g.Stays.After(until) {
-		until = g.Stays
+	if g.Stays != nil && g.Stays.After(until) {
+		until = *g.Stays
 	}
 	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
 	ds.mu.Lock()

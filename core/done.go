@@ -30,8 +30,7 @@ func (n *nest) signals(l *Lease) bool {
 // doneSignal is the channel of [Lease.Done], made when somebody asks for it.
 type doneSignal struct {
 	mu     sync.Mutex
-	over   bool
-	ch     chan struct{}       // nil: nobody asked
+	ch     chan struct{}       // nil: nobody asked, and the lease has not ended
 	nested map[*Lease]struct{} // leases whose channels are closed together with this one
 }
 
@@ -40,18 +39,32 @@ func (s *doneSignal) channel() <-chan struct{} {
 	defer s.mu.Unlock()
 	if s.ch == nil {
 		s.ch = make(chan struct{})
-		if s.over {
-			close(s.ch)
-		}
 	}
 	return s.ch
+}
+
+// overBefore is the channel of all leases that had ended before anybody asked.
+var overBefore = func() chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}()
+
+// over reports whether the lease has ended. Needs mu.
+func (s *doneSignal) over() bool {
+	select {
+	case <-s.ch: // nil never does
+		return true
+	default:
+		return false
+	}
 }
 
 // follow makes the end close nested's channel, too. It reports false if the lease has ended.
 func (s *doneSignal) follow(nested *Lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.over() {
 		return false
 	}
 	if s.nested == nil {
@@ -73,10 +86,11 @@ func (s *doneSignal) signal() {
 	s.mu.Lock()
 	nested := s.nested
 	s.nested = nil
-	if !s.over && s.ch != nil {
+	if s.ch == nil {
+		s.ch = overBefore
+	} else if !s.over() {
 		close(s.ch)
 	}
-	s.over = true
 	s.mu.Unlock()
 	for l := range nested { // without the mutex, because they lock their outer leases' mutexes
 		l.finished.signal()

@@ -29,7 +29,8 @@ func (e *Engine) newLease(ctx context.Context, grant *handoff.Grant, came time.T
 		came = time.Now()
 	}
 	if s.minHold > 0 {
-		l.grant.Stays = came.Add(s.minHold)
+		stays := came.Add(s.minHold)
+		l.grant.Stays = &stays
 	}
 	err := e.keep(l, came, s.maxHold)
 	if err != nil {

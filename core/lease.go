@@ -36,8 +36,8 @@ type Lease struct {
 		boundedMutex       // one release at a time; later ones get its answer
 		begun        bool  // the lease has left the watchdog
 		concluded    bool  // err is final
-		err          error // the result of Release
 		handedOn     bool  // it went to the next in line
+		err          error // the result of Release
 	}
 
 	register   *register // the engine's list of held leases
@@ -48,14 +48,13 @@ type Lease struct {
 // there may be a hundred thousand leases.
 type terms struct {
 	rule        string
-	retention   time.Duration
 	linger      time.Duration
 	keepContext bool
 	shadow      bool
 }
 
 func (s *settings) terms() terms {
-	return terms{rule: s.rule, retention: s.retention, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow}
+	return terms{rule: s.rule, linger: s.linger, keepContext: s.keepContext, shadow: s.shadow != notShadow}
 }
 
 // Context returns the context to work under. It descends from the context of the acquisition and

@@ -23,18 +23,17 @@ func (r *request) wait() error {
 // waited handles the end of the wait. An outage that the caller's own deadline ended concerns
 // this caller only.
 func (r *request) waited(err error) error {
-	if r.waiter.Waited {
-		r.limit.Start(r.asked) // the line itself does not use the timeout
-		err = unlessHurried(r.ctx, r.asked, err)
+	if err == nil || !r.waiter.Waited {
+		return err
 	}
-	return err
+	return unlessHurried(r.context(), r.asked, err)
 }
 
 // lineContext returns a context that ends with the caller's. The line itself ends a wait after
 // the max wait and when the engine closes, so this context need not.
 func (r *request) lineContext() context.Context {
-	if r.ctx == r.limit {
-		return r.limit.Parent()
+	if r.ctx == nil || r.ctx == r.limit {
+		return r.called
 	}
 	return r.ctx
 }
@@ -62,11 +61,11 @@ func (r *request) askAtOnce(ask askFunc) error {
 // askInLine asks for a caller that was admitted. It gives up its places together with the
 // store's answer.
 func (r *request) askInLine(ask askFunc) error {
-	e, ctx := r.engine, r.ctx
+	e := r.engine
 	var said waitline.Answer
 	defer func() { e.lines.Leave(&r.waiter, said) }()
 	if r.waiter.Waited {
-		if ctx.Err() != nil { // it was admitted too late
+		if ctx := r.context(); ctx.Err() != nil { // it was admitted too late
 			return unlessHurried(ctx, r.asked, e.lines.Verdict(&r.waiter))
 		}
 		r.asked = time.Now()
@@ -85,7 +84,7 @@ func (r *request) askInLine(ask askFunc) error {
 	if rec := r.waiter.Got.Record; rec != nil {
 		e.lines.Share(r.sent.Claims[0].Key, rec, r.asked)
 	}
-	if conclusive(ctx, err) {
+	if err == nil || conclusive(r.context(), err) {
 		said = waitline.Answer{Err: err, At: r.answer}
 	}
 	return err
@@ -111,6 +110,6 @@ func (r *request) heldBy(held HeldError) {
 func (r *request) Blocked(held HeldError, ahead int) {
 	if h := r.engine.hooks; h != nil {
 		held.Key = r.engine.ShowKey(held.Key)
-		h.blocked(r.ctx, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name, Shadow: r.shadow}, held, ahead)
+		h.blocked(r.called, observe.Acquisition{Claims: r.engine.showClaims(r.sent.Claims), Rule: r.sent.Rule, Wait: r.sent.Wait, Store: r.engine.about.Name, Shadow: r.shadow}, held, ahead)
 	}
 }

@@ -57,15 +57,16 @@ func (s *settings) fitLinger(store driver.Description) error {
 	return nil
 }
 
-// linger keeps g, which its holder has released and nobody was handed, and reports whether it did.
+// linger keeps g, which its holder has released just now and nobody was handed, and reports whether
+// it did.
 //
 // A caller that has joined the line since then may have looked for g too early, and may be asking
 // the store by now. So g goes back if anybody is in line. A caller that joins later finds g.
-func (l *Lease) linger(g handoff.Grant) bool {
+func (l *Lease) linger(g handoff.Grant, now time.Time) bool {
 	if g.Origin == nil {
 		return false
 	}
-	e, now, key := l.engine, time.Now(), l.Key()
+	e, key := l.engine, l.Key()
 	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.circuit.IsOut(key) {
 		kept, ok := e.lingers.Keep(g, l.terms.rule, now, d)
 		if ok && (!e.lines.Awaited(key) || !e.lingers.Withdraw(kept)) {

@@ -50,7 +50,10 @@ func (s *settings) fitMinHold(store driver.Description) error {
 // left of its least hold.
 func (e *Engine) releaseRequest(g handoff.Grant) driver.Grant {
 	asked := g.Grant
-	if left := time.Until(g.Stays); !g.Stays.IsZero() && left > 0 {
+	if g.Stays == nil {
+		return asked
+	}
+	if left := time.Until(*g.Stays); left > 0 {
 		asked.Stay = e.about.TTLs.Nearest(left)
 	}
 	return asked

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/internal/handoff"
@@ -89,7 +88,7 @@ func (l *Lease) releaseNested(ctx context.Context) error {
 // held everything.
 func (e *Engine) nested(ctx context.Context, cov *cover, rest *Lease, s *settings) *Lease {
 	n := &nest{owned: cov.owned}
-	l := &Lease{engine: e, terms: s.terms(), granted: time.Now(), nest: n, depth: int32(cov.depth)}
+	l := &Lease{engine: e, terms: s.terms(), nest: n, depth: int32(cov.depth)}
 	if rest != nil {
 		n.shows, n.outer, n.owned, l.depth = rest, []*Lease{rest}, append(n.owned, rest), rest.depth
 	} else {

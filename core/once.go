@@ -120,13 +120,13 @@ func (e *Engine) once(ctx context.Context, key string, fn func(context.Context) 
 	}
 	if s.executor != nil {
 		if kept := done.rec; e.about.Ledger { // a copy: the store may have no room for the result
-			_ = e.complete(ctx, lease, &kept, true)
+			_ = e.complete(ctx, lease, s, &kept)
 		} else {
 			_ = lease.Release(ctx)
 		}
 		return done.outcome(e.ShowKey(key), s)
 	}
-	err = e.complete(ctx, lease, &done.rec, false)
+	err = e.complete(ctx, lease, s, &done.rec)
 	return Outcome{Result: done.result, ResultNotKept: err == nil && done.rec.ResultNotKept}, err
 }
 
@@ -148,16 +148,15 @@ func replay(key string, rec *driver.Record, s *settings) (Outcome, error) {
 
 // complete records the result and releases the lease. It tries again for as long as the lease
 // is good and a release may take, because a lost record means that fn runs twice. If the store
-// had no room for rec's result, rec loses it. A spare record, which an executor has too, is worth one
-// try.
-func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record, spare bool) error {
+// had no room for rec's result, rec loses it. A record that an executor has, too, is worth one try.
+func (e *Engine) complete(ctx context.Context, lease *Lease, s *settings, rec *driver.Record) error {
 	bounded := e.detached(ctx)
 	defer bounded.Cancel()
 	ctx, cancel := context.WithDeadline(bounded, lease.Deadline())
 	defer cancel()
 	recorded := false
 	err := lease.endAtStore(&releaseBound{ctx: ctx}, opComplete, func(ctx context.Context, g handoff.Grant) error {
-		err := e.completeUntilAnswered(ctx, lease, g, rec, spare)
+		err := e.completeUntilAnswered(ctx, lease, g, s, rec)
 		recorded = err == nil
 		return err
 	})
@@ -171,14 +170,14 @@ func (e *Engine) complete(ctx context.Context, lease *Lease, rec *driver.Record,
 // before.
 const completePause = 10 * time.Millisecond
 
-// completeUntilAnswered tries until the store answers or ctx ends; a spare record once.
-func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record, spare bool) error {
+// completeUntilAnswered tries until the store answers or ctx ends; with an executor once.
+func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g handoff.Grant, s *settings, rec *driver.Record) error {
 	for pause := completePause; ; pause *= 2 {
-		err := e.askComplete(ctx, lease, g, rec)
+		err := e.askComplete(ctx, lease, g, rec, s.retention)
 		if answers(err) {
 			return err
 		}
-		if spare {
+		if s.executor != nil {
 			e.undo(ctx, g, lease.terms.rule)
 			return err
 		}
@@ -192,9 +191,9 @@ func (e *Engine) completeUntilAnswered(ctx context.Context, lease *Lease, g hand
 }
 
 // askComplete asks the store once. Callers that wait for the same execution get the record.
-func (e *Engine) askComplete(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record) error {
+func (e *Engine) askComplete(ctx context.Context, lease *Lease, g handoff.Grant, rec *driver.Record, retention time.Duration) error {
 	asked := time.Now()
-	err := e.store.Complete(ctx, g.Grant, *rec, lease.terms.retention)
+	err := e.store.Complete(ctx, g.Grant, *rec, retention)
 	if errors.Is(err, ErrResultNotKept) {
 		dropResult(rec)
 		err = nil

@@ -163,7 +163,7 @@ func (l *Lease) beginRelease(bound *releaseBound, op releaseOp) handoff.Grant {
 	case g.Heritable && l.engine.handOn(bound, g):
 		l.release.handedOn = true
 		_ = l.conclude(nil)
-	case l.linger(g):
+	case l.linger(g, rest.At):
 		_ = l.conclude(nil)
 	}
 	return g

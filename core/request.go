@@ -24,7 +24,8 @@ type request struct {
 	shadow   bool            // as in observe.Acquisition
 	observed bool            // the hooks were told of the beginning
 
-	ctx    context.Context
+	called context.Context  // the parent, or what the hooks made of it; nil: a hook did not return
+	ctx    context.Context  // what bounds the request to the store; nil: not made yet
 	limit  *lazyctx.Context // ctx, or what ctx descends from; not reused, because a store may keep it
 	asked  time.Time
 	answer time.Time // when the store's last answer came; zero: it was not asked
@@ -51,19 +52,16 @@ func (r *request) free() {
 	requests.Put(r)
 }
 
-// begin does everything before the wait. From then on the request's context is the one that the
-// hooks returned.
+// begin does everything before the wait.
 func (r *request) begin(s *settings) error {
-	e, ctx := r.engine, r.parent
+	e, called := r.engine, r.parent
 	if e.hooks != nil {
-		ctx = e.hooks.acquireStart(ctx, e.acquisition(r.wanted(), s))
+		called = e.hooks.acquireStart(called, e.acquisition(r.wanted(), s))
 		r.observed = true
 	}
-	r.asked = time.Now()
-	r.limit = lazyctx.Bounded(ctx, e.life.ending, s.patience())
-	r.ctx = r.limit
+	r.called, r.asked = called, time.Now()
 	r.waiter.Since, r.waiter.MaxWait = r.asked, s.patience()
-	if own := ctx.Err(); own != nil { // the caller has gone, so nothing is sent
+	if own := called.Err(); own != nil { // the caller has gone, so nothing is sent
 		return own
 	}
 	if r.cov != nil {
@@ -79,15 +77,29 @@ func (r *request) begin(s *settings) error {
 	return nil
 }
 
+// context returns the context that bounds the request to the store. A caller that is handed a lease
+// needs none.
+func (r *request) context() context.Context {
+	if r.ctx == nil {
+		r.limit = lazyctx.Bounded(r.called, r.engine.life.ending, r.waiter.MaxWait)
+		r.ctx = r.limit
+	}
+	if r.waiter.Waited {
+		r.limit.Start(r.waiter.Since) // the line itself does not use the timeout
+	}
+	return r.ctx
+}
+
 // borrow takes what it can from leases that the context carries.
 func (r *request) borrow(s *settings) (err error) {
+	ctx := r.context()
 	r.limit.Start(r.asked) // asking the store for them would start it later
 	if r.cov.refused != nil {
 		return r.engine.showError(r.cov.refused)
 	}
-	r.parent, err = r.engine.borrow(r.ctx, r.parent, r.cov, s)
+	r.parent, err = r.engine.borrow(ctx, r.parent, r.cov, s)
 	if err == nil && len(r.cov.owned) > 0 { // the wait ends if one of them is lost
-		ctx, cancel := context.WithCancel(r.ctx)
+		ctx, cancel := context.WithCancel(ctx)
 		stop := context.AfterFunc(r.parent, cancel)
 		r.ctx, r.cov.unwatch = ctx, func() { stop(); cancel() }
 	}
@@ -122,28 +134,30 @@ func (r *request) obtain(s *settings, ask askFunc) (lease *Lease, rec *driver.Re
 func (r *request) cleanUp(lease *Lease, s *settings, err error) error {
 	e := r.engine
 	defer r.register.leave()
-	if r.limit == nil { // a hook ended the goroutine
+	if r.called == nil { // a hook ended the goroutine
 		return err
 	}
-	r.limit.Cancel()
+	if r.limit != nil {
+		r.limit.Cancel()
+	}
 	if r.cov != nil && r.cov.unwatch != nil {
 		r.cov.unwatch()
 	}
 	if lease == nil {
 		if g := r.waiter.Got.Grant; g.Owner != "" {
-			e.giveBackGrant(r.limit.Parent(), g, s.rule)
+			e.giveBackGrant(r.called, g, s.rule)
 		}
 		if r.cov != nil {
-			err = e.releaseBorrowed(r.limit.Parent(), r.cov, err)
+			err = e.releaseBorrowed(r.called, r.cov, err)
 		}
 	}
 	if err != nil && err != observe.ErrPanicked {
-		err = e.refusal(r.limit.Parent(), r.wanted(), s, err, time.Since(r.waiter.Since))
+		err = e.refusal(r.called, r.wanted(), s, err, time.Since(r.waiter.Since))
 	}
 	if r.observed {
 		a := e.acquisition(r.wanted(), s)
 		a.Attempts = r.attempts
-		e.hooks.acquireEnd(r.limit.Parent(), a, lease, err)
+		e.hooks.acquireEnd(r.called, a, lease, err)
 	}
 	return err
 }
@@ -160,7 +174,7 @@ func (r *request) wanted() []Claim {
 func (r *request) prepare(s *settings) {
 	e, claims := r.engine, r.sent.Claims
 	r.shadow = s.shadow != notShadow
-	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(r.ctx)}
+	r.sent = driver.Request{Claims: claims, TTL: e.ttl(s), Wait: !s.failFast, Rule: s.rule, Trace: e.hooks.trace(r.called)}
 	w := &r.waiter
 	w.Once, w.Trace = s.once, r.sent.Trace
 	w.Want(claims)
@@ -182,7 +196,8 @@ func (r *request) askStore(ask askFunc) error {
 	if r.engine.debts.n.Load() > 0 {
 		ask = r.afterDebts(ask)
 	}
-	grant, rec, answered, err := r.engine.circuit.Ask(r.ctx, r.asked, r.sent, ask)
+	ctx := r.context()
+	grant, rec, answered, err := r.engine.circuit.Ask(ctx, r.asked, r.sent, ask)
 	r.answer = answered
 	r.attempts = r.waits
 	if r.waits == 0 && !errors.Is(err, ErrCircuitOpen) || err == nil {
@@ -197,7 +212,7 @@ func (r *request) askStore(ask askFunc) error {
 	}
 	r.engine.storeCalled("acquire", r.asked, err)
 	if err != nil {
-		err = unlessHurried(r.ctx, r.asked, err)
+		err = unlessHurried(ctx, r.asked, err)
 	}
 	return err
 }

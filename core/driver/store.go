@@ -202,10 +202,10 @@ type Grant struct {
 	// Lingers: the backend knows where to tell this process that the lease is wanted (W1). Without
 	// it the engine does not keep the lease after its release.
 	Lingers bool
-	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
-	// the store can keep. Zero everywhere else, and in most releases.
-	Stay time.Duration
 	// Borrowed: another process described this grant, of a lease of its own
 	// (core/experimental/carry). The store must check the TTL (N7).
 	Borrowed bool
+	// Stay, in a release, is how much longer the claims stay held (R6), one of the TTLs that
+	// the store can keep. Zero everywhere else, and in most releases.
+	Stay time.Duration
 }

@@ -65,7 +65,8 @@ func (w *Watch) reserve(ctx context.Context, ch change) (request, error) {
 func (w *Watch) tryReserve(ch change) (request, <-chan struct{}, error) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	if err := w.check(time.Now()); err != nil {
+	now := time.Now()
+	if err := w.check(now); err != nil {
 		return request{}, nil, err
 	}
 	if w.term.state == renewing {
@@ -74,7 +75,7 @@ func (w *Watch) tryReserve(ch change) (request, <-chan struct{}, error) {
 		}
 		return request{}, w.answered, nil
 	}
-	r := w.request(time.Now(), ch)
+	r := w.request(w.shard.dog.clock.moment(now), ch)
 	w.reschedule()
 	return r, nil, nil
 }

@@ -52,7 +52,7 @@ func (d *Watchdog) recognize(ctx context.Context) {
 	if !d.identity.told(d.identity.ask(bounded)) {
 		return
 	}
-	n, now := 0, time.Now()
+	n, now := 0, d.clock.moment(time.Now())
 	for s := range d.locked() {
 		s.renewAll(now)
 		n += len(s.heap)

@@ -19,7 +19,7 @@ type request struct {
 }
 
 // request takes the place of the next renewal. Needs the shard's mutex.
-func (w *Watch) request(now time.Time, ch change) request {
+func (w *Watch) request(now moment, ch change) request {
 	t := &w.term
 	left := t.left(now)
 	if ch.ttl != 0 {

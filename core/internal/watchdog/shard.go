@@ -15,8 +15,8 @@ type shard struct {
 	dog  *Watchdog
 	mu   sync.Mutex
 	heap watchHeap
-	look time.Time // when the watchdog looks here next; zero: now
-	busy bool      // there were leases since the last look
+	look moment // when the watchdog looks here next; 0: now
+	busy bool   // there were leases since the last look
 
 	_ [64]byte // keeps the neighbour's mutex off this one's cache line
 }
@@ -63,7 +63,7 @@ func (s *shard) lose(w *Watch, reason driver.LossReason, r *round) {
 }
 
 // renewAll makes every lease due for renewal now.
-func (s *shard) renewAll(now time.Time) {
+func (s *shard) renewAll(now moment) {
 	for _, w := range s.heap {
 		w.term.renewAt = now
 	}
@@ -79,12 +79,12 @@ func (s *shard) collect(r *round) {
 			s.lose(w, reason, r)
 			continue
 		}
-		renew := t.due(r.now) || len(r.due) > 0 && t.joins(r.now)
-		if !renew && t.next().After(r.now) {
+		renew := t.due(r.at) || len(r.due) > 0 && t.joins(r.at)
+		if !renew && t.next() > r.at {
 			break
 		}
 		if renew {
-			r.due = append(r.due, w.request(r.now, change{}))
+			r.due = append(r.due, w.request(r.at, change{}))
 		}
 		s.move(w)
 	}
@@ -94,14 +94,14 @@ func (s *shard) collect(r *round) {
 // heap has become empty there is one more heartbeat. Otherwise a caller that takes one lease
 // after the other would wake the goroutine for each, which costs more than the lease. A look
 // that another shard asked for does not count as that heartbeat.
-func (s *shard) rest(now time.Time) time.Time {
+func (s *shard) rest(now moment) moment {
 	switch {
 	case len(s.heap) > 0:
-		s.look = now.Add(min(s.heap[0].term.next().Sub(now), heartbeat))
+		s.look = min(s.heap[0].term.next(), now.add(heartbeat))
 	case s.busy:
-		s.look = now.Add(heartbeat)
-	case !s.look.After(now):
-		s.look = now.Add(idle)
+		s.look = now.add(heartbeat)
+	case s.look <= now:
+		s.look = now.add(idle)
 	}
 	s.busy = false
 	return s.look
@@ -115,7 +115,7 @@ const idle = time.Hour
 type watchHeap []*Watch
 
 func (h watchHeap) Len() int           { return len(h) }
-func (h watchHeap) Less(i, j int) bool { return h[i].term.next().Before(h[j].term.next()) }
+func (h watchHeap) Less(i, j int) bool { return h[i].term.next() < h[j].term.next() }
 
 func (h watchHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

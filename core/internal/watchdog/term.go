@@ -41,25 +41,31 @@ func (s state) String() string {
 // way at a time: otherwise nobody could tell which of two terms the store took last.
 type term struct {
 	state   state
-	shared  bool  // another process renews the lease, too, with this TTL
-	convert bool  // the store has not confirmed the new modes of claims yet
-	why     error // why the lease ended; nil before that
+	shared  bool    // another process renews the lease, too, with this TTL
+	convert bool    // the store has not confirmed the new modes of claims yet
+	early   float32 // by which share of an earliest it is renewed before a third of the term is over
+	why     error   // why the lease ended; nil before that
 
 	// The terms that a renewal asks for.
-	given    *driver.Grant  // as it was granted; never written to
-	ttl      time.Duration  // changed by Extend
-	claims   []driver.Claim // in their present modes, changed by Downgrade
-	shortest time.Duration  // the shortest TTL that Extend asked for, answered or not; 0: none
-	longest  time.Duration  // the longest TTL that Extend asked for
+	given *driver.Grant // as it was granted; never written to
+	ttl   time.Duration // changed by Extend
+	asked *asked        // what Extend and Downgrade have asked for; nil: nothing
 
 	// Until when it lasts.
 	length    time.Duration // of the present term; for some grants shorter than ttl at first
-	at        time.Time     // the lease is lost if it is not renewed by then
+	since     time.Time     // the moment that the present term counts from
 	drift     time.Duration // the clock's drift when the request was sent from which at counts
-	heard     time.Time     // when the store last said that the lease is in force
-	renewAt   time.Time
-	early     float64   // by which share of an earliest it is renewed before a third of the term is over
-	holdUntil time.Time // zero: no max hold
+	at        moment        // the lease is lost if it is not renewed by then
+	heard     moment        // when the store last said that the lease is in force
+	renewAt   moment
+	holdUntil moment // 0: no max hold
+}
+
+// asked is what was asked of the store besides further terms, answered or not.
+type asked struct {
+	claims   []driver.Claim // in their present modes; nil: as granted
+	shortest time.Duration  // of the TTLs; 0: none
+	longest  time.Duration
 }
 
 // Margin is how much earlier than the backend this side counts a lease as over. It covers
@@ -75,15 +81,15 @@ const firstRenewal = 10 * time.Millisecond
 // begin starts a grant's first term, of which much may be over already.
 func (t *term) begin(g *driver.Grant, heard time.Time, c *clock) {
 	t.state, t.given = held, g
-	t.ttl, t.claims, t.shared, t.heard = g.TTL, g.Claims, g.Borrowed, heard
+	t.ttl, t.shared, t.heard = g.TTL, g.Borrowed, c.moment(heard)
 	length := g.TTL
 	if g.Term > 0 {
 		length = min(g.Term, g.TTL)
 	}
 	t.count(length, g.Since, c)
 	if g.Term > 0 {
-		now := time.Now()
-		t.renewAt = now.Add(min(firstRenewal, t.at.Sub(now)/3))
+		now := c.moment(time.Now())
+		t.renewAt = now + min(moment(firstRenewal), (t.at-now)/3)
 	}
 }
 
@@ -95,10 +101,10 @@ const earliest = 24
 // count starts a term at the moment before the request was sent. The backend's own term begins
 // later, so it ends later.
 func (t *term) count(length time.Duration, sent time.Time, c *clock) {
-	t.length = length
-	t.at = sent.Add(length - Margin(length))
-	t.renewAt = sent.Add(length/3 - time.Duration(t.early*float64(length/earliest)))
-	t.drift = c.drift(sent)
+	t.length, t.since, t.drift = length, sent, c.drift(sent)
+	from := c.moment(sent)
+	t.at = from.add(length - Margin(length))
+	t.renewAt = from.add(length/3 - time.Duration(float64(t.early)*float64(length/earliest)))
 }
 
 // change is what a request asks for in addition to another term. The zero value is nothing.
@@ -110,23 +116,40 @@ type change struct {
 // request notes that a request to the store is about to be sent, and returns the grant to send.
 func (t *term) request(ch change) driver.Grant {
 	t.state = renewing
-	if ch.ttl != 0 && (t.shortest == 0 || ch.ttl < t.shortest) {
-		t.shortest = ch.ttl
-	}
-	t.longest = max(t.longest, ch.ttl)
-	if ch.claims != nil && !slices.Equal(t.claims, ch.claims) {
-		t.claims, t.convert = ch.claims, true
+	if ch.claims != nil && !slices.Equal(t.claims(), ch.claims) {
+		t.note().claims, t.convert = ch.claims, true
 	}
 	g := t.current()
 	if ch.ttl != 0 {
 		g.TTL = ch.ttl
+		a := t.note()
+		a.longest = max(a.longest, ch.ttl)
+		if a.shortest == 0 || ch.ttl < a.shortest {
+			a.shortest = ch.ttl
+		}
 	}
 	return g
 }
 
+// note returns where to note what is asked for.
+func (t *term) note() *asked {
+	if t.asked == nil {
+		t.asked = new(asked)
+	}
+	return t.asked
+}
+
+// claims returns the claims in their present modes.
+func (t *term) claims() []driver.Claim {
+	if t.asked != nil && t.asked.claims != nil {
+		return t.asked.claims
+	}
+	return t.given.Claims
+}
+
 // confirm notes that the store gave the lease the TTL that it was asked for.
 func (t *term) confirm(ttl time.Duration, sent time.Time, c *clock) {
-	t.state, t.convert, t.heard = held, false, sent
+	t.state, t.convert, t.heard = held, false, c.moment(sent)
 	if !t.shared { // otherwise it was carried to another process during an Extend, and keeps its TTL
 		t.ttl = ttl
 	}
@@ -137,10 +160,11 @@ func (t *term) confirm(ttl time.Duration, sent time.Time, c *clock) {
 // may be in force there, so the earlier one counts.
 func (t *term) fail(ttl time.Duration, sent, answered time.Time, c *clock) {
 	t.state = uncertain
-	if at := sent.Add(ttl - Margin(ttl)); at.Before(t.at) {
+	if at := c.moment(sent).add(ttl - Margin(ttl)); at < t.at {
+		t.since = t.since.Add(time.Duration(at - t.at))
 		t.at, t.drift = at, c.drift(sent)
 	}
-	t.renewAt = answered.Add(min(t.length, t.ttl, ttl) / 10)
+	t.renewAt = c.moment(answered).add(min(t.length, t.ttl, ttl) / 10)
 }
 
 // end ends the lease for good. Only the first call counts.
@@ -155,45 +179,45 @@ func (t *term) correct(why error) { t.state, t.why = lost, why }
 
 // overdue returns why the lease is over at this moment, or "".
 func (t *term) overdue(now time.Time, c *clock) driver.LossReason {
-	slept := c.drift(now) - t.drift
+	at, slept := c.moment(now), c.drift(now)-t.drift
 	switch {
-	case !now.Before(t.at):
+	case at >= t.at:
 		return driver.LossExpired
-	case !now.Add(slept).Before(t.at):
+	case at.add(slept) >= t.at:
 		return driver.LossSuspended
-	case !t.holdUntil.IsZero() && !now.Before(t.holdUntil):
+	case t.holdUntil != 0 && at >= t.holdUntil:
 		return driver.LossMaxHold
 	}
 	return ""
 }
 
 // due reports whether a renewal has to be sent by then.
-func (t *term) due(by time.Time) bool { return t.state != renewing && !t.renewAt.After(by) }
+func (t *term) due(by moment) bool { return t.state != renewing && t.renewAt <= by }
 
 // joins reports whether the lease is renewed early, in a batch that leaves now. An uncertain
 // lease does not join, or it would be retried without a pause. Nor does a lease in its short
 // first term, which may end without a renewal.
-func (t *term) joins(now time.Time) bool {
-	return t.state == held && t.length >= t.ttl && t.due(now.Add(t.ttl/8))
+func (t *term) joins(now moment) bool {
+	return t.state == held && t.length >= t.ttl && t.due(now.add(t.ttl/8))
 }
 
 // next is when somebody has to look at the lease again.
-func (t *term) next() time.Time {
+func (t *term) next() moment {
 	next := t.at
-	if t.state != renewing && t.renewAt.Before(next) {
-		next = t.renewAt
+	if t.state != renewing {
+		next = min(next, t.renewAt)
 	}
-	if !t.holdUntil.IsZero() && t.holdUntil.Before(next) {
-		next = t.holdUntil
+	if t.holdUntil != 0 {
+		next = min(next, t.holdUntil)
 	}
 	return next
 }
 
 // left is the length of the term that a request sent now may count on. Much of a first term may
 // be over.
-func (t *term) left(now time.Time) time.Duration {
+func (t *term) left(now moment) time.Duration {
 	if t.length < t.ttl {
-		return min(t.length, t.at.Sub(now)*3/2)
+		return min(t.length, time.Duration(t.at-now)*3/2)
 	}
 	return t.length
 }
@@ -202,25 +226,28 @@ func (t *term) left(now time.Time) time.Duration {
 // the present term, so that a store can tell whether the lease has run out.
 func (t *term) current() driver.Grant {
 	g := *t.given
-	g.TTL, g.Claims, g.Since, g.Term = t.ttl, t.claims, t.since(), 0
+	g.TTL, g.Claims, g.Since, g.Term = t.ttl, t.claims(), t.since, 0
 	if t.length < t.ttl {
 		g.Term = t.length // not renewed yet
 	}
 	return g
 }
 
-// since is the moment that the present term counts from.
-func (t *term) since() time.Time { return t.at.Add(Margin(t.length) - t.length) }
-
 // mostAsked is the longest TTL that the store may give the lease by a request sent so far.
-func (t *term) mostAsked() time.Duration { return max(t.ttl, t.longest) }
+func (t *term) mostAsked() time.Duration {
+	if t.asked == nil {
+		return t.ttl
+	}
+	return max(t.ttl, t.asked.longest)
+}
 
 // rest is what is left when the lease is released.
-func (t *term) rest() Rest {
+func (t *term) rest(now time.Time, c *clock) Rest {
 	return Rest{
 		Grant:     t.current(),
 		Longest:   t.mostAsked(),
-		Heard:     t.heard,
-		Unchanged: !t.shared && t.shortest == 0 && slices.Equal(t.claims, t.given.Claims),
+		Heard:     c.time(t.heard, now),
+		At:        now,
+		Unchanged: !t.shared && t.asked == nil,
 	}
 }

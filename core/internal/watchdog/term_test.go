@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -130,7 +131,7 @@ func TestTimes(t *testing.T) {
 			if tc.then != nil {
 				tc.then(l)
 			}
-			if at, renewAt := l.at.Sub(l.now), l.renewAt.Sub(l.now); at != tc.at || renewAt != tc.renewAt {
+			if at, renewAt := time.Duration(l.at), time.Duration(l.renewAt); at != tc.at || renewAt != tc.renewAt {
 				t.Errorf("lasts until %v, renewed at %v; want %v, %v", at, renewAt, tc.at, tc.renewAt)
 			}
 		})
@@ -147,12 +148,13 @@ func TestOverdue(t *testing.T) {
 		"slept":              {after: time.Second, slept: 29 * time.Second, want: driver.LossSuspended},
 		"a short sleep":      {after: time.Second, slept: 20 * time.Second},
 		"the clock set back": {after: time.Second, slept: -time.Hour},
-		"max hold":           {after: time.Second, maxHold: time.Second, want: driver.LossMaxHold},
+		"max hold":           {after: 2 * time.Second, maxHold: time.Second, want: driver.LossMaxHold},
+		"a hold for ages":    {after: time.Second, maxHold: math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(nil)
 			if tc.maxHold > 0 {
-				l.holdUntil = l.now.Add(tc.maxHold)
+				l.holdUntil = moment(1).add(tc.maxHold)
 			}
 			l.clock.wall = func(at time.Time) time.Time { return at.Add(tc.slept) }
 			if got := l.overdue(l.now.Add(tc.after), &l.clock); got != tc.want {
@@ -165,7 +167,7 @@ func TestOverdue(t *testing.T) {
 // Which leases join a batch early: neither an uncertain lease, which would be tried without
 // pause, nor one in its short first term, nor one with a request under way.
 func TestJoins(t *testing.T) {
-	at := 7 * time.Second // an eighth of the TTL before the renewal is due
+	at := moment(7 * time.Second) // an eighth of the TTL before the renewal is due
 	for name, tc := range map[string]struct {
 		grant func(*driver.Grant)
 		then  func(*life)
@@ -181,7 +183,7 @@ func TestJoins(t *testing.T) {
 			if tc.then != nil {
 				tc.then(l)
 			}
-			if got := l.joins(l.now.Add(at)); got != tc.want {
+			if got := l.joins(at); got != tc.want {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})
@@ -229,7 +231,7 @@ func TestRest(t *testing.T) {
 			if tc.then != nil {
 				tc.then(l)
 			}
-			r := l.rest()
+			r := l.rest(l.now, &l.clock)
 			if r.Unchanged != tc.want || !r.Grant.Since.Equal(l.now) || r.Grant.TTL != ttl || r.Grant.Term != 0 {
 				t.Errorf("%+v, want %v", r, tc.want)
 			}

@@ -42,7 +42,7 @@ type Rest struct {
 // [Watch.Start] starts the renewals.
 func (w *Watch) Begin(dog *Watchdog, h Holder, g *driver.Grant, heard time.Time) {
 	w.shard, w.holder = dog.shardOf(g.Claims[0].Key), h
-	w.term.early = dog.config.Early
+	w.term.early = float32(dog.config.Early)
 	w.term.begin(g, heard, &dog.clock)
 }
 
@@ -57,12 +57,12 @@ func (w *Watch) Start(now time.Time, maxHold time.Duration) bool {
 		return false
 	}
 	if maxHold > 0 {
-		w.term.holdUntil = now.Add(maxHold)
+		w.term.holdUntil = s.dog.clock.moment(now).add(maxHold)
 	}
 	s.add(w)
-	w.shard.dog.start(w.term.drift)
-	if w.term.next().Before(s.look) || now.Add(heartbeat).Before(s.look) {
-		w.shard.dog.poke()
+	s.dog.start(w.term.drift)
+	if soon := s.dog.clock.moment(now).add(heartbeat); min(w.term.next(), soon) < s.look {
+		s.dog.poke()
 	}
 	return true
 }
@@ -77,9 +77,7 @@ func (w *Watch) Release(why error) (Rest, error) {
 		return Rest{}, err
 	}
 	w.shard.end(w, released, why)
-	rest := w.term.rest()
-	rest.At = now
-	return rest, nil
+	return w.term.rest(now, &w.shard.dog.clock), nil
 }
 
 // Correct notes a loss that the answer to the release revealed.
@@ -119,7 +117,7 @@ func (w *Watch) check(now time.Time) error {
 func (w *Watch) Deadline() time.Time {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	return w.term.at
+	return w.shard.dog.clock.time(w.term.at, time.Now())
 }
 
 // Grant returns the grant with its present TTL and modes. longest is the longest TTL that the
@@ -151,8 +149,8 @@ func (w *Watch) Share() (driver.Grant, bool) {
 	}
 	t.shared = true
 	g := t.current()
-	if t.shortest > 0 {
-		g.TTL = min(g.TTL, t.shortest)
+	if t.asked != nil && t.asked.shortest > 0 {
+		g.TTL = min(g.TTL, t.asked.shortest)
 	}
 	return g, true
 }
@@ -168,7 +166,7 @@ func (w *Watch) take(r request, sent, answered time.Time, err error) (late time.
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	t := &w.term
-	late = max(sent.Sub(t.renewAt), 0)
+	late = max(time.Duration(w.shard.dog.clock.moment(sent)-t.renewAt), 0)
 	if t.why != nil {
 		return late
 	}

@@ -143,23 +143,25 @@ func (d *Watchdog) run(drift time.Duration) {
 		for _, batch := range d.batches(r.due) {
 			d.running.Go(func() { d.renew(ctx, batch) })
 		}
-		timer.Reset(time.Until(r.next))
+		timer.Reset(time.Duration(r.next - d.clock.moment(time.Now())))
 	}
 }
 
 // round is the result of one look at all leases.
 type round struct {
 	now    time.Time
+	at     moment // now
 	due    []request
 	lost   []*Watch
 	leases int
-	next   time.Time // when to look again
+	next   moment // when to look again
 }
 
 // collect looks at all leases. slept says that time passed that no timer saw: any lease may be
 // over then, wherever it is in its heap.
 func (d *Watchdog) collect(now time.Time, slept bool) round {
-	r := round{now: now, next: now.Add(idle)}
+	at := d.clock.moment(now)
+	r := round{now: now, at: at, next: at.add(idle)}
 	for s := range d.locked() {
 		if slept {
 			s.expire(&r)
@@ -171,9 +173,7 @@ func (d *Watchdog) collect(now time.Time, slept bool) round {
 			s.collect(&r)
 		}
 		r.leases += len(s.heap)
-		if next := s.rest(now); next.Before(r.next) {
-			r.next = next
-		}
+		r.next = min(r.next, s.rest(at))
 	}
 	return r
 }
