@@ -42,9 +42,9 @@ func TestDoAllocatesLittle(t *testing.T) {
 		opts []core.CallOption
 		most float64
 	}{
-		"waits":     {nil, 7},
-		"fail fast": {[]core.CallOption{policy(t, core.WithFailFast())}, 7},
-		"lingers":   {[]core.CallOption{policy(t, core.WithLinger(time.Minute))}, 5},
+		"waits":     {nil, 5},
+		"fail fast": {[]core.CallOption{policy(t, core.WithFailFast())}, 5},
+		"lingers":   {[]core.CallOption{policy(t, core.WithLinger(time.Minute))}, 3},
 	} {
 		eng := newEngine(t, memstore.New())
 		n := testing.AllocsPerRun(1000, func() {

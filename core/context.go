@@ -3,23 +3,93 @@ package core
 import (
 	"context"
 	"sync"
+	"time"
 )
 
-// leaseContext ends the lease's context with the lease. It also tells those that need to know
+// leaseContext is the context of a lease. It ends with the lease, and tells those that need to know
 // of the lease's own end ([Lease.Attach]).
+//
+// Package context makes it only when somebody waits for its end. Many a short section never does,
+// and to register a context with its parent, and to take it back, costs a tenth of a lease in memory.
 type leaseContext struct {
-	place  chain // the context that carries the lease
-	cancel context.CancelCauseFunc
+	place chain // its parent, and the lease that it carries
 
 	mu    sync.Mutex
-	cause error // why the lease ended, which is never written again; nil: it has not
+	made  *madeContext // nil: nobody has waited
+	cause error        // why the lease ended, which is never written again; nil: it has not
 	tell  map[*func(error)]struct{}
+}
+
+// madeContext is a leaseContext as package context makes it.
+type madeContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
 }
 
 // begin makes the context of a new lease, which is its place in the chain.
 func (l *Lease) begin(parent context.Context) {
 	l.own.place = chain{Context: parent, lease: l, next: chainOf(parent)}
-	l.ctx, l.own.cancel = context.WithCancelCause(&l.own.place)
+	l.ctx = &l.own
+}
+
+// Deadline implements context.Context.
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.place.Deadline() }
+
+// Done implements context.Context.
+func (c *leaseContext) Done() <-chan struct{} { return c.whole().Done() }
+
+// Err implements context.Context.
+func (c *leaseContext) Err() error {
+	switch made, over := c.state(); {
+	case made != nil:
+		return made.Err()
+	case over:
+		return context.Canceled
+	}
+	return c.place.Err()
+}
+
+// Value implements context.Context. Here, package context looks for the cause of the end: so after
+// the lease's end it is not the parent that answers.
+func (c *leaseContext) Value(key any) any {
+	if key == (chainKey{}) {
+		return &c.place
+	}
+	if made, over := c.state(); made != nil || over {
+		return c.whole().Value(key)
+	}
+	return c.place.Context.Value(key)
+}
+
+// String keeps fmt from reading what the mutex guards.
+func (c *leaseContext) String() string { return "keyturn.Lease" }
+
+func (c *leaseContext) state() (made *madeContext, over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.made, c.cause != nil
+}
+
+func (c *leaseContext) whole() *madeContext {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wholeLocked()
+}
+
+func (c *leaseContext) wholeLocked() *madeContext {
+	if c.made != nil {
+		return c.made
+	}
+	var parent context.Context = &c.place
+	if c.cause != nil { // it has ended, whatever has become of its parent since
+		parent = context.WithoutCancel(parent)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	if c.cause != nil {
+		cancel(c.cause)
+	}
+	c.made = &madeContext{ctx, cancel}
+	return c.made
 }
 
 // end notes the lease's end. When it returns, everybody has been told; only then is the next
@@ -30,11 +100,15 @@ func (c *leaseContext) end(cause error) {
 		c.mu.Unlock()
 		return
 	}
-	c.cause = cause
-	tell := c.tell
-	c.tell = nil
+	made, tell := c.made, c.tell
+	if made == nil && c.place.Err() != nil { // it ended before, with its parent
+		made = c.wholeLocked()
+	}
+	c.cause, c.tell = cause, nil
 	c.mu.Unlock()
-	c.cancel(cause)
+	if made != nil {
+		made.cancel(cause)
+	}
 	for f := range tell {
 		(*f)(cause)
 	}

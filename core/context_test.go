@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,6 +49,9 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 					if !errors.Is(ctx.Err(), context.Canceled) {
 						t.Errorf("err %v", ctx.Err())
 					}
+				}
+				if cause := context.Cause(ctx); !errors.Is(cause, tt.want) {
+					t.Errorf("cause %v; want %v", cause, tt.want)
 				}
 				below, stop := context.WithCancel(ctx)
 				defer stop()
@@ -96,4 +100,7 @@ func TestWhatDescendsFromALeaseContext(t *testing.T) {
 	context.AfterFunc(below, func() { close(ended) })
 	mustRelease(t, l)
 	<-ended
+	if got := fmt.Sprint(l.Context()); got != "keyturn.Lease" {
+		t.Errorf("printed as %q", got)
+	}
 }
