@@ -44,8 +44,8 @@ type Report struct {
 	Meanwhile string
 	// Wrong is what is wrong with the history; nil: nothing.
 	Wrong error
-	// Little says that too little happened, or is known of what happened, to prove something; nil: it
-	// is enough.
+	// Little says that too little happened, or is known of what happened, to prove something, or that a
+	// fault could not strike as it was meant to; nil: it is enough.
 	Little error
 	// Dir has the history, with a picture of what is wrong; "": nothing is.
 	Dir string
@@ -74,7 +74,7 @@ func (tr *trial) report(m material) *Report {
 			r.Struck[f.Fault]++
 		}
 	}
-	errs := m.errs
+	r.Little = errors.Join(m.errs...)
 	increments := history.Increments(m.events)
 	fenced, bare := apart(increments)
 	for key, all := range increments {
@@ -92,7 +92,7 @@ func (tr *trial) report(m material) *Report {
 	tr.gaps(r, m, sections)
 	if tr.System != keyturn {
 		r.Overlaps = history.Overlaps(sections)
-		r.Wrong = errors.Join(append(errs, history.Registers(bare, m.final))...)
+		r.Wrong = history.Registers(bare, m.final)
 		return r
 	}
 	var losses []history.Loss
@@ -101,7 +101,7 @@ func (tr *trial) report(m material) *Report {
 	}
 	effects, err := history.Once(m.events, losses...)
 	r.Effects = effects
-	errs = append(errs, err, history.Check(sections, losses...), history.Deadlines(m.events), history.Registers(fenced, m.final), untyped(m.events))
+	errs := []error{err, history.Check(sections, losses...), history.Deadlines(m.events), history.Registers(fenced, m.final), untyped(m.events)}
 	if !tr.risky(m.struck) {
 		errs = append(errs, history.Registers(bare, m.final))
 	}
@@ -111,7 +111,7 @@ func (tr *trial) report(m material) *Report {
 	if r.Late > tooLate {
 		errs = append(errs, fmt.Errorf("nothing was granted for %v, although the server served", r.Late))
 	}
-	r.Wrong, r.Little = errors.Join(errs...), tr.enough(r)
+	r.Wrong, r.Little = errors.Join(errs...), errors.Join(r.Little, tr.enough(r))
 	if r.Wrong != nil {
 		r.Dir, err = tr.keep(picture(r.Wrong, sections, m), m.struck)
 		r.Wrong = errors.Join(r.Wrong, err)
