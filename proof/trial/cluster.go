@@ -7,11 +7,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/history"
 	"github.com/keyturn/keyturn/proof/work"
 )
 
@@ -19,6 +21,9 @@ const (
 	shards = 3
 	slots  = 16384
 )
+
+// nodeTimeout is how long a master is silent until its replica takes over.
+const nodeTimeout = 1500 * time.Millisecond
 
 // cluster is a Cluster of three masters, each with a replica. Shard i is node i and node i+3, one
 // of which is the master.
@@ -30,15 +35,20 @@ type cluster struct {
 	bus     *redistest.Bus // nil: it cannot be cut here
 	clients []*redis.Client
 	probes  [shards]string // a key of each shard
+	// next is the node of each shard that was the master at the beginning, or that a fault made it.
+	next [shards]atomic.Int64
 }
 
 func newCluster(t *redistest.Run, c Config) bed {
 	args := []string{
-		"--cluster-node-timeout", "1500", "--cluster-require-full-coverage", "no",
+		"--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()), "--cluster-require-full-coverage", "no",
 		"--repl-diskless-sync-delay", "0", "--cluster-allow-replica-migration", "no",
 	}
 	b := &cluster{t: t, ttl: c.TTL, nodes: redistest.StartCluster(t, shards, args...)}
 	b.nodes = append(b.nodes, redistest.AddReplicas(t, b.nodes, args...)...)
+	for shard := range shards {
+		b.next[shard].Store(int64(shard))
+	}
 	b.ways = ways("node", redistest.Front(t, b.nodes))
 	if runtime.GOOS == "linux" {
 		b.bus = redistest.FrontBus(t, b.nodes)
@@ -130,13 +140,16 @@ const givenUp = 6 * time.Second
 // failover has a replica take over.
 func (b *cluster) failover(replica int) {
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		most := givenUp
 		if err = b.nodes[replica].Client().ClusterFailover(context.Background()).Err(); err != nil {
-			break
+			most = 0 // it does not hear of its master at the moment, or is the master by now
 		}
-		if err = b.serves(replica, givenUp); err == nil {
+		served := b.serves(replica, most)
+		if served == nil {
 			return
 		}
+		err = errors.Join(err, served)
 	}
 	b.t.Fatalf("cluster failover to node %d: %w", replica+1, err)
 }
@@ -155,13 +168,20 @@ func (b *cluster) masters() []*redistest.Server {
 }
 
 func (b *cluster) faults() []fault {
-	on := func(name string, loses bool, strike func(s *stroke, master, replica int)) fault {
+	each := func(name string, loses bool, strike func(s *stroke, master, replica int)) fault {
 		return fault{name: name, lane: servers, loses: loses, strike: func(s *stroke) {
 			s.part = s.rand.IntN(shards)
 			master, replica := b.ready(s.part)
 			s.place = fmt.Sprint("node ", master+1)
 			strike(s, master, replica)
 		}}
+	}
+	// on is a fault that makes the replica the master.
+	on := func(name string, loses bool, strike func(s *stroke, master, replica int)) fault {
+		return each(name, loses, func(s *stroke, master, replica int) {
+			b.next[s.part].Store(int64(replica))
+			strike(s, master, replica)
+		})
 	}
 	all := []fault{
 		flushScripts(func() []*redistest.Server { return b.nodes }),
@@ -182,7 +202,7 @@ func (b *cluster) faults() []fault {
 		on("failover", false, func(s *stroke, _, replica int) {
 			b.failover(replica)
 		}),
-		on("migrate", false, b.migrate),
+		each("migrate", false, b.migrate),
 	}
 	if b.bus != nil {
 		// The other masters replace it. Its clients still reach it, and it has to stop by itself.
@@ -195,6 +215,39 @@ func (b *cluster) faults() []fault {
 		}))
 	}
 	return append(all, tangles(b.ways, time.Second)...)
+}
+
+// takeovers watches for failovers that no fault was meant to cause, until ctx ends. On a busy machine a
+// master is silent for longer than the other nodes wait. Leases that its replica lacks are lost.
+func (b *cluster) takeovers(ctx context.Context) []Struck {
+	var all []Struck
+	var last [shards]int
+	var seen [shards]int64
+	for shard := range shards {
+		last[shard], seen[shard] = shard, work.Monotonic()
+	}
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		for shard, old := range last {
+			other := (old + shards) % (2 * shards)
+			asked := work.Monotonic()
+			switch {
+			case !strings.Contains(b.info(other), "role:master"):
+				seen[shard] = asked
+				continue
+			case strings.Contains(b.info(old), "role:master"): // one of them does not know yet, and grants
+				continue
+			}
+			last[shard] = other
+			if b.next[shard].Swap(int64(other)) == int64(other) {
+				continue
+			}
+			all = append(all, Struck{
+				Fault: takeover, Place: fmt.Sprint("node ", old+1), Loses: true, Part: -1, // slots may be on their way
+				Span: history.Span{From: seen[shard] - int64(nodeTimeout+2*time.Second), To: work.Monotonic()},
+			})
+		}
+	}
+	return all
 }
 
 // migrate moves the slots of some keys that are in use to another shard, and then back.

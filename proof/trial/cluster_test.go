@@ -1,6 +1,50 @@
 package trial
 
-import "testing"
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/proof/work"
+)
+
+// TestTakeoverOfAClusterIsNoted: a busy machine is enough for a failover, which loses what the replica
+// lacks. One that a fault asked for is not noted.
+func TestTakeoverOfAClusterIsNoted(t *testing.T) {
+	run := &redistest.Run{}
+	t.Cleanup(func() {
+		if err := run.End(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := run.Catch(func() {
+		b := newCluster(run, Config{Processes: 1}).(*cluster)
+		_ = b.masters() // waits for their replicas
+		ctx, stop := context.WithCancel(t.Context())
+		took := make(chan []Struck, 1)
+		go func() { took <- b.takeovers(ctx) }()
+		b.next[0].Store(shards)
+		b.failover(shards)
+		b.demoted(0)
+		began := work.Monotonic()
+		b.failover(1 + shards)
+		b.demoted(1)
+		// It looks at all shards in turn, so it has seen both once it has noted the second.
+		for end := time.Now().Add(patience); b.next[1].Load() != 1+shards; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				run.Fatalf("the failover was not noted")
+			}
+		}
+		stop()
+		all := <-took
+		if len(all) != 1 || all[0].Place != "node 2" || !all[0].Loses || all[0].From > began || all[0].To < began {
+			t.Errorf("%+v; the failover began at %d", all, began)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestSlotOf(t *testing.T) {
 	for key, want := range map[string]int{"123456789": 12739, "foo": 12182, "{foo}:t": 12182, "": 0} {

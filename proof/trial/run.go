@@ -105,7 +105,9 @@ func (tr *trial) run(ctx context.Context) *Report {
 	for part := range outages {
 		watch.Go(func() { outages[part] = tr.watch(watching, part) })
 	}
-	if b, ok := tr.bed.(*sentinel); ok {
+	if b, ok := tr.bed.(interface {
+		takeovers(context.Context) []Struck
+	}); ok {
 		watch.Go(func() { tr.took = b.takeovers(watching) })
 	}
 	tr.began = work.Monotonic()
