@@ -23,9 +23,10 @@ type Elector struct {
 
 // NewElector makes an Elector. The process that holds key leads. opts are those of core.Engine.Lead.
 // It does no I/O. A nil engine and an option out of range are errors that match
-// core.ErrInvalidOption.
+// core.ErrInvalidOption; a key that can't name a lock matches core.ErrInvalidKey.
 func NewElector(eng *core.Engine, key string, opts ...core.CallOption) (*Elector, error) {
 	_, err := core.NewPolicy(opts...)
+	err = errors.Join(err, core.Exclusive(key).Validate())
 	if eng == nil {
 		err = errors.Join(err, &core.OptionError{Option: "lockgocron.NewElector", Value: nil, Want: "an engine"})
 	}

@@ -187,9 +187,11 @@ func TestWrongArguments(t *testing.T) {
 	_, poorStore := lockgocron.NewLocker(bare, "cron:{job}")
 	_, noElection := lockgocron.NewElector(nil, "leader")
 	_, wrongTerm := lockgocron.NewElector(eng, "leader", core.WithTTL(0))
+	_, noKey := lockgocron.NewElector(eng, "")
 	for err, want := range map[error]error{
 		noEngine: core.ErrInvalidOption, wrongOption: core.ErrInvalidOption, poorStore: errors.ErrUnsupported,
 		noElection: core.ErrInvalidOption, wrongTerm: core.ErrInvalidOption,
+		noKey: core.ErrInvalidKey,
 	} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
