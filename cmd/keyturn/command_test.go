@@ -149,6 +149,8 @@ func TestRefusals(t *testing.T) {
 	store := "redis://" + redistest.Start(t).Addr()
 	command(t, "--store", store, "run", "k", "--ttl", "1ms", "--", "true").ends(64).says("keyturn: --ttl 1ms: want 10ms to 24h\n")
 	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
+	command(t, "--store", store, "ui", "--interval", "1ms").ends(64).says("keyturn: --interval 1ms: want 200 ms to a minute\n")
+	command(t, "--store", store, "ui", "--trace-url", "tempo").ends(64).says("keyturn: --trace-url tempo: want a URL")
 	for _, away := range []string{"redis://127.0.0.1:1", "etcd://127.0.0.1:1", "zk://127.0.0.1:1"} {
 		p := command(t, "--store", away, "--timeout", "1s", "ls").ends(69)
 		p.says("store unavailable")

@@ -68,8 +68,11 @@ func (a *app) end(ctx context.Context, err error) int {
 	return statusOf(err)
 }
 
-// flagOf names the flags whose values the engine checks, because it knows the store.
-var flagOf = map[string]string{"WithTTL": "--ttl", "WithRetention": "--retention"}
+// flagOf names the flags whose values the engine or the console checks.
+var flagOf = map[string]string{
+	"WithTTL": "--ttl", "WithRetention": "--retention",
+	"WithTitle": "--title", "WithTraceURL": "--trace-url", "WithInterval": "--interval", "WithHosts": "--host",
+}
 
 // say writes a message for people.
 func (a *app) say(format string, args ...any) {
