@@ -121,7 +121,8 @@ func TestBadInputIsRefusedBeforeIO(t *testing.T) {
 		"sweep everything":     {sweep(0), core.ErrInvalidOption},
 		"schema of no dialect": {schema(0, "a_"), core.ErrInvalidOption},
 		"schema with SQL":      {schema(fence.SQLite, "a b"), core.ErrInvalidOption},
-		"optimistic":           {fence.Optimistic(ctx, nil, fence.WithAttempts(-1)), core.ErrInvalidOption},
+		"optimistic":           {fence.Optimistic(ctx, func(context.Context) error { return nil }, fence.WithAttempts(-1)), core.ErrInvalidOption},
+		"nothing to try":       {fence.Optimistic(ctx, nil), core.ErrInvalidOption},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

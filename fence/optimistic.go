@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/keyturn/keyturn/core"
 )
 
 // Optimistic calls try until it succeeds, for work whose conflicts are rare: try reads a row with
@@ -20,9 +22,13 @@ import (
 // It repeats try after [ErrStale] and after errors that are [Retryable], with a pause that grows
 // from 5 ms to 0.5 s and is random within that. Any other error is returned at once, also a
 // *[StaleError]: a token does not become greater. After [WithAttempts], it returns the last error.
-// If ctx ends first, the error matches the last error and ctx's own.
+// If ctx ends first, the error matches the last error and ctx's own. A nil try and an option out of
+// range are core.ErrInvalidOption.
 func Optimistic(ctx context.Context, try func(context.Context) error, opts ...RetryOption) error {
 	c, err := configure(opts)
+	if try == nil {
+		err = errors.Join(err, &core.OptionError{Option: "Optimistic", Value: nil, Want: "a function"})
+	}
 	if err != nil {
 		return err
 	}
