@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,38 @@ func TestTakeoverOfAClusterIsNoted(t *testing.T) {
 		all := <-took
 		if len(all) != 1 || all[0].Place != "node 2" || !all[0].Loses || all[0].From > began || all[0].To < began {
 			t.Errorf("%+v; the failover began at %d", all, began)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMasterWithoutSlotsIsMadeAReplica: a failover while slots moved left two masters in a shard, one
+// of them without slots.
+func TestMasterWithoutSlotsIsMadeAReplica(t *testing.T) {
+	run := &redistest.Run{}
+	t.Cleanup(func() {
+		if err := run.End(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := run.Catch(func() {
+		b := newCluster(run, Config{Processes: 1}).(*cluster)
+		_ = b.masters()
+		if err := b.nodes[shards].Client().ClusterResetSoft(t.Context()).Err(); err != nil {
+			run.Fatalf("%w", err)
+		}
+		// It meets the others again, as they know each other.
+		for _, other := range strings.Split(strings.TrimSpace(b.nodes[0].Client().ClusterNodes(t.Context()).Val()), "\n") {
+			addr, bus, _ := strings.Cut(strings.Fields(other)[1], "@")
+			_, port, _ := strings.Cut(addr, ":")
+			bus, _, _ = strings.Cut(bus, ",")
+			if err := b.nodes[shards].Client().Do(t.Context(), "cluster", "meet", "127.0.0.1", port, bus).Err(); err != nil {
+				run.Fatalf("meet: %w", err)
+			}
+		}
+		if master, replica := b.ready(0); master != 0 || replica != shards {
+			t.Errorf("master %d, replica %d", master, replica)
 		}
 	}); err != nil {
 		t.Fatal(err)
