@@ -19,6 +19,7 @@ type single struct {
 	machine *redistest.Machine // nil: there is no C compiler
 	ways    []*way
 	client  *redis.Client
+	emptied time.Time // when its data was lost last, by the server's clock
 }
 
 func newSingle(t *redistest.Run, c Config) bed {
@@ -47,7 +48,10 @@ func (b *single) masters() []*redistest.Server              { return []*redistes
 func (b *single) probe(ctx context.Context, part int) error { return takes(ctx, b.client, probeKey, 0) }
 
 func (b *single) faults() []fault {
-	all := append(outages(b.t, b.ttl, b.server, func() { b.do("flushall") }),
+	all := append(outages(b.t, b.ttl, b.server, func() {
+		b.do("flushall")
+		b.emptied = time.Now()
+	}),
 		flushScripts(b.masters),
 		on("forget", true, func(s *stroke) {
 			// The counter is lost, too, and the tokens of grants may be 1 ms ahead of the clock.
@@ -57,6 +61,7 @@ func (b *single) faults() []fault {
 			}); err != nil && s.ctx.Err() == nil {
 				b.t.Fatalf("flushall: %w", err)
 			}
+			b.emptied = time.Now()
 		}),
 		on("memory", false, func(s *stroke) {
 			b.do("config", "set", "maxmemory", "1")
@@ -78,9 +83,14 @@ func (b *single) faults() []fault {
 }
 
 // jump sets the clock. Forward, leases end too early there. Backward, too late; and tokens may fall if
-// the counter is lost before the clock has caught up, so nothing else strikes the server then.
+// the counter is lost, too. So the clock goes back no further than to the last loss of data, and
+// nothing else strikes the server until it has caught up.
 func (b *single) jump(s *stroke) {
 	d := time.Duration(s.rand.Int64N(int64(4*b.ttl))) - 2*b.ttl
+	if d < 0 {
+		d = max(d, -time.Since(b.emptied))
+		b.emptied = b.emptied.Add(-d)
+	}
 	s.place = "server " + d.Round(time.Millisecond).String()
 	b.machine.Jump(d)
 	if d < 0 {
