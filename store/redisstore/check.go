@@ -69,7 +69,7 @@ func (e *CheckError) Error() string {
 func (e *CheckError) Unwrap() error { return e.Err }
 
 // Check tests whether the server and its user are as the store needs them. It takes and
-// releases a lock on a key of its own, and sends itself a message. It also looks at two
+// releases a lock on a key of its own, of a Cluster on each master, and sends itself a message. It also looks at two
 // settings: whether the server may evict locks, and whether a master that is cut off goes on
 // serving beside the one that Sentinel promotes. Call it at the start of a program, or from a
 // command for operators. Each part takes 5 s at most.
@@ -121,10 +121,35 @@ func (s *Store) checkServer(ctx context.Context) error {
 	return &driver.UnavailableError{Op: "check", Refused: script.Answered(err), Err: err}
 }
 
-// checkLocks takes a lock and releases it.
+// checkLocks takes a lock and releases it; on a Cluster one on each master, which have users and memory of
+// their own.
 func (s *Store) checkLocks(ctx context.Context) error {
-	owner := "check/" + script.RandomID()
-	req := driver.Request{Owner: owner, Claims: []driver.Claim{driver.Exclusive("keyturn:" + owner)}, TTL: checkTimeout}
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return s.checkLock(ctx, checkKey())
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		const most = 10_000 // a master with few slots is left out
+		addr := node.Options().Addr
+		for range most {
+			key := checkKey()
+			master, err := cluster.MasterForKey(ctx, s.keys.Lock(key))
+			if err != nil || master.Options().Addr != addr {
+				continue
+			}
+			if err := s.checkLock(ctx, key); err != nil {
+				return fmt.Errorf("%s: %w", addr, err)
+			}
+			return nil
+		}
+		return nil
+	})
+}
+
+func checkKey() string { return "keyturn:check/" + script.RandomID() }
+
+func (s *Store) checkLock(ctx context.Context, key string) error {
+	req := driver.Request{Owner: "check/" + script.RandomID(), Claims: []driver.Claim{driver.Exclusive(key)}, TTL: checkTimeout}
 	g, _, err := s.acquire(ctx, req, false)
 	if err != nil {
 		return err

@@ -172,3 +172,27 @@ func TestImpairedFromTheStart(t *testing.T) {
 		t.Fatal("nothing was told")
 	}
 }
+
+// The user of a Cluster is a user of each node. One that was forgotten is found each time.
+func TestCheckLooksAtEachMaster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	for i, node := range nodes {
+		rules := []any{"ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all"}
+		if i == 1 {
+			rules = append(rules, "-evalsha", "-eval")
+		}
+		if err := node.Client().Do(t.Context(), rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, Username: "u", Password: "p"})
+	t.Cleanup(func() { _ = client.Close() })
+	s := open(t, client)
+	for range 5 {
+		err := s.Check(within(t, 30*time.Second))
+		if got := found(t, err); !slices.Equal(got, []string{"locks"}) || !strings.Contains(err.Error(), nodes[1].Addr()) {
+			t.Fatalf("found %q: %v", got, err)
+		}
+	}
+}
