@@ -12,12 +12,19 @@ import (
 // asked the store itself. The evidence says whether it waited for a holder or for a silent
 // store.
 type evidence struct {
-	unanswered  int              // number of requests under way without an answer
-	silentSince time.Time        // since when one of them has been unanswered; zero: no silence
-	answeredAt  time.Time        // when the store last answered
-	held        driver.HeldError // the holder that this answer named
-	heldSince   time.Time        // about when it got the key; zero: unknown
-	outage      error            // set if the last answer was that the store is out
+	unanswered  int       // number of requests under way without an answer
+	silentSince time.Time // since when one of them has been unanswered; zero: no silence
+	answeredAt  time.Time // when the store last answered
+	held        holding   // what this answer said of the holder
+	outage      error     // set if the last answer was that the store is out
+}
+
+// holding is what is known of a holder; zero: nothing. It is not a [driver.HeldError], which is more
+// than twice as large: each key that is held for a while has a line.
+type holding struct {
+	owner, trace string
+	retryAfter   time.Duration
+	since        time.Time // about when it got the key; zero: unknown
 }
 
 // ErrHurried says that the caller left hardly any time for an answer. An outage that wraps it
@@ -43,10 +50,10 @@ func (e *evidence) requestOver(fair time.Duration) {
 
 // heard notes that the store answered, and whom it named as the holder.
 func (e *evidence) heard(held driver.HeldError, now time.Time) {
-	e.answeredAt, e.held, e.outage, e.silentSince = now, held, nil, time.Time{}
-	e.heldSince = time.Time{}
+	e.answeredAt, e.outage, e.silentSince = now, nil, time.Time{}
+	e.held = holding{owner: held.Holder, trace: held.Trace, retryAfter: held.RetryAfter}
 	if held.HeldFor > 0 {
-		e.heldSince = now.Add(-held.HeldFor)
+		e.held.since = now.Add(-held.HeldFor)
 	}
 	if e.unanswered > 0 {
 		e.silentSince = e.answeredAt
@@ -54,27 +61,27 @@ func (e *evidence) heard(held driver.HeldError, now time.Time) {
 }
 
 // handedTo notes who has the key now, and since when.
-func (e *evidence) handedTo(key, owner, trace string, since time.Time) {
-	e.held, e.heldSince = driver.HeldError{Key: key, Holder: owner, Trace: trace}, since
+func (e *evidence) handedTo(owner, trace string, since time.Time) {
+	e.held = holding{owner: owner, trace: trace, since: since}
 }
 
 // released notes that the holder in this process has released the key.
-func (e *evidence) released() { e.held, e.heldSince = driver.HeldError{}, time.Time{} }
+func (e *evidence) released() { e.held = holding{} }
 
 // holder returns what is known of the holder that the callers in line wait for.
 func (e *evidence) holder(key string) driver.HeldError {
 	return driver.HeldError{
-		Key: key, Holder: e.held.Holder, Trace: e.held.Trace,
-		RetryAfter: e.held.RetryAfter, HeldFor: e.heldFor(), Local: true,
+		Key: key, Holder: e.held.owner, Trace: e.held.trace,
+		RetryAfter: e.held.retryAfter, HeldFor: e.heldFor(), Local: true,
 	}
 }
 
 // heldFor is how long the holder has had the key; 0: unknown.
 func (e *evidence) heldFor() time.Duration {
-	if e.heldSince.IsZero() {
+	if e.held.since.IsZero() {
 		return 0
 	}
-	return time.Since(e.heldSince)
+	return time.Since(e.held.since)
 }
 
 // verdict returns the error for a caller that joined the line at that time and gives up. Only a

@@ -24,7 +24,7 @@ func (ls *Lines) HandOn(g handoff.Grant) handoff.Decision {
 	if decision == handoff.HandOn {
 		_, p.waiter.Got.From = l.streak.Owner()
 		p.waiter.Got.Grant = l.streak.Next(g, p.waiter.Trace)
-		l.evidence.handedTo(p.claim.Key, g.Owner, p.waiter.Trace, now)
+		l.evidence.handedTo(g.Owner, p.waiter.Trace, now)
 		l.remove(p)
 		p.wake()
 		l.admitNext() // after the last hand-off of a streak the next caller may join the store's queue
@@ -65,7 +65,7 @@ func (ls *Lines) Ended(g handoff.Grant) {
 func (l *line) beginStreak(p *place, came time.Time) {
 	w := p.waiter
 	if from, begun := l.streak.Begin(w.Got.Grant, came, w.Trace, l.queue.n-1); begun {
-		l.evidence.handedTo(p.claim.Key, w.Got.Grant.Owner, w.Trace, from)
+		l.evidence.handedTo(w.Got.Grant.Owner, w.Trace, from)
 	}
 }
 
