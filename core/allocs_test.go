@@ -30,6 +30,14 @@ func TestContextOfARequestIsItsOwn(t *testing.T) {
 	}
 }
 
+// There may be a hundred thousand leases. The allocator has objects of 640 bytes, then of 704, and
+// needs 8 of them.
+func TestLeaseIsSmall(t *testing.T) {
+	if core.LeaseBytes > 632 {
+		t.Errorf("%d bytes", core.LeaseBytes)
+	}
+}
+
 // A lease that nobody else wants makes little work for the garbage collector, which would
 // bound how the engine scales over processors.
 func TestDoAllocatesLittle(t *testing.T) {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,18 +14,21 @@ import (
 // and to register a context with its parent, and to take it back, costs a tenth of a lease in memory.
 type leaseContext struct {
 	place chain // its parent, and the lease that it carries
+	made  atomic.Pointer[madeContext]
 
 	mu    sync.Mutex
-	made  *madeContext // nil: nobody has waited
-	cause error        // why the lease ended, which is never written again; nil: it has not
+	cause error // why the lease ended, which is never written again; nil: it has not
 	tell  map[*func(error)]struct{}
 }
 
-// madeContext is a leaseContext as package context makes it.
+// madeContext is a leaseContext as package context makes it; nil: nobody has waited for its end.
 type madeContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 }
+
+// unwatched stands for a context that ended with its lease before anybody waited for that.
+var unwatched = new(madeContext)
 
 // begin makes the context of a new lease, which is its place in the chain.
 func (l *Lease) begin(parent context.Context) {
@@ -40,56 +44,61 @@ func (c *leaseContext) Done() <-chan struct{} { return c.whole().Done() }
 
 // Err implements context.Context.
 func (c *leaseContext) Err() error {
-	switch made, over := c.state(); {
-	case made != nil:
-		return made.Err()
-	case over:
+	made := c.made.Load()
+	if made == nil {
+		err := c.place.Err()
+		made = c.made.Load() // again: the lease may have ended before its parent did
+		if err == nil || made == nil {
+			return err
+		}
+	}
+	if made == unwatched {
 		return context.Canceled
 	}
-	return c.place.Err()
+	return made.Err()
 }
 
 // Value implements context.Context. Here, package context looks for the cause of the end: so after
 // the lease's end it is not the parent that answers.
 func (c *leaseContext) Value(key any) any {
-	if key == (chainKey{}) {
+	switch {
+	case key == (chainKey{}):
 		return &c.place
+	case c.made.Load() == nil:
+		return c.place.Context.Value(key)
 	}
-	if made, over := c.state(); made != nil || over {
-		return c.whole().Value(key)
-	}
-	return c.place.Context.Value(key)
+	return c.whole().Value(key)
 }
 
 // String keeps fmt from reading what the mutex guards.
 func (c *leaseContext) String() string { return "keyturn.Lease" }
 
-func (c *leaseContext) state() (made *madeContext, over bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.made, c.cause != nil
-}
-
+// whole returns the context that package context has made of c, or makes now.
 func (c *leaseContext) whole() *madeContext {
+	if made := c.made.Load(); made != nil && made != unwatched {
+		return made
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wholeLocked()
 }
 
 func (c *leaseContext) wholeLocked() *madeContext {
-	if c.made != nil {
-		return c.made
+	made := c.made.Load()
+	if made != nil && made != unwatched {
+		return made
 	}
 	var parent context.Context = &c.place
-	if c.cause != nil { // it has ended, whatever has become of its parent since
+	if made == unwatched { // it has ended, whatever has become of its parent since
 		parent = context.WithoutCancel(parent)
 	}
 	ctx, cancel := context.WithCancelCause(parent)
-	if c.cause != nil {
+	if made == unwatched {
 		cancel(c.cause)
 	}
-	c.made = &madeContext{ctx, cancel}
-	return c.made
+	made = &madeContext{ctx, cancel}
+	c.made.Store(made)
+	return made
 }
 
 // end notes the lease's end. When it returns, everybody has been told; only then is the next
@@ -100,9 +109,13 @@ func (c *leaseContext) end(cause error) {
 		c.mu.Unlock()
 		return
 	}
-	made, tell := c.made, c.tell
-	if made == nil && c.place.Err() != nil { // it ended before, with its parent
+	made, tell := c.made.Load(), c.tell
+	switch {
+	case made != nil:
+	case c.place.Err() != nil: // it ended before, with its parent
 		made = c.wholeLocked()
+	default:
+		c.made.Store(unwatched)
 	}
 	c.cause, c.tell = cause, nil
 	c.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,6 +70,42 @@ func TestLeaseContextEndsOnce(t *testing.T) {
 				mustRelease(t, l)
 			})
 		}
+	}
+}
+
+// Whoever looks at a lease's context while the lease is released and its parent's time runs out sees
+// one end, whichever it was, and its cause.
+func TestLeaseContextEndsOnceForAll(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	causes := map[error]error{context.Canceled: core.ErrReleased, context.DeadlineExceeded: context.DeadlineExceeded}
+	for i := range 500 {
+		parent, cancel := context.WithTimeout(context.Background(), time.Duration(i%50)*4*time.Microsecond)
+		l, err := eng.Acquire(parent, "k")
+		if err != nil { // the parent's time was over already
+			cancel()
+			continue
+		}
+		var looking sync.WaitGroup
+		released := make(chan struct{})
+		for range 2 {
+			looking.Go(func() {
+				ctx, first := l.Context(), error(nil)
+				for first == nil {
+					runtime.Gosched()
+					first = ctx.Err()
+				}
+				<-released
+				if err, cause := ctx.Err(), context.Cause(ctx); err != first || !errors.Is(cause, causes[first]) {
+					t.Errorf("%v, then %v with cause %v", first, err, cause)
+				}
+				<-ctx.Done()
+			})
+		}
+		time.Sleep(time.Duration(i%40) * time.Microsecond) // so that either may come first
+		_ = l.Release(context.Background())
+		close(released)
+		looking.Wait()
+		cancel()
 	}
 }
 

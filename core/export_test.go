@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/keyturn/keyturn/core/observe"
 )
@@ -52,6 +53,9 @@ func (r *register) entered() int {
 	defer r.mu.Unlock()
 	return r.active
 }
+
+// LeaseBytes is the size of a lease with a grant of its own, without its owner, key and claims.
+const LeaseBytes = unsafe.Sizeof(Lease{})
 
 // Lines is how many lines there are.
 func Lines(e *Engine) int { return e.lines.Len() }
