@@ -51,7 +51,7 @@ var endings = sync.Pool{New: func() any { return new(send.Request) }}
 // end is Release for a lease that one request ends, as most are.
 func (s *Store) end(ctx context.Context, g driver.Grant) error {
 	r := endings.Get().(*send.Request)
-	*r = send.Request{}
+	*r = send.Request{Wanted: g.Contended}
 	s.keys.Release(&r.Call, g.Owner, g.Claims, g.Token)
 	if !s.sender.Await(ctx, nil, r.Alone()) {
 		return &driver.UnavailableError{Op: "release", Err: silence(ctx)} // r is still under way

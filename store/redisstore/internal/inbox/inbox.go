@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -179,8 +180,13 @@ func (b *Inbox) deliver(text string) {
 	}
 	owner, m := script.ParseMessage(text)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w, ok := b.waiters[owner]; ok {
+	w, ok := b.waiters[owner]
+	if ok {
 		w.tell(m)
+	}
+	only := ok && len(b.waiters) == 1
+	b.mu.Unlock()
+	if only { // no other message is awaited: the waiter goes on before this goroutine reads again
+		runtime.Gosched()
 	}
 }

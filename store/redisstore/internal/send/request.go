@@ -6,6 +6,7 @@ import "github.com/keyturn/keyturn/store/redisstore/internal/script"
 type Request struct {
 	script.Call
 	Replicas int   // wait until so many replicas have what the call writes
+	Wanted   bool  // others wait for what it ends: see [Sender.write]
 	Acks     int64 // how many replicas had it in time
 
 	quick bool        // it was sent with a short timeout

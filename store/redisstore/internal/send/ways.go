@@ -28,7 +28,12 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	limit, ctx := n.limit(ctx)
 	defer n.done(limit)
 	r.quick = true
-	err := r.RunAlone(ctx, n.client, s.Names)
+	var err error
+	if r.Wanted {
+		err = s.write(ctx, n.client, r.Alone())
+	} else {
+		err = r.RunAlone(ctx, n.client, s.Names)
+	}
 	n.heard(err, r.Attempts.Last)
 	s.servers.slots.heard(err)
 	return true
@@ -97,7 +102,7 @@ func (s *Sender) sendGroup(batch []*Request) {
 	ctx := context.Background()
 	var err error
 	switch {
-	case len(batch) == 1:
+	case len(batch) == 1 && !batch[0].Wanted:
 		err = batch[0].RunAlone(ctx, s.Client, s.Names)
 	case len(batch) <= shareWrite:
 		err = s.write(ctx, s.Client, batch)
@@ -131,8 +136,18 @@ func (s *Sender) sendQuickly(n *server, batch []*Request) {
 
 // write sends a batch through c in one write. It returns the error of the round trip, or of the
 // first request that has one.
+//
+// A server writes to its clients when it has run the commands that it has read, and begins with
+// the client that it has had something for last. For a release that passes a lock on, that is
+// the releaser, which has its answer after the waiter has its message. So the waiter would wait until
+// the answer is written, and often until the releaser has read it on the waiter's processor. A PING
+// in front turns the order round: the releaser is then the client that the server had something for
+// first.
 func (s *Sender) write(ctx context.Context, c redis.UniversalClient, batch []*Request) error {
 	pipe := c.Pipeline()
+	if batch[0].Wanted {
+		pipe.Ping(ctx)
+	}
 	sent := s.queueAll(ctx, pipe, batch)
 	_, err := pipe.Exec(ctx)
 	for _, one := range sent {
