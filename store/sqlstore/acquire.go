@@ -18,12 +18,14 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 
 // acquisition is one call of Acquire or Begin.
 type acquisition struct {
-	s     *Store
-	req   driver.Request
-	once  bool          // a record serves as well as the lease
-	asked bool          // at least once
-	wake  waitloop.Bell // nil: it does not wait
-	over  chan struct{} // of one that waits: closed when a question that nobody waits for is over
+	s      *Store
+	req    driver.Request
+	once   bool          // a record serves as well as the lease
+	asked  bool          // at least once
+	tried  bool          // one statement was not enough: a transaction comes next
+	unsure bool          // that statement may have been carried out
+	wake   waitloop.Bell // nil: it does not wait
+	over   chan struct{} // of one that waits: closed when a question that nobody waits for is over
 }
 
 // answer is a grant or a record, or how the key is held.
@@ -57,7 +59,17 @@ func (a *acquisition) end() {
 func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) {
 	a.wake.Clear()
 	key := a.req.Claims[0].Key
+	if isPlain(a.req.Claims) && !a.asked {
+		if a.s.together.enter() {
+			defer a.s.together.leave()
+		} else if g, ok, err := a.askTogether(ctx); ok || err != nil {
+			return answer{grant: g}, nil, err
+		}
+	}
 	if !a.s.room.enter(ctx) {
+		if a.unsure {
+			a.s.calls.Go(a.undo)
+		}
 		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
 	}
 	ans, err, answered := inside(ctx, a.s, a.s.room, a.ask, a.late)
@@ -139,7 +151,7 @@ func (a *acquisition) undo() {
 
 // ask asks once.
 func (a *acquisition) ask(ctx context.Context) (answer, error) {
-	if isPlain(a.req.Claims) {
+	if isPlain(a.req.Claims) && !a.tried {
 		g, ok, err := a.short(ctx)
 		a.asked = true
 		if ok && err == nil { // a row may arrive although its commit failed
@@ -149,6 +161,7 @@ func (a *acquisition) ask(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
+	a.tried = false
 	var ans answer
 	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), true, func(t *tx) (err error) {
 		ans, err = a.decide(t)

@@ -18,8 +18,10 @@
 //
 // # A request
 //
-// One statement takes an exclusive lock that is free, and one releases it if nobody waits. Every other
-// request is a short transaction. It locks the rows of its keys in the order of the keys, reads
+// One statement takes an exclusive lock that is free, and one releases it if nobody waits. On
+// PostgreSQL, such requests leave together when more than three callers have one at a time: the others
+// wait until a statement is back, and the next one is for all of them. It skips rows that are locked.
+// Every other request is a short transaction. It locks the rows of its keys in the order of the keys, reads
 // who holds them and who waits, decides in Go (internal/phasefair), and writes what has changed. So
 // all processes take turns at a key, and two sets never deadlock. The isolation level is READ
 // COMMITTED for these transactions alone, whatever the session's default is. A transaction that

@@ -15,18 +15,35 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		return err
 	}
 	defer s.calls.Leave()
+	short, before := isShort(g), false
+	if short {
+		if s.together.enter() {
+			defer s.together.leave()
+		} else {
+			done, unsure, answered := s.releaseTogether(ctx, g)
+			if !answered {
+				return silence(ctx, "release", g.Claims[0].Key)
+			}
+			if done {
+				return nil
+			}
+			short, before = false, unsure
+		}
+	}
 	type result struct {
 		unsure bool
 		loss   error // of one of the claims; the others are released (R5)
 	}
 	res, err, answered := do(ctx, s, s.room, func(ctx context.Context) (result, error) {
-		var r result
-		done, unsure, err := s.shortRelease(ctx, g)
-		if done || err != nil && !passing(ctx, err) {
-			return r, err
+		r := result{unsure: before}
+		if short {
+			done, unsure, err := s.shortRelease(ctx, g)
+			if done || err != nil && !passing(ctx, err) {
+				return r, err
+			}
+			r.unsure = unsure
 		}
-		r.unsure = unsure
-		unsure, err = s.transact(ctx, driver.Keys(g.Claims), false, func(t *tx) error {
+		unsure, err := s.transact(ctx, driver.Keys(g.Claims), false, func(t *tx) error {
 			r.loss = nil
 			for _, c := range g.Claims {
 				err := t.release(g, c.Key)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
 // Most requests are about an exclusive claim on a key that nobody waits for. One statement is
@@ -19,6 +20,7 @@ type shortly struct {
 	grant, grantOnce string // a key that is free; grantOnce: and has no record
 	confirm          string // asked again by the owner
 	release          string
+	together         string // several of them; "": one by one
 }
 
 // maxLead is as many tokens as may be reserved ahead of the clock.
@@ -52,9 +54,13 @@ func (d *dialect) shortly(prefix string) shortly {
 	reserved := fmt.Sprintf("%s(0, %s(excluded.reserved, excluded.token + %d - %s))", d.greatest, d.least, maxLead, token)
 	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace) "+
 		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
-		"FROM (SELECT %s AS us) c WHERE 1 = 1 ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, inbox = excluded.inbox, token = %s, reserved = %s, last = %s + %s, "+
+		"FROM (SELECT %s AS us) c WHERE 1 = 1 ", lock, d.types.key, d.types.note, d.types.note, d.clock)
+	update := fmt.Sprintf("ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, inbox = excluded.inbox, token = %s, reserved = %s, last = %s + %s, "+
 		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
-		lock, d.types.key, d.types.note, d.types.note, d.clock, token, reserved, token, reserved, d.clock, d.clock)
+		token, reserved, token, reserved, d.clock, d.clock)
+	// With a record in force, a transaction decides: it is the same statement for all.
+	s.together = d.together(lock, free+noRecord, update+free+noRecord)
+	insert += update
 	s.grant = insert + free + " RETURNING token, reserved"
 	s.grantOnce = insert + free + noRecord + " RETURNING token, reserved"
 	s.confirm += " RETURNING token, reserved, members, CASE WHEN inbox = '' THEN 0 ELSE 1 END"
@@ -98,7 +104,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 	if a.once {
 		statement = s.q.grantOnce
 	}
-	wanted := min(int64(min(a.req.HandOffs, packed)), maxLead)
+	wanted := a.wanted()
 	if !s.d.returning {
 		res, err := s.execResult(ctx, statement, []any{
 			a.req.Owner, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace), wanted, wanted, key,
@@ -113,10 +119,7 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 		g.Token, g.HandOffs = uint64(id)/packed, uint64(id)%packed
 		return g, err == nil, err
 	}
-	inbox := ""
-	if a.mayLinger() {
-		inbox = s.inbox()
-	}
+	inbox := a.ownInbox()
 	g.Lingers = inbox != ""
 	err = s.queryOnce(ctx, true, statement, []any{
 		key, wanted, a.req.Owner, inbox, wanted, ttl, ttl, []byte(a.req.Rule), []byte(a.req.Trace),
@@ -127,18 +130,53 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok bool, err e
 	return g, ok, err
 }
 
+// wanted is how many tokens a request wants to have reserved.
+func (a *acquisition) wanted() int64 { return min(int64(min(a.req.HandOffs, packed)), maxLead) }
+
+// ownInbox is where messages will reach this process while the lease lingers; "": it does not.
+func (a *acquisition) ownInbox() string {
+	if a.mayLinger() {
+		return a.s.inbox()
+	}
+	return ""
+}
+
+// askTogether asks together with others. It reports false if a transaction has to decide.
+func (a *acquisition) askTogether(ctx context.Context) (g driver.Grant, ok bool, err error) {
+	inbox := a.ownInbox()
+	g = driver.Grant{Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Since: time.Now(), Lingers: inbox != ""}
+	key, ttl := a.req.Claims[0].Key, toMicros(a.req.TTL)
+	r := &plainly{
+		key: key, late: a.late,
+		row: []any{[]byte(key), a.req.Owner, inbox, a.wanted(), ttl, []byte(a.req.Rule), []byte(a.req.Trace)},
+	}
+	if !a.s.together.ask(ctx, r) {
+		return g, false, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
+	}
+	a.asked, a.tried, a.unsure = true, true, r.unsure
+	g.Token, g.HandOffs = r.token, r.reserved
+	return g, r.done, nil
+}
+
+// isShort reports whether one statement may do a release.
+func isShort(g driver.Grant) bool { return isPlain(g.Claims) && g.Token != 0 && g.Stay == 0 }
+
 // shortRelease releases a key that nobody waits for with one statement. If it returns false, a
 // transaction has to decide; unsure says that the key may be released nevertheless.
 func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure bool, err error) {
-	if !isPlain(g.Claims) || g.Token == 0 || g.Stay > 0 {
-		return false, false, nil
-	}
 	res, err := s.execResult(ctx, s.q.release, []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)})
 	if err != nil {
 		return false, judge(err) == broken, err
 	}
 	n, err := res.RowsAffected()
 	return n == 1, false, err
+}
+
+// releaseTogether does so together with others. It reports that it was not answered if ctx ends first.
+func (s *Store) releaseTogether(ctx context.Context, g driver.Grant) (done, unsure, answered bool) {
+	r := &plainly{key: g.Claims[0].Key, release: true, row: []any{[]byte(g.Claims[0].Key), g.Owner, int64(g.Token)}}
+	answered = s.together.ask(ctx, r)
+	return answered && r.done, answered && r.unsure, answered
 }
 
 // passing reports whether a transaction may succeed where one statement has failed with err.

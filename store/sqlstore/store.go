@@ -22,6 +22,7 @@ type Store struct {
 	room     *room // for everything except renewals
 	renewals *room
 	places   *places
+	together *together
 	door     *door // of a SQLite file; nil: none
 
 	wanted atomic.Pointer[func(key, owner string)] // the engine's; nil: leases don't linger
@@ -57,7 +58,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
-	s.places = newPlaces(s)
+	s.places, s.together = newPlaces(s), newTogether(s)
 	s.health.waker = cfg.waker
 	if err := s.look(ctx); err != nil {
 		_ = s.Close()

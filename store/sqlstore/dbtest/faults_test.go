@@ -123,7 +123,7 @@ func TestForcedDeadlock(t *testing.T) {
 			_, err := s.Acquire(t.Context(), req)
 			done <- err
 		}()
-		awaitBlocked(t, d)
+		awaitBlocked(t, d, 1)
 		exec(t, conn, "UPDATE keyturn_lock SET through = 0 WHERE lock_key = 'a'") // waits for the store, and the store for us
 		exec(t, conn, "COMMIT")
 		if err := <-done; err != nil {
@@ -132,8 +132,8 @@ func TestForcedDeadlock(t *testing.T) {
 	})
 }
 
-// awaitBlocked waits until a transaction waits for a lock of a row.
-func awaitBlocked(t *testing.T, d *sqltest.Database) {
+// awaitBlocked waits until at least so many transactions wait for locks of rows.
+func awaitBlocked(t *testing.T, d *sqltest.Database, least int) {
 	t.Helper()
 	db := d.Open(t)
 	question := by(d, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
@@ -144,11 +144,11 @@ func awaitBlocked(t *testing.T, d *sqltest.Database) {
 		if err := db.QueryRow(question).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
-		if n > 0 {
+		if n >= least {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("nobody waits")
+			t.Fatalf("%d wait instead of %d", n, least)
 		}
 	}
 }

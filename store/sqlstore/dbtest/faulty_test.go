@@ -82,20 +82,21 @@ func (f *faulty) holdBack(which func(query string) bool) (held <-chan struct{}, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hold, f.held, f.onward = which, make(chan struct{}), make(chan struct{})
-	return f.held, sync.OnceFunc(func() { close(f.onward) })
+	mayGo := f.onward
+	return f.held, sync.OnceFunc(func() { close(mayGo) })
 }
 
 // pause keeps a statement back if it is the one that the test has chosen.
 func (f *faulty) pause(query string) {
 	f.mu.Lock()
-	here := f.hold != nil && f.hold(query)
+	here, mayGo := f.hold != nil && f.hold(query), f.onward
 	if here {
 		f.hold = nil
 		close(f.held)
 	}
 	f.mu.Unlock()
 	if here {
-		<-f.onward
+		<-mayGo
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/gather"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
 // server is a server that requests go to directly: the only one, or a master of a Cluster.
 type server struct {
-	gather
+	gather.Gather[*Request]
 	client *redis.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
 	well   atomic.Bool // the last request was answered, and soon enough for quickTimeout
@@ -41,7 +42,7 @@ func newServer(c *redis.Client, run func(func())) *server {
 		d = min(d, limit)
 	}
 	return &server{
-		gather: gather{Go: run},
+		Gather: gather.Gather[*Request]{Go: run, Most: batchSize, Alone: 1, PerTrip: perTrip},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
 }

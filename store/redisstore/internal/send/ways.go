@@ -21,10 +21,10 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	}
 	name := r.Slot(s.Names)
 	n := s.servers.quick(name)
-	if n == nil || n.client == nil || !n.enter() {
+	if n == nil || n.client == nil || !n.Enter() {
 		return false
 	}
-	defer n.leave()
+	defer n.Leave()
 	limit, ctx := n.limit(ctx)
 	defer n.done(limit)
 	r.quick = true
@@ -46,7 +46,7 @@ func (s *Sender) start(reqs []*Request) *pending {
 	if n := s.together(reqs); n != nil {
 		var together []*Request
 		together, apart = split(reqs)
-		n.add(together...)
+		n.Add(together...)
 	}
 	if len(apart) > 0 {
 		s.Go(func() {

@@ -1,4 +1,4 @@
-package send
+package gather
 
 import (
 	"runtime"
@@ -9,9 +9,16 @@ import (
 	"time"
 )
 
+const (
+	batchSize = 128
+	perTrip   = 200 * time.Microsecond
+)
+
+type request struct{ done chan struct{} }
+
 // answering plays the server: round trips end when the test says so.
 type answering struct {
-	gather
+	Gather[*request]
 	tasks sync.WaitGroup
 
 	mu      sync.Mutex
@@ -22,8 +29,8 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.Go = p.tasks.Go
-	p.send = func(batch []*Request) {
+	p.Go, p.Most, p.Alone, p.PerTrip = p.tasks.Go, batchSize, 1, perTrip
+	p.Send = func(batch []*request) {
 		end := make(chan struct{})
 		p.mu.Lock()
 		p.batches, p.ends = append(p.batches, len(batch)), append(p.ends, end)
@@ -32,17 +39,19 @@ func newAnswering() *answering {
 		if !calm {
 			<-end
 		}
+		for _, r := range batch {
+			close(r.done)
+		}
 	}
 	return p
 }
 
 // ask sends n requests, each of a caller of its own.
-func (p *answering) ask(n int) []*pending {
-	var all []*pending
+func (p *answering) ask(n int) (all []*request) {
 	for range n {
-		r := new(Request)
-		all = append(all, newPending(r.Alone()))
-		p.add(r)
+		r := &request{make(chan struct{})}
+		all = append(all, r)
+		p.Add(r)
 	}
 	return all
 }
@@ -79,7 +88,7 @@ func (p *answering) sent(t *testing.T, want ...int) {
 	}
 }
 
-func back(all []*pending) (n int) {
+func back(all []*request) (n int) {
 	for _, one := range all {
 		select {
 		case <-one.done:
@@ -227,27 +236,35 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// While no other request is under way, a caller sends its own.
+// While no other request is under way, a caller sends its own. With Alone, a few of them do.
 func TestOneIsSentByItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		if !p.enter() {
+		if !p.Enter() {
 			t.Error("the first may not go")
 		}
-		if p.enter() {
+		if p.Enter() {
 			t.Error("one may go beside another")
 		}
-		p.leave()
+		p.Leave()
 		p.ask(1)
 		p.sent(t, 1)
-		if p.enter() {
+		if p.Enter() {
 			t.Error("one may go beside a batch")
 		}
 		p.answer(0)
 		synctest.Wait()
-		if !p.enter() {
+		if !p.Enter() {
 			t.Error("none may go although the batch is back")
+		}
+		p.Alone = 2
+		if !p.Enter() || p.Enter() {
+			t.Error("not two of three may go")
+		}
+		p.Leave()
+		if !p.Enter() {
+			t.Error("none may go although one has left")
 		}
 	})
 }

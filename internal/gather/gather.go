@@ -1,4 +1,12 @@
-package send
+// Package gather has group commit: requests of concurrent callers leave together, as databases gather
+// transactions into one write of their log. (D. DeWitt et al., Implementation Techniques for Main Memory
+// Database Systems, 1984.) A round trip costs both sides far more than a lock does, and here many
+// requests share one.
+//
+// No request waits for others to join it. A caller sends its own while few others are under way. The
+// others gather, and leave together as soon as few enough batches are under way. So a batch is as large
+// as the load makes it.
+package gather
 
 import (
 	"runtime"
@@ -7,38 +15,35 @@ import (
 	"time"
 )
 
-// Group commit: requests of concurrent callers leave together, as databases gather transactions
-// into one write of their log. (D. DeWitt et al., Implementation Techniques for Main Memory
-// Database Systems, 1984.) A round trip costs both sides far more than a lock does, and here
-// hundreds of requests share one.
-//
-// No request waits for others to join it. A caller sends its own while no other request is under
-// way. The others gather, and leave together as soon as few enough batches are under way. So a
-// batch is as large as the load makes it.
 const (
-	// batchSize is the largest batch. The script of such a batch takes well below one or two
-	// milliseconds of the server's time, and other clients wait for that time.
-	batchSize = 128
 	// overdue is how long a round trip keeps other requests waiting. After that its connection
 	// may hang, and another connection may not.
 	overdue = 50 * time.Millisecond
 	// mostRoundTrips is how many round trips there may be if they are overdue.
 	mostRoundTrips = 32
-	// perTrip and mostTrips say how many batches may be under way at a time: see trips.
-	perTrip   = 200 * time.Microsecond
+	// mostTrips is how many batches may be under way at a time: see trips.
 	mostTrips = 8
 	// nearFor is for how long the fastest round trip counts.
 	nearFor = time.Second
 )
 
-// gather collects the requests for one server.
-type gather struct {
-	send  func(batch []*Request)
+// Gather collects the requests for one server. Its fields are set before its first use. It is safe for
+// concurrent use.
+type Gather[T any] struct {
+	// Send sends a batch, and returns when all of its requests have their answers. The slice is used
+	// again afterwards.
+	Send  func(batch []T)
 	Go    func(func()) // starts a goroutine
-	alone atomic.Bool  // a caller sends its own request
+	Most  int          // the largest batch
+	Alone int32        // how many callers may send their own requests at a time
+	// PerTrip is how long a round trip takes for which one more batch may be under way. It is more than
+	// the server needs for a batch.
+	PerTrip time.Duration
+
+	alone atomic.Int32 // how many do
 
 	mu        sync.Mutex
-	waiting   []*Request
+	waiting   []T
 	underWay  atomic.Int32  // round trips of batches; it changes under mu
 	ended     time.Time     // when one ended last
 	near      time.Duration // how long the fastest one took, of those since nearSince
@@ -49,21 +54,29 @@ type gather struct {
 // trips returns how many batches may be under way at a time. One is best if the server is near:
 // it is busy with that one meanwhile, and the next batch is the larger. If the server is far
 // away, it is idle for most of a round trip, and requests would wait for nothing. So there may
-// be one batch for each perTrip that the network takes. What shows that is the fastest round
+// be one batch more for each PerTrip that the network takes. What shows that is the fastest round
 // trip, because all of them take longer on busy machines. The caller holds mu.
-func (g *gather) trips() int32 { return 1 + int32(min(g.near/perTrip, mostTrips-1)) }
+func (g *Gather[T]) trips() int32 { return 1 + int32(min(g.near/g.PerTrip, mostTrips-1)) }
 
-// enter reports whether the caller should send its request by itself: no other request is under
-// way. If so, the caller must call leave. Beside another request it costs both sides least in the
-// next batch.
-func (g *gather) enter() bool {
-	return g.underWay.Load() == 0 && g.alone.CompareAndSwap(false, true)
+// Enter reports whether the caller should send its request by itself: no batch is under way, and
+// fewer than Alone other requests are. If so, the caller must call Leave. Otherwise it costs both
+// sides least in the next batch.
+func (g *Gather[T]) Enter() bool {
+	if g.underWay.Load() != 0 {
+		return false
+	}
+	if g.alone.Add(1) <= g.Alone {
+		return true
+	}
+	g.alone.Add(-1)
+	return false
 }
 
-func (g *gather) leave() { g.alone.Store(false) }
+// Leave says that the caller's own request has its answer.
+func (g *Gather[T]) Leave() { g.alone.Add(-1) }
 
-// add queues reqs, which are sent as soon as possible.
-func (g *gather) add(reqs ...*Request) {
+// Add queues reqs, which are sent as soon as possible.
+func (g *Gather[T]) Add(reqs ...T) {
 	if len(reqs) == 0 {
 		return
 	}
@@ -78,13 +91,13 @@ func (g *gather) add(reqs ...*Request) {
 }
 
 // start begins a round trip. The caller holds mu.
-func (g *gather) start() {
+func (g *Gather[T]) start() {
 	g.underWay.Add(1)
 	g.Go(g.sendAll)
 }
 
 // extra starts a round trip beyond the usual number, because none has ended for a while.
-func (g *gather) extra() {
+func (g *Gather[T]) extra() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.late = nil
@@ -99,20 +112,17 @@ func (g *gather) extra() {
 }
 
 // sendAll sends batch after batch until no request waits.
-func (g *gather) sendAll() {
+func (g *Gather[T]) sendAll() {
 	for batch := g.take(nil); len(batch) > 0; {
 		began := time.Now()
-		g.send(batch)
-		for _, r := range batch {
-			r.finished()
-		}
+		g.Send(batch)
 		batch = g.next(batch, began)
 	}
 }
 
 // next is take after a round trip. If there are more round trips than usual and others end in
 // time, it ends this one. Otherwise the batches would stay small after an outage.
-func (g *gather) next(last []*Request, began time.Time) []*Request {
+func (g *Gather[T]) next(last []T, began time.Time) []T {
 	g.mu.Lock()
 	before := g.ended
 	g.ended = time.Now()
@@ -138,7 +148,7 @@ func (g *gather) next(last []*Request, began time.Time) []*Request {
 // It first lets the callers go on that have just been answered, so that their next requests leave
 // with this batch. Otherwise the callers would fall into two groups: each would wait while the
 // other's batch is under way, and batches would be half as large.
-func (g *gather) take(last []*Request) []*Request {
+func (g *Gather[T]) take(last []T) []T {
 	runtime.Gosched()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,7 +156,7 @@ func (g *gather) take(last []*Request) []*Request {
 		g.late.Stop()
 		g.late = nil
 	}
-	n := min(len(g.waiting), batchSize)
+	n := min(len(g.waiting), g.Most)
 	if n == 0 {
 		g.underWay.Add(-1)
 		return nil

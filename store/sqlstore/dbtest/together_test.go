@@ -1,0 +1,332 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+)
+
+// crowd is a store whose callers can't send their requests alone, so they leave together: three others
+// wait for rows that a foreign transaction has locked.
+type crowd struct {
+	*sqlstore.Store
+	other   *sqlstore.Store
+	faults  *faulty
+	db      *sql.DB
+	foreign *sql.Tx
+	alone   chan error // the results of the three
+}
+
+// alone is how many callers send their own requests at most.
+const alone = 3
+
+// newCrowd makes one that may use that many connections more.
+func newCrowd(t *testing.T, more int) *crowd {
+	t.Helper()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	c := &crowd{faults: new(faulty), alone: make(chan error, alone)}
+	c.Store = open(t, c.faults.open(t, d), sqlstore.Postgres, sqlstore.WithMaxConns(alone+more))
+	c.db = d.Open(t)
+	c.other = open(t, c.db, sqlstore.Postgres)
+	free := func(key string) {
+		g, err := c.other.Acquire(t.Context(), request(key, time.Minute)) // makes the row
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.other.Release(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free("locked")
+	for i := range alone {
+		free(fmt.Sprint("busy", i))
+	}
+	var err error
+	if c.foreign, err = c.db.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.foreign.Rollback() })
+	exec(t, c.foreign, "UPDATE keyturn_lock SET through = 0")
+	for i := range alone {
+		go func() { c.alone <- c.insist(t.Context(), fmt.Sprint("busy", i)) }()
+	}
+	awaitBlocked(t, d, alone)
+	return c
+}
+
+// insist takes a key. A statement waits for a row for 5 s, and a slow machine may take longer.
+func (c *crowd) insist(ctx context.Context, key string) error {
+	for {
+		if _, err := c.Acquire(ctx, request(key, time.Minute)); !errors.Is(err, driver.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// done ends the foreign transaction. Those who have waited for it are served then.
+func (c *crowd) done(t *testing.T) {
+	t.Helper()
+	_ = c.foreign.Rollback()
+	for range alone {
+		if err := <-c.alone; err != nil {
+			t.Errorf("waited for a row: %v", err)
+		}
+	}
+}
+
+// isTogether tells the statement for several requests.
+func isTogether(query string) bool { return strings.Contains(query, "unnest(") }
+
+// each calls do for n keys at a time, and collects the errors.
+func each(n int, do func(i int, key string) error) error {
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- do(i, fmt.Sprint("key", i)) }()
+	}
+	var err error
+	for range n {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// held checks that exactly the grants are held.
+func (c *crowd) held(t *testing.T, grants []driver.Grant) {
+	t.Helper()
+	for i, g := range grants {
+		info, err := c.other.Inspect(t.Context(), fmt.Sprint("key", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case g.Owner == "" && len(info.Holders) > 0:
+			t.Errorf("key %d is held by %+v", i, info.Holders)
+		case g.Owner != "" && (len(info.Holders) != 1 || info.Holders[0].Owner != g.Owner || info.Holders[0].Token != g.Token):
+			t.Errorf("key %d has the holders %+v instead of %+v", i, info.Holders, g)
+		}
+	}
+}
+
+// TestRequestsLeaveTogether: few statements take many keys, and release them. A row that somebody else
+// has locked holds up only the request that is about it.
+func TestRequestsLeaveTogether(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 3)
+	const n = 40
+	grants := make([]driver.Grant, n)
+	waits := make(chan error, 1)
+	c.faults.breakAt(0, false) // from now on they are counted
+	holding, onward := c.faults.holdBack(isTogether)
+	first := make(chan error, 1)
+	go func() { first <- c.insist(t.Context(), "first") }()
+	<-holding // the others gather
+	go func() { waits <- c.insist(t.Context(), "locked") }()
+	time.AfterFunc(20*time.Millisecond, onward)
+	err := each(n, func(i int, key string) (err error) {
+		grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.held(t, grants)
+	err = each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.held(t, make([]driver.Grant, n))
+	if sent := c.faults.statements(); sent > n {
+		t.Errorf("%d requests took %d statements", 2*n, sent)
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-waits:
+		t.Errorf("did not wait for its row: %v", err)
+	default:
+	}
+	c.done(t)
+	if err := <-waits; err != nil {
+		t.Errorf("waited for its row: %v", err)
+	}
+}
+
+// TestTogetherForOneKey: of the requests for a key that leave together, one gets it, and a record that
+// is there is found.
+func TestTogetherForOneKey(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 3)
+	req := request("key0", time.Minute)
+	if g, _, err := c.other.Begin(t.Context(), req); err != nil {
+		t.Fatal(err)
+	} else if err := c.other.Complete(t.Context(), g, driver.Record{Result: []byte("done")}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	holding, onward := c.faults.holdBack(isTogether)
+	results := make(chan error, 10)
+	for range 10 {
+		go func() {
+			_, err := c.Acquire(t.Context(), request("one", time.Minute))
+			results <- err
+		}()
+	}
+	<-holding
+	time.AfterFunc(20*time.Millisecond, onward)
+	err := each(5, func(i int, key string) error {
+		g, rec, err := c.Begin(t.Context(), request(key, time.Minute))
+		if err == nil && (rec != nil) != (i == 0) {
+			err = fmt.Errorf("%s: the record %+v, the grant %+v", key, rec, g)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	got := 0
+	for range 10 {
+		if err := <-results; err == nil {
+			got++
+		} else if !errors.Is(err, driver.ErrHeld) {
+			t.Error(err)
+		}
+	}
+	if got != 1 {
+		t.Errorf("%d requests got one key", got)
+	}
+	c.done(t)
+}
+
+// TestLostAnswersTogether breaks the connection before the statement for several requests arrives, and
+// after it was carried out.
+func TestLostAnswersTogether(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 3)
+	const n = 10
+	grants := make([]driver.Grant, n)
+	for _, after := range []bool{false, true} {
+		c.faults.breakAt(1, after)
+		err := each(n, func(i int, key string) (err error) {
+			grants[i], err = c.Acquire(t.Context(), request(key, time.Minute))
+			return err
+		})
+		if err != nil {
+			t.Fatalf("after it: %v: %v", after, err)
+		}
+		if !isTogether(c.faults.broken()) {
+			t.Errorf("the statement that broke was %q", c.faults.broken())
+		}
+		c.held(t, grants)
+		c.faults.breakAt(1, after)
+		if err := each(n, func(i int, _ string) error { return c.Release(t.Context(), grants[i]) }); err != nil {
+			t.Fatalf("after it: %v: %v", after, err)
+		}
+		if !isTogether(c.faults.broken()) {
+			t.Errorf("the statement that broke was %q", c.faults.broken())
+		}
+		c.held(t, make([]driver.Grant, n))
+	}
+	c.done(t)
+}
+
+// TestGivingUpTogether: callers whose statement is late leave when their contexts end. What it has taken
+// for them is given back.
+func TestGivingUpTogether(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 3)
+	const n = 5
+	ctx, cancel := context.WithCancel(t.Context())
+	holding, onward := c.faults.holdBack(isTogether)
+	gone := make(chan error, 1)
+	go func() {
+		gone <- each(n, func(_ int, key string) error {
+			_, err := c.Acquire(ctx, request(key, time.Hour))
+			if !errors.Is(err, driver.ErrUnavailable) {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			return nil
+		})
+	}()
+	<-holding
+	cancel()
+	if err := <-gone; err != nil { // while it is held back
+		t.Error(err)
+	}
+	onward()
+	c.carriedOut(t)
+	for i := range n {
+		c.comesFree(t, fmt.Sprint("key", i))
+	}
+	c.done(t)
+}
+
+// TestGivingUpAfterALostAnswer: the statement for several requests had no answer. A caller whose context
+// ends before a connection is free to find out may hold the key, which is given back.
+func TestGivingUpAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, 1)
+	c.faults.breakAt(2, true)
+	holding, onward := c.faults.holdBack(isTogether)
+	first := make(chan error, 1)
+	go func() { first <- c.insist(t.Context(), "first") }()
+	<-holding
+	begins, andOn := c.faults.holdBack(func(query string) bool { return strings.HasPrefix(query, "BEGIN") })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			_, err := c.Acquire(ctx, request(fmt.Sprint("key", i), time.Hour))
+			gone <- err
+		}()
+	}
+	time.AfterFunc(300*time.Millisecond, onward) // until then, both have come
+	<-begins                                     // one of them, and the other waits for its connection
+	c.carriedOut(t)
+	cancel()
+	for range 2 {
+		if err := <-gone; !errors.Is(err, driver.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	andOn()
+	for i := range 2 {
+		c.comesFree(t, fmt.Sprint("key", i))
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	c.done(t)
+}
+
+// carriedOut waits until one of the keys has a row.
+func (c *crowd) carriedOut(t *testing.T) {
+	t.Helper()
+	for rows, end := 0, time.Now().Add(20*time.Second); rows == 0; time.Sleep(5 * time.Millisecond) {
+		err := c.db.QueryRow("SELECT count(*) FROM keyturn_lock WHERE lock_key >= 'key0'::bytea AND lock_key <= 'key9'::bytea").Scan(&rows)
+		if err != nil || time.Now().After(end) {
+			t.Fatal("no key was taken: ", err)
+		}
+	}
+}
+
+// comesFree waits until a key is free.
+func (c *crowd) comesFree(t *testing.T, key string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req := request(key, time.Minute)
+	req.Wait = true
+	if _, err := c.other.Acquire(ctx, req); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,160 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/keyturn/keyturn/internal/gather"
+)
+
+const (
+	// mostTogether is how many requests leave together at most. Their rows stay locked for as long as
+	// the statement takes.
+	mostTogether = 64
+	// mostAlone is how many callers send their own requests, if no batch is under way. A batch of one or
+	// two takes longer than as many statements of their own.
+	mostAlone = 3
+	// perTrip is longer than a COMMIT that waits for a disk. Two batches would wait for it twice.
+	perTrip = 4 * time.Millisecond
+)
+
+// together sends plain requests that come while others are under way as one statement: one round trip,
+// one COMMIT and one wait for the disk for all of them. nil has each caller send its own.
+//
+// The statement waits for no row that somebody has locked. What it leaves undone, each request does by
+// a transaction of its own, which waits for that row alone.
+type together struct {
+	gather.Gather[*plainly]
+	s *Store
+}
+
+// plainly is a request that may leave together with others: an acquisition, or a release.
+type plainly struct {
+	key     string
+	row     []any  // of the statement for several
+	late    func() // called when it may have been carried out for a caller that has gone; nil: nothing
+	release bool
+
+	state atomic.Int32
+	over  chan struct{} // closed when it has its answer
+	sent  bool
+
+	// The answer.
+	done            bool // otherwise a transaction has to decide
+	unsure          bool // it may have been carried out nevertheless
+	token, reserved uint64
+}
+
+// The states of a request. The one who changes it from underWay has the last word.
+const (
+	underWay int32 = iota
+	answered
+	abandoned
+)
+
+// newTogether returns nil if the dialect has no statement for several requests.
+func newTogether(s *Store) *together {
+	if s.q.together == "" {
+		return nil
+	}
+	g := &together{s: s}
+	g.Send, g.Go = g.send, s.calls.Go
+	g.Most, g.Alone, g.PerTrip = mostTogether, mostAlone, perTrip
+	return g
+}
+
+// enter reports whether the caller is to send its request by itself. If so, it must call leave.
+func (g *together) enter() bool { return g == nil || g.Enter() }
+
+func (g *together) leave() {
+	if g != nil {
+		g.Leave()
+	}
+}
+
+// ask has r carried out together with others. It reports false if ctx ends first. r may be carried out
+// nevertheless, and its late is called after that.
+func (g *together) ask(ctx context.Context, r *plainly) bool {
+	r.over = make(chan struct{})
+	g.Add(r)
+	select {
+	case <-r.over:
+		return true
+	case <-ctx.Done():
+	}
+	if r.state.CompareAndSwap(underWay, abandoned) {
+		return false
+	}
+	<-r.over
+	return true
+}
+
+// finish gives r its answer.
+func (r *plainly) finish() {
+	if r.state.CompareAndSwap(underWay, answered) {
+		close(r.over)
+	} else if r.sent && r.late != nil {
+		r.late()
+	}
+}
+
+// send is the gather's Send.
+func (g *together) send(batch []*plainly) {
+	if g.s.room.enter(g.s.hard) {
+		g.carryOut(one(batch))
+		g.s.room.leave()
+	}
+	for _, r := range batch {
+		r.finish()
+	}
+}
+
+// one returns one request for each key, in the order of the keys, of those that have a caller. The order
+// keeps two statements that insert the same keys from a deadlock.
+func one(batch []*plainly) []*plainly {
+	reqs := make([]*plainly, 0, len(batch))
+	for _, r := range batch {
+		if r.state.Load() == underWay {
+			reqs = append(reqs, r)
+		}
+	}
+	slices.SortStableFunc(reqs, func(a, b *plainly) int { return cmp.Compare(a.key, b.key) })
+	return slices.CompactFunc(reqs, func(a, b *plainly) bool { return a.key == b.key })
+}
+
+// carryOut carries out reqs, as far as they can be carried out at once.
+func (g *together) carryOut(reqs []*plainly) {
+	if len(reqs) == 0 {
+		return
+	}
+	for _, r := range reqs {
+		r.sent = true
+	}
+	ctx, cancel := context.WithTimeout(g.s.hard, opTimeout)
+	defer cancel()
+	err := g.s.queryOnce(ctx, true, g.s.q.together, arrays(reqs), func(rows *sql.Rows) error { return read(rows, reqs) })
+	if err == nil {
+		return
+	}
+	for _, r := range reqs { // rows may arrive although their commit failed
+		r.done, r.unsure = false, judge(err) == broken
+	}
+}
+
+// read reads the answer to one of reqs.
+func read(rows *sql.Rows, reqs []*plainly) error {
+	var key []byte
+	var token, reserved uint64
+	if err := rows.Scan(&key, &token, &reserved); err != nil {
+		return err
+	}
+	i, ok := slices.BinarySearchFunc(reqs, string(key), func(r *plainly, key string) int { return cmp.Compare(r.key, key) })
+	if ok {
+		reqs[i].done, reqs[i].token, reqs[i].reserved = true, token, reserved
+	}
+	return nil
+}
