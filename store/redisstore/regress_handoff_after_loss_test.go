@@ -39,7 +39,15 @@ func TestNoHandOffOfWhatTheServerLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		between, err := other.Acquire(ctx, "k")
+		between, err := other.TryAcquire(ctx, "k")
+		if errors.Is(err, driver.ErrHeld) { // on a slow machine the heir is in the server's line by now
+			waits.Wait()
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			_, _ = heir.Release(context.Background()), first.Release(context.Background())
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
