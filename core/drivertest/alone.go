@@ -56,7 +56,7 @@ func (s *scene) endsAlone(held, wanted func(string) driver.Claim, blocked bool) 
 			next := w.granted(ttl + 2*s.Late)
 			s.lasted("the last of the leases", ttl, called, returned, next.returned)
 		}
-		s.isLost(a.Release(s.ctx, dies.Grant))
+		s.isLostOnRelease(a, dies.Grant)
 		return false
 	})
 }

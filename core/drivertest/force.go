@@ -64,7 +64,7 @@ func forceTells(s *scene) {
 		next := s.lock(b, key, long)
 		s.rising([]uint64{h.Token, next.Token})
 		s.isLost(s.renew(a, h.Grant))
-		s.isLost(a.Release(s.ctx, h.Grant))
+		s.isLostOnRelease(a, h.Grant)
 		s.mustRenew(next)
 		s.mustRelease(next)
 	}
@@ -137,7 +137,7 @@ func forceSetShared(s *scene) {
 		s.force(b, k[i], someReason)
 		s.isForced(a.Downgrade(s.ctx, h.asShared()), someReason)
 		s.isFree(b, k[i])
-		s.isLost(a.Release(s.ctx, h.Grant))
+		s.isLostOnRelease(a, h.Grant)
 		s.mustRelease(s.take(b, long, exclusives(k...)...))
 	}
 }
@@ -154,7 +154,7 @@ func forceSet(s *scene) {
 		}
 		next := s.lock(b, k[i], long)
 		s.isLost(s.renew(a, h.Grant))
-		s.isLost(a.Release(s.ctx, h.Grant))
+		s.isLostOnRelease(a, h.Grant)
 		s.lock(b, k[1-i], long)
 		s.mustRenew(next)
 	}

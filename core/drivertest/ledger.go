@@ -74,7 +74,7 @@ func recordReturned(s *scene) {
 	for _, st := range []driver.Store{b, a, b} {
 		s.recorded(st, key, someRecord)
 	}
-	s.isLost(a.Release(s.ctx, h.Grant)) // Complete has released it
+	s.isLostOnRelease(a, h.Grant) // Complete has released it
 }
 
 // recordAtomic lets many ask for the same few executions at once. Each execution must happen

@@ -47,15 +47,15 @@ func releaseTellsLoss(s *scene) {
 	a, b := s.open(), s.open()
 	twice := s.lock(a, s.key(), long)
 	s.mustRelease(twice)
-	s.isLost(a.Release(s.ctx, twice.Grant))
+	s.isLostOnRelease(a, twice.Grant)
 
 	never := driver.Grant{Owner: s.owner(), Claims: []driver.Claim{s.claim(s.key())}, TTL: long, Token: 1}
-	s.isLost(a.Release(s.ctx, never))
+	s.isLostOnRelease(a, never)
 
 	key := s.key()
 	expired := s.lock(a, key, s.TTL)
 	time.Sleep(time.Until(expired.returned.Add(s.TTL + s.Late)))
-	s.isLost(a.Release(s.ctx, expired.Grant))
+	s.isLostOnRelease(a, expired.Grant)
 	s.lock(b, key, long)
 }
 
@@ -98,7 +98,7 @@ func releaseKeepsOff(s *scene) {
 	old := s.lock(a, key, s.TTL)
 	h := s.freed(b, key, old.returned.Add(s.TTL+s.Late))
 	for _, g := range s.imposters(h.Grant, old.Owner) {
-		s.isLost(a.Release(s.ctx, g))
+		s.isLostOnRelease(a, g)
 		s.held(c, key)
 	}
 	s.mustRenew(h)

@@ -73,7 +73,7 @@ func setReleased(s *scene) {
 	w.granted(s.Late)
 	s.lock(b, k[0], long)
 	s.lock(b, k[2], long)
-	s.isLost(a.Release(s.ctx, h.Grant))
+	s.isLostOnRelease(a, h.Grant)
 }
 
 // half takes a set of two and renews only one claim, until the other one, lost, has ended and
@@ -132,7 +132,7 @@ func brokenSetReleased(s *scene) {
 	a, b := s.open(), s.open()
 	for lost := range 2 {
 		set, left, other := s.half(a, b, lost)
-		s.isLost(a.Release(s.ctx, set.Grant))
+		s.isLostOnRelease(a, set.Grant)
 		s.mustRenew(other)
 		s.lock(b, left, long)
 	}

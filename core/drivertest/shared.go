@@ -46,7 +46,7 @@ func readersTogether(s *scene) {
 		s.mustRenew(h)
 		s.noRoom(stores[0], key, driver.Exclusive(key))
 		s.mustRelease(h)
-		s.isLost(h.st.Release(s.ctx, h.Grant))
+		s.isLostOnRelease(h.st, h.Grant)
 	}
 	s.rising(append(tokens, s.released(stores[1], driver.Exclusive(key))))
 }
@@ -127,13 +127,13 @@ func readersKeepOff(s *scene) {
 	for _, h := range []hold{one, two} {
 		for _, g := range s.imposters(h.Grant, s.owner()) {
 			s.isLost(s.renew(a, g))
-			s.isLost(a.Release(s.ctx, g))
+			s.isLostOnRelease(a, g)
 		}
 	}
 	s.mustRelease(two)
 	s.mustRenew(one)
 	s.isLost(s.renew(b, two.Grant))
-	s.isLost(b.Release(s.ctx, two.Grant))
+	s.isLostOnRelease(b, two.Grant)
 	s.noRoom(b, key, driver.Exclusive(key))
 }
 

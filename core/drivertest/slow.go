@@ -10,6 +10,9 @@ import (
 // A machine may stop a test for seconds. What a test does with a lease that runs out may then come too late,
 // which says nothing about the store. Such a test is tried again, with a longer TTL.
 
+// repeatsAfter is after how long a store may have sent a request again because it had no answer.
+const repeatsAfter = 40 * time.Millisecond
+
 // inTime calls try with ttl, and with longer ones as long as it reports that the machine was too slow.
 // Each attempt has to use keys of its own.
 func (s *scene) inTime(ttl time.Duration, try func(ttl time.Duration) (tooLate bool)) {

@@ -76,7 +76,7 @@ func stayingIsReleased(s *scene) {
 	s.release(a, s.staying(h, long)) // repeated, as after a lost answer
 	other := s.staying(h, long)
 	other.Token++
-	s.isLost(a.Release(s.ctx, other))
+	s.isLostOnRelease(a, other)
 	w.waits()
 }
 
@@ -115,7 +115,7 @@ func stayEnds(s *scene) {
 	s.release(a, s.staying(h, long))
 	s.release(a, h.Grant)
 	next := w.granted(s.Late)
-	s.isLost(a.Release(s.ctx, s.staying(h, long)))
+	s.isLostOnRelease(a, s.staying(h, long))
 	s.mustRenew(next)
 	s.mustRelease(next)
 }

@@ -66,7 +66,8 @@ func (f force) apply(s *Section) {
 }
 
 // lost checks that a lease that was taken by force was lost: nobody renewed it, and nobody
-// released it (N2, R2, I7). A store that loses data may forget the forced release.
+// released it (N2, R2, I7). A store that loses data may forget the forced release. One that was slow to
+// answer a release may have been asked twice, and then can't tell a loss from its own work (R2).
 func lost(sections []Section, losses []Loss) error {
 	for _, s := range sections {
 		switch {
@@ -74,12 +75,15 @@ func lost(sections []Section, losses []Loss) error {
 		case slices.ContainsFunc(losses, func(l Loss) bool { return l.meets(s, s.Until) && s.Told < l.To }):
 		case s.Until > s.Told+int64(s.TTL):
 			return wrong(s.Claims[0].Key, s, s, "%s was renewed, until %d, after it had been taken away at %d", s, s.Until, s.Told)
-		case s.Outcome == Returned && s.Returning > s.Told && !s.mayBeHandedOn():
+		case s.Outcome == Returned && s.Returning > s.Told && s.Answered-s.Returning < repeatsAfter && !s.mayBeHandedOn():
 			return wrong(s.Claims[0].Key, s, s, "%s was given back after it had been taken away at %d", s, s.Told)
 		}
 	}
 	return nil
 }
+
+// repeatsAfter is after how long a store may have sent a request again because it had no answer.
+const repeatsAfter = int64(40 * time.Millisecond)
 
 // mayBeHandedOn reports whether the release of s may have been a hand-off, which the store does
 // not see.

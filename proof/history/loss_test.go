@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/proof/history"
@@ -77,4 +78,6 @@ func TestForcesThatAreForgotten(t *testing.T) {
 	forced.Told, forced.Outcome, forced.Returning, forced.Shared = 24, history.Returned, 28, 1
 	says(t, history.Check([]history.Section{forced}), []string{"given back after it had been taken away"})
 	says(t, history.Check([]history.Section{forced}, loss), nil)
+	forced.Answered = forced.Returning + int64(time.Second) // it was sent twice
+	says(t, history.Check([]history.Section{forced}), nil)
 }

@@ -90,7 +90,7 @@ type answer struct {
 	why   string // of a loss: the reason of a forced release
 	err   error
 
-	repeated bool // it is about a release that the store may have sent more than once
+	repeated bool // it is about a release, maybe by force, that the store may have sent more than once
 	late     bool // of a request that was given up: the backend took long to answer
 }
 

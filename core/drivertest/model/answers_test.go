@@ -31,10 +31,11 @@ func TestWhoHasToTell(t *testing.T) {
 }
 
 // TestSlowAnswers: on a slow machine, a store sent the release of a lost lease twice and took the loss
-// for the work of the first attempt (R2). Another took the backend for silent when a wait had ended (A8).
-// Programs failed.
+// for the work of the first attempt (R2). It sent a forced release twice and could not say what it had
+// done. Another took the backend for silent when a wait had ended (A8). Programs failed.
 func TestSlowAnswers(t *testing.T) {
 	silent := &driver.UnavailableError{Op: "acquire"}
+	unknown := &driver.UnavailableError{Op: "force release", Err: driver.ErrOutcomeUnknown}
 	for _, tc := range []struct {
 		is   answer
 		want kind
@@ -43,6 +44,8 @@ func TestSlowAnswers(t *testing.T) {
 		{answer{kind: fine, repeated: true}, lost, true},
 		{answer{kind: fine}, lost, false},
 		{answer{kind: lost, repeated: true}, fine, false},
+		{answer{kind: failed, err: unknown, repeated: true}, fine, true},
+		{answer{kind: failed, err: unknown}, fine, false},
 		{answer{kind: failed, err: silent, late: true}, refused, true},
 		{answer{kind: failed, err: silent}, refused, false},
 		{answer{kind: failed, err: silent, late: true}, granted, false},

@@ -60,7 +60,7 @@ func differ(is answer, want expected) error {
 	forced := want.reasons == nil || slices.Contains(want.reasons, is.why)
 	key := is.key == want.key || slices.Contains(strings.Fields(want.key), is.key)
 	switch {
-	case is.repeated && is.kind == fine && want.kind == lost:
+	case is.repeated && is.kind == fine && want.kind == lost, is.repeated && errors.Is(is.err, driver.ErrOutcomeUnknown):
 		return nil
 	case is.late && want.kind == refused && errors.Is(is.err, driver.ErrUnavailable):
 		return nil

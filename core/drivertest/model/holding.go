@@ -119,10 +119,12 @@ func (r *run) borrow(s Step) (taken, bool) {
 	return r.took(a, fmt.Sprintf("is borrowed%s for %v", s.flaw, g.TTL), said), true
 }
 
-// repeatsAfter is after how long a store may have sent a release again, because there was no answer. It
-// then can't tell a lease that was lost before from one that its first attempt has ended, and may say
-// that it was released ([driver.Repeated]).
+// repeatsAfter is after how long a store may have sent a release, or a forced one, again, because there
+// was no answer. It then can't tell a lease that was lost before from one that its first attempt has
+// ended. It may say that it was released ([driver.Repeated]), or that the outcome is unknown.
 const repeatsAfter = 40 * time.Millisecond
+
+func (r *run) mayRepeat(asked time.Time) bool { return !r.Exact && time.Since(asked) >= repeatsAfter }
 
 func (r *run) release(s Step) (taken, bool) {
 	a := r.choose(s.who, r.granted)
@@ -131,7 +133,7 @@ func (r *run) release(s Step) (taken, bool) {
 	}
 	asked := time.Now()
 	said := ended(a.store.Release(r.ctx, with(a.said.grant, s.flaw)))
-	said.repeated = !r.Exact && time.Since(asked) >= repeatsAfter
+	said.repeated = r.mayRepeat(asked)
 	r.do(func(m *backend) { m.Release(a.owner, a.claims, s.flaw) })
 	return r.took(a, fmt.Sprintf("%#v", s), said), true
 }

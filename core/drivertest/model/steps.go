@@ -141,9 +141,10 @@ func (r *run) force(s Step) (taken, bool) {
 	if !r.free(s.key) {
 		return taken{}, false
 	}
+	asked := time.Now()
 	had, err := r.Stores[0].ForceRelease(r.ctx, s.key, reason)
 	r.do(func(m *backend) { m.Force(s.key, reason) })
-	return taken{fmt.Sprintf("force %s", s.key), []answer{forced(had, err)}}, true
+	return taken{fmt.Sprintf("force %s", s.key), []answer{r.forced(asked, had, err)}}, true
 }
 
 // forceOne takes a claim of one lease away, if it is still in force (I11).
@@ -157,14 +158,16 @@ func (r *run) forceOne(s Step) (taken, bool) {
 		return taken{}, false
 	}
 	g := with(a.said.grant, s.flaw)
+	asked := time.Now()
 	had, err := r.Stores[0].ForceRelease(r.ctx, key, reason, driver.Holder{Owner: g.Owner, Token: g.Token})
 	r.do(func(m *backend) { m.ForceOne(key, reason, a.owner, s.flaw) })
-	return r.took(a, fmt.Sprintf("is forced off %s%s", key, s.flaw), forced(had, err)), true
+	return r.took(a, fmt.Sprintf("is forced off %s%s", key, s.flaw), r.forced(asked, had, err)), true
 }
 
 // forced is the answer to a forced release.
-func forced(had []driver.Holder, err error) answer {
+func (r *run) forced(asked time.Time, had []driver.Holder, err error) answer {
 	a := ended(err)
+	a.repeated = r.mayRepeat(asked)
 	var owners []string
 	for _, h := range had {
 		owners = append(owners, h.Owner)
