@@ -5,7 +5,8 @@
 //
 // No request waits for others to join it. A caller sends its own while few others are under way. The
 // others gather, and leave together as soon as few enough batches are under way. So a batch is as large
-// as the load makes it.
+// as the load makes it. The batches under way are of about one size: if one had all but a few of the
+// requests, the server and the callers would take turns, each idle while the other works.
 package gather
 
 import (
@@ -25,6 +26,9 @@ const (
 	mostTrips = 8
 	// nearFor is for how long the fastest round trip counts.
 	nearFor = time.Second
+	// crowdedFor is for how long a stall counts. Where processors are short, there are hundreds a second,
+	// elsewhere a few.
+	crowdedFor = 100 * time.Millisecond
 )
 
 // Gather collects the requests for one server. Its fields are set before its first use. It is safe for
@@ -32,58 +36,96 @@ const (
 type Gather[T any] struct {
 	// Send sends a batch, and returns when all of its requests have their answers. The slice is used
 	// again afterwards.
-	Send  func(batch []T)
-	Go    func(func()) // starts a goroutine
-	Most  int          // the largest batch
-	Alone int32        // how many callers may send their own requests at a time
+	Send func(batch []T)
+	Go   func(func()) // starts a goroutine
+	Most int          // the largest batch
+	// Alone is how many callers send their own requests, if no others wait or are under way.
+	Alone int32
+	// Trips is how many batches may be under way if the server is near. With two, it works on one while
+	// the callers of the other go on. With one, the batches are larger, so fewer.
+	Trips int32
 	// PerTrip is how long a round trip takes for which one more batch may be under way. It is more than
 	// the server needs for a batch.
 	PerTrip time.Duration
+	// Stall is how much longer than the fastest a round trip takes if it had to wait for a processor, here
+	// or at the server. While there are such, what counts is not to wait often: only one caller sends its
+	// own request, and batches are as large as they can be. 0: no round trip says anything.
+	Stall time.Duration
 
-	alone atomic.Int32 // how many do
+	all     atomic.Int32 // requests that wait or are under way
+	crowded atomic.Bool  // some round trip was a stall a short time ago; it changes under mu
 
 	mu        sync.Mutex
 	waiting   []T
-	underWay  atomic.Int32  // round trips of batches; it changes under mu
+	out       int           // requests in batches that are under way
+	underWay  int32         // round trips of batches
 	ended     time.Time     // when one ended last
 	near      time.Duration // how long the fastest one took, of those since nearSince
 	nearSince time.Time
+	stalled   time.Time   // when the last stall ended
 	late      *time.Timer // runs while requests wait and all round trips are under way
 }
 
-// trips returns how many batches may be under way at a time. One is best if the server is near:
-// it is busy with that one meanwhile, and the next batch is the larger. If the server is far
-// away, it is idle for most of a round trip, and requests would wait for nothing. So there may
-// be one batch more for each PerTrip that the network takes. What shows that is the fastest round
-// trip, because all of them take longer on busy machines. The caller holds mu.
-func (g *Gather[T]) trips() int32 { return 1 + int32(min(g.near/g.PerTrip, mostTrips-1)) }
+// trips returns how many batches may be under way at a time. If the server is far away, both sides are
+// idle for most of a round trip, and requests would wait for nothing. So there may be one batch more for
+// each PerTrip that the network takes. What shows that is the fastest round trip, because all of them
+// take longer on busy machines. The caller holds mu.
+func (g *Gather[T]) trips() int32 {
+	return min(g.calmly(g.Trips)+int32(min(g.near/g.PerTrip, mostTrips)), mostTrips)
+}
 
-// Enter reports whether the caller should send its request by itself: no batch is under way, and
-// fewer than Alone other requests are. If so, the caller must call Leave. Otherwise it costs both
-// sides least in the next batch.
-func (g *Gather[T]) Enter() bool {
-	if g.underWay.Load() != 0 {
-		return false
+// calmly returns n, or 1 while there are stalls.
+func (g *Gather[T]) calmly(n int32) int32 {
+	if g.crowded.Load() {
+		return 1
 	}
-	if g.alone.Add(1) <= g.Alone {
+	return n
+}
+
+// Enter reports whether the caller should send its request by itself: fewer than Alone others wait or are
+// under way. If so, the caller must call Leave. Otherwise the request costs both sides least in the next
+// batch.
+func (g *Gather[T]) Enter() bool {
+	if g.all.Add(1) <= g.calmly(g.Alone) {
 		return true
 	}
-	g.alone.Add(-1)
+	g.all.Add(-1)
 	return false
 }
 
-// Leave says that the caller's own request has its answer.
-func (g *Gather[T]) Leave() { g.alone.Add(-1) }
+// Leave says that the caller's own request has its answer. It was sent at that time.
+func (g *Gather[T]) Leave(sent time.Time) {
+	g.all.Add(-1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.learn(now.Sub(sent), now)
+}
+
+// learn takes into account how long a round trip took that has just ended. The caller holds mu.
+func (g *Gather[T]) learn(took time.Duration, now time.Time) {
+	if now.Sub(g.nearSince) > nearFor {
+		g.near, g.nearSince = took, now
+	}
+	g.near = min(g.near, took)
+	if g.Stall > 0 && took > g.near+g.Stall {
+		g.stalled = now
+		g.crowded.Store(true)
+	} else if g.crowded.Load() && now.Sub(g.stalled) > crowdedFor {
+		g.crowded.Store(false)
+	}
+}
 
 // Add queues reqs, which are sent as soon as possible.
 func (g *Gather[T]) Add(reqs ...T) {
 	if len(reqs) == 0 {
 		return
 	}
+	g.all.Add(int32(len(reqs)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, reqs...)
-	if g.underWay.Load() < g.trips() {
+	if g.underWay < g.trips() {
 		g.start()
 	} else if g.late == nil {
 		g.late = time.AfterFunc(overdue, g.extra)
@@ -92,7 +134,7 @@ func (g *Gather[T]) Add(reqs ...T) {
 
 // start begins a round trip. The caller holds mu.
 func (g *Gather[T]) start() {
-	g.underWay.Add(1)
+	g.underWay++
 	g.Go(g.sendAll)
 }
 
@@ -104,7 +146,7 @@ func (g *Gather[T]) extra() {
 	if len(g.waiting) == 0 {
 		return
 	}
-	if g.underWay.Load() < mostRoundTrips {
+	if g.underWay < mostRoundTrips {
 		g.start() // the timer is set again if requests are left
 	} else {
 		g.late = time.AfterFunc(overdue, g.extra)
@@ -124,16 +166,14 @@ func (g *Gather[T]) sendAll() {
 // time, it ends this one. Otherwise the batches would stay small after an outage.
 func (g *Gather[T]) next(last []T, began time.Time) []T {
 	g.mu.Lock()
+	g.out -= len(last)
+	g.all.Add(int32(-len(last)))
 	before := g.ended
 	g.ended = time.Now()
-	took := g.ended.Sub(began)
-	if g.ended.Sub(g.nearSince) > nearFor {
-		g.near, g.nearSince = took, g.ended
-	}
-	g.near = min(g.near, took)
-	spare := g.underWay.Load() > g.trips() && g.ended.Sub(before) < overdue
+	g.learn(g.ended.Sub(began), g.ended)
+	spare := g.underWay > g.trips() && g.ended.Sub(before) < overdue
 	if spare {
-		g.underWay.Add(-1)
+		g.underWay--
 	}
 	g.mu.Unlock()
 	if spare {
@@ -146,8 +186,8 @@ func (g *Gather[T]) next(last []T, began time.Time) []T {
 // the requests that come next.
 //
 // It first lets the callers go on that have just been answered, so that their next requests leave
-// with this batch. Otherwise the callers would fall into two groups: each would wait while the
-// other's batch is under way, and batches would be half as large.
+// with this batch. Otherwise this round trip would end, and the first of them would begin another by
+// itself.
 func (g *Gather[T]) take(last []T) []T {
 	runtime.Gosched()
 	g.mu.Lock()
@@ -156,16 +196,32 @@ func (g *Gather[T]) take(last []T) []T {
 		g.late.Stop()
 		g.late = nil
 	}
-	n := min(len(g.waiting), g.Most)
+	n := min(len(g.waiting), g.Most, g.share())
 	if n == 0 {
-		g.underWay.Add(-1)
+		g.underWay--
 		return nil
 	}
+	g.out += n
 	clear(last[:cap(last)])
 	batch := g.waiting[:n]
 	g.waiting = append(last[:0], g.waiting[n:]...)
-	if len(g.waiting) > 0 {
+	switch {
+	case len(g.waiting) == 0:
+	case g.underWay < g.trips():
+		g.start()
+	default:
 		g.late = time.AfterFunc(overdue, g.extra)
 	}
 	return batch
+}
+
+// share returns how many of the waiting requests the next batch may have. The batches that are under way
+// to a server that is near are of about one size. If round trips are overdue, it may have all. The caller
+// holds mu.
+func (g *Gather[T]) share() int {
+	if g.underWay > g.trips() {
+		return len(g.waiting)
+	}
+	parts := int(g.calmly(g.Trips))
+	return (len(g.waiting) + g.out + parts - 1) / parts
 }

@@ -12,6 +12,7 @@ import (
 const (
 	batchSize = 128
 	perTrip   = 200 * time.Microsecond
+	stall     = 2 * time.Millisecond
 )
 
 type request struct{ done chan struct{} }
@@ -29,7 +30,7 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.Go, p.Most, p.Alone, p.PerTrip = p.tasks.Go, batchSize, 1, perTrip
+	p.Go, p.Most, p.Alone, p.Trips, p.PerTrip, p.Stall = p.tasks.Go, batchSize, 1, 2, perTrip, stall
 	p.Send = func(batch []*request) {
 		end := make(chan struct{})
 		p.mu.Lock()
@@ -53,6 +54,16 @@ func (p *answering) ask(n int) (all []*request) {
 		all = append(all, r)
 		p.Add(r)
 	}
+	return all
+}
+
+// occupy sends a request in each of the batches that may be under way if the server is near.
+func (p *answering) occupy(t *testing.T) (all []*request) {
+	t.Helper()
+	all = p.ask(1)
+	p.sent(t, 1)
+	all = append(all, p.ask(1)...)
+	p.sent(t, 1, 1)
 	return all
 }
 
@@ -99,25 +110,49 @@ func back(all []*request) (n int) {
 	return n
 }
 
-// An idle store adds no wait; a busy one sends together what came meanwhile.
+// An idle server adds no wait; a busy one gets together what came meanwhile, in batches of one size.
 func TestRequestsGatherWhileOthersAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		first := p.ask(1)
-		p.sent(t, 1)
+		first := p.occupy(t)
 		second := p.ask(7)
-		p.sent(t, 1)
+		p.sent(t, 1, 1)
 		p.answer(0)
-		p.sent(t, 1, 7)
+		p.sent(t, 1, 1, 4)
 		if back(first) != 1 || back(second) != 0 {
 			t.Error("a request is back with another's batch")
 		}
 		p.answer(1)
+		p.sent(t, 1, 1, 4, 3)
+		p.answer(2)
+		p.answer(3)
 		p.tasks.Wait()
-		if back(second) != 7 {
-			t.Errorf("%d of 7 are back", back(second))
+		if back(first) != 2 || back(second) != 7 {
+			t.Errorf("%d of 2 and %d of 7 are back", back(first), back(second))
 		}
+	})
+}
+
+// If the batches under way are not of one size, the next ones make up for it.
+func TestBatchesBecomeOfOneSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newAnswering()
+		defer p.answerAll()
+		p.occupy(t)
+		p.ask(9)
+		p.answer(0)
+		p.sent(t, 1, 1, 5)
+		p.ask(6) // ten wait beside the five
+		p.answer(1)
+		p.sent(t, 1, 1, 5, 8)
+		p.answer(2) // two wait beside the eight, and its callers ask again
+		p.sent(t, 1, 1, 5, 8, 2)
+		p.ask(5)
+		p.answer(3)
+		p.sent(t, 1, 1, 5, 8, 2, 4) // five wait beside the two
+		p.answer(4)
+		p.sent(t, 1, 1, 5, 8, 2, 4, 1)
 	})
 }
 
@@ -132,27 +167,30 @@ func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 		time.Sleep(2 * perTrip)
 		p.answer(0)
 		want := []int{1}
-		for range 3 {
+		for range 4 {
 			p.ask(1)
 			want = append(want, 1)
 			p.sent(t, want...)
 		}
 		p.ask(4)
-		p.sent(t, want...) // three are out
+		p.sent(t, want...) // four are out
 		p.answer(1)        // it took no time: the server is near
 		p.answer(2)
-		p.sent(t, want...) // one is out
+		p.sent(t, want...) // two are out
 		p.answer(3)
-		want = append(want, 4)
+		want = append(want, 3) // and one waits
+		p.sent(t, want...)
+		p.answer(4)
+		want = append(want, 1)
 		p.sent(t, want...)
 		p.ask(2)
 		p.sent(t, want...)
 		time.Sleep(nearFor + time.Millisecond) // for so long the fast one counts
-		want = append(want, 2)                 // because the batch of four is overdue
+		want = append(want, 2)                 // because the others are overdue
 		p.sent(t, want...)
-		p.answer(4)
+		p.answer(5)
 		synctest.Wait()
-		for range mostTrips - 1 { // beside the batch of two
+		for range mostTrips - 2 { // beside a batch of one and one of two
 			p.ask(1)
 			want = append(want, 1)
 			p.sent(t, want...)
@@ -163,7 +201,7 @@ func TestFarServersGetMoreBatchesAtATime(t *testing.T) {
 }
 
 // Callers whose requests were answered together send their next ones together, too. With one
-// processor it is known who runs when, so all batches except the first few have a request of each.
+// processor it is known who runs when, so nearly all batches have a request of every second one.
 func TestAnsweredCallersJoinTheNextBatch(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const callers, rounds = 8, 200
@@ -179,7 +217,7 @@ func TestAnsweredCallersJoinTheNextBatch(t *testing.T) {
 	}
 	all.Wait()
 	p.tasks.Wait()
-	if n := len(p.batches); n > rounds*3/2 {
+	if n := len(p.batches); n > rounds*5/2 {
 		t.Errorf("%d requests of %d callers left in %d batches", callers*rounds, callers, n)
 	}
 }
@@ -188,17 +226,18 @@ func TestBatchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		p.ask(1)
-		p.sent(t, 1)
-		all := p.ask(batchSize + 3)
+		p.occupy(t)
+		all := p.ask(2*batchSize + 3)
 		p.answer(0)
-		p.sent(t, 1, batchSize)
+		p.sent(t, 1, 1, batchSize)
 		p.answer(1)
-		p.sent(t, 1, batchSize, 3)
+		p.sent(t, 1, 1, batchSize, batchSize)
 		p.answer(2)
+		p.sent(t, 1, 1, batchSize, batchSize, 3)
+		p.answerAll()
 		p.tasks.Wait()
-		if back(all) != batchSize+3 {
-			t.Errorf("%d of %d are back", back(all), batchSize+3)
+		if back(all) != len(all) {
+			t.Errorf("%d of %d are back", back(all), len(all))
 		}
 	})
 }
@@ -209,14 +248,13 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		p.ask(1)
-		p.sent(t, 1)
+		p.occupy(t)
 		late := p.ask(5)
 		time.Sleep(overdue - time.Millisecond)
-		p.sent(t, 1)
+		p.sent(t, 1, 1)
 		time.Sleep(2 * time.Millisecond)
-		p.sent(t, 1, 5)
-		p.answer(1)
+		p.sent(t, 1, 1, 5)
+		p.answer(2)
 		synctest.Wait()
 		if back(late) != 5 {
 			t.Errorf("%d of 5 are back", back(late))
@@ -230,41 +268,101 @@ func TestHangingRoundTripsDoNotHoldUpOthers(t *testing.T) {
 			t.Errorf("%d round trips are out, want %d", n, mostRoundTrips)
 		}
 		p.answerAll()
-		if n := p.underWay.Load(); n != 0 || len(p.waiting) != 0 {
-			t.Errorf("%d round trips and %d requests are left", n, len(p.waiting))
+		if p.underWay != 0 || len(p.waiting) != 0 || p.out != 0 || p.all.Load() != 0 {
+			t.Errorf("%d round trips are left, %d requests wait, %d are out, %d are counted", p.underWay, len(p.waiting), p.out, p.all.Load())
 		}
 	})
 }
 
-// While no other request is under way, a caller sends its own. With Alone, a few of them do.
-func TestOneIsSentByItsCaller(t *testing.T) {
+// enter has callers send their own requests until none may, and returns how many do.
+func (p *answering) enter() (n int) {
+	for p.Enter() {
+		n++
+	}
+	return n
+}
+
+// leave gives n of them their answers.
+func (p *answering) leave(n int) {
+	for range n {
+		p.Leave(time.Now())
+	}
+}
+
+// While few others wait or are under way, by themselves or in a batch, a caller sends its own request.
+func TestFewAreSentByTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		if !p.Enter() {
-			t.Error("the first may not go")
-		}
-		if p.Enter() {
-			t.Error("one may go beside another")
-		}
-		p.Leave()
+		p.Alone = 3
 		p.ask(1)
 		p.sent(t, 1)
-		if p.Enter() {
-			t.Error("one may go beside a batch")
+		if n := p.enter(); n != 2 {
+			t.Errorf("%d may go beside a batch of one, want 2", n)
+		}
+		p.leave(1)
+		if n := p.enter(); n != 1 {
+			t.Errorf("%d may go in the place of one that has left, want 1", n)
 		}
 		p.answer(0)
 		synctest.Wait()
-		if !p.Enter() {
-			t.Error("none may go although the batch is back")
+		if n := p.enter(); n != 1 {
+			t.Errorf("%d may go in the place of the batch, want 1", n)
 		}
+		p.ask(3) // they leave in batches, of which two are under way
+		synctest.Wait()
+		p.leave(3)
+		if n := p.enter(); n != 0 {
+			t.Errorf("%d may go beside three in batches, want 0", n)
+		}
+	})
+}
+
+// Where processors are short, a round trip now and then takes much longer than the fastest. One alone and one
+// batch at a time then wait least often.
+func TestStallsMakeLargerBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newAnswering()
+		defer p.answerAll()
 		p.Alone = 2
-		if !p.Enter() || p.Enter() {
-			t.Error("not two of three may go")
+		alone := func() int {
+			n := p.enter()
+			p.leave(n)
+			return n
 		}
-		p.Leave()
-		if !p.Enter() {
-			t.Error("none may go although one has left")
+		p.occupy(t)
+		p.answer(0)
+		time.Sleep(stall)
+		synctest.Wait()
+		p.answer(1)
+		synctest.Wait()
+		if n := alone(); n != 2 {
+			t.Errorf("%d may go after a round trip of %s, want 2", n, stall)
+		}
+		p.ask(1)
+		p.sent(t, 1, 1, 1)
+		time.Sleep(stall + time.Microsecond)
+		p.answer(2)
+		synctest.Wait()
+		if n := alone(); n != 1 {
+			t.Errorf("%d may go after a stall, want 1", n)
+		}
+		p.ask(1)
+		p.sent(t, 1, 1, 1, 1)
+		p.ask(4)
+		p.sent(t, 1, 1, 1, 1)
+		p.answer(3)
+		p.sent(t, 1, 1, 1, 1, 4)
+		p.answer(4)
+		synctest.Wait()
+		time.Sleep(crowdedFor)
+		if n := alone(); n != 1 { // the round trip tells that the time is over
+			t.Errorf("%d may go after another round trip, want 1", n)
+		}
+		time.Sleep(time.Microsecond)
+		_ = alone()
+		if n := alone(); n != 2 {
+			t.Errorf("%d may go again, want 2", n)
 		}
 	})
 }

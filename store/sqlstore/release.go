@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -18,7 +19,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	short, before := isShort(g), false
 	if short {
 		if s.together.enter() {
-			defer s.together.leave()
+			defer s.together.leave(time.Now())
 		} else {
 			done, unsure, answered := s.releaseTogether(ctx, g)
 			if !answered {

@@ -15,7 +15,7 @@ const (
 	// mostTogether is how many requests leave together at most. Their rows stay locked for as long as
 	// the statement takes.
 	mostTogether = 64
-	// mostAlone is how many callers send their own requests, if no batch is under way. A batch of one or
+	// mostAlone is how many callers send their own requests, if no others are under way. A batch of one or
 	// two takes longer than as many statements of their own.
 	mostAlone = 3
 	// perTrip is longer than a COMMIT that waits for a disk. Two batches would wait for it twice.
@@ -63,16 +63,16 @@ func newTogether(s *Store) *together {
 	}
 	g := &together{s: s}
 	g.Send, g.Go = g.send, s.calls.Go
-	g.Most, g.Alone, g.PerTrip = mostTogether, mostAlone, perTrip
+	g.Most, g.Alone, g.Trips, g.PerTrip = mostTogether, mostAlone, 1, perTrip
 	return g
 }
 
 // enter reports whether the caller is to send its request by itself. If so, it must call leave.
 func (g *together) enter() bool { return g == nil || g.Enter() }
 
-func (g *together) leave() {
+func (g *together) leave(sent time.Time) {
 	if g != nil {
-		g.Leave()
+		g.Leave(sent)
 	}
 }
 

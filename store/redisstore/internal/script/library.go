@@ -62,10 +62,10 @@ type sourced struct{ text, hash any }
 func newSource(text string) sourced { return sourced{text, redis.NewScript(text).Hash()} }
 
 // groupSource makes a function of every script. The functions come behind the code that is
-// enough for most groups.
+// enough for most groups, and then behind what is enough for most others.
 func groupSource(names ...string) string {
 	var b strings.Builder
-	for _, part := range []string{"tokens", "grant", "memory", "entry", "hand", "group"} {
+	for _, part := range []string{"tokens", "memory", "group", "grant", "entry", "hand", "group_hand"} {
 		b.WriteString(source(part))
 	}
 	b.WriteString(shared())

@@ -1,9 +1,9 @@
 // Package send sends calls of scripts to the server and brings their answers back. It has three
 // ways:
 //
-//   - While no other call is under way, a goroutine sends its own.
-//   - Otherwise calls that wait for the same server leave together as a batch. A few of them,
-//     and all on a Cluster, share a write; more share a script.
+//   - While few others are under way, a goroutine sends its own.
+//   - Otherwise calls that wait for the same server leave together as a batch. They share a
+//     script, or on a Cluster a write.
 //   - A call that can't share has a goroutine and a round trip of its own.
 //
 // The package repeats calls that the server has refused for now. It waits for replicas. It

@@ -3,6 +3,7 @@ package send
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,9 +91,9 @@ func TestPlainRequestsAmongOthers(t *testing.T) {
 	}
 }
 
-// TestFewShareAWrite: each of a few has its own answer, also if the server has forgotten the
-// scripts meanwhile.
-func TestFewShareAWrite(t *testing.T) {
+// TestRequestsShareAWrite: as for a master of a Cluster, each has a script and an answer of its own. If the
+// server has forgotten the scripts, all are sent again, in full and in the same order.
+func TestRequestsShareAWrite(t *testing.T) {
 	t.Parallel()
 	ctx, client, s := connected(t)
 	all := []*Request{
@@ -102,15 +103,20 @@ func TestFewShareAWrite(t *testing.T) {
 		free(s, "d", "k3"),
 	}
 	client.ScriptFlush(ctx)
-	if !s.Await(ctx, nil, all) {
-		t.Fatal("no answer")
+	if err := s.write(ctx, client, all); !script.Unknown(err) {
+		t.Fatalf("the first write: %v", err)
+	}
+	if again, wait := unfinished(all); !slices.Equal(again, all) || wait {
+		t.Fatalf("%d of %d are sent again, after a pause: %v", len(again), len(all), wait)
+	}
+	if err := s.write(ctx, client, all); err != nil {
+		t.Fatalf("the second write: %v", err)
 	}
 	for i, want := range []string{"1", "[held 0 a:", "1", "[0]"} {
 		if r := all[i]; r.Err != nil || !strings.HasPrefix(fmt.Sprint(r.Value), want) || r.Attempts.Possible() != 1 {
 			t.Errorf("request %d: %v, %v, %+v", i, r.Value, r.Err, r.Attempts)
 		}
 	}
-	// The second time, each has been sent in full.
 	if stats := client.Info(ctx, "commandstats").Val(); !strings.Contains(stats, "cmdstat_eval:calls=4,") {
 		t.Errorf("the server has run:\n%s", stats)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/keyturn/keyturn/internal/gather"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
@@ -34,11 +33,12 @@ func New(cfg Config) *Sender {
 		s.servers.cluster, s.servers.fresh = c, s.master
 		s.servers.slots.cluster, s.servers.slots.Go, s.servers.slots.life = c, cfg.Go, cfg.Life
 	case *redis.Client:
-		s.servers.only = newServer(c, cfg.Go)
-		s.servers.only.Send = answering(s.sendGroup)
+		s.servers.only = newServer(c)
+		s.servers.only.gather(cfg.Go, true, s.sendGroup)
 	default:
 		if cfg.Names.Topology() == script.Single {
-			s.servers.only = &server{Gather: gather.Gather[*Request]{Go: cfg.Go, Send: answering(s.sendGroup), Most: batchSize, Alone: 1, PerTrip: perTrip}}
+			s.servers.only = new(server)
+			s.servers.only.gather(cfg.Go, true, s.sendGroup)
 		}
 	}
 	return s
@@ -46,27 +46,9 @@ func New(cfg Config) *Sender {
 
 // master returns a server for a node of a Cluster.
 func (s *Sender) master(c *redis.Client) *server {
-	n := newServer(c, s.Go)
-	n.Send = answering(func(batch []*Request) { s.sendQuickly(n, batch) })
+	n := newServer(c)
+	n.gather(s.Go, false, func(batch []*Request) { s.sendQuickly(n, batch) })
 	return n
-}
-
-const (
-	// batchSize is the largest batch. The script of such a batch takes well below one or two
-	// milliseconds of the server's time, and other clients wait for that time.
-	batchSize = 128
-	// perTrip is more than the server needs for most batches.
-	perTrip = 200 * time.Microsecond
-)
-
-// answering sends a batch, and then gives its requests their answers.
-func answering(send func(batch []*Request)) func([]*Request) {
-	return func(batch []*Request) {
-		send(batch)
-		for _, r := range batch {
-			r.finished()
-		}
-	}
 }
 
 // Master returns the address of the master that has the key's slot; "" if the client's Cluster

@@ -14,7 +14,8 @@ import (
 
 // server is a server that requests go to directly: the only one, or a master of a Cluster.
 type server struct {
-	gather.Gather[*Request]
+	plain, others gather.Gather[*Request]
+
 	client *redis.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
 	well   atomic.Bool // the last request was answered, and soon enough for quickTimeout
@@ -35,16 +36,54 @@ const quickAnswer = quickTimeout / 2
 // make one. Without it, a connection to a machine that is gone would take 5 s per attempt.
 const quickBound = 2 * quickTimeout
 
-// newServer makes the server of c.
-func newServer(c *redis.Client, run func(func())) *server {
+// newServer makes the server of c, which needs [server.gather].
+func newServer(c *redis.Client) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
 	return &server{
-		Gather: gather.Gather[*Request]{Go: run, Most: batchSize, Alone: 1, PerTrip: perTrip},
 		client: c.WithTimeout(d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
+}
+
+const (
+	// batchSize is the largest batch. The script of such a batch takes well below one or two
+	// milliseconds of the server's time, and other clients wait for that time.
+	batchSize = 128
+	// perTrip is more than the server needs for most batches.
+	perTrip = 200 * time.Microsecond
+	// stall is about as long as a processor works for another process before it comes back.
+	stall = 3 * time.Millisecond
+)
+
+// gather prepares the gathering of requests, which send then sends in batches.
+//
+// For an only server, four callers send their own plain requests at a time, and two batches are under way:
+// fewer and larger batches cost both sides less, but not by as much as they lose while they wait for each
+// other. That is not so for requests that are not plain, because a batch makes the many functions of their
+// scripts only once. Nor is it so for the masters of a Cluster, which are busy with the others' requests
+// meanwhile: their batches are as large as they can be.
+func (n *server) gather(run func(func()), only bool, send func(batch []*Request)) {
+	answered := func(batch []*Request) {
+		send(batch)
+		for _, r := range batch {
+			r.finished()
+		}
+	}
+	n.others = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
+	n.plain = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
+	if only {
+		n.plain.Alone, n.plain.Trips, n.plain.Stall = 4, 2, stall
+	}
+}
+
+// with returns where r gathers.
+func (n *server) with(r *Request) *gather.Gather[*Request] {
+	if r.IsPlain() {
+		return &n.plain
+	}
+	return &n.others
 }
 
 // limit returns a timeout, and a context with the values of ctx that ends with the timeout, not

@@ -2,13 +2,14 @@ package send
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
 
-// sendAlone sends a request on its caller's own goroutine if no other is under way, and reports
+// sendAlone sends a request on its caller's own goroutine if few others are under way, and reports
 // whether it did. To hand the request to another goroutine and back takes longer than
 // the answer of a server next door.
 //
@@ -21,10 +22,10 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	}
 	name := r.Slot(s.Names)
 	n := s.servers.quick(name)
-	if n == nil || n.client == nil || !n.Enter() {
+	if n == nil || n.client == nil || !n.with(r).Enter() {
 		return false
 	}
-	defer n.Leave()
+	defer n.with(r).Leave(time.Now())
 	limit, ctx := n.limit(ctx)
 	defer n.done(limit)
 	r.quick = true
@@ -45,8 +46,10 @@ func (s *Sender) start(reqs []*Request) *pending {
 	apart := reqs
 	if n := s.together(reqs); n != nil {
 		var together []*Request
-		together, apart = split(reqs)
-		n.Add(together...)
+		together, apart = split(reqs, (*Request).shares)
+		plain, others := split(together, (*Request).IsPlain)
+		n.plain.Add(plain...)
+		n.others.Add(others...)
 	}
 	if len(apart) > 0 {
 		s.Go(func() {
@@ -71,28 +74,23 @@ func (s *Sender) together(reqs []*Request) *server {
 	return nil
 }
 
-// split divides reqs into those that may leave with others and those that may not.
-func split(reqs []*Request) (together, apart []*Request) {
+// split divides reqs into those that are so and those that are not. It keeps their order.
+func split(reqs []*Request, is func(*Request) bool) (so, not []*Request) {
 	for i, r := range reqs {
-		if !r.shares() {
-			if apart == nil {
-				together = append(together, reqs[:i]...)
+		if !is(r) {
+			if not == nil {
+				so = append(so, reqs[:i]...)
 			}
-			apart = append(apart, r)
-		} else if apart != nil {
-			together = append(together, r)
+			not = append(not, r)
+		} else if not != nil {
+			so = append(so, r)
 		}
 	}
-	if apart == nil {
+	if not == nil {
 		return reqs, nil // the usual case
 	}
-	return together, apart
+	return so, not
 }
-
-// shareWrite is how many requests share a write, and have a script each, if they could share a
-// script. The script of many costs the server far less than they do alone, but one of a few
-// costs more.
-const shareWrite = 4
 
 // sendGroup sends a batch to the only server. Afterwards each request has a reply or an error
 // of its own.
@@ -102,12 +100,12 @@ func (s *Sender) sendGroup(batch []*Request) {
 	ctx := context.Background()
 	var err error
 	switch {
-	case len(batch) == 1 && !batch[0].Wanted:
-		err = batch[0].RunAlone(ctx, s.Client, s.Names)
-	case len(batch) <= shareWrite:
+	case len(batch) > 1:
+		err = s.runTogether(ctx, batch)
+	case batch[0].Wanted:
 		err = s.write(ctx, s.Client, batch)
 	default:
-		err = s.runTogether(ctx, batch)
+		err = batch[0].RunAlone(ctx, s.Client, s.Names)
 	}
 	s.servers.heard("", err, batch[0].Attempts.Last)
 }

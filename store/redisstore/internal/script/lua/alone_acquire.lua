@@ -14,15 +14,14 @@
 -- Reply the token, if all of these are reserved; otherwise the reply of acquire.lua.
 
 if redis.pcall('EXISTS', KEYS[1], '{' .. KEYS[1] .. '}:w') == 0 then
+  -- To convert a number to text takes as long as half a command. So text is made of text.
   local time, wanted = redis.call('TIME'), tonumber(ARGV[5])
-  local now = time[1] * 1000000 + time[2]
-  local ok, token, reserved = pcall(take_tokens, KEYS[2], ARGV[1], 1, wanted, now)
+  local now, now_text = time[1] * 1000000 + time[2], time[1] .. string.sub('00000' .. time[2], -6)
+  local ok, token, reserved = pcall(take_tokens, KEYS[2], ARGV[1], 1, wanted, now, now_text)
   if ok then -- without memory the long way says what that means
-    -- To convert a number to text takes as long as half a command. So text is made of text.
-    local seconds, micros = time[1], string.sub('00000' .. time[2], -6)
-    local text = token == now and seconds .. micros or string.format('%.0f', token)
+    local text = token == now and now_text or written(token)
     local all = reserved == wanted
-    local lease = text .. ':' .. (all and ARGV[5] or reserved) .. ':' .. seconds .. string.sub(micros, 1, 3) .. ':' .. ARGV[4]
+    local lease = text .. ':' .. (all and ARGV[5] or reserved) .. ':' .. string.sub(now_text, 1, -4) .. ':' .. ARGV[4]
     if redis.pcall('SET', KEYS[1], ARGV[2] .. ':' .. lease, 'PX', ARGV[3]).ok then
       return all and token or { 'granted', text, 0, reserved }
     end

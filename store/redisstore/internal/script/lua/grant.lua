@@ -1,12 +1,5 @@
 -- The other parts of a grant, for every way except the shortest: see alone_acquire.lua.
 
--- written converts a number above a million to text, such as a time or a token: all of these are
--- exact in a double until the year 2255. digits of common.lua does the same for any number, and
--- takes twice as long.
-local function written(n)
-  return string.format('%d%06d', math.floor(n / 1000000), n % 1000000)
-end
-
 local clock_reading
 
 -- clock returns the server's time, in µs and in ms. Nothing expires while a script runs, so the

@@ -46,14 +46,6 @@ local function split(text)
   return all
 end
 
-local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 4
-local counter, outlives, wanted = KEYS[1], ARGV[3], tonumber(ARGV[4])
-
--- waiters returns the name of the hash that has an entry for every waiter.
-local function waiters(lock)
-  return '{' .. lock .. '}:w'
-end
-
 -- none reports whether no key of these names exists. It says no if it can't find out.
 local function none(...)
   return redis.pcall('EXISTS', ...) == 0
@@ -64,97 +56,81 @@ local function its(value, mine)
   return type(value) == 'string' and string.sub(value, 1, #mine) == mine
 end
 
--- give grants a lock if it is free, and reports whether it was.
-local function give(lock, owner, ttl, notes, token, reserved, since)
-  local value = owner .. ':' .. lease(written(token), reserved, since, notes)
-  local set = redis.pcall('SET', lock, value, 'NX', 'PX', ttl)
-  return set and set.ok
+local ends, begins, plain = split(ARGV[1]), split(ARGV[2]), #ARGV == 4
+local nends, nbegins = #ends / 2, #begins / 5
+local counter, outlives = KEYS[1], ARGV[3]
+
+-- Some of the other requests want to know if the server lacks memory. Those who only look have no
+-- permission to ask.
+local short, at = false, 5
+while at < #ARGV do
+  short = short or ARGV[at] == 'complete' or ARGV[at] == 'acquire'
+  at = at + 3 + tonumber(ARGV[at + 1]) + tonumber(ARGV[at + 2])
 end
+short = short and lacks_memory(counter .. ':h')
 
--- needs_memory reports whether one of the other requests wants to know if the server lacks memory. Those
--- who only look have no permission to ask.
-local function needs_memory()
-  local at = 5
-  while at < #ARGV do
-    if ARGV[at] == 'complete' or ARGV[at] == 'acquire' then
-      return true
-    end
-    at = at + 3 + tonumber(ARGV[at + 1]) + tonumber(ARGV[at + 2])
+local left = {} -- the indices of the plain requests that the short way does not do
+
+-- The leases that end are their owners', and nobody waits.
+if nends > 0 then
+  local locks, lines, free, freed = {}, {}, {}, {}
+  for i = 1, nends do
+    local lock = ends[2 * i - 1]
+    locks[i], lines[i] = lock, '{' .. lock .. '}:w'
   end
-end
-
-local short = not plain and needs_memory() and lacks_memory(counter .. ':h')
-
-local long = {} -- the indices of the requests that are not plain
-
--- conclude ends the leases that are their owners'. If somebody waits for a lease, conclude gives
--- it to the next waiter.
-local function conclude()
-  local locks, lines, free, freed, handed = {}, {}, {}, {}, {}
-  for i = 1, #ends / 2 do
-    locks[i] = ends[2 * i - 1]
-    lines[i] = waiters(locks[i])
-  end
-  local quiet = none(unpack(lines))
-  local values = redis.pcall('MGET', unpack(locks))
+  local quiet, values = none(unpack(lines)), redis.pcall('MGET', unpack(locks))
   for i, lock in ipairs(locks) do
-    -- An owner that asks twice must not give away the lease that the next owner has by now.
-    local ended = not handed[lock] and its(values[i], ends[2 * i])
-    if ended and (quiet or none(lines[i])) then
+    if its(values[i], ends[2 * i]) and (quiet or none(lines[i])) then
       free[#free + 1], freed[#freed + 1] = lock, i
-    elseif ended and select(2, pcall(hand, lock, values[i], counter, outlives)) == true then
-      handed[lock] = true
     else
-      long[#long + 1] = i
+      left[#left + 1] = i
     end
   end
   if #free > 0 and type(redis.pcall('DEL', unpack(free))) == 'table' then
     for _, i in ipairs(freed) do
-      long[#long + 1] = i -- each gets its own error
+      left[#left + 1] = i -- each gets its own error
     end
   end
 end
 
--- grant gives out the locks that are free and that nobody waits for. It returns the first token,
--- and how many tokens each lease has reserved behind its own.
-local function grant()
-  local n, names, free = #begins / 5, {}, {}
-  for i = 1, n do
+-- The locks that begin are free, and nobody waits for them.
+local first, reserved = 0, 0
+if nbegins > 0 then
+  local names, free = {}, {}
+  for i = 1, nbegins do
     local lock = begins[5 * i - 4]
-    names[2 * i - 1] = lock
-    names[2 * i] = waiters(lock)
+    names[2 * i - 1], names[2 * i] = lock, '{' .. lock .. '}:w'
   end
   local quiet = none(unpack(names))
-  for i = 1, n do
+  for i = 1, nbegins do
     if quiet or none(names[2 * i - 1], names[2 * i]) then
       free[#free + 1] = i
     else
-      long[#long + 1] = #ends / 2 + i
+      left[#left + 1] = nends + i
     end
   end
-  local first, reserved, since
+  local token, since
   if #free > 0 then
-    first, reserved, since = tokens(counter, outlives, #free, wanted)
+    local time = redis.call('TIME')
+    local now, now_text = time[1] * 1000000 + time[2], time[1] .. string.sub('00000' .. time[2], -6)
+    local ok, taken, spare = pcall(take_tokens, counter, outlives, #free, tonumber(ARGV[4]), now, now_text)
+    if ok then -- without memory the long way says what that means
+      first, reserved, token, since = taken, spare, taken, string.sub(now_text, 1, -4)
+    end
   end
-  local token = first
   for _, i in ipairs(free) do
-    local lock, owner, ttl, notes = unpack(begins, 5 * i - 4, 5 * i - 1)
-    if token and give(lock, owner, ttl, notes, token, reserved, since) then
+    local from, set = 5 * i - 4
+    if token then
+      set = redis.pcall('SET', begins[from], table.concat({ begins[from + 1], written(token), reserved, since, begins[from + 3] }, ':'), 'NX', 'PX', begins[from + 2])
+    end
+    if set and set.ok then
       token = token + 1 + reserved
     else
-      long[#long + 1] = #ends / 2 + i
+      left[#left + 1] = nends + i
     end
   end
-  return first or 0, reserved or 0
 end
 
-if #ends > 0 then
-  conclude()
-end
-local first, reserved = 0, 0
-if #begins > 0 then
-  first, reserved = grant()
-end
-if plain and #long == 0 then
+if plain and #left == 0 then
   return { first, reserved }
 end

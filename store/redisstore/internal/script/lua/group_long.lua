@@ -20,7 +20,6 @@ local function run(index, request, ...)
   replies[#replies + 1] = reply
 end
 
-local nends, nbegins = #ends / 2, #begins / 5
 for _, index in ipairs(long) do
   if index <= nends then
     run(index, release, index)
@@ -38,7 +37,8 @@ local function informed(name, args)
   return args
 end
 
-local index, at = nends + nbegins, 5
+local index = nends + nbegins
+at = 5
 while at < #ARGV do
   local nkeys, nargs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local keys, args = at + 3, at + 3 + nkeys
