@@ -137,7 +137,8 @@ func MoveSlot(t testing.TB, slot int, from, to *Server, nodes []*Server) {
 func replicated(t testing.TB, masters, replicas []*Server) bool {
 	t.Helper()
 	for _, node := range append(slices.Clone(masters), replicas...) {
-		if strings.Count(command(t, node, "cluster", "slots"), "127.0.0.1") != 2*len(masters) {
+		if strings.Count(command(t, node, "cluster", "slots"), "127.0.0.1") != 2*len(masters) ||
+			strings.Contains(command(t, node, "cluster", "nodes"), "disconnected") {
 			return false
 		}
 	}
@@ -168,7 +169,8 @@ func command(t testing.TB, node *Server, args ...any) string {
 	return fmt.Sprint(said)
 }
 
-// awaitCluster waits until a node knows all others and serves.
+// awaitCluster waits until a node knows all others and serves. It must also have connected to
+// them: a node serves while it has no link to another one, and what is published there is then lost.
 func awaitCluster(t testing.TB, client *redis.Client, masters int) error {
 	want := []string{"cluster_state:ok", fmt.Sprintf("cluster_size:%d", masters), fmt.Sprintf("cluster_slots_ok:%d", slots)}
 	for end := time.Now().Add(joinTimeout); ; time.Sleep(10 * time.Millisecond) {
@@ -176,7 +178,11 @@ func awaitCluster(t testing.TB, client *redis.Client, masters int) error {
 		if err != nil {
 			return err
 		}
-		missing := false
+		nodes, err := client.ClusterNodes(context.Background()).Result()
+		if err != nil {
+			return err
+		}
+		missing := strings.Contains(nodes, "disconnected")
 		for _, line := range want {
 			missing = missing || !strings.Contains(info, line+"\r\n")
 		}
@@ -184,7 +190,7 @@ func awaitCluster(t testing.TB, client *redis.Client, masters int) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("no cluster of %d after %v:\n%s", masters, joinTimeout, info)
+			return fmt.Errorf("no cluster of %d after %v:\n%s%s", masters, joinTimeout, info, nodes)
 		}
 	}
 }
@@ -201,7 +207,8 @@ func AddNode(t testing.TB, nodes []*Server, args ...string) *Server {
 	if !within(joinTimeout, func() bool {
 		return !slices.ContainsFunc(all, func(one *Server) bool {
 			info := command(t, one, "cluster", "info")
-			return !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all))) || !strings.Contains(info, "cluster_state:ok")
+			return !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r\n", len(all))) || !strings.Contains(info, "cluster_state:ok") ||
+				strings.Contains(command(t, one, "cluster", "nodes"), "disconnected")
 		})
 	}) {
 		t.Fatalf("redistest: the Cluster has no new node after %v", joinTimeout)
