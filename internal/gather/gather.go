@@ -3,10 +3,11 @@
 // Database Systems, 1984.) A round trip costs both sides far more than a lock does, and here many
 // requests share one.
 //
-// No request waits for others to join it. A caller sends its own while few others are under way. The
-// others gather, and leave together as soon as few enough batches are under way. So a batch is as large
-// as the load makes it. The batches under way are of about one size: if one had all but a few of the
-// requests, the server and the callers would take turns, each idle while the other works.
+// No request waits for others to join it. While there are few, each caller sends its own: to hand a request
+// to another goroutine and back costs more than small batches save. While there are many, they gather, and
+// leave together as soon as few enough batches are under way. So a batch is as large as the load makes it.
+// The batches under way are of about one size: if one had all but a few of the requests, the server and the
+// callers would take turns, each idle while the other works.
 package gather
 
 import (
@@ -26,9 +27,9 @@ const (
 	mostTrips = 8
 	// nearFor is for how long the fastest round trip counts.
 	nearFor = time.Second
-	// crowdedFor is for how long a stall counts. Where processors are short, there are hundreds a second,
-	// elsewhere a few.
-	crowdedFor = 100 * time.Millisecond
+	// left is the part of Alone that must be left before callers send their own requests again. Between the
+	// two, requests would leave both ways, which is slower than either.
+	left = 4
 )
 
 // Gather collects the requests for one server. Its fields are set before its first use. It is safe for
@@ -39,7 +40,8 @@ type Gather[T any] struct {
 	Send func(batch []T)
 	Go   func(func()) // starts a goroutine
 	Most int          // the largest batch
-	// Alone is how many callers send their own requests, if no others wait or are under way.
+	// Alone is how many callers send their own requests at a time. If there are more requests, all of them
+	// gather, until few are left.
 	Alone int32
 	// Trips is how many batches may be under way if the server is near. With two, it works on one while
 	// the callers of the other go on. With one, the batches are larger, so fewer.
@@ -47,13 +49,9 @@ type Gather[T any] struct {
 	// PerTrip is how long a round trip takes for which one more batch may be under way. It is more than
 	// the server needs for a batch.
 	PerTrip time.Duration
-	// Stall is how much longer than the fastest a round trip takes if it had to wait for a processor, here
-	// or at the server. While there are such, what counts is not to wait often: only one caller sends its
-	// own request, and batches are as large as they can be. 0: no round trip says anything.
-	Stall time.Duration
 
-	all     atomic.Int32 // requests that wait or are under way
-	crowded atomic.Bool  // some round trip was a stall a short time ago; it changes under mu
+	all  atomic.Int32 // requests that wait or are under way
+	many atomic.Bool  // they gather
 
 	mu        sync.Mutex
 	waiting   []T
@@ -62,7 +60,6 @@ type Gather[T any] struct {
 	ended     time.Time     // when one ended last
 	near      time.Duration // how long the fastest one took, of those since nearSince
 	nearSince time.Time
-	stalled   time.Time   // when the last stall ended
 	late      *time.Timer // runs while requests wait and all round trips are under way
 }
 
@@ -71,50 +68,28 @@ type Gather[T any] struct {
 // each PerTrip that the network takes. What shows that is the fastest round trip, because all of them
 // take longer on busy machines. The caller holds mu.
 func (g *Gather[T]) trips() int32 {
-	return min(g.calmly(g.Trips)+int32(min(g.near/g.PerTrip, mostTrips)), mostTrips)
+	return min(g.Trips+int32(min(g.near/g.PerTrip, mostTrips)), mostTrips)
 }
 
-// calmly returns n, or 1 while there are stalls.
-func (g *Gather[T]) calmly(n int32) int32 {
-	if g.crowded.Load() {
-		return 1
-	}
-	return n
-}
-
-// Enter reports whether the caller should send its request by itself: fewer than Alone others wait or are
-// under way. If so, the caller must call Leave. Otherwise the request costs both sides least in the next
-// batch.
+// Enter reports whether the caller should send its request by itself. If so, the caller must call Leave.
+// Otherwise the request costs both sides least in the next batch.
 func (g *Gather[T]) Enter() bool {
-	if g.all.Add(1) <= g.calmly(g.Alone) {
-		return true
+	most, many := g.Alone, g.many.Load()
+	if many {
+		most = max(g.Alone/left, 1)
 	}
-	g.all.Add(-1)
-	return false
+	alone := g.all.Add(1) <= most
+	if !alone {
+		g.all.Add(-1)
+	}
+	if alone == many {
+		g.many.Store(!alone)
+	}
+	return alone
 }
 
-// Leave says that the caller's own request has its answer. It was sent at that time.
-func (g *Gather[T]) Leave(sent time.Time) {
-	g.all.Add(-1)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	g.learn(now.Sub(sent), now)
-}
-
-// learn takes into account how long a round trip took that has just ended. The caller holds mu.
-func (g *Gather[T]) learn(took time.Duration, now time.Time) {
-	if now.Sub(g.nearSince) > nearFor {
-		g.near, g.nearSince = took, now
-	}
-	g.near = min(g.near, took)
-	if g.Stall > 0 && took > g.near+g.Stall {
-		g.stalled = now
-		g.crowded.Store(true)
-	} else if g.crowded.Load() && now.Sub(g.stalled) > crowdedFor {
-		g.crowded.Store(false)
-	}
-}
+// Leave says that the caller's own request has its answer.
+func (g *Gather[T]) Leave() { g.all.Add(-1) }
 
 // Add queues reqs, which are sent as soon as possible.
 func (g *Gather[T]) Add(reqs ...T) {
@@ -170,7 +145,9 @@ func (g *Gather[T]) next(last []T, began time.Time) []T {
 	g.all.Add(int32(-len(last)))
 	before := g.ended
 	g.ended = time.Now()
-	g.learn(g.ended.Sub(began), g.ended)
+	if took := g.ended.Sub(began); took < g.near || g.ended.Sub(g.nearSince) > nearFor {
+		g.near, g.nearSince = took, g.ended
+	}
 	spare := g.underWay > g.trips() && g.ended.Sub(before) < overdue
 	if spare {
 		g.underWay--
@@ -222,6 +199,6 @@ func (g *Gather[T]) share() int {
 	if g.underWay > g.trips() {
 		return len(g.waiting)
 	}
-	parts := int(g.calmly(g.Trips))
+	parts := int(g.Trips)
 	return (len(g.waiting) + g.out + parts - 1) / parts
 }

@@ -12,7 +12,6 @@ import (
 const (
 	batchSize = 128
 	perTrip   = 200 * time.Microsecond
-	stall     = 2 * time.Millisecond
 )
 
 type request struct{ done chan struct{} }
@@ -30,7 +29,7 @@ type answering struct {
 
 func newAnswering() *answering {
 	p := &answering{}
-	p.Go, p.Most, p.Alone, p.Trips, p.PerTrip, p.Stall = p.tasks.Go, batchSize, 1, 2, perTrip, stall
+	p.Go, p.Most, p.Alone, p.Trips, p.PerTrip = p.tasks.Go, batchSize, 1, 2, perTrip
 	p.Send = func(batch []*request) {
 		end := make(chan struct{})
 		p.mu.Lock()
@@ -285,84 +284,47 @@ func (p *answering) enter() (n int) {
 // leave gives n of them their answers.
 func (p *answering) leave(n int) {
 	for range n {
-		p.Leave(time.Now())
+		p.Leave()
 	}
 }
 
-// While few others wait or are under way, by themselves or in a batch, a caller sends its own request.
+// Callers send their own requests until there are many, and again when few of them are left.
 func TestFewAreSentByTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
-		p.Alone = 3
-		p.ask(1)
+		p.Alone = 8
+		p.ask(1) // counts as well, in its batch
 		p.sent(t, 1)
-		if n := p.enter(); n != 2 {
-			t.Errorf("%d may go beside a batch of one, want 2", n)
-		}
-		p.leave(1)
-		if n := p.enter(); n != 1 {
-			t.Errorf("%d may go in the place of one that has left, want 1", n)
+		for i, step := range []struct{ leave, want int }{
+			{0, 7}, // with one more there are many
+			{1, 0},
+			{4, 0}, // three are left
+			{1, 0},
+			{1, 7}, // one is left: that of the batch
+		} {
+			p.leave(step.leave)
+			if n := p.enter(); n != step.want {
+				t.Errorf("step %d: %d may go, want %d", i, n, step.want)
+			}
 		}
 		p.answer(0)
 		synctest.Wait()
-		if n := p.enter(); n != 1 {
-			t.Errorf("%d may go in the place of the batch, want 1", n)
+		p.leave(6)
+		if n := p.enter(); n != 7 {
+			t.Errorf("%d may go beside one, want 7", n)
 		}
-		p.ask(3) // they leave in batches, of which two are under way
-		synctest.Wait()
-		p.leave(3)
-		if n := p.enter(); n != 0 {
-			t.Errorf("%d may go beside three in batches, want 0", n)
-		}
+		p.leave(8)
 	})
 }
 
-// Where processors are short, a round trip now and then takes much longer than the fastest. One alone and one
-// batch at a time then wait least often.
-func TestStallsMakeLargerBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newAnswering()
-		defer p.answerAll()
-		p.Alone = 2
-		alone := func() int {
-			n := p.enter()
-			p.leave(n)
-			return n
+// A gathering for which one is few has no way back to wait for.
+func TestOneIsSentByItsCaller(t *testing.T) {
+	p := newAnswering()
+	for range 3 {
+		if n := p.enter(); n != 1 {
+			t.Errorf("%d may go, want 1", n)
 		}
-		p.occupy(t)
-		p.answer(0)
-		time.Sleep(stall)
-		synctest.Wait()
-		p.answer(1)
-		synctest.Wait()
-		if n := alone(); n != 2 {
-			t.Errorf("%d may go after a round trip of %s, want 2", n, stall)
-		}
-		p.ask(1)
-		p.sent(t, 1, 1, 1)
-		time.Sleep(stall + time.Microsecond)
-		p.answer(2)
-		synctest.Wait()
-		if n := alone(); n != 1 {
-			t.Errorf("%d may go after a stall, want 1", n)
-		}
-		p.ask(1)
-		p.sent(t, 1, 1, 1, 1)
-		p.ask(4)
-		p.sent(t, 1, 1, 1, 1)
-		p.answer(3)
-		p.sent(t, 1, 1, 1, 1, 4)
-		p.answer(4)
-		synctest.Wait()
-		time.Sleep(crowdedFor)
-		if n := alone(); n != 1 { // the round trip tells that the time is over
-			t.Errorf("%d may go after another round trip, want 1", n)
-		}
-		time.Sleep(time.Microsecond)
-		_ = alone()
-		if n := alone(); n != 2 {
-			t.Errorf("%d may go again, want 2", n)
-		}
-	})
+		p.leave(1)
+	}
 }

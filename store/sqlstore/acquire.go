@@ -61,7 +61,7 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 	key := a.req.Claims[0].Key
 	if isPlain(a.req.Claims) && !a.asked {
 		if a.s.together.enter() {
-			defer a.s.together.leave(time.Now())
+			defer a.s.together.leave()
 		} else if g, ok, err := a.askTogether(ctx); ok || err != nil {
 			return answer{grant: g}, nil, err
 		}

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -19,7 +18,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 	short, before := isShort(g), false
 	if short {
 		if s.together.enter() {
-			defer s.together.leave(time.Now())
+			defer s.together.leave()
 		} else {
 			done, unsure, answered := s.releaseTogether(ctx, g)
 			if !answered {

@@ -15,8 +15,8 @@ const (
 	// mostTogether is how many requests leave together at most. Their rows stay locked for as long as
 	// the statement takes.
 	mostTogether = 64
-	// mostAlone is how many callers send their own requests, if no others are under way. A batch of one or
-	// two takes longer than as many statements of their own.
+	// mostAlone is how many callers send their own requests at a time. A batch of one or two takes longer
+	// than as many statements of their own.
 	mostAlone = 3
 	// perTrip is longer than a COMMIT that waits for a disk. Two batches would wait for it twice.
 	perTrip = 4 * time.Millisecond
@@ -70,9 +70,9 @@ func newTogether(s *Store) *together {
 // enter reports whether the caller is to send its request by itself. If so, it must call leave.
 func (g *together) enter() bool { return g == nil || g.Enter() }
 
-func (g *together) leave(sent time.Time) {
+func (g *together) leave() {
 	if g != nil {
-		g.Leave(sent)
+		g.Leave()
 	}
 }
 

@@ -53,13 +53,14 @@ const (
 	batchSize = 128
 	// perTrip is more than the server needs for most batches.
 	perTrip = 200 * time.Microsecond
-	// stall is about as long as a processor works for another process before it comes back.
-	stall = 3 * time.Millisecond
+	// mostAlone is how many callers send their own requests to an only server at a time. A batch of less
+	// than half as many costs both sides more than it saves.
+	mostAlone = 8
 )
 
 // gather prepares the gathering of requests, which send then sends in batches.
 //
-// For an only server, four callers send their own plain requests at a time, and two batches are under way:
+// For an only server, few callers send their own plain requests, and two batches of many are under way:
 // fewer and larger batches cost both sides less, but not by as much as they lose while they wait for each
 // other. That is not so for requests that are not plain, because a batch makes the many functions of their
 // scripts only once. Nor is it so for the masters of a Cluster, which are busy with the others' requests
@@ -74,7 +75,7 @@ func (n *server) gather(run func(func()), only bool, send func(batch []*Request)
 	n.others = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
 	n.plain = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
 	if only {
-		n.plain.Alone, n.plain.Trips, n.plain.Stall = 4, 2, stall
+		n.plain.Alone, n.plain.Trips = mostAlone, 2
 	}
 }
 

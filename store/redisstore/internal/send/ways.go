@@ -2,7 +2,6 @@ package send
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,7 +24,7 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	if n == nil || n.client == nil || !n.with(r).Enter() {
 		return false
 	}
-	defer n.with(r).Leave(time.Now())
+	defer n.with(r).Leave()
 	limit, ctx := n.limit(ctx)
 	defer n.done(limit)
 	r.quick = true
