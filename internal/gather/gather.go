@@ -27,9 +27,9 @@ const (
 	mostTrips = 8
 	// nearFor is for how long the fastest round trip counts.
 	nearFor = time.Second
-	// left is the part of Alone that must be left before callers send their own requests again. Between the
-	// two, requests would leave both ways, which is slower than either.
-	left = 4
+	// fewFor is for how long there must be few requests before callers send their own again. If requests
+	// left both ways in turn, that would be slower than either.
+	fewFor = 10 * time.Millisecond
 )
 
 // Gather collects the requests for one server. Its fields are set before its first use. It is safe for
@@ -41,7 +41,7 @@ type Gather[T any] struct {
 	Go   func(func()) // starts a goroutine
 	Most int          // the largest batch
 	// Alone is how many callers send their own requests at a time. If there are more requests, all of them
-	// gather, until few are left.
+	// gather, until there have been few for a while.
 	Alone int32
 	// Trips is how many batches may be under way if the server is near. With two, it works on one while
 	// the callers of the other go on. With one, the batches are larger, so fewer.
@@ -55,9 +55,11 @@ type Gather[T any] struct {
 
 	mu        sync.Mutex
 	waiting   []T
-	out       int           // requests in batches that are under way
-	underWay  int32         // round trips of batches
-	ended     time.Time     // when one ended last
+	out       int       // requests in batches that are under way
+	underWay  int32     // round trips of batches
+	ended     time.Time // when one ended last
+	peak      int32     // the greatest all since peakSince
+	peakSince time.Time
 	near      time.Duration // how long the fastest one took, of those since nearSince
 	nearSince time.Time
 	late      *time.Timer // runs while requests wait and all round trips are under way
@@ -74,18 +76,16 @@ func (g *Gather[T]) trips() int32 {
 // Enter reports whether the caller should send its request by itself. If so, the caller must call Leave.
 // Otherwise the request costs both sides least in the next batch.
 func (g *Gather[T]) Enter() bool {
-	most, many := g.Alone, g.many.Load()
-	if many {
-		most = max(g.Alone/left, 1)
+	few := g.Alone
+	if g.many.Load() {
+		few = 1
 	}
-	alone := g.all.Add(1) <= most
-	if !alone {
-		g.all.Add(-1)
+	if g.all.Add(1) <= few {
+		return true
 	}
-	if alone == many {
-		g.many.Store(!alone)
-	}
-	return alone
+	g.all.Add(-1)
+	g.many.Store(true)
+	return false
 }
 
 // Leave says that the caller's own request has its answer.
@@ -96,9 +96,10 @@ func (g *Gather[T]) Add(reqs ...T) {
 	if len(reqs) == 0 {
 		return
 	}
-	g.all.Add(int32(len(reqs)))
+	n := g.all.Add(int32(len(reqs)))
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.peak = max(g.peak, n)
 	g.waiting = append(g.waiting, reqs...)
 	if g.underWay < g.trips() {
 		g.start()
@@ -145,9 +146,7 @@ func (g *Gather[T]) next(last []T, began time.Time) []T {
 	g.all.Add(int32(-len(last)))
 	before := g.ended
 	g.ended = time.Now()
-	if took := g.ended.Sub(began); took < g.near || g.ended.Sub(g.nearSince) > nearFor {
-		g.near, g.nearSince = took, g.ended
-	}
+	g.learn(g.ended.Sub(began))
 	spare := g.underWay > g.trips() && g.ended.Sub(before) < overdue
 	if spare {
 		g.underWay--
@@ -157,6 +156,19 @@ func (g *Gather[T]) next(last []T, began time.Time) []T {
 		return nil
 	}
 	return g.take(last)
+}
+
+// learn takes into account a round trip that has just ended and how long it took. The caller holds mu.
+func (g *Gather[T]) learn(took time.Duration) {
+	if took < g.near || g.ended.Sub(g.nearSince) > nearFor {
+		g.near, g.nearSince = took, g.ended
+	}
+	if g.ended.Sub(g.peakSince) > fewFor {
+		if g.peak <= g.Alone {
+			g.many.Store(false)
+		}
+		g.peak, g.peakSince = 0, g.ended
+	}
 }
 
 // take returns the next batch, or ends the round trip. It uses the slice of the last batch for

@@ -288,37 +288,40 @@ func (p *answering) leave(n int) {
 	}
 }
 
-// Callers send their own requests until there are many, and again when few of them are left.
+// Callers send their own requests until there are many, and again when there have been few for a while.
 func TestFewAreSentByTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newAnswering()
 		defer p.answerAll()
 		p.Alone = 8
-		p.ask(1) // counts as well, in its batch
-		p.sent(t, 1)
-		for i, step := range []struct{ leave, want int }{
-			{0, 7}, // with one more there are many
-			{1, 0},
-			{4, 0}, // three are left
-			{1, 0},
-			{1, 7}, // one is left: that of the batch
-		} {
-			p.leave(step.leave)
-			if n := p.enter(); n != step.want {
-				t.Errorf("step %d: %d may go, want %d", i, n, step.want)
+		mayGo := func(want int) {
+			t.Helper()
+			if n := p.enter(); n != want {
+				t.Errorf("%d may go, want %d", n, want)
 			}
 		}
-		p.answer(0)
-		synctest.Wait()
-		p.leave(6)
-		if n := p.enter(); n != 7 {
-			t.Errorf("%d may go beside one, want 7", n)
+		trip := func(batch int) {
+			synctest.Wait()
+			time.Sleep(fewFor + time.Microsecond)
+			p.answer(batch)
+			synctest.Wait()
 		}
-		p.leave(8)
+		p.ask(1) // counts as well, in its batch
+		p.sent(t, 1)
+		mayGo(7) // with one more there are many
+		p.ask(1)
+		p.leave(7)
+		mayGo(0)
+		trip(0)
+		mayGo(0) // there were many in that time
+		p.ask(1)
+		trip(1)
+		mayGo(7) // beside the last
+		p.leave(7)
 	})
 }
 
-// A gathering for which one is few has no way back to wait for.
+// While many gather, a caller that is alone sends its own request.
 func TestOneIsSentByItsCaller(t *testing.T) {
 	p := newAnswering()
 	for range 3 {
