@@ -13,6 +13,7 @@ import (
 // Inspect shows who holds key, who waits for it, and what [Engine.Once] remembers of it, in
 // whatever process. It is for operators, not for decisions: all may be different by the time it is
 // read. A key that the store knows nothing of is no error. [driver.ParseOwner] reads the owners.
+// Callers that wait behind another one of their process, in its engine, are not among the waiters.
 //
 // ctx bounds it or, if that has no deadline, [WithReleaseTimeout]. Errors: ErrUnavailable,
 // ErrInvalidKey, [errors.ErrUnsupported] (before any I/O), ErrClosed, and ctx's own if it ended
