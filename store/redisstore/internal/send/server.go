@@ -72,8 +72,9 @@ func (n *server) gather(run func(func()), only bool, send func(batch []*Request)
 			r.finished()
 		}
 	}
-	n.others = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
-	n.plain = gather.Gather[*Request]{Send: answered, Go: run, Most: batchSize, Alone: 1, Trips: 1, PerTrip: perTrip}
+	for _, g := range []*gather.Gather[*Request]{&n.plain, &n.others} {
+		g.Send, g.Go, g.Most, g.Alone, g.Trips, g.PerTrip = answered, run, batchSize, 1, 1, perTrip
+	}
 	if only {
 		n.plain.Alone, n.plain.Trips = mostAlone, 2
 	}
