@@ -40,7 +40,6 @@ lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, 
 	@scripts/proto $(BIN) -check
 	@scripts/check-imports
 	@scripts/check-docs $(BIN)
-	@scripts/check-rooms
 	@scripts/each-module go mod tidy -diff
 	@scripts/each-module go vet ./...
 	@scripts/each-module $(BIN)/staticcheck ./...
