@@ -11,6 +11,22 @@
 //
 // The package is experimental, as its place says: its API and the text that it writes may
 // change with every version. All functions are safe for concurrent use.
+//
+// # What a borrower may rely on
+//
+// [Leases] describes the leases of a context in one line of text: owners, tokens, TTLs and
+// hashes of keys. [Accept] reads the text on the other side, the borrower. Nothing in it
+// counts until the store has renewed a grant with that owner, token and mode (N5). So a
+// forged, stale or replayed text is a stranger's. The TTL in the text is checked, too: the
+// store keeps, beside the lease, the TTL that the owner asked for last. A borrower with a
+// longer TTL is a stranger, and a borrower's renewal never brings the end of the lease nearer
+// (N7). So an altered text neither shortens the holder's lease nor blocks the key for longer
+// than its TTL, and the borrower never counts on more than the store has. While an Extend is
+// under way or unanswered, the text has the shortest TTL that was asked for. Both sides renew
+// a borrowed lease, so its TTL cannot be changed any more. The borrower never releases it, and
+// learns of its end at its next renewal. Packages beside the middlewares do both for their
+// frameworks. core gives the package its two functions through core/internal/carried, so that
+// users of core see none of it.
 package carry
 
 import (
