@@ -37,6 +37,7 @@ type heldResponse struct {
 	kept   bool
 
 	sent     bool // what was written has been sent, and further writes are sent at once
+	cut      bool // something could not be sent: the client has not got the whole response
 	released bool // the lock is released
 	hijacked bool
 	ended    bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strconv"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
@@ -96,14 +97,24 @@ func (m *memory) record(h *heldResponse, failed error) ([]byte, error) {
 	if !h.hijacked && !m.storable(status) {
 		return nil, errNotStored
 	}
-	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 {
-		return nil, core.ErrSkipResult
-	}
 	header := h.header
 	if h.status == 0 {
 		header = h.Header()
 	}
+	if !h.kept || h.body.size > int64(m.limit) || h.hijacked || m.limit == 0 || !h.whole(header) {
+		return nil, core.ErrSkipResult
+	}
 	return encode(response{status, pick(header, m.headers), h.body.memory, pick(trailers(header, h.Header()), m.headers)}), nil
+}
+
+// whole reports whether the response is all that the handler meant to send. A stored part would come
+// back with a Content-Length that fits it.
+func (h *heldResponse) whole(header http.Header) bool {
+	stated := header.Get("Content-Length")
+	if stated == "" || h.x.Request().Method == http.MethodHead || h.status == http.StatusNotModified {
+		return !h.cut
+	}
+	return !h.cut && stated == strconv.FormatInt(h.body.size, 10)
 }
 
 // replay sends the stored response.

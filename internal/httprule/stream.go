@@ -34,6 +34,7 @@ func (h *heldResponse) forward(p []byte) error {
 			return err
 		})
 		if err != nil {
+			h.cut = true
 			return err
 		}
 		p = p[n:]

@@ -228,12 +228,17 @@ func (r *Rule[R]) do(ctx context.Context, keys Keys, work func(context.Context) 
 }
 
 // RunOnce runs fn once per key, which is the first of keys. refused is as in Serialize, with the errors of Once in
-// addition. If fn returns core.ErrSkipResult, it has succeeded and its result is not kept.
+// addition. If fn returns core.ErrSkipResult, it has succeeded and its result is not kept. A result
+// of which nobody knows whether it is whole is not kept either: fn's context had ended when it
+// returned. A function that then gives up often returns what it has, without an error.
 func (r *Rule[R]) RunOnce(ctx context.Context, keys Keys, fn func(context.Context) ([]byte, error), opts ...core.CallOption) (out core.Outcome, refused, own error) {
 	out, err := r.engine.Once(ctx, keys.First, func(ctx context.Context) ([]byte, error) {
 		var result []byte
 		switch result, own = fn(ctx); own {
 		case nil:
+			if result != nil && ctx.Err() != nil {
+				return result, core.ErrSkipResult
+			}
 			return result, nil
 		case core.ErrSkipResult:
 			own = nil

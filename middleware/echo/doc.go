@@ -90,8 +90,10 @@
 //
 // A response over the limit, or one that took over the connection, reaches its client. The
 // record then only says that the request was processed, and a repeat gets 409 with the reason
-// RESULT_NOT_KEPT. It makes no difference if a client hangs up: what the handler has done is
-// recorded.
+// RESULT_NOT_KEPT. So it does if nobody knows whether the response is whole: the request's context
+// had ended when the handler returned, its Content-Length was another one, or a part could not be
+// sent. A middleware in front of the rule that sets context.WithoutCancel lets handlers finish after
+// their clients have hung up, and keeps what they answer.
 //
 // The effect and the record are two steps. After a crash between them, a repeat runs the
 // handler again. With fence.WithDatabase among the rule's options they are one step, in a

@@ -48,7 +48,8 @@ func Serialize[T, R any](locks *Locks, name string, key func(T) string, fn func(
 // arguments and errors are those of [Serialize].
 //
 // The result is stored as JSON, or as [Locks.WithCodec] says. The error of a repeat matches
-// core.ErrResultNotKept if the result was over core.WithResultLimit, and [ErrCodec] if what
+// core.ErrResultNotKept if the result was over core.WithResultLimit, or if fn's context had ended
+// when it returned, because the result may be a part; and [ErrCodec] if what
 // was stored is no R. In a first call ErrCodec says that the result can't be encoded: fn ran,
 // nothing was stored, and a repeat runs it again.
 //

@@ -212,27 +212,6 @@ func Streams(t *testing.T, face Face) {
 	}
 }
 
-// Disconnects: the record is made even if the client hung up. The client finds the response
-// when it comes back.
-func Disconnects(t *testing.T, face Face) {
-	var calls atomic.Int64
-	running, goOn := make(chan struct{}), make(chan struct{})
-	s := face(t, Route{Once: true, Handler: counted(&calls, func(w http.ResponseWriter, r *http.Request) {
-		close(running)
-		<-r.Context().Done() // the client has gone
-		<-goOn
-		write(w, 201, "done all the same")
-	})})
-	hangUp := s.sendAndHangUp("POST", "/1", "body")
-	Receive(t, "the handler", running)
-	hangUp()
-	close(goOn)
-	again := s.Do("POST", "/1", "body") // waits for the first request, if necessary
-	if again.Status != 201 || again.Body != "done all the same" || !again.Replayed() || calls.Load() != 1 {
-		t.Errorf("answer = %+v after %d calls", again, calls.Load())
-	}
-}
-
 // Retention: after it the request counts as a new one.
 func Retention(t *testing.T, face Face) {
 	var calls atomic.Int64

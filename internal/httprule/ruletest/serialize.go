@@ -1,6 +1,7 @@
 package ruletest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -80,8 +81,8 @@ func (s *Site) sendAndHangUp(method, target, body string) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := make(chan error, 1)
 	go func() {
-		_, err := s.Send(s.NewRequest(method, target, body).WithContext(ctx))
-		client <- err
+		a, err := s.Send(s.NewRequest(method, target, body).WithContext(ctx))
+		client <- cmp.Or(err, a.Broken)
 	}()
 	return func() {
 		cancel()

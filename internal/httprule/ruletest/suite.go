@@ -51,7 +51,7 @@ func Run(t *testing.T, face Face) {
 		"Levels": Levels, "ManyRequests": ManyRequests,
 		"LateHeaders": LateHeaders, "StoredHeaders": StoredHeaders,
 		"StoredResponses": StoredResponses, "WhatIsStored": WhatIsStored, "ResultLimits": ResultLimits, "Streams": Streams,
-		"Disconnects": Disconnects, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
+		"WholeAnswers": WholeAnswers, "CutStreams": CutStreams, "Retention": Retention, "Twins": Twins, "Fingerprints": Fingerprints,
 		"LossStoresNothing": LossStoresNothing,
 		"SlowBodies":        SlowBodies, "SlowReaders": SlowReaders, "BrokenBodies": BrokenBodies,
 		"PanickingHandlers": PanickingHandlers, "Bodies": Bodies, "ExpectContinue": ExpectContinue,
