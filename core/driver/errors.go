@@ -98,8 +98,9 @@ func (e *OptionError) Is(target error) bool { return target == ErrInvalidOption 
 type HeldError struct {
 	Key string
 	// Holder is the value stored for the lease: an owner that [ParseOwner] can read, a
-	// foreign client's value, or "" if the store does not know it. Show it to operators. Never
-	// send it to the caller of a service.
+	// foreign client's value, or "" if the store does not know it. It has [MaxOwnerBytes] at
+	// most: of a longer foreign value the store gives the beginning and a hash. Show it to
+	// operators. Never send it to the caller of a service.
 	Holder string
 	// RetryAfter says after what time a retry is useful; 0 if nothing is known.
 	RetryAfter time.Duration

@@ -68,8 +68,9 @@ func (i LockInfo) IsFree() bool { return len(i.Holders)+len(i.Waiters) == 0 && i
 
 // Holder is a lease in force, with its owner.
 type Holder struct {
-	// Owner is readable by [ParseOwner], unless a foreign client wrote it. Show it to
-	// operators. Never send it to the caller of a service.
+	// Owner is readable by [ParseOwner], unless a foreign client wrote it. It has
+	// [MaxOwnerBytes] at most, as in [HeldError], and the same text names it in ForceRelease.
+	// Show it to operators. Never send it to the caller of a service.
 	Owner string
 	// Token is the token of the grant; 0 for a foreign client's lock. If the lease was handed
 	// on within its process since the grant, the present holder's token is greater.

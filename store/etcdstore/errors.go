@@ -21,7 +21,7 @@ var errData = errors.New("etcdstore: a key was not written by this store")
 
 // foreign is the error for a key whose value cannot be read.
 func foreign(kv *mvccpb.KeyValue, err error) error {
-	return fmt.Errorf("%w: %s: %w", errData, kv.Key, err)
+	return fmt.Errorf("%w: %.1000q: %w", errData, kv.Key, err)
 }
 
 // verdict is the end of a transaction that changes nothing, and is not to be repeated.

@@ -16,6 +16,10 @@ var (
 	common string
 	//go:embed lua/vote.lua
 	vote string
+	//go:embed lua/refuse.lua
+	refuse string
+	//go:embed lua/shown.lua
+	shown string
 	//go:embed lua/seal.lua
 	seal string
 	//go:embed lua/release.lua
@@ -32,12 +36,12 @@ var (
 
 // The scripts. The comment at the head of each file has its keys, arguments and reply.
 var (
-	Vote    = alone(vote)
+	Vote    = alone(vote + shown + refuse)
 	Seal    = with(seal)
 	Release = with(release)
 	Renew   = with(renew)
-	Force   = with(force)
-	Show    = with(show)
+	Force   = with(shown + force)
+	Show    = with(shown + show)
 	Mark    = with(mark)
 )
 

@@ -5,11 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
 )
 
 // Value is the value of a lock.
 type Value struct {
-	Owner       string // the whole of a foreign client's value
+	Owner       string // a foreign client's value, as shown returns it
 	Token       uint64 // 0: a foreign client's value
 	Since       int64  // ms of the node's clock; 0: not known
 	Rule, Trace string
@@ -50,11 +52,12 @@ func Notes(ttl time.Duration, rule, trace string) string {
 	return strconv.FormatInt(ttl.Milliseconds(), 10) + ":" + url.QueryEscape(rule) + "|" + url.QueryEscape(trace)
 }
 
-// unescape returns s as it is if it can't read it: notes are for people.
+// unescape reads a rule or trace. It returns s as it is if it can't read it: notes are for people.
+// No request of ours has more than MaxNoteBytes.
 func unescape(s string) string {
 	plain, err := url.QueryUnescape(s)
 	if err != nil {
-		return s
+		plain = s
 	}
-	return plain
+	return plain[:min(len(plain), driver.MaxNoteBytes)]
 }

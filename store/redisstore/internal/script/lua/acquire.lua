@@ -166,7 +166,7 @@ end
 
 look(c)
 want(c)
-local holder, room = c.value, redis.call('PTTL', c.lock)
+local holder, room = shown(c.value), redis.call('PTTL', c.lock)
 local first = room
 if c.phase == 's' or c.phase == 'p' then
   holder = c.longest .. ':' .. (redis.call('HGET', c.about, c.longest) or '')

@@ -25,7 +25,7 @@ if only > 0 then
   for i = 8, 6 + 2 * only, 2 do
     local owner, token = ARGV[i], ARGV[i + 1]
     local mode, has = held(c, owner)
-    if not mode and c.phase == 'x' and c.value == owner then
+    if not mode and c.phase == 'x' and shown(c.value) == owner then
       mode, has = 'x', token -- a foreign lock: there is nothing but its value
     end
     if mode and (token == '0' or token == has) then

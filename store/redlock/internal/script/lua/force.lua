@@ -15,14 +15,11 @@ local left = redis.call('PTTL', KEYS[1])
 local owner, token = string.match(value, '^([^:]+):(%d+):')
 local named = #ARGV == 3
 for i = 4, #ARGV, 2 do
-  if owner then
-    named = named or ARGV[i] == owner and (ARGV[i + 1] == '0' or ARGV[i + 1] == token)
-  else
-    named = named or ARGV[i] == value and ARGV[i + 1] == '0'
-  end
+  local who, which = ARGV[i], ARGV[i + 1]
+  named = named or which == '0' and who == shown(value) or who == owner and (which == '0' or which == token)
 end
 if not named then
-  return { now, value, left, 0 }
+  return { now, shown(value), left, 0 }
 end
 redis.call('DEL', KEYS[1])
 if owner then
@@ -30,4 +27,4 @@ if owner then
   redis.call('PEXPIRE', KEYS[4], ARGV[2])
 end
 call(KEYS[2], KEYS[3], ARGV[3])
-return { now, value, left, 1 }
+return { now, shown(value), left, 1 }

@@ -71,18 +71,3 @@ if value and string.sub(value, 1, #owner + 1) == owner .. ':' then
   redis.call('SET', KEYS[1], owner .. ':' .. head .. ARGV[2] .. notes .. ':' .. ARGV[10], 'PX', ARGV[2])
   return { 1, tonumber(token), tonumber(reserved), now, redis.call('EXISTS', KEYS[5]), 1 }
 end
-
--- The owner gets in line. The line outlives its waiters by little, because each asks at least every
--- few seconds.
-local place = 0
-if ticket ~= '' then
-  place = redis.call('LPOS', KEYS[5], ticket)
-  if not place and ARGV[7] == '1' then
-    redis.call('LPUSH', KEYS[5], ticket)
-    place = 0
-  elseif not place then
-    place = redis.call('RPUSH', KEYS[5], ticket) - 1
-  end
-  redis.call('PEXPIRE', KEYS[5], 30000)
-end
-return { 0, value or '', redis.call('PTTL', value and KEYS[1] or KEYS[4]), now, place }
