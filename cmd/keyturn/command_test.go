@@ -84,6 +84,9 @@ func TestConfiguration(t *testing.T) {
 	if _, err := engine(t, "redis://"+addr+"?prefix=p:").Acquire(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := engine(t, "redis://"+addr+"?prefix=").Acquire(t.Context(), "bare"); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
@@ -94,21 +97,26 @@ func TestConfiguration(t *testing.T) {
 	}
 	good := write("good", "# locks\n\nstore = redis://"+addr+"?pool_size=2\nprefix = p:\n")
 	elsewhere := write("elsewhere", "store = redis://127.0.0.1:1\nprefix = q:\n")
+	none := write("none", "store = redis://"+addr+"?prefix=p:\nprefix =\n")
 	for name, c := range map[string]struct {
 		args, env []string
 		status    int
 	}{
-		"flags":           {[]string{"--store", "redis://" + addr, "--prefix", "p:", "show", "k"}, nil, 0},
-		"URL":             {[]string{"--store", "redis://" + addr + "?prefix=p:", "show", "k"}, nil, 0},
-		"environment":     {[]string{"show", "k"}, []string{"KEYTURN_STORE=redis://" + addr, "KEYTURN_PREFIX=p:"}, 0},
-		"file":            {[]string{"show", "k", "--config", good}, nil, 0},
-		"named file":      {[]string{"show", "k"}, []string{"KEYTURN_CONFIG=" + good}, 0},
-		"order":           {[]string{"show", "k", "--store", "redis://" + addr}, []string{"KEYTURN_STORE=redis://127.0.0.1:1", "KEYTURN_CONFIG=" + elsewhere, "KEYTURN_PREFIX=p:"}, 0},
-		"another prefix":  {[]string{"--store", "redis://" + addr + "?prefix=p:", "--prefix", "q:", "show", "k"}, nil, 66},
-		"no store":        {[]string{"ls"}, nil, 78},
-		"no file":         {[]string{"ls", "--config", filepath.Join(dir, "nosuch")}, nil, 78},
-		"no such setting": {[]string{"ls", "--config", write("bad", "stor = x\n")}, nil, 78},
-		"no form":         {[]string{"ls", "--config", write("worse", "store\n")}, nil, 78},
+		"no prefix, flag":        {[]string{"--store", "redis://" + addr + "?prefix=p:", "--prefix", "", "show", "bare"}, []string{"KEYTURN_PREFIX=p:"}, 0},
+		"no prefix, environment": {[]string{"show", "bare", "--config", good}, []string{"KEYTURN_PREFIX="}, 0},
+		"no prefix, file":        {[]string{"show", "bare", "--config", none}, nil, 0},
+		"no prefix, URL":         {[]string{"--store", "redis://" + addr + "?prefix=", "show", "bare"}, nil, 0},
+		"flags":                  {[]string{"--store", "redis://" + addr, "--prefix", "p:", "show", "k"}, nil, 0},
+		"URL":                    {[]string{"--store", "redis://" + addr + "?prefix=p:", "show", "k"}, nil, 0},
+		"environment":            {[]string{"show", "k"}, []string{"KEYTURN_STORE=redis://" + addr, "KEYTURN_PREFIX=p:"}, 0},
+		"file":                   {[]string{"show", "k", "--config", good}, nil, 0},
+		"named file":             {[]string{"show", "k"}, []string{"KEYTURN_CONFIG=" + good}, 0},
+		"order":                  {[]string{"show", "k", "--store", "redis://" + addr}, []string{"KEYTURN_STORE=redis://127.0.0.1:1", "KEYTURN_CONFIG=" + elsewhere, "KEYTURN_PREFIX=p:"}, 0},
+		"another prefix":         {[]string{"--store", "redis://" + addr + "?prefix=p:", "--prefix", "q:", "show", "k"}, nil, 66},
+		"no store":               {[]string{"ls"}, nil, 78},
+		"no file":                {[]string{"ls", "--config", filepath.Join(dir, "nosuch")}, nil, 78},
+		"no such setting":        {[]string{"ls", "--config", write("bad", "stor = x\n")}, nil, 78},
+		"no form":                {[]string{"ls", "--config", write("worse", "store\n")}, nil, 78},
 	} {
 		p := command(t, c.args...)
 		p.Env = append(p.Env, c.env...)

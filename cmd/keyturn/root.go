@@ -24,6 +24,7 @@ type app struct {
 	stdout, stderr io.Writer
 
 	storeURL, prefix, config string
+	prefixed                 bool // prefix is set, perhaps to ""
 	output                   string
 	noHeaders, verbose       bool
 	timeout                  time.Duration

@@ -32,9 +32,9 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// configure fills what the command line leaves open from the environment, then from the file.
+// configure fills what the command line leaves open from the environment, then from the file. An empty value
+// is a value everywhere: "--prefix ''" is a prefix.
 func (a *app) configure(cmd *cobra.Command) error {
-	settings := map[string]*string{"store": &a.storeURL, "prefix": &a.prefix}
 	given := func(name string) bool { f := cmd.Flag(name); return f != nil && f.Changed }
 	if !given("config") {
 		a.config = os.Getenv("KEYTURN_CONFIG")
@@ -43,21 +43,25 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if err != nil {
 		return exit(statusConfig, "%v", err)
 	}
+	settings := map[string]*string{"store": &a.storeURL, "prefix": &a.prefix}
 	for name := range inFile {
 		if settings[name] == nil {
 			return exit(statusConfig, "%s: there is no setting %q; want store or prefix", a.config, name)
 		}
 	}
-	for name, value := range settings {
+	set := func(name string) bool {
 		if given(name) {
-			continue
+			return true
 		}
-		if env, ok := os.LookupEnv("KEYTURN_" + strings.ToUpper(name)); ok {
-			*value = env
-		} else if text, ok := inFile[name]; ok {
-			*value = text
+		text, ok := os.LookupEnv("KEYTURN_" + strings.ToUpper(name))
+		if !ok {
+			text, ok = inFile[name]
 		}
+		*settings[name] = text
+		return ok
 	}
+	set("store")
+	a.prefixed = set("prefix")
 	return nil
 }
 
@@ -98,7 +102,7 @@ func (a *app) url() (*storeurl.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.prefix != "" {
+	if a.prefixed {
 		u = u.WithParam("prefix", a.prefix)
 	}
 	return u, nil
