@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/console/internal/waits"
+	"github.com/keyturn/keyturn/internal/waits"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
 )

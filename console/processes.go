@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 const (

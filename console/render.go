@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/console/internal/waits"
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/waits"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 //go:embed templates

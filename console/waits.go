@@ -4,8 +4,8 @@ import (
 	"html/template"
 	"strings"
 
-	"github.com/keyturn/keyturn/console/internal/waits"
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/waits"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // circleModel is a circle of waits for its template.

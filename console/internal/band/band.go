@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Process is what one process holds and waits for.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Picture is a drawing, in pixels. A template writes it as SVG.

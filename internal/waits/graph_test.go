@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/console/internal/waits"
+	"github.com/keyturn/keyturn/internal/waits"
 	"github.com/keyturn/keyturn/core/driver"
 )
 

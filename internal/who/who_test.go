@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/console/internal/who"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 func TestOf(t *testing.T) {
