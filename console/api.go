@@ -5,9 +5,9 @@ import (
 	"net/http"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/internal/waits"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/waits"
 )
 
 // serveLocks answers with the rows of the page Locks, with its filters, as the command "keyturn ls -o json"

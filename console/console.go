@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Source is what a console shows and breaks. A core.Engine is one.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // reasonOf is what is stored, logged and told to the holder: who does it, and why.

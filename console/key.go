@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // keyModel is what the page of a key shows.

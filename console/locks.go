@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/console/internal/poll"
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 func (c *Console) pages() map[string]*page {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Younger waits count in no circle: on a busy system circles come and go all the time.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/waits"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waits"
 )
 
 var serial atomic.Int64

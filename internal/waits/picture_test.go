@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/waits"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/waits"
 )
 
 // check fails if a part of the picture is outside of it, or if two boxes overlap.

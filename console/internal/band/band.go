@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Span is a time in which one lease was in force, or in which the key was free.

@@ -6,9 +6,9 @@ import (
 	"time"
 	"unique"
 
-	"github.com/keyturn/keyturn/internal/who"
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/lockjson"
+	"github.com/keyturn/keyturn/internal/who"
 )
 
 // Row is what was last seen of a key. It never changes. A console may have to keep 100 000 of them, most
