@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/keyturn/keyturn/core/driver"
-	"github.com/keyturn/keyturn/core/internal/lazyctx"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -34,23 +31,25 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	lc.cancelWaits()
 	e.lines.Close()
-	lc.tidying.Go(func() { e.returnLeft(e.lingers.Close(), observe.LingerClosed) })
-
-	// Nothing is bounded by ctx alone, because ctx may have ended.
-	bounded := e.detached(ctx)
-	defer bounded.Cancel()
-	var cut error
+	lc.tidying.Go(func() {
+		for _, left := range e.lingers.Close() {
+			e.returnLeft(left, observe.LingerClosed)
+		}
+	})
 	select {
 	case <-lc.idle:
 	case <-ctx.Done():
-		if n := e.revokeAll(bounded); n > 0 {
-			cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
-		}
-		<-lc.idle // acquisitions under way end at once, because their contexts have ended
 	}
+	// From here on nothing is bounded by ctx, because ctx may have ended.
+	defer e.debts.endAfter(e.releaseTimeout)()
+	var cut error
+	if n := e.revokeAll(); n > 0 {
+		cut = fmt.Errorf("keyturn: closed with %d leases still held: %w", n, ctx.Err())
+	}
+	<-lc.idle // acquisitions under way end at once, because their contexts have ended
 	e.watchdog.Close()
 	lc.tidying.Wait()
-	owed := e.debts.close(bounded)
+	owed := e.debts.close()
 	lc.err = errors.Join(cut, owed, e.store.Close())
 	close(lc.done)
 	return lc.err
@@ -71,22 +70,15 @@ func (lc *lifecycle) await(ctx context.Context) error {
 	}
 }
 
-// revokeAll takes away all leases that are still held, and returns their number.
-func (e *Engine) revokeAll(bounded *lazyctx.Context) int {
+// revokeAll takes away all leases that are still held, and returns their number. The store is told
+// only when nobody relies on any of them.
+func (e *Engine) revokeAll() int {
 	left := e.life.held()
 	for _, l := range left {
 		l.lose(driver.LossClosed)
 	}
-	// The store is told only when nobody relies on any of these leases. It is told of several
-	// at a time, within one timeout, because it may not answer.
-	var workers sync.WaitGroup
-	for part := range slices.Chunk(left, len(left)/32+1) {
-		workers.Go(func() {
-			for _, l := range part {
-				_ = l.giveBack(&releaseBound{ctx: bounded})
-			}
-		})
+	for _, l := range left {
+		l.revoke()
 	}
-	workers.Wait()
 	return len(left)
 }

@@ -18,8 +18,9 @@ import (
 // holder, but whose release the store has not answered. Without debts, the key would stay
 // locked for the rest of the TTL, although nobody holds it.
 //
-// A debt is sent again until the store answers, whatever the answer is. A release names owner
-// and token, so it never touches a successor's lease. It is sent again
+// A debt is sent until the store answers, whatever the answer is. A release names owner and
+// token, so it never touches a successor's lease. What nobody waits for, such as the release of a
+// lease that lingered, is a debt from the beginning ([debts.owe]). A debt is sent again
 //
 //   - at once, when a caller of this process asks for the key ([debts.payFor]);
 //   - as soon as the store has answered any other request ([debts.heard]);
@@ -40,14 +41,15 @@ type debts struct {
 	all     map[debtID]*debt
 	byKey   map[string][]*debt
 	queue   list.List // of *debt; those that have waited longest for a try come first
+	first   firstTries
 	started bool      // the goroutine runs
 	closed  bool      // the goroutine must not be started again
 	since   time.Time // when the first of the present debts was owed
 	ends    debtEnds  // how debts have ended since then
 }
 
-// mostDebts is the maximum number of debts, which bounds their memory at some 5 MB. Further
-// releases run out with their TTL.
+// mostDebts is the maximum number of debts that were tried, which bounds their memory at some 5 MB.
+// Further releases run out with their TTL. Close has room for all.
 const mostDebts = 10_000
 
 // debtID identifies a debt.
@@ -60,11 +62,13 @@ type debtID struct {
 type debt struct {
 	grant handoff.Grant
 	rule  string
-	until time.Time     // when the lease has run out at the store
-	kept  bool          // there was room for it
-	at    *list.Element // its place in the queue; nil: not kept, or settled
-	busy  chan struct{} // closed when the try under way is over; nil: no try is under way
-	told  bool          // the log has an entry about it
+	until time.Time       // when the lease has run out at the store
+	kept  bool            // there was room for it
+	in    *list.List      // the queue, or one of the first tries
+	at    *list.Element   // its place there; nil: not kept, or settled
+	ctx   context.Context // of its first try, if nobody waits for that
+	busy  chan struct{}   // closed when the try under way is over; nil: no try is under way
+	told  bool            // the log has an entry about it
 }
 
 // debtEnds counts how debts ended that operators were told of.
@@ -95,10 +99,7 @@ func (ds *debts) init(e *Engine) {
 // waits for it. It is a debt from the beginning, so the next caller that asks for the key waits
 // for it.
 func (e *Engine) undo(ctx context.Context, grant handoff.Grant, rule string) {
-	if d := e.debts.add(grant, rule); d != nil {
-		ctx := context.WithoutCancel(ctx)
-		e.life.tidying.Go(func() { e.debts.try(ctx, d) })
-	}
+	e.debts.owe(ctx, grant, rule, &e.debts.first.urgent)
 }
 
 // answers reports whether err, of a release, is the store's answer about the lease.
@@ -107,6 +108,12 @@ func answers(err error) bool { return err == nil || errors.Is(err, ErrLeaseLost)
 // add enters a release whose first try is under way. The caller then owes a call of settle or
 // failed. If the release is in the books already, add returns nil.
 func (ds *debts) add(g handoff.Grant, rule string) *debt {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.addLocked(g, rule, &ds.queue)
+}
+
+func (ds *debts) addLocked(g handoff.Grant, rule string, to *list.List) *debt {
 	// By then the lease has run out, even if an unanswered extension arrived: nothing that
 	// prolongs it was sent after this moment.
 	until := time.Now().Add(max(g.TTL, g.Longest))
@@ -114,12 +121,11 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 		until = *g.Stays
 	}
 	d := &debt{grant: g, rule: rule, until: until, busy: make(chan struct{})}
-	ds.mu.Lock()
-	defer ds.mu.Unlock()
 	if ds.all[d.id()] != nil {
 		return nil
 	}
-	if ds.closed || len(ds.all) >= mostDebts {
+	full := to == &ds.queue && ds.queue.Len() >= mostDebts && !ds.engine.life.closing.Load()
+	if ds.closed || full {
 		return d
 	}
 	if len(ds.all) == 0 {
@@ -129,28 +135,10 @@ func (ds *debts) add(g handoff.Grant, rule string) *debt {
 	for _, c := range g.Claims {
 		ds.byKey[c.Key] = append(ds.byKey[c.Key], d)
 	}
-	d.kept, d.at = true, ds.queue.PushBack(d)
+	d.kept, d.in, d.at = true, to, to.PushBack(d)
 	ds.n.Add(1)
 	return d
 }
-
-// owe enters a release that has not been tried yet. If there is no room for it, the lease runs out.
-func (ds *debts) owe(g handoff.Grant, rule string) *debt {
-	d := ds.add(g, rule)
-	switch {
-	case d == nil:
-	case !d.kept:
-		ds.failed(ds.ctx, d, errNoRoom)
-	default:
-		ds.mu.Lock()
-		d.free()
-		ds.mu.Unlock()
-	}
-	return d
-}
-
-// errNoRoom: a release was not tried, because too many are owed.
-var errNoRoom = errors.New("too many releases are owed")
 
 func (d *debt) id() debtID { return debtID{d.grant.Owner, d.grant.Token} }
 
@@ -182,7 +170,14 @@ func (ds *debts) failed(ctx context.Context, d *debt, err error) {
 	ds.mu.Lock() // again, because nobody is told under the mutex
 	defer ds.mu.Unlock()
 	d.free() // not before the entry in the log: a try that waits for this one could settle d and log that first
-	if d.at != nil && !ds.started && !ds.closed {
+	if d.at != nil {
+		ds.startLocked()
+	}
+}
+
+// startLocked starts the goroutine that tries debts again.
+func (ds *debts) startLocked() {
+	if !ds.started && !ds.closed {
 		ds.started = true
 		ds.running.Go(ds.run)
 	}
@@ -222,7 +217,7 @@ func (ds *debts) settle(d *debt, how observe.DebtState) {
 }
 
 func (ds *debts) removeLocked(d *debt) {
-	ds.queue.Remove(d.at)
+	d.in.Remove(d.at)
 	d.at = nil
 	delete(ds.all, d.id())
 	for _, c := range d.grant.Claims {

@@ -83,7 +83,7 @@ func New(store driver.Store, opts ...EngineOption) (*Engine, error) {
 		e.about.OnImpaired(func(reason error) { e.hooks.storeImpaired(e.about.Name, reason) })
 	}
 	e.watchdog = newWatchdog(e, cfg.wall)
-	e.lingers = linger.New(e.watchdog, e.lingered)
+	e.lingers = linger.New(e.watchdog, cfg.maxLingering, e.lingered)
 	e.debts.init(e)
 	e.life.init()
 	e.askPlain = plainly(store)

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -20,8 +19,9 @@ import (
 // As soon as another process wants the key, the store tells this one, which gives the lease back:
 // at once if nobody works under it, otherwise at the end of that work. A caller elsewhere that does
 // not wait is refused, as by any holder, and its next try succeeds. A client that cannot send such
-// a message, such as a foreign client of the same Redis, waits for at most ten times d and the last
-// section: by then each lease goes back to the store.
+// a message, such as a foreign client of the same Redis, has to find a moment at which the key is
+// free: each lease goes back to the store after ten times d at most, and a busy process may take
+// the key again at once.
 //
 // The price: a process that crashes leaves the keys locked that it used last, for the rest of their
 // TTL, also if it was not working under them. So the next process waits for a TTL more often. And
@@ -34,7 +34,7 @@ import (
 // not changed or carried to another process. None lingers while the store cannot hear that it is
 // wanted, or while the circuit is open. While a lease lingers, it is renewed, and
 // [Engine.Inspect] shows it as held (driver.Holder.Lingers), by the rule and trace that asked the
-// store. [Engine.Close] gives it back.
+// store. [Engine.Close] gives it back. [WithMaxLingering] bounds how many linger.
 //
 // d must be 0 to 24 h, otherwise the option is an [*OptionError]. 0 means that leases do not linger;
 // that is the default. A store that cannot tell that a lease is wanted gives an error that matches
@@ -45,6 +45,21 @@ func WithLinger(d time.Duration) Option {
 			return &OptionError{Option: "WithLinger", Value: d, Want: "0 to 24h"}
 		}
 		s.linger = d
+		return nil
+	}}
+}
+
+// WithMaxLingering bounds how many leases linger in the engine ([WithLinger]), because each is
+// renewed, and all of them may have to go back at one moment. One more goes back to the store when
+// it is released. So it does while as many releases are still owed.
+//
+// n must be 1 or more, otherwise the option is an [*OptionError]. Default: 10000.
+func WithMaxLingering(n int) EngineOption {
+	return engineOption{"WithMaxLingering", aboutMaxLingering, func(c *engineConfig) error {
+		if n < 1 {
+			return &OptionError{Option: "WithMaxLingering", Value: n, Want: "1 or more"}
+		}
+		c.maxLingering = n
 		return nil
 	}}
 }
@@ -67,7 +82,7 @@ func (l *Lease) linger(g handoff.Grant, now time.Time) bool {
 		return false
 	}
 	e, key := l.engine, l.Key()
-	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.circuit.IsOut(key) {
+	if d := g.MayLinger(l.terms.linger, now); d > 0 && !e.circuit.IsOut(key) && e.debts.n.Load() < int64(e.lingers.Most()) {
 		kept, ok := e.lingers.Keep(g, l.terms.rule, now, d)
 		if ok && (!e.lines.Awaited(key) || !e.lingers.Withdraw(kept)) {
 			e.tellLingered(g, l.terms.rule, observe.LingerBegun, 0)
@@ -93,7 +108,7 @@ func (r *request) takeLingering() bool {
 		}
 		g, suits := left.Grant.Taken(r.waiter.HeirTTL, left.At)
 		if !suits || left.Over || left.Lost != nil || g.Origin.Epoch != e.lingers.Epoch() {
-			e.returnOne(left, observe.LingerOver)
+			e.returnLeft(left, observe.LingerOver)
 			continue
 		}
 		g.Heritable = false // the line decides about the next hand-off
@@ -105,7 +120,7 @@ func (r *request) takeLingering() bool {
 }
 
 // lingered is called when a lease has ended by itself while it lingered.
-func (e *Engine) lingered(left linger.Left) { e.returnOne(left, observe.LingerOver) }
+func (e *Engine) lingered(left linger.Left) { e.returnLeft(left, observe.LingerOver) }
 
 // wanted is the function that the store tells that a lease is in somebody's way. It does not wait.
 func (e *Engine) wanted(key, owner string) {
@@ -116,50 +131,31 @@ func (e *Engine) wanted(key, owner string) {
 	defer reg.leave() // until then, Close waits for what is tidied up
 	if key != "" {
 		if left, ok := e.lingers.Want(key, owner); ok {
-			e.returnOne(left, observe.LingerWanted)
+			e.returnLeft(left, observe.LingerWanted)
 		}
 		return
 	}
 	keys := e.lingers.Missed()
 	e.life.tidying.Go(func() {
-		for some := range slices.Chunk(keys, returnedAtOnce) {
-			var all []linger.Left
-			for _, key := range some {
-				if left, ok := e.lingers.Stale(key); ok {
-					all = append(all, left)
-				}
+		for _, key := range keys {
+			if left, ok := e.lingers.Stale(key); ok {
+				e.returnLeft(left, observe.LingerMissed)
 			}
-			e.returnLeft(all, observe.LingerMissed)
 		}
 	})
 }
 
-// returnedAtOnce is how many leases become debts at a time, so that there is room for all.
-const returnedAtOnce = 1000
-
-// returnOne gives a lease back that lingers no more, without making anybody wait. It is a debt from
-// the beginning, so a caller of this process that asks for the key waits for the release.
-func (e *Engine) returnOne(left linger.Left, how observe.LingerState) {
-	if e.endLinger(&left, how) {
-		e.undo(context.Background(), left.Grant, left.Rule)
+// returnLeft gives a lease back that lingers no more, without making anybody wait. It is a debt
+// from the beginning, so a caller of this process that asks for the key waits for the release.
+func (e *Engine) returnLeft(left linger.Left, how observe.LingerState) {
+	if !e.endLinger(&left, how) {
+		return
 	}
-}
-
-// returnLeft gives leases back. What the store does not answer soon stays a debt.
-func (e *Engine) returnLeft(all []linger.Left, how observe.LingerState) {
-	answers := true
-	for some := range slices.Chunk(all, returnedAtOnce) {
-		var owed []*debt
-		for _, left := range some {
-			if !e.endLinger(&left, how) {
-				continue
-			}
-			if d := e.debts.owe(left.Grant, left.Rule); d != nil {
-				owed = append(owed, d)
-			}
-		}
-		answers = answers && e.debts.payAll(e.debts.ctx, owed) == len(owed)
+	turn := &e.debts.first.idle
+	if how == observe.LingerWanted {
+		turn = &e.debts.first.urgent
 	}
+	e.debts.owe(context.Background(), left.Grant, left.Rule, turn)
 }
 
 // endLinger tells the hooks how a lease ended that lingered, and reports whether the store has to

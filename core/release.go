@@ -150,9 +150,7 @@ func (l *Lease) beginRelease(bound *releaseBound, op releaseOp) handoff.Grant {
 	g := l.grant
 	rest, err := l.watch.Release(ErrReleased)
 	if err != nil {
-		_ = l.conclude(err)
-		l.cancel(err) // first, also for a context that survived the loss
-		l.abandon(bound.context(), err)
+		l.abandon(err, bound)
 		return g
 	}
 	l.finished.signal()
@@ -191,27 +189,43 @@ func (l *Lease) releaseOutcome(op releaseOp, repeated bool, err error) error {
 	}
 }
 
+// revoke ends a lost lease whose holder has not released it. What it owes the store is a debt. A
+// release that is under way goes on.
+func (l *Lease) revoke() {
+	if l.release.tryLock() != nil {
+		return
+	}
+	defer l.release.unlock()
+	if !l.release.begun {
+		l.release.begun = true
+		defer l.register.forget(l)
+		l.abandon(l.watch.Err(), nil)
+	}
+}
+
 // errAnsweredLate: the lease was in force when the release was sent, and had run out when the
 // store carried it out. "Not yours" then has two possible causes: somebody took the lease, or
 // it ended after its work was done. To report a loss would be a false alarm, after which
 // finished work is repeated.
 var errAnsweredLate = errors.New("the answer came after the lease had run out")
 
-// abandon frees a lease that is over for its holder although the backend may still count it as
-// held. It frees it now rather than at the end of its TTL. Nobody depends on the result: the
-// backend's clock decides. A lease that ended because the store did not answer becomes a debt:
-// a renewal that was under way may arrive when the network is back, and would lock the key for
-// another TTL.
-func (l *Lease) abandon(ctx context.Context, err error) {
+// abandon frees a lease that was lost before its release, because of err, although the backend may
+// still count it as held. It frees it now rather than at the end of its TTL. Nobody depends on the
+// result: the backend's clock decides. A lease that ended because the store did not answer becomes a
+// debt: a renewal that was under way may arrive when the network is back, and would lock the key for
+// another TTL. bound is that of the caller that waits; nil: none does.
+func (l *Lease) abandon(err error, bound *releaseBound) {
+	_ = l.conclude(err)
+	l.cancel(err) // first, also for a context that survived the loss
 	var lost *LeaseLostError
 	if !errors.As(err, &lost) || l.borrowed != nil {
 		return
 	}
-	switch lost.Reason {
-	case driver.LossMaxHold, driver.LossClosed:
-		_ = l.engine.storeRelease(ctx, l.current(), l.terms.rule)
-	case driver.LossExpired, driver.LossSuspended:
-		l.engine.undo(ctx, l.current(), l.terms.rule)
+	switch {
+	case lost.Reason == driver.LossMaxHold && bound != nil:
+		_ = l.engine.storeRelease(bound.context(), l.current(), l.terms.rule)
+	case lost.Reason == driver.LossMaxHold, lost.Reason == driver.LossClosed, lost.Reason == driver.LossExpired, lost.Reason == driver.LossSuspended:
+		l.engine.undo(l.ctx, l.current(), l.terms.rule)
 	}
 }
 

@@ -75,6 +75,7 @@ func (ds *debts) pay(ctx context.Context, d *debt) bool {
 func (ds *debts) try(ctx context.Context, d *debt) bool {
 	bounded, cancel := context.WithTimeout(ctx, ds.patience)
 	defer cancel()
+	defer context.AfterFunc(ds.ctx, cancel)()
 	err := ds.engine.askRelease(bounded, d.grant)
 	if !answers(err) {
 		ds.failed(ctx, d, err)
@@ -101,6 +102,7 @@ const fewTries = 4
 // rounds follow each other without a pause, and become larger.
 func (ds *debts) run() {
 	for pause, most := shortRest, fewTries; ds.rest(pause); {
+		ds.expire()
 		for answered := true; answered; {
 			due, owing := ds.due(most)
 			if !owing {
@@ -114,35 +116,41 @@ func (ds *debts) run() {
 	}
 }
 
-// due returns the debts of a round, and drops those whose lease has run out. owing is false if
-// there is no debt left; then the goroutine ends.
+// expire drops the debts whose lease has run out.
+func (ds *debts) expire() {
+	var expired []*debt
+	ds.mu.Lock()
+	now := time.Now()
+	for at := ds.queue.Front(); at != nil; at = at.Next() {
+		if d := at.Value.(*debt); d.busy == nil && !now.Before(d.until) {
+			expired = append(expired, d)
+		}
+	}
+	ds.mu.Unlock()
+	for _, d := range expired {
+		ds.settle(d, observe.DebtExpired)
+	}
+}
+
+// due returns the debts of a round. owing is false if there is no debt left to try again; then the
+// goroutine ends.
 func (ds *debts) due(most int) (due []*debt, owing bool) {
 	select {
 	case <-ds.news: // the present round is the one that it asks for
 	default:
 	}
-	var expired []*debt
 	ds.mu.Lock()
-	now := time.Now()
-	for at := ds.queue.Front(); at != nil; at = at.Next() {
-		switch d := at.Value.(*debt); {
-		case d.busy != nil:
-		case !now.Before(d.until):
-			expired = append(expired, d)
-		case len(due) < most:
+	defer ds.mu.Unlock()
+	for at := ds.queue.Front(); at != nil && len(due) < most; at = at.Next() {
+		if d := at.Value.(*debt); d.busy == nil {
 			due = append(due, d)
 		}
 	}
 	for _, d := range due {
 		ds.queue.MoveToBack(d.at)
 	}
-	owing = len(ds.all) > len(expired)
-	ds.started = owing
-	ds.mu.Unlock()
-	for _, d := range expired {
-		ds.settle(d, observe.DebtExpired)
-	}
-	return due, owing
+	ds.started = ds.queue.Len() > 0
+	return due, ds.started
 }
 
 // heard notes that the store has answered a request, so it may be back.
@@ -178,16 +186,19 @@ func (ds *debts) rest(pause time.Duration) bool {
 	return true
 }
 
-// close goes on trying until ctx ends. The error says what is still owed then.
-func (ds *debts) close(ctx context.Context) error {
+// endAfter ends all tries after that time, unless stop is called before.
+func (ds *debts) endAfter(timeout time.Duration) (stop func() bool) {
+	return time.AfterFunc(timeout, ds.cancel).Stop
+}
+
+// close goes on trying until all tries end. The error says what is still owed then.
+func (ds *debts) close() error {
 	ds.mu.Lock()
 	ds.closed = true
 	if len(ds.all) == 0 {
 		ds.cancel() // the goroutine may be asleep
 	}
 	ds.mu.Unlock()
-	stop := context.AfterFunc(ctx, ds.cancel)
-	defer stop()
 	ds.heard() // otherwise it would sleep for a part of the remaining time
 	ds.running.Wait()
 	ds.cancel()

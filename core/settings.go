@@ -44,6 +44,7 @@ type engineConfig struct {
 	log             *slog.Logger
 	maxWaiters      int
 	maxWaitersTotal int
+	maxLingering    int
 	circuit         time.Duration // 0: never opens
 	releaseTimeout  time.Duration
 	keyFilter       func(string) string
@@ -61,6 +62,7 @@ func defaultConfig() engineConfig {
 		},
 		maxWaiters:      1000,
 		maxWaitersTotal: 20_000,
+		maxLingering:    10_000,
 		circuit:         2 * time.Second,
 		releaseTimeout:  5 * time.Second,
 	}
@@ -121,6 +123,7 @@ const (
 	aboutKeyFilter
 	aboutMaxWaiters
 	aboutMaxWaitersTotal
+	aboutMaxLingering
 	aboutCircuit
 	aboutReleaseTimeout
 	aboutNothing matter = 0 // it may be given any number of times

@@ -9,8 +9,7 @@ type Origin struct {
 }
 
 // wholeStay is for how many times the longest single stay a grant may stay with the engine. Then it
-// goes back to the store. So a client that cannot tell this process that it waits waits for no
-// longer than that and the last section.
+// goes back to the store, so that a client that cannot tell this process that it waits has a chance.
 const wholeStay = 10
 
 // MayLinger returns for how long g, which its holder has released, may linger: d, or less if the

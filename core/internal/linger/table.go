@@ -16,6 +16,7 @@ import (
 // with [New].
 type Table struct {
 	dog    *watchdog.Watchdog
+	most   int
 	over   func(Left)
 	epoch  atomic.Uint64 // see Epoch
 	n      atomic.Int64  // leases that linger; most callers look at nothing else
@@ -42,15 +43,18 @@ type shard struct {
 // that wait repeat it.
 const mostWanted = 128
 
-// New returns an empty table. When a lease has ended while it lingered, because its time was over
+// New returns an empty table for that many leases at most. When a lease has ended while it lingered, because its time was over
 // or because it was lost, the table calls over, while no mutex is held.
-func New(dog *watchdog.Watchdog, over func(Left)) *Table {
-	return &Table{dog: dog, over: over, seed: maphash.MakeSeed()}
+func New(dog *watchdog.Watchdog, most int, over func(Left)) *Table {
+	return &Table{dog: dog, most: most, over: over, seed: maphash.MakeSeed()}
 }
 
 // Epoch changes when messages may have been missed. A lease lingers only if the epoch is still
 // that of the moment before its request was sent ([handoff.Origin]).
 func (t *Table) Epoch() uint64 { return t.epoch.Load() }
+
+// Most is how many leases may linger.
+func (t *Table) Most() int { return t.most }
 
 // Any reports whether a lease lingers.
 func (t *Table) Any() bool { return t.n.Load() > 0 }
@@ -60,9 +64,12 @@ func (t *Table) shardOf(key string) *shard {
 }
 
 // Keep keeps g, which its holder with that rule has just released, for d at most. It returns
-// false if somebody wants g, if messages may have been missed, and after Close: then g has to be
-// given back. Otherwise the result is for [Table.Withdraw].
+// false if somebody wants g, if messages may have been missed, if there is no room, and after Close:
+// then g has to be given back. Otherwise the result is for [Table.Withdraw].
 func (t *Table) Keep(g handoff.Grant, rule string, now time.Time, d time.Duration) (kept *Stay, ok bool) {
+	if t.n.Load() >= int64(t.most) {
+		return nil, false
+	}
 	s := &Stay{table: t, grant: g, rule: rule, began: now}
 	s.watch.Begin(t.dog, s, &s.grant.Grant, g.Heard)
 	if !s.watch.Start(now, d) {
@@ -86,11 +93,14 @@ func (h *shard) add(s *Stay) bool {
 	if wanted || h.closed || s.grant.Origin.Epoch != s.table.Epoch() {
 		return false
 	}
+	if s.table.n.Add(1) > int64(s.table.most) {
+		s.table.n.Add(-1)
+		return false
+	}
 	if h.byKey == nil {
 		h.byKey = make(map[string]*Stay)
 	}
 	h.byKey[s.grant.Claims[0].Key] = s
-	s.table.n.Add(1)
 	return true
 }
 

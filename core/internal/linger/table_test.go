@@ -48,6 +48,9 @@ func (s *store) loses(owner string) {
 }
 
 // scene is a table with what has ended by itself.
+// most is how many may linger.
+const most = 3
+
 type scene struct {
 	t     *testing.T
 	table *linger.Table
@@ -64,7 +67,7 @@ func inBubble(t *testing.T, test func(*scene)) {
 			Store: s.store, Answered: func([]driver.Claim, error) {}, Parts: func([]driver.Claim) string { return "" },
 		})
 		defer dog.Close()
-		s.table = linger.New(dog, func(l linger.Left) {
+		s.table = linger.New(dog, most, func(l linger.Left) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.over = append(s.over, l)

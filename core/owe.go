@@ -1,0 +1,98 @@
+package core
+
+import (
+	"container/list"
+	"context"
+	"errors"
+
+	"github.com/keyturn/keyturn/core/internal/handoff"
+)
+
+// firstTries are debts that have not been sent yet. However many leases end at a time, at most
+// [mostTries] releases are under way: a store that many processes share has other work, too.
+type firstTries struct {
+	urgent  list.List // of *debt; somebody may wait for the key
+	idle    list.List // of *debt; leases that lingered until their time was over
+	senders int       // goroutines that send them
+}
+
+// owe enters a release that nobody waits for, and has it sent. first is one of the lists of
+// first tries.
+func (ds *debts) owe(ctx context.Context, g handoff.Grant, rule string, first *list.List) {
+	if ds.engine.circuit.IsOut(g.Claims[0].Key) {
+		first = &ds.queue
+	}
+	ds.mu.Lock()
+	d := ds.addLocked(g, rule, first)
+	switch {
+	case d == nil, !d.kept:
+	case first == &ds.queue:
+		d.free()
+		ds.startLocked()
+	default:
+		d.free()
+		d.ctx = context.WithoutCancel(ctx)
+		if ds.first.senders < mostTries {
+			ds.first.senders++
+			ds.engine.life.tidying.Go(ds.send)
+		}
+	}
+	ds.mu.Unlock()
+	if d != nil && !d.kept {
+		ds.failed(ctx, d, errNoRoom)
+	}
+}
+
+// errNoRoom: a release was not tried, because too many are owed.
+var errNoRoom = errors.New("too many releases are owed")
+
+// send sends first tries until none is left.
+func (ds *debts) send() {
+	for d := ds.next(); d != nil; d = ds.next() {
+		if !ds.try(d.ctx, d) {
+			ds.postpone(ds.engine.circuit.Parts(d.grant.Claims))
+		}
+	}
+}
+
+// next returns the next first try, which the caller must make; nil: there is none, and the caller
+// must end.
+func (ds *debts) next() *debt {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, first := range []*list.List{&ds.first.urgent, &ds.first.idle} {
+		for first.Len() > 0 {
+			d := first.Front().Value.(*debt)
+			ds.moveLocked(d)
+			if d.busy == nil { // otherwise a caller that wants the key has sent it
+				d.busy = make(chan struct{})
+				return d
+			}
+		}
+	}
+	ds.first.senders--
+	return nil
+}
+
+// moveLocked puts a first try into the queue of those that are sent again.
+func (ds *debts) moveLocked(d *debt) {
+	d.in.Remove(d.at)
+	d.in, d.at = &ds.queue, ds.queue.PushBack(d)
+}
+
+// postpone leaves the first tries for that part of the store to the goroutine that tries again,
+// because it has not answered one.
+func (ds *debts) postpone(part string) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for _, first := range []*list.List{&ds.first.urgent, &ds.first.idle} {
+		for at := first.Front(); at != nil; {
+			d := at.Value.(*debt)
+			at = at.Next()
+			if ds.engine.circuit.Parts(d.grant.Claims) == part {
+				ds.moveLocked(d)
+			}
+		}
+	}
+	ds.startLocked()
+}

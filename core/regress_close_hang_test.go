@@ -1,0 +1,55 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+// Close sent the release of each lease that was still held, also when its time was over: 20 000 of
+// them took 7 s more than it promises, because a store needs a moment to give each up.
+func TestCloseEndsInTimeHoweverManyAreHeld(t *testing.T) {
+	const many, timeout = 20_000, 5 * time.Second
+	for name, releasing := range map[string]bool{"held": false, "under way": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSpy()
+				eng := open(t, s, core.WithReleaseTimeout(timeout))
+				leases := make([]*core.Lease, many)
+				for i := range leases {
+					leases[i] = mustAcquire(t, eng, fmt.Sprint(i))
+				}
+				s.change(func() {
+					s.onRelease = func(ctx context.Context, _ driver.Grant) error {
+						<-ctx.Done()
+						time.Sleep(10 * time.Millisecond)
+						return errDown
+					}
+				})
+				var all sync.WaitGroup
+				for _, l := range leases {
+					if releasing {
+						all.Go(func() { wantOnly(t, l.Release(context.Background()), core.ErrOutcomeUnknown, core.ErrUnavailable) })
+					}
+				}
+				synctest.Wait()
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				if err := eng.Close(ctx); err == nil {
+					t.Error("Close knows of nothing")
+				}
+				if took := time.Since(began); took > time.Second+timeout+20*time.Millisecond {
+					t.Errorf("closed after %v", took)
+				}
+				all.Wait()
+			})
+		})
+	}
+}
