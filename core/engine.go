@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
@@ -35,6 +36,7 @@ type Engine struct {
 	lingers        *linger.Table
 	debts          debts
 	holds          *holdstats.Stats
+	rehearsals     atomic.Int32 // of shadows, under way
 	life           lifecycle
 }
 

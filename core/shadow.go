@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/observe"
 )
 
 // WithShadow makes [Engine.Do], [Engine.DoAll] and [Engine.Once] run the function at once and
@@ -28,8 +29,9 @@ import (
 //
 // The function's context has no lease, so [AssertHeld] fails there. A shadow competes with shadows
 // only, not with real locks of the same key. Each call costs a goroutine and the store's work for a
-// real lock; [WithMaxWaiters] and [WithMaxWaitersTotal] bound how many rehearsals wait. A rehearsal
-// ends with the engine.
+// real lock. At most 5000 rehearsals are under way at a time, so that a slow store costs some 100 MB
+// at most. A call beyond that is not rehearsed; the hooks are told (observe.ErrNotRehearsed). A
+// rehearsal ends with the engine.
 //
 // [Engine.Acquire], [Engine.TryAcquire], [Engine.AcquireAll] and [Engine.Lead] have to return a lease,
 // so there it is an [*OptionError]. So it is with [WithExecutor]. Off by default.
@@ -91,6 +93,10 @@ func (e *Engine) onceShadow(ctx context.Context, key string, fn func(context.Con
 	return out, err
 }
 
+// mostRehearsals is how many rehearsals are under way at a time. Each may wait for as long as its
+// rule says, in some 20 KB.
+const mostRehearsals = 5000
+
 // rehearsal shows what a call would have done to its claims.
 type rehearsal struct {
 	engine   *Engine
@@ -110,7 +116,7 @@ func (e *Engine) rehearse(ctx context.Context, claims []Claim, s *settings, play
 	shaped := s.shape(claims)
 	r := &rehearsal{engine: e, ctx: ctx, settings: s.rehearsed(), began: time.Now(), done: make(chan struct{})}
 	if err := sortClaims(shaped); err != nil {
-		e.noKey(ctx, s, err)
+		e.unrehearsed(ctx, []Claim{{}}, s, err)
 		return r
 	}
 	for _, c := range shaped {
@@ -123,9 +129,16 @@ func (e *Engine) rehearse(ctx context.Context, claims []Claim, s *settings, play
 	if len(r.claims) == 0 || reg.enter() != nil {
 		return r
 	}
+	if e.rehearsals.Add(1) > mostRehearsals {
+		e.rehearsals.Add(-1)
+		reg.leave()
+		e.unrehearsed(ctx, shaped, s, observe.ErrNotRehearsed)
+		return r
+	}
 	r.ctx = context.WithValue(ctx, shadowsKey{}, &shadows{engine: e, claims: shaped, outer: shadowsOf(ctx)})
 	go func() {
 		defer reg.leave() // Close waits for it
+		defer e.rehearsals.Add(-1)
 		// The caller's deadline would end a real wait, too. Its cancel usually means that the
 		// function has returned.
 		ctx, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
@@ -219,11 +232,10 @@ func (e *Engine) covers(ctx context.Context, c Claim) bool {
 	return holder != nil && covers(held.Mode, c)
 }
 
-// noKey tells the hooks of a request that would have been refused because its claims are wrong. They
-// are told of a claim without a key.
-func (e *Engine) noKey(ctx context.Context, s *settings, err error) {
+// unrehearsed tells the hooks of a call that is not rehearsed because of err.
+func (e *Engine) unrehearsed(ctx context.Context, claims []Claim, s *settings, err error) {
 	if e.hooks != nil {
-		a := e.acquisition([]Claim{{}}, s)
+		a := e.acquisition(claims, s)
 		e.hooks.acquireEnd(e.hooks.acquireStart(ctx, a), a, nil, err)
 	}
 }

@@ -94,6 +94,7 @@
 //	wait_timeout       acquire              still held when the maximum wait was over
 //	in_flight          once                 the first execution is under way
 //	too_many_waiters   acquire, once        the line in this process is full
+//	not_rehearsed      acquire              a call of a shadow, while too many were rehearsed
 //	mismatch           once                 on record with other content
 //	rolled_back        once                 another transaction of the database was in the way
 //	canceled           acquire, once        the caller's context was cancelled

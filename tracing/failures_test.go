@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/observe"
 )
 
@@ -33,6 +34,10 @@ var failures = map[string]func(*scene){
 		s.want(err, core.ErrTooManyWaiters)
 		release()
 		all.Wait()
+	},
+	"not_rehearsed": func(s *scene) { // what an engine says of a shadow's call beyond its bound
+		a := observe.Acquisition{Claims: []driver.Claim{driver.Exclusive(key)}, Wait: true, Store: "memory", Shadow: true}
+		s.obs.AcquireEnd(s.obs.AcquireStart(s.ctx, a), a, nil, observe.ErrNotRehearsed)
 	},
 	"canceled": func(s *scene) {
 		defer s.occupy(key)()

@@ -26,6 +26,8 @@ func (v verdict) on(l labels) labels {
 // acquired returns the verdict on an acquisition.
 func acquired(lease observe.Lease, err error) verdict {
 	switch {
+	case errors.Is(err, observe.ErrNotRehearsed):
+		return verdict{outcome: semconv.OutcomeNotRehearsed}
 	case err != nil:
 		return refused(err)
 	case lease == nil:

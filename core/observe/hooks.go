@@ -44,7 +44,8 @@ type Hooks struct {
 
 	// AcquireEnd is called on the caller's goroutine after every AcquireStart. lease is nil if
 	// err is not. Both are nil if Once found a record. err matches [ErrPanicked] if the store
-	// panicked. The context is AcquireStart's; it may have ended.
+	// panicked, and [ErrNotRehearsed] for some shadows. The context is AcquireStart's; it may have
+	// ended.
 	AcquireEnd func(_ context.Context, _ Acquisition, lease Lease, err error)
 
 	// HoldStart is called on the caller's goroutine, before AcquireEnd, when a lease was
@@ -133,3 +134,7 @@ type Hooks struct {
 // function did not return, because it panicked or called runtime.Goexit. No caller gets it:
 // the panic goes on to the caller.
 var ErrPanicked = errors.New("keyturn: panicked")
+
+// ErrNotRehearsed is the error of the hook AcquireEnd for a call of a shadow (core.WithShadow) that
+// was not rehearsed, because too many rehearsals were under way. The call itself ran.
+var ErrNotRehearsed = errors.New("keyturn: not rehearsed")

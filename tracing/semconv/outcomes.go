@@ -11,6 +11,7 @@ const (
 	OutcomeWaitTimeout    = "wait_timeout"
 	OutcomeInFlight       = "in_flight"
 	OutcomeTooManyWaiters = "too_many_waiters"
+	OutcomeNotRehearsed   = "not_rehearsed"
 	OutcomeMismatch       = "mismatch"
 	OutcomeRolledBack     = "rolled_back"
 	OutcomeCanceled       = "canceled"
