@@ -22,17 +22,17 @@ test: packages $(TOOLS) ## Run every module's tests with the race detector, and 
 	@scripts/each-module -2 go test -race -parallel $(PARALLEL) ./...
 
 .PHONY: test-core
-test-core: packages-core ## Run the tests of the root module and of redisstore only, which need no databases
-	@failed=0; for dir in . store/redisstore; do (cd $$dir && GOWORK=off go test -race -parallel $(PARALLEL) ./...) || failed=1; done; exit $$failed
+test-core: packages-core ## Run the tests of core and of the Redis store only, which need no databases
+	@GOWORK=off go test -race -parallel $(PARALLEL) ./core/... ./keytmpl ./internal/gather ./internal/waitloop ./store/memstore ./store/redisstore/...
 
 .PHONY: test-browser
 test-browser: packages-browser $(TOOLS) ## Test the console's pages in a real browser
-	@cd console/browsertest && GOWORK=off go vet -tags browser ./... && GOWORK=off $(BIN)/staticcheck -tags browser ./...
-	@cd console/browsertest && GOWORK=off go test -tags browser ./...
+	@cd proof && GOWORK=off go vet -tags browser ./browsertest && GOWORK=off $(BIN)/staticcheck -tags browser ./browsertest
+	@cd proof && GOWORK=off go test -tags browser ./browsertest
 
 .PHONY: screenshots
 screenshots: packages-browser ## Make the pictures of docs/console.md, which takes some minutes
-	@cd console/browsertest && GOWORK=off go test -tags browser -timeout 20m -run Screenshots -screenshots $(CURDIR)/docs ./...
+	@cd proof && GOWORK=off go test -tags browser -timeout 20m -run Screenshots -screenshots $(CURDIR)/docs ./browsertest
 
 .PHONY: lint
 lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs, API

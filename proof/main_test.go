@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/keyturn/keyturn/internal/sqltest"
+	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/proof/work"
 )
 

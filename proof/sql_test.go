@@ -8,8 +8,8 @@ import (
 
 	"github.com/keyturn/keyturn/core/drivertest/model"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/pgx/pgwake"
 	"github.com/keyturn/keyturn/store/sqlstore"
-	"github.com/keyturn/keyturn/store/sqlstore/pgwake"
 )
 
 // TestDatabasesDoWhatTheModelDoes runs programs on each dialect. With messages, waiters of PostgreSQL

@@ -6,15 +6,12 @@ require (
 	github.com/go-sql-driver/mysql v1.9.3
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0
-	github.com/keyturn/keyturn/internal/redistest v0.0.0
 	github.com/keyturn/keyturn/store/etcdstore v0.0.0
-	github.com/keyturn/keyturn/store/redisstore v0.0.0
-	github.com/keyturn/keyturn/store/redlock v0.0.0
-	github.com/keyturn/keyturn/store/sqlstore v0.0.0
 	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/mattn/go-runewidth v0.0.16
 	github.com/redis/go-redis/v9 v9.14.1
 	github.com/spf13/cobra v1.10.2
+	golang.org/x/crypto v0.55.0
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
 	modernc.org/sqlite v1.59.0
@@ -40,19 +37,18 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.2.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
-	go.etcd.io/etcd/api/v3 v3.5.12 // indirect
-	go.etcd.io/etcd/client/pkg/v3 v3.5.12 // indirect
-	go.etcd.io/etcd/client/v3 v3.5.12 // indirect
+	go.etcd.io/etcd/api/v3 v3.5.10 // indirect
+	go.etcd.io/etcd/client/pkg/v3 v3.5.10 // indirect
+	go.etcd.io/etcd/client/v3 v3.5.10 // indirect
 	go.uber.org/atomic v1.7.0 // indirect
 	go.uber.org/multierr v1.6.0 // indirect
 	go.uber.org/zap v1.17.0 // indirect
-	golang.org/x/crypto v0.55.0
-	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
-	google.golang.org/grpc v1.83.2 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20251202230838-ff82c1b0f217 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
+	google.golang.org/grpc v1.79.3 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	modernc.org/libc v1.75.7 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
@@ -61,10 +57,6 @@ require (
 
 replace (
 	github.com/keyturn/keyturn => ../../
-	github.com/keyturn/keyturn/internal/redistest => ../../internal/redistest
 	github.com/keyturn/keyturn/store/etcdstore => ../../store/etcdstore
-	github.com/keyturn/keyturn/store/redisstore => ../../store/redisstore
-	github.com/keyturn/keyturn/store/redlock => ../../store/redlock
-	github.com/keyturn/keyturn/store/sqlstore => ../../store/sqlstore
 	github.com/keyturn/keyturn/store/zkstore => ../../store/zkstore
 )

@@ -34,7 +34,7 @@
 //
 // With -for it is a soak: the service under load for so long. Meanwhile a gateway, a service and a Redis of
 // its own are killed with SIGKILL and started again; Redis also pauses, forgets its scripts and closes
-// subscriptions. It prints how large the other processes and the Redis are. go run ./bench -soak draws
+// subscriptions. It prints how large the other processes and the Redis are. go run ./proof/bench -soak draws
 // the samples.
 //
 //	go run ./examples/im -for 1h

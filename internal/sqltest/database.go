@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 

@@ -12,6 +12,9 @@
 // [Server.Replica] follows a PostgreSQL. [Database.Bouncer] puts a pgbouncer in front,
 // internal/servertest.NewProxy a network that fails.
 //
+// The test binary has to import the drivers "pgx", "mysql" and "sqlite", as far as it uses them, also
+// if it opens the databases in another way.
+//
 // The servers keep their data in a temporary directory, over a Restart too, and listen on the
 // loopback interface. They don't wait for the disk: a process that is killed loses nothing that
 // the kernel has. They run as the user of the tests, or as one without privileges if the tests

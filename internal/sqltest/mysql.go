@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
-
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-
 	"github.com/keyturn/keyturn/internal/servertest"
 )
 

@@ -84,7 +84,7 @@ func TestFromAnnotationsRefuses(t *testing.T) {
 		"nil":                 {[]lockgrpc.Rule{lockgrpc.FromAnnotations(nil)}, "descriptor is nil"},
 		"unknown service":     {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "im.v9.Users"})}, `no service "im.v9.Users"`},
 		"no service's name":   {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&grpc.ServiceDesc{ServiceName: "keyturn.test.v1.Group"})}, "is not a service"},
-		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has an annotation; is the generated code of internal/testpb/im.proto up to date?"},
+		"without annotations": {[]lockgrpc.Rule{lockgrpc.FromAnnotations(&testpb.Users_ServiceDesc)}, "no method has an annotation; is the generated code of middleware/grpc/internal/testpb/im.proto up to date?"},
 		"twice":               {[]lockgrpc.Rule{fromProto, fromProto}, "there is already one"},
 		"nobody's policy":     {[]lockgrpc.Rule{fromProto, lockgrpc.Configure("user-state")}, `configuration of "user-state": no annotated rule in use has this name; there are ["/keyturn.test.v1.Annotated/Chat"`},
 		"policy of a Go rule": {[]lockgrpc.Rule{fromProto, lockgrpc.Serialize(clear, "k"), lockgrpc.Configure(clear)}, "no annotated rule in use"},
@@ -128,7 +128,7 @@ func future(t *testing.T) *grpc.ServiceDesc {
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 999, protowire.VarintType), 1)
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("future.proto"), Package: proto.String("future"), Syntax: proto.String("proto3"),
-		Dependency: []string{"internal/testpb/im.proto"},
+		Dependency: []string{"middleware/grpc/internal/testpb/im.proto"},
 		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Service"), Method: []*descriptorpb.MethodDescriptorProto{
 			method("Field", func(o *descriptorpb.MethodOptions) {
 				lock := &keyturnv1.Lock{Key: "k"}

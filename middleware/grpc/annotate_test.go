@@ -251,5 +251,5 @@ func ExampleFromAnnotations() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// lockgrpc: annotations of "keyturn.test.v1.Users": no method has an annotation; is the generated code of internal/testpb/im.proto up to date?
+	// lockgrpc: annotations of "keyturn.test.v1.Users": no method has an annotation; is the generated code of middleware/grpc/internal/testpb/im.proto up to date?
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/internal/redistest"
 	"github.com/keyturn/keyturn/internal/servertest"
 	"github.com/keyturn/keyturn/internal/sqltest"
+	_ "github.com/keyturn/keyturn/proof/drivers"
 	"github.com/keyturn/keyturn/proof/work"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )

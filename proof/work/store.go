@@ -13,11 +13,11 @@ import (
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/redistest"
+	"github.com/keyturn/keyturn/pgx/pgwake"
 	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
 	"github.com/keyturn/keyturn/store/redisstore"
 	"github.com/keyturn/keyturn/store/redlock"
 	"github.com/keyturn/keyturn/store/sqlstore"
-	"github.com/keyturn/keyturn/store/sqlstore/pgwake"
 	"github.com/keyturn/keyturn/store/storeurl"
 	_ "github.com/keyturn/keyturn/store/zkstore" // zk://
 )

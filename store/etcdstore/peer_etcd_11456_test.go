@@ -31,9 +31,20 @@ func TestRevokedWaiter(t *testing.T) {
 // TestRevokedWaiterOfEtcd is the control: etcd's own mutex, in the version of that time, fails.
 func TestRevokedWaiterOfEtcd(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "oldmutex")
+	// It is a module of its own: this client needs a version of grpc that is too old for the store.
+	dir := t.TempDir()
+	for name, file := range map[string]string{"main.go": "main.go", "go.mod": "mod.txt", "go.sum": "sum.txt"} {
+		text, err := os.ReadFile(filepath.Join("testdata/oldmutextest", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(dir, "oldmutex")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir, build.Env = "testdata/oldmutextest", append(os.Environ(), "GOWORK=off")
+	build.Dir, build.Env = dir, append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}

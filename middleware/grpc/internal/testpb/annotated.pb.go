@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.11
 // 	protoc        (unknown)
-// source: internal/testpb/annotated.proto
+// source: middleware/grpc/internal/testpb/annotated.proto
 
 package testpb
 
@@ -24,11 +24,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-var File_internal_testpb_annotated_proto protoreflect.FileDescriptor
+var File_middleware_grpc_internal_testpb_annotated_proto protoreflect.FileDescriptor
 
-const file_internal_testpb_annotated_proto_rawDesc = "" +
+const file_middleware_grpc_internal_testpb_annotated_proto_rawDesc = "" +
 	"\n" +
-	"\x1finternal/testpb/annotated.proto\x12\x0fkeyturn.test.v1\x1a\x18internal/testpb/im.proto\x1a\x15keyturn/v1/lock.proto2\xf5\x04\n" +
+	"/middleware/grpc/internal/testpb/annotated.proto\x12\x0fkeyturn.test.v1\x1a(middleware/grpc/internal/testpb/im.proto\x1a\x15keyturn/v1/lock.proto2\xf5\x04\n" +
 	"\tAnnotated\x12w\n" +
 	"\tSetStatus\x12!.keyturn.test.v1.SetStatusRequest\x1a\".keyturn.test.v1.SetStatusResponse\"#\xea\x8b$\x1f\n" +
 	"\x0euser:{user_id}\x10\x01\"\vuser-status\x12x\n" +
@@ -84,7 +84,7 @@ const file_internal_testpb_annotated_proto_rawDesc = "" +
 	"\n" +
 	"\x06{text}\x10\x03B<Z:github.com/keyturn/keyturn/middleware/grpc/internal/testpbb\x06proto3"
 
-var file_internal_testpb_annotated_proto_goTypes = []any{
+var file_middleware_grpc_internal_testpb_annotated_proto_goTypes = []any{
 	(*SetStatusRequest)(nil),   // 0: keyturn.test.v1.SetStatusRequest
 	(*WatchRequest)(nil),       // 1: keyturn.test.v1.WatchRequest
 	(*Event)(nil),              // 2: keyturn.test.v1.Event
@@ -94,7 +94,7 @@ var file_internal_testpb_annotated_proto_goTypes = []any{
 	(*AddMembersResponse)(nil), // 6: keyturn.test.v1.AddMembersResponse
 }
 
-var file_internal_testpb_annotated_proto_depIdxs = []int32{
+var file_middleware_grpc_internal_testpb_annotated_proto_depIdxs = []int32{
 	0,  // 0: keyturn.test.v1.Annotated.SetStatus:input_type -> keyturn.test.v1.SetStatusRequest
 	0,  // 1: keyturn.test.v1.Annotated.Send:input_type -> keyturn.test.v1.SetStatusRequest
 	0,  // 2: keyturn.test.v1.Annotated.ClearStatus:input_type -> keyturn.test.v1.SetStatusRequest
@@ -144,26 +144,26 @@ var file_internal_testpb_annotated_proto_depIdxs = []int32{
 	0,  // [0:0] is the sub-list for field type_name
 }
 
-func init() { file_internal_testpb_annotated_proto_init() }
-func file_internal_testpb_annotated_proto_init() {
-	if File_internal_testpb_annotated_proto != nil {
+func init() { file_middleware_grpc_internal_testpb_annotated_proto_init() }
+func file_middleware_grpc_internal_testpb_annotated_proto_init() {
+	if File_middleware_grpc_internal_testpb_annotated_proto != nil {
 		return
 	}
-	file_internal_testpb_im_proto_init()
+	file_middleware_grpc_internal_testpb_im_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_testpb_annotated_proto_rawDesc), len(file_internal_testpb_annotated_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_middleware_grpc_internal_testpb_annotated_proto_rawDesc), len(file_middleware_grpc_internal_testpb_annotated_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   0,
 			NumExtensions: 0,
 			NumServices:   6,
 		},
-		GoTypes:           file_internal_testpb_annotated_proto_goTypes,
-		DependencyIndexes: file_internal_testpb_annotated_proto_depIdxs,
+		GoTypes:           file_middleware_grpc_internal_testpb_annotated_proto_goTypes,
+		DependencyIndexes: file_middleware_grpc_internal_testpb_annotated_proto_depIdxs,
 	}.Build()
-	File_internal_testpb_annotated_proto = out.File
-	file_internal_testpb_annotated_proto_goTypes = nil
-	file_internal_testpb_annotated_proto_depIdxs = nil
+	File_middleware_grpc_internal_testpb_annotated_proto = out.File
+	file_middleware_grpc_internal_testpb_annotated_proto_goTypes = nil
+	file_middleware_grpc_internal_testpb_annotated_proto_depIdxs = nil
 }

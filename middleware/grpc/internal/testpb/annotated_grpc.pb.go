@@ -4,7 +4,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: internal/testpb/annotated.proto
+// source: middleware/grpc/internal/testpb/annotated.proto
 
 package testpb
 
@@ -315,7 +315,7 @@ var Annotated_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 	},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }
 
 const (
@@ -421,7 +421,7 @@ var AnnotatedSets_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }
 
 const (
@@ -523,7 +523,7 @@ var AnnotatedShared_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }
 
 const (
@@ -625,7 +625,7 @@ var AnnotatedPermit_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }
 
 const (
@@ -727,7 +727,7 @@ var AnnotatedLevels_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }
 
 const (
@@ -1227,5 +1227,5 @@ var AnnotatedWrong_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 	},
-	Metadata: "internal/testpb/annotated.proto",
+	Metadata: "middleware/grpc/internal/testpb/annotated.proto",
 }

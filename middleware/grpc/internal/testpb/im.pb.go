@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.11
 // 	protoc        (unknown)
-// source: internal/testpb/im.proto
+// source: middleware/grpc/internal/testpb/im.proto
 
 package testpb
 
@@ -57,11 +57,11 @@ func (x Status) String() string {
 }
 
 func (Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_internal_testpb_im_proto_enumTypes[0].Descriptor()
+	return file_middleware_grpc_internal_testpb_im_proto_enumTypes[0].Descriptor()
 }
 
 func (Status) Type() protoreflect.EnumType {
-	return &file_internal_testpb_im_proto_enumTypes[0]
+	return &file_middleware_grpc_internal_testpb_im_proto_enumTypes[0]
 }
 
 func (x Status) Number() protoreflect.EnumNumber {
@@ -70,7 +70,7 @@ func (x Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Status.Descriptor instead.
 func (Status) EnumDescriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{0}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{0}
 }
 
 type SetStatusRequest struct {
@@ -84,7 +84,7 @@ type SetStatusRequest struct {
 
 func (x *SetStatusRequest) Reset() {
 	*x = SetStatusRequest{}
-	mi := &file_internal_testpb_im_proto_msgTypes[0]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +96,7 @@ func (x *SetStatusRequest) String() string {
 func (*SetStatusRequest) ProtoMessage() {}
 
 func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[0]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +109,7 @@ func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{0}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *SetStatusRequest) GetUserId() int64 {
@@ -142,7 +142,7 @@ type SetStatusResponse struct {
 
 func (x *SetStatusResponse) Reset() {
 	*x = SetStatusResponse{}
-	mi := &file_internal_testpb_im_proto_msgTypes[1]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -154,7 +154,7 @@ func (x *SetStatusResponse) String() string {
 func (*SetStatusResponse) ProtoMessage() {}
 
 func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[1]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -167,7 +167,7 @@ func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{1}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *SetStatusResponse) GetText() string {
@@ -188,7 +188,7 @@ type AddMembersRequest struct {
 
 func (x *AddMembersRequest) Reset() {
 	*x = AddMembersRequest{}
-	mi := &file_internal_testpb_im_proto_msgTypes[2]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -200,7 +200,7 @@ func (x *AddMembersRequest) String() string {
 func (*AddMembersRequest) ProtoMessage() {}
 
 func (x *AddMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[2]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -213,7 +213,7 @@ func (x *AddMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMembersRequest.ProtoReflect.Descriptor instead.
 func (*AddMembersRequest) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{2}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AddMembersRequest) GetGroup() *Group {
@@ -246,7 +246,7 @@ type AddMembersResponse struct {
 
 func (x *AddMembersResponse) Reset() {
 	*x = AddMembersResponse{}
-	mi := &file_internal_testpb_im_proto_msgTypes[3]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +258,7 @@ func (x *AddMembersResponse) String() string {
 func (*AddMembersResponse) ProtoMessage() {}
 
 func (x *AddMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[3]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +271,7 @@ func (x *AddMembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMembersResponse.ProtoReflect.Descriptor instead.
 func (*AddMembersResponse) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{3}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AddMembersResponse) GetSize() int32 {
@@ -291,7 +291,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_internal_testpb_im_proto_msgTypes[4]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +303,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[4]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +316,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{4}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Group) GetId() string {
@@ -342,7 +342,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_internal_testpb_im_proto_msgTypes[5]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +354,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[5]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +367,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{5}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Tenant) GetName() string {
@@ -387,7 +387,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_internal_testpb_im_proto_msgTypes[6]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +399,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[6]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +412,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{6}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Member) GetId() string {
@@ -438,7 +438,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_internal_testpb_im_proto_msgTypes[7]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +450,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[7]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +463,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{7}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetGroupId() string {
@@ -483,7 +483,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_internal_testpb_im_proto_msgTypes[8]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +495,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[8]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +508,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{8}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ImportRequest) GetGroupId() string {
@@ -534,7 +534,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_internal_testpb_im_proto_msgTypes[9]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +546,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[9]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +559,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{9}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ImportResponse) GetChunks() int32 {
@@ -579,7 +579,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_testpb_im_proto_msgTypes[10]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +591,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[10]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,7 +604,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{10}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Event) GetGroupId() string {
@@ -663,7 +663,7 @@ type Everything struct {
 
 func (x *Everything) Reset() {
 	*x = Everything{}
-	mi := &file_internal_testpb_im_proto_msgTypes[11]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +675,7 @@ func (x *Everything) String() string {
 func (*Everything) ProtoMessage() {}
 
 func (x *Everything) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[11]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +688,7 @@ func (x *Everything) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Everything.ProtoReflect.Descriptor instead.
 func (*Everything) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{11}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Everything) GetText() string {
@@ -938,7 +938,7 @@ type Metadata struct {
 
 func (x *Metadata) Reset() {
 	*x = Metadata{}
-	mi := &file_internal_testpb_im_proto_msgTypes[12]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +950,7 @@ func (x *Metadata) String() string {
 func (*Metadata) ProtoMessage() {}
 
 func (x *Metadata) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_testpb_im_proto_msgTypes[12]
+	mi := &file_middleware_grpc_internal_testpb_im_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +963,7 @@ func (x *Metadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
 func (*Metadata) Descriptor() ([]byte, []int) {
-	return file_internal_testpb_im_proto_rawDescGZIP(), []int{12}
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Metadata) GetTenant() string {
@@ -980,11 +980,11 @@ func (x *Metadata) GetTags() []string {
 	return nil
 }
 
-var File_internal_testpb_im_proto protoreflect.FileDescriptor
+var File_middleware_grpc_internal_testpb_im_proto protoreflect.FileDescriptor
 
-const file_internal_testpb_im_proto_rawDesc = "" +
+const file_middleware_grpc_internal_testpb_im_proto_rawDesc = "" +
 	"\n" +
-	"\x18internal/testpb/im.proto\x12\x0fkeyturn.test.v1\"{\n" +
+	"(middleware/grpc/internal/testpb/im.proto\x12\x0fkeyturn.test.v1\"{\n" +
 	"\x10SetStatusRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12/\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x17.keyturn.test.v1.StatusR\x06status\x12\x1d\n" +
@@ -1081,21 +1081,21 @@ const file_internal_testpb_im_proto_rawDesc = "" +
 	"\x04Take\x12\x1b.keyturn.test.v1.Everything\x1a\x1b.keyturn.test.v1.EverythingB<Z:github.com/keyturn/keyturn/middleware/grpc/internal/testpbb\x06proto3"
 
 var (
-	file_internal_testpb_im_proto_rawDescOnce sync.Once
-	file_internal_testpb_im_proto_rawDescData []byte
+	file_middleware_grpc_internal_testpb_im_proto_rawDescOnce sync.Once
+	file_middleware_grpc_internal_testpb_im_proto_rawDescData []byte
 )
 
-func file_internal_testpb_im_proto_rawDescGZIP() []byte {
-	file_internal_testpb_im_proto_rawDescOnce.Do(func() {
-		file_internal_testpb_im_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_internal_testpb_im_proto_rawDesc), len(file_internal_testpb_im_proto_rawDesc)))
+func file_middleware_grpc_internal_testpb_im_proto_rawDescGZIP() []byte {
+	file_middleware_grpc_internal_testpb_im_proto_rawDescOnce.Do(func() {
+		file_middleware_grpc_internal_testpb_im_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_middleware_grpc_internal_testpb_im_proto_rawDesc), len(file_middleware_grpc_internal_testpb_im_proto_rawDesc)))
 	})
-	return file_internal_testpb_im_proto_rawDescData
+	return file_middleware_grpc_internal_testpb_im_proto_rawDescData
 }
 
 var (
-	file_internal_testpb_im_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-	file_internal_testpb_im_proto_msgTypes  = make([]protoimpl.MessageInfo, 14)
-	file_internal_testpb_im_proto_goTypes   = []any{
+	file_middleware_grpc_internal_testpb_im_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_middleware_grpc_internal_testpb_im_proto_msgTypes  = make([]protoimpl.MessageInfo, 14)
+	file_middleware_grpc_internal_testpb_im_proto_goTypes   = []any{
 		Status(0),                  // 0: keyturn.test.v1.Status
 		(*SetStatusRequest)(nil),   // 1: keyturn.test.v1.SetStatusRequest
 		(*SetStatusResponse)(nil),  // 2: keyturn.test.v1.SetStatusResponse
@@ -1114,7 +1114,7 @@ var (
 	}
 )
 
-var file_internal_testpb_im_proto_depIdxs = []int32{
+var file_middleware_grpc_internal_testpb_im_proto_depIdxs = []int32{
 	0,  // 0: keyturn.test.v1.SetStatusRequest.status:type_name -> keyturn.test.v1.Status
 	5,  // 1: keyturn.test.v1.AddMembersRequest.group:type_name -> keyturn.test.v1.Group
 	7,  // 2: keyturn.test.v1.AddMembersRequest.members:type_name -> keyturn.test.v1.Member
@@ -1147,12 +1147,12 @@ var file_internal_testpb_im_proto_depIdxs = []int32{
 	0,  // [0:13] is the sub-list for field type_name
 }
 
-func init() { file_internal_testpb_im_proto_init() }
-func file_internal_testpb_im_proto_init() {
-	if File_internal_testpb_im_proto != nil {
+func init() { file_middleware_grpc_internal_testpb_im_proto_init() }
+func file_middleware_grpc_internal_testpb_im_proto_init() {
+	if File_middleware_grpc_internal_testpb_im_proto != nil {
 		return
 	}
-	file_internal_testpb_im_proto_msgTypes[11].OneofWrappers = []any{
+	file_middleware_grpc_internal_testpb_im_proto_msgTypes[11].OneofWrappers = []any{
 		(*Everything_ChosenText)(nil),
 		(*Everything_ChosenMessage)(nil),
 	}
@@ -1160,18 +1160,18 @@ func file_internal_testpb_im_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_testpb_im_proto_rawDesc), len(file_internal_testpb_im_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_middleware_grpc_internal_testpb_im_proto_rawDesc), len(file_middleware_grpc_internal_testpb_im_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
-		GoTypes:           file_internal_testpb_im_proto_goTypes,
-		DependencyIndexes: file_internal_testpb_im_proto_depIdxs,
-		EnumInfos:         file_internal_testpb_im_proto_enumTypes,
-		MessageInfos:      file_internal_testpb_im_proto_msgTypes,
+		GoTypes:           file_middleware_grpc_internal_testpb_im_proto_goTypes,
+		DependencyIndexes: file_middleware_grpc_internal_testpb_im_proto_depIdxs,
+		EnumInfos:         file_middleware_grpc_internal_testpb_im_proto_enumTypes,
+		MessageInfos:      file_middleware_grpc_internal_testpb_im_proto_msgTypes,
 	}.Build()
-	File_internal_testpb_im_proto = out.File
-	file_internal_testpb_im_proto_goTypes = nil
-	file_internal_testpb_im_proto_depIdxs = nil
+	File_middleware_grpc_internal_testpb_im_proto = out.File
+	file_middleware_grpc_internal_testpb_im_proto_goTypes = nil
+	file_middleware_grpc_internal_testpb_im_proto_depIdxs = nil
 }

@@ -4,7 +4,7 @@
 // versions:
 // - protoc-gen-go-grpc v1.6.2
 // - protoc             (unknown)
-// source: internal/testpb/im.proto
+// source: middleware/grpc/internal/testpb/im.proto
 
 package testpb
 
@@ -120,7 +120,7 @@ var Users_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/im.proto",
+	Metadata: "middleware/grpc/internal/testpb/im.proto",
 }
 
 const (
@@ -330,7 +330,7 @@ var Groups_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 	},
-	Metadata: "internal/testpb/im.proto",
+	Metadata: "middleware/grpc/internal/testpb/im.proto",
 }
 
 const (
@@ -436,5 +436,5 @@ var Fields_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
-	Metadata: "internal/testpb/im.proto",
+	Metadata: "middleware/grpc/internal/testpb/im.proto",
 }

@@ -1,2 +1,0 @@
-// Package dbtest tests lockriver with River and a real PostgreSQL.
-package dbtest

@@ -1,0 +1,169 @@
+package dbtest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/pgx/pgwake"
+	"github.com/keyturn/keyturn/store/sqlstore"
+)
+
+// seldom is for stores whose waiters must not learn of their turn by looking.
+var seldom = []sqlstore.Option{sqlstore.WithPoll(time.Minute), sqlstore.WithWaiterLease(time.Minute)}
+
+// listen makes a listener that reaches the database at addr.
+func listen(t testing.TB, d *sqltest.Database, addr string) sqlstore.Option {
+	t.Helper()
+	l, err := pgwake.Dial(t.Context(), d.DSNAt(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // a store that was not made does not close it
+	return sqlstore.WithWaker(l)
+}
+
+// held makes a request of a that waits for a lease of b's.
+func held(t *testing.T, a, b driver.Store) (hold driver.Grant, granted chan driver.Grant) {
+	t.Helper()
+	hold, err := b.Acquire(t.Context(), request("k", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := make(chan struct{}, 1)
+	granted = make(chan driver.Grant, 1)
+	req := request("k", time.Minute)
+	req.Wait = true
+	req.OnHeld = func(driver.HeldError) {
+		select {
+		case queued <- struct{}{}:
+		default:
+		}
+	}
+	go func() {
+		defer close(granted)
+		g, err := a.Acquire(t.Context(), req)
+		if err != nil {
+			t.Errorf("the waiter: %v", err)
+			return
+		}
+		granted <- g
+	}()
+	<-queued
+	return hold, granted
+}
+
+// TestMessageTellsOfATurn: a waiter that looks once a minute is served at once.
+func TestMessageTellsOfATurn(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, d.Server.Addr()))...)
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	hold, granted := held(t, a, b)
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case g := <-granted:
+		if g.Token <= hold.Token {
+			t.Errorf("token %d after %d", g.Token, hold.Token)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("no message has reached the waiter")
+	}
+}
+
+// told is a waker whose messages the test sends.
+type told struct{ messages chan string }
+
+func (told) Channel() string           { return "told" }
+func (w told) Messages() <-chan string { return w.messages }
+func (told) Server() (string, error)   { return "a server", nil }
+func (w told) Close() error            { close(w.messages); return nil }
+
+// TestLostMessagesWakeEverybody: a waiter asks when messages may have been lost, long before it
+// would look.
+func TestLostMessagesWakeEverybody(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	waker := told{make(chan string)}
+	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, sqlstore.WithWaker(waker))...)
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	hold, granted := held(t, a, b)
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-granted:
+		t.Error("the waiter has looked already")
+	case <-time.After(300 * time.Millisecond):
+	}
+	waker.messages <- ""
+	select {
+	case <-granted:
+	case <-time.After(10 * time.Second):
+		t.Error("the waiter still sleeps")
+	}
+}
+
+// TestListenerIsCutOff: the engine is told that no messages arrive, and the waiters look for
+// themselves until they do again.
+func TestListenerIsCutOff(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	network := servertest.NewProxy(t, d.Server.Addr())
+	a := open(t, d.Open(t), sqlstore.Postgres, append(seldom, listen(t, d, network.Addr()))...)
+	b := open(t, d.Open(t), sqlstore.Postgres)
+	impaired := make(chan error, 10)
+	a.Describe().OnImpaired(func(reason error) { impaired <- reason })
+	hold, granted := held(t, a, b)
+	network.Cut()
+	if reason := <-impaired; reason == nil {
+		t.Error("no reason")
+	}
+	if server, err := a.Describe().Identity(t.Context()); server != "" || err == nil {
+		t.Errorf("the server without messages is %q, %v", server, err)
+	}
+	if err := b.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-granted:
+	case <-time.After(20 * time.Second):
+		t.Error("the waiter still sleeps")
+	}
+	network.Heal()
+	if reason := <-impaired; reason != nil {
+		t.Errorf("impaired after the network has healed: %v", reason)
+	}
+}
+
+// TestContractWithMessages runs the suite with them: here leases may linger, too.
+func TestContractWithMessages(t *testing.T) {
+	t.Parallel()
+	d := sqltest.Postgres(t)
+	migrate(t, d)
+	var networks sync.Map // driver.Store -> *servertest.Proxy
+	network := func(s driver.Store) *servertest.Proxy {
+		p, _ := networks.Load(s)
+		return p.(*servertest.Proxy)
+	}
+	drivertest.Run(t, drivertest.Harness{
+		TTL: 800 * time.Millisecond, Late: late,
+		New: func(t testing.TB) driver.Store {
+			p := servertest.NewProxy(t, d.Server.Addr())
+			s := open(t, d.OpenAt(t, p.Addr()), sqlstore.Postgres, listen(t, d, p.Addr()))
+			networks.Store(s, p)
+			return s
+		},
+		Cut:  func(_ testing.TB, s driver.Store) { network(s).Cut() },
+		Heal: func(_ testing.TB, s driver.Store) { network(s).Heal() },
+	})
+}

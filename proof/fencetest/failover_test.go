@@ -1,0 +1,150 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/keyturn/keyturn/fence"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/pgx/fencepgx"
+)
+
+// pair is a PostgreSQL and a replica that follows it through a network that may fail. The database
+// has a table for effects.
+type pair struct {
+	*database
+	replica *sqltest.Server
+	network *servertest.Proxy
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	primary := sqltest.StartPostgres(t)
+	p := &pair{database: newDatabase(t, fence.Postgres, primary.Database(t), sql.LevelDefault), network: servertest.NewProxy(t, primary.Addr())}
+	p.run(t, `CREATE TABLE effect (id VARCHAR(20))`)
+	p.replica = primary.Replica(t, p.network.Addr())
+	p.replica.CaughtUp(t, primary)
+	return p
+}
+
+// dsn names both servers. Clients use the one that takes writes.
+func (p *pair) dsn() string {
+	return p.DSNAt(p.Server.Addr()+","+p.replica.Addr()) + "&target_session_attrs=read-write"
+}
+
+// fail ends the primary, makes a primary of the replica, and returns it.
+func (p *pair) fail(t *testing.T) *database {
+	t.Helper()
+	p.Server.Kill()
+	p.replica.Promote(t)
+	return &database{Database: p.Database, DB: p.OpenAt(t, p.replica.Addr()), dialect: fence.Postgres}
+}
+
+// The replica lacks the last transactions: their tokens and marks are lost together with what they
+// stand for. So a repeat has the one effect that is left, and no smaller token than what was written
+// is let in.
+func TestAsynchronousFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	write := func(db *database, token uint64) error {
+		return db.in(t, func(tx *transaction) error {
+			if err := tx.Check(bounded(t), "account", token); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(bounded(t), `INSERT INTO effect VALUES ('written')`)
+			return err
+		})
+	}
+	once := func(db *database) (duplicate bool) {
+		out, err := db.once(t, "message", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+			_, err := tx.ExecContext(ctx, `INSERT INTO effect VALUES ('message')`)
+			return nil, err
+		})
+		must(t, err)
+		return out.Duplicate
+	}
+	must(t, write(p.database, 2))
+	p.replica.CaughtUp(t, p.Server)
+	p.network.Cut()
+	must(t, write(p.database, 5))
+	if once(p.database) {
+		t.Error("the message was marked before")
+	}
+	now := p.fail(t)
+	expect(t, write(now, 1), fence.ErrStale) // token 2 is known
+	must(t, write(now, 3))                   // token 5 is forgotten, and so is its write
+	if once(now) || !once(now) {
+		t.Error("the mark did not share the fate of its effect")
+	}
+	if n := now.number(t, `SELECT count(*) FROM effect WHERE id = 'written'`); n != 2 {
+		t.Errorf("%d writes, want those with tokens 2 and 3", n)
+	}
+	if n := now.number(t, `SELECT count(*) FROM effect WHERE id = 'message'`); n != 1 {
+		t.Errorf("the message has %d effects", n)
+	}
+}
+
+// With a synchronous replica nobody is told of an effect that a failover could forget, also if the
+// caller gives up the wait: the COMMIT goes on waiting.
+func TestSynchronousFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Server.Synchronous(t)
+	db, err := sql.Open(p.Database.Driver, p.dsn())
+	must(t, err)
+	defer db.Close()
+	pool, err := pgxpool.New(bounded(t), p.dsn())
+	must(t, err)
+	defer pool.Close()
+	const insert = `INSERT INTO effect VALUES ($1)`
+	ways := map[string]func(ctx context.Context) error{
+		"sql": func(ctx context.Context) error {
+			_, err := fence.Once(ctx, db, fence.Postgres, "sql", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
+				_, err := tx.ExecContext(ctx, insert, "sql")
+				return nil, err
+			})
+			return err
+		},
+		"pgx": func(ctx context.Context) error {
+			_, err := fencepgx.Once(ctx, pool, "pgx", func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
+				_, err := tx.Exec(ctx, insert, "pgx")
+				return nil, err
+			})
+			return err
+		},
+	}
+	p.network.Cut()
+	var all sync.WaitGroup
+	for name, once := range ways {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(bounded(t), endTimeout+1500*time.Millisecond) // time for a second try
+			defer cancel()
+			if err := once(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s, without the replica: %v", name, err)
+			}
+		})
+	}
+	all.Wait()
+	now := p.fail(t)
+	for name, once := range ways {
+		for range 3 { // the pool may have connections to the old primary
+			if err = once(bounded(t)); err == nil {
+				break
+			}
+		}
+		if n := now.number(t, `SELECT count(*) FROM effect WHERE id = '`+name+`'`); n != 1 || err != nil {
+			t.Errorf("%s: %d effects, %v", name, n, err)
+		}
+	}
+}
+
+// endTimeout is for how long Once waits for the answer to a COMMIT.
+const endTimeout = 5 * time.Second

@@ -1,0 +1,2 @@
+// Package rivertest tests lockriver with River and a real PostgreSQL.
+package rivertest

@@ -1,0 +1,15 @@
+package rivertest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/keyturn/keyturn/internal/sqltest"
+	_ "github.com/keyturn/keyturn/proof/drivers"
+)
+
+type pgxTx = pgx.Tx
+
+func TestMain(m *testing.M) { os.Exit(sqltest.Main(m).Run()) }

@@ -1,0 +1,2 @@
+// Package routertest has no code but tests, of lockhttp behind chi.
+package routertest

@@ -1,0 +1,2 @@
+// Package sqltest tests internal/sqltest, which has no drivers itself.
+package sqltest
