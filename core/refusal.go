@@ -62,6 +62,9 @@ func unlessHurried(ctx context.Context, asked time.Time, err error) error {
 	if !errors.Is(err, ErrUnavailable) || !circuit.CutShort(ctx, asked) {
 		return err
 	}
+	if out := (*UnavailableError)(nil); errors.As(err, &out) {
+		err = out.Err // it says what happened, and need not say twice that the store was unavailable
+	}
 	return &UnavailableError{Op: "acquire", Err: fmt.Errorf("%w: %v", waitline.ErrHurried, err)}
 }
 

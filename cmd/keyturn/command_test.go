@@ -35,8 +35,10 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	var list []lockjson.Lock
-	if err := json.Unmarshal([]byte(at("ls", "-o", "json").ends(0).stdout.String()), &list); err != nil || len(list) != 2 {
-		t.Errorf("%v, %v", list, err)
+	for want, args := range map[string][]string{"group:7": {"ls", "-o", "json"}, "payment:1": {"ls", "--records", "-o", "json"}} {
+		if err := json.Unmarshal([]byte(at(args...).ends(0).stdout.String()), &list); err != nil || len(list) != 1 || list[0].Key != want {
+			t.Errorf("%v: %v, %v", args, list, err)
+		}
 	}
 	var shown lockjson.Lock
 	if err := json.Unmarshal([]byte(at("show", "group:7", "-o", "json").ends(0).stdout.String()), &shown); err != nil || shown.Holders[0].Owner != lease.Owner() {
@@ -46,6 +48,7 @@ func TestOperator(t *testing.T) {
 	at("ls", "a", "b").ends(64)
 	at("ls", "-o", "xml").ends(64).says("wide, json or jsonl")
 	at("nosuch").ends(64)
+	at("ls", "--json").ends(64).says("want -o json")
 	at("ls", "--nosuch").ends(64).says("see keyturn ls --help")
 
 	at("force", "group:7").ends(64).says("--reason")
@@ -159,6 +162,12 @@ func TestRefusals(t *testing.T) {
 	command(t, "--store", store, "once", "k", "--retention", "0", "--", "true").ends(64).says("keyturn: --retention 0s: want 1ms or more\n")
 	command(t, "--store", store, "ui", "--interval", "1ms").ends(64).says("keyturn: --interval 1ms: want 200 ms to a minute\n")
 	command(t, "--store", store, "ui", "--trace-url", "tempo").ends(64).says("keyturn: --trace-url tempo: want a URL")
+	command(t, "--store", "redis://localhost?waiter_lease=1ms", "ls").ends(64).says("keyturn: redis://localhost: the parameter waiter_lease 1ms: want 100ms to 10m")
+	command(t, "--store", "redis://localhost", "--prefix", "{", "ls").ends(64).says("the parameter prefix {: want at most 128 bytes")
+	hurried := command(t, "--store", "redis://127.0.0.1:1", "run", "--wait", "1ns", "k", "--", "true").ends(69)
+	if text := hurried.stderr.String(); strings.Count(text, "store unavailable") != 1 {
+		t.Error(text)
+	}
 	for _, away := range []string{"redis://127.0.0.1:1", "etcd://127.0.0.1:1", "zk://127.0.0.1:1"} {
 		p := command(t, "--store", away, "--timeout", "1s", "ls").ends(69)
 		p.says("store unavailable")

@@ -15,9 +15,10 @@ import (
 	"github.com/keyturn/keyturn/internal/lockjson"
 )
 
-// filter says which keys ls shows. Empty: all.
+// filter says which keys ls shows.
 type filter struct {
-	held, waiting, records bool // any of those that are set
+	// Any of those that are set. None: held or waited for, because there may be a record of each message of a day.
+	held, waiting, records bool
 	longerThan             time.Duration
 	rule, host             string
 }
@@ -26,7 +27,7 @@ func (a *app) listCommand() *cobra.Command {
 	var f filter
 	cmd := &cobra.Command{
 		Use:   "ls [PREFIX]",
-		Short: "List the keys that are held, waited for or on record",
+		Short: "List the keys that are held or waited for, or with --records those on record",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.longerThan < 0 {
@@ -41,7 +42,7 @@ func (a *app) listCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.held, "held", false, "only keys that are held")
 	flags.BoolVar(&f.waiting, "waiting", false, "only keys that somebody waits for")
-	flags.BoolVar(&f.records, "records", false, "only keys with a record")
+	flags.BoolVar(&f.records, "records", false, "only keys with a record, which are left out otherwise")
 	flags.DurationVar(&f.longerThan, "longer-than", 0, "only keys that were held or waited for longer than this")
 	flags.StringVar(&f.rule, "rule", "", "only keys that a holder or waiter of this rule wants")
 	flags.StringVar(&f.host, "host", "", "only keys with a holder or waiter on this host")
@@ -60,10 +61,9 @@ func (f filter) of(locks iter.Seq2[driver.LockInfo, error]) iter.Seq2[driver.Loc
 }
 
 func (f filter) passes(info driver.LockInfo) bool {
-	if f.held || f.waiting || f.records {
-		if !(f.held && len(info.Holders) > 0 || f.waiting && len(info.Waiters) > 0 || f.records && info.Record != nil) {
-			return false
-		}
+	any := !f.held && !f.waiting && !f.records
+	if !((f.held || any) && len(info.Holders) > 0 || (f.waiting || any) && len(info.Waiters) > 0 || f.records && info.Record != nil) {
+		return false
 	}
 	long, rule, host := f.longerThan == 0, f.rule == "", f.host == ""
 	see := func(owner, ruleOf string, since time.Duration) {

@@ -47,11 +47,6 @@ func program(argv []string) (path string, err error) {
 	return "", exit(statusNotRun, "%v", err)
 }
 
-// signalError is the end of a wait by a signal.
-type signalError struct{ syscall.Signal }
-
-func (e signalError) Error() string { return "ended by " + e.Signal.String() }
-
 // signals is where the signals for this process go: while it waits they end the wait, and then they
 // are passed on to the program.
 type signals struct {

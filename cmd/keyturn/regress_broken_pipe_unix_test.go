@@ -3,15 +3,17 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/keyturn/keyturn/internal/redistest"
 )
 
-// unread returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
-func unread(t *testing.T) *os.File {
+// noReader returns the end of a pipe that nobody reads any more, as in "2> >(head -1)".
+func noReader(t *testing.T) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -29,7 +31,7 @@ func TestRunWhoseMessagesNobodyReads(t *testing.T) {
 	store := "redis://" + redistest.Start(t).Addr()
 	begun := filepath.Join(t.TempDir(), "begun")
 	p := command(t, "--store", store, "run", "k", shortTTL, "--", "sh", "-c", "echo yes > "+begun+"; sleep 60")
-	p.Stderr = unread(t)
+	p.Stderr = noReader(t)
 	p.start()
 	await(t, "the program runs", exists(begun))
 	if _, err := engine(t, store).ForceRelease(t.Context(), "k", "test"); err != nil {
@@ -43,7 +45,48 @@ func TestOnceWhoseOutputNobodyReads(t *testing.T) {
 	t.Parallel()
 	store := "redis://" + redistest.Start(t).Addr()
 	p := command(t, "--store", store, "once", "k", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo done >&2")
-	p.Stdout = unread(t)
+	p.Stdout = noReader(t)
 	p.ends(0).says("done")
 	command(t, "--store", store, "show", "k").ends(0).says("record (")
+}
+
+// "keyturn watch | head -2" stayed until the next change of a lock, and the shell with it.
+func TestWatchThatNobodyReadsAnyMore(t *testing.T) {
+	t.Parallel()
+	store := "redis://" + redistest.Start(t).Addr()
+	if _, err := engine(t, store).Acquire(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := command(t, "--store", store, "watch", "--interval", "1h")
+	p.Stdout = write
+	p.start()
+	_ = write.Close()
+	if _, err := read.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	p.ends(141)
+}
+
+// ls that a SIGTERM had ended had the status of SIGINT.
+func TestStatusOfASignal(t *testing.T) {
+	t.Parallel()
+	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := command(t, "--store", "redis://"+silent.Addr().String(), "ls", "--timeout", "30s").start()
+		conn, err := silent.Accept() // so it has begun to ask
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Process.Signal(s)
+		p.ends(status)
+		_, _ = conn.Close(), silent.Close()
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/storeurl"
 )
 
 // app is one call of the command.
@@ -38,7 +40,7 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signalled()
 	defer stop()
 	err := root.ExecuteContext(ctx)
 	return a.end(ctx, err)
@@ -56,17 +58,54 @@ func (a *app) end(ctx context.Context, err error) int {
 		}
 		return own.status
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return statusSignal + int(syscall.SIGINT)
+		var ended signalError
+		errors.As(context.Cause(ctx), &ended)
+		return statusSignal + int(ended.Signal)
 	case errors.Is(err, syscall.EPIPE): // as in "keyturn ls | head"
 		return statusSignal + int(syscall.SIGPIPE)
 	}
-	var bad *core.OptionError
-	if errors.As(err, &bad) && flagOf[bad.Option] != "" {
-		a.say("%s %v: want %s", flagOf[bad.Option], bad.Value, bad.Want)
-	} else {
-		a.say("%v", err)
-	}
+	a.say("%s", inFlags(err))
 	return statusOf(err)
+}
+
+// inFlags is err as somebody reads it who gave flags and a URL, not options in Go.
+func inFlags(err error) string {
+	var bad *core.OptionError
+	var at *storeurl.Error
+	switch {
+	case !errors.As(err, &bad):
+	case flagOf[bad.Option] != "":
+		return fmt.Sprintf("%s %v: want %s", flagOf[bad.Option], bad.Value, bad.Want)
+	case errors.As(err, &at): // WithWaiterLease is the parameter waiter_lease
+		name := capitals.ReplaceAllString(strings.TrimPrefix(bad.Option, "With"), "_$0")
+		return fmt.Sprintf("%s: the parameter %s %v: want %s", at.URL, strings.TrimPrefix(strings.ToLower(name), "_"), bad.Value, bad.Want)
+	}
+	return err.Error()
+}
+
+var capitals = regexp.MustCompile("[A-Z]")
+
+// signalError is the cause of a context that a signal has ended.
+type signalError struct{ syscall.Signal }
+
+func (e signalError) Error() string { return "ended by " + e.Signal.String() }
+
+// signalled returns a context that ends with the first SIGINT or SIGTERM.
+func signalled() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(signalError{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
 }
 
 // flagOf names the flags whose values the engine or the console checks.
@@ -104,6 +143,9 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "also log what the engine and the store say")
 	flags.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long the store may take to answer a question")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.HasSuffix(err.Error(), " --json") {
+			return usage("%v; want -o json", err)
+		}
 		return usage("%v; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ const (
 
 func (a *app) watchCommand() *cobra.Command {
 	var interval time.Duration
+	var records bool
 	cmd := &cobra.Command{
 		Use:   "watch [PREFIX]",
 		Short: "Print a line for each change",
@@ -37,12 +39,13 @@ and goes in between is not seen. The first look prints what is there.`,
 				prefix = args[0]
 			}
 			return a.withEngine(cmd.Context(), func(eng *core.Engine) error {
-				return a.watch(cmd.Context(), eng, prefix, interval)
+				return a.watch(cmd.Context(), eng, prefix, interval, records)
 			})
 		},
 		ValidArgsFunction: a.completeKeys,
 	}
 	cmd.Flags().DurationVar(&interval, "interval", defaultInterval, "the pause between two looks")
+	cmd.Flags().BoolVar(&records, "records", false, "also when a key comes on record, and when its record is over")
 	return cmd
 }
 
@@ -56,12 +59,12 @@ type change struct {
 
 // watch looks until ctx ends, which is no failure. If the store does not answer, the next look may
 // succeed.
-func (a *app) watch(ctx context.Context, eng *core.Engine, prefix string, interval time.Duration) error {
+func (a *app) watch(ctx context.Context, eng *core.Engine, prefix string, interval time.Duration, records bool) error {
 	t := a.tableOfChanges()
 	known := make(map[string]driver.LockInfo)
 	failing := false
 	for first := true; ; first = false {
-		now, err := look(ctx, eng, prefix)
+		now, err := look(ctx, eng, prefix, records)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -74,33 +77,50 @@ func (a *app) watch(ctx context.Context, eng *core.Engine, prefix string, interv
 			failing = true
 		default:
 			failing = false
-			if err := a.writeChanges(t, compare(known, now)); err != nil {
+			if err := a.writeChanges(t, compare(known, now, records)); err != nil {
 				return err
 			}
 			known = now
 		}
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
-			return nil
+		if err := a.rest(ctx, interval); err != nil {
+			return err
 		}
 	}
 }
 
-// look returns all keys.
-func look(ctx context.Context, eng *core.Engine, prefix string) (map[string]driver.LockInfo, error) {
+// rest waits for d, until ctx ends, or until nobody reads the output any more, as in "keyturn watch | head -2". A
+// write would say so, too, but the next change may be a long time away.
+func (a *app) rest(ctx context.Context, d time.Duration) error {
+	const often = 100 * time.Millisecond
+	for ; d > 0; d -= often {
+		if unread(a.stdout) {
+			return syscall.EPIPE
+		}
+		select {
+		case <-time.After(min(d, often)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// look returns the keys that are held or waited for, and with records those on record, too.
+func look(ctx context.Context, eng *core.Engine, prefix string, records bool) (map[string]driver.LockInfo, error) {
 	all := make(map[string]driver.LockInfo)
 	for info, err := range eng.List(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		all[info.Key] = info
+		if records || len(info.Holders)+len(info.Waiters) > 0 {
+			all[info.Key] = info
+		}
 	}
 	return all, nil
 }
 
 // compare returns the changes from one look to the next, in the order of the keys.
-func compare(before, now map[string]driver.LockInfo) []change {
+func compare(before, now map[string]driver.LockInfo, records bool) []change {
 	var keys []string
 	for key := range before {
 		keys = append(keys, key)
@@ -138,6 +158,7 @@ func compare(before, now map[string]driver.LockInfo) []change {
 			add("waiters", owner)
 		}
 		switch {
+		case !records:
 		case old.Record == nil && is.Record != nil:
 			add("recorded", is.Record.Owner)
 		case old.Record != nil && is.Record == nil:

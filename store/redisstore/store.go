@@ -62,7 +62,8 @@ func (s *Store) Describe() driver.Description {
 // tidyTimeout bounds one attempt to undo a request that nobody waits for.
 const tidyTimeout = 5 * time.Second
 
-// New makes a store over client. The client stays the caller's: Close does not close it. New
+// New makes a store over client. The client stays the caller's: Close does not close it. Add the
+// client's hooks before New: those that come later may miss requests. New
 // does no I/O of its own that it waits for, so it works while Redis is down. The client should
 // have a ReadTimeout, as go-redis sets it by default. Without one, a connection that hangs
 // keeps a goroutine until the operating system gives it up.
