@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,6 +173,8 @@ type forms struct {
 	Waiters   int
 	Record    bool
 	Falls     []string // other keys of the same leases
+	Force     string   // the reason in the form that was rejected; "" in the others
+	Forget    string
 	MaxReason int
 }
 
@@ -179,8 +182,10 @@ type leaseModel struct {
 	Value   string
 	Process who.Process
 	Held    string
+	Chosen  bool
 }
 
+// keyForms makes the forms. One that was rejected keeps what was typed, and which leases were chosen.
 func (c *Console) keyForms(r *http.Request, l look) any {
 	name, _ := c.operator(r)
 	f := forms{Key: l.query.Get("k"), Operator: name}
@@ -191,10 +196,25 @@ func (c *Console) keyForms(r *http.Request, l look) any {
 	}
 	info := row.Info()
 	f.Waiters, f.Record = len(info.Waiters), info.Record != nil
+	var chosen []string
+	if l.rejected {
+		switch reason := r.PostForm.Get("reason"); r.URL.Path {
+		case "/forget":
+			f.Forget = reason
+		default:
+			f.Force, chosen = reason, r.PostForm["lease"]
+		}
+	}
 	owners := make(map[string]bool)
 	for _, h := range info.Holders {
 		owners[h.Owner] = true
-		f.Leases = append(f.Leases, leaseModel{lease(h), who.Of(h.Owner), span(h.HeldFor + time.Since(row.At()))})
+		f.Leases = append(f.Leases, leaseModel{lease(h), who.Of(h.Owner), span(h.HeldFor + time.Since(row.At())), slices.Contains(chosen, lease(h))})
+	}
+	// At first all are chosen, and also if none of those that the operator saw is there any more.
+	if !slices.ContainsFunc(f.Leases, func(l leaseModel) bool { return l.Chosen }) {
+		for i := range f.Leases {
+			f.Leases[i].Chosen = true
+		}
 	}
 	if name != "" {
 		f.Falls = c.poll.KeysOf(owners, f.Key)

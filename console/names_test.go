@@ -63,7 +63,7 @@ func TestKeyFilter(t *testing.T) {
 	if res := post(c, "/force", form(key, leaseOf(held("", pid)))); res.StatusCode != http.StatusOK || secret.MatchString(body(t, res)) {
 		t.Error(res.Status)
 	}
-	contains(t, get(t, c, keyPath("user:4713")), "On record", "user:***#")
+	contains(t, get(t, c, keyPath("user:4713")), "Done once, and remembered", "user:***#")
 	if res := post(c, "/forget", form("user:4713")); res.StatusCode != http.StatusOK {
 		t.Error(res.Status)
 	}

@@ -31,7 +31,7 @@ func TestPages(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/": {
 			"<title>Locks – im prod – keyturn</title>", "read only", `href="key?k=group%3A7"`, "im pid 41", "<b>2</b> for", "1 min 30 s", "19", "POST /groups",
-			"foreign client &#34;9f2c&#34;", "lingers</em>", `<em class="tag">+1</em>`, "shared</em>", "<b>5</b> held or wanted", "<b>1</b> only on record", "5 keys.", "<noscript><meta http-equiv",
+			"foreign client &#34;9f2c&#34;", "lingers</em>", `<em class="tag">+1</em>`, "shared</em>", "<b>5</b> held or wanted", "<b>1</b> done once, and remembered", "5 keys.", "<noscript><meta http-equiv",
 		},
 		"/?prefix=group":       {"2 keys that match", `value="group"`},
 		"/?rule=PUT+%2Fgroups": {"2 keys that match"},
@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 		"/?limit=2":            {"2 of 5 keys.", `href="./?limit=4"`},
 		"/key?k=group%3A7":     {`<a class="trace" href="https://tempo.example/trace/` + traceID[:30] + `29"`, owner(41, 41), "<code>7</code>", "im pid 43", "In line"},
 		"/key?k=user%3A7":      {"perhaps nobody uses it"},
-		"/key?k=msg%3A1":       {"Nobody holds it", "On record", "12 bytes"},
+		"/key?k=msg%3A1":       {"Nobody holds it", "Done once, and remembered", "12 bytes"},
 		"/key?k=foreign":       {"no end", "unknown", "none"},
 		"/key?k=free":          {"Nobody holds it", "Nobody waits"},
 		"/key":                 {"Open a key"},

@@ -47,6 +47,8 @@ type look struct {
 	graph  *waits.Graph
 	// known are the rows of the last look at the same, and fresh those of this one; nil: they are not kept.
 	known, fresh map[string]knownRow
+	// rejected: the page answers a form that was rejected.
+	rejected bool
 }
 
 // list is a part of a page with parts of its own that come and go.
@@ -189,6 +191,7 @@ func (c *Console) servePage(w http.ResponseWriter, r *http.Request, p *page, sta
 			f.Lists[one.ID] = append(f.Lists[one.ID], p.whole())
 		}
 	}
+	l.rejected = n != nil && n.Bad
 	if p.fixed != nil {
 		f.Fixed = p.fixed(r, l)
 	}

@@ -47,6 +47,23 @@ func TestForce(t *testing.T) {
 	}
 }
 
+// Nobody has to choose anew what a form had when it was rejected.
+func TestARejectedFormKeepsWhatWasChosen(t *testing.T) {
+	t.Parallel()
+	two := held("a", 41)
+	two.Mode = driver.ModeShared
+	two.Holders = append(two.Holders, held("a", 42).Holders...)
+	c := open(t, newFake(two), console.WithOperator(alice))
+	get(t, c, "/")
+	first, second := "7 "+two.Holders[0].Owner, "7 "+two.Holders[1].Owner
+	contains(t, get(t, c, "/key?k=a"), `value="`+first+`" checked`, `value="`+second+`" checked`)
+	wrong := form("a", second)
+	wrong.Set("confirm", "b")
+	contains(t, body(t, post(c, "/force", wrong)), `value="hangs"`, `value="`+first+`">`, `value="`+second+`" checked`)
+	gone := form("a", "7 "+owner(43, 43))
+	contains(t, body(t, post(c, "/force", gone)), `value="`+first+`" checked`, `value="`+second+`" checked`)
+}
+
 func TestForceIsRefused(t *testing.T) {
 	t.Parallel()
 	was := leaseOf(held("a", 41))
