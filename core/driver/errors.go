@@ -102,7 +102,9 @@ type HeldError struct {
 	// most: of a longer foreign value the store gives the beginning and a hash. Show it to
 	// operators. Never send it to the caller of a service.
 	Holder string
-	// RetryAfter says after what time a retry is useful; 0 if nothing is known.
+	// RetryAfter says after what time a retry is useful; 0 if nothing is known. A store sets it to
+	// what is left of the lease. The engine expects the holder to take as long as usual, or 0.1 s if
+	// no lease has ended yet, or as long again as until now if that is longer.
 	RetryAfter time.Duration
 	// HeldFor is how long the holder has had the key, at least; 0 if that is unknown.
 	HeldFor time.Duration

@@ -202,10 +202,10 @@ func TestTooManyWaiters(t *testing.T) {
 }
 
 func TestRetryInfoIsWhatTheStoreKnows(t *testing.T) {
-	store := refusing{memstore.New(), &core.HeldError{Key: "user:42", RetryAfter: 1500 * time.Millisecond}}
+	store := refusing{memstore.New(), &core.HeldError{Key: "user:42", RetryAfter: 70 * time.Millisecond}}
 	c := serve(t, &server{}, locks(t, engine(t, store), lockgrpc.Serialize(setStatus, "user:{user_id}", core.WithFailFast())))
 	_, err := c.SetStatus(bounded(t), online(42))
-	if retry, _ := detail[*errdetails.RetryInfo](err); retry.GetRetryDelay().AsDuration() != 1500*time.Millisecond {
+	if retry, _ := detail[*errdetails.RetryInfo](err); retry.GetRetryDelay().AsDuration() != 70*time.Millisecond {
 		t.Errorf("told to retry in %v", retry)
 	}
 }

@@ -37,6 +37,9 @@ const (
 	headroom    = 3    // the TTL is this times the usual hold, so that the usual lease needs no renewal
 	usual       = 99   // the percentile of holds that counts as usual
 	fewestHolds = 32   // a TTL needs this many holds: fewer say nothing about the slowest
+
+	firstGuess    = 100 * time.Millisecond // the average before any lease has ended
+	shortestRetry = time.Millisecond       // a caller that comes back sooner finds the holder that it left
 )
 
 // estimate has the statistics of one rule, or of the engine.
@@ -176,7 +179,8 @@ func (s *Stats) knows(rule string) bool {
 // empty.
 //
 // A holder that has taken longer than the average is expected to take as long again. That is
-// right for holds with a long tail, where this happens most.
+// right for holds with a long tail, where this happens most. Before any lease has ended, the average
+// counts as 0.1 s: what is left of the lease says nothing about a holder that is alive.
 func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) time.Duration {
 	var hash uint64
 	if key != "" {
@@ -197,10 +201,13 @@ func (s *Stats) RetryAfter(rule, key string, heldFor, remaining time.Duration) t
 			average = known
 		}
 	}
-	if average == 0 { // no lease has ended yet
-		return max(remaining, 0)
+	if average == 0 && (heldFor > 0 || remaining > 0) { // no lease has ended yet
+		average = firstGuess
 	}
 	average = max(average, heldFor)
+	if average > 0 {
+		average = max(average, shortestRetry)
+	}
 	if remaining <= 0 { // the store does not know it
 		return average
 	}

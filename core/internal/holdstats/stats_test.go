@@ -111,6 +111,10 @@ func TestRetryAfter(t *testing.T) {
 	const ms = time.Millisecond
 	want("nothing known", s.RetryAfter("r", "k", 0, 0), 0)
 	want("only the lease", s.RetryAfter("r", "k", ms, 5*ms), 5*ms)
+	// Nobody knows how long holders take. The lease says it for a dead one only.
+	want("a first conflict", s.RetryAfter("r", "k", 0, 30*time.Second), 100*ms)
+	want("granted just now", s.RetryAfter("r", "k", time.Microsecond, 0), 100*ms)
+	want("held for longer than usual", s.RetryAfter("r", "k", 3*time.Second, 30*time.Second), 3*time.Second)
 	s.Add("other", claim("other"), 80*ms, true)
 	want("the engine's", s.RetryAfter("r", "k", 0, time.Hour), 80*ms)
 	s.Add("r", claim("some"), 40*ms, true)
@@ -127,6 +131,8 @@ func TestRetryAfter(t *testing.T) {
 	want("not beyond the lease", s.RetryAfter("r", "k", time.Second, 2*ms), 2*ms)
 	s.Add("r", claim("k"), 12*ms, true)
 	want("the last sample weighs an eighth", s.RetryAfter("r", "k", 0, 0), 5*ms)
+	s.Add("r", claim("short"), 100*time.Microsecond, true)
+	want("no shorter than a try", s.RetryAfter("r", "short", 0, time.Hour), ms)
 }
 
 // A key that callers were refused keeps its slot, however many others are held.
