@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // lease names one claim of an acquisition.
@@ -61,32 +62,29 @@ func (n *notes) dropFirst() {
 	}
 }
 
-// forceAll takes key from those holders that only names, or from all without only. lender is the
-// message to the engine of such a lease that lingers. It locks.
-func (s *shard) forceAll(key, reason string, only []driver.Holder) (gone []driver.Holder, lender want, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	e := s.live(key, now)
-	if e == nil {
-		return nil, want{}, nil
+// outcome is the answer to a step about g that had that error: a loss says whether it was by force.
+// It needs the mutexes of g's keys.
+func (m *memory) outcome(g *driver.Grant, err error, now time.Time) error {
+	if len(g.Claims) == 0 {
+		return keystate.Lost(g, "") // no Acquire returned such a grant
 	}
-	gone = driver.Named(e.show(now), only)
-	if len(gone) == 0 {
-		return nil, want{}, e.held(now)
+	if err == nil {
+		return nil
 	}
-	lender = e.want()
-	s.force(e, gone, reason, now)
-	return gone, lender, nil
+	if loss, ok := err.(*driver.LeaseLostError); ok {
+		if reason, forced := m.shard(loss.Key).forced.find(lease{loss.Key, g.Owner}, now); forced {
+			loss.Reason, loss.Detail = driver.LossForced, reason
+		}
+	}
+	return err
 }
 
-// force takes the leases of those away that e shows as its holders.
-func (s *shard) force(e *entry, from []driver.Holder, reason string, now time.Time) {
-	for _, f := range from {
-		s.forced.add(lease{e.key, f.Owner}, reason, now)
-		h := e.find(f.Owner)
-		e.remove(h)
-		s.forget(h)
+// forgive drops the notes for an owner that was granted what it has lost before. It needs the mutexes of
+// the request's keys.
+func (m *memory) forgive(r *driver.Request) {
+	for _, c := range r.Claims {
+		if s := m.shard(c.Key); len(s.forced.byLease) > 0 {
+			delete(s.forced.byLease, lease{c.Key, r.Owner})
+		}
 	}
-	s.serve(e, now)
 }

@@ -1,19 +1,18 @@
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Inspect implements [driver.Inspector].
 func (s *Store) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
-	return s.mem.shard(key).inspect(key), nil
+	return s.mem.inspect(key), nil
 }
 
 // defaultPage is how many keys List looks for if limit is below 1.
@@ -39,7 +38,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 			if len(page) >= limit {
 				return page, formatCursor(at, after), nil
 			}
-			if info := shard.inspect(key); !info.IsFree() {
+			if info := s.mem.inspect(key); !info.IsFree() {
 				page = append(page, info)
 			}
 			after = key
@@ -64,22 +63,17 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 }
 
 // ForceRelease implements [driver.Inspector]. Owners can learn the reason for an hour.
-func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) ([]driver.Holder, error) {
-	gone, lender, err := s.mem.shard(key).forceAll(key, reason, only)
-	lender.tell()
+func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) (gone []driver.Holder, err error) {
+	var wanted *keystate.Wanted
+	s.mem.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
+		gone, err = st.Force(st.Keys[0], only)
+		for _, h := range gone {
+			s.mem.shard(key).forced.add(lease{key, h.Owner}, reason, st.Now)
+		}
+		wanted = st.Wanted
+	})
+	tell(wanted)
 	return gone, err
-}
-
-// Forget implements [driver.Inspector].
-func (s *Store) Forget(_ context.Context, key string) (bool, error) {
-	shard := s.mem.shard(key)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	now := time.Now()
-	had := shard.records[key].inForce(now) || shard.versions[key].at(now) > 0
-	delete(shard.records, key)
-	delete(shard.versions, key)
-	return had, nil
 }
 
 // keys returns the keys in use that begin with prefix and come after the key after, in order.
@@ -106,44 +100,10 @@ func (s *shard) keys(prefix, after string) []string {
 }
 
 // inspect shows key. It locks.
-func (s *shard) inspect(key string) driver.LockInfo {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, info := time.Now(), driver.LockInfo{Key: key}
-	if e := s.live(key, now); e != nil {
-		info.Mode, info.Holders, info.Waiters = e.phase.Mode, e.show(now), e.showWaiting(now)
-	}
-	if r, ok := s.records[key]; ok && r.inForce(now) {
-		info.Record = &driver.RecordInfo{Owner: r.owner, Size: len(r.Result), ResultNotKept: r.ResultNotKept, Trace: r.Trace, Left: r.expires.Sub(now)}
-	}
+func (m *memory) inspect(key string) (info driver.LockInfo) {
+	m.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
+		_ = st.Settle() // it fails only in a store that reads its waiters late
+		info = st.Show(st.Keys[0])
+	})
 	return info
-}
-
-func (e *entry) show(now time.Time) []driver.Holder {
-	holders := make([]driver.Holder, 0, len(e.holders))
-	for _, h := range e.holders {
-		holders = append(holders, driver.Holder{
-			Owner: h.owner, Token: h.token, Rule: h.rule, Trace: h.trace,
-			HeldFor: now.Sub(h.since), Left: h.expires.Sub(now), Lingers: h.wanted != nil && e.phase.Mode == driver.ModeExclusive,
-		})
-	}
-	return holders
-}
-
-func (e *entry) showWaiting(now time.Time) []driver.Waiter {
-	var all []*waiter
-	for _, q := range []*queue{&e.line, &e.readers} {
-		for w := q.front; w != nil; w = w.next {
-			all = append(all, w)
-		}
-	}
-	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.nr, b.nr) })
-	var waiters []driver.Waiter
-	for _, w := range all {
-		waiters = append(waiters, driver.Waiter{
-			Owner: w.req.Owner, Mode: w.claim.Mode, Permits: w.claim.Permits,
-			Rule: w.req.Rule, Trace: w.req.Trace, Waited: now.Sub(w.since),
-		})
-	}
-	return waiters
 }

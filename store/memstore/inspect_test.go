@@ -171,7 +171,7 @@ func TestForceRelease(t *testing.T) {
 			t.Errorf("a free key: %v, %v", had, err)
 		}
 		var grants []driver.Grant
-		for i := range 2 * few {
+		for i := range many {
 			grants = append(grants, mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Shared("k"), driver.Exclusive(fmt.Sprint("l", i))}, TTL: time.Minute}))
 		}
 		next := enqueue(t, bg, s, request("k", 0, time.Minute))

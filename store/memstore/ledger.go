@@ -1,51 +1,76 @@
 package memstore
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
-// record is a finished execution.
-type record struct {
-	driver.Record
-	owner   string // the owner of the execution
-	expires time.Time
+// Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
+// error that matches [errors.ErrUnsupported].
+func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
+	if err := driver.CheckOnce(req.Claims); err != nil {
+		return driver.Grant{}, nil, err
+	}
+	r := keystate.Request{Request: req, Once: true}
+	a, err := s.acquire(ctx, &r)
+	if err != nil {
+		return driver.Grant{}, nil, err
+	}
+	if a.rec == nil {
+		return a.grant(&req), nil, nil
+	}
+	rec := clone(*a.rec) // a copy, which the caller may change
+	return driver.Grant{}, &rec, nil
 }
-
-func (r record) inForce(now time.Time) bool { return now.Before(r.expires) }
 
 func clone(r driver.Record) driver.Record {
 	r.Fingerprint, r.Result = slices.Clone(r.Fingerprint), slices.Clone(r.Result)
 	return r
 }
 
-// complete keeps rec, which belongs to the store from then on, and releases. An execution has
-// one exclusive claim. It locks.
-func (m *memory) complete(g driver.Grant, rec driver.Record, retention time.Duration) error {
-	if !isExecution(g.Claims) {
-		return &driver.LeaseLostError{Token: g.Token, Reason: driver.LossTaken} // no such grant was ever made
+// Complete implements [driver.Ledger].
+func (s *Store) Complete(_ context.Context, g driver.Grant, rec driver.Record, retention time.Duration) (err error) {
+	if driver.CheckOnce(g.Claims) != nil {
+		return keystate.Lost(&g, "") // no such grant was ever made
 	}
-	key := g.Claims[0].Key
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	e, h := s.find(g, key, now)
-	if h == nil || e.phase.Mode != driver.ModeExclusive {
-		if r := s.records[key]; r.owner == g.Owner && r.inForce(now) {
-			return nil // a repetition
+	s.mem.step(g.Claims, func(st *keystate.State) {
+		kept, loss := st.Finish(&g, &keystate.Record{Record: clone(rec), Owner: g.Owner, Until: st.Now.Add(retention)})
+		if err = s.mem.outcome(&g, loss, st.Now); err == nil {
+			s.mem.shard(g.Claims[0].Key).records[g.Claims[0].Key] = kept
 		}
-		return s.lost(g, key, now)
-	}
-	s.sweep(now)
-	s.records[key] = record{Record: rec, owner: g.Owner, expires: now.Add(retention)}
-	s.tell(e, &rec)
-	s.drop(e, h, now)
-	return nil
+	})
+	return err
 }
 
-func isExecution(claims []driver.Claim) bool {
-	return len(claims) == 1 && claims[0].Mode == driver.ModeExclusive
+// Forget implements [driver.Inspector].
+func (s *Store) Forget(_ context.Context, key string) (had bool, err error) {
+	s.mem.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
+		_ = st.Settle() // it fails only in a store that reads its waiters late
+		shard, k := s.mem.shard(key), st.Keys[0]
+		had = k.Record != nil || shard.versions[key].Raise(0, 0, st.Now).N > 0
+		k.Record = nil
+		delete(shard.records, key)
+		delete(shard.versions, key)
+	})
+	return had, nil
+}
+
+// Raise implements [driver.Ledger].
+func (s *Store) Raise(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
+	if s.isClosed() {
+		return 0, driver.ErrClosed
+	}
+	shard, now := s.mem.shard(key), time.Now()
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	newest := shard.versions[key].Raise(version, retention, now)
+	if version > 0 {
+		shard.sweep(now)
+		shard.versions[key] = newest
+	}
+	return newest.N, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Store implements [driver.Store], with everything that is optional there. Make one
@@ -45,14 +46,12 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 	if err := check(req.Claims); err != nil {
 		return driver.Grant{}, err
 	}
-	if s.isClosed() {
-		return driver.Grant{}, driver.ErrClosed
+	r := keystate.Request{Request: req}
+	a, err := s.acquire(ctx, &r)
+	if err != nil {
+		return driver.Grant{}, err
 	}
-	if len(req.Claims) > 1 {
-		return s.acquireSet(ctx, req)
-	}
-	a, err := s.acquire(ctx, req, false)
-	return a.grant, err
+	return a.grant(&req), nil
 }
 
 // check refuses a claim that would wait for a place that never comes free. The engine has
@@ -71,21 +70,17 @@ func check(claims []driver.Claim) error {
 	return nil
 }
 
-// Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
-// error that matches [errors.ErrUnsupported].
-func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *driver.Record, error) {
-	if !isExecution(req.Claims) {
-		return driver.Grant{}, nil, &driver.UnsupportedError{Feature: "executions of anything but one exclusive claim"}
-	}
+// acquire asks for claims, and waits for them if need be.
+func (s *Store) acquire(ctx context.Context, r *keystate.Request) (answer, error) {
 	if s.isClosed() {
-		return driver.Grant{}, nil, driver.ErrClosed
+		return answer{}, driver.ErrClosed
 	}
-	a, err := s.acquire(ctx, req, true)
-	if a.rec == nil {
-		return a.grant, nil, err
+	r.Linger = r.Linger && s.wanted.Load() != nil
+	a, w, err := s.ask(r, nil)
+	if w == nil {
+		return a, err
 	}
-	rec := clone(*a.rec) // a copy, which the caller may change
-	return driver.Grant{}, &rec, nil
+	return s.wait(ctx, r, w, err)
 }
 
 func (s *Store) isClosed() bool {
@@ -97,59 +92,35 @@ func (s *Store) isClosed() bool {
 	}
 }
 
-// acquire asks for one claim. With once, it asks for the record instead, if there is one.
-func (s *Store) acquire(ctx context.Context, req driver.Request, once bool) (answer, error) {
-	shard := s.mem.shard(req.Claims[0].Key)
-	a, w, err := shard.ask(s.from(req), once)
-	a.want.tell()
-	if w == nil {
-		return a, err
-	}
-	if held, ok := err.(*driver.HeldError); ok && req.OnHeld != nil {
-		req.OnHeld(*held)
-	}
-	select {
-	case a := <-w.done:
-		return a, nil
-	case <-ctx.Done():
-		err = shard.leave(w)
-	case <-s.closed:
-		_ = shard.leave(w)
-		err = driver.ErrClosed
-	}
-	select {
-	case a := <-w.done: // the answer came before the end of ctx
-		return a, nil
-	default:
-		return answer{}, err
-	}
-}
-
 // Renew implements [driver.Store].
 func (s *Store) Renew(_ context.Context, grants []driver.Grant) []error {
-	errs, now := make([]error, len(grants)), time.Now()
-	for i, g := range grants {
-		errs[i] = s.mem.renew(g, now)
+	errs, st := make([]error, len(grants)), keystate.State{Now: time.Now()}
+	for i := range grants {
+		g := &grants[i]
+		set := s.mem.begin(&st, g.Claims)
+		errs[i] = s.mem.outcome(g, st.Renew(g), st.Now)
+		s.mem.end(set, &st)
 	}
 	return errs
 }
 
+// Downgrade implements [driver.Store].
+func (s *Store) Downgrade(_ context.Context, g driver.Grant) (err error) {
+	if s.isClosed() {
+		return driver.ErrClosed
+	}
+	s.mem.step(g.Claims, func(st *keystate.State) { err = s.mem.outcome(&g, st.Downgrade(&g), st.Now) })
+	return err
+}
+
 // Release implements [driver.Store].
 func (s *Store) Release(_ context.Context, g driver.Grant) error {
-	return s.mem.release(g)
-}
-
-// Complete implements [driver.Ledger].
-func (s *Store) Complete(_ context.Context, g driver.Grant, rec driver.Record, retention time.Duration) error {
-	return s.mem.complete(g, clone(rec), retention)
-}
-
-// Raise implements [driver.Ledger].
-func (s *Store) Raise(_ context.Context, key string, version uint64, retention time.Duration) (uint64, error) {
-	if s.isClosed() {
-		return 0, driver.ErrClosed
-	}
-	return s.mem.raise(key, version, retention), nil
+	st := keystate.State{Now: time.Now()}
+	set := s.mem.begin(&st, g.Claims)
+	loss, _ := st.Release(&g)
+	err := s.mem.outcome(&g, loss, st.Now)
+	s.mem.end(set, &st)
+	return err
 }
 
 // Close implements [driver.Store]. Waiters get ErrClosed.

@@ -121,7 +121,7 @@ func TestFormerReaders(t *testing.T) {
 		ask := func(i int) driver.Grant {
 			return mustAcquire(t, s, driver.Request{Owner: fmt.Sprint(i), Claims: []driver.Claim{driver.Shared("k")}, TTL: term})
 		}
-		for i := range 2 * few {
+		for i := range many {
 			grants = append(grants, ask(i))
 		}
 		if err := s.Release(bg, grants[3]); err != nil {

@@ -1,169 +1,133 @@
 package memstore
 
 import (
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // shard stands for the server: what it does under its mutex is atomic. Its methods need the
 // mutex, except those whose comment says "It locks".
 type shard struct {
-	mem      *memory
 	mu       sync.Mutex
 	entries  map[string]*entry
-	records  map[string]record
-	versions map[string]version
-	forced   notes // notes on leases that were taken away
-	sweepAt  int   // a sweep is due at this number of entries, records and versions
-
-	idleEntries spare[entry]
-	idleHolders spare[holder]
+	records  map[string]*keystate.Record
+	versions map[string]keystate.Version
+	forced   notes  // notes on leases that were taken away
+	last     uint64 // the greatest token of the keys that were forgotten
+	sweepAt  int    // a sweep is due at this number of entries, records and versions
+	idle     []*entry
+	woken    []keystate.Woken // for a step
 
 	_ apart
 }
 
-// answer is the answer to a request: a grant or a record.
-type answer struct {
-	grant driver.Grant
-	rec   *driver.Record // must not be changed
-	want  want           // instead of these, the message to the holder
+// entry is a key that is held or waited for. Nobody calls the store while the leases of dead holders run
+// out. So a key with waiters has a timer, for the end of the first lease that ends.
+type entry struct {
+	keystate.Key
+	shard *shard
+	only  [1]*keystate.Key // this one, for a step that is about nothing else
+	timer *time.Timer      // nil: nobody waits
+	armed time.Time        // when it fires
+	inUse bool             // it is in the entries of the shard
 }
 
-// sweepFloor is how much a shard keeps before it sweeps.
-const sweepFloor = 64
+const (
+	// sweepFloor is how much a shard keeps before it sweeps.
+	sweepFloor = 64
+	// mostIdle is how many unused entries a shard keeps, so that a key that comes and goes costs no
+	// allocation.
+	mostIdle = 16
+)
 
-func (s *shard) init(m *memory) {
-	s.mem = m
+func (s *shard) init() {
 	s.entries = make(map[string]*entry)
-	s.records = make(map[string]record)
-	s.versions = make(map[string]version)
+	s.records = make(map[string]*keystate.Record)
+	s.versions = make(map[string]keystate.Version)
 	s.sweepAt = sweepFloor
 }
 
-// ask answers a request for one claim, or says who holds the key. If the request waits, it then
-// has a place in line, and the returned waiter stands for it. It locks.
-func (s *shard) ask(req inquiry, once bool) (answer, *waiter, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, now := req.Claims[0], time.Now()
-	if once {
-		if r, ok := s.records[c.Key]; ok && r.inForce(now) {
-			return answer{rec: &r.Record}, nil, nil
-		}
-	}
-	e := s.live(c.Key, now)
-	if e == nil {
-		return s.grant(s.open(c.Key, now), req, c, now), nil, nil
-	}
-	if h := e.find(req.Owner); h != nil {
-		if err := e.sameMode(c); err != nil {
-			return answer{}, nil, err
-		}
-		e.extend(h, req.TTL, now)
-		return answer{grant: granted(req, h, now, e.isAwaited())}, nil, nil
-	}
-	if e.place().Admits(c) {
-		return s.grant(e, req, c, now), nil, nil
-	}
-	held := e.held(now)
-	held.Ahead = e.line.n + e.readers.n
-	if !req.Wait {
-		return answer{want: e.want()}, nil, held
-	}
-	w := &waiter{req: req, once: once, done: make(chan answer, 1)}
-	s.enqueue(e, w, c, now)
-	return answer{want: e.want()}, w, held
-}
-
-// live returns the entry of key as of now; nil if nobody holds it or waits. The timer of a line
-// may be late, so live first serves the line: a request that comes now is behind it.
-func (s *shard) live(key string, now time.Time) *entry {
-	if e := s.entries[key]; e != nil && s.serve(e, now) {
+// open returns the entry of key. If nobody uses it then, used forgets it.
+func (s *shard) open(key string) *entry {
+	if e := s.entries[key]; e != nil {
 		return e
 	}
-	return nil
-}
-
-// open makes an entry. Its caller makes somebody hold the key at once.
-func (s *shard) open(key string, now time.Time) *entry {
-	s.sweep(now)
-	e := s.idleEntries.take()
-	e.key = key
-	s.entries[key] = e
+	var e *entry
+	if n := len(s.idle) - 1; n >= 0 {
+		e, s.idle = s.idle[n], s.idle[:n]
+	} else {
+		e = &entry{shard: s}
+		e.Ref, e.only[0] = e, &e.Key
+	}
+	e.Reset(key)
+	e.Last, e.Record = s.last, s.records[key]
+	s.entries[key], e.inUse = e, true
 	return e
 }
 
-// close forgets an entry that nobody holds or waits for.
-func (s *shard) close(e *entry) {
-	delete(s.entries, e.key)
-	kept := e.holders[:0]
-	if cap(kept) > few {
-		kept = nil
+// used ends a step about e.
+func (e *entry) used(now time.Time) {
+	if e.Waiting() == 0 && e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
 	}
-	*e = entry{holders: kept}
-	s.idleEntries.give(e)
-}
-
-// grant makes the owner of req a holder of the key of c.
-func (s *shard) grant(e *entry, req inquiry, c driver.Claim, now time.Time) answer {
-	token, reserved := s.mem.take(now, req.HandOffs)
-	h := s.hold(e, req, c, token, now)
-	h.reserved = reserved
-	return answer{grant: granted(req, h, now, e.isAwaited())}
-}
-
-func (s *shard) hold(e *entry, req inquiry, c driver.Claim, token uint64, now time.Time) *holder {
-	if len(s.forced.byLease) > 0 {
-		delete(s.forced.byLease, lease{c.Key, req.Owner}) // the owner asks again, so the note is obsolete
-	}
-	h := s.idleHolders.take()
-	*h = holder{
-		owner: req.Owner, rule: req.Rule, trace: req.Trace, token: token,
-		since: now, expires: now.Add(req.TTL), ttl: req.TTL, partial: len(req.Claims) > 1, wanted: req.wanted,
-	}
-	e.add(h, c.Mode)
-	return h
-}
-
-func granted(req inquiry, h *holder, now time.Time, contended bool) driver.Grant {
-	return driver.Grant{
-		Owner: req.Owner, Claims: req.Claims, TTL: req.TTL, Token: h.token, HandOffs: h.reserved, Lingers: h.wanted != nil, Since: now, Contended: contended,
-	}
-}
-
-// drop ends a lease and admits those whose turn it is.
-func (s *shard) drop(e *entry, h *holder, now time.Time) {
-	e.remove(h)
-	s.forget(h)
-	s.serve(e, now)
-}
-
-func (s *shard) forget(h *holder) {
-	*h = holder{}
-	s.idleHolders.give(h)
-}
-
-// reap drops the holders of e whose time is over.
-func (s *shard) reap(e *entry, now time.Time) {
-	if len(e.holders) == 0 || now.Before(e.soonest) {
+	if e.IsFree() {
+		e.close()
 		return
 	}
-	e.holders = slices.DeleteFunc(e.holders, func(h *holder) bool {
-		if now.Before(h.expires) {
-			return false
-		}
-		delete(e.index, h.owner)
-		s.forget(h)
-		return true
-	})
-	for i, h := range e.holders {
-		if i == 0 || h.expires.Before(e.soonest) {
-			e.soonest = h.expires
-		}
+	if e.Waiting() > 0 {
+		e.wind(now)
 	}
+	e.shard.sweep(now)
+}
+
+// close forgets an entry that nobody holds or waits for.
+func (e *entry) close() {
+	if !e.inUse {
+		return // a grant that nobody made names the key twice
+	}
+	s := e.shard
+	delete(s.entries, e.Name)
+	e.inUse = false
+	s.last = max(s.last, e.Last)
+	if len(s.idle) < mostIdle {
+		s.idle = append(s.idle, e)
+	}
+}
+
+// wind has the timer fire when the first lease ends, or before: after a renewal it fires early, which does
+// no harm. Most renewals have nobody waiting.
+func (e *entry) wind(now time.Time) {
+	soonest := e.Soonest()
+	switch {
+	case e.timer == nil:
+		s, key := e.shard, e.Name // by then the entry may be another key's
+		e.timer = time.AfterFunc(soonest.Sub(now), func() { s.expired(key) })
+	case soonest.Before(e.armed) || !now.Before(e.armed):
+		e.timer.Reset(soonest.Sub(now))
+	default:
+		return
+	}
+	e.armed = soonest
+}
+
+// expired is called when a lease on key may be over. It locks.
+func (s *shard) expired(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[key]; e != nil {
+		s.settle(e, time.Now())
+		e.used(time.Now())
+	}
+}
+
+// settle ends what is over and lets in whose turn it is.
+func (s *shard) settle(e *entry, now time.Time) {
+	st := keystate.State{Now: now, Keys: e.only[:]}
+	_ = st.Settle() // it fails only in a store that reads its waiters late
+	wake(&st)
 }
 
 // sweep drops what has expired. It runs when there is twice as much as the last sweep left, so
@@ -172,18 +136,21 @@ func (s *shard) sweep(now time.Time) {
 	if s.size() < s.sweepAt {
 		return
 	}
+	s.sweepAt = s.size() + 1 // the entries that it closes do not sweep again
 	for _, e := range s.entries {
-		if !e.isAwaited() {
-			s.serve(e, now)
+		if e.Waiting() == 0 {
+			if s.settle(e, now); e.IsFree() {
+				e.close()
+			}
 		}
 	}
 	for key, r := range s.records {
-		if !r.inForce(now) {
+		if !now.Before(r.Until) {
 			delete(s.records, key)
 		}
 	}
 	for key, v := range s.versions {
-		if v.at(now) == 0 {
+		if !now.Before(v.Until) {
 			delete(s.versions, key)
 		}
 	}

@@ -1,0 +1,103 @@
+package keystate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/drivertest"
+	"github.com/keyturn/keyturn/core/drivertest/model"
+	"github.com/keyturn/keyturn/internal/keystate"
+)
+
+// TestContract: a backend of rows keeps every sentence.
+func TestContract(t *testing.T) {
+	b := newBackend(keystate.Rules{})
+	drivertest.Run(t, drivertest.Harness{New: b.open, Around: synctest.Test, Settle: synctest.Wait})
+}
+
+// run runs a program on a backend of its own.
+func run(t *testing.T, rules keystate.Rules, program []model.Step) *backend {
+	t.Helper()
+	b := newBackend(rules)
+	rig := model.Rig{
+		Stores: []driver.Store{b.open(t), b.open(t)}, Keys: []string{"a", "b", "c"},
+		Sleep: time.Sleep, Settle: synctest.Wait, Exact: true,
+	}
+	if err := rig.Run(program); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const steps = 100 // of a program
+
+func random(seed uint64) []model.Step {
+	choices := rand.New(rand.NewPCG(seed, 0))
+	program := make([]model.Step, steps)
+	for i := range program {
+		program[i] = model.Random(choices.IntN)
+	}
+	return program
+}
+
+// TestPrograms compares random programs with the model of the contract, for a few seconds: with every
+// waiter let in at once, and with one per decision.
+func TestPrograms(t *testing.T) {
+	began, n := time.Now(), uint64(0)
+	for ; time.Since(began) < 3*time.Second; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			if b := run(t, keystate.Rules{Most: int(n % 2)}, random(n)); b.later > 0 && n%2 == 0 {
+				t.Errorf("program %d: a decision without a limit left somebody for the next one", n)
+			}
+		})
+	}
+	t.Logf("%d steps, %.0f per minute", n*steps, float64(n*steps)/time.Since(began).Minutes())
+}
+
+// FuzzPrograms makes programs of its input.
+func FuzzPrograms(f *testing.F) {
+	for seed := range uint64(8) {
+		choices, data := rand.New(rand.NewPCG(seed, 1)), make([]byte, 600)
+		for i := range data {
+			data[i] = byte(choices.Uint32())
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var program []model.Step
+		for len(data) > 0 && len(program) < steps {
+			program = append(program, model.Random(func(n int) int {
+				if len(data) == 0 {
+					return 0
+				}
+				next := data[0]
+				data = data[1:]
+				return int(next) % n
+			}))
+		}
+		synctest.Test(t, func(t *testing.T) { run(t, keystate.Rules{Most: len(program) % 3}, program) })
+	})
+}
+
+func ExampleState_Acquire() {
+	st := keystate.State{Now: time.Now(), Keys: []*keystate.Key{{Name: "room 7"}}}
+	ask := func(owner string) keystate.Answer {
+		a, _ := st.Acquire(&keystate.Request{Request: driver.Request{
+			Owner: owner, Claims: []driver.Claim{driver.Exclusive("room 7")}, TTL: time.Minute, Wait: true,
+		}})
+		return a
+	}
+	first, second := ask("ann"), ask("bob")
+	fmt.Println("ann has it:", first.Held == nil)
+	fmt.Println("bob waits for", second.Held.Holder)
+	_, _ = st.Release(&driver.Grant{Owner: "ann", Claims: []driver.Claim{driver.Exclusive("room 7")}, Token: first.Token})
+	fmt.Println("now it is the turn of", st.Woken[0].Owner)
+	// Output:
+	// ann has it: true
+	// bob waits for ann
+	// now it is the turn of bob
+}
