@@ -99,3 +99,20 @@ func ExampleEngine_Lead() {
 	// leads leader:scheduler
 	// stopped <nil>
 }
+
+func ExampleOnce() {
+	eng, _ := core.New(memstore.New())
+	ctx := context.Background()
+	defer eng.Close(ctx)
+
+	type receipt struct{ Number int }
+	for n := range 2 {
+		r, err := core.Once(ctx, eng, "payment:9000", func(context.Context) (receipt, error) {
+			return receipt{n}, nil // charge the card
+		})
+		fmt.Println(r.Number, err)
+	}
+	// Output:
+	// 0 <nil>
+	// 0 <nil>
+}

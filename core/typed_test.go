@@ -1,0 +1,85 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+type order struct {
+	ID    int
+	Lines []string
+}
+
+func TestDoWithAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	ctx := context.Background()
+	n, err := core.Do(ctx, eng, "k", func(context.Context) (int, error) { return 7, nil })
+	if n != 7 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	n, err = core.Do(ctx, eng, "k", func(context.Context) (int, error) { return 8, errHandler })
+	if n != 8 || err != errHandler {
+		t.Errorf("fn's own error: %d, %v", n, err)
+	}
+	if n, err := core.Do(ctx, eng, "", func(context.Context) (int, error) { return 9, nil }); n != 0 || !errors.Is(err, core.ErrInvalidKey) {
+		t.Errorf("fn did not run: %d, %v", n, err)
+	}
+	if _, err := core.Do[int](ctx, eng, "k", nil); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("no function: %v", err)
+	}
+}
+
+func TestOnceWithAResult(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	ctx := context.Background()
+	for i := range 2 { // the first one runs, the second one reads the record
+		got, err := core.Once(ctx, eng, "order", func(context.Context) (*order, error) { return &order{i, []string{"a"}}, nil })
+		if err != nil || got == nil || got.ID != 0 || len(got.Lines) != 1 {
+			t.Errorf("call %d: %+v, %v", i, got, err)
+		}
+		raw, err := core.Once(ctx, eng, "raw", func(context.Context) ([]byte, error) { return []byte{'<', byte('0' + i)}, nil })
+		if err != nil || string(raw) != "<0" {
+			t.Errorf("call %d: bytes are recorded as they are: %q, %v", i, raw, err)
+		}
+	}
+	if _, err := core.Once(ctx, eng, "order", func(context.Context) (int, error) { return 1, nil }); !errors.Is(err, core.ErrEncoding) {
+		t.Errorf("a record of another type: %v", err)
+	}
+	if v, err := core.Once(ctx, eng, "order", func(context.Context) ([]byte, error) { return nil, nil }); err != nil || string(v) != `{"ID":0,"Lines":["a"]}` {
+		t.Errorf("a record is JSON: %q, %v", v, err)
+	}
+	if _, err := core.Once[int](ctx, eng, "nil", nil); !errors.Is(err, core.ErrInvalidOption) {
+		t.Errorf("no function: %v", err)
+	}
+}
+
+func TestOnceWithoutARecord(t *testing.T) {
+	eng := newEngine(t, memstore.New())
+	ctx := context.Background()
+	runs := 0
+	for range 2 {
+		c, err := core.Once(ctx, eng, "chan", func(context.Context) (chan int, error) {
+			runs++
+			return make(chan int), nil
+		})
+		if c == nil || !errors.Is(err, core.ErrEncoding) {
+			t.Errorf("a result that is no JSON: %v, %v", c, err)
+		}
+		if _, err := core.Once(ctx, eng, "fails", func(context.Context) (int, error) { runs++; return 0, errHandler }); err != errHandler {
+			t.Errorf("fn's own error: %v", err)
+		}
+	}
+	if runs != 4 {
+		t.Errorf("%d runs, want 4: nothing is on record", runs)
+	}
+	if n, err := core.Once(ctx, eng, "skip", func(context.Context) (int, error) { return 3, core.ErrSkipResult }); n != 3 || err != nil {
+		t.Errorf("a result that is not kept: %d, %v", n, err)
+	}
+	if n, err := core.Once(ctx, eng, "skip", func(context.Context) (int, error) { return 4, nil }); n != 0 || !errors.Is(err, core.ErrResultNotKept) {
+		t.Errorf("its repeat: %d, %v", n, err)
+	}
+}
