@@ -31,7 +31,18 @@ type faulty struct {
 // open makes a pool of connections that fail as f says.
 func (f *faulty) open(t testing.TB, d *sqltest.Database) *sql.DB {
 	t.Helper()
-	real, dsn := d.Open(t), d.DSN()
+	return f.openDSN(t, d, d.DSN())
+}
+
+// openAt does so behind the host:port addr.
+func (f *faulty) openAt(t testing.TB, d *sqltest.Database, addr string) *sql.DB {
+	t.Helper()
+	return f.openDSN(t, d, d.DSNAt(addr))
+}
+
+func (f *faulty) openDSN(t testing.TB, d *sqltest.Database, dsn string) *sql.DB {
+	t.Helper()
+	real := d.Open(t)
 	if c, ok := real.Driver().(driver.DriverContext); ok {
 		connector, err := c.OpenConnector(dsn)
 		if err != nil {

@@ -18,14 +18,14 @@ func (s *Store) Acquire(ctx context.Context, req driver.Request) (driver.Grant, 
 
 // acquisition is one call of Acquire or Begin.
 type acquisition struct {
-	s      *Store
-	req    driver.Request
-	once   bool          // a record serves as well as the lease
-	asked  bool          // at least once
-	tried  bool          // one statement was not enough: a transaction comes next
-	unsure bool          // that statement may have been carried out
-	wake   waitloop.Bell // nil: it does not wait
-	over   chan struct{} // of one that waits: closed when a question that nobody waits for is over
+	s     *Store
+	req   driver.Request
+	once  bool          // a record serves as well as the lease
+	asked bool          // at least once
+	sent  bool          // a question may have been carried out, so something may be left behind
+	tried bool          // one statement was not enough: a transaction comes next
+	wake  waitloop.Bell // nil: it does not wait
+	over  chan struct{} // of one that waits: closed when a question that nobody waits for is over
 }
 
 // answer is a grant or a record, or how the key is held.
@@ -66,24 +66,18 @@ func (a *acquisition) Ask(ctx context.Context) (answer, *waitloop.State, error) 
 			return answer{grant: g}, nil, err
 		}
 	}
-	if !a.s.room.enter(ctx) {
-		if a.unsure {
-			a.s.calls.Go(a.undo)
-		}
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
-	}
-	ans, err, answered := inside(ctx, a.s, a.s.room, a.ask, a.late)
+	ans, err, answered := do(ctx, a.s, a.s.room, driver.Keys(a.req.Claims), a.ask, a.late)
 	switch {
 	case !answered:
 		// The question may still be carried out, and is undone afterwards.
-		return answer{}, nil, &waitloop.Unanswered{Err: silence(ctx, "acquire", key), Over: a.over}
+		return answer{}, nil, &waitloop.Unanswered{Err: a.s.silence(ctx, "acquire", key), Over: a.over}
 	case err == nil:
 		return ans, ans.held, nil
 	}
 	if own := (*driver.DeadlockError)(nil); errors.As(err, &own) {
 		return answer{}, nil, err // nothing to undo: the owner held it before
 	}
-	a.s.calls.Go(a.undo)
+	a.tidy()
 	return answer{}, nil, failure("acquire", key, err)
 }
 
@@ -92,7 +86,14 @@ func (a *acquisition) late() {
 	if a.over != nil {
 		close(a.over)
 	}
-	a.s.calls.Go(a.undo)
+	a.tidy()
+}
+
+// tidy undoes what questions may have left behind.
+func (a *acquisition) tidy() {
+	if a.sent {
+		a.s.calls.Go(a.undo)
+	}
 }
 
 // Enter implements [waitloop.Request]. The first question of a request that waits joins the
@@ -114,11 +115,11 @@ func (a *acquisition) Poll() (pause time.Duration, slept func()) { return 0, fun
 
 // Withdraw implements [waitloop.Request].
 func (a *acquisition) Withdraw(ctx context.Context) error {
-	_, err, answered := do(ctx, a.s, a.s.room, a.withdraw)
+	_, err, answered := do(ctx, a.s, a.s.room, driver.Keys(a.req.Claims), a.withdraw, nil)
 	switch {
 	case !answered:
 		a.s.calls.Go(a.undo)
-		return silence(ctx, "acquire", a.req.Claims[0].Key)
+		return a.s.silence(ctx, "acquire", a.req.Claims[0].Key)
 	case err != nil:
 		a.s.calls.Go(a.undo)
 		return failure("acquire", a.req.Claims[0].Key, err)
@@ -128,7 +129,7 @@ func (a *acquisition) Withdraw(ctx context.Context) error {
 
 // withdraw ends everything that the request holds or waits for.
 func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
-	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), false, func(t *tx) error {
+	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), existing, func(t *tx) error {
 		for _, l := range t.locks {
 			if m := l.Find(a.req.Owner); m != nil {
 				l.Remove(m)
@@ -144,28 +145,55 @@ func (a *acquisition) withdraw(ctx context.Context) (struct{}, error) {
 func (a *acquisition) undo() {
 	over := time.Now().Add(max(a.req.TTL, a.s.cfg.waiterLease))
 	waitloop.Insist(a.s.life, over, func() bool {
-		_, err, answered := do(a.s.life, a.s, a.s.room, a.withdraw)
+		_, err, answered := do(a.s.life, a.s, a.s.room, driver.Keys(a.req.Claims), a.withdraw, nil)
 		return answered && err == nil
 	})
 }
 
 // ask asks once.
-func (a *acquisition) ask(ctx context.Context) (answer, error) {
+func (a *acquisition) ask(ctx context.Context) (ans answer, err error) {
+	before := a.sent
+	a.sent = true
+	defer func() {
+		if isLocked(err) { // it was not carried out
+			a.sent = before
+		}
+	}()
 	if isPlain(a.req.Claims) && !a.tried {
 		g, ok, err := a.short(ctx)
-		a.asked = true
 		if ok && err == nil { // a row may arrive although its commit failed
+			a.asked = true
 			return answer{grant: g}, nil
 		}
-		if err != nil && !passing(ctx, err) {
+		if isLocked(err) || err != nil && !passing(ctx, err) {
 			return answer{}, err
 		}
+		a.asked, before = true, before || err != nil
 	}
 	a.tried = false
-	var ans answer
-	_, err := a.s.transact(ctx, driver.Keys(a.req.Claims), true, func(t *tx) (err error) {
+	if a.looksFirst() {
+		if ans, settled, err := a.look(ctx); settled || err != nil {
+			return ans, err
+		}
+	}
+	_, err = a.s.transact(ctx, driver.Keys(a.req.Claims), creating, func(t *tx) (err error) {
 		ans, err = a.decide(t)
 		return err
 	})
 	return ans, err
+}
+
+// looksFirst reports whether the answer is probably one that changes nothing: a refusal, or a record.
+func (a *acquisition) looksFirst() bool {
+	return isPlain(a.req.Claims) && a.s.d != &sqlite && (!a.req.Wait || a.once && a.wake == nil)
+}
+
+// look asks without locking anything: a client that is stopped in a transaction keeps its rows locked.
+// settled: the answer counts, because it changes nothing.
+func (a *acquisition) look(ctx context.Context) (ans answer, settled bool, err error) {
+	settled, err = a.s.peek(ctx, driver.Keys(a.req.Claims), func(t *tx) (err error) {
+		ans, err = a.decide(t)
+		return err
+	})
+	return ans, settled, err
 }

@@ -17,22 +17,22 @@ var (
 	releaseColumns = []string{"lock_key bytea", "owner text", "token bigint"}
 )
 
-// unnested is a table of the arrays in the arguments from number first on.
-func unnested(name string, columns []string, first int) string {
+// unnested is a table of the arrays in as many arguments.
+func unnested(name string, columns []string) string {
 	names, args := make([]string, len(columns)), make([]string, len(columns))
 	for i, column := range columns {
 		var kind string
 		names[i], kind, _ = strings.Cut(column, " ")
-		args[i] = array(first+i, kind)
+		args[i] = array(kind)
 	}
 	return fmt.Sprintf("%s(%s) AS (SELECT * FROM unnest(%s))", name, strings.Join(names, ", "), strings.Join(args, ", "))
 }
 
-// array is argument number n as an array. The SELECT keeps the planner from counting its elements:
+// array is an argument as an array. The SELECT keeps the planner from counting its elements:
 // otherwise a plan for the arguments at hand would look cheaper than the plan that it has, and each
 // statement would be planned anew.
-func array(n int, kind string) string {
-	return fmt.Sprintf("CAST((SELECT CAST($%d AS text)) AS %s[])", n, kind)
+func array(kind string) string {
+	return fmt.Sprintf("CAST((SELECT CAST(? AS text)) AS %s[])", kind)
 }
 
 // together is the statement for several plain requests, with one row in its answer for each that was
@@ -41,14 +41,14 @@ func (d *dialect) together(lock, free, update string) string {
 	if d != &postgres {
 		return ""
 	}
-	grants, releases := unnested("g", grantColumns, 1), unnested("r", releaseColumns, len(grantColumns)+1)
+	grants, releases := unnested("g", grantColumns), unnested("r", releaseColumns)
 	mine := "l.owner = r.owner AND l.token = r.token AND l.members = 0"
 	// Rows that exist are locked by SKIP LOCKED before they are changed. A key without a row may get one
 	// meanwhile, from another statement like this, which is over soon.
 	//
 	// Every row is looked up by its key: a join, or NOT EXISTS, would read all of a table that is small,
 	// and go on with that plan while the table grows.
-	return fmt.Sprintf(`WITH %s, %s,
+	return numbered(fmt.Sprintf(`WITH %s, %s,
 released AS (INSERT INTO %s AS l (lock_key, owner, token) SELECT r.lock_key, r.owner, r.token FROM r
 	WHERE EXISTS (SELECT 1 FROM %s l WHERE l.lock_key = r.lock_key AND %s AND l.until > %s FOR UPDATE SKIP LOCKED)
 	ORDER BY r.lock_key ON CONFLICT (lock_key) DO UPDATE SET owner = '', until = 0, flags = 0 WHERE %s RETURNING lock_key),
@@ -60,22 +60,31 @@ taken AS (INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, un
 SELECT lock_key, token, reserved FROM taken UNION ALL SELECT lock_key, 0, 0 FROM released`,
 		grants, releases,
 		lock, lock, mine, d.clock, strings.ReplaceAll(mine, "r.", "excluded."),
-		lock, d.clock, lock, free, lock, update)
+		lock, d.clock, lock, free, lock, update))
 }
 
 // arrays are the arguments of the statement for several requests.
 func arrays(reqs []*plainly) []any {
-	texts := make([][]byte, len(grantColumns)+len(releaseColumns))
+	var grants, releases [][]any
 	for _, r := range reqs {
-		columns := texts[:len(grantColumns)]
 		if r.release {
-			columns = texts[len(grantColumns):]
-		}
-		for i, value := range r.row {
-			columns[i] = element(append(columns[i], ','), value)
+			releases = append(releases, r.row)
+		} else {
+			grants = append(grants, r.row)
 		}
 	}
-	args := make([]any, len(texts))
+	return append(columnsOf(len(grantColumns), grants), columnsOf(len(releaseColumns), releases)...)
+}
+
+// columnsOf are n arrays, with the values of a column of rows each.
+func columnsOf(n int, rows [][]any) []any {
+	texts := make([][]byte, n)
+	for _, row := range rows {
+		for i, value := range row {
+			texts[i] = element(append(texts[i], ','), value)
+		}
+	}
+	args := make([]any, n)
 	for i, text := range texts {
 		if len(text) > 0 {
 			text = text[1:] // a comma

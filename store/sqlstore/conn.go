@@ -14,24 +14,70 @@ import (
 // the connection of a statement whose context ends, and callers give up often.
 const opTimeout = 5 * time.Second
 
-// do waits for a place in room, and runs op there. It reports that op was not answered also if there
-// was no place.
-func do[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error)) (value T, err error, answered bool) {
-	if !room.enter(ctx) {
-		return value, nil, false
+// do runs op with a place in room, and again for up to opTimeout while somebody has locked a row of
+// keys. It reports that op was not answered also if ctx ended before there was a place. late, if it is
+// not nil, is called if op was not answered, when nothing is under way any more.
+func do[T any](ctx context.Context, s *Store, room *room, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+	pause := firstLockedPause
+	for over := time.Now().Add(opTimeout); ; pause = min(2*pause, mostLockedPause) {
+		value, err, answered = try(ctx, s, room, keys, op, late)
+		if !answered || !isLocked(err) || time.Now().After(over) {
+			return value, err, answered
+		}
+		if !waitloop.Sleep(ctx, pause/2+rand.N(pause)) {
+			if late != nil {
+				late()
+			}
+			return value, nil, false
+		}
 	}
-	return inside(ctx, s, room, op, nil)
 }
 
-// inside runs op on a goroutine of the room's, which the caller has entered; see [waitloop.Await].
-func inside[T any](ctx context.Context, s *Store, room *room, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+// The pauses between two attempts at a row that is locked. They are outside of the room.
+const (
+	firstLockedPause = 5 * time.Millisecond
+	mostLockedPause  = 100 * time.Millisecond
+)
+
+// try is one attempt of do.
+func try[T any](ctx context.Context, s *Store, room *room, keys []string, op func(context.Context) (T, error), late func()) (value T, err error, answered bool) {
+	leave, ok := s.enter(ctx, room, keys)
+	if !ok {
+		if late != nil {
+			late()
+		}
+		return value, nil, false
+	}
 	start := func(work func()) { room.run(s, work) }
 	return waitloop.Await(ctx, start, func() (T, error) {
-		defer room.leave()
+		defer leave()
 		ctx, cancel := context.WithTimeout(s.hard, opTimeout)
 		defer cancel()
-		return op(ctx)
+		value, err := op(ctx)
+		s.stuck.learn(keys, err)
+		if isLocked(err) {
+			err = &lockedError{keys, err}
+		}
+		return value, err
 	}, late)
+}
+
+// enter waits for a place in room, and for the turns of keys that are stuck.
+func (s *Store) enter(ctx context.Context, room *room, keys []string) (leave func(), ok bool) {
+	for {
+		taken, ok := s.stuck.enter(ctx, keys)
+		if !ok {
+			return nil, false
+		}
+		if !room.enter(ctx) {
+			taken.leave()
+			return nil, false
+		}
+		if len(taken) > 0 || len(s.stuck.among(keys)) == 0 {
+			return func() { room.leave(); taken.leave() }, true
+		}
+		room.leave() // they have become stuck meanwhile
+	}
 }
 
 // retries counts the attempts at an operation.
@@ -48,7 +94,8 @@ const maxPause = 100 * time.Millisecond
 // dead, and so may those that others return to it meanwhile.
 func (s *Store) tries() *retries { return &retries{most: s.cfg.conns + 4, pause: time.Millisecond} }
 
-// again reports whether to try once more after err. It pauses if others were in the way.
+// again reports whether to try once more after err. It pauses if others were in the way. A row that is
+// locked is for [do], which leaves the connection to others meanwhile.
 func (r *retries) again(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -81,7 +128,7 @@ func (s *Store) connect(ctx context.Context, writes bool) (conn *sql.Conn, back 
 	}
 	return conn, func(err error) {
 		defer leave()
-		if err != nil && judge(err) != refused && judge(err) != again {
+		if err != nil && (judge(err) == broken || judge(err) == readOnly) {
 			drop(conn)
 		}
 		_ = conn.Close() // it goes back to the pool

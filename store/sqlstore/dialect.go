@@ -32,8 +32,12 @@ type dialect struct {
 	// clock is an expression for the database's clock in microseconds. On MySQL it is the
 	// beginning of the statement; on the others the moment when the row is looked at.
 	clock string
-	// begin starts a transaction. It must not change the session beyond that transaction.
+	// begin starts a transaction. It must not change the session beyond that transaction. MariaDB has
+	// more: [beginMariaDB].
 	begin []string
+	// bound is put behind the changes of an UPDATE, and bounded before a statement, so that it waits for
+	// no row for long.
+	bound, bounded string
 	// greatest and least are functions of two numbers.
 	greatest, least string
 	returning       bool // INSERT and UPDATE have RETURNING
@@ -107,7 +111,8 @@ func excluded(column string) string { return "excluded." + column }
 var postgres = dialect{
 	name:     "postgres",
 	clock:    "(extract(epoch FROM clock_timestamp())*1000000)::bigint",
-	begin:    []string{"BEGIN ISOLATION LEVEL READ COMMITTED"},
+	begin:    []string{beginPostgres},
+	bound:    boundUpdate,
 	greatest: "greatest", least: "least",
 	returning: true,
 	upsert:    onConflict, value: excluded,
@@ -126,6 +131,7 @@ var mysql = dialect{
 	// The level is for the next transaction only. At the default level, locks on gaps between
 	// rows deadlock with each other.
 	begin:    []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"},
+	bounded:  boundRows,
 	greatest: "greatest", least: "least",
 	upsert: func(string) string { return "ON DUPLICATE KEY UPDATE " },
 	value:  func(column string) string { return "VALUES(" + column + ")" },

@@ -25,7 +25,8 @@
 // who holds them and who waits, decides in Go (internal/phasefair), and writes what has changed. So
 // all processes take turns at a key, and two sets never deadlock. The isolation level is READ
 // COMMITTED for these transactions alone, whatever the session's default is. A transaction that
-// the database rolls back because of others is repeated.
+// the database rolls back because of others is repeated. A renewal waits for no row that is locked, and
+// the server ends a transaction whose client is silent for 2 s.
 //
 // All times are those of the database's clock at a moment when the rows are locked. The clocks of
 // the processes don't matter. Nothing belongs to a session: no SET, no temporary table, no advisory

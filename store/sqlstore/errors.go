@@ -27,6 +27,7 @@ type trouble int
 const (
 	refused  trouble = iota // the server answered, and does not carry out the statement
 	again                   // the transaction was rolled back because of others: repeat it
+	locked                  // the same, and it has waited for a row that another transaction has locked
 	broken                  // the connection is of no use, a new one may be
 	readOnly                // as broken, and it has led to a server that can't be written
 )
@@ -34,12 +35,13 @@ const (
 // codes says what the codes of servers mean: SQLSTATEs of PostgreSQL, and numbers of MySQL. A
 // code that is not here is a refusal.
 var codes = map[string]trouble{
-	"40001": again, "40P01": again, "55P03": again, // serialization failure, deadlock, lock timeout
+	"40001": again, "40P01": again, "55P03": locked, // serialization failure, deadlock, lock timeout
 	"57P01": broken, "57P02": broken, "57P03": broken, "57P05": broken, // shut down, crashed, starting up, idle too long
 	"25P03": broken, "25P02": again, // ended because idle in a transaction; a transaction that has failed
 	"25006": readOnly,
 
-	"1213": again, "1205": again, "1020": again, // deadlock, lock timeout, changed since the snapshot
+	"1213": again, "1020": again, // deadlock, changed since the snapshot
+	"1205": locked, "3572": locked,
 	"1053": broken, "1927": broken, "2006": broken, "2013": broken, "4031": broken, // shut down, killed, gone
 	"1290": readOnly, "1792": readOnly, "1836": readOnly,
 }
@@ -54,6 +56,10 @@ const (
 // judge says what err means. Drivers are not imported, so it asks for what their errors have in
 // common.
 func judge(err error) trouble {
+	var row *lockedError
+	if errors.As(err, &row) {
+		return locked
+	}
 	var state interface{ SQLState() string } // PostgreSQL's drivers
 	if errors.As(err, &state) {
 		if strings.HasPrefix(state.SQLState(), "08") { // connection exceptions
@@ -86,6 +92,32 @@ func judge(err error) trouble {
 	return broken // it has no code of a server, so no server answered
 }
 
+// isLocked reports whether err says that another transaction keeps a row locked.
+func isLocked(err error) bool { return err != nil && !isOurs(err) && judge(err) == locked }
+
+// lockedError says of which keys a row is locked.
+type lockedError struct {
+	keys []string
+	err  error
+}
+
+func (e *lockedError) Error() string {
+	return fmt.Sprintf("another session keeps the row of %s locked: %v", named(e.keys), e.err)
+}
+
+func (e *lockedError) Unwrap() error { return e.err }
+
+// named writes keys into an error, the first few of them.
+func named(keys []string) string {
+	const most = 3
+	text := fmt.Sprintf("%q", keys[:min(len(keys), most)])
+	text = text[1 : len(text)-1]
+	if len(keys) > most {
+		text += fmt.Sprintf(" or %d other keys", len(keys)-most)
+	}
+	return text
+}
+
 // mysqlNumber returns the number in an error of go-sql-driver: "Error 1213 (40001): ...".
 func mysqlNumber(text string) (number string, ok bool) {
 	i := strings.Index(text, "Error ")
@@ -104,14 +136,18 @@ func failure(op, key string, err error) error {
 		return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", err)}
 	}
 	t := judge(err)
-	if t == readOnly {
+	switch t {
+	case readOnly:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly}
+	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: t == refused || t == readOnly || t == locked}
 }
 
 // silence is the error for a request whose context ended before the answer came.
-func silence(ctx context.Context, op, key string) error {
+func (s *Store) silence(ctx context.Context, op, key string) error {
+	if s.stuck.has(key) {
+		return &driver.UnavailableError{Op: op, Key: key, Err: &lockedError{[]string{key}, context.Cause(ctx)}, Refused: true}
+	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: fmt.Errorf("no answer from the database: %w", context.Cause(ctx))}
 }
 

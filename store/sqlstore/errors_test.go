@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 		{state("42P01"), refused},
 		{fmt.Errorf("wrapped: %w", state("40P01")), again},
 		{mysqlError(1213, "Deadlock found"), again},
-		{mysqlError(1205, "Lock wait timeout exceeded"), again},
+		{mysqlError(1205, "Lock wait timeout exceeded"), locked},
 		{mysqlError(1290, "The MySQL server is running with the --read-only option"), readOnly},
 		{mysqlError(1146, "Table doesn't exist"), refused},
 		{code(5), again},

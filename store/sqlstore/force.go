@@ -24,13 +24,16 @@ func (s *Store) ForceRelease(ctx context.Context, key, reason string, only ...dr
 		ended  []driver.Holder
 		unsure bool
 	}
-	res, err, answered := do(ctx, s, s.room, func(ctx context.Context) (r result, err error) {
-		r.unsure, err = s.transact(ctx, []string{key}, false, func(t *tx) (err error) {
+	before := false // an earlier attempt may have been carried out
+	res, err, answered := do(ctx, s, s.room, []string{key}, func(ctx context.Context) (r result, err error) {
+		unsure, err := s.transact(ctx, []string{key}, existing, func(t *tx) (err error) {
 			r.ended, err = t.force(t.locks[0], reason, only)
 			return err
 		})
+		before = before || unsure
+		r.unsure = before
 		return r, err
-	})
+	}, nil)
 	if err := s.conclude(ctx, "force release", key, answered, res.unsure, err); err != nil {
 		return nil, err
 	}

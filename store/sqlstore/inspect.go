@@ -20,9 +20,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (driver.LockInfo, error
 		return info, err
 	}
 	defer s.calls.Leave()
-	infos, err, answered := do(ctx, s, s.room, func(ctx context.Context) ([]driver.LockInfo, error) {
+	infos, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) ([]driver.LockInfo, error) {
 		return s.inspect(ctx, []string{key})
-	})
+	}, nil)
 	if err := s.conclude(ctx, "inspect", key, answered, false, err); err != nil {
 		return info, err
 	}

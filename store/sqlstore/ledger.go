@@ -99,8 +99,8 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	defer s.calls.Leave()
-	had, err, answered := do(ctx, s, s.room, func(ctx context.Context) (had bool, err error) {
-		_, err = s.transact(ctx, []string{key}, false, func(t *tx) error {
+	had, err, answered := do(ctx, s, s.room, []string{key}, func(ctx context.Context) (had bool, err error) {
+		_, err = s.transact(ctx, []string{key}, existing, func(t *tx) error {
 			l := t.locks[0]
 			had = l.recordUntil > t.now
 			l.recordUntil = 0
@@ -119,6 +119,6 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 			return nil
 		})
 		return had, err
-	})
+	}, nil)
 	return had, s.conclude(ctx, "forget", key, answered, false, err)
 }

@@ -32,7 +32,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		infos []driver.LockInfo
 		next  string
 	}
-	p, err, answered := do(ctx, s, s.room, func(ctx context.Context) (p page, err error) {
+	p, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) (p page, err error) {
 		keys, err := s.used(ctx, prefix, after, limit)
 		if err != nil || len(keys) == 0 {
 			return p, err
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		p.infos, err = s.inspect(ctx, keys)
 		p.infos = slices.DeleteFunc(p.infos, driver.LockInfo.IsFree)
 		return p, err
-	})
+	}, nil)
 	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)
 }
 

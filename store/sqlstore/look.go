@@ -20,6 +20,9 @@ func (s *Store) look(ctx context.Context) error {
 		}
 		return failure("open", "", err)
 	}
+	if s.d == &mysql {
+		s.mariaDB = strings.Contains(s.value(ctx, "SELECT VERSION()"), "MariaDB")
+	}
 	s.warn(ctx)
 	return nil
 }

@@ -139,7 +139,7 @@ func (p *places) turns(owners []string) (some bool) {
 		wait := make(map[string]bool, len(chunk))
 		query := "SELECT m.owner, CASE WHEN l.until <= " + s.d.clock + " THEN 1 ELSE 0 END FROM " + s.q.memberTable + " m JOIN " + s.q.lockTable +
 			" l ON l.lock_key = m.lock_key WHERE m.waits = 1 AND m.owner IN (" + marks(len(chunk)) + ")"
-		_, err, answered := do(s.life, s, s.room, func(ctx context.Context) (struct{}, error) {
+		_, err, answered := do(s.life, s, s.room, nil, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, s.query(ctx, query, args, func() { clear(wait) }, func(rows *sql.Rows) error {
 				var owner string
 				var over int
@@ -149,7 +149,7 @@ func (p *places) turns(owners []string) (some bool) {
 				wait[owner] = over == 0
 				return nil
 			})
-		})
+		}, nil)
 		if err != nil || !answered {
 			return false // the next look may succeed, and a request that gives up asks by itself
 		}
@@ -178,8 +178,8 @@ func (p *places) live(owners []string) {
 			waiting = "(lock_key, owner) IN (SELECT lock_key, owner FROM " + s.q.memberTable + " WHERE " + waiting + " FOR UPDATE SKIP LOCKED)"
 		}
 		query := "UPDATE " + s.q.memberTable + " SET until = " + s.d.clock + " + ? WHERE " + waiting
-		_, _, _ = do(s.life, s, s.room, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
+		_, _, _ = do(s.life, s, s.room, nil, func(ctx context.Context) (int64, error) { // if it fails, the next one is in time
 			return s.exec(ctx, query, args...)
-		})
+		}, nil)
 	}
 }

@@ -22,7 +22,7 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		} else {
 			done, unsure, answered := s.releaseTogether(ctx, g)
 			if !answered {
-				return silence(ctx, "release", g.Claims[0].Key)
+				return s.silence(ctx, "release", g.Claims[0].Key)
 			}
 			if done {
 				return nil
@@ -34,16 +34,16 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 		unsure bool
 		loss   error // of one of the claims; the others are released (R5)
 	}
-	res, err, answered := do(ctx, s, s.room, func(ctx context.Context) (result, error) {
-		r := result{unsure: before}
+	res, err, answered := do(ctx, s, s.room, driver.Keys(g.Claims), func(ctx context.Context) (r result, err error) {
 		if short {
 			done, unsure, err := s.shortRelease(ctx, g)
-			if done || err != nil && !passing(ctx, err) {
+			if done || isLocked(err) || err != nil && !passing(ctx, err) {
+				r.unsure = before
 				return r, err
 			}
-			r.unsure = unsure
+			before = before || unsure
 		}
-		unsure, err := s.transact(ctx, driver.Keys(g.Claims), false, func(t *tx) error {
+		unsure, err := s.transact(ctx, driver.Keys(g.Claims), existing, func(t *tx) error {
 			r.loss = nil
 			for _, c := range g.Claims {
 				err := t.release(g, c.Key)
@@ -56,9 +56,10 @@ func (s *Store) Release(ctx context.Context, g driver.Grant) error {
 			}
 			return nil
 		})
-		r.unsure = r.unsure || unsure
+		before = before || unsure
+		r.unsure = before
 		return r, err
-	})
+	}, nil)
 	if err := s.conclude(ctx, "release", g.Claims[0].Key, answered, res.unsure, err); err != nil {
 		return err
 	}

@@ -50,30 +50,51 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 	return errs
 }
 
-// renewTogether renews a batch of plain leases with one statement, or finds out in a transaction
-// which of them are lost.
+// renewTogether renews a batch of plain leases with one statement. What it leaves undone, transactions
+// decide.
 func (s *Store) renewTogether(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
 	these := make([]driver.Grant, len(batch))
 	for n, i := range batch {
 		these[n] = grants[i]
 	}
-	all, err, answered := do(ctx, s, s.renewals, func(ctx context.Context) (bool, error) { return s.renewPlainly(ctx, these) })
-	if !all || err != nil || !answered {
-		s.renew(ctx, grants, batch, errs)
+	renewed, err, answered := do(ctx, s, s.renewals, nil, func(ctx context.Context) ([]bool, error) { return s.renewPlainly(ctx, these) }, nil)
+	var rest []int
+	for n, i := range batch {
+		if err != nil || !answered || !renewed[n] {
+			rest = append(rest, i)
+		}
+	}
+	if len(rest) > 0 {
+		s.renew(ctx, grants, rest, errs)
 	}
 }
 
-// renew renews the grants of a batch in one transaction.
+// renew renews the grants of a batch in one transaction. It does not wait for rows that others have
+// locked: one of them would keep all leases from being renewed. Leases on such keys follow, each alone.
 func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
+	s.renewIn(ctx, skipping, grants, batch, errs)
+	for _, i := range batch {
+		if errors.Is(errs[i], errSkipped) {
+			s.renewIn(ctx, existing, grants, []int{i}, errs)
+		}
+	}
+}
+
+// renewIn renews the grants of a batch in one transaction.
+func (s *Store) renewIn(ctx context.Context, mode rowMode, grants []driver.Grant, batch []int, errs []error) {
 	var keys []string
 	for _, i := range batch {
 		keys = append(keys, driver.Keys(grants[i].Claims)...)
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	verdicts, err, answered := do(ctx, s, s.renewals, func(ctx context.Context) ([]error, error) {
+	room, waitsFor := s.renewals, []string(nil)
+	if mode == existing {
+		room, waitsFor = s.room, keys
+	}
+	verdicts, err, answered := try(ctx, s, room, waitsFor, func(ctx context.Context) ([]error, error) {
 		verdicts := make([]error, len(batch))
-		_, err := s.transact(ctx, keys, false, func(t *tx) error {
+		_, err := s.transact(ctx, keys, mode, func(t *tx) error {
 			for n, i := range batch {
 				err := t.renew(grants[i])
 				if verdicts[n] = err; err != nil && !isVerdict(err, &verdicts[n]) {
@@ -83,11 +104,11 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 			return nil
 		})
 		return verdicts, err
-	})
+	}, nil)
 	for n, i := range batch {
 		switch {
 		case !answered:
-			errs[i] = silence(ctx, "renew", grants[i].Claims[0].Key)
+			errs[i] = s.silence(ctx, "renew", grants[i].Claims[0].Key)
 		case err != nil:
 			errs[i] = failure("renew", grants[i].Claims[0].Key, err)
 		default:
@@ -108,6 +129,9 @@ func isVerdict(err error, to *error) bool {
 
 // renew extends all claims of g, or none.
 func (t *tx) renew(g driver.Grant) error {
+	if t.skips(g.Claims) {
+		return verdict{errSkipped}
+	}
 	members, err := t.mine(g, func(_ *lock, m *member, c driver.Claim) bool {
 		return !m.is(released) && g.Token != 0 && m.mode == c.Mode &&
 			!(g.Borrowed && (toMicros(g.TTL) > m.ttl || g.HandOffs > m.reserved))
@@ -158,9 +182,9 @@ func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room
 		return err
 	}
 	defer s.calls.Leave()
-	unsure, err, answered := do(ctx, s, room, func(ctx context.Context) (bool, error) {
-		return s.transact(ctx, driver.Keys(g.Claims), false, decide)
-	})
+	unsure, err, answered := do(ctx, s, room, driver.Keys(g.Claims), func(ctx context.Context) (bool, error) {
+		return s.transact(ctx, driver.Keys(g.Claims), existing, decide)
+	}, nil)
 	return s.conclude(ctx, op, g.Claims[0].Key, answered, unsure, err)
 }
 
@@ -168,7 +192,7 @@ func (s *Store) about(ctx context.Context, op string, g driver.Grant, room *room
 func (s *Store) conclude(ctx context.Context, op, key string, answered, _ bool, err error) error {
 	switch {
 	case !answered:
-		return silence(ctx, op, key)
+		return s.silence(ctx, op, key)
 	case err == nil, errors.Is(err, driver.ErrLeaseLost), errors.Is(err, driver.ErrHeld), errors.Is(err, driver.ErrResultNotKept):
 		return err
 	}

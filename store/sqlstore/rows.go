@@ -46,37 +46,66 @@ func (s *Store) insert(ctx context.Context, keys []string) error {
 // open begins the transaction, and locks the rows of keys in the order of the keys. Nothing has
 // been read before, so all that is read from now on is what the others have left.
 func (t *tx) open(keys []string) error {
-	if t.s.d == &postgres && len(keys) <= keysPerQuery && !t.apart {
+	d := t.s.d
+	switch {
+	case d == &postgres && len(keys) <= keysPerQuery && !t.apart && t.mode != skipping:
 		return t.openAtOnce(keys)
-	}
-	for _, statement := range t.s.d.begin {
-		if err := t.exec(statement); err != nil {
+	case t.s.mariaDB && len(keys) <= keysPerQuery:
+		in, args := list(keys)
+		return t.lockRows(beginMariaDB+t.s.q.lockRows+in+t.lockRowsAfter()+"; END", args)
+	case t.s.mariaDB:
+		if err := t.exec(beginMariaDB + "END"); err != nil {
 			return err
 		}
+	default:
+		for _, statement := range d.begin {
+			if err := t.exec(statement); err != nil {
+				return err
+			}
+		}
 	}
-	if t.s.d == &sqlite {
+	if d == &sqlite {
 		t.locked = -1 // its BEGIN locks the whole database
 		return nil
 	}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
 		in, args := list(chunk)
-		err := t.query(t.s.q.lockRows+in+t.s.q.lockRowsAfter, args, func(*sql.Rows) error {
-			t.locked++
-			return nil
-		})
-		if err != nil {
+		if err := t.lockRows(t.s.q.lockRows+in+t.lockRowsAfter(), args); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// lockRows runs a statement that locks rows, and notes their keys.
+func (t *tx) lockRows(query string, args []any) error {
+	if t.own == nil {
+		t.own = make(map[string]bool)
+	}
+	return t.query(query, args, func(rows *sql.Rows) error {
+		var key []byte
+		err := rows.Scan(&key)
+		t.own[string(key)] = true
+		t.locked++
+		return err
+	})
+}
+
+// lockRowsAfter is what follows the list of keys.
+func (t *tx) lockRowsAfter() string {
+	if t.mode == skipping {
+		return t.s.q.lockRowsAfter + " SKIP LOCKED"
+	}
+	return t.s.q.lockRowsAfter
+}
+
 // openAtOnce does so in one round trip. Only statements without arguments can be sent together. The
-// keys are in hexadecimal digits, so they can't be taken for anything else.
+// keys are in hexadecimal digits, so they can't be taken for anything else, whatever the session takes
+// a backslash for.
 func (t *tx) openAtOnce(keys []string) error {
 	literals := make([]string, len(keys))
 	for i, key := range keys {
-		literals[i] = `'\x` + hex.EncodeToString([]byte(key)) + `'::bytea`
+		literals[i] = "decode('" + hex.EncodeToString([]byte(key)) + "', 'hex')"
 	}
 	lock := t.s.q.lockRows + "(" + strings.Join(literals, ", ") + ")" + t.s.q.lockRowsAfter
 	res, err := t.conn.ExecContext(t.ctx, strings.Join(t.s.d.begin, "; ")+"; "+lock)
@@ -89,7 +118,7 @@ func (t *tx) openAtOnce(keys []string) error {
 }
 
 // load reads the rows of keys, which are in order.
-func (t *tx) load(keys []string, create bool) error {
+func (t *tx) load(keys []string) error {
 	for _, key := range keys {
 		t.locks = append(t.locks, &lock{key: key})
 	}
@@ -99,6 +128,9 @@ func (t *tx) load(keys []string, create bool) error {
 			return err
 		}
 	}
+	if t.mode == skipping && t.locked >= 0 {
+		t.leaveOut()
+	}
 	var none []string
 	for _, l := range t.locks {
 		if !l.exists {
@@ -106,9 +138,9 @@ func (t *tx) load(keys []string, create bool) error {
 		}
 	}
 	switch {
-	case t.locked >= 0 && t.locked != len(keys)-len(none):
+	case t.locked >= 0 && t.locked != len(t.locks)-len(none):
 		return errUnlocked
-	case create && len(none) > 0:
+	case t.mode == creating && len(none) > 0:
 		return missing{none}
 	}
 	for _, l := range t.locks {
@@ -116,6 +148,18 @@ func (t *tx) load(keys []string, create bool) error {
 		l.Sort()
 	}
 	return nil
+}
+
+// leaveOut leaves out the keys whose rows others have locked.
+func (t *tx) leaveOut() {
+	t.skipped = make(map[string]bool)
+	t.locks = slices.DeleteFunc(t.locks, func(l *lock) bool {
+		skip := l.exists && !t.own[l.key]
+		if skip {
+			t.skipped[l.key] = true
+		}
+		return skip
+	})
 }
 
 // scan reads a row of [statements.load]: a lock with one of its members, if it has any.

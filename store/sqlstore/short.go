@@ -31,10 +31,10 @@ func (d *dialect) shortly(prefix string) shortly {
 	free := fmt.Sprintf("l.members = 0 AND (l.owner = '' OR l.until <= %s)", d.clock)
 	noRecord := fmt.Sprintf(" AND l.record_until <= %s", d.clock)
 	s := shortly{
-		confirm: fmt.Sprintf("UPDATE %s SET until = %s + ?, ttl = ? WHERE lock_key = ? AND owner = ? AND until > %s AND mode = 0 AND flags = 0",
-			lock, d.clock, d.clock),
-		release: fmt.Sprintf("UPDATE %s SET owner = '', until = 0, flags = 0 WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0",
-			lock, d.clock),
+		confirm: fmt.Sprintf("UPDATE %s SET until = %s + ?, ttl = ?%s WHERE lock_key = ? AND owner = ? AND until > %s AND mode = 0 AND flags = 0",
+			lock, d.clock, d.bound, d.clock),
+		release: fmt.Sprintf("%sUPDATE %s SET owner = '', until = 0, flags = 0%s WHERE lock_key = ? AND owner = ? AND token = ? AND until > %s AND members = 0",
+			d.bounded, lock, d.bound, d.clock),
 	}
 	if !d.returning {
 		// The token, and as many as are reserved, come back as the id of a row that was inserted:
@@ -42,7 +42,7 @@ func (d *dialect) shortly(prefix string) shortly {
 		// it, because MySQL changes one column after the other.
 		token := fmt.Sprintf("%s(l.last + 1, %s)", d.greatest, d.clock)
 		reserved := fmt.Sprintf("%s(0, %s(?, %s + %d - %s))", d.greatest, d.least, d.clock, maxLead, token)
-		s.grant = fmt.Sprintf("UPDATE %s l SET mode = 0, through = 0, owner = ?, token = %s, reserved = %s, until = %s + ?, since = %s, ttl = ?, flags = 0, rule = ?, trace = ?, "+
+		s.grant = fmt.Sprintf(d.bounded+"UPDATE %s l SET mode = 0, through = 0, owner = ?, token = %s, reserved = %s, until = %s + ?, since = %s, ttl = ?, flags = 0, rule = ?, trace = ?, "+
 			"last = LAST_INSERT_ID((%s) * %d + (%s)) DIV %d + (%s) WHERE lock_key = ? AND %s",
 			lock, token, reserved, d.clock, d.clock, token, packed, reserved, packed, reserved, free)
 		s.grantOnce = s.grant + noRecord
@@ -54,7 +54,7 @@ func (d *dialect) shortly(prefix string) shortly {
 	reserved := fmt.Sprintf("%s(0, %s(excluded.reserved, excluded.token + %d - %s))", d.greatest, d.least, maxLead, token)
 	insert := fmt.Sprintf("INSERT INTO %s AS l (lock_key, last, owner, inbox, token, reserved, until, since, ttl, rule, trace) "+
 		"SELECT CAST(? AS %s), c.us + CAST(? AS bigint), CAST(? AS text), CAST(? AS text), c.us, CAST(? AS bigint), c.us + CAST(? AS bigint), c.us, CAST(? AS bigint), CAST(? AS %s), CAST(? AS %s) "+
-		"FROM (SELECT %s AS us) c WHERE 1 = 1 ", lock, d.types.key, d.types.note, d.types.note, d.clock)
+		"FROM (SELECT %s AS us) c%s WHERE 1 = 1 ", lock, d.types.key, d.types.note, d.types.note, d.clock, strings.Replace(d.bound, " FROM", ",", 1))
 	update := fmt.Sprintf("ON CONFLICT (lock_key) DO UPDATE SET mode = 0, through = 0, owner = excluded.owner, inbox = excluded.inbox, token = %s, reserved = %s, last = %s + %s, "+
 		"until = %s + excluded.ttl, since = %s, ttl = excluded.ttl, flags = 0, rule = excluded.rule, trace = excluded.trace WHERE ",
 		token, reserved, token, reserved, d.clock, d.clock)
@@ -150,10 +150,11 @@ func (a *acquisition) askTogether(ctx context.Context) (g driver.Grant, ok bool,
 		key: key, late: a.late,
 		row: []any{[]byte(key), a.req.Owner, inbox, a.wanted(), ttl, []byte(a.req.Rule), []byte(a.req.Trace)},
 	}
+	a.sent = true
 	if !a.s.together.ask(ctx, r) {
-		return g, false, &waitloop.Unanswered{Err: silence(ctx, "acquire", key)}
+		return g, false, &waitloop.Unanswered{Err: a.s.silence(ctx, "acquire", key)}
 	}
-	a.asked, a.tried, a.unsure = true, true, r.unsure
+	a.asked, a.tried, a.sent = true, true, r.unsure
 	g.Token, g.HandOffs = r.token, r.reserved
 	return g, r.done, nil
 }
@@ -182,42 +183,4 @@ func (s *Store) releaseTogether(ctx context.Context, g driver.Grant) (done, unsu
 // passing reports whether a transaction may succeed where one statement has failed with err.
 func passing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && judge(err) != refused
-}
-
-// renewPlainly renews leases on one exclusive claim each, with one statement for all of them. It
-// reports whether all are renewed; otherwise transactions have to decide.
-func (s *Store) renewPlainly(ctx context.Context, grants []driver.Grant) (all bool, err error) {
-	if len(grants) == 0 {
-		return true, nil
-	}
-	set := fmt.Sprintf("SET until = %s + ?, ttl = ?", s.d.clock)
-	inForce := fmt.Sprintf("l.until > %s AND l.flags = 0 AND l.mode = 0", s.d.clock)
-	ttl := toMicros(grants[0].TTL)
-	args := make([]any, 0, 3*len(grants)+2)
-	for _, g := range grants {
-		args = append(args, []byte(g.Claims[0].Key), g.Owner, int64(g.Token))
-	}
-	rows := strings.TrimSuffix(strings.Repeat("(?,?,?),", len(grants)), ",")
-	var query string
-	switch s.d {
-	case &postgres:
-		// Locked in the order of the keys, as by transactions, or they would deadlock.
-		rows = "(CAST(? AS bytea), CAST(? AS text), CAST(? AS bigint))," + rows
-		rows = strings.TrimSuffix(rows, ",(?,?,?)")
-		if len(grants) == 1 {
-			rows = "(CAST(? AS bytea), CAST(? AS text), CAST(? AS bigint))"
-		}
-		query = fmt.Sprintf("WITH k AS (SELECT l.lock_key FROM %s l JOIN (VALUES %s) r(lock_key, owner, token) "+
-			"ON l.lock_key = r.lock_key AND l.owner = r.owner AND l.token = r.token ORDER BY l.lock_key FOR UPDATE OF l) "+
-			"UPDATE %s l %s FROM k WHERE l.lock_key = k.lock_key AND %s", s.q.lockTable, rows, s.q.lockTable, set, inForce)
-		args = append(args, ttl, ttl)
-	case &sqlite:
-		query = fmt.Sprintf("UPDATE %s AS l %s WHERE (l.lock_key, l.owner, l.token) IN (VALUES %s) AND %s", s.q.lockTable, set, rows, inForce)
-		args = append([]any{ttl, ttl}, args...)
-	default:
-		query = fmt.Sprintf("UPDATE %s l %s WHERE (l.lock_key, l.owner, l.token) IN (%s) AND %s", s.q.lockTable, set, rows, inForce)
-		args = append([]any{ttl, ttl}, args...)
-	}
-	n, err := s.exec(ctx, query, args...)
-	return n == int64(len(grants)), err
 }

@@ -13,6 +13,8 @@ type statements struct {
 	insert, deleteMember     string
 	upsertLock, upsertMember upsert
 	shortly
+	renew    string           // of any number of leases; "": the statement depends on the number
+	renewAll func(int) string // of so many leases
 
 	lockTable, memberTable, recordTable, forcedTable, versionTable string
 }
@@ -56,6 +58,7 @@ func (d *dialect) statements(prefix string) statements {
 	q.load = "SELECT c.us, " + strings.Join(slices.Concat(lock.fields("l"), member.fields("m")), ", ") + " FROM (SELECT " + d.clock +
 		" AS us) c LEFT JOIN " + q.lockTable + " l ON l.lock_key IN %s LEFT JOIN " + q.memberTable + " m ON m.lock_key = l.lock_key"
 	q.deleteMember = "DELETE FROM " + q.memberTable + " WHERE "
+	q.renew, q.renewAll = d.renewing(q.lockTable)
 	q.insert = "INSERT INTO " + q.lockTable + " (lock_key, owner) VALUES "
 	return q
 }

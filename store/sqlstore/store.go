@@ -19,8 +19,11 @@ type Store struct {
 	cfg config
 	q   statements
 
+	mariaDB bool // not MySQL itself
+
 	room     *room // for everything except renewals
 	renewals *room
+	stuck    *stuck
 	places   *places
 	together *together
 	door     *door // of a SQLite file; nil: none
@@ -54,7 +57,7 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	}
 	s := &Store{
 		db: db, d: d.dialect, cfg: cfg, q: d.statements(cfg.prefix),
-		room: newRoom(d.most(cfg.conns)), renewals: newRoom(1),
+		room: newRoom(d.most(cfg.conns)), renewals: newRoom(1), stuck: newStuck(),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())

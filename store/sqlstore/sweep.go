@@ -57,10 +57,10 @@ func (s *Store) sweepOver(ctx context.Context, over string) error {
 		if len(keys) == 0 {
 			break
 		}
-		_, err, answered := do(ctx, s, s.room, func(ctx context.Context) (struct{}, error) {
-			_, err := s.transact(ctx, keys, true, func(*tx) error { return nil })
+		_, err, answered := do(ctx, s, s.room, keys, func(ctx context.Context) (struct{}, error) {
+			_, err := s.transact(ctx, keys, creating, func(*tx) error { return nil })
 			return struct{}{}, err
-		})
+		}, nil)
 		if err != nil || !answered {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Store) sweepOver(ctx context.Context, over string) error {
 }
 
 func (s *Store) keysOver(ctx context.Context, query string) ([]string, error) {
-	keys, err, _ := do(ctx, s, s.room, func(ctx context.Context) (keys []string, err error) {
+	keys, err, _ := do(ctx, s, s.room, nil, func(ctx context.Context) (keys []string, err error) {
 		err = s.query(ctx, query, nil, func() { keys = nil }, func(rows *sql.Rows) error {
 			var key []byte
 			err := rows.Scan(&key)
@@ -88,7 +88,7 @@ func (s *Store) keysOver(ctx context.Context, query string) ([]string, error) {
 			return err
 		})
 		return keys, err
-	})
+	}, nil)
 	return keys, err
 }
 
@@ -99,7 +99,7 @@ func (s *Store) deleteOver(ctx context.Context, table, key, condition string) er
 		query = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", table, condition, sweepRows)
 	}
 	for {
-		n, err, answered := do(ctx, s, s.room, func(ctx context.Context) (int64, error) { return s.exec(ctx, query) })
+		n, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) (int64, error) { return s.exec(ctx, query) }, nil)
 		if err != nil || !answered || n < sweepRows {
 			return err
 		}

@@ -21,12 +21,27 @@ type tx struct {
 	now   micros    // the database's clock, after the rows were locked
 	locks []*lock   // in order of their keys
 
-	locked int  // how many rows are locked; -1: all
-	apart  bool // BEGIN and the lock are sent apart
+	mode    rowMode
+	locked  int             // how many rows are locked; -1: all
+	own     map[string]bool // which ones; nil: unknown
+	skipped map[string]bool // keys that others have locked
+	apart   bool            // BEGIN and the lock are sent apart
 
 	woken  []member // waiters that were let in, or have another reason to ask
 	wanted []want   // leases that linger and are in somebody's way
 }
+
+// rowMode says what a transaction does about the rows of its keys.
+type rowMode int
+
+const (
+	existing rowMode = iota // it locks those that exist
+	creating                // it makes those that don't exist
+	skipping                // it locks those that nobody else has locked, and leaves the others out
+)
+
+// errSkipped says that another transaction has locked the row of a key.
+var errSkipped = errors.New("sqlstore: another transaction has locked the row")
 
 // verdict is the end of a transaction that changes nothing, and is not to be repeated.
 type verdict struct{ error }
@@ -61,15 +76,15 @@ func (t *tx) lock(key string) *lock {
 }
 
 // transact runs decide in a transaction on keys, which are in order, and repeats it if others were
-// in the way or the connection broke. With create, every key has a row before.
+// in the way or the connection broke.
 //
 // unsure says that an earlier attempt may have been carried out: its COMMIT had no answer. So
 // decide must be such that doing it twice does no harm.
-func (s *Store) transact(ctx context.Context, keys []string, create bool, decide func(*tx) error) (unsure bool, err error) {
+func (s *Store) transact(ctx context.Context, keys []string, mode rowMode, decide func(*tx) error) (unsure bool, err error) {
 	apart := false
 	for r := s.tries(); ; {
-		t := &tx{s: s, ctx: ctx, sent: time.Now(), apart: apart}
-		committing, err := t.attempt(keys, create, decide)
+		t := &tx{s: s, ctx: ctx, sent: time.Now(), mode: mode, apart: apart}
+		committing, err := t.attempt(keys, decide)
 		var v verdict
 		var none missing
 		switch {
@@ -97,19 +112,19 @@ func (s *Store) transact(ctx context.Context, keys []string, create bool, decide
 }
 
 // attempt is one try. committing: its COMMIT was sent.
-func (t *tx) attempt(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
+func (t *tx) attempt(keys []string, decide func(*tx) error) (committing bool, err error) {
 	conn, back, err := t.s.connect(t.ctx, true)
 	if err != nil {
 		return false, err
 	}
 	t.conn = conn
-	committing, err = t.body(keys, create, decide)
+	committing, err = t.body(keys, decide)
 	if err == nil {
 		back(nil)
 		return true, nil
 	}
 	// A statement that failed may have left the transaction open (1205 of MySQL does).
-	_, undone := conn.ExecContext(t.ctx, "ROLLBACK")
+	_, undone := conn.ExecContext(t.ctx, t.ending("ROLLBACK"))
 	if undone != nil && t.s.d != &sqlite || t.ctx.Err() != nil {
 		drop(conn)
 	}
@@ -128,26 +143,34 @@ func isOurs(err error) bool {
 	return errors.As(err, &v) || errors.As(err, &none) || errors.Is(err, errUnlocked)
 }
 
-func (t *tx) body(keys []string, create bool, decide func(*tx) error) (committing bool, err error) {
+func (t *tx) body(keys []string, decide func(*tx) error) (committing bool, err error) {
 	if err := t.open(keys); err != nil {
 		return false, err
 	}
-	if err := t.load(keys, create); err != nil {
+	if err := t.load(keys); err != nil {
 		return false, err
 	}
-	for _, l := range t.locks {
-		t.step(l) // a lease may have ended since the last look
-	}
-	if err := decide(t); err != nil {
+	if err := t.settle(decide); err != nil {
 		return false, err
-	}
-	for _, l := range t.locks {
-		t.step(l)
 	}
 	if err := t.write(); err != nil {
 		return false, err
 	}
-	return true, t.exec("COMMIT")
+	return true, t.exec(t.ending("COMMIT"))
+}
+
+// settle decides, with everybody let in whose turn it is before and afterwards.
+func (t *tx) settle(decide func(*tx) error) error {
+	for _, l := range t.locks {
+		t.step(l) // a lease may have ended since the last look
+	}
+	if err := decide(t); err != nil {
+		return err
+	}
+	for _, l := range t.locks {
+		t.step(l)
+	}
+	return nil
 }
 
 // exec runs a statement of the transaction.
@@ -161,6 +184,44 @@ func (t *tx) exec(query string, args ...any) error {
 func (t *tx) query(query string, args []any, scan func(*sql.Rows) error) error {
 	query, args = t.s.d.bind(query, args)
 	return rowsOf(t.ctx, t.conn, query, args, scan)
+}
+
+// ending returns the statement that ends the transaction by COMMIT or ROLLBACK.
+func (t *tx) ending(how string) string {
+	if t.s.mariaDB {
+		return endMariaDB(how)
+	}
+	return how
+}
+
+// skips reports whether the transaction leaves out the key of one of claims.
+func (t *tx) skips(claims []driver.Claim) bool {
+	return len(t.skipped) > 0 && slices.ContainsFunc(claims, func(c driver.Claim) bool { return t.skipped[c.Key] })
+}
+
+// peek runs decide on what keys look like at a moment, and locks nothing: a process that is stopped in a
+// transaction keeps its rows locked. settled: the decision changes nothing, so it counts.
+func (s *Store) peek(ctx context.Context, keys []string, decide func(*tx) error) (settled bool, err error) {
+	conn, back, err := s.connect(ctx, false)
+	if err != nil {
+		return false, nil // a transaction tries again
+	}
+	t := &tx{s: s, ctx: ctx, conn: conn, sent: time.Now(), locked: -1}
+	err = t.load(keys)
+	if err == nil {
+		err = t.settle(decide)
+	}
+	var v verdict
+	switch {
+	case errors.As(err, &v):
+		back(nil)
+		return true, v.error
+	case err != nil:
+		back(err)
+		return false, nil
+	}
+	back(nil)
+	return len(t.changes())+len(t.woken)+len(t.wanted) == 0, nil
 }
 
 // mine returns what g's owner has of all its claims, or the error of a loss.

@@ -28,14 +28,14 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 		return 0, err
 	}
 	defer s.calls.Leave()
-	newest, err, answered := do(ctx, s, s.room, func(ctx context.Context) (uint64, error) {
+	newest, err, answered := do(ctx, s, s.room, []string{key}, func(ctx context.Context) (uint64, error) {
 		if version > 0 {
 			if err := s.raise(ctx, key, version, retention); err != nil {
 				return 0, err
 			}
 		}
 		return s.newest(ctx, key, version)
-	})
+	}, nil)
 	return newest, s.conclude(ctx, "raise", key, answered, false, err)
 }
 

@@ -13,8 +13,8 @@ func (m *member) values() []any {
 	}
 }
 
-// write writes what has changed.
-func (t *tx) write() error {
+// changes returns the statements that write what has changed.
+func (t *tx) changes() []statement {
 	var changed, gone, members [][]any // the values of rows
 	for _, l := range t.locks {
 		single := l.single()
@@ -55,7 +55,12 @@ func (t *tx) write() error {
 			all = append(all, statement{w.of(len(chunk)), slices.Concat(chunk...)})
 		}
 	}
-	messages := t.messages()
+	return all
+}
+
+// write writes what has changed, and sends messages.
+func (t *tx) write() error {
+	all, messages := t.changes(), t.messages()
 	if t.s.d == &postgres && len(all)+len(messages.args) > 1 && len(all) <= 3 {
 		return t.together(all, messages)
 	}

@@ -1,0 +1,199 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/servertest"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+)
+
+// lockRows locks the rows of keys in a transaction that stays open until the test ends, or the caller
+// calls free.
+func lockRows(t *testing.T, d *sqltest.Database, keys ...string) (free func()) {
+	t.Helper()
+	tx, err := d.Open(t).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		exec(t, tx, fmt.Sprintf("UPDATE keyturn_lock SET through = through + 1 WHERE lock_key = '%s'", key))
+	}
+	free = sync.OnceFunc(func() { _ = tx.Rollback() })
+	t.Cleanup(free)
+	return free
+}
+
+// hold has eng acquire so many keys, and counts the leases that are lost.
+func hold(t *testing.T, eng *core.Engine, count int) (lost func() (keys []string)) {
+	t.Helper()
+	leases := make(map[string]*core.Lease)
+	for i := range count {
+		key := fmt.Sprint("k", i)
+		lease, err := eng.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases[key] = lease
+	}
+	return func() (keys []string) {
+		for key, lease := range leases {
+			if lease.Err() != nil {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+}
+
+// A transaction of somebody else kept the row of one lease locked. All leases of the process were
+// renewed by one statement, which waited for it, so all of them ran out.
+func TestALockedRowCostsNoOtherLease(t *testing.T) {
+	t.Parallel()
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		const ttl = 3 * time.Second
+		eng := engineOn(t, d.Open(t), dialectOf(d), core.WithTTL(ttl))
+		lost := hold(t, eng, 21)
+		lockRows(t, d, "k7")
+		time.Sleep(2 * ttl) // the time is what the test is about
+		for _, key := range lost() {
+			if key != "k7" {
+				t.Errorf("the lease on %s is lost", key)
+			}
+		}
+	})
+}
+
+func engineOn(t *testing.T, db *sql.DB, d sqlstore.Dialect, opts ...core.EngineOption) *core.Engine {
+	t.Helper()
+	eng, err := core.New(open(t, db, d), append(opts, core.WithLogger(slog.New(slog.DiscardHandler)))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // it does not wait for leases
+		_ = eng.Close(ended)
+	})
+	return eng
+}
+
+// A process that asked for a held key was cut off between its questions and its COMMIT. The server kept
+// its transaction, and the row, for as long as it had no sign from the network.
+func TestAnAskerThatFallsSilentCostsNoLease(t *testing.T) {
+	t.Parallel()
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		const ttl = 9 * time.Second
+		eng := engineOn(t, d.Open(t), dialectOf(d), core.WithTTL(ttl))
+		lost := hold(t, eng, 21)
+
+		network := servertest.NewProxy(t, d.Server.Addr())
+		f := new(faulty)
+		s := open(t, f.openAt(t, d, network.Addr()), dialectOf(d))
+		held, onward := f.holdBack(isLoad)
+		defer onward()
+		ctx, cancel := context.WithCancel(t.Context())
+		var asker sync.WaitGroup
+		asker.Go(func() {
+			req := request("k7", ttl)
+			req.Wait = true
+			_, _ = s.Acquire(ctx, req)
+		})
+		<-held // its row is locked now
+		network.Blackhole()
+		time.Sleep(2 * ttl)
+		if keys := lost(); keys != nil {
+			t.Errorf("the leases on %v are lost", keys)
+		}
+		cancel()
+		onward()
+		network.Cut()
+		asker.Wait()
+	})
+}
+
+// The rows of four keys were locked, and requests for these keys waited on all connections that the
+// store may use. Nearly all requests for other keys failed.
+func TestLockedRowsCostNoOtherKeys(t *testing.T) {
+	t.Parallel()
+	withServers(t, func(t *testing.T, d *sqltest.Database) {
+		s := open(t, d.Open(t), dialectOf(d))
+		stuck := []string{"s1", "s2", "s3", "s4"}
+		for _, key := range stuck {
+			g, err := s.Acquire(t.Context(), request(key, time.Minute))
+			if err == nil {
+				err = s.Release(t.Context(), g)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		free := lockRows(t, d, stuck...)
+		var all sync.WaitGroup
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var named atomic.Int64
+		for i := range 40 {
+			all.Go(func() {
+				key := stuck[i%len(stuck)]
+				for ctx.Err() == nil {
+					brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+					_, err := s.Acquire(brief, request(key, time.Minute))
+					cancel()
+					var out *driver.UnavailableError
+					switch {
+					case !errors.As(err, &out):
+						t.Errorf("Acquire of a key whose row is locked: %v", err)
+						return
+					case out.Refused:
+						named.Add(1)
+					}
+				}
+			})
+		}
+		var worst atomic.Int64
+		for i := range 8 {
+			all.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					began := time.Now()
+					brief, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					g, err := s.Acquire(brief, request(fmt.Sprintf("free-%d-%d", i, n%20), time.Minute))
+					if err == nil {
+						err = s.Release(brief, g)
+					}
+					cancel()
+					if err != nil {
+						t.Errorf("a free key: %v", err)
+						return
+					}
+					worst.Store(max(worst.Load(), int64(time.Since(began))))
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("a free key took %v at most; %d errors name the row", time.Duration(worst.Load()), named.Load())
+		if named.Load() == 0 {
+			t.Error("no error says that the row is locked")
+		}
+		free()
+		g, err := s.Acquire(t.Context(), request("s1", time.Minute))
+		if err != nil {
+			t.Fatalf("after the row is free: %v", err)
+		}
+		_ = s.Release(t.Context(), g)
+	})
+}
+
+// isLoad tells the question that follows when the rows are locked.
+func isLoad(query string) bool { return strings.HasPrefix(query, "SELECT c.us, l.lock_key") }

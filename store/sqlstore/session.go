@@ -1,0 +1,42 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+)
+
+// A store sets what its transactions need of a session, and only for the transaction: the pool is the
+// program's, and a pooler may give the session to somebody else afterwards.
+
+const (
+	// rowPatience is how long a statement waits for a row that another transaction has locked. MariaDB
+	// counts seconds.
+	rowPatience = time.Second
+	// silentPatience is how long the server waits for the next statement of a transaction. A process that
+	// was stopped, or whose network is gone, keeps rows locked for that long.
+	silentPatience = 2 * time.Second
+)
+
+// boundRows makes a statement of its own wait for rowPatience at most, where the server can do that: what
+// only MariaDB knows is a comment to MySQL.
+var boundRows = fmt.Sprintf("/*M!100100 SET STATEMENT innodb_lock_wait_timeout=%d FOR */ ", rowPatience/time.Second)
+
+// dontWait makes a statement wait for no row.
+const dontWait = "/*M!100100 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ "
+
+// boundUpdate does so on PostgreSQL, for the statement that it is a part of.
+var boundUpdate = fmt.Sprintf(" FROM (SELECT set_config('lock_timeout', '%d', true)) patience", rowPatience.Milliseconds())
+
+// beginPostgres begins a transaction, in one round trip.
+var beginPostgres = fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d",
+	rowPatience.Milliseconds(), silentPatience.Milliseconds())
+
+// beginMariaDB does so, and keeps what endMariaDB sets back. MySQL has no such blocks, and no bound for
+// silent transactions.
+var beginMariaDB = fmt.Sprintf("BEGIN NOT ATOMIC SET @keyturn_idle = @@idle_transaction_timeout; SET SESSION idle_transaction_timeout = %d; "+
+	"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; ", silentPatience/time.Second)
+
+// endMariaDB ends a transaction by COMMIT or ROLLBACK.
+func endMariaDB(how string) string {
+	return "BEGIN NOT ATOMIC " + how + "; SET SESSION idle_transaction_timeout = @keyturn_idle; END"
+}
