@@ -23,6 +23,9 @@ type faulty struct {
 	after bool // the statement is carried out, and its answer is lost; otherwise it is not sent
 	last  string
 
+	recording bool
+	sent      map[string][]any // statements, with their last arguments
+
 	hold   func(query string) bool // the next statement like this waits; nil: none
 	held   chan struct{}           // closed when it has come
 	onward chan struct{}           // closed when it may go on
@@ -163,10 +166,12 @@ func run[T any](c *faultyConn, query string, statement func() (T, error)) (T, er
 }
 
 func (c *faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.f.note(query, args)
 	return run(c, query, func() (driver.Result, error) { return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args) })
 }
 
 func (c *faultyConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.f.note(query, args)
 	return run(c, query, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
 }
 

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -33,12 +32,10 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 		next  string
 	}
 	p, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) (p page, err error) {
-		keys, err := s.used(ctx, prefix, after, limit)
+		keys, next, err := s.used(ctx, prefix, after, limit)
+		p.next = hex.EncodeToString(next)
 		if err != nil || len(keys) == 0 {
 			return p, err
-		}
-		if len(keys) == limit {
-			p.next = hex.EncodeToString([]byte(keys[limit-1]))
 		}
 		p.infos, err = s.inspect(ctx, keys)
 		p.infos = slices.DeleteFunc(p.infos, driver.LockInfo.IsFree)
@@ -47,8 +44,9 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 	return p.infos, p.next, s.conclude(ctx, "list", "", answered, false, err)
 }
 
-// used returns the first keys after the key after that begin with prefix and seem to be in use.
-func (s *Store) used(ctx context.Context, prefix string, after []byte, limit int) ([]string, error) {
+// used returns the first keys after the key after that begin with prefix and seem to be in use, of a page
+// of the table, and the key after which the next page begins.
+func (s *Store) used(ctx context.Context, prefix string, after []byte, limit int) (keys []string, next []byte, err error) {
 	condition, args := "lock_key > ?", []any{after}
 	if prefix != "" {
 		condition += " AND lock_key >= ?"
@@ -58,16 +56,8 @@ func (s *Store) used(ctx context.Context, prefix string, after []byte, limit int
 			args = append(args, behind)
 		}
 	}
-	query := fmt.Sprintf("SELECT lock_key FROM %s WHERE %s AND (members > 0 OR record_until > %s OR owner <> '' AND until > %s) ORDER BY lock_key LIMIT %d",
-		s.q.lockTable, condition, s.d.clock, s.d.clock, limit)
-	var keys []string
-	err := s.query(ctx, query, args, func() { keys = nil }, func(rows *sql.Rows) error {
-		var key []byte
-		err := rows.Scan(&key)
-		keys = append(keys, string(key))
-		return err
-	})
-	return keys, err
+	inUse := fmt.Sprintf("members > 0 OR record_until > %s OR owner <> '' AND until > %s", s.d.clock, s.d.clock)
+	return s.page(ctx, s.q.lockTable, condition, args, inUse, limit)
 }
 
 // behindAll returns the first text after all that begin with prefix; nil: there is none.

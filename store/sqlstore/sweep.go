@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -48,60 +47,56 @@ func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
 
 // sweepOver deletes what has ended before the moment that the expression over stands for.
 func (s *Store) sweepOver(ctx context.Context, over string) error {
+	ended := "until < " + over
 	// Members count in the row of their lock, so they go with it locked.
-	for {
-		keys, err := s.keysOver(ctx, "SELECT DISTINCT lock_key FROM "+s.q.memberTable+" WHERE until < "+over+" ORDER BY lock_key LIMIT 100")
+	err := s.sweepTable(ctx, s.q.memberTable, ended, func(ctx context.Context, keys []string) error {
+		_, err := s.transact(ctx, keys, creating, func(*tx) error { return nil })
+		return err
+	})
+	for _, t := range []struct{ table, condition string }{
+		{s.q.lockTable, fmt.Sprintf("until < %s AND record_until < %s AND last < %s AND members = 0", over, over, over)},
+		{s.q.recordTable, ended},
+		{s.q.versionTable, ended},
+		{s.q.forcedTable, ended},
+	} {
 		if err != nil {
-			return err
-		}
-		if len(keys) == 0 {
 			break
 		}
-		_, err, answered := do(ctx, s, s.room, keys, func(ctx context.Context) (struct{}, error) {
-			_, err := s.transact(ctx, keys, creating, func(*tx) error { return nil })
-			return struct{}{}, err
+		err = s.sweepTable(ctx, t.table, t.condition, func(ctx context.Context, keys []string) error {
+			in, args := list(keys)
+			_, err := s.exec(ctx, s.d.deleteThese(t.table, in, t.condition), args...)
+			return err
+		})
+	}
+	return err
+}
+
+// sweepTable calls remove for those keys of a table whose rows fit condition, a few at a time.
+func (s *Store) sweepTable(ctx context.Context, table, condition string, remove func(context.Context, []string) error) error {
+	for after := []byte{}; after != nil; {
+		next, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) ([]byte, error) {
+			keys, next, err := s.page(ctx, table, "lock_key > ?", []any{after}, condition, sweepRows)
+			if len(keys) > 0 && err == nil {
+				err = remove(ctx, keys)
+			}
+			return next, err
 		}, nil)
+		if isLocked(err) {
+			err = nil // whoever has the row uses it
+		}
 		if err != nil || !answered {
 			return err
 		}
-	}
-	idle := fmt.Sprintf("until < %s AND record_until < %s AND last < %s AND members = 0", over, over, over)
-	for _, t := range []struct{ table, key, condition string }{
-		{s.q.lockTable, "lock_key", idle},
-		{s.q.recordTable, "lock_key", "until < " + over},
-		{s.q.versionTable, "lock_key", "until < " + over},
-		{s.q.forcedTable, "lock_key, owner", "until < " + over},
-	} {
-		if err := s.deleteOver(ctx, t.table, t.key, t.condition); err != nil {
-			return err
-		}
+		after = next
 	}
 	return nil
 }
 
-func (s *Store) keysOver(ctx context.Context, query string) ([]string, error) {
-	keys, err, _ := do(ctx, s, s.room, nil, func(ctx context.Context) (keys []string, err error) {
-		err = s.query(ctx, query, nil, func() { keys = nil }, func(rows *sql.Rows) error {
-			var key []byte
-			err := rows.Scan(&key)
-			keys = append(keys, string(key))
-			return err
-		})
-		return keys, err
-	}, nil)
-	return keys, err
-}
-
-// deleteOver deletes the rows for which condition is true, a few at a time.
-func (s *Store) deleteOver(ctx context.Context, table, key, condition string) error {
-	query := fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %s FROM %s WHERE %s LIMIT %d) AND %s", table, key, key, table, condition, sweepRows, condition)
-	if s.d == &mysql { // it can't select from the table that it deletes from, but knows LIMIT
-		query = fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", table, condition, sweepRows)
+// deleteThese deletes those rows of some keys that fit condition, except rows that others have locked.
+func (d *dialect) deleteThese(table, in, condition string) string {
+	if d == &postgres {
+		in = fmt.Sprintf("(SELECT lock_key FROM %s WHERE lock_key IN %s AND %s FOR UPDATE SKIP LOCKED)", table, in, condition)
+		return fmt.Sprintf("DELETE FROM %s WHERE lock_key = ANY (ARRAY%s) AND %s", table, in, condition)
 	}
-	for {
-		n, err, answered := do(ctx, s, s.room, nil, func(ctx context.Context) (int64, error) { return s.exec(ctx, query) }, nil)
-		if err != nil || !answered || n < sweepRows {
-			return err
-		}
-	}
+	return fmt.Sprintf("%sDELETE FROM %s WHERE lock_key IN %s AND %s", d.bounded, table, in, condition)
 }

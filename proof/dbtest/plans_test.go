@@ -1,0 +1,238 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	keyturn "github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/sqltest"
+	"github.com/keyturn/keyturn/store/sqlstore"
+)
+
+// manyRows is how many rows each table has in TestNoStatementScans.
+const manyRows = 100_000
+
+// TestNoStatementScans: with many rows in each table, the database looks every row up by an index, in
+// each statement that the store sends. On MariaDB the renewal of one lease read and locked all of them.
+func TestNoStatementScans(t *testing.T) {
+	t.Parallel()
+	for name, dialect := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dialect.database(t)
+			migrate(t, d)
+			fillTables(t, d)
+			f := &faulty{sent: make(map[string][]any)}
+			db := f.open(t, d)
+			s := open(t, db, dialect.Dialect, quick...)
+			f.breakAt(0, false)
+			f.record(true)
+			useEverything(t, s)
+			f.record(false)
+			_ = s.Close()
+			explained, looker := 0, d.Open(t)
+			for query, args := range f.sent {
+				if plan := explain(t, looker, d.Kind, query, args); plan != "" {
+					explained++
+					if scans[name].MatchString(plan) {
+						t.Errorf("%s\n%s", query, plan)
+					}
+				}
+			}
+			if explained < 20 {
+				t.Errorf("only %d statements", explained)
+			}
+		})
+	}
+}
+
+// scans are how plans say that all of a table is read.
+var scans = map[string]*regexp.Regexp{
+	"postgres": regexp.MustCompile(`Seq Scan on keyturn_`),
+	"mysql":    regexp.MustCompile(`(?m)^[^I]\S+ (l|m|r|k|keyturn_\w+) (ALL|index) `), // INSERT always says ALL
+	"sqlite":   regexp.MustCompile(`SCAN (l|m|k|keyturn_\w+)\b`),
+}
+
+// fillTables fills all tables with rows that nobody uses, and that are not over.
+func fillTables(t *testing.T, d *sqltest.Database) {
+	t.Helper()
+	numbers, key, owner := "generate_series(1, %d) n", "('n' || n)::bytea", "('o' || n)"
+	switch d.Kind {
+	case "mysql":
+		numbers, key, owner = "(SELECT seq AS n FROM seq_1_to_%d) n", "concat('n', n)", "concat('o', n)"
+	case "sqlite":
+		numbers, key = "(WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < %d) SELECT n FROM c)", "CAST('n' || n AS BLOB)"
+	}
+	from := fmt.Sprintf(" FROM "+numbers, manyRows)
+	const late = "4000000000000000"
+	db := d.Open(t)
+	for table, columns := range map[string][2]string{
+		"lock":    {"lock_key, owner, last", key + ", '', " + late},
+		"member":  {"lock_key, owner, waits, mode, permits, nr, until", key + ", " + owner + ", 1, 0, 0, n, " + late},
+		"record":  {"lock_key, owner, until, not_kept", key + ", " + owner + ", " + late + ", 0"},
+		"forced":  {"lock_key, owner, token, until", key + ", " + owner + ", n, " + late},
+		"version": {"lock_key, version, until", key + ", n, " + late},
+	} {
+		exec(t, db, "INSERT INTO keyturn_"+table+" ("+columns[0]+") SELECT "+columns[1]+from)
+		switch d.Kind {
+		case "mysql":
+			exec(t, db, "ANALYZE TABLE keyturn_"+table)
+		default:
+			exec(t, db, "ANALYZE keyturn_"+table)
+		}
+	}
+}
+
+// useEverything has s send each of its statements.
+func useEverything(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	acquire := func(claims ...keyturn.Claim) keyturn.Grant {
+		t.Helper()
+		req := request(claims[0].Key, time.Minute)
+		req.Claims = claims
+		g, err := s.Acquire(ctx, req)
+		check("Acquire", err)
+		return g
+	}
+	one := acquire(keyturn.Exclusive("n7")) // a row that is there
+	many := []keyturn.Grant{one, acquire(keyturn.Exclusive("new"))}
+	for i := range 20 {
+		many = append(many, acquire(keyturn.Exclusive(fmt.Sprint("n1", i))))
+	}
+	for _, batch := range [][]keyturn.Grant{{one}, many, {one, acquire(keyturn.Exclusive("s1"), keyturn.Shared("s2"))}} {
+		for _, err := range s.Renew(ctx, batch) {
+			check("Renew", err)
+		}
+	}
+	lost := one
+	lost.Token++
+	_ = s.Renew(ctx, []keyturn.Grant{lost}) // it asks why
+	_, _ = s.Acquire(ctx, request("n7", time.Minute))
+	check("Downgrade", s.Downgrade(ctx, keyturn.Grant{Owner: one.Owner, Token: one.Token, TTL: one.TTL, Claims: []keyturn.Claim{keyturn.Shared("n7")}}))
+	brief, cancel := context.WithTimeout(ctx, time.Second) // it looks, and gives signs of life
+	defer cancel()
+	waiter := request("n7", time.Minute)
+	waiter.Wait = true
+	_, _ = s.Acquire(brief, waiter)
+	_, err := s.ForceRelease(ctx, "n7", "a reason")
+	check("ForceRelease", err)
+	_, _, err = s.Begin(ctx, request("done", time.Minute))
+	check("Begin", err)
+	grant, _, err := s.Begin(ctx, request("n8", time.Minute))
+	check("Begin", err)
+	check("Complete", s.Complete(ctx, grant, keyturn.Record{Result: []byte("x")}, time.Minute))
+	_, _, err = s.Begin(ctx, request("n8", time.Minute))
+	check("Begin", err)
+	_, err = s.Forget(ctx, "n8")
+	check("Forget", err)
+	_, err = s.Raise(ctx, "v", 3, time.Minute)
+	check("Raise", err)
+	_, err = s.Inspect(ctx, "n9")
+	check("Inspect", err)
+	for cursor := ""; ; {
+		_, cursor, err = s.List(ctx, "n1", cursor, 10)
+		check("List", err)
+		if cursor == "" {
+			break
+		}
+	}
+	var all sync.WaitGroup
+	for i := range 40 { // some of them together
+		all.Go(func() {
+			g, err := s.Acquire(ctx, request(fmt.Sprint("n2", i), time.Minute))
+			if err == nil {
+				err = s.Release(ctx, g)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, g := range many[1:] {
+		check("Release", s.Release(ctx, g))
+	}
+	check("Sweep", s.Sweep(ctx, 0))
+}
+
+// block is what stands around a statement of a block, or of a session.
+var block = regexp.MustCompile(`(?s)^/\*M!\d+ .*? \*/ |^BEGIN NOT ATOMIC .*; (SELECT)|; END$`)
+
+// explain returns the plan of a statement; "": it has none.
+func explain(t *testing.T, db *sql.DB, kind, query string, args []any) string {
+	t.Helper()
+	query = block.ReplaceAllString(query, "$1")
+	if kind == "postgres" { // what leaves together with BEGIN
+		parts := strings.Split(query, "; ")
+		query = parts[len(parts)-1]
+	}
+	if !slices.Contains([]string{"SELECT", "WITH", "INSERT", "UPDATE", "DELETE"}, strings.ToUpper(strings.Fields(query)[0])) || !strings.Contains(query, "keyturn_") {
+		return ""
+	}
+	prefix := map[string]string{"postgres": "EXPLAIN ", "mysql": "EXPLAIN ", "sqlite": "EXPLAIN QUERY PLAN "}[kind]
+	rows, err := db.QueryContext(t.Context(), prefix+query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan strings.Builder
+	for rows.Next() {
+		values, to := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range values {
+			to[i] = &values[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range values {
+			if kind == "mysql" && i == 0 { // the number of the SELECT: the table follows its type
+				continue
+			}
+			plan.WriteString(v.String + " ")
+		}
+		plan.WriteString("\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan.String() + " "
+}
+
+// record has f remember what is sent, from now on or no longer.
+func (f *faulty) record(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recording = on
+}
+
+func (f *faulty) note(query string, args []driver.NamedValue) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.recording {
+		return
+	}
+	values := make([]any, len(args))
+	for i, arg := range args {
+		values[i] = arg.Value
+	}
+	f.sent[query] = values
+}
