@@ -37,7 +37,7 @@
 // would write by hand (package dblock), over as many connections. The servers do not wait for the
 // disk, a SQLite file does.
 //
-// A pair is a lock and its unlock. "server CPU us" and "client CPU us" are the processor time
+// A pair is a lock and its unlock. "server CPU µs" and "client CPU µs" are the processor time
 // of a pair, of user and system together: the servers' as INFO cpu reports it, and that of the
 // process that measures. If the keys differ, p50 and p99 are of a pair's time. If all want the
 // same key, they are of the wait for the lock. Then read pairs/s together with p99/p50: a

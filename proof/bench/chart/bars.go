@@ -24,8 +24,8 @@ var bars = []bar{
 	{"512 goroutines, a key each: pairs/s", "uncontended-512", "pairs/s", grouped},
 	{"64 goroutines, one key: pairs/s", "hot-1proc", "pairs/s", nil},
 	{"4 processes, one key: pairs/s", "hot-4proc", "pairs/s", nil},
-	{"4 processes, one key: p99 wait, us (less)", "hot-4proc", "p99 us", limit},
-	{"from release to grant: p50, us (less)", "handover", "p50 us", nil},
+	{"4 processes, one key: p99 wait, µs (less)", "hot-4proc", "p99 µs", limit},
+	{"from release to grant: p50, µs (less)", "handover", "p50 µs", nil},
 	{"commands for 100 renewals (less)", "held-100k", "commands per 100 renewals", nil},
 	{"once: first executions/s", "once-64", "first/s", nil},
 }

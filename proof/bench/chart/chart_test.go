@@ -40,12 +40,12 @@ func TestDrawShowsWhatWasMeasured(t *testing.T) {
 	rows := []stats.Row{
 		{Scenario: "hot-1proc", System: "keyturn", Unit: "pairs/s", Median: 12345},
 		{Scenario: "hot-1proc", System: "somebody", Unit: "pairs/s", Median: 0},
-		{Scenario: "handover", System: "keyturn", Unit: "p50 us", Median: 321},
-		{Scenario: "keys-100", System: "keyturn", Unit: "us/pair", Median: 5},
-		{Scenario: "keys-1000", System: "keyturn", Unit: "us/pair", Median: 6},
-		{Scenario: "waiters-1", System: "keyturn", Unit: "us/pair", Median: 6},
-		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair", Median: 6},
-		{Scenario: "processes-1", System: "keyturn", Unit: "us/pair with a key each", Median: 3},
+		{Scenario: "handover", System: "keyturn", Unit: "p50 µs", Median: 321},
+		{Scenario: "keys-100", System: "keyturn", Unit: "µs/pair", Median: 5},
+		{Scenario: "keys-1000", System: "keyturn", Unit: "µs/pair", Median: 6},
+		{Scenario: "waiters-1", System: "keyturn", Unit: "µs/pair", Median: 6},
+		{Scenario: "processes-1", System: "keyturn", Unit: "µs/pair", Median: 6},
+		{Scenario: "processes-1", System: "keyturn", Unit: "µs/pair with a key each", Median: 3},
 		{Scenario: "ladder-1", System: "another", Unit: "pairs/s", Median: 5000},
 		{Scenario: "ladder-16", System: "another", Unit: "pairs/s", Median: 40000},
 	}
@@ -68,7 +68,7 @@ func TestDrawShowsWhatWasMeasured(t *testing.T) {
 
 func TestDrawWithoutFigures(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "chart.svg")
-	if err := Draw(file, []stats.Row{{Scenario: "echo", System: "redis", Unit: "us added"}}); err == nil {
+	if err := Draw(file, []stats.Row{{Scenario: "echo", System: "redis", Unit: "µs added"}}); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {

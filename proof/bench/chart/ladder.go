@@ -14,8 +14,8 @@ type ladder struct{ title, unit string }
 
 var ladders = []ladder{
 	{"pairs/s by goroutines, a key each", "pairs/s"},
-	{"server's CPU per pair, us (less)", "server CPU us"},
-	{"client's CPU per pair, us (less)", "client CPU us"},
+	{"server's CPU per pair, µs (less)", "server CPU µs"},
+	{"client's CPU per pair, µs (less)", "client CPU µs"},
 }
 
 func (l ladder) draw(rows []stats.Row, t theme) (*plot.Plot, error) {

@@ -16,9 +16,9 @@ import (
 type line struct{ title, prefix string }
 
 var lines = []line{
-	{"leases held meanwhile: us/pair", "keys-"},
-	{"goroutines on one key: us/pair", "waiters-"},
-	{"processes of 4 goroutines: us/pair", "processes-"},
+	{"leases held meanwhile: µs/pair", "keys-"},
+	{"goroutines on one key: µs/pair", "waiters-"},
+	{"processes of 4 goroutines: µs/pair", "processes-"},
 }
 
 func (l line) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
@@ -59,8 +59,8 @@ func (l line) draw(rows []stats.Row, t theme) (*plot.Plot, error) {
 
 // legend is what a unit adds to the title.
 func legend(unit string) string {
-	if unit == "us/pair" {
+	if unit == "µs/pair" {
 		return "one key"
 	}
-	return strings.TrimPrefix(unit, "us/pair with ")
+	return strings.TrimPrefix(unit, "µs/pair with ")
 }

@@ -55,7 +55,7 @@ func besideHeld(n int) func(context.Context, *Env, string) ([]stats.Sample, erro
 			_, took, err := pair(ctx, l, fmt.Sprintf("user:status:%d", i))
 			return took, err
 		})
-		return []stats.Sample{perPair("us/pair", did, env.Size.Span)}, err
+		return []stats.Sample{perPair("µs/pair", did, env.Size.Span)}, err
 	}
 }
 
@@ -71,7 +71,7 @@ func manyWaiters(n int) func(context.Context, *Env, string) ([]stats.Sample, err
 			waited, _, err := pair(ctx, l, hotKey)
 			return waited, err
 		})
-		return []stats.Sample{perPair("us/pair", did, env.Size.Span)}, err
+		return []stats.Sample{perPair("µs/pair", did, env.Size.Span)}, err
 	}
 }
 
@@ -85,7 +85,7 @@ func manyProcesses(n int) func(context.Context, *Env, string) ([]stats.Sample, e
 			if err != nil {
 				return nil, err
 			}
-			unit := "us/pair"
+			unit := "µs/pair"
 			if key == "" {
 				unit += " with a key each"
 			}

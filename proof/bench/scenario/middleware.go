@@ -78,7 +78,7 @@ func added(ctx context.Context, size Size, bare, locked func() error) ([]stats.S
 	}
 	half := len(plain) / 4 // the first quarter warms up
 	return []stats.Sample{
-		{Unit: "us added", Value: stats.Median(more[half:])},
+		{Unit: "µs added", Value: stats.Median(more[half:])},
 		{Unit: "allocations added", Value: (all - few) / many},
 		{Unit: "us without", Value: stats.Median(plain[half:])},
 	}, nil

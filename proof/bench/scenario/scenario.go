@@ -166,5 +166,5 @@ func perSecond(what string, n uint64, span time.Duration) stats.Sample {
 }
 
 func micros(what string, d time.Duration) stats.Sample {
-	return stats.Sample{Unit: what + " us", Value: float64(d) / float64(time.Microsecond)}
+	return stats.Sample{Unit: what + " µs", Value: float64(d) / float64(time.Microsecond)}
 }

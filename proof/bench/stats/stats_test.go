@@ -188,12 +188,12 @@ func TestWhole(t *testing.T) {
 
 func TestRatios(t *testing.T) {
 	var rows Rows
-	rows.Add("hot", "ours", Sample{"pairs/s", 30}, Sample{"p50 us", 5}, Sample{"alone", 1})
-	rows.Add("hot", "theirs", Sample{"pairs/s", 10}, Sample{"p50 us", 10})
+	rows.Add("hot", "ours", Sample{"pairs/s", 30}, Sample{"p50 µs", 5}, Sample{"alone", 1})
+	rows.Add("hot", "theirs", Sample{"pairs/s", 10}, Sample{"p50 µs", 10})
 	rows.Add("hot", "limit", Sample{"pairs/s", 60})
 	rows.Add("idle", "ours", Sample{"commands/s", 1})
 	rows.Add("idle", "theirs", Sample{"commands/s", 100})
-	rows.Add("grpc", "memstore", Sample{"us added", 1})
+	rows.Add("grpc", "memstore", Sample{"µs added", 1})
 	var out bytes.Buffer
 	if err := WriteRatios(&out, rows.Summary(), "ours"); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestRatios(t *testing.T) {
 	want := `| scenario | figure | theirs | limit |
 |---|---|---|---|
 | ` + "`hot`" + ` | pairs/s | 3.00 | 0.500 |
-| ` + "`hot`" + ` | p50 us (less) | 0.500 |  |
+| ` + "`hot`" + ` | p50 µs (less) | 0.500 |  |
 | ` + "`idle`" + ` | commands/s (less) | 0.0100 |  |
 `
 	if out.String() != want {
@@ -215,8 +215,8 @@ func TestRatios(t *testing.T) {
 
 func TestLadder(t *testing.T) {
 	var rows Rows
-	rows.Add("ladder-1", "ours", Sample{"pairs/s", 30}, Sample{"server CPU us", 5})
-	rows.Add("ladder-1", "theirs", Sample{"pairs/s", 10}, Sample{"server CPU us", 10})
+	rows.Add("ladder-1", "ours", Sample{"pairs/s", 30}, Sample{"server CPU µs", 5})
+	rows.Add("ladder-1", "theirs", Sample{"pairs/s", 10}, Sample{"server CPU µs", 10})
 	rows.Add("ladder-16", "ours", Sample{"pairs/s", 30})
 	rows.Add("ladder-16", "limit", Sample{"pairs/s", 60})
 	var out bytes.Buffer
@@ -227,7 +227,7 @@ func TestLadder(t *testing.T) {
 |---|---|---|---|
 | pairs/s | theirs | 3.00 |  |
 | pairs/s | limit |  | 0.500 |
-| server CPU us (less) | theirs | 0.500 |  |
+| server CPU µs (less) | theirs | 0.500 |  |
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
