@@ -19,6 +19,7 @@ import (
 //   - warn: a lease was lost. The line has its rule, owner, token and the reason; not its key,
 //     which may name a person. At most ten lines in ten seconds; the next line says how many
 //     losses had none.
+//   - warn: the first request has failed, and the store has never answered. info: it answers.
 //   - warn: the store is out, and the circuit is open ([WithCircuit]). info: it answers again,
 //     after how long, and how many acquisitions were refused.
 //   - warn: the store did not answer a release, so the key may stay locked. The line has the key,

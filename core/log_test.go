@@ -159,6 +159,9 @@ func TestTheCircuitIsLogged(t *testing.T) {
 		log := newLines()
 		o := &outage{spy: newSpy()}
 		eng := newEngine(t, o, core.WithLogger(slog.New(log)))
+		if _, err := attempt(eng, "other"); err != nil { // an outage comes after something was answered
+			t.Error(err)
+		}
 		trip(t, eng, o) // which has one refused
 		for range 50 {
 			_, err := attempt(eng, "k")

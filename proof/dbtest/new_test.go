@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
@@ -63,17 +62,6 @@ func TestSchemaIsWhatMigrateDoes(t *testing.T) {
 			}
 			open(t, db, dialect.Dialect)
 		})
-	}
-}
-
-// TestNewWithoutAnswer: an outage is not a missing table.
-func TestNewWithoutAnswer(t *testing.T) {
-	t.Parallel()
-	s := sqltest.StartPostgres(t)
-	db := s.Database(t).Open(t)
-	s.Kill()
-	if _, err := sqlstore.New(t.Context(), db, sqlstore.Postgres, silent); !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, sqlstore.ErrSchema) {
-		t.Errorf("New: %v", err)
 	}
 }
 

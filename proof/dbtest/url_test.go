@@ -126,7 +126,11 @@ func TestURLPassword(t *testing.T) {
 		"postgres://nobody:se%2Fcret@127.0.0.1:1/db?sslmode=verify-full",
 		"postgres://nobody:se%2Fcret@127.0.0.1:1/db?sslrootcert=/nosuch",
 	} {
-		_, err := storeurl.Open(t.Context(), text)
+		opened, err := storeurl.Open(t.Context(), text)
+		if err == nil { // no server has answered
+			_, err = opened.Acquire(t.Context(), driver.Request{Owner: "me", Claims: []driver.Claim{driver.Exclusive("k")}, TTL: time.Minute})
+			_ = opened.Close()
+		}
 		if err == nil || strings.Contains(err.Error(), "se/cret") || strings.Contains(err.Error(), "se%2Fcret") {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -1,7 +1,6 @@
 package etcdstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -34,16 +33,6 @@ func TestBadOptions(t *testing.T) {
 	}
 	if _, err := etcdstore.New(t.Context(), nil); !errors.Is(err, driver.ErrInvalidOption) {
 		t.Errorf("no client: %v", err)
-	}
-}
-
-// TestNobodyThere: the error comes within the context's bound.
-func TestNobodyThere(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	_, err := etcdstore.New(ctx, clienttest.New(t, "127.0.0.1:1"))
-	if !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("got %v", err)
 	}
 }
 

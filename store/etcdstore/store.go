@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -19,6 +20,8 @@ type Store struct {
 	cfg    config
 	least  time.Duration // the shortest lease that the server grants
 
+	answered atomic.Int64 // the same as soon as the server has said it
+
 	leases *pool
 	shelf  *shelf
 	beats  *beats
@@ -35,10 +38,11 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // New makes a store over client, which stays the caller's: Close does not close it. New asks etcd
-// for a lease, which tells the shortest TTL that the server keeps.
+// for a lease, which tells the shortest TTL that the server keeps. If it does not answer within 2 s,
+// that is no error, and New counts on the default settings: 2 s.
 //
-// The error joins every [*driver.OptionError], before any I/O. If etcd does not answer, it matches
-// driver.ErrUnavailable.
+// The error joins every [*driver.OptionError], before any I/O. If etcd refuses, as for a wrong
+// password, it matches driver.ErrUnavailable.
 func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, error) {
 	cfg, err := configure(opts)
 	if client == nil {
@@ -51,20 +55,32 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (*Store, 
 	s.life, s.end = context.WithCancel(context.Background())
 	s.leases, s.shelf, s.beats = newPool(client), newShelf(client), newBeats(s)
 	s.inbox = newInbox(s)
+	if err := s.calls.Open(ctx, s.life, s.look, s.refused); err != nil {
+		s.end()
+		return nil, err
+	}
+	// Later answers make no difference: the engine asks once for the TTLs.
+	s.least = cmp.Or(time.Duration(s.answered.Load()), usualLeast)
+	s.cfg.waiterLease = max(s.cfg.waiterLease, s.least)
+	return s, nil
+}
+
+// look asks for the shortest lease that the server grants.
+func (s *Store) look(ctx context.Context) error {
 	l, err := s.leases.grant(ctx, time.Second)
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		// An operator has to look at such a server, too, and programs that start wait for space.
-		s.least = usualLeast
+		return nil // an operator has to look at such a server, too, and programs that start wait for space
 	case err != nil:
-		s.end()
-		return nil, failure("open", "", err)
-	default:
-		s.least = l.ttl
-		s.leases.put(l)
+		return failure("open", "", err)
 	}
-	s.cfg.waiterLease = max(s.cfg.waiterLease, s.least)
-	return s, nil
+	s.answered.Store(int64(l.ttl))
+	s.leases.put(l)
+	return nil
+}
+
+func (s *Store) refused(err error) {
+	s.cfg.log.Error("etcdstore: etcd answers now, and refuses this client", "error", err)
 }
 
 // usualLeast is the shortest lease of a server with the default settings. One that keeps only longer ones

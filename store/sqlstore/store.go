@@ -43,10 +43,12 @@ var _ driver.Store = (*Store)(nil)
 
 // New makes a store over db, whose tables exist ([Migrate], [Schema]). The pool stays the
 // caller's: Close does not close it. New asks the database whether the tables are there, and
-// whether its settings keep what was committed; of settings it logs a warning.
+// whether its settings keep what was committed; of settings it logs a warning. A database that does
+// not answer within 2 s is no error: New asks again later, and logs what is wrong then.
 //
 // The error joins every [*driver.OptionError], before any I/O. If a table or column is missing,
-// it matches [ErrSchema]. If the database does not answer, it matches driver.ErrUnavailable.
+// it matches [ErrSchema]. If the database refuses, as for a wrong password, it matches
+// driver.ErrUnavailable.
 func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, error) {
 	cfg, err := configure(d, opts)
 	if db == nil {
@@ -63,7 +65,8 @@ func New(ctx context.Context, db *sql.DB, d Dialect, opts ...Option) (*Store, er
 	s.hard, s.cancel = context.WithCancel(context.Background())
 	s.places, s.together = newPlaces(s), newTogether(s)
 	s.health.waker = cfg.waker
-	if err := s.look(ctx); err != nil {
+	later := func(err error) { cfg.log.Error("sqlstore: the database answers now, and cannot be used", "error", err) }
+	if err := s.calls.Open(ctx, s.life, s.look, later); err != nil {
 		_ = s.Close()
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/keyturn/keyturn/core/driver"
 )
@@ -90,11 +91,11 @@ func lookup(name string) (Scheme, error) {
 }
 
 // Open makes the store of a URL. The store's Close closes everything that was made for it; an engine
-// on that store does so when it is closed. ctx bounds the opening alone.
+// on that store does so when it is closed. ctx bounds the opening alone, which takes 10 s at most. A
+// server that is away is no error: it is asked again at the first acquisition, or core.Engine.Ping.
 //
 // The error is an [*Error]. It matches [ErrInvalidURL], or driver.ErrInvalidOption for a value that
-// the store refuses. Otherwise it is the store's own, such as driver.ErrUnavailable. Some stores do
-// not ask their server before the first acquisition.
+// the store refuses. Otherwise it is the store's own, such as driver.ErrUnavailable.
 func Open(ctx context.Context, text string) (driver.Store, error) {
 	u, err := Parse(text)
 	if err != nil {
@@ -103,12 +104,16 @@ func Open(ctx context.Context, text string) (driver.Store, error) {
 	return u.Open(ctx)
 }
 
+const openTimeout = 10 * time.Second
+
 // Open does as the function [Open].
 func (u *URL) Open(ctx context.Context) (driver.Store, error) {
 	s, err := lookup(u.Scheme)
 	if err != nil {
 		return nil, u.fail(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	st, err := s.Open(ctx, u)
 	if err != nil {
 		return nil, u.fail(err)

@@ -97,7 +97,7 @@ func (s *Store) examineUser(ctx context.Context) driver.Finding {
 	if err == nil {
 		f.Found = describeACL(acl)
 	}
-	if s.onlyLooks {
+	if s.onlyLooks.Load() {
 		f.Risk, f.Advice = "this user may read locks, and not take them", "WithAuth, or cdrw for this user on the root and all that is below"
 	}
 	return f

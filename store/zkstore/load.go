@@ -25,7 +25,7 @@ func (t *tx) load(keys []string) error {
 		return err
 	}
 	now, known := t.p.clock.now()
-	if t.looks && t.s.onlyLooks {
+	if t.looks && t.s.onlyLooks.Load() {
 		now = ownMoment()
 	} else if !known || t.doubts(now) {
 		// A lease is over only by a stamp that is younger than what was read: the leader's clock may

@@ -1,7 +1,6 @@
 package zkstore_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -28,16 +27,6 @@ func TestOptions(t *testing.T) {
 		if _, err := zkstore.New(t.Context(), servers); !errors.Is(err, driver.ErrInvalidOption) {
 			t.Errorf("servers %q: %v", servers, err)
 		}
-	}
-}
-
-// Without a server New fails when its context ends, and leaves nothing running (goleak).
-func TestNewWithoutServer(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := zkstore.New(ctx, []string{"127.0.0.1:1"}); !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,16 +27,17 @@ type Store struct {
 
 	calls lifetime.Lifetime // and the goroutines that they leave behind
 
-	onlyLooks bool // this user may read locks, and not ask the leader for its time
+	onlyLooks atomic.Bool // this user may read locks, and not ask the leader for its time
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New makes a store on the ensemble of servers, each a host or host:port. It opens a session of its
-// own, waits for it until ctx ends, and makes the store's root if that is missing.
+// own, waits for it for 2 s at most, and makes the store's root if that is missing. If no server
+// answers by then, that is no error: the session is opened later.
 //
-// The error joins every [*driver.OptionError], before any I/O. If no server answers, or the root
-// cannot be made, it matches driver.ErrUnavailable. With a user who may only read, the store shows locks,
+// The error joins every [*driver.OptionError], before any I/O. If the root cannot be made, it
+// matches driver.ErrUnavailable. With a user who may only read, the store shows locks,
 // and the servers refuse everything else.
 func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) {
 	cfg, err := configure(servers, opts)
@@ -51,7 +53,8 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 		return nil, failure("open", "", err)
 	}
 	s.calls.Go(s.link.keep)
-	if err := s.open(ctx); err != nil {
+	later := func(err error) { cfg.log.Error("zkstore: ZooKeeper answers now, and refuses this user", "error", err) }
+	if err := s.calls.Open(ctx, s.life, s.open, later); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func (s *Store) open(ctx context.Context) error {
 	if onlyLooks {
 		s.cfg.log.Warn("zkstore: this user may read locks, and not take them", "root", s.cfg.root)
 	}
-	s.onlyLooks = onlyLooks
+	s.onlyLooks.Store(onlyLooks)
 	return conclude(ctx, "open", "", answered, err)
 }
 

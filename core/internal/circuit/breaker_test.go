@@ -137,7 +137,7 @@ func TestOpens(t *testing.T) {
 				for began := time.Now(); time.Since(began) < 3*silence; time.Sleep(silence / 10) {
 					test.step(tr)
 				}
-				if opened := len(tr.lines) > 0; opened != test.want {
+				if opened := tr.IsOut("k"); opened != test.want {
 					t.Errorf("opened: %v, want %v", opened, test.want)
 				}
 			})
@@ -258,7 +258,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("a probe that waits for a holder: %v", err)
 		}
 		tr.wantAsked(t, "k")
-		if len(tr.lines) != 2 || !strings.Contains(tr.lines[1], "answers again") {
+		if len(tr.lines) != 2 || !strings.Contains(tr.lines[1], "store answers") {
 			t.Errorf("lines %q", tr.lines)
 		}
 	})

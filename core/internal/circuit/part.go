@@ -39,6 +39,7 @@ type part struct {
 	mu       sync.Mutex
 	silent   time.Time     // when the first request was sent that has failed since lastAnswer
 	failedAt time.Time     // when the last of them failed; zero: none failed
+	missed   time.Time     // when a request failed although nothing was ever answered; zero: none did
 	open     error         // the error for callers; nil: closed
 	openedAt time.Time     // when the circuit opened
 	refused  int           // number of callers refused since then

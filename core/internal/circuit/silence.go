@@ -63,11 +63,14 @@ func (p *part) recovered() {
 // close closes the circuit, if it is open, and forgets what has failed.
 func (p *part) close(ctx context.Context, now time.Time) {
 	p.mu.Lock()
-	wasOpen, after, refused := p.open != nil, now.Sub(p.openedAt), p.refused
-	p.failedAt, p.open, p.probing, p.refused = time.Time{}, nil, 0, 0
+	wasOpen, after, refused, missed := p.open != nil, now.Sub(p.openedAt), p.refused, p.missed
+	p.failedAt, p.open, p.probing, p.refused, p.missed = time.Time{}, nil, 0, 0, time.Time{}
 	p.state.Store(well)
 	p.mu.Unlock()
-	if wasOpen {
+	switch {
+	case !missed.IsZero():
+		p.log(ctx, slog.LevelInfo, "keyturn: store answers", "after", now.Sub(missed).Round(time.Millisecond), "refused", refused)
+	case wasOpen:
 		p.log(ctx, slog.LevelInfo, "keyturn: store answers again, circuit closed",
 			"after", after.Round(time.Millisecond), "refused", refused)
 	}
@@ -75,9 +78,30 @@ func (p *part) close(ctx context.Context, now time.Time) {
 
 // failed notes that a request failed because the store is out.
 func (p *part) failed(ctx context.Context, began time.Time, probe int, err error) {
-	if p.opens(began, probe, err) {
+	first, never := p.misses()
+	opens := p.opens(began, probe, err)
+	switch {
+	case first:
+		p.log(ctx, slog.LevelWarn, "keyturn: store has not answered yet, so requests fail", "error", err)
+	case opens && !never:
 		p.log(ctx, slog.LevelWarn, "keyturn: store is out, circuit open", "error", err)
 	}
+}
+
+// misses notes a failure, and reports whether the store has never answered, and whether the failure
+// is the first one then. The log has that at once: it is most likely a wrong address, and nobody
+// has seen the service work yet.
+func (p *part) misses() (first, never bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastAnswer.Load() != nil {
+		return false, !p.missed.IsZero()
+	}
+	if first = p.missed.IsZero(); first {
+		p.missed = time.Now()
+		p.state.CompareAndSwap(well, failing) // so that the first answer is noticed
+	}
+	return first, true
 }
 
 // opens notes the failure, and reports whether it opens the circuit.

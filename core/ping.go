@@ -1,0 +1,50 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/core/internal/lazyctx"
+)
+
+const (
+	pingKey     = "keyturn.ping"
+	pingTTL     = time.Second // or the shortest that the store keeps
+	pingTimeout = 2 * time.Second
+)
+
+// Ping returns nil if the store grants locks now. It is for readiness probes: it takes the key
+// "keyturn.ping" and gives it back, in two round trips. "Held", because another process pings, is an
+// answer, too. While the circuit is open ([WithCircuit]), it is the next request that is let
+// through, and its answer closes the circuit. Rules and hooks do not see it. On a store with several
+// parts, such as a Redis Cluster, it asks the one that has this key.
+//
+// It returns within 2 s, or when ctx ends if that comes first. The error is the store's, which
+// mostly matches ErrUnavailable; ErrClosed; or ctx's own.
+func (e *Engine) Ping(ctx context.Context) error {
+	reg := e.life.register(pingKey)
+	if err := reg.enter(); err != nil {
+		return err
+	}
+	defer reg.leave()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	bounded := lazyctx.Bounded(ctx, e.life.ending, pingTimeout)
+	defer bounded.Cancel()
+	req := driver.Request{Owner: e.owners.next(), Claims: []Claim{Exclusive(pingKey)}, TTL: e.about.TTLs.Nearest(pingTTL)}
+	e.circuit.AskNext(req.Claims)
+	grant, _, _, err := e.circuit.Ask(bounded, time.Now(), req, e.askPlain)
+	switch {
+	case errors.Is(err, ErrHeld):
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := e.store.Release(bounded, grant); err != nil && !errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	return nil
+}

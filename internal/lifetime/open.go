@@ -1,0 +1,54 @@
+package lifetime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/keyturn/keyturn/core/driver"
+)
+
+const (
+	openPatience = 2 * time.Second
+	openPause    = time.Second
+)
+
+// Open calls look, with which a new store asks its server what it wants to know. If the server does
+// not answer within openPatience, Open returns nil all the same, so that a program can start before
+// its store. look is then called again and again, until it has an answer or life ends. later gets an
+// error of it that is an answer; nil errors are dropped.
+func (l *Lifetime) Open(ctx, life context.Context, look func(context.Context) error, later func(error)) error {
+	bounded, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	err := look(bounded)
+	if !silent(err) {
+		return err
+	}
+	l.Go(func() {
+		timer := time.NewTicker(openPause)
+		defer timer.Stop()
+		for {
+			select {
+			case <-timer.C:
+			case <-life.Done():
+				return
+			}
+			bounded, cancel := context.WithTimeout(life, openPatience)
+			err := look(bounded)
+			cancel()
+			if !silent(err) {
+				if err != nil && life.Err() == nil {
+					later(err)
+				}
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// silent reports whether no server has answered.
+func silent(err error) bool {
+	var out *driver.UnavailableError
+	return errors.As(err, &out) && !out.Refused
+}
