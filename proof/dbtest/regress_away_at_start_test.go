@@ -7,7 +7,7 @@ import (
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/core/drivertest"
 	"github.com/keyturn/keyturn/internal/servertest"
-	"github.com/keyturn/keyturn/proof/sqltest"
+	"github.com/keyturn/keyturn/internal/sqltest"
 	"github.com/keyturn/keyturn/store/sqlstore"
 )
 
