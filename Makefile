@@ -32,7 +32,7 @@ test-browser: packages-browser $(TOOLS) ## Test the console's pages in a real br
 
 .PHONY: screenshots
 screenshots: packages-browser ## Make the pictures of docs/console.md, which takes some minutes
-	@cd proof && GOWORK=off go test -tags browser -timeout 20m -run Screenshots -screenshots $(CURDIR)/docs ./browsertest
+	@cd proof && GOWORK=off go test -tags browser -timeout 20m ./browsertest -run Screenshots -screenshots $(CURDIR)/docs
 
 .PHONY: lint
 lint: $(TOOLS) ## Check format, vet, staticcheck, generated code, go.mod files, imports, docs, API

@@ -12,11 +12,6 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
-func newGin() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	return gin.New()
-}
-
 func user(r *http.Request) string { return r.Header.Get("User") }
 
 // answerKey answers with the key that the handler holds.

@@ -18,6 +18,11 @@ import (
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
 )
 
+func newGin() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	return gin.New()
+}
+
 // do sends a request to h.
 func do(t *testing.T, h http.Handler, method, target, body string, header ...string) (int, string) {
 	t.Helper()
