@@ -134,3 +134,30 @@ func TestAsynq(t *testing.T) {
 		t.Error("asynq would count rescheduled tasks as failed")
 	}
 }
+
+// A store of a URL, and tasks that are out of date.
+func TestURLAndNewest(t *testing.T) {
+	eng, err := openEngine(t.Context(), "redis://"+redistest.Start(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = eng.Close(context.Background()) })
+	locks, err := newIndexer(eng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	indexed := 0
+	index := locks.Middleware(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		expectLease(t, ctx, "doc:7")
+		indexed++
+		return nil
+	}))
+	for _, version := range []string{"1", "3", "2"} {
+		if err := index.ProcessTask(t.Context(), asynq.NewTask("index", []byte(`{"id": 7, "version": `+version+`}`))); err != nil {
+			t.Error(err)
+		}
+	}
+	if indexed != 2 {
+		t.Errorf("%d tasks were carried out, want the versions 1 and 3", indexed)
+	}
+}
