@@ -14,8 +14,9 @@ type Executor interface {
 	//
 	// If Execute returns an error, nothing of this call is on record, and what fn did is undone;
 	// unless the error matches ErrOutcomeUnknown. If fn returns an error, Execute returns that
-	// very error. An error that matches ErrRolledBack says that only others were in the way, and
-	// one that matches ErrUnavailable that the database was. Execute calls fn at most once.
+	// very error, or one that wraps it. An error that matches ErrRolledBack says that only others,
+	// or the way to the database, were in the way, and one that matches ErrUnavailable that the
+	// database was. Execute calls fn at most once.
 	Execute(ctx context.Context, key string, fn func(context.Context) (driver.Record, error)) (rec driver.Record, first bool, err error)
 	// Validate says what is wrong with the executor, without I/O.
 	Validate() error

@@ -27,8 +27,10 @@ import (
 // repeats sooner, and its lease lets them wait without a connection to the database.
 //
 // The handler runs at most once per call. If the database rolls its transaction back because of
-// others, the error matches core.ErrRolledBack, which asks the caller to come again. If the
-// database cannot be reached, it matches core.ErrUnavailable. Tries before the handler runs are
+// others, or a COMMIT did not reach it, the error matches core.ErrRolledBack, which asks the caller
+// to come again. The errors of the handler's own statements count, too. If the database refuses the
+// COMMIT for another reason, such as a deferred constraint, the error is the database's. If it
+// cannot be reached, it matches core.ErrUnavailable. Tries before the handler runs are
 // repeated ([WithAttempts]).
 //
 // A nil db, a wrong dialect, and [WithFingerprint], which the engine has its own option for, are
@@ -73,36 +75,12 @@ func (e *executor) Execute(ctx context.Context, key string, fn func(context.Cont
 		return rec, own
 	})
 	switch {
-	case err == nil || own != nil && err == own: //nolint:errorlint // the very error
+	case err == nil || errors.Is(err, core.ErrOutcomeUnknown):
 		return rec, first, err
-	case err == errRanBefore || errors.Is(err, ErrRetry):
+	case errors.Is(err, errRanBefore) || Retryable(err):
 		return rec, false, fmt.Errorf("%w: %q: %w", core.ErrRolledBack, key, err)
-	case ctx.Err() == nil && e.out(err):
+	case own == nil && ctx.Err() == nil && (e.lost(err) || readOnly[codeIn(err)]):
 		return rec, false, &core.UnavailableError{Op: "transaction", Err: err}
 	}
 	return rec, false, err
-}
-
-// outages are the codes with which a server says that it cannot serve now.
-var outages = map[string]bool{
-	"57P01": true, // admin_shutdown
-	"57P02": true, // crash_shutdown
-	"57P03": true, // cannot_connect_now
-	"53300": true, // too_many_connections
-	"1040":  true, // ER_CON_COUNT_ERROR
-	"1053":  true, // ER_SERVER_SHUTDOWN
-	"1927":  true, // ER_CONNECTION_KILLED
-}
-
-// out reports whether the database did not answer, or answered that it cannot serve now. Other
-// errors that it answers with, such as a missing table, are the program's; on SQLite, which is a
-// part of the program, all are.
-func (e *executor) out(err error) bool {
-	for _, known := range []error{core.ErrOutcomeUnknown, core.ErrInvalidKey, sql.ErrTxDone} {
-		if errors.Is(err, known) {
-			return false
-		}
-	}
-	code := codeIn(err)
-	return e.dialect != SQLite && (code == "" || outages[code] || readOnly[code])
 }

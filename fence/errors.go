@@ -58,11 +58,12 @@ var kinds = map[string]kind{
 	"55P03": kindRetry, // lock_not_available: NOWAIT, or lock_timeout
 	"23505": kindDuplicate,
 
-	"1213": kindRetry, // ER_LOCK_DEADLOCK; InnoDB has rolled the transaction back
-	"1205": kindRetry, // ER_LOCK_WAIT_TIMEOUT; InnoDB has rolled back only the statement
-	"1020": kindRetry, // ER_CHECKREAD, with MariaDB's innodb_snapshot_isolation
-	"3572": kindRetry, // ER_LOCK_NOWAIT
-	"1062": kindDuplicate,
+	mysqlCode + "1213": kindRetry, // ER_LOCK_DEADLOCK; InnoDB has rolled the transaction back
+	mysqlCode + "1205": kindRetry, // ER_LOCK_WAIT_TIMEOUT; InnoDB has rolled back only the statement
+	mysqlCode + "1020": kindRetry, // ER_CHECKREAD, with MariaDB's innodb_snapshot_isolation
+	mysqlCode + "3101": kindRetry, // ER_TRANSACTION_ROLLBACK_DURING_COMMIT, of a group of servers
+	mysqlCode + "3572": kindRetry, // ER_LOCK_NOWAIT
+	mysqlCode + "1062": kindDuplicate,
 }
 
 // kindOf looks at err and at all errors that it wraps.
@@ -91,25 +92,26 @@ func kindOf(err error) kind {
 	return kindOther
 }
 
-// codeOf returns the SQLSTATE of a PostgreSQL driver's error, or the number of a MySQL driver's:
-// "Error 1213 (40001): Deadlock found", in older versions "Error 1213: Deadlock found". "" if err
-// itself has neither.
+// mysqlCode is what the text of a MySQL driver's error begins with, before the number.
+const mysqlCode = "Error "
+
+// codeOf returns the SQLSTATE of a PostgreSQL driver's error, or the beginning of a MySQL driver's up
+// to the number: "Error 1213" of "Error 1213 (40001): Deadlock found", or, in older versions, of
+// "Error 1213: Deadlock found". "" if err itself has neither.
 func codeOf(err error) string {
 	if state, ok := err.(interface{ SQLState() string }); ok {
 		return state.SQLState()
 	}
-	rest, ok := strings.CutPrefix(err.Error(), "Error ")
+	text := err.Error()
+	rest, ok := strings.CutPrefix(text, mysqlCode)
 	if !ok {
 		return ""
 	}
-	if end := strings.IndexAny(rest, " :"); end > 0 {
-		return rest[:end]
+	if end := strings.IndexAny(rest, " :"); end > 0 && strings.Trim(rest[:end], "0123456789") == "" {
+		return text[:len(mysqlCode)+end]
 	}
 	return ""
 }
-
-// refused reports whether the server itself answered with an error, so that the outcome is known.
-func refused(err error) bool { return codeIn(err) != "" || kindOf(err) == kindRetry }
 
 // codeIn is codeOf of the first error in err's chain that has a code.
 func codeIn(err error) string {

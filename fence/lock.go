@@ -197,7 +197,7 @@ func (l *locking) tryMySQL(ctx context.Context) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		_, err = l.insert(ctx, "/*M!100100 SET STATEMENT innodb_lock_wait_timeout=0 FOR */ ")
 	}
-	if code := codeIn(err); code == "3572" || code == "1205" {
+	if code := codeIn(err); code == mysqlCode+"3572" || code == mysqlCode+"1205" {
 		return ErrLocked
 	}
 	return err

@@ -105,21 +105,28 @@ type work func(context.Context) (driver.Record, error)
 func (x *execution) run(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
 	var unknown *unknownError // the last COMMIT without an answer
 	for n := 1; ; n++ {
+		before := err
 		rec, first, err = x.try(ctx, id, fn)
 		if err == nil {
 			return rec, first, nil
 		}
 		var own *ownError
-		if errors.As(err, &own) && (x.runsOnce || !Retryable(own)) {
+		switch {
+		case !errors.As(err, &own):
+		case own.error == errRanBefore: //nolint:errorlint // the very error
+			return rec, false, fmt.Errorf("keyturn: once %q: %w, after: %w", id, errRanBefore, before)
+		case x.runsOnce || !Retryable(own):
 			return rec, false, own.error
 		}
 		var now *unknownError
 		if errors.As(err, &now) || first { // first: no earlier COMMIT was carried out
 			unknown = now
 		}
+		var early *earlyError
+		again := Retryable(err) || errors.As(err, &early) && x.lost(err)
 		// As long as the outcome is unknown, another try is the way to find out, also if it fails
 		// because the database can't be reached.
-		if unknown == nil && !Retryable(err) || n == x.attempts {
+		if unknown == nil && !again || n == x.attempts {
 			break
 		}
 		if end := pause(ctx, n); end != nil {
@@ -143,6 +150,11 @@ type unknownError struct{ error }
 
 func (e *unknownError) Unwrap() error { return e.error }
 
+// earlyError is the error of a statement before fn, in a transaction that began well.
+type earlyError struct{ error }
+
+func (e *earlyError) Unwrap() error { return e.error }
+
 // try is one transaction.
 func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Record, first bool, err error) {
 	t, err := x.pool.Begin(ctx, x.isolation)
@@ -156,12 +168,14 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 		}
 	}()
 	g := &Guard{tx: t, dialect: x.dialect, config: x.config}
-	if first, err = g.mark(ctx, id, nil); err != nil {
-		return rec, false, err
+	if first, err = g.mark(ctx, id, nil); err == nil && !first {
+		rec, err = g.record(ctx, id)
+	}
+	if err != nil {
+		return rec, false, &earlyError{err}
 	}
 	if !first {
-		rec, err = g.record(ctx, id)
-		return rec, false, err
+		return rec, false, nil
 	}
 	if rec, err = fn(t.In(ctx)); err != nil {
 		return rec, true, &ownError{err}

@@ -70,7 +70,7 @@ func commit(ctx context.Context, t Transaction) error {
 		return nil
 	case errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil:
 		return ctx.Err()
-	case refused(err) || errors.Is(err, sql.ErrTxDone):
+	case rolledBack(err):
 		return fmt.Errorf("keyturn: commit: %w", err)
 	}
 	return &unknownError{fmt.Errorf("keyturn: commit: %w", err)}
@@ -85,12 +85,4 @@ func end(ctx context.Context, t Transaction, err error) {
 	bound, cancel := ending(ctx)
 	defer cancel()
 	t.End(bound, readOnly[codeIn(err)])
-}
-
-// readOnly are the codes of a server on which nothing can be written.
-var readOnly = map[string]bool{
-	"25006": true, // read_only_sql_transaction: a replica, or a primary that no longer is one
-	"1290":  true, // ER_OPTION_PREVENTS_STATEMENT: --read-only
-	"1792":  true, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
-	"1836":  true, // ER_READ_ONLY_MODE
 }

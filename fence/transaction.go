@@ -54,20 +54,22 @@ func (p sqlPool) Begin(ctx context.Context, level sql.IsolationLevel) (Transacti
 	return t, nil
 }
 
-// open begins the transaction. As database/sql does it itself, it tries another connection if the
-// pool's has been closed by the server.
+// open begins the transaction. It tries another connection as long as the pool's turn out to be dead,
+// which the driver may notice only at the BEGIN: a server that restarts ends all of them.
 func (t *sqlTransaction) open(ctx context.Context, db *sql.DB, level sql.IsolationLevel) (err error) {
-	for range 3 {
+	for old := db.Stats().OpenConnections; ; old-- {
 		if t.conn, err = db.Conn(ctx); err != nil {
 			return err
 		}
-		if t.tx, err = t.conn.BeginTx(ctx, &sql.TxOptions{Isolation: level}); !errors.Is(err, driver.ErrBadConn) {
+		if t.tx, err = t.conn.BeginTx(ctx, &sql.TxOptions{Isolation: level}); err == nil || old <= 0 || ctx.Err() != nil {
 			return err
 		}
-		_ = t.conn.Close() // the pool has dropped it
+		if !errors.Is(err, driver.ErrBadConn) && t.conn.PingContext(ctx) == nil {
+			return err // the server has refused it
+		}
+		t.giveBack(true)
 		t.conn = nil
 	}
-	return err
 }
 
 func (t *sqlTransaction) In(ctx context.Context) context.Context {

@@ -2,6 +2,7 @@ package sqltest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,16 @@ import (
 // belongs to a session survives: prepared statements, SET, LISTEN, advisory locks.
 func (d *Database) Bouncer(t testing.TB, settings ...string) *servertest.Server {
 	t.Helper()
+	return BouncerTo(t, d.Server.Addr(), settings...)
+}
+
+// BouncerTo does as [Database.Bouncer], in front of the host:port addr, which is a proxy.
+func BouncerTo(t testing.TB, addr string, settings ...string) *servertest.Server {
+	t.Helper()
+	host, to, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatalf("sqltest: %v", err)
+	}
 	bin, err := servertest.LookPath([]string{"pgbouncer"}, "/usr/sbin")
 	if err != nil {
 		t.Fatalf("sqltest: pgbouncer: %v", err)
@@ -32,7 +43,7 @@ func (d *Database) Bouncer(t testing.TB, settings ...string) *servertest.Server 
 		Ready: "process up",
 		Command: func(port int) *exec.Cmd {
 			text := fmt.Sprintf(`[databases]
-* = host=127.0.0.1 port=%d user=%s
+* = host=%s port=%s user=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
@@ -41,7 +52,7 @@ auth_type = any
 pool_mode = transaction
 max_client_conn = 500
 %s
-`, d.Server.Port(), account, port, strings.Join(settings, "\n"))
+`, host, to, account, port, strings.Join(settings, "\n"))
 			if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 				t.Fatalf("sqltest: %v", err)
 			}

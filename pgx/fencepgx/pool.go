@@ -35,22 +35,20 @@ var levels = map[sql.IsolationLevel]pgx.TxIsoLevel{
 	sql.LevelSerializable:    pgx.Serializable,
 }
 
-// mostStale is how many connections of the pool may turn out to be closed before Begin gives up.
-const mostStale = 3
-
 func (p poolOfPgx) Begin(ctx context.Context, level sql.IsolationLevel) (fence.Transaction, error) {
 	iso, ok := levels[level]
 	if !ok {
 		return nil, &core.OptionError{Option: "WithIsolation", Value: level, Want: "a level of PostgreSQL"}
 	}
-	for n := 1; ; n++ {
+	// A server that restarts ends all connections of the pool.
+	for old := p.pool.Stat().TotalConns(); ; old-- {
 		t, stale, err := p.begin(ctx, iso)
 		switch {
 		case err == nil:
 			return t, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case !stale || n == mostStale:
+		case !stale || old <= 0:
 			return nil, err
 		}
 	}

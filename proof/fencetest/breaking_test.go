@@ -49,6 +49,7 @@ type fullConn interface {
 	driver.ExecerContext
 	driver.QueryerContext
 	driver.SessionResetter
+	driver.Pinger
 }
 
 type conn struct {

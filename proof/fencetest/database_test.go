@@ -169,10 +169,10 @@ func TestWithDatabaseInADeadlock(t *testing.T) {
 	})
 }
 
-// The handler's own error stays what it is, also if it says that a repeat would help.
+// The handler's own error stays what it is, the very value.
 func TestWithDatabaseReturnsTheHandlersError(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		own := fmt.Errorf("own: %w", fence.ErrRetry)
+		own := errors.New("own")
 		ran := 0
 		_, err := newEngine(t).Once(bounded(t), "k", func(context.Context) ([]byte, error) {
 			ran++

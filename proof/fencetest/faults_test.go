@@ -216,40 +216,48 @@ func TestCommitWithoutAnswerForLong(t *testing.T) {
 	})
 }
 
-// noSuchThread is MariaDB's error for a connection that is not there.
-const noSuchThread = 1094
+// killOthers ends all connections to the database except the one that does so.
+func (db *database) killOthers(t testing.TB) {
+	t.Helper()
+	const noSuchThread = 1094 // MariaDB's error for a connection that is not there
+	kill := map[fence.Dialect]string{
+		fence.Postgres: `SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+		fence.MySQL:    `SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`,
+	}[db.dialect]
+	admin, err := db.Conn(bounded(t))
+	must(t, err)
+	defer admin.Close()
+	rows, err := admin.QueryContext(bounded(t), kill)
+	must(t, err)
+	var statements []string
+	for rows.Next() {
+		var s string
+		must(t, rows.Scan(&s))
+		statements = append(statements, s)
+	}
+	must(t, errors.Join(rows.Err(), rows.Close()))
+	for _, s := range statements {
+		_, err := admin.ExecContext(bounded(t), s)
+		var gone *mysql.MySQLError // an older connection, which has ended by itself
+		if errors.As(err, &gone) && gone.Number == noSuchThread {
+			continue
+		}
+		must(t, err)
+	}
+	for left := 1; left > 0; { // they end soon
+		must(t, admin.QueryRowContext(bounded(t), `SELECT count(*) FROM (`+kill+`) AS left_over`).Scan(&left))
+	}
+}
 
 // The server has closed connections that were idle in the pool, or in the middle of a
 // transaction.
 func TestKilledConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, db *database) {
-		kill := map[fence.Dialect]string{
-			fence.Postgres: `SELECT 'SELECT pg_terminate_backend(' || pid || ')' FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
-			fence.MySQL:    `SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()`,
-		}[db.dialect]
-		if kill == "" {
-			return // SQLite has no connections to a server
+		if db.dialect == fence.SQLite {
+			return // it has no server
 		}
-		admin := db.Open(t)
-		killAll := func() {
-			rows, err := admin.QueryContext(bounded(t), kill)
-			must(t, err)
-			var statements []string
-			for rows.Next() {
-				var s string
-				must(t, rows.Scan(&s))
-				statements = append(statements, s)
-			}
-			must(t, errors.Join(rows.Err(), rows.Close()))
-			for _, s := range statements {
-				_, err := admin.ExecContext(bounded(t), s)
-				var gone *mysql.MySQLError // an older connection, which has ended by itself
-				if errors.As(err, &gone) && gone.Number == noSuchThread {
-					continue
-				}
-				must(t, err)
-			}
-		}
+		near := &database{Database: db.Database, DB: db.Open(t), dialect: db.dialect}
+		killAll := func() { near.killOthers(t) }
 		db.run(t, `CREATE TABLE effect (id INT)`)
 		deliver := func(inside func()) error {
 			_, err := db.once(t, "id", func(ctx context.Context, tx *sql.Tx) ([]byte, error) {

@@ -1,0 +1,60 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+)
+
+type state string
+
+func (s state) Error() string    { return "constraint failed" } // what it says does not count
+func (s state) SQLState() string { return string(s) }
+
+// What a COMMIT's error proves. fencetest has those that real servers give.
+func TestRolledBack(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{sql.ErrTxDone, true},
+		{state("23503"), true},
+		{state("40001"), true},
+		{state("P0001"), true},
+		{state("MY001"), true}, // RAISE ... USING ERRCODE, in a deferred trigger
+		{state("53100"), true}, // disk_full
+		{state("40003"), false},
+		{state("08006"), false},
+		{state("08P01"), false},
+		{state("53300"), false},
+		{state("57014"), false},
+		{state("57P01"), false},
+		{state("58030"), false},
+		{state("XX000"), false},
+		{fmt.Errorf("in a wrapper: %w", state("57P01")), false},
+		{errors.New("Error 1213 (40001): Deadlock found"), true},
+		{errors.New("Error 1290 (HY000): The MariaDB server is running with the --read-only option"), true},
+		{errors.New("Error 1053 (08S01): Server shutdown in progress"), false},
+		{errors.New("Error 1180 (HY000): Got error 5 during COMMIT"), false},
+		{errors.New("Error 1927 (70100): Connection was killed"), false},
+		{errors.New("Error 10012 (HY000): of a proxy: constraint failed"), false},
+		{errors.New("Error in the network"), false},
+		{errors.New("database is locked (5) (SQLITE_BUSY)"), true},
+		{errors.New("constraint failed: FOREIGN KEY constraint failed (787)"), true},
+		{errors.New("database or disk is full (13)"), true},
+		{errors.New("disk I/O error (10)"), false},
+		{errors.New("cannot commit - no transaction is active"), false},
+		{driver.ErrBadConn, false},
+		{io.ErrUnexpectedEOF, false},
+		{context.Canceled, false},
+		{errNoAnswer, false},
+	} {
+		if got := rolledBack(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
