@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/keyturn/keyturn/core"
 )
@@ -103,8 +104,9 @@ type Row struct {
 // Claim is [Guard.Check] with a row of the caller's own instead of the package's table. The row
 // is locked until the transaction ends, so the transaction may then write it in any way.
 //
-// Names have letters, digits and "_", in the case in which the database has them; otherwise the
-// error matches core.ErrInvalidOption. Other errors: sql.ErrNoRows if there is no such row, and
+// Names have letters, digits and "_", in the case in which the database has them. Otherwise the
+// error matches core.ErrInvalidOption, as it does if the column holds something that is no token,
+// such as -5, or cannot hold this one. Roll back then, too. Other errors: sql.ErrNoRows if there is no such row, and
 // those of Check.
 func (g *Guard) Claim(ctx context.Context, row Row, token uint64) error {
 	if err := errors.Join(g.err, row.validate(), validToken(token)); err != nil {
@@ -120,26 +122,58 @@ func (g *Guard) Claim(ctx context.Context, row Row, token uint64) error {
 	return nil
 }
 
-// claim locks the row and returns what it has seen.
+// claim locks the row, writes the token unless the row has seen a greater one, and returns what the
+// row has then.
 func (g *Guard) claim(ctx context.Context, row Row, token uint64) (seen uint64, err error) {
 	q := g.dialect.quote
 	table, id, column := q(row.Table), q(row.IDColumn), q(row.TokenColumn)
-	update := `UPDATE %s SET ` + column + ` = ? WHERE ` + id + ` = ? AND (` + column + ` IS NULL OR ` + column + ` <= ?)`
-	var kept sql.NullInt64
-	if g.dialect == MySQL { // read first: its count of rows is also 0 for an equal token
-		err := g.row(ctx, `SELECT `+column+` FROM %s WHERE `+id+` = ? FOR UPDATE`, table, []any{row.ID}, &kept)
-		if err != nil || uint64(kept.Int64) >= token {
-			return uint64(kept.Int64), err
+	words := columnWords[g.dialect]
+	shown := fmt.Sprintf(words.shown, column)
+	update := fmt.Sprintf(`UPDATE %%s SET %[1]s = %[2]s WHERE %[3]s = ? AND (%[1]s IS NULL OR %[4]s)`, column, words.token, id, fmt.Sprintf(words.fits, column))
+	read := `SELECT ` + shown + ` FROM %s WHERE ` + id + ` = ?`
+	args := []any{int64(token), row.ID, int64(token)}
+	var kept sql.NullString
+	if g.dialect == MySQL { // which has no RETURNING, and counts no row for an equal token
+		if _, err = g.exec(ctx, update, table, args...); err == nil {
+			err = g.row(ctx, read+` FOR UPDATE`, table, []any{row.ID}, &kept)
 		}
-		_, err = g.exec(ctx, update, table, int64(token), row.ID, int64(token))
-		return token, err
+	} else if err = g.row(ctx, update+` RETURNING `+shown, table, args, &kept); errors.Is(err, sql.ErrNoRows) {
+		err = g.row(ctx, read, table, []any{row.ID}, &kept)
 	}
-	n, err := g.exec(ctx, update, table, int64(token), row.ID, int64(token))
-	if err != nil || n > 0 {
-		return token, err
+	if notNumbers[codeIn(err)] {
+		return 0, errors.Join(row.noTokens("no numbers of 64 bits"), err)
 	}
-	err = g.row(ctx, `SELECT `+column+` FROM %s WHERE `+id+` = ?`, table, []any{row.ID}, &kept)
-	return uint64(kept.Int64), err
+	if err != nil {
+		return 0, err
+	}
+	seen, err = strconv.ParseUint(kept.String, 10, 64)
+	if err != nil || seen < token {
+		return 0, row.noTokens(fmt.Sprintf("%.40q", kept.String))
+	}
+	return seen, nil
+}
+
+// columnWords are a dialect's words for a column of the caller's, which may have any type and hold
+// anything.
+var columnWords = map[Dialect]struct{ shown, token, fits string }{
+	Postgres: {"CAST(%s AS text)", "CAST(? AS bigint)", "%s BETWEEN 0 AND CAST(? AS bigint)"},
+	MySQL:    {"CAST(%s AS char)", "?", "%[1]s REGEXP '^[0-9]+$' AND %[1]s <= ?"}, // its text compares with numbers
+	SQLite:   {"quote(%s)", "?", "typeof(%[1]s) = 'integer' AND %[1]s <= ? AND %[1]s >= 0"},
+}
+
+// notNumbers are the errors of a column that does not take a token, or does not compare with one.
+var notNumbers = map[string]bool{
+	"22003":            true, // numeric_value_out_of_range
+	"42804":            true, // datatype_mismatch
+	"42883":            true, // undefined_function: no such comparison
+	mysqlCode + "1264": true, // ER_WARN_DATA_OUT_OF_RANGE
+	mysqlCode + "1292": true, // ER_TRUNCATED_WRONG_VALUE
+	mysqlCode + "1366": true, // ER_TRUNCATED_WRONG_VALUE_FOR_FIELD
+}
+
+// noTokens is the error of a column that is no fence. Without it, each write would pass.
+func (r Row) noTokens(holds string) error {
+	return &core.OptionError{Option: "Row.TokenColumn", Value: r.TokenColumn, Want: "a column of 64 bits that holds tokens; that of " + r.String() + " holds " + holds}
 }
 
 func (r Row) validate() error {

@@ -26,8 +26,8 @@ func NoWait() LockOption {
 	}}
 }
 
-// Within waits for at most d, then refuses with [ErrLocked]. On MySQL the wait is a repeated try,
-// so others may be served first. d must be 1 ms or more, otherwise the option is a
+// Within waits for at most d, then refuses with [ErrLocked]. On MySQL and SQLite the wait is a
+// repeated try, so others may be served first. d must be 1 ms or more, otherwise the option is a
 // *core.OptionError. Default: as long as the context, and as the database's own settings
 // (lock_timeout, innodb_lock_wait_timeout, busy_timeout) allow.
 func Within(d time.Duration) LockOption {
@@ -81,9 +81,9 @@ func (g *Guard) Lock(ctx context.Context, name string, opts ...LockOption) error
 	case g.dialect == Postgres:
 		err = l.boundedPostgres(ctx, max(c.within, time.Millisecond)) // 0 would be no bound
 	case g.dialect == MySQL:
-		err = l.boundedMySQL(ctx, c.within)
+		err = again(ctx, c.within, l.tryMySQL)
 	default:
-		err = l.boundedSQLite(ctx, c.within)
+		err = again(ctx, c.within, l.trySQLite)
 	}
 	if err != nil {
 		return fmt.Errorf("keyturn: lock %q: %w", name, err)
@@ -143,9 +143,10 @@ func (l *locking) insert(ctx context.Context, prefix string) (int64, error) {
 
 // boundedPostgres bounds the wait with lock_timeout, for this one statement. An error would end
 // the whole transaction, so there is a savepoint around it. Rolling back to the savepoint also
-// restores the setting.
+// restores the setting. The transaction may go on after the end of ctx, so that does not stop what
+// puts it right.
 func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
-	run := func(statement string, args ...any) error {
+	run := func(ctx context.Context, statement string, args ...any) error {
 		_, err := l.tx.Exec(ctx, statement, args...)
 		return explain(err)
 	}
@@ -154,28 +155,33 @@ func (l *locking) boundedPostgres(ctx context.Context, d time.Duration) error {
 	if err := l.tx.QueryRow(ctx, "SELECT current_setting('lock_timeout')", nil, &before); err != nil {
 		return explain(err)
 	}
-	if err := run("SAVEPOINT keyturn_lock"); err != nil {
+	if err := run(ctx, "SAVEPOINT keyturn_lock"); err != nil {
 		return err
 	}
-	if err := run(restore, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
+	if err := run(ctx, restore, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
 		return err
 	}
 	err := l.take(ctx)
-	if codeIn(err) == "55P03" {
-		return errors.Join(ErrLocked, run("ROLLBACK TO SAVEPOINT keyturn_lock"), run("RELEASE SAVEPOINT keyturn_lock"))
-	}
-	if err != nil {
+	ctx, cancel := ending(ctx)
+	defer cancel()
+	switch {
+	case err == nil:
+		return errors.Join(run(ctx, restore, before), run(ctx, "RELEASE SAVEPOINT keyturn_lock"))
+	case codeIn(err) != "55P03":
 		return err
 	}
-	return errors.Join(run(restore, before), run("RELEASE SAVEPOINT keyturn_lock"))
+	if wrong := errors.Join(run(ctx, "ROLLBACK TO SAVEPOINT keyturn_lock"), run(ctx, "RELEASE SAVEPOINT keyturn_lock")); wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	return ErrLocked
 }
 
-// boundedMySQL tries again and again, because the bound of a wait would be a setting of the
-// session, or a word that only MariaDB has.
-func (l *locking) boundedMySQL(ctx context.Context, d time.Duration) error {
+// again tries until the lock is there or d is over. It is for databases on which the bound of a wait
+// is a setting of the connection, or a word that only MariaDB has.
+func again(ctx context.Context, d time.Duration, try func(context.Context) error) error {
 	deadline := time.Now().Add(d)
 	for n := 1; ; n++ {
-		err := l.tryMySQL(ctx)
+		err := try(ctx)
 		left := time.Until(deadline)
 		if !errors.Is(err, ErrLocked) || left <= 0 {
 			return err
@@ -203,22 +209,27 @@ func (l *locking) tryMySQL(ctx context.Context) error {
 	return err
 }
 
-// boundedSQLite sets how long SQLite waits, for this one statement.
-func (l *locking) boundedSQLite(ctx context.Context, d time.Duration) error {
-	var before int64
-	if err := l.tx.QueryRow(ctx, "PRAGMA busy_timeout", nil, &before); err != nil {
+// trySQLite takes the lock without a wait. busy_timeout belongs to the connection, so no wait ever
+// finds it changed, and the end of ctx does not keep it from being set back: the connection may go
+// back into a pool then.
+func (l *locking) trySQLite(ctx context.Context) (err error) {
+	timeout := func(ctx context.Context, set string) (ms int64, err error) {
+		err = l.tx.QueryRow(ctx, "PRAGMA busy_timeout"+set, nil, &ms)
+		return ms, err
+	}
+	before, err := timeout(ctx, "")
+	if err != nil {
 		return err
 	}
-	wait := func(ms int64) error {
-		var is int64
-		return l.tx.QueryRow(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", ms), nil, &is)
-	}
-	if err := wait(d.Milliseconds()); err != nil {
+	defer func() {
+		_, wrong := timeout(context.WithoutCancel(ctx), fmt.Sprintf(" = %d", before))
+		err = errors.Join(err, wrong)
+	}()
+	if _, err := timeout(ctx, " = 0"); err != nil {
 		return err
 	}
-	err := l.take(ctx)
-	if kindOf(err) == kindRetry {
-		err = ErrLocked
+	if err = l.take(ctx); kindOf(err) == kindRetry {
+		return ErrLocked
 	}
-	return errors.Join(err, wait(before))
+	return err
 }
