@@ -19,9 +19,10 @@ import (
 //	locks.Idempotency(user, fence.WithDatabase(db, fence.Postgres)) // Echo, net/http
 //
 // The handler gets the transaction from its context ([TxFrom]), and must write with it. It must
-// neither commit it nor roll it back, and must return the errors of its statements (see [Once]). An error of the handler rolls it back, and so does a
-// response that is not stored, such as HTTP's 500. Otherwise it is committed before the response
-// is sent; but a part of a response that was flushed cannot be taken back.
+// neither commit it nor roll it back, and must return the errors of its statements (see [Once]). An
+// error of the handler rolls it back, and so does a response that is not stored, such as HTTP's 500.
+// Otherwise it is committed before the response is sent; but a part of a response that was flushed
+// cannot be taken back.
 //
 // The mark is the record: it has the fingerprint and the result. The store's record answers
 // repeats sooner, and its lease lets them wait without a connection to the database.

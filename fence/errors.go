@@ -17,6 +17,11 @@ var (
 	// ErrLocked: another transaction has the lock, and [NoWait] or [Within] says not to wait any
 	// longer. The transaction can go on.
 	ErrLocked = errors.New("keyturn: another transaction has the lock")
+	// ErrTransactionEnded: the function of [Once] or [WithDatabase] has committed its transaction,
+	// which it must not do. On MySQL and MariaDB, CREATE, ALTER, TRUNCATE and their like do that. A
+	// part of its effect may be missing, so no delivery of the id runs the function or counts as a
+	// duplicate, until somebody has looked and deleted the mark: DELETE FROM keyturn_mark WHERE id = ...
+	ErrTransactionEnded = errors.New("keyturn: the function has ended its transaction")
 	// ErrNoTransaction: the value given to [On] is a pool of connections. Each statement would be
 	// a transaction of its own, so a check would protect nothing.
 	ErrNoTransaction = errors.New("keyturn: not a transaction")

@@ -24,7 +24,7 @@ func (g *Guard) Mark(ctx context.Context, id string, opts ...MarkOption) (first 
 	if err := errors.Join(g.err, err); err != nil {
 		return false, err
 	}
-	first, err = g.mark(ctx, id, c.fingerprint)
+	first, err = g.mark(ctx, id, noResult, c.fingerprint)
 	if err != nil || first || len(c.fingerprint) == 0 {
 		return first, err
 	}
@@ -43,16 +43,23 @@ func sameContent(id string, ours, kept []byte) error {
 	return nil
 }
 
+// What a mark keeps of its execution.
+const (
+	noResult = iota
+	withResult
+	nothingYet // its function runs; nobody else sees that, unless the function has ended the transaction
+)
+
 // mark inserts the mark; false: it is there already.
-func (g *Guard) mark(ctx context.Context, id string, fingerprint []byte) (first bool, err error) {
+func (g *Guard) mark(ctx context.Context, id string, kept int, fingerprint []byte) (first bool, err error) {
 	if err := validID(id); err != nil {
 		return false, err
 	}
-	statement := `INSERT INTO %s (id, at, kept, fingerprint) VALUES (?, ` + g.dialect.now() + `, 0, ?)`
+	statement := `INSERT INTO %s (id, at, kept, fingerprint) VALUES (?, ` + g.dialect.now() + `, ?, ?)`
 	if g.dialect != MySQL { // whose INSERT IGNORE would hide other errors as well
 		statement += ` ON CONFLICT (id) DO NOTHING`
 	}
-	n, err := g.exec(ctx, statement, g.table(g.dialect, "mark"), []byte(id), fingerprint)
+	n, err := g.exec(ctx, statement, g.table(g.dialect, "mark"), []byte(id), kept, fingerprint)
 	if g.dialect == MySQL && kindOf(err) == kindDuplicate {
 		return false, nil
 	}
@@ -62,21 +69,38 @@ func (g *Guard) mark(ctx context.Context, id string, fingerprint []byte) (first 
 	return n > 0, nil
 }
 
-// keep adds the record of what was done to the mark of this transaction.
+// keep adds the record of what was done to the mark of this transaction. MariaDB runs what stands in
+// /*M!...*/.
 func (g *Guard) keep(ctx context.Context, id string, rec driver.Record) error {
-	kept := 1
+	kept := withResult
 	if rec.ResultNotKept {
-		kept = 0
+		kept = noResult
 	}
-	n, err := g.exec(ctx, `UPDATE %s SET kept = ?, fingerprint = ?, result = ?, trace = ? WHERE id = ?`,
-		g.table(g.dialect, "mark"), kept, rec.Fingerprint, rec.Result, rec.Trace, []byte(id))
-	if err == nil && n == 0 { // MySQL has rolled it back in a deadlock, and the caller took no notice
-		err = fmt.Errorf("%w: the mark is gone", ErrRetry)
+	statement := `UPDATE %s SET kept = ?, fingerprint = ?, result = ?, trace = ? WHERE id = ?`
+	if g.dialect == MySQL {
+		statement += ` /*M!100000 AND @@in_transaction = 1 */`
+	}
+	n, err := g.exec(ctx, statement, g.table(g.dialect, "mark"), kept, rec.Fingerprint, rec.Result, rec.Trace, []byte(id))
+	if err == nil && n == 0 {
+		err = g.gone(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("keyturn: mark %q: %w", id, err)
 	}
 	return nil
+}
+
+// gone says why a mark is no longer in its transaction, although the function returned no error.
+func (g *Guard) gone(ctx context.Context, id string) error {
+	var kept int
+	err := g.row(ctx, `SELECT kept FROM %s WHERE id = ?`, g.table(g.dialect, "mark"), []any{[]byte(id)}, &kept)
+	switch {
+	case err == nil && kept == nothingYet:
+		return ErrTransactionEnded
+	case err == nil || errors.Is(err, sql.ErrNoRows): // MySQL has rolled back in a deadlock, and the caller took no notice
+		return fmt.Errorf("%w: the mark is gone", ErrRetry)
+	}
+	return err
 }
 
 // record reads a mark that mark has found. On MySQL at REPEATABLE READ, a plain SELECT would not
@@ -87,12 +111,15 @@ func (g *Guard) record(ctx context.Context, id string) (rec driver.Record, err e
 	if g.dialect == MySQL {
 		query += ` LOCK IN SHARE MODE`
 	}
-	var kept int
+	kept := noResult
 	var trace sql.NullString
 	err = g.row(ctx, query, g.table(g.dialect, "mark"), []any{[]byte(id)}, &kept, &rec.Fingerprint, &rec.Result, &trace)
+	if kept == nothingYet {
+		err = ErrTransactionEnded
+	}
 	if err != nil {
 		return rec, fmt.Errorf("keyturn: mark %q: %w", id, err)
 	}
-	rec.ResultNotKept, rec.Trace = kept == 0, trace.String
+	rec.ResultNotKept, rec.Trace = kept == noResult, trace.String
 	return rec, nil
 }

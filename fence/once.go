@@ -13,8 +13,9 @@ import (
 // Once runs fn in a transaction that also marks id, so fn's effect on this database happens once,
 // whatever is delivered twice or crashes. A duplicate gets the result of the first execution. fn
 // must write with the transaction it gets ([TxFrom] finds it in its context, too), and neither
-// commit it nor roll it back. It must return the errors of its statements: after a deadlock, MySQL
-// has rolled back, and what fn writes then is in no transaction.
+// commit it nor roll it back: on MySQL and MariaDB, that excludes statements that change a table's
+// definition. It must return the errors of its statements: after a deadlock, MySQL has rolled back,
+// and what fn writes then is in no transaction.
 //
 //	out, err := fence.Once(ctx, db, fence.Postgres, "msg:"+id, func(ctx context.Context, tx *sql.Tx) ([]byte, error) {
 //		_, err := tx.ExecContext(ctx, `INSERT INTO inbox ...`)
@@ -35,6 +36,7 @@ import (
 //   - core.ErrResultNotKept: a duplicate, and the first execution has kept no result.
 //   - core.ErrOutcomeUnknown: no answer to COMMIT came, and none to the question whether id is
 //     marked. A repeat is safe.
+//   - [ErrTransactionEnded]: fn has ended its transaction.
 //   - [ErrRetry]: all attempts were refused because of others.
 //   - core.ErrInvalidKey, core.ErrInvalidOption, before any I/O.
 func Once(ctx context.Context, db *sql.DB, d Dialect, id string, fn func(context.Context, *sql.Tx) ([]byte, error), opts ...OnceOption) (core.Outcome, error) {
@@ -168,7 +170,7 @@ func (x *execution) try(ctx context.Context, id string, fn work) (rec driver.Rec
 		}
 	}()
 	g := &Guard{tx: t, dialect: x.dialect, config: x.config}
-	if first, err = g.mark(ctx, id, nil); err == nil && !first {
+	if first, err = g.mark(ctx, id, nothingYet, nil); err == nil && !first {
 		rec, err = g.record(ctx, id)
 	}
 	if err != nil {

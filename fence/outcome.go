@@ -63,7 +63,7 @@ func refusedBySQLite(err error) bool {
 // errors that it answers with, such as a missing table, are the program's; on SQLite, which is a
 // part of the program, all are.
 func (x *execution) lost(err error) bool {
-	for _, known := range []error{core.ErrOutcomeUnknown, core.ErrInvalidKey, sql.ErrTxDone} {
+	for _, known := range []error{core.ErrOutcomeUnknown, core.ErrInvalidKey, sql.ErrTxDone, ErrTransactionEnded} {
 		if errors.Is(err, known) {
 			return false
 		}
