@@ -11,7 +11,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
-	"github.com/keyturn/keyturn/fence/fencepgx"
+	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
 
 // client is a way to reach a database: a driver of database/sql, or pgx alone.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/fence"
-	"github.com/keyturn/keyturn/fence/fencepgx"
+	"github.com/keyturn/keyturn/pgx/fencepgx"
 )
 
 // Claim took a negative number for a token, or for none, depending on the database. A column that is
