@@ -60,9 +60,8 @@ func TestDeferredConstraintIsTheCallersError(t *testing.T) {
 // MariaDB refuses the COMMIT of a server that has become read-only, and that of a transaction that
 // waits too long for a backup's lock. Both prove a rollback. A statement that somebody kills does not.
 func TestCommitRefusedByMariaDB(t *testing.T) {
-	server := sqltest.StartMySQL(t)
-	db := newDatabase(t, fence.MySQL, server.Database(t), 0)
-	db.run(t, `CREATE TABLE effect (n INT)`, `CREATE USER plain`, `GRANT ALL ON *.* TO plain`,
+	db := newDatabase(t, fence.MySQL, open(t, fence.MySQL), 0)
+	db.run(t, `CREATE TABLE effect (n INT)`, `CREATE USER IF NOT EXISTS plain`, `GRANT ALL ON *.* TO plain`,
 		`REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM plain`)
 	admin, err := db.Conn(bounded(t))
 	must(t, err)
