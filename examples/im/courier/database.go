@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
-
 	"github.com/keyturn/keyturn/fence"
 )
 

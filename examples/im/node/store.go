@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql", for mysql://
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", for postgres://
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite" // the driver "sqlite", for sqlite:
 
 	"github.com/keyturn/keyturn/core/driver"
-	_ "github.com/keyturn/keyturn/store/etcdstore" // etcd://
-	_ "github.com/keyturn/keyturn/store/memstore"  // mem:, which CheckStore explains
+	_ "github.com/keyturn/keyturn/store/memstore" // mem:, which CheckStore explains
 	"github.com/keyturn/keyturn/store/redisstore"
-	_ "github.com/keyturn/keyturn/store/redlock"  // redlock://
-	_ "github.com/keyturn/keyturn/store/sqlstore" // postgres://, mysql://, sqlite:
+	_ "github.com/keyturn/keyturn/store/redlock" // redlock://
 	"github.com/keyturn/keyturn/store/storeurl"
-	_ "github.com/keyturn/keyturn/store/zkstore" // zk://
 )
 
 // openStore opens the store of the locks: that of the URL or, without one, a part of the fleet's

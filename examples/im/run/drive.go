@@ -1,9 +1,10 @@
-package main
+package run
 
 import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -20,9 +21,11 @@ const (
 	gateways = 2
 )
 
-// guarded says whether the second fleet uses locks. A test sets it to false, to check that the
-// figures show the difference.
-var guarded = true
+// noLocks is for the test that the figures show the difference: the second fleet has no locks either.
+const noLocks = "KEYTURN_IM_TEST_NO_LOCKS"
+
+// guarded says whether the second fleet uses locks.
+var guarded = os.Getenv(noLocks) == ""
 
 // drive runs the load against a fleet without locks, then against one with locks.
 func drive(ctx context.Context, storeURL, database string, p *report.Progress) (result report.Result, err error) {
@@ -129,4 +132,12 @@ func endFleet(ctx context.Context, f *fleet.Fleet, here *node.Node) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return here.Clean(ctx)
+}
+
+// Rest waits for d, or until ctx ends.
+func Rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/report"
+	"github.com/keyturn/keyturn/examples/im/run"
 )
 
 // tracePatience is how long spans may take from one process to another.
@@ -47,7 +48,7 @@ func watch(ctx context.Context, out io.Writer, svg string, p *report.Progress) e
 		}
 		for ctx.Err() == nil {
 			_ = burst(ctx, s.addrs) // the metrics show what fails here
-			rest(ctx, time.Second)
+			run.Rest(ctx, time.Second)
 		}
 		return nil
 	})

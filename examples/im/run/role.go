@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/keyturn/keyturn/examples/im/courier"
 	"github.com/keyturn/keyturn/examples/im/gateway"
 	"github.com/keyturn/keyturn/examples/im/node"
-	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/service"
 )
 
@@ -27,7 +26,7 @@ func environ(cfg node.Config) ([]string, error) {
 }
 
 // role returns what this process does as a part of the fleet; nil: it drives the fleet.
-func role(args []string) func(ctx context.Context, ready func(addr string)) error {
+func role(args []string, telemetry func(context.Context, string, string) (func(context.Context) error, error)) func(ctx context.Context, ready func(addr string)) error {
 	text, ok := os.LookupEnv(configVar)
 	if !ok || len(args) == 0 {
 		return nil
@@ -37,12 +36,12 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
 			return err
 		}
-		if cfg.Collector != "" {
-			seen, err := observe.Start(ctx, os.Getenv(nameVar), cfg.Collector)
+		if cfg.Collector != "" && telemetry != nil {
+			stop, err := telemetry(ctx, os.Getenv(nameVar), cfg.Collector)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, stopTelemetry(seen)) }()
+			defer func() { err = errors.Join(err, stopTelemetry(stop)) }()
 		}
 		n, err := node.Open(ctx, cfg)
 		if err != nil {
@@ -64,8 +63,8 @@ func role(args []string) func(ctx context.Context, ready func(addr string)) erro
 }
 
 // stopTelemetry is for a process that got a signal to end, so its timeout is short.
-func stopTelemetry(t *observe.Telemetry) error {
+func stopTelemetry(stop func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return t.Stop(ctx)
+	return stop(ctx)
 }

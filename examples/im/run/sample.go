@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func (s *soaked) watch(ctx context.Context, out io.Writer, how soaking, here *no
 	begin := time.Now()
 	before, printed := sample{}, sample{}
 	for lines.Error() == nil {
-		rest(ctx, max(how.long/soakSamples, leastPause))
+		Rest(ctx, max(how.long/soakSamples, leastPause))
 		if ctx.Err() != nil {
 			break
 		}

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -8,36 +8,18 @@ import (
 	"github.com/keyturn/keyturn/examples/im/anyredis"
 	"github.com/keyturn/keyturn/examples/im/fleet"
 	"github.com/keyturn/keyturn/examples/im/node"
-	"github.com/keyturn/keyturn/examples/im/observe"
 	"github.com/keyturn/keyturn/examples/im/report"
 )
 
-// seen is a fleet with telemetry, for somebody who looks at it until Ctrl-C.
-type seen struct {
-	addrs     []string // of the gateways
-	here      *node.Node
-	collector *observe.Collector
-}
-
-// runSeen starts such a fleet, calls act, and ends the fleet. act returns when its context ends, or before
-// that with an error.
-func runSeen(ctx context.Context, cfg node.Config, p *report.Progress, act func(context.Context, seen) error) (err error) {
-	collector, err := observe.Collect()
-	if err != nil {
-		return err
-	}
-	defer collector.Close()
-	telemetry, err := observe.Start(ctx, "client", collector.URL)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, telemetry.Stop(context.WithoutCancel(ctx))) }()
+// Fleet starts a fleet with locks, calls act with the addresses of its gateways and a node of this process,
+// and ends the fleet. act returns when its context ends, or before that with an error.
+func Fleet(ctx context.Context, cfg node.Config, p *report.Progress, act func(ctx context.Context, addrs []string, here *node.Node) error) (err error) {
 	redis, err := anyredis.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer redis.Close()
-	cfg.RedisURL, cfg.Run, cfg.Guarded, cfg.Collector = redis.URL, "im-"+rand.Text()[:10], true, collector.URL
+	cfg.RedisURL, cfg.Run, cfg.Guarded = redis.URL, "im-"+rand.Text()[:10], true
 	onlooker := cfg
 	onlooker.Guarded = cfg.Show // the console asks for locks; nobody else here does
 	here, err := node.Open(ctx, onlooker)
@@ -55,7 +37,7 @@ func runSeen(ctx context.Context, cfg node.Config, p *report.Progress, act func(
 	if err != nil {
 		return err
 	}
-	if err := act(ctx, seen{addrs: addrs, here: here, collector: collector}); err != nil {
+	if err := act(ctx, addrs, here); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -130,7 +130,7 @@ func (s *soaked) play(ctx context.Context, addrs []string, rate float64) {
 	for ctx.Err() == nil {
 		if rate > 0 {
 			pause := time.Duration(float64(time.Second) / rate)
-			rest(ctx, time.Until(time.Now().Truncate(pause).Add(pause)))
+			Rest(ctx, time.Until(time.Now().Truncate(pause).Add(pause)))
 		}
 		s.request(ctx, client, addrs[mathrand.IntN(len(addrs))])
 	}

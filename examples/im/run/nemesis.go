@@ -1,4 +1,4 @@
-package main
+package run
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (n *nemesis) recent() bool {
 func (n *nemesis) strike(ctx context.Context, pause time.Duration) error {
 	faults := n.faults()
 	for i := 0; ; i++ {
-		rest(ctx, max(pause, leastPause))
+		Rest(ctx, max(pause, leastPause))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -71,7 +71,7 @@ func (n *nemesis) faults() []func(context.Context) error {
 		func(ctx context.Context) error {
 			pause := 500 + rand.IntN(1500)
 			n.command(ctx, "client", "pause", pause, "all")
-			rest(ctx, time.Duration(pause)*time.Millisecond)
+			Rest(ctx, time.Duration(pause)*time.Millisecond)
 			return nil
 		},
 		func(ctx context.Context) error { n.command(ctx, "script", "flush"); return nil },
@@ -82,7 +82,7 @@ func (n *nemesis) faults() []func(context.Context) error {
 			if err := n.fleet.Kill(m.pid); err != nil {
 				return err
 			}
-			rest(ctx, rand.N(time.Second)) // until somebody notices
+			Rest(ctx, rand.N(time.Second)) // until somebody notices
 			return m.start(ctx, n.fleet)
 		})
 	}

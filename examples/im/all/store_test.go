@@ -15,7 +15,7 @@ import (
 	"github.com/keyturn/keyturn/store/storeurl"
 )
 
-// allStores has TestStore run on every store: go test -run TestStore ./im -args -stores. Each takes some
+// allStores has TestStore run on every store: go test -run TestStore ./im/all -args -stores. Each takes some
 // seconds, and each store has the same tests of its own.
 var allStores = flag.Bool("stores", false, "run the example on every store, not on two of them")
 

@@ -23,7 +23,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv("KEYTURN_IM_TEST_AS_PROGRAM") == "" {
 		os.Exit(zktest.Main(sqltest.Main(m)).Run())
 	}
-	guarded = os.Getenv("KEYTURN_IM_TEST_NO_LOCKS") == ""
 	main()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/console"
 	"github.com/keyturn/keyturn/examples/im/node"
 	"github.com/keyturn/keyturn/examples/im/report"
+	"github.com/keyturn/keyturn/examples/im/run"
 )
 
 // look runs a fleet whose handlers are slow, and serves the console over its locks until ctx ends. It prints
@@ -81,7 +82,7 @@ func crowd(ctx context.Context, addrs []string) {
 					method = http.MethodDelete
 				}
 				_ = request(ctx, method, "http://"+addr+path) // the console shows what it waits for, however it ends
-				rest(ctx, 200*time.Millisecond)
+				run.Rest(ctx, 200*time.Millisecond)
 			}
 		})
 	}
@@ -92,18 +93,11 @@ func crowd(ctx context.Context, addrs []string) {
 // them, and again a while after that.
 func tangle(ctx context.Context, addrs []string) {
 	for ctx.Err() == nil {
-		rest(ctx, 5*time.Second)
+		run.Rest(ctx, 5*time.Second)
 		var both sync.WaitGroup
 		for i, way := range []string{"alice/bob", "bob/alice"} {
 			both.Go(func() { _ = request(ctx, http.MethodPost, "http://"+addrs[i%len(addrs)]+"/transfers/"+way) })
 		}
 		both.Wait()
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
