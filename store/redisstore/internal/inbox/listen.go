@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/hooked"
 	"github.com/keyturn/keyturn/internal/waitloop"
 	"github.com/keyturn/keyturn/store/redisstore/internal/script"
 )
@@ -127,18 +128,20 @@ func (b *Inbox) probe() {
 func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	c := b.Client
-	if cluster, ok := c.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, name)
+	var r *hooked.Route
+	switch c := b.Client.(type) {
+	case *redis.ClusterClient:
+		master, err := c.MasterForKey(ctx, name)
 		if err != nil {
 			return 0, err
 		}
-		c = master
+		r = hooked.ThroughCluster(c, hooked.WithTimeout(master, beatTimeout))
+	case *redis.Client:
+		r = hooked.WithTimeout(c, beatTimeout)
+	default:
+		return c.Publish(ctx, channel, beat).Result()
 	}
-	if one, ok := c.(*redis.Client); ok {
-		c = one.WithTimeout(beatTimeout)
-	}
-	return c.Publish(ctx, channel, beat).Result()
+	return r.Client.Publish(r.Context(ctx), channel, beat).Result()
 }
 
 // pulse finds out whether messages arrive. Only the listener uses it.

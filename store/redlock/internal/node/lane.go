@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/internal/hooked"
 )
 
 // batch is how many calls go into one pipeline at most. More would keep other clients waiting.
@@ -24,6 +26,7 @@ type lane struct {
 
 	// The goroutine's alone:
 	conn   *redis.Conn
+	route  *hooked.Route // to conn
 	runID  string
 	losses int64 // of the node when conn was made
 }
@@ -178,29 +181,27 @@ func (l *lane) connect(ctx context.Context) error {
 	// Every connection that is idle in the client's pool may have broken unnoticed. Each try removes
 	// one that has. After the last of them the client makes a new one.
 	broken := l.node.cfg.Client.PoolStats().IdleConns
-	conn, id, err := l.dial(ctx)
+	err := l.dial(ctx)
 	for ; err != nil && !timedOut(err) && broken > 0; broken-- {
-		conn, id, err = l.dial(ctx)
+		err = l.dial(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	l.conn, l.runID, l.losses = conn, id, losses
-	return nil
+	l.losses = losses
+	return err
 }
 
 // dial takes a connection from the client's pool and asks who answers.
-func (l *lane) dial(ctx context.Context) (*redis.Conn, string, error) {
-	conn := l.node.cfg.Client.WithTimeout(l.node.cfg.Timeout).Conn()
-	id, err := runID(ctx, conn)
+func (l *lane) dial(ctx context.Context) error {
+	l.route, l.conn = hooked.OnConn(l.node.cfg.Client, l.node.cfg.Timeout)
+	id, err := runID(ctx, l.route)
 	if err == nil {
 		err = l.node.cfg.Met(id)
 	}
 	if err != nil {
-		_ = conn.Close()
-		return nil, "", err
+		l.hangUp()
+		return err
 	}
-	return conn, id, nil
+	l.runID = id
+	return nil
 }
 
 func (l *lane) hangUp() {
@@ -218,7 +219,8 @@ func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing,
 	for i, c := range calls {
 		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
 	}
-	pipe := l.conn.Pipeline()
+	ctx = l.route.Context(ctx)
+	pipe := l.route.Client.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues it
 	}

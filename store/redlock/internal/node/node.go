@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/keyturn/keyturn/internal/hooked"
+
 	"github.com/keyturn/keyturn/store/redlock/internal/script"
 )
 
@@ -157,8 +159,8 @@ func (n *Node) resting() (left time.Duration, why error) {
 }
 
 // runID asks for the name of the server's process.
-func runID(ctx context.Context, conn *redis.Conn) (string, error) {
-	text, err := conn.Info(ctx, "server").Result()
+func runID(ctx context.Context, r *hooked.Route) (string, error) {
+	text, err := r.Client.Info(r.Context(ctx), "server").Result()
 	if err != nil {
 		return "", err
 	}

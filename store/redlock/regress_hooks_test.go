@@ -1,0 +1,76 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/keyturn/keyturn/store/redlock"
+)
+
+// TestHooksSeeEveryRequest: see the test of the same name in redisstore.
+func TestHooksSeeEveryRequest(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var seen atomic.Int64
+	clients := make([]*redis.Client, len(f.servers))
+	for i, server := range f.servers {
+		clients[i] = server.Client()
+		clients[i].AddHook(counter{&seen})
+	}
+	s, err := redlock.New(clients, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Init(within(t, 5*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		g := lock(t, s, fmt.Sprint("owner", i), fmt.Sprint("k", i), time.Minute)
+		if err := s.Release(within(t, 5*time.Second), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil { // so that nothing is under way when the requests are counted
+		t.Fatal(err)
+	}
+	var ran int64
+	for _, server := range f.servers {
+		commands := server.Commands(t)
+		ran += commands["evalsha"] + commands["eval"]
+	}
+	if seen.Load() != ran || ran == 0 {
+		t.Errorf("the hooks saw %d of %d scripts", seen.Load(), ran)
+	}
+}
+
+// counter is a hook that counts scripts.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) saw(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if name := cmd.Name(); name == "eval" || name == "evalsha" {
+			c.n.Add(1)
+		}
+	}
+}
+
+func (counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.saw(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (c counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.saw(cmds...)
+		return next(ctx, cmds)
+	}
+}
