@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestEveryCommandPassesTheHooks also with several routes through one client, and once each.
+// TestEveryCommandPassesTheHooks also with several of them through one client, and once each.
 func TestEveryCommandPassesTheHooks(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
@@ -27,22 +27,22 @@ func TestEveryCommandPassesTheHooks(t *testing.T) {
 	first, second := hooked.WithTimeout(client, time.Second), hooked.WithTimeout(client, 2*time.Second)
 	third, conn := hooked.OnConn(client, time.Second)
 	defer conn.Close()
-	for i, r := range []*hooked.Route{first, second, third} {
+	for i, r := range []hooked.Client{first, second, third} {
 		names.all = nil
-		if err := r.Client.Set(r.Context(ctx), "k", i, 0).Err(); err != nil {
+		if err := r.Set(ctx, "k", i, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		pipe := r.Client.Pipeline()
-		value := pipe.Get(r.Context(ctx), "k")
-		pipe.Del(r.Context(ctx), "k")
-		if _, err := pipe.Exec(r.Context(ctx)); err != nil {
+		pipe := r.Pipeline()
+		value := pipe.Get(ctx, "k")
+		pipe.Del(ctx, "k")
+		if _, err := pipe.Exec(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := value.Int(); n != i || err != nil {
-			t.Errorf("route %d: read %d, %v", i, n, err)
+			t.Errorf("client %d: read %d, %v", i, n, err)
 		}
 		if want := []string{"set", "get", "del"}; !slices.Equal(names.all, want) {
-			t.Errorf("route %d: the hook saw %q, want %q", i, names.all, want)
+			t.Errorf("client %d: the hook saw %q, want %q", i, names.all, want)
 		}
 	}
 
@@ -52,19 +52,19 @@ func TestEveryCommandPassesTheHooks(t *testing.T) {
 	}
 }
 
-// TestTheTimeoutIsTheRoutes: a server that is silent for longer than the route allows.
-func TestTheTimeoutIsTheRoutes(t *testing.T) {
+// TestTheTimeoutIsItsOwn: a server that is silent for longer than the timeout.
+func TestTheTimeoutIsItsOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = time.Minute, -1 })
 	ctx := context.Background()
 	r := hooked.WithTimeout(client, 50*time.Millisecond)
-	if err := r.Client.Ping(r.Context(ctx)).Err(); err != nil {
+	if err := r.Ping(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
 	server.Pause()
 	defer server.Resume()
-	err := r.Client.Ping(r.Context(ctx)).Err() // with the client's own timeout the test would be ended first
+	err := r.Ping(ctx).Err() // with the client's own timeout the test would be ended first
 	var silent interface{ Timeout() bool }
 	if !errors.As(err, &silent) || !silent.Timeout() {
 		t.Errorf("a server that is silent: %v", err)

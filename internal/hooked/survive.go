@@ -9,19 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Whether hooks survive depends on the version of go-redis that the program is built with. A client
-// of WithTimeout loses them from v9.16 on. A connection of such a client had none in v9.7 either.
+// Whether hooks survive WithTimeout, on a client and on a connection of it, depends on the version of
+// go-redis that the program is built with.
 var (
 	onClient = sync.OnceValue(func() bool {
-		return survive(func(c *redis.Client) Commander { return c })
+		return survive(func(c *redis.Client) Client { return c })
 	})
 	onConn = sync.OnceValue(func() bool {
-		return survive(func(c *redis.Client) Commander { return c.Conn() })
+		return survive(func(c *redis.Client) Client { return c.Conn() })
 	})
 )
 
 // survive asks a client of its own, which is not allowed to connect.
-func survive(on func(*redis.Client) Commander) bool {
+func survive(on func(*redis.Client) Client) bool {
 	c := redis.NewClient(&redis.Options{Limiter: refusal{}, MaxRetries: -1})
 	defer c.Close()
 	var seen witness

@@ -67,7 +67,8 @@ const tidyTimeout = 5 * time.Second
 // does no I/O of its own that it waits for, so it works while Redis is down. The client should
 // have a ReadTimeout, as go-redis sets it by default. Without one, a connection that hangs
 // keeps a goroutine until the operating system gives it up. Every request passes the hooks that
-// client has by now; hooks that are added later may miss some.
+// client has by now, on a Cluster those of its nodes (OnNewNode); hooks that are added later, or to the
+// client of a Cluster itself, miss some.
 //
 // The error joins every [*driver.OptionError].
 func New(client redis.UniversalClient, opts ...Option) (*Store, error) {

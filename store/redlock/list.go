@@ -100,8 +100,8 @@ func (s *Store) scan(ctx context.Context, prefix string, c listCursor, limit int
 			return nil, c, s.noQuorum("list", prefix, errs)
 		}
 		// A node that hangs is given up after its timeout, not after the caller's.
-		r := hooked.WithTimeout(s.clients[c.node], connTimeout)
-		names, next, err := r.Client.Scan(r.Context(ctx), c.at, pattern, int64(count)).Result()
+		client := hooked.WithTimeout(s.clients[c.node], connTimeout)
+		names, next, err := client.Scan(ctx, c.at, pattern, int64(count)).Result()
 		if err != nil {
 			errs[c.node] = err
 			c.node, c.at = c.node+1, 0

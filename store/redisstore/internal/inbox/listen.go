@@ -128,20 +128,18 @@ func (b *Inbox) probe() {
 func (b *Inbox) Publish(ctx context.Context, channel, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	var r *hooked.Route
-	switch c := b.Client.(type) {
-	case *redis.ClusterClient:
-		master, err := c.MasterForKey(ctx, name)
+	c := b.Client
+	if cluster, ok := c.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, name)
 		if err != nil {
 			return 0, err
 		}
-		r = hooked.ThroughCluster(c, hooked.WithTimeout(master, beatTimeout))
-	case *redis.Client:
-		r = hooked.WithTimeout(c, beatTimeout)
-	default:
-		return c.Publish(ctx, channel, beat).Result()
+		c = master
 	}
-	return r.Client.Publish(r.Context(ctx), channel, beat).Result()
+	if one, ok := c.(*redis.Client); ok {
+		return hooked.WithTimeout(one, beatTimeout).Publish(ctx, channel, beat).Result()
+	}
+	return c.Publish(ctx, channel, beat).Result()
 }
 
 // pulse finds out whether messages arrive. Only the listener uses it.

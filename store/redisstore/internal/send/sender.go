@@ -33,7 +33,7 @@ func New(cfg Config) *Sender {
 		s.servers.cluster, s.servers.fresh = c, s.master
 		s.servers.slots.cluster, s.servers.slots.Go, s.servers.slots.life = c, cfg.Go, cfg.Life
 	case *redis.Client:
-		s.servers.only = newServer(c, nil)
+		s.servers.only = newServer(c)
 		s.servers.only.gather(cfg.Go, true, s.sendGroup)
 	default:
 		if cfg.Names.Topology() == script.Single {
@@ -46,7 +46,7 @@ func New(cfg Config) *Sender {
 
 // master returns a server for a node of a Cluster.
 func (s *Sender) master(c *redis.Client) *server {
-	n := newServer(c, s.servers.cluster)
+	n := newServer(c)
 	n.gather(s.Go, false, func(batch []*Request) { s.sendQuickly(n, batch) })
 	return n
 }

@@ -17,7 +17,7 @@ import (
 type server struct {
 	plain, others gather.Gather[*Request]
 
-	route  *hooked.Route // through the caller's client with a short timeout; nil: it is not the client of one server
+	client hooked.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
 	well   atomic.Bool // the last request was answered, and soon enough for quickTimeout
 	ill    atomic.Bool // the last request was not answered
@@ -37,17 +37,15 @@ const quickAnswer = quickTimeout / 2
 // make one. Without it, a connection to a machine that is gone would take 5 s per attempt.
 const quickBound = 2 * quickTimeout
 
-// newServer makes the server of c, a node of cluster unless that is nil. It needs [server.gather].
-func newServer(c *redis.Client, cluster *redis.ClusterClient) *server {
+// newServer makes the server of c, which needs [server.gather].
+func newServer(c *redis.Client) *server {
 	d := quickTimeout
 	if limit := c.Options().ReadTimeout; limit > 0 {
 		d = min(d, limit)
 	}
-	route := hooked.WithTimeout(c, d)
-	if cluster != nil {
-		route = hooked.ThroughCluster(cluster, route)
+	return &server{
+		client: hooked.WithTimeout(c, d), addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }},
 	}
-	return &server{route: route, addr: c.Options().Addr, limits: sync.Pool{New: func() any { return new(timeout) }}}
 }
 
 const (
@@ -91,11 +89,11 @@ func (n *server) with(r *Request) *gather.Gather[*Request] {
 	return &n.others
 }
 
-// limit returns a timeout, and a context for the route with the values of ctx that ends with the
-// timeout, not with ctx. The caller must call done.
+// limit returns a timeout, and a context with the values of ctx that ends with the timeout, not
+// with ctx. The caller must call done.
 func (n *server) limit(ctx context.Context) (*timeout, context.Context) {
 	t := n.limits.Get().(*timeout)
-	return t, n.route.Context(t.start(ctx, quickBound))
+	return t, t.start(ctx, quickBound)
 }
 
 func (n *server) done(t *timeout) {
@@ -140,7 +138,7 @@ func (all *servers) of(name string) *server {
 // short timeout is enough; otherwise nil, or a replica in its place.
 func (all *servers) quick(name string) *server {
 	n := all.of(name)
-	if n == nil || n.route == nil || n.well.Load() {
+	if n == nil || n.client == nil || n.well.Load() {
 		return n
 	}
 	return all.replacement(name, n)

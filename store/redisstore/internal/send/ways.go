@@ -21,7 +21,7 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	}
 	name := r.Slot(s.Names)
 	n := s.servers.quick(name)
-	if n == nil || n.route == nil || !n.with(r).Enter() {
+	if n == nil || n.client == nil || !n.with(r).Enter() {
 		return false
 	}
 	defer n.with(r).Leave()
@@ -30,9 +30,9 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	r.quick = true
 	var err error
 	if r.Wanted {
-		err = s.write(ctx, n.route.Client, r.Alone())
+		err = s.write(ctx, n.client, r.Alone())
 	} else {
-		err = r.RunAlone(ctx, n.route.Client, s.Names)
+		err = r.RunAlone(ctx, n.client, s.Names)
 	}
 	n.heard(err, r.Attempts.Last)
 	s.servers.slots.heard(err)
@@ -123,7 +123,7 @@ func (s *Sender) runTogether(ctx context.Context, batch []*Request) error {
 func (s *Sender) sendQuickly(n *server, batch []*Request) {
 	limit, ctx := n.limit(context.Background())
 	defer n.done(limit)
-	err := s.write(ctx, n.route.Client, batch)
+	err := s.write(ctx, n.client, batch)
 	for _, r := range batch {
 		r.quick = true
 		s.servers.slots.heard(r.Err)

@@ -26,7 +26,7 @@ type lane struct {
 
 	// The goroutine's alone:
 	conn   *redis.Conn
-	route  *hooked.Route // to conn
+	client hooked.Client // over conn
 	runID  string
 	losses int64 // of the node when conn was made
 }
@@ -191,8 +191,8 @@ func (l *lane) connect(ctx context.Context) error {
 
 // dial takes a connection from the client's pool and asks who answers.
 func (l *lane) dial(ctx context.Context) error {
-	l.route, l.conn = hooked.OnConn(l.node.cfg.Client, l.node.cfg.Timeout)
-	id, err := runID(ctx, l.route)
+	l.client, l.conn = hooked.OnConn(l.node.cfg.Client, l.node.cfg.Timeout)
+	id, err := runID(ctx, l.client)
 	if err == nil {
 		err = l.node.cfg.Met(id)
 	}
@@ -219,8 +219,7 @@ func (l *lane) pipeline(ctx context.Context, calls []*Call, text bool) (missing,
 	for i, c := range calls {
 		cmds[i] = redis.NewCmd(ctx, c.command(text, l.runID)...)
 	}
-	ctx = l.route.Context(ctx)
-	pipe := l.route.Client.Pipeline()
+	pipe := l.client.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues it
 	}

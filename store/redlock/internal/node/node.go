@@ -159,8 +159,8 @@ func (n *Node) resting() (left time.Duration, why error) {
 }
 
 // runID asks for the name of the server's process.
-func runID(ctx context.Context, r *hooked.Route) (string, error) {
-	text, err := r.Client.Info(r.Context(ctx), "server").Result()
+func runID(ctx context.Context, c hooked.Client) (string, error) {
+	text, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		return "", err
 	}
