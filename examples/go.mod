@@ -15,6 +15,7 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/keyturn/keyturn v0.0.0
+	github.com/keyturn/keyturn/middleware/gin v0.0.0
 	github.com/keyturn/keyturn/store/etcdstore v0.0.0
 	github.com/keyturn/keyturn/store/zkstore v0.0.0
 	github.com/labstack/echo/v4 v4.16.0
@@ -133,6 +134,7 @@ require (
 
 replace (
 	github.com/keyturn/keyturn => ../
+	github.com/keyturn/keyturn/middleware/gin => ../middleware/gin
 	github.com/keyturn/keyturn/pgx => ../pgx
 	github.com/keyturn/keyturn/store/etcdstore => ../store/etcdstore
 	github.com/keyturn/keyturn/store/zkstore => ../store/zkstore

@@ -68,7 +68,19 @@ func TestKratosGRPC(t *testing.T) {
 
 func TestKratosHTTP(t *testing.T) {
 	s := khttp.NewServer()
-	kratosStatus(s, lockhttp.New(locktest.New(t).Engine), func(c khttp.Context) error { return c.String(http.StatusOK, key(c.Request())) })
+	kratosStatus(s, lockhttp.New(locktest.New(t).Engine), func(c khttp.Context) error {
+		// Generated code passes c on as a context, through the middlewares of Kratos.
+		res, err := c.Middleware(func(ctx context.Context, _ any) (any, error) {
+			if err := errors.Join(core.AssertHeld(ctx, core.Exclusive("user:status:42")), core.AssertHeld(c, core.Exclusive("user:status:42"))); err != nil {
+				return nil, err
+			}
+			return key(c.Request()), nil
+		})(c, nil)
+		if err != nil {
+			return err
+		}
+		return c.String(http.StatusOK, res.(string))
+	})
 	if code, text := do(t, s, "PUT", "/users/42/status", ""); code != 200 || text != "user:status:42" {
 		t.Error(code, text)
 	}

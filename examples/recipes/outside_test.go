@@ -32,7 +32,7 @@ func TestOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The versions of this module: otherwise the newest would be compiled for this test alone.
-	text, _, _ := strings.Cut(string(own), "\nreplace ")
+	text, replaced, _ := strings.Cut(string(own), "\nreplace ")
 	text = regexp.MustCompile(`(?m)^module .*`).ReplaceAllString(text, "module example.com/app")
 	text = regexp.MustCompile(`(?m)^\s*(require )?github.com/keyturn/.*$`).ReplaceAllString(text, "")
 	if err := os.WriteFile(filepath.Join(app, "go.mod"), []byte(text), 0o644); err != nil {
@@ -51,7 +51,9 @@ func TestOutside(t *testing.T) {
 	}
 	// Most modules are those that this one was built with; no network for those.
 	proxy := "GOPROXY=file://" + strings.TrimSpace(run("go", "env", "GOMODCACHE")) + "/cache/download," + strings.TrimSpace(run("go", "env", "GOPROXY"))
-	run("go", "mod", "edit", "-replace", "github.com/keyturn/keyturn="+filepath.Dir(examples))
+	for _, r := range regexp.MustCompile(`(github.com/keyturn/\S+) => (\S+)`).FindAllStringSubmatch(replaced, -1) {
+		run("go", "mod", "edit", "-replace", r[1]+"="+filepath.Join(examples, r[2]))
+	}
 	run("env", proxy, "go", "mod", "tidy")
 	run("go", "build", "./...")
 	out := run("go", "test", "-timeout=5m", "./...")

@@ -82,7 +82,9 @@ func TestGin(t *testing.T) {
 		_ = c.BindJSON(&req)
 		c.String(http.StatusCreated, "%s of %s", key(c.Request), req.GroupID)
 	}
-	groupRoutes(g, lockhttp.New(locktest.New(t).Engine), answer, answer, answer)
+	if err := groupRoutes(g, lockhttp.New(locktest.New(t).Engine), answer, answer, answer); err != nil {
+		t.Fatal(err)
+	}
 	for _, route := range []string{"join_group", "invite_user_to_group", "kick_group"} {
 		if code, text := do(t, g, "POST", "/group/"+route, `{"groupID":"7"}`); code != 201 || text != "group:7 of 7" {
 			t.Error(route, code, text)

@@ -48,8 +48,7 @@
 //	mux.Handle("PUT /users/{id}/status", locks.Serialize("user:status:{path.id}")(engine))
 //	mux.Handle("/", engine)
 //
-// Or a few lines turn a rule into a middleware of the framework. For gin they are in
-// examples/recipes/gin.go.
+// Package middleware/gin makes a rule a middleware of gin.
 //
 // # What the handler sees
 //

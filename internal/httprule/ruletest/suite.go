@@ -42,7 +42,7 @@ func Run(t *testing.T, face Face) {
 	if os.Getenv("TMPDIR") == "" {
 		t.Setenv("TMPDIR", t.TempDir())
 	}
-	face = face.withDefaults()
+	face = face.WithDefaults()
 	for name, test := range map[string]func(*testing.T, Face){
 		"Answers": Answers, "Keys": Keys, "BodiesThatAreGone": BodiesThatAreGone,
 		"OneAtATime": OneAtATime, "HeldUntilTheHandlerReturns": HeldUntilTheHandlerReturns, "Panics": Panics,
@@ -62,7 +62,8 @@ func Run(t *testing.T, face Face) {
 	}
 }
 
-func (face Face) withDefaults() Face {
+// WithDefaults fills what a Route leaves open, as [Run] does.
+func (face Face) WithDefaults() Face {
 	return func(t testing.TB, r Route) *Site {
 		t.Helper()
 		if r.Pattern == "" {

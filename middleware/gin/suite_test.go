@@ -1,0 +1,80 @@
+package lockgin_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/keyturn/keyturn/internal/httprule/ruletest"
+	lockgin "github.com/keyturn/keyturn/middleware/gin"
+	lockhttp "github.com/keyturn/keyturn/middleware/http"
+)
+
+// TestSuite runs what lockhttp and lockecho do behind gin.
+func TestSuite(t *testing.T) { ruletest.Run(t, face()) }
+
+// TestSuiteWithRecovery does so where gin recovers panics, and with it those that break off a response.
+func TestSuiteWithRecovery(t *testing.T) {
+	ruletest.LossBreaksWhatWasSent(t, face(gin.RecoveryWithWriter(nil)).WithDefaults())
+	ruletest.CutStreams(t, face(gin.RecoveryWithWriter(nil)).WithDefaults())
+}
+
+func face(outer ...gin.HandlerFunc) ruletest.Face {
+	return func(t testing.TB, r ruletest.Route) *ruletest.Site {
+		t.Helper()
+		var rule func(http.Handler) http.Handler
+		var err error
+		if r.Once {
+			rule, err = lockhttp.OnceConfig{
+				Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit,
+				ResultLimit: r.ResultLimit, Headers: r.Headers, Storable: r.Storable,
+			}.ToMiddleware()
+		} else {
+			rule, err = lockhttp.SerializeConfig{
+				Engine: r.Engine, Template: r.Template, Key: r.Key, Options: r.Options, BodyLimit: r.BodyLimit, StreamBody: r.StreamBody,
+			}.ToMiddleware()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		router := gin.New()
+		router.ContextWithFallback = true
+		router.UseRawPath = true // a slash within a value, too
+		router.Use(outer...)
+		guard, err := lockgin.New(router)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := func(c *gin.Context) { r.Handler(eager{c.Writer}, c.Request) }
+		handlers := []gin.HandlerFunc{guard(rule), handler}
+		if r.Outer != nil {
+			handlers = append([]gin.HandlerFunc{guard(r.Outer)}, handlers...)
+		}
+		router.Any(strings.NewReplacer("{", ":", "}", "").Replace(r.Pattern), handlers...)
+		var with []func(*http.Server)
+		if r.Server != nil {
+			with = append(with, r.Server)
+		}
+		s := ruletest.Serve(t, router, r.HTTP2, with...)
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(s.Log, nil)))
+		t.Cleanup(func() { slog.SetDefault(before) })
+		return s
+	}
+}
+
+// eager is gin's writer as net/http's are, for the suite's handlers.
+type eager struct{ gin.ResponseWriter }
+
+func (w eager) WriteHeader(code int) {
+	if code <= 0 { // which gin leaves out
+		w.ResponseWriter.(interface{ Unwrap() http.ResponseWriter }).Unwrap().WriteHeader(code)
+	}
+	w.ResponseWriter.WriteHeader(code)
+	w.WriteHeaderNow()
+}
+
+func (w eager) Unwrap() http.ResponseWriter { return w.ResponseWriter }
