@@ -177,6 +177,9 @@ func TestRunStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.ends(76)
+	if said := p.stderr.String(); strings.Contains(said, "does not answer renewals") {
+		t.Errorf("the store was well: %s", said)
+	}
 }
 
 // The guard outlives a signal to all processes. When it is killed, another one takes its place: with keyturn itself

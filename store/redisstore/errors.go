@@ -34,6 +34,8 @@ func failure(op, key string, err error) error {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		return fmt.Errorf("redisstore: %s of %q: %w", op, key, err)
+	case script.Forbidden(err) != "":
+		err = fmt.Errorf("the user may not run %s, which the store needs (docs/operations.md, Permissions): %w", script.Forbidden(err), err)
 	case script.Says(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s of %q: %w", ErrWrongType, op, key, err)
 	case script.Says(err, "READONLY"):

@@ -39,7 +39,7 @@ type Result struct {
 	// Status is the program's own.
 	Status syscall.WaitStatus
 	// Stopped is why the program was ended before its time: it matches driver.ErrLeaseLost,
-	// ErrExpiring or ErrMaxHold. Nil: it has come to its own end.
+	// ErrExpiring, ErrPaused or ErrMaxHold. Nil: it has come to its own end.
 	Stopped error
 }
 
@@ -47,9 +47,14 @@ type Result struct {
 var (
 	// ErrExpiring: the lease is about to run out.
 	ErrExpiring = errors.New("the lease runs out, because the store does not answer renewals")
+	// ErrPaused: the same, and this process did not run for a while, so it could not renew.
+	ErrPaused = errors.New("the lease runs out, because keyturn was stopped, or its machine slept or was too busy")
 	// ErrMaxHold: the program has run for as long as it may.
 	ErrMaxHold = errors.New("the time of --max-hold is over")
 )
+
+// pausedFor is how late a check has to be to count as a pause of the process.
+const pausedFor = 500 * time.Millisecond
 
 // groupPoll is how often the supervisor looks whether the rest of the group is gone.
 const groupPoll = 20 * time.Millisecond
@@ -58,6 +63,7 @@ const groupPoll = 20 * time.Millisecond
 type supervisor struct {
 	Program
 	lease Lease
+	due   time.Time // when the next check was to come
 	child *child
 	guard *guard
 	tty   *terminal
@@ -119,7 +125,8 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 		if s.ended && (s.Detach && s.stopped == nil || s.child.groupGone()) {
 			return
 		}
-		timer.Reset(max(0, time.Until(s.check())))
+		s.due = s.check()
+		timer.Reset(max(0, time.Until(s.due)))
 	}
 }
 
@@ -157,7 +164,11 @@ func (s *supervisor) check() time.Time {
 		}
 	}
 	if warn := deadline.Add(-s.Grace); !now.Before(warn) {
-		s.stop(ErrExpiring, deadline)
+		why := ErrExpiring
+		if !s.due.IsZero() && now.Sub(s.due) > pausedFor {
+			why = ErrPaused
+		}
+		s.stop(why, deadline)
 		return now
 	} else {
 		sooner(warn)

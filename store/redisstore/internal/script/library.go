@@ -27,8 +27,10 @@ var (
 
 // script returns the script name with the parts that scripts share in front of it. Only acquire
 // has its plain case in front of most of them.
-func script(name string) *redis.Script {
-	return redis.NewScript(source("tokens") + source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name))
+func script(name string) *redis.Script { return redis.NewScript(scriptSource(name)) }
+
+func scriptSource(name string) string {
+	return source("tokens") + source("grant") + plain(name) + source("memory") + source("entry") + shared() + source(name)
 }
 
 // plain returns the short code for the case of a script that runs most often.
