@@ -3,6 +3,8 @@ package httprule
 import (
 	"context"
 	"net/http"
+
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // Exchange is a request and its handler, in the form of a framework. It belongs to one
@@ -22,7 +24,7 @@ type Exchange interface {
 	// been made a response before.
 	Handle(ctx context.Context, w http.ResponseWriter, answered bool) error
 	// Refuse answers instead of the handler. It returns what the middleware has to return.
-	Refuse(err error) error
+	Refuse(refused *reasons.Refusal) error
 	// TooLate is called when err should have been answered, but another answer was sent
 	// already. It returns what the middleware has to return.
 	TooLate(err error) error

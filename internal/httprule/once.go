@@ -57,7 +57,7 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	keys, content, err := r.identify(req)
 	req.rewind()
 	if err != nil {
-		return x.Refuse(err)
+		return r.refuse(x, keys, err)
 	}
 	h := work.hold(x, w, r.memory.limit)
 	var failed error
@@ -68,9 +68,9 @@ func (r *Rule) once(w http.ResponseWriter, x Exchange) error {
 	}, core.WithFingerprint(content), core.WithResultLimit(r.memory.limit))
 	if refused == nil && out.Duplicate {
 		h.end()
-		return replay(w, x, out.Result)
+		return r.replay(w, x, keys, out.Result)
 	}
-	return finish(x, h, refused, failed)
+	return r.finish(x, keys, h, refused, failed)
 }
 
 // identify returns the request's key, and the digest of its content.
@@ -118,10 +118,10 @@ func (h *heldResponse) whole(header http.Header) bool {
 }
 
 // replay sends the stored response.
-func replay(w http.ResponseWriter, x Exchange, rec []byte) error {
+func (r *Rule) replay(w http.ResponseWriter, x Exchange, keys rule.Keys, rec []byte) error {
 	res, err := decode(rec)
 	if err != nil {
-		return x.Refuse(err)
+		return r.refuse(x, keys, err)
 	}
 	header := w.Header()
 	maps.Copy(header, res.header)

@@ -3,6 +3,9 @@ package httprule
 import (
 	"context"
 	"net/http"
+
+	"github.com/keyturn/keyturn/internal/refusal"
+	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // serialize runs the handler while it holds the request's keys.
@@ -16,18 +19,23 @@ func (r *Rule) serialize(w http.ResponseWriter, x Exchange) error {
 	}
 	req.rewind()
 	if err != nil {
-		return x.Refuse(err)
+		return r.refuse(x, keys, err)
 	}
 	h := work.hold(x, w, -1)
 	refused, own := r.rule.Serialize(x.Request().Context(), keys, func(ctx context.Context) error {
 		return x.Handle(ctx, h, false)
 	})
-	return finish(x, h, refused, own)
+	return r.finish(x, keys, h, refused, own)
+}
+
+// refuse answers an error that is not the handler's.
+func (r *Rule) refuse(x Exchange, keys rule.Keys, err error) error {
+	return x.Refuse(refusal.Told(r.rule.Name, keys.First, err))
 }
 
 // finish sends the handler's response or, if the engine refused, answers that instead. The lock
 // is not held any more.
-func finish(x Exchange, h *heldResponse, refused, own error) error {
+func (r *Rule) finish(x Exchange, keys rule.Keys, h *heldResponse, refused, own error) error {
 	h.released = true
 	if refused == nil {
 		err := h.send()
@@ -42,7 +50,7 @@ func finish(x Exchange, h *heldResponse, refused, own error) error {
 	}
 	h.end()
 	if !h.sent {
-		return x.Refuse(refused)
+		return r.refuse(x, keys, refused)
 	}
 	return cutShort(x, h, refused)
 }

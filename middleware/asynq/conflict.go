@@ -91,6 +91,7 @@ func (e *ConflictError) Unwrap() error { return e.Err }
 func (w work) conflicted(ctx context.Context, refused, _ error) error {
 	switch {
 	case w.conflict == Skip && errors.Is(refused, core.ErrHeld):
+		w.why.err = nil
 		w.skip(ctx, coverage.SkipHeld, refused)
 		return nil
 	case w.conflict == Fail:

@@ -113,11 +113,13 @@ var answers = map[refusal.Kind]func(w work, ctx context.Context, refused, own er
 // answer returns the error for asynq. A handler's own error is returned unchanged, whatever it
 // matches: it may be about a lock of somebody else.
 func (w work) answer(ctx context.Context, refused, own error) error {
+	w.why.err = refused
 	if refused == nil {
 		return own
 	}
 	var newer *superseded
 	if errors.As(refused, &newer) {
+		w.why.err = nil
 		w.skip(ctx, coverage.SkipSuperseded, newer)
 		return nil
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/refusal"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // DefaultMaxWait is how long a task waits for its key, on a worker, before it is rescheduled,
@@ -23,6 +25,12 @@ const DefaultMaxWait = 2 * time.Second
 // Locks is a set of rules over an engine. It is safe for concurrent use. Make
 // one with [New].
 type Locks struct {
+	*process
+	handler ErrorHandler
+}
+
+// process is what all Locks over the same rules share.
+type process struct {
 	rules []*checked // longest pattern first
 	setup setup
 	again returns
@@ -40,7 +48,7 @@ type Locks struct {
 //
 // A task type that does not exist is no error, because types are not known at start.
 func New(eng *core.Engine, rules ...Rule) (*Locks, error) {
-	l := &Locks{again: returns{seed: maphash.MakeSeed()}}
+	l := &Locks{process: &process{again: returns{seed: maphash.MakeSeed()}}}
 	var errs []error
 	if eng == nil && len(rules) == 0 {
 		errs = append(errs, &core.OptionError{Option: "lockasynq.New", Value: nil, Want: "an engine"})
@@ -90,17 +98,43 @@ func (l *Locks) Middleware(next asynq.Handler) asynq.Handler {
 		if r == nil {
 			return next.ProcessTask(ctx, task)
 		}
-		return l.process(ctx, task, r, next)
+		var why refused
+		err := l.run(ctx, task, r, next, &why)
+		if l.handler == nil || why.err == nil {
+			return err
+		}
+		told := refusal.Told(r.Name, why.key, why.err)
+		told.Answer = err
+		return l.handler(ctx, task, told)
 	})
 }
 
-// process makes the task's keys and runs next under them.
-func (l *Locks) process(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler) error {
-	w := work{checked: r, task: task, handler: next, setup: &l.setup, last: lastAttempt(ctx)}
-	if err := w.read(newRequest(ctx, task)); err != nil {
+// ErrorHandler answers refused tasks in the service's own way. It returns the error for asynq:
+// refused.Answer is the default, such as a [*RescheduleError]; nil counts the task as done. An error
+// that wraps a RescheduleError is treated as one. It is not called if the rule drops a task
+// ([Skip], [Rule.KeepLatestBy]), nor for errors of handlers.
+type ErrorHandler func(ctx context.Context, task *asynq.Task, refused *reasons.Refusal) error
+
+// WithErrorHandler returns Locks with the same rules that answer refusals by h. Use them in place of l.
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
+	return &Locks{process: l.process, handler: h}
+}
+
+// refused is why a task was refused at last; err is nil if it was not.
+type refused struct {
+	key string
+	err error
+}
+
+// run makes the task's keys and runs next under them.
+func (l *Locks) run(ctx context.Context, task *asynq.Task, r *checked, next asynq.Handler, why *refused) error {
+	w := work{checked: r, task: task, handler: next, setup: &l.setup, last: lastAttempt(ctx), why: why}
+	err := w.read(newRequest(ctx, task))
+	why.key = w.keys.First
+	if err != nil {
+		why.err = err
 		return &RejectedError{Pattern: r.Name, Err: err}
 	}
-	var err error
 	if w.last || r.conflict == Wait {
 		err = w.insist(ctx)
 	} else {

@@ -18,8 +18,9 @@ type work struct {
 	keys    rule.Keys
 	handler asynq.Handler
 	setup   *setup
-	last    bool   // it is the last attempt
-	version uint64 // set if its rule has versions
+	why     *refused // for the ErrorHandler
+	last    bool     // it is the last attempt
+	version uint64   // set if its rule has versions
 }
 
 // read reads from the task what the rule needs.

@@ -99,6 +99,17 @@ func refusal(err error) error {
 func answer(err error) error {
 	said, _ := status.FromError(err)
 	e := connect.NewError(connect.Code(said.Code()), &cause{said.Message(), err})
+	var answered interface{ Answer() error }
+	var own *connect.Error
+	if errors.As(err, &answered) && errors.As(answered.Answer(), &own) { // an ErrorHandler's
+		e = connect.NewError(own.Code(), &cause{own.Message(), err})
+		for _, detail := range own.Details() {
+			e.AddDetail(detail)
+		}
+		for name, values := range own.Meta() {
+			e.Meta()[name] = values
+		}
+	}
 	for _, d := range said.Details() {
 		if m, ok := d.(proto.Message); ok {
 			if detail, err := connect.NewErrorDetail(m); err == nil { // a known message can be encoded

@@ -42,6 +42,8 @@ type handlers struct {
 	check func(context.Context, *request) (*response, error)
 	watch func(context.Context, *request, events) error
 	outer []connect.Interceptor
+
+	refused lockgrpc.ErrorHandler // nil: the default
 }
 
 // client is a client of a running server.
@@ -64,6 +66,9 @@ func serve(t testing.TB, h handlers, eng *core.Engine, rules []lockgrpc.Rule, op
 	locks, err := lockconnect.New(eng, rules...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if h.refused != nil {
+		locks = locks.WithErrorHandler(h.refused)
 	}
 	with := connect.WithInterceptors(append(h.outer, locks)...)
 	mux := http.NewServeMux()

@@ -14,6 +14,7 @@ import (
 // Interceptor is a connect.Interceptor that applies rules to the calls of handlers. It is safe for
 // concurrent use. Make one with [New].
 type Interceptor struct {
+	rules  *lockgrpc.Interceptor
 	unary  grpc.UnaryServerInterceptor
 	stream grpc.StreamServerInterceptor
 }
@@ -25,7 +26,17 @@ func New(eng *core.Engine, rules ...lockgrpc.Rule) (*Interceptor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Interceptor{unary: locks.Unary(), stream: locks.Stream()}, nil
+	return over(locks), nil
+}
+
+func over(locks *lockgrpc.Interceptor) *Interceptor {
+	return &Interceptor{rules: locks, unary: locks.Unary(), stream: locks.Stream()}
+}
+
+// WithErrorHandler returns an Interceptor with the same rules that answers refusals by h. Use it in
+// place of i. h may return a *connect.Error, which gets the details of the default answer, too.
+func (i *Interceptor) WithErrorHandler(h lockgrpc.ErrorHandler) *Interceptor {
+	return over(i.rules.WithErrorHandler(h))
 }
 
 // WrapUnary implements connect.Interceptor.

@@ -14,6 +14,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 func ok(c echo.Context) error { return c.String(http.StatusOK, "done") }
@@ -130,7 +131,7 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 	s := newSite(t)
 	s.GET("/users/:id", ok, lockecho.SerializeWithConfig(lockecho.SerializeConfig{
 		Engine: eng, Template: "user:{path.id}", Options: []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(c echo.Context, err error) error {
+		ErrorHandler: func(c echo.Context, err *reasons.Refusal) error {
 			var held *core.HeldError
 			if !errors.As(err, &held) || held.Key != "user:42" {
 				t.Errorf("error = %v, want core's", err)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // ErrorHandler answers a request whose handler did not run, or whose response must not be sent
 // because its lease was lost. See [SerializeConfig].
-type ErrorHandler func(c echo.Context, err error) error
+type ErrorHandler func(c echo.Context, refused *reasons.Refusal) error
 
 // SerializeConfig has all settings of a rule that runs requests one at a time per key. Engine
 // and one of Template and Key are required. The zero values of the others are the defaults.
@@ -26,9 +27,8 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper middleware.Skipper
-	// ErrorHandler answers refusals. Its error is one of core's, the request's own context's,
-	// or says what is wrong with the request; [ProblemOf] tells them apart. nil:
-	// [DefaultErrorHandler].
+	// ErrorHandler answers refusals. It gets the reason, the rule, the key and when to come
+	// again; [ProblemOf] says what the default answer is. nil: [DefaultErrorHandler].
 	//
 	// It is not called if a part of the response has been sent. Then the connection ends,
 	// without an answer.

@@ -32,8 +32,8 @@ func ProblemOf(err error) Problem {
 //
 // Echo's HTTPErrorHandler answers the request's own cancel and deadline, as for Echo's own
 // middleware: 499 as from its Proxy, and 503 as from its ContextTimeout.
-func DefaultErrorHandler(c echo.Context, err error) error {
-	p := ProblemOf(err)
+func DefaultErrorHandler(c echo.Context, refused *reasons.Refusal) error {
+	p, err := ProblemOf(refused), refused.Err
 	if p.Reason == reasons.Canceled || p.Reason == reasons.DeadlineExceeded {
 		return echo.NewHTTPError(p.Status, p.Detail).SetInternal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/keyturn/keyturn/core/coverage"
 	"github.com/keyturn/keyturn/keytmpl"
 	lockecho "github.com/keyturn/keyturn/middleware/echo"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -193,7 +194,7 @@ func ExampleSerializeWithConfig() {
 			Template: "user:{path.id}",
 			Options:  []core.CallOption{core.WithFailFast()},
 			Skipper:  func(c echo.Context) bool { return c.Request().Header.Get("X-Dry-Run") != "" },
-			ErrorHandler: func(_ echo.Context, err error) error {
+			ErrorHandler: func(_ echo.Context, err *reasons.Refusal) error {
 				if errors.Is(err, core.ErrHeld) {
 					return echo.NewHTTPError(http.StatusConflict, "somebody else is changing this user")
 				}

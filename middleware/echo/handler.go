@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // guard is a rule with everything it needs to answer Echo's requests.
@@ -103,7 +104,12 @@ func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, answered b
 	return err
 }
 
-func (x *exchange) Refuse(err error) error  { return x.refuse(x.c, err) }
+func (x *exchange) Refuse(refused *reasons.Refusal) error {
+	p := ProblemOf(refused)
+	refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter // some are HTTP's own
+	return x.refuse(x.c, refused)
+}
+
 func (x *exchange) TooLate(err error) error { return err }
 
 // sink is Echo's response with only the methods of net/http.

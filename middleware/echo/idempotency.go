@@ -21,7 +21,7 @@ import (
 // opts are the rule's policy. A repeat during the first request is refused at once, unless opts
 // has core.WithMaxWait.
 func (l *Locks) Idempotency(caller func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
-	return IdempotencyWithConfig(IdempotencyConfig{Engine: l.engine, Caller: caller, Options: opts})
+	return IdempotencyWithConfig(IdempotencyConfig{Engine: l.engine, ErrorHandler: l.refuse, Caller: caller, Options: opts})
 }
 
 // AnyCaller treats all callers as one: everybody who knows an idempotency key gets the stored

@@ -18,10 +18,15 @@ import (
 // settings, and a form that returns the error. Locks is safe for concurrent use.
 type Locks struct {
 	engine *core.Engine
+	refuse ErrorHandler
 }
 
 // New makes Locks over eng. It does no I/O.
 func New(eng *core.Engine) *Locks { return &Locks{engine: eng} }
+
+// WithErrorHandler returns Locks whose rules answer refusals by h, unless their config has another
+// one. nil: [DefaultErrorHandler].
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks { return &Locks{engine: l.engine, refuse: h} }
 
 // Serialize runs the requests of a route one at a time per key. The package's documentation
 // lists the placeholders that the template may have.
@@ -31,7 +36,7 @@ func New(eng *core.Engine) *Locks { return &Locks{engine: eng} }
 // With core.WithShared or core.WithPermits, requests share the key. With core.WithHierarchy, a
 // "/" in the template separates levels, as in "group:{path.group}/member:{path.member}".
 func (l *Locks) Serialize(template string, opts ...core.CallOption) echo.MiddlewareFunc {
-	return SerializeWithConfig(SerializeConfig{Engine: l.engine, Template: template, Options: opts})
+	return SerializeWithConfig(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Template: template, Options: opts})
 }
 
 // SerializeBy is [Locks.Serialize] with a function that makes the key, for keys that a template
@@ -45,7 +50,7 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) echo.Middlew
 // Hooks (observe.Hooks) know a rule by its template. core.WithRule gives a name to a rule with
 // a function.
 func (l *Locks) SerializeBy(key func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
-	return SerializeWithConfig(SerializeConfig{Engine: l.engine, Key: key, Options: opts})
+	return SerializeWithConfig(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Key: key, Options: opts})
 }
 
 // Once processes requests with the same key once. While the first runs, the others wait for it,
@@ -59,11 +64,11 @@ func (l *Locks) SerializeBy(key func(echo.Context) string, opts ...core.CallOpti
 // use the same id, as in "pay:{header.x-account}:{header.idempotency-key}". Once and Serialize
 // share one set of locks, so begin their keys with different words.
 func (l *Locks) Once(template string, opts ...core.CallOption) echo.MiddlewareFunc {
-	return OnceWithConfig(OnceConfig{Engine: l.engine, Template: template, Options: opts})
+	return OnceWithConfig(OnceConfig{Engine: l.engine, ErrorHandler: l.refuse, Template: template, Options: opts})
 }
 
 // OnceBy is [Locks.Once] with a function that makes the key; see
 // [Locks.SerializeBy].
 func (l *Locks) OnceBy(key func(echo.Context) string, opts ...core.CallOption) echo.MiddlewareFunc {
-	return OnceWithConfig(OnceConfig{Engine: l.engine, Key: key, Options: opts})
+	return OnceWithConfig(OnceConfig{Engine: l.engine, ErrorHandler: l.refuse, Key: key, Options: opts})
 }

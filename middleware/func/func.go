@@ -1,12 +1,14 @@
 package lockfunc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
 )
 
@@ -33,13 +35,13 @@ func Serialize[T, R any](locks *Locks, name string, key func(T) string, fn func(
 		var out R
 		keys, err := r.Keys(in)
 		if err != nil {
-			return out, err
+			return out, locks.answer(ctx, r.Name, keys, nil, err)
 		}
 		refused, own := r.Serialize(ctx, keys, func(ctx context.Context) (err error) {
 			out, err = fn(ctx, in)
 			return err
 		})
-		return out, both(own, refused)
+		return out, locks.answer(ctx, r.Name, keys, own, refused)
 	}, nil
 }
 
@@ -64,7 +66,7 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 		var result R
 		keys, err := r.Keys(in)
 		if err != nil {
-			return result, err
+			return result, locks.answer(ctx, r.Name, keys, nil, err)
 		}
 		out, refused, own := r.RunOnce(ctx, keys, func(ctx context.Context) ([]byte, error) {
 			var err error
@@ -77,7 +79,7 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 			stored, err := codec.Marshal(result)
 			return stored, codecError(keys.First, err)
 		})
-		err = both(own, refused)
+		err = locks.answer(ctx, r.Name, keys, own, refused)
 		if err == nil && out.Duplicate {
 			err = codecError(keys.First, codec.Unmarshal(out.Result, &result))
 		}
@@ -85,12 +87,21 @@ func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(conte
 	}, nil
 }
 
-// both returns fn's own error unchanged if the engine has nothing to add.
-func both(own, refused error) error {
+// answer returns fn's own error unchanged if the engine has nothing to add.
+func (l *Locks) answer(ctx context.Context, name string, keys rule.Keys, own, refused error) error {
 	if refused == nil {
 		return own
 	}
-	return errors.Join(own, refused)
+	standard := errors.Join(own, refused)
+	if own == nil {
+		standard = refused
+	}
+	if l.handler == nil {
+		return standard
+	}
+	told := refusal.Told(name, keys.First, refused)
+	told.Answer = standard
+	return cmp.Or(l.handler(ctx, told), standard)
 }
 
 // compile checks a function's rule and adds it to the list.

@@ -1,6 +1,7 @@
 package lockfunc
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,14 +11,26 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // Locks puts rules around functions, and lists them. It is safe for concurrent use. Make one
 // with [New].
 type Locks struct {
-	eng   *core.Engine
-	codec Codec
-	list  *list
+	eng     *core.Engine
+	codec   Codec
+	list    *list
+	handler ErrorHandler
+}
+
+// ErrorHandler answers refused calls in the service's own way: it returns the call's error.
+// refused.Answer is the default, and so is nil. Errors of functions do not come here.
+type ErrorHandler func(ctx context.Context, refused *reasons.Refusal) error
+
+// WithErrorHandler returns Locks whose functions answer refusals by h. Names and the list are those
+// of l.
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks {
+	return &Locks{eng: l.eng, codec: l.codec, list: l.list, handler: h}
 }
 
 // New makes Locks on an engine's locks. A nil engine is an error of [Serialize] and [Once].
@@ -31,7 +44,7 @@ func (l *Locks) WithCodec(c Codec) *Locks {
 	if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		c = nil
 	}
-	return &Locks{eng: l.eng, codec: c, list: l.list}
+	return &Locks{eng: l.eng, codec: c, list: l.list, handler: l.handler}
 }
 
 // Coverage lists the functions that have rules, in the order in which they got them.

@@ -143,6 +143,8 @@
 // RetryInfo: when to try again. INVALID_ARGUMENT has a BadRequest that names the field, but not
 // its value. Nothing tells the caller who holds the lock, or its key.
 //
+// [Interceptor.WithErrorHandler] answers in the service's own codes.
+//
 // Inside the server the same error matches core's sentinels. An interceptor that logs can use
 // errors.Is, and errors.As for a *core.HeldError with the holder. The error's text is the one
 // that the client gets.

@@ -2,6 +2,7 @@ package lockgrpc
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/refusal"
+	"github.com/keyturn/keyturn/internal/rule"
 	"github.com/keyturn/keyturn/keytmpl"
 )
 
@@ -45,7 +47,9 @@ func refuse(refused, own error) error { return refusalOf("", refused, own) }
 
 // refuse is for the call as a whole: it names the method. So a client sees that this call did
 // not get its turn, and not one that its handler made while it ran.
-func (r *boundRule) refuse(refused, own error) error { return refusalOf(r.Name, refused, own) }
+func (r *boundRule) refuse(ctx context.Context, keys rule.Keys, refused, own error) error {
+	return r.answer(ctx, keys, refused, refusalOf(r.Name, refused, own))
+}
 
 func refusalOf(method string, refused, own error) error {
 	causes := []error{refused}

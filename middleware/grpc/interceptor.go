@@ -26,6 +26,7 @@ type boundRule struct {
 	// readsMessage: the key needs the request, not only its metadata.
 	readsMessage bool
 	messages     bool // each message of a stream takes its own turn
+	handler      ErrorHandler
 }
 
 // New checks the rules and makes an interceptor of them. It does no I/O.
@@ -116,7 +117,7 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 		}
 		from, keys, err := r.keysOf(ctx, req)
 		if err != nil {
-			return nil, r.refuse(err, nil)
+			return nil, r.refuse(ctx, keys, err, nil)
 		}
 		next := func(ctx context.Context) (any, error) { return handler(ctx, req) }
 		if r.Once {
@@ -153,7 +154,7 @@ func (r *boundRule) serialize(ctx context.Context, keys rule.Keys, next func(con
 		return err
 	})
 	if refused != nil {
-		return nil, r.refuse(refused, own)
+		return nil, r.refuse(ctx, keys, refused, own)
 	}
 	return response, own
 }

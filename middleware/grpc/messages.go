@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/internal/rule"
 )
 
 // SerializeMessages makes each message that a client sends on a stream take its own turn,
@@ -121,9 +122,9 @@ func (s *messageStream) SendMsg(m any) error {
 func (s *messageStream) beginTurn(m any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, err := s.rule.takeTurn(s.ctx, m)
+	t, keys, err := s.rule.takeTurn(s.ctx, m)
 	if err != nil {
-		err = refuse(err, nil)
+		err = s.rule.answer(s.ctx, keys, err, refuse(err, nil))
 	}
 	s.at.Store(&messageProgress{turn: t, refused: err})
 	return err
@@ -139,7 +140,7 @@ func (s *messageStream) endTurn() error {
 	}
 	next := &between
 	if err := at.turn.end(); err != nil {
-		next = &messageProgress{refused: refuse(err, nil)}
+		next = &messageProgress{refused: s.rule.answer(s.ctx, at.turn.keys, err, refuse(err, nil))}
 	}
 	s.at.Store(next)
 	return next.refused
@@ -167,18 +168,19 @@ func (s *messageStream) answer(own error) error {
 // turn is the turn of one message. It is a call of rule.Serialize whose function waits for as
 // long as the handler has the message.
 type turn struct {
+	keys    rule.Keys
 	ctx     context.Context
 	stop    func()
 	refused error
 }
 
 // takeTurn waits for a message's turn.
-func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
+func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, rule.Keys, error) {
 	_, keys, err := r.keysOf(ctx, m)
 	if err != nil {
-		return nil, err
+		return nil, keys, err
 	}
-	t := &turn{}
+	t := &turn{keys: keys}
 	next, stop := iter.Pull(func(handOut func(context.Context) bool) {
 		t.refused, _ = r.Serialize(ctx, keys, func(ctx context.Context) error {
 			handOut(ctx)
@@ -187,10 +189,10 @@ func (r *boundRule) takeTurn(ctx context.Context, m any) (*turn, error) {
 	})
 	granted, ok := next()
 	if !ok {
-		return nil, t.refused
+		return nil, keys, t.refused
 	}
 	t.ctx, t.stop = granted, stop
-	return t, nil
+	return t, keys, nil
 }
 
 // end lets the next message in. An error means that the lease was lost.

@@ -30,7 +30,7 @@ func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context
 		keys, err = r.Spare(keys, err)
 	}
 	if err != nil {
-		return nil, r.refuse(err, nil)
+		return nil, r.refuse(from.ctx, keys, err, nil)
 	}
 	var response any
 	out, refused, own := r.RunOnce(from.ctx, keys, func(ctx context.Context) ([]byte, error) {
@@ -40,18 +40,18 @@ func (r *boundRule) once(from request, keys rule.Keys, next func(context.Context
 		}
 		record, err := r.method.record(response)
 		if err != nil {
-			return nil, r.refuse(err, nil)
+			return nil, r.refuse(ctx, keys, err, nil)
 		}
 		return record, nil
 	}, core.WithFingerprint(digest))
 	switch {
 	case refused != nil:
-		return nil, r.refuse(refused, own)
+		return nil, r.refuse(from.ctx, keys, refused, own)
 	case !out.Duplicate:
 		return response, own
 	}
 	if response, err = r.method.replay(out.Result); err != nil {
-		return nil, r.refuse(err, nil)
+		return nil, r.refuse(from.ctx, keys, err, nil)
 	}
 	// This fails without a gRPC call, as in a test that calls the interceptor. The response is
 	// still right.

@@ -49,7 +49,7 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 			return handler(srv, held)
 		})
 		if refused != nil {
-			return r.refuse(refused, own)
+			return r.refuse(from.ctx, keys, refused, own)
 		}
 		return own
 	}
@@ -62,7 +62,7 @@ func (r *boundRule) firstMessage(stream grpc.ServerStream) (proto.Message, error
 	case err == nil:
 		return first, nil
 	case errors.Is(err, io.EOF):
-		return nil, r.refuse(fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
+		return nil, r.refuse(stream.Context(), rule.Keys{}, fmt.Errorf("lockgrpc: the stream ended before its first message: %w", keytmpl.ErrMissingValue), nil)
 	default:
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (r *boundRule) streamKeys(from request, err error) (rule.Keys, error) {
 	}
 	keys, err := r.Keys(from)
 	if err != nil {
-		err = r.refuse(err, nil)
+		err = r.refuse(from.ctx, keys, err, nil)
 	}
 	return keys, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/httprule/ruletest"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // requestID is an outer middleware that sets a header.
@@ -47,7 +48,7 @@ func TestTheRequestsOwnEnd(t *testing.T) {
 	seen := make(chan error, 1)
 	rule, err := lockhttp.SerializeConfig{
 		Engine: eng, Template: "user:{path.id}",
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
 			lockhttp.DefaultErrorHandler(w, r, err)
 			seen <- err
 		},
@@ -87,7 +88,7 @@ func TestErrorHandlerTakesOver(t *testing.T) {
 	defer ruletest.MustRelease(t, lease)
 	rule, err := lockhttp.SerializeConfig{
 		Engine: eng, Template: "user:{path.id}", Options: []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err *reasons.Refusal) {
 			var held *core.HeldError
 			if !errors.As(err, &held) || held.Key != "user:42" || held.Holder != lease.Owner() {
 				t.Errorf("error = %v, want core's, with the holder for those who log", err)

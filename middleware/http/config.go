@@ -24,9 +24,8 @@ type SerializeConfig struct {
 
 	// Skipper returns true for requests that pass without a lock. Nil: none does.
 	Skipper func(*http.Request) bool
-	// ErrorHandler answers refusals. Its error is one of core's, the request's own context's,
-	// or says what is wrong with the request; [ProblemOf] tells them apart. nil:
-	// [DefaultErrorHandler].
+	// ErrorHandler answers refusals. It gets the reason, the rule, the key and when to come
+	// again; [ProblemOf] says what the default answer is. nil: [DefaultErrorHandler].
 	//
 	// It is not called if a part of the response has been sent. Then the connection ends, and
 	// slog.Default() logs it.

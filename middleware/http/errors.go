@@ -142,14 +142,14 @@ func wholeSeconds(d time.Duration) time.Duration {
 
 // ErrorHandler answers a request instead of the handler, if the handler did not run, or if its
 // response must not be sent because its lease was lost. See [SerializeConfig].
-type ErrorHandler func(w http.ResponseWriter, r *http.Request, err error)
+type ErrorHandler func(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal)
 
-// DefaultErrorHandler answers with the [Problem] of err. If the server is at fault,
+// DefaultErrorHandler answers with the [Problem] of the refusal. If the server is at fault,
 // slog.Default() gets the error, because the client is not told.
-func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, err error) {
-	p := ProblemOf(err)
+func DefaultErrorHandler(w http.ResponseWriter, r *http.Request, refused *reasons.Refusal) {
+	p := ProblemOf(refused)
 	if p.Status == http.StatusInternalServerError || p.Reason == reasons.SpoolUnavailable {
-		slog.ErrorContext(r.Context(), "lockhttp: refused a request", "error", err)
+		slog.ErrorContext(r.Context(), "lockhttp: refused a request", "error", refused.Err)
 	}
 	p.Write(w)
 }

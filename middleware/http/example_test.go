@@ -13,6 +13,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/core/coverage"
 	lockhttp "github.com/keyturn/keyturn/middleware/http"
+	"github.com/keyturn/keyturn/middleware/reasons"
 	"github.com/keyturn/keyturn/store/memstore"
 )
 
@@ -122,7 +123,7 @@ func ExampleSerializeConfig() {
 		Engine:   eng,
 		Template: "user:{path.id}",
 		Options:  []core.CallOption{core.WithFailFast()},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
 			if errors.Is(err, core.ErrHeld) {
 				http.Error(w, "somebody else is changing this user", http.StatusConflict)
 				return

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/internal/httprule"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // guard is a rule with everything it needs to answer requests.
@@ -109,9 +110,11 @@ func (x *exchange) Handle(ctx context.Context, w http.ResponseWriter, _ bool) er
 	return nil
 }
 
-func (x *exchange) Refuse(err error) error {
-	x.refuse(x.w, x.r, err)
-	return err
+func (x *exchange) Refuse(refused *reasons.Refusal) error {
+	p := ProblemOf(refused)
+	refused.Reason, refused.RetryAfter = p.Reason, p.RetryAfter // some are HTTP's own
+	x.refuse(x.w, x.r, refused)
+	return refused
 }
 
 // TooLate logs the error, because no handler looks at the result of this one.

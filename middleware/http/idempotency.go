@@ -18,7 +18,7 @@ import (
 // opts are the rule's policy. A repeat during the first request is refused at once, unless opts
 // has core.WithMaxWait.
 func (l *Locks) Idempotency(caller func(*http.Request) string, opts ...core.CallOption) func(http.Handler) http.Handler {
-	return must(IdempotencyConfig{Engine: l.engine, Caller: caller, Options: opts}.ToMiddleware())
+	return must(IdempotencyConfig{Engine: l.engine, ErrorHandler: l.refuse, Caller: caller, Options: opts}.ToMiddleware())
 }
 
 // AnyCaller treats all callers as one: everybody who knows an idempotency key gets the stored

@@ -113,7 +113,7 @@ func TestABodyThatBreaksOff(t *testing.T) {
 	seen := make(chan error, 1)
 	rule, err := lockhttp.SerializeConfig{
 		Engine: ruletest.NewEngine(t, ruletest.NewStore()), Template: "b:{body|hash}",
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err *reasons.Refusal) {
 			lockhttp.DefaultErrorHandler(w, r, err)
 			seen <- err
 		},

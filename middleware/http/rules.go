@@ -19,10 +19,15 @@ import (
 // for concurrent use.
 type Locks struct {
 	engine *core.Engine
+	refuse ErrorHandler
 }
 
 // New makes Locks over eng. It does no I/O.
 func New(eng *core.Engine) *Locks { return &Locks{engine: eng} }
+
+// WithErrorHandler returns Locks whose rules answer refusals by h, unless their config has another
+// one. nil: [DefaultErrorHandler].
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks { return &Locks{engine: l.engine, refuse: h} }
 
 // Serialize runs the requests of a route one at a time per key. The package's documentation
 // lists the placeholders that the template may have.
@@ -32,7 +37,7 @@ func New(eng *core.Engine) *Locks { return &Locks{engine: eng} }
 // With core.WithShared or core.WithPermits, requests share the key. With core.WithHierarchy, a
 // "/" in the template separates levels, as in "group:{path.group}/member:{path.member}".
 func (l *Locks) Serialize(template string, opts ...core.CallOption) func(http.Handler) http.Handler {
-	return must(SerializeConfig{Engine: l.engine, Template: template, Options: opts}.ToMiddleware())
+	return must(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Template: template, Options: opts}.ToMiddleware())
 }
 
 // SerializeBy is [Locks.Serialize] with a function that makes the key, for keys that a template
@@ -46,7 +51,7 @@ func (l *Locks) Serialize(template string, opts ...core.CallOption) func(http.Ha
 // Hooks (observe.Hooks) know a rule by its template. core.WithRule gives a name to a rule with
 // a function.
 func (l *Locks) SerializeBy(key func(*http.Request) string, opts ...core.CallOption) func(http.Handler) http.Handler {
-	return must(SerializeConfig{Engine: l.engine, Key: key, Options: opts}.ToMiddleware())
+	return must(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Key: key, Options: opts}.ToMiddleware())
 }
 
 // Once processes requests with the same key once. While the first runs, the others wait for it,
@@ -60,13 +65,13 @@ func (l *Locks) SerializeBy(key func(*http.Request) string, opts ...core.CallOpt
 // use the same id. [Locks.Idempotency] does so. Once and Serialize share one set of locks, so
 // begin their keys with different words.
 func (l *Locks) Once(template string, opts ...core.CallOption) func(http.Handler) http.Handler {
-	return must(OnceConfig{Engine: l.engine, Template: template, Options: opts}.ToMiddleware())
+	return must(OnceConfig{Engine: l.engine, ErrorHandler: l.refuse, Template: template, Options: opts}.ToMiddleware())
 }
 
 // OnceBy is [Locks.Once] with a function that makes the key; see
 // [Locks.SerializeBy].
 func (l *Locks) OnceBy(key func(*http.Request) string, opts ...core.CallOption) func(http.Handler) http.Handler {
-	return must(OnceConfig{Engine: l.engine, Key: key, Options: opts}.ToMiddleware())
+	return must(OnceConfig{Engine: l.engine, ErrorHandler: l.refuse, Key: key, Options: opts}.ToMiddleware())
 }
 
 func must(m func(http.Handler) http.Handler, err error) func(http.Handler) http.Handler {

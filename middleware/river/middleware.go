@@ -12,6 +12,7 @@ import (
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/refusal"
 	"github.com/keyturn/keyturn/internal/rule"
+	"github.com/keyturn/keyturn/middleware/reasons"
 )
 
 // DefaultMaxWait is how long a job waits for its key, on a worker, before it is snoozed, unless its
@@ -22,7 +23,26 @@ const DefaultMaxWait = 2 * time.Second
 // Locks is a set of rules over an engine. It is a rivertype.WorkerMiddleware, and safe for
 // concurrent use. Make one with [New].
 type Locks struct {
-	rules map[string]*rule.Rule[*request] // by kind
+	rules   map[string]*rule.Rule[*request] // by kind
+	handler ErrorHandler
+}
+
+// ErrorHandler answers refused jobs in the service's own way. It returns the error for River:
+// refused.Answer is the default, such as a *rivertype.JobSnoozeError; nil completes the job. Errors of
+// workers do not come here.
+type ErrorHandler func(ctx context.Context, job *rivertype.JobRow, refused *reasons.Refusal) error
+
+// WithErrorHandler returns Locks with the same rules that answer refusals by h. Use them in place of l.
+func (l *Locks) WithErrorHandler(h ErrorHandler) *Locks { return &Locks{rules: l.rules, handler: h} }
+
+// refuse answers a refusal, by default with answer.
+func (l *Locks) refuse(ctx context.Context, r *rule.Rule[*request], keys rule.Keys, job *rivertype.JobRow, refused, answer error) error {
+	if l.handler == nil {
+		return answer
+	}
+	told := refusal.Told(r.Name, keys.First, refused)
+	told.Answer = answer
+	return l.handler(ctx, job, told)
 }
 
 var _ rivertype.WorkerMiddleware = (*Locks)(nil)
@@ -88,13 +108,14 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	}
 	keys, err := r.Keys(newRequest(job))
 	if err != nil {
-		return rivertype.JobCancel(fmt.Errorf("lockriver: rule for %q: %w", r.Name, err))
+		return l.refuse(ctx, r, keys, job, err, rivertype.JobCancel(fmt.Errorf("lockriver: rule for %q: %w", r.Name, err)))
 	}
 	refused, own := run(ctx, r, keys, job, doInner)
 	if refused == nil {
 		return own
 	}
-	return answers[refusal.Of(refused)](ctx, fmt.Errorf("lockriver: rule for %q: %w", r.Name, refused), own)
+	answer := answers[refusal.Of(refused)](ctx, fmt.Errorf("lockriver: rule for %q: %w", r.Name, refused), own)
+	return l.refuse(ctx, r, keys, job, refused, answer)
 }
 
 // run calls fn under the keys. refused is the engine's error, and own fn's.

@@ -1,0 +1,18 @@
+package refusal
+
+import (
+	"cmp"
+
+	"github.com/keyturn/keyturn/middleware/reasons"
+)
+
+// Told returns what an ErrorHandler gets to know of err, with which the rule of that name refused work
+// on key.
+func Told(rule, key string, err error) *reasons.Refusal {
+	kind := Of(err)
+	r := &reasons.Refusal{Reason: kind.Reason(), Rule: rule, Key: key, Again: kind.Again(), Ran: kind.Ran(), Err: err}
+	if r.Again {
+		r.RetryAfter = cmp.Or(RetryAfter(err), DefaultRetryAfter)
+	}
+	return r
+}
