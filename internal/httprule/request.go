@@ -195,14 +195,23 @@ func (r *request) form() (url.Values, error) {
 
 // keyBy calls a key function. What the function reads of the body is kept.
 func (r *request) keyBy(key func(Exchange) string) (string, error) {
+	keys, err := r.keysBy(func(x Exchange) ([]string, error) { return []string{key(x)}, nil })
+	if err != nil {
+		return "", err
+	}
+	return keys[0], nil
+}
+
+// keysBy is keyBy for a function that returns all keys.
+func (r *request) keysBy(keys func(Exchange) ([]string, error)) ([]string, error) {
 	r.keepBody()
-	k := key(r.Exchange)
+	all, err := keys(r.Exchange)
 	if r.body != nil {
 		if err := r.body.overLimit(); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return k, nil
+	return all, err
 }
 
 // fingerprint is a digest of what the request asks for: method, path, query and body. The host

@@ -24,6 +24,7 @@ type Settings struct {
 	Engine     *core.Engine
 	Template   string
 	Key        func(Exchange) string // replaces the template
+	Keys       func(Exchange) ([]string, error)
 	Options    []core.CallOption
 	BodyLimit  int64 // in bytes; 0: one of the defaults
 	StreamBody bool  // the handler reads the body from the client
@@ -54,10 +55,12 @@ func (s Settings) compile(kind string, m *Memory) (*Rule, error) {
 	spec := rule.Spec[*request]{Name: s.Package + "." + kind, Template: s.Template, Once: m != nil, Options: s.Options}
 	var errs []error
 	switch {
-	case s.Key != nil && s.Template != "":
+	case (s.Key != nil || s.Keys != nil) && s.Template != "", s.Key != nil && s.Keys != nil:
 		errs = append(errs, errors.New("both a template and a key function: want only one"))
 	case s.Key != nil:
 		spec.Key = func(r *request) (string, error) { return r.keyBy(s.Key) }
+	case s.Keys != nil:
+		spec.Keys = func(r *request) ([]string, error) { return r.keysBy(s.Keys) }
 	case s.Template == "":
 		errs = append(errs, errors.New("neither a template nor a key function: want one of them"))
 		spec.Template = "-" // otherwise Compile would report the template again, in other words

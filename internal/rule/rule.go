@@ -21,9 +21,10 @@ type Spec[R any] struct {
 	// Name says what the rule applies to, such as a full method name. It names the rule in
 	// errors and to hooks, so there must be few names.
 	Name string
-	// Template or Key, exactly one of them: where the key comes from.
+	// Template, Key or Keys, exactly one of them: where the keys come from. Once has no Keys.
 	Template string
 	Key      func(R) (string, error)
+	Keys     func(R) ([]string, error)
 	// Once: process once, instead of one at a time.
 	Once bool
 	// Skips says why requests may be dropped; "" if they never are.
@@ -65,11 +66,17 @@ func Compile[R any](eng *core.Engine, spec Spec[R], bind func(keytmpl.Placeholde
 	}
 	key := spec.Template
 	var like []string // examples of the rule's keys
-	if spec.Key != nil {
+	switch {
+	case spec.Keys != nil:
+		key, like = "func", []string{"a/b", "a/c"}
+		r.keys = func(req R) (Keys, error) { return r.several(spec.Keys(req)) }
+	case spec.Key != nil:
 		key, like = "func", []string{"a/b"}
-		r.keys = fromFunc(r, spec)
-	} else if r.keys, like, err = fromTemplate(spec, bind); err != nil {
-		errs = append(errs, err)
+		r.keys = func(req R) (Keys, error) { return r.one(spec.Key(req)) }
+	default:
+		if r.keys, like, err = fromTemplate(spec, bind); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	r.alone = []core.CallOption{r.policy}
 	if eng == nil {
@@ -98,23 +105,50 @@ func (s Spec[R]) policy() (core.Policy, error) {
 	return policy, errors.Join(errs...)
 }
 
-func fromFunc[R any](r *Rule[R], spec Spec[R]) func(R) (Keys, error) {
-	return func(req R) (Keys, error) {
-		k, err := spec.Key(req)
-		if err != nil {
-			return Keys{}, err
-		}
-		if err := driver.ValidateKey(k); err != nil {
-			return Keys{}, err
-		}
-		if r.info.Hierarchy {
-			var bad *driver.ClaimError
-			if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
-				return Keys{}, &core.KeyError{Key: k, Reason: bad.Reason} // to the caller, the key is wrong
-			}
-		}
-		return Keys{First: k}, nil
+// several makes keys of what a key function has returned, in any order and as often as it likes.
+func (r *Rule[R]) several(keys []string, err error) (Keys, error) {
+	if err != nil {
+		return Keys{}, err
 	}
+	if len(keys) == 0 {
+		return Keys{}, fmt.Errorf("key function: %w", keytmpl.ErrMissingValue)
+	}
+	for _, k := range keys {
+		if err := r.check(k); err != nil {
+			return Keys{}, err
+		}
+	}
+	if len(keys) == 1 {
+		return Keys{First: keys[0]}, nil
+	}
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	return Keys{First: keys[0], more: keys[1:]}, nil
+}
+
+func (r *Rule[R]) one(key string, err error) (Keys, error) {
+	if err == nil {
+		err = r.check(key)
+	}
+	if err != nil {
+		return Keys{}, err
+	}
+	return Keys{First: key}, nil
+}
+
+// check refuses a key that no lock can have.
+func (r *Rule[R]) check(k string) error {
+	if err := driver.ValidateKey(k); err != nil {
+		return err
+	}
+	if r.info.Hierarchy {
+		var bad *driver.ClaimError
+		if claims := core.Under(k); errors.As(claims[len(claims)-1].Validate(), &bad) {
+			return &core.KeyError{Key: k, Reason: bad.Reason} // to the caller, the key is wrong
+		}
+	}
+	return nil
 }
 
 // fromTemplate returns the function that makes keys, and examples of such keys.

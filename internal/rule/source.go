@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -47,9 +48,9 @@ func FromJSON[R, T any](key func(T) string, data func(R) []byte) func(R) (string
 		return nil
 	}
 	return func(req R) (string, error) {
-		var v T
-		if err := json.Unmarshal(data(req), &v); err != nil {
-			return "", fmt.Errorf("not JSON of a %T: %w", v, err)
+		v, err := decode[T](data(req))
+		if err != nil {
+			return "", err
 		}
 		k := key(v)
 		if k == "" {
@@ -57,4 +58,27 @@ func FromJSON[R, T any](key func(T) string, data func(R) []byte) func(R) (string
 		}
 		return k, nil
 	}
+}
+
+// KeysFromJSON is FromJSON for a function that gets the context of the work, and returns all keys. nil
+// stays nil.
+func KeysFromJSON[R, T any](keys func(context.Context, T) ([]string, error), data func(R) (context.Context, []byte)) func(R) ([]string, error) {
+	if keys == nil {
+		return nil
+	}
+	return func(req R) ([]string, error) {
+		ctx, text := data(req)
+		v, err := decode[T](text)
+		if err != nil {
+			return nil, err
+		}
+		return keys(ctx, v)
+	}
+}
+
+func decode[T any](text []byte) (v T, err error) {
+	if err = json.Unmarshal(text, &v); err != nil {
+		err = fmt.Errorf("not JSON of a %T: %w", v, err)
+	}
+	return v, err
 }

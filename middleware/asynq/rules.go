@@ -1,6 +1,7 @@
 package lockasynq
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,6 +26,7 @@ type Rule struct {
 	pattern  string
 	template string
 	key      func(*request) (string, error)
+	keys     func(*request) ([]string, error)
 	by       bool // a key function is required
 	once     bool
 	conflict Conflict
@@ -84,6 +86,14 @@ func SerializeBy[T any](pattern string, key func(T) string, opts ...core.CallOpt
 	return Rule{pattern: pattern, by: true, key: keyFrom(key), opts: opts}
 }
 
+// SerializeKeys is [SerializeBy] for a function that gets the task's context and returns all keys of
+// the task. They are taken together, as one set.
+func SerializeKeys[T any](pattern string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
+	return Rule{pattern: pattern, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
+		return r.ctx, r.task.Payload()
+	})}
+}
+
 // Once processes a task once per key. A second task with the same key succeeds without a call
 // of its handler, for core.WithRetention. A task that arrives while the first is being
 // processed waits for it, or is rescheduled. A task with the same key and another type or
@@ -115,7 +125,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 	if strings.TrimSpace(r.pattern) == "" { // ServeMux would panic
 		errs = append(errs, fmt.Errorf("rule for %q: want a task type; make rules with Serialize, Once and so on", r.pattern))
 	}
-	if r.by && r.key == nil {
+	if r.by && r.key == nil && r.keys == nil {
 		errs = append(errs, fmt.Errorf("rule for %q: the key function is nil", r.pattern))
 		r.template = "-" // otherwise a second error would report a missing template
 	}
@@ -134,6 +144,7 @@ func (r Rule) compile(eng *core.Engine) (*checked, error) {
 		Name:     r.pattern,
 		Template: r.template,
 		Key:      r.key,
+		Keys:     r.keys,
 		Once:     r.once,
 		Skips:    r.skips(),
 		Defaults: [][]core.CallOption{{r.conflict.defaultWait()}},
@@ -170,7 +181,7 @@ func (r Rule) canRemember(c *checkedRule) error {
 	switch {
 	case r.once:
 		want = "a rule of Serialize's"
-	case strings.Contains(r.template, "[*]"):
+	case strings.Contains(r.template, "[*]"), r.keys != nil:
 		want = "a rule with one key"
 	case info.Mode != driver.ModeExclusive:
 		want = "a rule that takes its key exclusively"

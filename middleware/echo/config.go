@@ -18,10 +18,11 @@ type ErrorHandler func(c echo.Context, refused *reasons.Refusal) error
 type SerializeConfig struct {
 	// Engine takes the locks.
 	Engine *core.Engine
-	// Template or Key says where the key comes from, as in [Locks.Serialize] and
-	// [Locks.SerializeBy]. Set exactly one.
+	// Template, Key or Keys says where the keys come from, as in [Locks.Serialize],
+	// [Locks.SerializeBy] and [Locks.SerializeKeys]. Set exactly one.
 	Template string
 	Key      func(echo.Context) string
+	Keys     func(echo.Context) ([]string, error)
 	// Options are the rule's policy.
 	Options []core.CallOption
 
@@ -57,6 +58,9 @@ func SerializeWithConfig(config SerializeConfig) echo.MiddlewareFunc {
 func (config SerializeConfig) ToMiddleware() (echo.MiddlewareFunc, error) {
 	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
 	s.StreamBody = config.StreamBody
+	if config.Keys != nil {
+		s.Keys = func(x httprule.Exchange) ([]string, error) { return config.Keys(x.(*exchange).c) }
+	}
 	r, err := httprule.Serialize(s)
 	return middlewareOf(r, err, config.Skipper, config.ErrorHandler)
 }

@@ -27,13 +27,42 @@ import (
 // core.ErrInvalidOption, or errors.ErrUnsupported if the engine's store can't do what the
 // options ask for.
 func Serialize[T, R any](locks *Locks, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
-	r, err := compile(locks, name, false, key, fn, opts)
+	return serialized(locks, name, ofCall(key), fn, opts)
+}
+
+// SerializeKeys is [Serialize] with a function that gets the call's context, and returns all keys of
+// the call. They are taken together, as one set. No key is an error that matches
+// keytmpl.ErrMissingValue. An error of keys comes back as it is.
+func SerializeKeys[T, R any](locks *Locks, name string, keys func(context.Context, T) ([]string, error), fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
+	spec := rule.Spec[call[T]]{}
+	if keys != nil {
+		spec.Keys = func(c call[T]) ([]string, error) { return keys(c.ctx, c.in) }
+	}
+	return serialized(locks, name, spec, fn, opts)
+}
+
+// call is what keys are made from.
+type call[T any] struct {
+	ctx context.Context
+	in  T
+}
+
+// ofCall is the source of keys that do not need the context.
+func ofCall[T any](key func(T) string) (spec rule.Spec[call[T]]) {
+	if key != nil {
+		spec.Key = func(c call[T]) (string, error) { return key(c.in), nil }
+	}
+	return spec
+}
+
+func serialized[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(context.Context, T) (R, error), opts []core.CallOption) (func(context.Context, T) (R, error), error) {
+	r, err := compile(locks, name, spec, fn, opts)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, in T) (R, error) {
 		var out R
-		keys, err := r.Keys(in)
+		keys, err := r.Keys(call[T]{ctx, in})
 		if err != nil {
 			return out, locks.answer(ctx, r.Name, keys, nil, err)
 		}
@@ -57,14 +86,16 @@ func Serialize[T, R any](locks *Locks, name string, key func(T) string, fn func(
 //
 // No fingerprint is compared: put whatever makes two calls different into the key.
 func Once[T, R any](locks *Locks, name string, key func(T) string, fn func(context.Context, T) (R, error), opts ...core.CallOption) (func(context.Context, T) (R, error), error) {
-	r, err := compile(locks, name, true, key, fn, opts)
+	spec := ofCall(key)
+	spec.Once = true
+	r, err := compile(locks, name, spec, fn, opts)
 	if err != nil {
 		return nil, err
 	}
 	codec := locks.codec
 	return func(ctx context.Context, in T) (R, error) {
 		var result R
-		keys, err := r.Keys(in)
+		keys, err := r.Keys(call[T]{ctx, in})
 		if err != nil {
 			return result, locks.answer(ctx, r.Name, keys, nil, err)
 		}
@@ -105,7 +136,7 @@ func (l *Locks) answer(ctx context.Context, name string, keys rule.Keys, own, re
 }
 
 // compile checks a function's rule and adds it to the list.
-func compile[T, R any](locks *Locks, name string, once bool, key func(T) string, fn func(context.Context, T) (R, error), opts []core.CallOption) (*rule.Rule[T], error) {
+func compile[T, R any](locks *Locks, name string, spec rule.Spec[call[T]], fn func(context.Context, T) (R, error), opts []core.CallOption) (*rule.Rule[call[T]], error) {
 	var errs []error
 	for _, arg := range []struct {
 		given bool
@@ -114,7 +145,7 @@ func compile[T, R any](locks *Locks, name string, once bool, key func(T) string,
 		{locks != nil && locks.eng != nil, "locks with an engine"},
 		{locks == nil || locks.codec != nil, "a codec"},
 		{name != "", "a name"},
-		{key != nil, "a key function"},
+		{spec.Key != nil || spec.Keys != nil, "a key function"},
 		{fn != nil, "a function"},
 	} {
 		if !arg.given {
@@ -125,12 +156,8 @@ func compile[T, R any](locks *Locks, name string, once bool, key func(T) string,
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("lockfunc: %w", err)
 	}
-	r, err := rule.Compile(locks.eng, rule.Spec[T]{
-		Name:    name,
-		Key:     func(in T) (string, error) { return key(in), nil },
-		Once:    once,
-		Options: opts,
-	}, nil)
+	spec.Name, spec.Options = name, opts
+	r, err := rule.Compile(locks.eng, spec, nil)
 	if err != nil {
 		return nil, fmt.Errorf("lockfunc: %w", err)
 	}

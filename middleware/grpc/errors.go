@@ -86,6 +86,10 @@ var answers = map[refusal.Kind]struct {
 
 func statusOf(method string, err error) *status.Status {
 	kind := refusal.Of(err)
+	var own interface{ GRPCStatus() *status.Status }
+	if kind == refusal.Internal && errors.As(err, &own) { // a key function's
+		return own.GRPCStatus()
+	}
 	answer := answers[kind]
 	switch {
 	case kind.CallersEnd(): // gRPC's own text is enough

@@ -70,7 +70,7 @@ func New(eng *core.Engine, rules ...Rule) (*Interceptor, error) {
 func (r Rule) bind(eng *core.Engine) (*boundRule, error) {
 	m, err := findMethod(r.method)
 	b := &binder{method: m, messages: r.messages}
-	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Once: r.once, Defaults: r.defaults, Options: r.options}
+	spec := rule.Spec[request]{Name: r.method, Template: r.template, Key: r.key, Keys: r.keys, Once: r.once, Defaults: r.defaults, Options: r.options}
 	compiled, wrong := rule.Compile(eng, spec, b.bind)
 	if err := errors.Join(r.wrong, err, r.fits(m)); err != nil {
 		wrong = errors.Join(fmt.Errorf("rule for %q: %w", r.method, err), wrong)

@@ -1,6 +1,7 @@
 package lockgrpc
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 
@@ -31,6 +32,7 @@ type Rule struct {
 
 	// For a rule with a key function:
 	key    func(request) (string, error)
+	keys   func(request) ([]string, error)
 	nilKey bool
 	takes  reflect.Type // the type T of its requests
 }
@@ -62,6 +64,24 @@ func SerializeBy[T proto.Message](method string, key func(T) string, opts ...cor
 	return byFunc(method, false, key, opts)
 }
 
+// SerializeKeys is [SerializeBy] for a function that gets the call's context, which has the user
+// whom an outer interceptor has authenticated, and returns all keys of the call: they are taken
+// together, as one set. The order does not matter, and a key may be there twice. No key is
+// the caller's error, INVALID_ARGUMENT. An error of keys is answered with INTERNAL, or with its own status if it has one.
+func SerializeKeys[T proto.Message](method string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
+	takes := reflect.TypeFor[T]()
+	return Rule{
+		method: method, options: opts, nilKey: keys == nil, takes: takes,
+		keys: func(r request) ([]string, error) {
+			message, err := as[T](r)
+			if err != nil {
+				return nil, err
+			}
+			return keys(r.ctx, message)
+		},
+	}
+}
+
 // Once runs calls of a unary method with the same key once. While the first runs, the others
 // wait for it, or are refused with core.WithFailFast. After it has succeeded they get its
 // response, for core.WithRetention. An error is not recorded: the next call runs.
@@ -87,13 +107,21 @@ func byFunc[T proto.Message](method string, once bool, key func(T) string, opts 
 	return Rule{
 		method: method, once: once, options: opts, nilKey: key == nil, takes: takes,
 		key: func(r request) (string, error) {
-			// New compares the types. But a codec may use another Go type for the same message,
-			// such as a dynamic one.
-			message, ok := r.message.Interface().(T)
-			if !ok {
-				return "", fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), takes)
+			message, err := as[T](r)
+			if err != nil {
+				return "", err
 			}
 			return key(message), nil
 		},
 	}
+}
+
+// as returns the request's message as a T. New compares the types. But a codec may use another Go
+// type for the same message, such as a dynamic one.
+func as[T proto.Message](r request) (T, error) {
+	message, ok := r.message.Interface().(T)
+	if !ok {
+		return message, fmt.Errorf("lockgrpc: the request is a %T, the key function takes %v", r.message.Interface(), reflect.TypeFor[T]())
+	}
+	return message, nil
 }

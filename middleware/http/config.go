@@ -15,10 +15,11 @@ const ReplayedHeader = httprule.ReplayedHeader
 type SerializeConfig struct {
 	// Engine takes the locks.
 	Engine *core.Engine
-	// Template or Key says where the key comes from, as in [Locks.Serialize] and
-	// [Locks.SerializeBy]. Set exactly one.
+	// Template, Key or Keys says where the keys come from, as in [Locks.Serialize],
+	// [Locks.SerializeBy] and [Locks.SerializeKeys]. Set exactly one.
 	Template string
 	Key      func(*http.Request) string
+	Keys     func(*http.Request) ([]string, error)
 	// Options are the rule's policy.
 	Options []core.CallOption
 
@@ -48,6 +49,9 @@ type SerializeConfig struct {
 func (config SerializeConfig) ToMiddleware() (func(http.Handler) http.Handler, error) {
 	s := settings(config.Engine, config.Template, config.Key, config.Options, config.BodyLimit)
 	s.StreamBody = config.StreamBody
+	if config.Keys != nil {
+		s.Keys = func(x httprule.Exchange) ([]string, error) { return config.Keys(x.Request()) }
+	}
 	r, err := httprule.Serialize(s)
 	return middleware(r, err, config.Skipper, config.ErrorHandler)
 }

@@ -54,6 +54,13 @@ func (l *Locks) SerializeBy(key func(*http.Request) string, opts ...core.CallOpt
 	return must(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Key: key, Options: opts}.ToMiddleware())
 }
 
+// SerializeKeys is [Locks.SerializeBy] for a function that returns all keys of a request. They are
+// taken together, as one set. The order does not matter, and a key may be there twice. No key is the
+// caller's error, 400. An error of keys is the server's, 500.
+func (l *Locks) SerializeKeys(keys func(*http.Request) ([]string, error), opts ...core.CallOption) func(http.Handler) http.Handler {
+	return must(SerializeConfig{Engine: l.engine, ErrorHandler: l.refuse, Keys: keys, Options: opts}.ToMiddleware())
+}
+
 // Once processes requests with the same key once. While the first runs, the others wait for it,
 // or are refused with core.WithFailFast. After it they get its response, for
 // core.WithRetention, with the header [ReplayedHeader]. The package's documentation says which

@@ -1,6 +1,7 @@
 package lockriver
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -14,12 +15,13 @@ import (
 
 // request is what keys are made from.
 type request struct {
+	ctx  context.Context
 	job  *rivertype.JobRow
 	args func() (jsonpath.Document, error) // decodes the arguments once, if they are needed
 }
 
-func newRequest(job *rivertype.JobRow) *request {
-	return &request{job: job, args: sync.OnceValues(func() (jsonpath.Document, error) {
+func newRequest(ctx context.Context, job *rivertype.JobRow) *request {
+	return &request{ctx: ctx, job: job, args: sync.OnceValues(func() (jsonpath.Document, error) {
 		return jsonpath.Parse(job.EncodedArgs)
 	})}
 }

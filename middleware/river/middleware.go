@@ -83,13 +83,14 @@ func (r Rule) compile(eng *core.Engine) (*rule.Rule[*request], error) {
 	if r.kind == "" {
 		return nil, fmt.Errorf("rule for %q: want a kind; make rules with Serialize, Once and so on", r.kind)
 	}
-	if r.by && r.key == nil {
+	if r.by && r.key == nil && r.keys == nil {
 		return nil, fmt.Errorf("rule for %q: the key function is nil", r.kind)
 	}
 	return rule.Compile(eng, rule.Spec[*request]{
 		Name:     r.kind,
 		Template: r.template,
 		Key:      r.key,
+		Keys:     r.keys,
 		Once:     r.once,
 		Defaults: [][]core.CallOption{{core.WithMaxWait(DefaultMaxWait)}},
 		Options:  r.opts,
@@ -106,7 +107,7 @@ func (l *Locks) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 	if !ok {
 		return doInner(ctx)
 	}
-	keys, err := r.Keys(newRequest(job))
+	keys, err := r.Keys(newRequest(ctx, job))
 	if err != nil {
 		return l.refuse(ctx, r, keys, job, err, rivertype.JobCancel(fmt.Errorf("lockriver: rule for %q: %w", r.Name, err)))
 	}

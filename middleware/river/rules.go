@@ -1,6 +1,8 @@
 package lockriver
 
 import (
+	"context"
+
 	"github.com/keyturn/keyturn/core"
 	"github.com/keyturn/keyturn/internal/rule"
 )
@@ -10,6 +12,7 @@ import (
 type Rule struct {
 	kind, template string
 	key            func(*request) (string, error)
+	keys           func(*request) ([]string, error)
 	by             bool // a key function is required
 	once           bool
 	opts           []core.CallOption
@@ -31,6 +34,14 @@ func Serialize(kind, template string, opts ...core.CallOption) Rule {
 // outside through keytmpl.Escape.
 func SerializeBy[T any](kind string, key func(T) string, opts ...core.CallOption) Rule {
 	return Rule{kind: kind, by: true, key: keyFrom(key), opts: opts}
+}
+
+// SerializeKeys is [SerializeBy] for a function that gets the job's context and returns all keys of
+// the job. They are taken together, as one set.
+func SerializeKeys[T any](kind string, keys func(context.Context, T) ([]string, error), opts ...core.CallOption) Rule {
+	return Rule{kind: kind, by: true, opts: opts, keys: rule.KeysFromJSON(keys, func(r *request) (context.Context, []byte) {
+		return r.ctx, r.job.EncodedArgs
+	})}
 }
 
 // Once runs the jobs of a kind with the same key once. While the first runs, the others wait or are
