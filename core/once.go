@@ -58,6 +58,11 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	if fn == nil {
 		return Outcome{}, errNoFunction
 	}
+	return e.onceBy(ctx, key, fn, s)
+}
+
+// onceBy is Once with checked settings.
+func (e *Engine) onceBy(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
 	if s.shadow == shadowed {
 		return e.onceShadow(ctx, key, fn, s)
 	}
@@ -67,7 +72,7 @@ func (e *Engine) Once(ctx context.Context, key string, fn func(context.Context) 
 	return e.onceTold(ctx, key, fn, s)
 }
 
-// onceTold is Once with checked settings. It tells the hooks.
+// onceTold is onceBy on this engine's store alone. It tells the hooks.
 func (e *Engine) onceTold(ctx context.Context, key string, fn func(context.Context) ([]byte, error), s *settings) (Outcome, error) {
 	if e.hooks == nil {
 		return e.once(ctx, key, fn, s)

@@ -80,6 +80,26 @@ func (k *keyturn) Once(ctx context.Context, key string, fn func()) error {
 	return err
 }
 
+func (k *keyturn) OnceEach(ctx context.Context, keys []string, fn func(fresh int)) error {
+	return Batch(ctx, k.engine, keys, fn)
+}
+
+// Batch is the OnceEach of an engine.
+func Batch(ctx context.Context, engine *core.Engine, keys []string, fn func(fresh int)) error {
+	items := make([]core.Item, len(keys))
+	for i, key := range keys {
+		items[i].Key = key
+	}
+	err := engine.OnceEach(ctx, items, func(_ context.Context, fresh []int) error {
+		fn(len(fresh))
+		return nil
+	}, core.WithRetention(retention))
+	for _, item := range items {
+		err = errors.Join(err, item.Err)
+	}
+	return err
+}
+
 func (k *keyturn) Close() error {
 	// It waits for leases that are held, and a benchmark must end.
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

@@ -20,6 +20,12 @@ type Locker interface {
 	Close() error
 }
 
+// EachOnce is a [Locker] that knows batches.
+type EachOnce interface {
+	// OnceEach runs fn with the number of keys for which nothing ran before.
+	OnceEach(ctx context.Context, keys []string, fn func(fresh int)) error
+}
+
 // Unlock releases what was locked, once.
 type Unlock func(ctx context.Context) error
 

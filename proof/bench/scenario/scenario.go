@@ -72,6 +72,7 @@ func All() []Scenario {
 		{Name: "held-100k", About: "100 000 leases kept alive", Systems: lockers, Once: true, Measure: held},
 		{Name: "idle-waiters", About: "10 000 waiters on 100 keys that stay held", Systems: lockers, Once: true, Measure: idleWaiters},
 		{Name: "once-64", About: "64 goroutines execute once per key, then again", Systems: lockers, Measure: once},
+		{Name: "once-500", About: "batches of 500 messages, half of them repeated", Systems: batchWays, Measure: batches},
 		{Name: "cluster-64", About: "uncontended-64 on a Cluster of 3 masters", Systems: lockers, Cluster: true, Measure: uncontended(64, Full.Span)},
 		{Name: "nodes-64", About: "uncontended-64 on 5 independent servers", Systems: quorums, Nodes: true, Measure: uncontended(64, Full.Span)},
 		{Name: "nodes-hot", About: "hot-4proc on 5 independent servers", Systems: quorums, Nodes: true, Measure: hotProcesses},

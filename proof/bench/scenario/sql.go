@@ -30,6 +30,9 @@ func SQL() []Scenario {
 			Name: kind + "-handover", About: "from release in one process to grant in another",
 			Systems: dblock.Ways(kind), Measure: onDatabase(kind, sqlHandover),
 		}, Scenario{
+			Name: kind + "-once-500", About: "batches of 500 messages, half of them repeated",
+			Systems: batchWays, Measure: onDatabase(kind, sqlBatches),
+		}, Scenario{
 			Name: kind + "-fence", About: "an UPDATE in a transaction, and what package fence adds",
 			Systems: []string{"check", "claim", "mark", "update"}, Measure: onDatabase(kind, fenced),
 		})

@@ -1,0 +1,218 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/keyturn/keyturn/core"
+	"github.com/keyturn/keyturn/store/memstore"
+)
+
+func items(keys ...string) []core.Item {
+	all := make([]core.Item, len(keys))
+	for i, key := range keys {
+		all[i].Key = key
+	}
+	return all
+}
+
+// Each item of a batch has an answer of its own: new, on record, held, wrong, failed, or twice in it.
+func TestOnceEach(t *testing.T) {
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	runs := 0
+	if _, err := eng.Once(ctx, "old", counted("before", &runs)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eng.Once(ctx, "other", counted("", &runs), core.WithFingerprint([]byte("one"))); err != nil {
+		t.Fatal(err)
+	}
+	held := mustAcquire(t, eng, "held")
+	defer mustRelease(t, held)
+	own := errors.New("own")
+	all := items("new", "old", "held", "", "fails", "other", "new", "large", "skipped", "new")
+	all[0].Fingerprint, all[9].Fingerprint, all[5].Fingerprint = []byte("a"), []byte("b"), []byte("two")
+	all[4].Err = errors.New("what was there before does not count")
+	batch := func(ctx context.Context, fresh []int) error {
+		runs++
+		if !slices.Equal(fresh, []int{0, 4, 7, 8}) {
+			t.Errorf("fresh: %v", fresh)
+		}
+		for _, i := range fresh {
+			if all[i].Err != nil {
+				t.Error(all[i].Err)
+			}
+			if err := core.AssertHeld(ctx, core.Exclusive(all[i].Key)); err != nil {
+				t.Error(err)
+			}
+			all[i].Result = []byte("result of " + all[i].Key)
+		}
+		if _, err := eng.Once(ctx, "new", counted("", &runs)); !errors.Is(err, core.ErrWouldDeadlock) {
+			t.Errorf("a key of the batch within it: %v", err)
+		}
+		all[4].Err, all[8].Err = own, core.ErrSkipResult
+		all[7].Result = make([]byte, 1000)
+		return nil
+	}
+	if err := eng.OnceEach(ctx, all, batch, core.WithResultLimit(100)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		result    string
+		duplicate bool
+		notKept   bool
+		err       error
+	}{
+		{result: "result of new"},
+		{result: "before", duplicate: true},
+		{err: core.ErrHeld},
+		{err: core.ErrInvalidKey},
+		{err: own},
+		{err: core.ErrFingerprintMismatch},
+		{result: "result of new", duplicate: true},
+		{result: string(make([]byte, 1000)), notKept: true},
+		{result: "result of skipped", notKept: true},
+		{err: core.ErrFingerprintMismatch},
+	} {
+		got := all[i]
+		if !errors.Is(got.Err, want.err) || string(got.Result) != want.result || got.Duplicate != want.duplicate || got.ResultNotKept != want.notKept {
+			t.Errorf("%d, %q: %+v, want %+v", i, got.Key, got, want)
+		}
+	}
+	if runs != 3 {
+		t.Errorf("%d runs", runs)
+	}
+	again := items("new", "large", "fails")
+	err := eng.OnceEach(ctx, again, func(_ context.Context, fresh []int) error {
+		if !slices.Equal(fresh, []int{2}) {
+			t.Errorf("fresh the second time: %v", fresh)
+		}
+		return own // of all that are fresh
+	})
+	if err != nil || !again[0].Duplicate || !errors.Is(again[1].Err, core.ErrResultNotKept) || !errors.Is(again[2].Err, own) {
+		t.Errorf("%v, %+v", err, again)
+	}
+	if err := eng.OnceEach(ctx, items("new", "old"), func(context.Context, []int) error { return errors.New("it ran") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// Batches that overlap, in other orders, never wait for each other. What is refused comes again, and
+// each key has one effect.
+func TestOnceEachOfOverlappingBatches(t *testing.T) {
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	const keys = 40
+	var mu sync.Mutex
+	effects := make(map[string]int)
+	var all sync.WaitGroup
+	for worker := range 6 {
+		all.Go(func() {
+			left := make([]core.Item, keys)
+			for i := range left {
+				left[i].Key = fmt.Sprint("k", (i*7+worker*11)%keys)
+			}
+			for len(left) > 0 {
+				err := eng.OnceEach(ctx, left, func(ctx context.Context, fresh []int) error {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, i := range fresh {
+						effects[left[i].Key]++
+					}
+					return ctx.Err()
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				left = slices.DeleteFunc(left, func(i core.Item) bool { return i.Err == nil })
+				for _, i := range left {
+					if !errors.Is(i.Err, core.ErrHeld) {
+						t.Error(i.Err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for key, n := range effects {
+		if n != 1 {
+			t.Errorf("%s has %d effects", key, n)
+		}
+	}
+	if len(effects) != keys {
+		t.Errorf("%d keys", len(effects))
+	}
+}
+
+// After a panic, or a lease that is lost, nothing is recorded that did not happen, and no key stays
+// held.
+func TestOnceEachThatFails(t *testing.T) {
+	store := memstore.New()
+	eng, ctx := newEngine(t, store), t.Context()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic did not arrive")
+			}
+		}()
+		_ = eng.OnceEach(ctx, items("a", "b"), func(context.Context, []int) error { panic("in the middle") })
+	}()
+	lost := items("a", "b")
+	err := eng.OnceEach(ctx, lost, func(ctx context.Context, fresh []int) error {
+		if len(fresh) != 2 {
+			t.Errorf("after a panic: %v", fresh)
+		}
+		if _, err := eng.ForceRelease(ctx, "a", "test"); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), core.ErrLeaseLost) {
+			t.Error(context.Cause(ctx))
+		}
+		return nil // as if it had not noticed
+	}, core.WithTTL(300*time.Millisecond))
+	if err != nil || !errors.Is(lost[0].Err, core.ErrLeaseLost) || lost[1].Err != nil {
+		t.Errorf("%v, %+v", err, lost)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	gone := items("c")
+	if err := eng.OnceEach(ended, gone, func(context.Context, []int) error { return errors.New("it ran") }); err != nil || !errors.Is(gone[0].Err, context.Canceled) {
+		t.Errorf("%v, %v", err, gone[0].Err)
+	}
+}
+
+func TestOnceEachRefusesBadInput(t *testing.T) {
+	eng, ctx := newEngine(t, memstore.New()), t.Context()
+	nothing := func(context.Context, []int) error { return errors.New("it ran") }
+	for name, err := range map[string]error{
+		"no function":  eng.OnceEach(ctx, items("a"), nil),
+		"too many":     eng.OnceEach(ctx, make([]core.Item, 1001), nothing),
+		"wrong option": eng.OnceEach(ctx, items("a"), nothing, core.WithTTL(-1)),
+		"two executor": eng.OnceEach(ctx, items("a"), nothing, core.WithExecutor(noExecutor{})),
+	} {
+		if !errors.Is(err, core.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := eng.OnceEach(ctx, nil, nothing); err != nil {
+		t.Error(err)
+	}
+	if err := newEngine(t, plain{memstore.New()}).OnceEach(ctx, items("a"), nothing); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	long := items(strings.Repeat("x", 10_000), "good")
+	err := eng.OnceEach(ctx, long, func(context.Context, []int) error { return nil })
+	if err != nil || !errors.Is(long[0].Err, core.ErrInvalidKey) || long[1].Err != nil {
+		t.Errorf("%v, %+v", err, long)
+	}
+}
+
+type noExecutor struct{ core.Executor }
+
+func (noExecutor) Validate() error { return nil }
