@@ -27,6 +27,8 @@ import (
 //     lease ends otherwise. As many lines as for losses. When no release is unanswered any more,
 //     one line says what became of them: info if the store answered all, otherwise warn.
 //   - warn: the store was restarted or has failed over, so all leases are renewed.
+//   - warn: renewing many leases took longer than half of the time that it has, a third of the TTL.
+//     As many lines as for losses.
 //   - error: a hook panicked ([WithHooks]), with its stack. As many lines as for losses.
 //   - warn: a lease or a record was taken away by force ([Engine.ForceRelease],
 //     [Engine.Forget]), or may have been.
@@ -46,6 +48,7 @@ type logger struct {
 	losses   ration
 	releases ration // lines about unanswered releases
 	panics   ration // lines about panics of hooks
+	renewals ration // lines about renewals that took long
 }
 
 // ration bounds the number of lines of a kind.
@@ -99,6 +102,15 @@ func (l *logger) lost(lease *Lease, err error) {
 		args = append(args, "unsaid", unsaid)
 	}
 	l.write(lease.ctx, slog.LevelWarn, "keyturn: lease lost", args...)
+}
+
+// slow logs that renewals took long. It is before leases are lost that operators can do something:
+// a longer TTL, fewer leases for each process, or a process with more time.
+func (l *logger) slow(ctx context.Context, leases int, took, within time.Duration) {
+	if unsaid, ok := l.count(&l.renewals); ok {
+		l.write(ctx, slog.LevelWarn, "keyturn: renewals take long, leases may be lost", "leases", leases,
+			"took", took.Round(time.Millisecond), "have", within.Round(time.Millisecond), "unsaid", unsaid)
+	}
 }
 
 // panicked logs the panic of a hook.

@@ -19,6 +19,7 @@ func newWatchdog(e *Engine, wall func(time.Time) time.Time) *watchdog.Watchdog {
 		Identity: e.about.Identity,
 		Answered: e.circuit.Learn,
 		Parts:    e.circuit.Parts,
+		Slow:     e.log.slow,
 		Replaced: func(ctx context.Context, leases int) {
 			e.log.write(ctx, slog.LevelWarn, "keyturn: the store was restarted or has failed over, all leases are renewed", "leases", leases)
 		},

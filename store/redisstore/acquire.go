@@ -33,6 +33,7 @@ type acquisition struct {
 	queued bool          // the server may have put it in the queue
 	simple bool          // it was answered without the queue
 	resent bool          // a copy of an answered question may still be under way
+	told   bool          // a message asks for the next question
 	asked  int           // number of groups asked for so far
 	stuck  []int         // for each group: the claim at which it was refused, counted from 1
 	over   chan struct{} // of one that waits: closed when a question that nobody waits for is over
@@ -139,7 +140,11 @@ func (a *acquisition) join() { a.waiter = a.s.inbox.Join(a.req.Owner, a.req.Clai
 func (a *acquisition) Messages() <-chan script.Message { return a.waiter.Messages() }
 
 // Accept implements [waitloop.Request].
-func (a *acquisition) Accept(m script.Message) (answer, bool) { return a.passed(m) }
+func (a *acquisition) Accept(m script.Message) (answer, bool) {
+	ans, granted := a.passed(m)
+	a.told = !granted
+	return ans, granted
+}
 
 // Poll implements [waitloop.Request].
 func (a *acquisition) Poll() (pause time.Duration, slept func()) {
@@ -200,12 +205,21 @@ func (a *acquisition) ask(ctx context.Context, group int, getInLine bool) (answe
 // question makes the question about a group the last one.
 func (a *acquisition) question(group int, getInLine bool) {
 	cfg := &a.s.cfg
-	a.last = send.Request{Replicas: cfg.replicas}
+	slept := a.queued && !a.told && time.Since(a.state.At) >= a.state.Within
+	a.told = false
+	a.last = send.Request{Replicas: cfg.replicas, Patient: slept}
 	a.s.keys.Acquire(&a.last.Call, script.Acquire{
 		Owner: a.req.Owner, Claims: a.groups[group], TTL: a.req.TTL, Notes: a.remarks(), Once: a.once, Apart: cfg.replicas > 0,
-		Wait: getInLine, WaiterLease: cfg.waiterLease, ClaimTime: a.claim(), Waited: time.Since(a.began),
+		Wait: getInLine, WaiterLease: a.s.waiterLease(), ClaimTime: a.claim(), Waited: time.Since(a.began),
 		Stuck: a.stuck[group], Question: a.number, Inbox: a.inbox, HandOffs: a.req.HandOffs, Part: len(a.groups) > 1,
 	})
+}
+
+// waiterLease is for how long a waiter keeps its place from now on. If signs of life are late, because
+// this process has too many waiters for its server, they need more time.
+func (s *Store) waiterLease() time.Duration {
+	late := time.Duration(s.signsLate.Load()).Truncate(time.Millisecond)
+	return min(s.cfg.waiterLease+2*late, maxWaiterLease)
 }
 
 // address is the inbox of this process for the next question; "": it has none.

@@ -3,15 +3,22 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
+	"sync"
 
 	"github.com/keyturn/keyturn/core/driver"
 	"github.com/keyturn/keyturn/store/redisstore/internal/send"
 )
 
-// renewBatch is how many claims are renewed in one round trip. A batch then takes the server a
-// few milliseconds, during which others wait.
-const renewBatch = 500
+const (
+	// renewBatch is how many claims are renewed in one round trip. A batch then takes the server a
+	// few milliseconds, during which others wait.
+	renewBatch = 500
+	// renewTrips is how many of these round trips are under way at a time. In a busy process each
+	// takes much longer than the server needs, and all leases that are due have to be renewed in time.
+	renewTrips = 8
+)
 
 // renewal is the renewal of one grant, or of those of its claims that fit in one script call.
 type renewal struct {
@@ -40,16 +47,34 @@ func (s *Store) Renew(ctx context.Context, grants []driver.Grant) []error {
 			renewals = append(renewals, renewal{Request: r, claims: claims, grant: g, to: &errs[i]})
 		}
 	}
-	for len(renewals) > 0 {
-		n, claims := 0, 0
-		for n < len(renewals) && (n == 0 || claims+len(renewals[n].claims) <= renewBatch) {
-			claims += len(renewals[n].claims)
-			n++
-		}
-		s.send(ctx, "renew", renewals[:n])
-		renewals = renewals[n:]
+	var trips sync.WaitGroup
+	free := make(chan struct{}, renewTrips)
+	for batch := range batches(renewals) {
+		free <- struct{}{}
+		trips.Go(func() {
+			s.send(ctx, "renew", batch)
+			<-free
+		})
 	}
+	trips.Wait()
 	return errs
+}
+
+// batches yields the renewals of each round trip.
+func batches(renewals []renewal) iter.Seq[[]renewal] {
+	return func(yield func([]renewal) bool) {
+		for len(renewals) > 0 {
+			n, claims := 0, 0
+			for n < len(renewals) && (n == 0 || claims+len(renewals[n].claims) <= renewBatch) {
+				claims += len(renewals[n].claims)
+				n++
+			}
+			if !yield(renewals[:n]) {
+				return
+			}
+			renewals = renewals[n:]
+		}
+	}
 }
 
 // Downgrade implements [driver.Store]. A set whose keys are in several slots of a Cluster is

@@ -46,6 +46,9 @@ func (a *acquisition) heldBy(group int, said script.Acquired) answer {
 	case held.HeldFor == 0: // a foreign client does not say since when, but it has been there for this long
 		held.HeldFor = now.Sub(a.sameSince)
 	}
+	if a.last.Patient {
+		a.s.signsLate.Store(int64(max(now.Sub(a.state.At)-a.state.Within, 0)))
+	}
 	// A dead holder and a foreign client send nothing when their lease runs out, and the other
 	// waiters may have left by then. Nor does the waiter in front, if it gets the lock right now
 	// and dies.

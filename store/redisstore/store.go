@@ -29,6 +29,7 @@ type Store struct {
 	copies    atomic.Int32  // leases that dropCopies looks after
 	who       who
 	pollers   inbox.Pollers
+	signsLate atomic.Int64 // by how much the last sign of life of a waiter was late, as a time.Duration
 
 	ctx    context.Context // ends when Close begins, and ends all waits
 	cancel context.CancelFunc

@@ -69,11 +69,19 @@ func (d *Watchdog) renew(ctx context.Context, batch []request) {
 	sent := time.Now()
 	errs := d.send(ctx, batch)
 	answered := time.Now() // one time for all, so that those that failed stay together
+	var latest time.Duration
 	for i, r := range batch {
 		late := r.watch.take(r, sent, answered, errs[i])
 		r.watch.holder.Renewed(late, errs[i])
+		latest = max(latest, late)
+	}
+	if took := latest + answered.Sub(sent); len(batch) >= fewLeases && took > bound/6 {
+		d.config.Slow(ctx, len(batch), took, bound/3)
 	}
 }
+
+// fewLeases is how many leases a process can always renew.
+const fewLeases = 1000
 
 // ErrNoAnswer says that a store returned fewer answers than it was asked for.
 var ErrNoAnswer = errors.New("keyturn: the store gave no answer for this lease")

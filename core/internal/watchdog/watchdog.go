@@ -48,6 +48,9 @@ type Config struct {
 	Parts func(claims []driver.Claim) string
 	// Called, if set, is called after each request to the store, with all errors joined.
 	Called func(op string, asked time.Time, err error)
+	// Slow is called when the renewal of so many leases took longer than half of the time that it
+	// has. leases is [fewLeases] or more: a few may be late without a reason.
+	Slow func(ctx context.Context, leases int, took, within time.Duration)
 	// Replaced is called when another server answers, with the number of leases that are
 	// renewed because of it.
 	Replaced func(ctx context.Context, leases int)

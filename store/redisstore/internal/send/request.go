@@ -7,6 +7,7 @@ type Request struct {
 	script.Call
 	Replicas int   // wait until so many replicas have what the call writes
 	Wanted   bool  // others wait for what it ends: see [Sender.write]
+	Patient  bool  // a sign of life of a waiter: others go first
 	Acks     int64 // how many replicas had it in time
 
 	quick bool        // it was sent with a short timeout

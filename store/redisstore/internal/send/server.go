@@ -15,7 +15,7 @@ import (
 
 // server is a server that requests go to directly: the only one, or a master of a Cluster.
 type server struct {
-	plain, others gather.Gather[*Request]
+	plain, others, patient gather.Gather[*Request]
 
 	client hooked.Client // the caller's client with a short timeout; nil: it is not the client of one server
 	addr   string
@@ -66,6 +66,9 @@ const (
 // other. That is not so for requests that are not plain, because a batch makes the many functions of their
 // scripts only once. Nor is it so for the masters of a Cluster, which are busy with the others' requests
 // meanwhile: their batches are as large as they can be.
+//
+// Of the signs of life of waiters, one batch is under way at a time, however many there are. Other
+// requests then find the server free within the time of one batch.
 func (n *server) gather(run func(func()), only bool, send func(batch []*Request)) {
 	answered := func(batch []*Request) {
 		send(batch)
@@ -73,9 +76,10 @@ func (n *server) gather(run func(func()), only bool, send func(batch []*Request)
 			r.finished()
 		}
 	}
-	for _, g := range []*gather.Gather[*Request]{&n.plain, &n.others} {
+	for _, g := range []*gather.Gather[*Request]{&n.plain, &n.others, &n.patient} {
 		g.Send, g.Go, g.Most, g.Alone, g.Trips, g.PerTrip = answered, run, batchSize, 1, 1, perTrip
 	}
+	n.patient.PerTrip = time.Hour
 	if only {
 		n.plain.Alone, n.plain.Trips = mostAlone, 2
 	}
@@ -83,7 +87,10 @@ func (n *server) gather(run func(func()), only bool, send func(batch []*Request)
 
 // with returns where r gathers.
 func (n *server) with(r *Request) *gather.Gather[*Request] {
-	if r.IsPlain() {
+	switch {
+	case r.Patient:
+		return &n.patient
+	case r.IsPlain():
 		return &n.plain
 	}
 	return &n.others

@@ -39,26 +39,35 @@ func (s *Sender) sendAlone(ctx context.Context, r *Request) bool {
 	return true
 }
 
-// start sends reqs once.
+// start sends reqs once. One request joins those of other callers. Several, which are renewals, are a
+// batch of their own that waits for nobody: in a busy process they would otherwise come too late.
 func (s *Sender) start(reqs []*Request) *pending {
 	p := newPending(reqs)
 	apart := reqs
 	if n := s.together(reqs); n != nil {
 		var together []*Request
 		together, apart = split(reqs, (*Request).shares)
-		plain, others := split(together, (*Request).IsPlain)
-		n.plain.Add(plain...)
-		n.others.Add(others...)
+		if len(together) == 1 {
+			n.with(together[0]).Add(together[0])
+		} else {
+			s.begin(together, s.sendGroup)
+		}
 	}
-	if len(apart) > 0 {
-		s.Go(func() {
-			s.sendApart(apart)
-			for _, r := range apart {
-				r.finished()
-			}
-		})
-	}
+	s.begin(apart, s.sendApart)
 	return p
+}
+
+// begin calls send with reqs, if there are any, on a goroutine.
+func (s *Sender) begin(reqs []*Request, send func([]*Request)) {
+	if len(reqs) == 0 {
+		return
+	}
+	s.Go(func() {
+		send(reqs)
+		for _, r := range reqs {
+			r.finished()
+		}
+	})
 }
 
 // together returns the server whose requests share round trips: the one that has all keys, or,
