@@ -129,7 +129,7 @@ func (s *State) join(r *Request, at int) *Member {
 	m := k.Find(r.Owner)
 	if m == nil {
 		m = s.member(k, r, r.Claims[at])
-		m.Waits, m.Once, m.Since, m.Arrived = true, r.Once, s.Now, k.Arrived+1
+		m.Waits, m.Once, m.Since = true, r.Once, s.Now
 		m.Until = s.placeEnds()
 		k.Add(m)
 		return m
@@ -197,7 +197,7 @@ func (s *State) take(r *Request, i int) *Member {
 
 // extend gives m another term, which its owner asked for.
 func (s *State) extend(k *Key, m *Member, d time.Duration) {
-	m.TTL, m.Until = d, s.end(d)
+	m.TTL, m.Until, m.Extended = d, s.end(d), true
 	k.ends(m.Until)
 }
 

@@ -23,8 +23,9 @@ type backend struct {
 	forced   map[[2]string]string // reasons, by key and owner
 	bells    map[string]chan struct{}
 	stores   map[string]*store
-	rules    keystate.Rules
-	later    int // decisions that left somebody for the next one
+	// late: waiters are read without their owners and notes until it is their turn, and the backend numbers
+	// them when they are written, as ZooKeeper does.
+	late bool
 }
 
 // row is what the backend has of a key.
@@ -33,68 +34,106 @@ type row struct {
 	members []keystate.Member
 }
 
-func newBackend(rules keystate.Rules) *backend {
+func newBackend(late bool) *backend {
 	return &backend{
 		rows: map[string]row{}, versions: map[string]keystate.Version{}, forced: map[[2]string]string{}, bells: map[string]chan struct{}{},
-		stores: map[string]*store{}, rules: rules,
+		stores: map[string]*store{}, late: late,
 	}
 }
 
-// read makes a key of its row, whose members come in no particular order.
-func (b *backend) read(name string) *keystate.Key {
+// standIn begins a name that stands for an owner that is not known yet.
+const standIn = "\x00"
+
+// read makes a key of its row, whose members come in no particular order. It knows owner.
+func (b *backend) read(name, owner string) *keystate.Key {
 	r := b.rows[name]
 	k := &keystate.Key{Name: name, Phase: r.key.Phase, Last: r.key.Last, Arrived: r.key.Arrived, Record: r.key.Record}
-	for _, m := range slices.Backward(r.members) {
+	if b.late {
+		k.Arrived = 0
+	}
+	for _, stored := range slices.Backward(r.members) {
+		m := stored
+		m.Ref, m.Extended = &stored, false
+		if b.late && m.Waits && m.Owner != owner {
+			m = keystate.Member{Owner: standIn + m.Owner, Waits: true, Mode: m.Mode, Permits: m.Permits, Arrived: m.Arrived, Once: m.Once, Ref: m.Ref}
+		}
 		k.Add(&m)
 	}
 	return k
 }
 
+// complete reads the rest of waiters.
+func complete(_ *keystate.Key, waiters []*keystate.Member) error {
+	for _, m := range waiters {
+		if s, ok := m.Ref.(*keystate.Member); ok {
+			m.Owner, m.Reserved, m.Since, m.TTL, m.Partial = s.Owner, s.Reserved, s.Since, s.TTL, s.Partial
+			m.Linger, m.Inbox, m.Rule, m.Trace = s.Linger, s.Inbox, s.Rule, s.Trace
+		}
+	}
+	return nil
+}
+
 func (b *backend) write(k *keystate.Key) {
 	r := row{key: keystate.Key{Phase: k.Phase, Last: k.Last, Arrived: k.Arrived, Record: k.Record}}
+	if b.late {
+		r.key.Arrived = b.rows[k.Name].key.Arrived + 1 // the backend's own count
+	}
 	for _, m := range slices.Concat(k.Holders(), k.Waiters()) {
+		stored, old := m.Ref.(*keystate.Member)
+		switch {
+		case b.late && m.Waits && old:
+			r.members = append(r.members, *stored)
+			continue
+		case b.late && m.Waits:
+			m.Arrived = r.key.Arrived
+		}
 		r.members = append(r.members, *m)
 	}
 	b.rows[k.Name] = r
 }
 
-// transact decides about keys in one step.
-func (b *backend) transact(keys []string, decide func(*keystate.State) error) error {
+// transact decides about keys. owner is whose request it is, if it may wait.
+func (b *backend) transact(keys []string, owner string, decide func(*keystate.State) error) error {
 	b.mu.Lock()
-	st := keystate.State{Now: time.Now(), Rules: &b.rules}
-	left := map[string]time.Duration{} // until there is room
-	for _, name := range keys {
-		k := b.read(name)
-		st.Keys, left[name] = append(st.Keys, k), st.Held(k).RetryAfter
-	}
-	err := decide(&st)
-	if err == nil {
-		for _, k := range st.Keys {
-			b.write(k)
-			if st.Held(k).RetryAfter < left[k.Name] {
-				for _, w := range k.Waiters() { // they sleep until then, and the end has come nearer
-					b.ring(w.Owner)
-				}
-			}
-		}
-		for _, w := range st.Woken {
-			b.ring(w.Owner)
-		}
-	}
+	st, err := b.step(keys, owner, decide)
 	b.mu.Unlock()
 	if w := st.Wanted; w != nil && err == nil {
 		b.stores[w.Inbox].wanted(w.Key, w.Owner)
 	}
-	if st.More && err == nil {
-		b.later++
-		return b.transact(keys, (*keystate.State).Settle)
-	}
 	return err
+}
+
+// step is one decision. It needs the mutex.
+func (b *backend) step(keys []string, owner string, decide func(*keystate.State) error) (*keystate.State, error) {
+	st := &keystate.State{Now: time.Now()}
+	if b.late {
+		st.Complete = complete
+	}
+	left := map[string]time.Duration{} // until there is room
+	for _, name := range keys {
+		k := b.read(name, owner)
+		st.Keys, left[name] = append(st.Keys, k), st.Held(k).RetryAfter
+	}
+	if err := decide(st); err != nil {
+		return st, err
+	}
+	for _, k := range st.Keys {
+		b.write(k)
+		if st.Held(k).RetryAfter < left[k.Name] {
+			for _, w := range k.Waiters() { // they sleep until then, and the end has come nearer
+				b.ring(w.Owner)
+			}
+		}
+	}
+	for _, w := range st.Woken {
+		b.ring(w.Owner)
+	}
+	return st, nil
 }
 
 func (b *backend) ring(owner string) {
 	select {
-	case b.bells[owner] <- struct{}{}:
+	case b.bells[strings.TrimPrefix(owner, standIn)] <- struct{}{}:
 	default:
 	}
 }
@@ -176,7 +215,7 @@ func (s *store) acquire(ctx context.Context, r keystate.Request) (driver.Grant, 
 		}
 		var a keystate.Answer
 		sent, lingers := time.Now(), false
-		err := s.transact(driver.Keys(r.Claims), func(st *keystate.State) (err error) {
+		err := s.transact(driver.Keys(r.Claims), r.Owner, func(st *keystate.State) (err error) {
 			a, err = st.Acquire(&r)
 			lingers = a.Member != nil && a.Member.Lingers()
 			return err
@@ -209,7 +248,7 @@ func (s *store) acquire(ctx context.Context, r keystate.Request) (driver.Grant, 
 		case <-ctx.Done():
 			r.Wait = false
 		case <-s.closed:
-			_ = s.transact(driver.Keys(r.Claims), func(st *keystate.State) error { return st.Withdraw(r.Owner) })
+			_ = s.transact(driver.Keys(r.Claims), r.Owner, func(st *keystate.State) error { return st.Withdraw(r.Owner) })
 		}
 		timer.Stop()
 	}
@@ -231,12 +270,12 @@ func (s *store) about(g *driver.Grant, decide func(*keystate.State) error) error
 	if s.isClosed() {
 		return driver.ErrClosed
 	}
-	return s.lost(g, s.transact(driver.Keys(g.Claims), decide))
+	return s.lost(g, s.transact(driver.Keys(g.Claims), "", decide))
 }
 
 func (s *store) Release(_ context.Context, g driver.Grant) (err error) {
 	var loss error
-	err = s.transact(driver.Keys(g.Claims), func(st *keystate.State) (err error) {
+	err = s.transact(driver.Keys(g.Claims), "", func(st *keystate.State) (err error) {
 		loss, err = st.Release(&g)
 		return err
 	})
@@ -266,7 +305,7 @@ func (s *store) Raise(_ context.Context, key string, n uint64, retention time.Du
 }
 
 func (s *store) Forget(_ context.Context, key string) (had bool, err error) {
-	err = s.transact([]string{key}, func(st *keystate.State) error {
+	err = s.transact([]string{key}, "", func(st *keystate.State) error {
 		err := st.Settle()
 		had = st.Keys[0].Record != nil || s.versions[key].Raise(0, 0, st.Now).N > 0
 		st.Keys[0].Record = nil
@@ -279,8 +318,10 @@ func (s *store) Forget(_ context.Context, key string) (had bool, err error) {
 func (s *store) Inspect(_ context.Context, key string) (driver.LockInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := keystate.State{Now: time.Now(), Rules: &s.rules}
-	return st.Show(s.read(key)), nil
+	st := keystate.State{Now: time.Now()}
+	k := s.read(key, "")
+	_ = complete(k, k.Waiters())
+	return st.Show(k), nil
 }
 
 func (s *store) List(ctx context.Context, prefix, _ string, _ int) (page []driver.LockInfo, next string, err error) {
@@ -296,10 +337,10 @@ func (s *store) List(ctx context.Context, prefix, _ string, _ int) (page []drive
 }
 
 func (s *store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) (gone []driver.Holder, err error) {
-	err = s.transact([]string{key}, func(st *keystate.State) (err error) {
-		gone, err = st.Force(st.Keys[0], only)
-		for _, h := range gone {
-			s.forced[[2]string{key, h.Owner}] = reason
+	err = s.transact([]string{key}, "", func(st *keystate.State) (err error) {
+		gone, err = st.Force(st.Keys[0], reason, only)
+		for _, f := range st.Forced {
+			s.forced[[2]string{key, f.Owner}] = f.Reason
 		}
 		return err
 	})

@@ -16,7 +16,7 @@ type Key struct {
 	Name            string
 	phasefair.Phase        // kept when the last lease ends
 	Last            uint64 // the greatest token that was given or reserved
-	Arrived         uint64 // the greatest Arrived of a waiter so far
+	Arrived         uint64 // the greatest Arrived of a waiter so far, unless the backend numbers them
 	Record          *Record
 
 	// Ref is the store's own. Package keystate never looks at it.
@@ -26,12 +26,14 @@ type Key struct {
 	readers    queue              // waiting shared requests, which enter together
 	others     queue              // all other waiting requests, which enter one after the other
 	executions int                // waiters that a record serves, too
-	index      map[string]*Member // by owner; nil: there are so few that a search is quicker
+	index      map[string]*Member // by owner; nil: none is needed
+	searched   int                // how often the members, more than a few, were searched without an index
 	soonest    time.Time          // no member ends before; zero: none ends by itself
 	spare      *Member            // for the next member: a key that comes and goes costs no allocation
 }
 
-// few is the greatest number of members of a key without an index.
+// few is how many members are found without an index, and how often more are searched before there is
+// one: a store that reads its keys from a backend searches them a few times.
 const few = 8
 
 // Reset makes k a key that nobody has used, which keeps the memory that it has.
@@ -47,15 +49,6 @@ func (k *Key) Reset(name string) {
 func (k *Key) Add(m *Member) {
 	k.link(m)
 	if k.index != nil {
-		k.index[m.Owner] = m
-	} else if k.size() > few {
-		k.makeIndex()
-	}
-}
-
-func (k *Key) makeIndex() {
-	k.index = make(map[string]*Member, 2*few)
-	for m := range k.all {
 		k.index[m.Owner] = m
 	}
 }
@@ -75,8 +68,8 @@ func (k *Key) Remove(m *Member) {
 func (k *Key) link(m *Member) {
 	k.ends(m.Until)
 	if m.Waits {
-		if m.Arrived == 0 {
-			m.Arrived = k.Arrived + 1 // the backend gives it a number when it is written
+		if m.Arrived == 0 { // behind all that wait, and all that the present phase has admitted
+			m.Arrived = max(k.Arrived, k.Through) + 1
 		}
 		k.Arrived = max(k.Arrived, m.Arrived)
 		k.queue(m).push(m)
@@ -140,6 +133,11 @@ func (k *Key) Find(owner string) *Member {
 			return m
 		}
 	}
+	if k.size() > few {
+		if k.searched++; k.searched > few {
+			k.makeIndex()
+		}
+	}
 	if k.Waiting() == 0 {
 		return nil
 	}
@@ -149,6 +147,13 @@ func (k *Key) Find(owner string) *Member {
 		}
 	}
 	return nil
+}
+
+func (k *Key) makeIndex() {
+	k.index = make(map[string]*Member, 2*k.size())
+	for m := range k.all {
+		k.index[m.Owner] = m
+	}
 }
 
 // Holding returns owner's lease, or nil. Token 0 stands for an owner that was not told its token.

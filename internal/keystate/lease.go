@@ -21,7 +21,7 @@ func (s *State) Renew(g *driver.Grant) error {
 		if !g.Borrowed {
 			s.extend(k, m, g.TTL)
 		} else if until := s.end(g.TTL); until.After(m.Until) {
-			m.Until = until // the owner's term may be longer, and then stays (N7)
+			m.Until, m.Extended = until, true // the owner's term may be longer, and then stays (N7)
 		}
 	}
 	return nil

@@ -23,6 +23,9 @@ type Member struct {
 	Until time.Time     // when it ends by itself; zero: the backend ends it
 	TTL   time.Duration // the one that the owner asked for last; a borrower's may not be longer
 
+	// Extended: this decision has given the lease another term, also if it ends at the same moment as before,
+	// because the store's clock has not gone on.
+	Extended bool
 	Partial  bool // a holder: a part of a set that waits for the rest
 	Released bool // a holder: its owner has released it, and it stays for a while (R6)
 	Once     bool // a waiter: a record serves as well as the lease

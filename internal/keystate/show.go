@@ -44,9 +44,9 @@ func (s *State) want(k *Key) {
 	}
 }
 
-// Force ends the leases on k that only names, or all without only, and returns their holders. The store
-// notes why, for their owners. The error is a [*driver.HeldError] if others hold the key.
-func (s *State) Force(k *Key, only []driver.Holder) ([]driver.Holder, error) {
+// Force ends the leases on k that only names, or all without only, and returns their holders. The reason is
+// for their owners, and the store keeps it. The error is a [*driver.HeldError] if others hold the key.
+func (s *State) Force(k *Key, reason string, only []driver.Holder) ([]driver.Holder, error) {
 	if err := s.settle(k); err != nil {
 		return nil, err
 	}
@@ -56,6 +56,7 @@ func (s *State) Force(k *Key, only []driver.Holder) ([]driver.Holder, error) {
 	}
 	for _, h := range gone {
 		s.want(k)
+		s.Forced = append(s.Forced, Forced{Key: k.Name, Owner: h.Owner, Token: h.Token, Reason: reason})
 		k.Remove(k.Find(h.Owner))
 	}
 	return gone, s.settle(k)

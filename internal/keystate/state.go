@@ -17,12 +17,14 @@ type State struct {
 
 	*Rules // nil: none
 
-	// Complete, if set, reads what a store that has not read its waiters needs to let these in.
+	// Complete, if set, reads the waiters whose turn it is, in a store that has read nothing but the order
+	// of the queue. Until then such a waiter may have a stand-in for its Owner, different from all owners.
 	Complete func(*Key, []*Member) error
 
-	Woken  []Woken // whom the store has to tell, once the decision is written
-	Wanted *Wanted // and whom, that its lease is in the way; nil: nobody
-	More   bool    // there are waiters whose turn it is, beyond Most
+	Woken  []Woken  // whom the store has to tell, once the decision is written
+	Wanted *Wanted  // and whom, that its lease is in the way; nil: nobody
+	Forced []Forced // which owners have lost leases by force, to be kept for them for a while
+	More   bool     // there are waiters whose turn it is, beyond Most
 }
 
 // Rules are what a backend adds to the decisions. The zero value adds nothing.
@@ -43,6 +45,12 @@ type Rules struct {
 type Woken struct {
 	Key *Key
 	*Member
+}
+
+// Forced says why an owner has lost a lease.
+type Forced struct {
+	Key, Owner, Reason string
+	Token              uint64
 }
 
 // Wanted is a message to the engine of a lease that lingers: somebody else wants the key. Inbox and Ref are those of the lease.
@@ -90,7 +98,7 @@ func (s *State) admit(k *Key) error {
 		if turn == phasefair.Other {
 			next = k.others.front
 		}
-		k.unlink(next)
+		s.unlink(k, next)
 		k.Phase = phase
 		holders++
 		s.Woken = append(s.Woken, Woken{k, next})
@@ -113,9 +121,27 @@ func (s *State) admit(k *Key) error {
 			term = min(term, s.Term)
 		}
 		s.enter(k, w.Member, term)
-		k.link(w.Member)
+		s.link(k, w.Member)
 	}
 	return nil
+}
+
+// unlink and link move a waiter to the holders. Its owner stays the same, and so does the index, unless
+// it was a stand-in.
+func (s *State) unlink(k *Key, m *Member) {
+	if s.Complete != nil {
+		k.Remove(m)
+	} else {
+		k.unlink(m)
+	}
+}
+
+func (s *State) link(k *Key, m *Member) {
+	if s.Complete != nil {
+		k.Add(m)
+	} else {
+		k.link(m)
+	}
 }
 
 func (s *State) isFull() bool { return s.Rules != nil && s.Most > 0 && len(s.Woken) >= s.Most }
@@ -139,7 +165,7 @@ func (s *State) tellRecord(k *Key) {
 // enter makes m a holder for a while, under a token of its own. Its caller links it.
 func (s *State) enter(k *Key, m *Member, term time.Duration) {
 	m.Waits, m.Once, m.Arrived = false, false, 0
-	m.Since = s.Now
+	m.Since, m.Extended = s.Now, true
 	m.Until = s.end(term)
 	m.Token, m.Reserved = driver.NextTokens(k.Last, s.Now, m.Reserved)
 	k.Last = m.Token + m.Reserved

@@ -66,9 +66,9 @@ func parseCursor(cursor string, shards int) (at int, after string, err error) {
 func (s *Store) ForceRelease(_ context.Context, key, reason string, only ...driver.Holder) (gone []driver.Holder, err error) {
 	var wanted *keystate.Wanted
 	s.mem.step([]driver.Claim{{Key: key}}, func(st *keystate.State) {
-		gone, err = st.Force(st.Keys[0], only)
-		for _, h := range gone {
-			s.mem.shard(key).forced.add(lease{key, h.Owner}, reason, st.Now)
+		gone, err = st.Force(st.Keys[0], reason, only)
+		for _, f := range st.Forced {
+			s.mem.shard(key).forced.add(lease{key, f.Owner}, reason, st.Now)
 		}
 		wanted = st.Wanted
 	})

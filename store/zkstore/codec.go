@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Nodes hold JSON, so that an operator can read them with zkCli. Fields that a version does not know
@@ -74,34 +75,30 @@ func encode(v any) []byte {
 	return data
 }
 
-// storedRecord is a record with what the store knows of it.
-type storedRecord struct {
-	recordHead
-	driver.Record
-	ends micros
-}
-
-func encodeRecord(h recordHead, rec driver.Record) []byte {
-	h.NotKept, h.Fingerprint, h.Trace = rec.ResultNotKept, len(rec.Fingerprint), len(rec.Trace)
+// encodeRecord is what the node of a record holds.
+func encodeRecord(rec *keystate.Record, keep micros) []byte {
+	h := recordHead{
+		Owner: rec.Owner, Keep: keep, NotKept: rec.ResultNotKept, NoRoom: rec.NoRoom,
+		Fingerprint: len(rec.Fingerprint), Trace: len(rec.Trace),
+	}
 	b := append(encode(h), '\n')
 	b = append(b, rec.Fingerprint...)
 	b = append(b, rec.Trace...)
 	return append(b, rec.Result...)
 }
 
-func decodeRecord(path string, data []byte) (*storedRecord, error) {
+// decodeRecord reads the node of a record. keep is how long it stays after the last change of the node.
+func decodeRecord(path string, data []byte) (rec *keystate.Record, keep micros, err error) {
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})
-	r := new(storedRecord)
-	if err := decode(path, line, &r.recordHead); err != nil {
-		return nil, err
+	var h recordHead
+	if err := decode(path, line, &h); err != nil {
+		return nil, 0, err
 	}
-	if h := r.recordHead; !ok || h.Fingerprint < 0 || h.Trace < 0 || h.Fingerprint+h.Trace > len(rest) {
-		return nil, fmt.Errorf("%w: %s", errData, path)
+	if !ok || h.Fingerprint < 0 || h.Trace < 0 || h.Fingerprint+h.Trace > len(rest) {
+		return nil, 0, fmt.Errorf("%w: %s", errData, path)
 	}
-	fingerprint, rest := rest[:r.recordHead.Fingerprint], rest[r.recordHead.Fingerprint:]
-	r.Record = driver.Record{
-		Fingerprint: fingerprint, ResultNotKept: r.NotKept,
-		Trace: string(rest[:r.recordHead.Trace]), Result: rest[r.recordHead.Trace:],
-	}
-	return r, nil
+	fingerprint, rest := rest[:h.Fingerprint], rest[h.Fingerprint:]
+	return &keystate.Record{Owner: h.Owner, NoRoom: h.NoRoom, Record: driver.Record{
+		Fingerprint: fingerprint, ResultNotKept: h.NotKept, Trace: string(rest[:h.Trace]), Result: rest[h.Trace:],
+	}}, h.Keep, nil
 }

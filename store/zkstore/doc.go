@@ -36,7 +36,7 @@
 //
 // # A request
 //
-// The store reads the lock, decides in Go who gets it (internal/phasefair), and writes the decision
+// The store reads the lock, decides in Go who gets it (internal/keystate), and writes the decision
 // with one multi-operation. It is refused if anybody else has decided about the same lock meanwhile,
 // and is then made anew. Arrivals, renewals and the ends of waits are no decisions, and fail nobody's.
 // A set of claims is one multi-operation, too, so its size is bounded by the servers' jute.maxbuffer

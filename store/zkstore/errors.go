@@ -42,35 +42,10 @@ func isRefusal(err error) bool {
 // has ended, or a server was about to end.
 func isBroken(err error) bool { return err != nil && !isConflict(err) && !isRefusal(err) }
 
-// verdict is the end of a transaction that changes nothing, and is not to be repeated.
-type verdict struct{ error }
-
-// Unwrap returns the error that the caller gets.
-func (v verdict) Unwrap() error { return v.error }
-
 // failure is the error for a request that was not carried out.
 func failure(op, key string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer from ZooKeeper: %w", err)
 	}
 	return &driver.UnavailableError{Op: op, Key: key, Err: err, Refused: isRefusal(err)}
-}
-
-// silence is the error for a request whose context ended before the answer came.
-func silence(ctx context.Context, op, key string) error {
-	return failure(op, key, context.Cause(ctx))
-}
-
-// conclude makes the caller's error of what came of a request.
-func conclude(ctx context.Context, op, key string, answered bool, err error) error {
-	var v verdict
-	switch {
-	case !answered:
-		return silence(ctx, op, key)
-	case err == nil:
-		return nil
-	case errors.As(err, &v):
-		return v.error
-	}
-	return failure(op, key, err)
 }

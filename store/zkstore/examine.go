@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 // examineTimeout bounds the question to one server that is not the session's.
@@ -20,16 +21,15 @@ const examineTimeout = 3 * time.Second
 // examine implements [driver.Description].Examine: the ensemble, its servers, and the settings that can be
 // seen from outside.
 func (s *Store) examine(ctx context.Context) []driver.Finding {
-	if err := s.calls.Enter(); err != nil {
-		return []driver.Finding{{About: "ensemble", Risk: err.Error(), Advice: "open the store again"}}
-	}
-	defer s.calls.Leave()
-	all, err, answered := do(ctx, s, func(ctx context.Context) ([]driver.Finding, error) {
+	all, err := casstore.Call(ctx, &s.ops, "examine", "", func(ctx context.Context) ([]driver.Finding, error) {
 		all := []driver.Finding{s.examineEnsemble(ctx), s.examineSession(), s.examineUser(ctx)}
 		all = append(all, s.examineServers(ctx)...)
 		return append(all, s.examineBuffer(ctx)), nil
-	}, nil)
-	if err := conclude(ctx, "examine", "", answered, err); err != nil {
+	})
+	switch {
+	case errors.Is(err, driver.ErrClosed):
+		return []driver.Finding{{About: "ensemble", Risk: err.Error(), Advice: "open the store again"}}
+	case err != nil:
 		return []driver.Finding{{About: "ensemble", Risk: err.Error(), Advice: "bring the servers back: without a majority no lock is granted"}}
 	}
 	return all

@@ -12,7 +12,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
@@ -126,7 +127,6 @@ func (s *Store) makeInbox(p *peer, path string) error {
 
 // want is a message that a lease is in somebody's way.
 type want struct {
-	inbox string
 	Key   string `json:"key"`
 	Owner string `json:"owner"`
 }
@@ -142,33 +142,18 @@ func decodeWants(data []byte) (all []want) {
 	return all
 }
 
-// lingers reports whether the engine of the lease may keep it, and wants to know who else wants it.
-func (m *member) lingers() bool { return m.Inbox != "" && m.mode == driver.ModeExclusive }
-
-// want is the message to the holder of l, if its lease lingers.
-func (l *lock) want() []want {
-	for _, m := range l.Holders() {
-		if m.lingers() {
-			return []want{{inbox: m.Inbox, Key: l.key, Owner: m.Owner}}
-		}
-	}
-	return nil
-}
-
-// send sends messages, in the background. One that gets lost is repeated by a request that waits.
-func (s *Store) send(wants []want) {
-	for _, w := range wants {
-		s.calls.Go(func() {
-			ctx, cancel := context.WithTimeout(s.life, opTimeout)
-			defer cancel()
-			_, _ = retry(ctx, s, func(p *peer) (struct{}, error) { return struct{}{}, s.post(p, w) })
-		})
-	}
+// send sends a message, in the background. One that gets lost is repeated by a request that waits.
+func (s *Store) send(w keystate.Wanted) {
+	s.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(s.life, casstore.Patience)
+		defer cancel()
+		_, _ = retry(ctx, s, func(p *peer) (struct{}, error) { return struct{}{}, s.post(p, w) })
+	})
 }
 
 // post adds a message to an inbox, unless its process has gone.
-func (s *Store) post(p *peer, w want) error {
-	path := s.inboxPath(w.inbox)
+func (s *Store) post(p *peer, w keystate.Wanted) error {
+	path := s.inboxPath(w.Inbox)
 	data, stat, err := p.Get(path)
 	if errors.Is(err, zk.ErrNoNode) || err == nil && len(data) > mostUnread {
 		return nil
@@ -176,6 +161,6 @@ func (s *Store) post(p *peer, w want) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Set(path, append(append(data, encode(w)...), '\n'), stat.Version)
+	_, err = p.Set(path, append(append(data, encode(want{w.Key, w.Owner})...), '\n'), stat.Version)
 	return err
 }

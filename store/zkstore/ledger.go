@@ -8,6 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // Begin implements [driver.Ledger]. An execution has one exclusive claim; anything else gets an
@@ -16,22 +18,22 @@ func (s *Store) Begin(ctx context.Context, req driver.Request) (driver.Grant, *d
 	if err := driver.CheckOnce(req.Claims); err != nil {
 		return driver.Grant{}, nil, err
 	}
-	a, err := s.acquire(ctx, req, true)
-	return a.grant, a.record, err
+	ans, err := s.acquire(ctx, req, true)
+	return ans.Grant, ans.Record, err
 }
 
 // record reads the record of a lock, whether it is in force or not.
-func (s *Store) record(p *peer, lock string) (*storedRecord, error) {
+func (s *Store) record(p *peer, lock string) (*keystate.Record, *zk.Stat, error) {
 	path := lock + "/" + recordNode
 	data, stat, err := p.Get(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r, err := decodeRecord(path, data)
+	r, keep, err := decodeRecord(path, data)
 	if err == nil {
-		r.ends = wallEnds(stat, r.Keep)
+		r.Until = time.UnixMicro(wallEnds(stat, keep))
 	}
-	return r, err
+	return r, stat, err
 }
 
 // Complete implements [driver.Ledger]. A result that is too large for a request to ZooKeeper is not
@@ -43,49 +45,15 @@ func (s *Store) Complete(ctx context.Context, g driver.Grant, rec driver.Record,
 	if retention < time.Millisecond {
 		return &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
-	c := completion{g: g, head: recordHead{Owner: g.Owner, Keep: toMicros(retention)}}
-	c.data = encodeRecord(c.head, rec)
-	if len(c.data)+s.bytesOf(g.Claims) > s.cfg.buffer {
-		c.head.NoRoom = true
-		rec.Result, rec.ResultNotKept = nil, true
-		c.data = encodeRecord(c.head, rec)
+	keep := keystate.Record{Record: rec, Owner: g.Owner}
+	if len(encodeRecord(&keep, toMicros(retention)))+s.bytesOf(g.Claims) > s.cfg.buffer {
+		keep.NoRoom, keep.Result, keep.ResultNotKept = true, nil, true
 	}
-	if err := s.about(ctx, "complete", g, true, c.run); err != nil {
-		return err
+	kept, err := s.ops.Finish(ctx, g, keep, retention)
+	if err == nil && kept.NoRoom {
+		err = &driver.ResultNotKeptError{Key: g.Claims[0].Key}
 	}
-	if c.head.NoRoom {
-		return &driver.ResultNotKeptError{Key: g.Claims[0].Key}
-	}
-	return nil
-}
-
-// completion is a call of Complete.
-type completion struct {
-	g    driver.Grant
-	head recordHead
-	data []byte
-}
-
-// run stores the record and releases the lease.
-func (c *completion) run(t *tx) error {
-	l := t.locks[0]
-	m := l.Holding(nodeID(c.g.Owner), c.g.Token)
-	if m == nil || m.mode != driver.ModeExclusive {
-		if r := l.record; r != nil && r.Owner == c.g.Owner { // a repetition (L5)
-			c.head.NoRoom = r.NoRoom
-			return nil
-		}
-		return t.lost(l.key, c.g)
-	}
-	path := l.path + "/" + recordNode
-	if l.nodes.record {
-		t.extra = append(t.extra, &zk.SetDataRequest{Path: path, Data: c.data, Version: -1})
-	} else {
-		t.extra = append(t.extra, &zk.CreateRequest{Path: path, Data: c.data, Acl: t.s.cfg.acl})
-	}
-	l.remove(m)
-	l.record = &storedRecord{recordHead: c.head} // so that those who also take it get no lease (L2)
-	return nil
+	return err
 }
 
 // Forget implements [driver.Inspector].
@@ -93,26 +61,24 @@ func (s *Store) Forget(ctx context.Context, key string) (bool, error) {
 	if err := driver.ValidateKey(key); err != nil {
 		return false, err
 	}
-	if err := s.calls.Enter(); err != nil {
-		return false, err
-	}
-	defer s.calls.Leave()
-	had, err, answered := do(ctx, s, func(ctx context.Context) (had bool, err error) {
-		_, err = s.transact(ctx, aim{keys: []string{key}, records: true, looks: true}, func(t *tx) error {
+	return casstore.Call(ctx, &s.ops, "forget", key, func(ctx context.Context) (had bool, err error) {
+		_, err = s.transact(ctx, casstore.Aim{Keys: []string{key}, Records: true, Looks: true}, func(t *tx) error {
 			here, err := t.forget(t.locks[0])
 			had = had || here
 			return err
 		})
 		return had, err
-	}, nil)
-	return had, conclude(ctx, "forget", key, answered, err)
+	})
 }
 
 // forget deletes the record and the version of a lock, and reports whether there was either.
 func (t *tx) forget(l *lock) (had bool, err error) {
-	had = l.record != nil
+	if err := t.Settle(); err != nil {
+		return false, err
+	}
+	had, l.Record = l.Record != nil, nil
 	if l.nodes.record {
-		l.altered, l.record = true, nil
+		l.touched = true
 		t.extra = append(t.extra, &zk.DeleteRequest{Path: l.path + "/" + recordNode, Version: -1})
 	}
 	if !l.nodes.version {
@@ -144,14 +110,9 @@ func (s *Store) Raise(ctx context.Context, key string, version uint64, retention
 	if retention < time.Millisecond && version > 0 {
 		return 0, &driver.OptionError{Option: "retention", Value: retention, Want: "1ms or more"}
 	}
-	if err := s.calls.Enter(); err != nil {
-		return 0, err
-	}
-	defer s.calls.Leave()
-	newest, err, answered := do(ctx, s, func(ctx context.Context) (uint64, error) {
+	return casstore.Call(ctx, &s.ops, "raise", key, func(ctx context.Context) (uint64, error) {
 		return retry(ctx, s, func(p *peer) (uint64, error) { return s.raise(p, key, versionData{version, toMicros(retention)}) })
-	}, nil)
-	return newest, conclude(ctx, "raise", key, answered, err)
+	})
 }
 
 // raise keeps the greater of the version and the present one.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 )
 
 // defaultPage is how many keys List looks for if limit is below 1, and mostPage how many at most.
@@ -31,14 +32,10 @@ func (s *Store) List(ctx context.Context, prefix, cursor string, limit int) ([]d
 	if limit < 1 {
 		limit = defaultPage
 	}
-	if err := s.calls.Enter(); err != nil {
-		return nil, "", err
-	}
-	defer s.calls.Leave()
-	p, err, answered := do(ctx, s, func(ctx context.Context) (page, error) {
-		return retry(ctx, s, func(p *peer) (page, error) { return s.page(ctx, p, prefix, after, min(limit, mostPage)) })
-	}, nil)
-	return p.infos, p.next, conclude(ctx, "list", "", answered, err)
+	p, err := casstore.Call(ctx, &s.ops, "list", "", func(ctx context.Context) (page, error) {
+		return retry(ctx, s, func(p *peer) (page, error) { return s.page(p, prefix, after, min(limit, mostPage)) })
+	})
+	return p.infos, p.next, err
 }
 
 // position is where a page has ended: the bucket, and the last name in it. The zero value is the
@@ -68,7 +65,7 @@ type page struct {
 }
 
 // page looks into one bucket after the other until it has found enough keys.
-func (s *Store) page(ctx context.Context, p *peer, prefix string, after position, limit int) (pg page, err error) {
+func (s *Store) page(p *peer, prefix string, after position, limit int) (pg page, err error) {
 	if _, err := p.Sync(s.cfg.root); err != nil {
 		return pg, err
 	}
@@ -110,7 +107,7 @@ func (s *Store) page(ctx context.Context, p *peer, prefix string, after position
 	}
 	infos := make([]driver.LockInfo, len(keys))
 	err = together(len(keys), func(i int) (err error) {
-		infos[i], err = s.inspect(ctx, p, keys[i], false)
+		infos[i], err = s.inspect(p, keys[i], false)
 		return err
 	})
 	pg.infos = slices.DeleteFunc(infos, driver.LockInfo.IsFree)

@@ -3,13 +3,15 @@ package zkstore
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// load reads the locks. Leases that are over are taken out.
+// load reads the locks.
 func (t *tx) load(keys []string) error {
 	if t.synced {
 		if _, err := t.p.Sync(t.s.cfg.root); err != nil {
@@ -35,17 +37,21 @@ func (t *tx) load(keys []string) error {
 		}
 	}
 	t.now = now
+	t.State = keystate.State{Now: time.UnixMicro(now.now), Rules: t.s.rules(), Complete: t.complete}
+	id := nodeID(t.owner)
 	for _, l := range t.locks {
-		l.Sort()
-		for _, m := range l.Holders() {
-			m.ends = now.ends(m.stat, m.Term)
-			if m.ends <= now.now {
-				l.remove(m)
+		members := make([]keystate.Member, len(l.all))
+		for i, n := range l.all {
+			m := n.member(&members[i], now)
+			if n.waits && n.id == id {
+				m.Owner = t.owner
 			}
+			l.Add(m)
 		}
-		if l.record != nil && l.record.ends <= now.now {
-			l.record = nil
+		if l.record != nil {
+			l.Record = l.record
 		}
+		t.Keys = append(t.Keys, l.Key)
 	}
 	return nil
 }
@@ -54,8 +60,8 @@ func (t *tx) load(keys []string) error {
 // yet.
 func (t *tx) doubts(now moment) bool {
 	for _, l := range t.locks {
-		for _, m := range l.Members {
-			if !m.waits && (epochOf(m.stat.Mzxid) > now.epoch || now.ends(m.stat, m.Term) <= now.now) {
+		for _, n := range l.all {
+			if !n.waits && (epochOf(n.stat.Mzxid) > now.epoch || now.ends(n.stat, n.data.Term) <= now.now) {
 				return true
 			}
 		}
@@ -65,7 +71,7 @@ func (t *tx) doubts(now moment) bool {
 
 // loadOne reads one lock as of one version.
 func (t *tx) loadOne(key string) (*lock, error) {
-	l := &lock{key: key, path: t.s.lockPath(key)}
+	l := &lock{Key: &keystate.Key{Name: key}, path: t.s.lockPath(key)}
 	var (
 		names          []string
 		data           []byte
@@ -95,37 +101,33 @@ func (t *tx) loadOne(key string) (*lock, error) {
 	if err := decode(l.path, data, &l.was); err != nil {
 		return nil, err
 	}
-	l.exists, l.version, l.last = true, stat.Version, l.was.Last
+	l.exists, l.version, l.Last = true, stat.Version, l.was.Last
 	l.Phase = phasefair.Phase{Mode: l.was.Mode, Through: l.was.Through}
 	l.nodes = parseChildren(names)
-	holders := make([]*member, len(l.nodes.holders))
+	holders := make([]*node, len(l.nodes.holders))
 	n := len(holders)
-	if l.nodes.record && (t.records || slices.ContainsFunc(l.nodes.waiters, func(m *member) bool { return m.once })) {
+	if l.nodes.record && (t.records || slices.ContainsFunc(l.nodes.waiters, func(n *node) bool { return n.once })) {
 		n++
 	}
 	err = together(n, func(i int) (err error) {
 		if i == len(holders) {
-			l.record, err = t.s.record(t.p, l.path)
+			l.record, _, err = t.s.record(t.p, l.path)
 			return err
 		}
 		holders[i], err = holder(t.p, l.path, l.nodes.holders[i])
 		return err
 	})
-	l.Members = append(holders, l.nodes.waiters...)
+	l.all = append(holders, l.nodes.waiters...)
 	return l, err
 }
 
 // holder reads the node of a holder.
-func holder(p *peer, lock, node string) (*member, error) {
-	path := lock + "/" + node
+func holder(p *peer, lock, name string) (*node, error) {
+	path := lock + "/" + name
 	data, stat, err := p.Get(path)
 	if err != nil {
 		return nil, err
 	}
-	m := &member{id: node[len(holderNode):], node: node, stat: stat, since: stat.Ctime * 1000}
-	if err := decode(path, data, &m.memberData); err != nil {
-		return nil, err
-	}
-	m.mode, m.permits = m.Mode, m.Permits
-	return m, nil
+	n := &node{id: name[len(holderNode):], name: name, stat: stat}
+	return n, decode(path, data, &n.data)
 }

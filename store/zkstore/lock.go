@@ -5,98 +5,90 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/phasefair"
 )
 
-// member is an owner that holds a key or waits for it.
-type member struct {
-	id      string // of the owner, in the names of nodes
-	node    string // its name; "": it has none yet
-	waits   bool
-	mode    driver.Mode
-	permits int
-	nr      uint64 // of a waiter: order of arrival
-	once    bool   // a waiter that also takes a record
-
-	// Of a waiter, this is known only if it was asked for.
-	memberData
-	ends    micros // of a holder
-	since   micros // it was granted, or began to wait
-	stat    *zk.Stat
-	changed bool // the node has to be written
-	anew    bool // the node has to be made anew, so that it counts as granted now
+// node is a node of a holder or a waiter, as it was read.
+type node struct {
+	name string
+	id   string // of its owner, in the names of nodes
+	stat *zk.Stat
+	// data is what the node holds. Of a waiter it is what the name says, until it was asked for.
+	data  memberData
+	waits bool
+	once  bool   // a waiter that also takes a record
+	nr    uint64 // of a waiter: order of arrival
+	keeps bool   // it stays after the decision
 }
 
-// Standing implements [phasefair.Member].
-func (m *member) Standing() phasefair.Standing {
-	return phasefair.Standing{Owner: m.id, Waits: m.waits, Mode: m.mode, Permits: m.permits, Token: m.Token, Arrived: m.nr}
-}
-
-// lock is a key, with everybody who holds it or waits for it.
+// lock is a key with its nodes, as they were read.
 type lock struct {
-	phasefair.Lock[*member]
-	key, path string
-	exists    bool
-	version   int32
-	last      uint64 // the greatest token given or reserved
-	nodes     children
-	record    *storedRecord // in force; nil also if nobody asked for it
-
+	*keystate.Key
+	path    string
+	exists  bool
+	version int32
 	was     lockData
-	removed []*member // that have a node
-	altered bool      // who holds it, or the record, changes with this transaction
-}
-
-func (l *lock) remove(m *member) {
-	l.Remove(m)
-	if m.node != "" {
-		l.removed = append(l.removed, m)
-	}
-	if !m.waits {
-		l.altered = true
-	}
+	nodes   children
+	all     []*node          // of holders and waiters
+	record  *keystate.Record // nil also if nobody asked for it
+	touched bool             // the record goes with this transaction
+	writes  bool             // the lock's own node is written, so its version rises
 }
 
 // data is what the node of the lock should hold.
 func (l *lock) data() lockData {
-	return lockData{Last: l.last, Mode: l.Phase.Mode, Through: l.Phase.Through}
+	return lockData{Last: l.Last, Mode: l.Mode, Through: l.Through}
 }
 
-// writes reports whether the node of a lock that exists has to be written.
-func (l *lock) writes() bool { return l.altered || l.data() != l.was }
-
-// enter makes m a holder for a while, under a token of its own.
-func (t *tx) enter(l *lock, m *member, term micros) {
-	if m.waits {
-		l.removed = append(l.removed, &member{id: m.id, node: m.node, waits: true})
+// member makes m a member of a node, as of now.
+func (n *node) member(m *keystate.Member, now moment) *keystate.Member {
+	*m = keystate.Member{Ref: n, Waits: n.waits, Once: n.once, Arrived: n.nr}
+	if n.waits {
+		m.Owner = n.name // until its node is read
 	}
-	m.waits, m.once, m.node, m.nr, m.stat = false, false, "", 0, nil
-	m.since, m.Term, m.ends = t.now.now, term, t.now.now+term
-	m.Token, m.Reserved = driver.NextTokens(l.last, t.clock(), m.Reserved)
-	l.last = m.Token + m.Reserved
-	l.altered = true
-	l.Sort()
+	n.fill(m)
+	if n.stat != nil {
+		m.Since = time.UnixMicro(n.stat.Ctime * 1000)
+		if !n.waits {
+			m.Until = time.UnixMicro(now.ends(n.stat, n.data.Term))
+		}
+	}
+	return m
 }
 
-// extend gives m another term, which its owner asked for.
-func (t *tx) extend(m *member, ttl time.Duration) {
-	m.TTL = toMicros(ttl)
-	m.Term, m.ends, m.changed = m.TTL, t.now.now+m.TTL, true
+// fill gives m what its node holds.
+func (n *node) fill(m *keystate.Member) {
+	d := n.data
+	if d.Owner != "" {
+		m.Owner = d.Owner
+	}
+	m.Mode, m.Permits, m.Token, m.Reserved = d.Mode, d.Permits, d.Token, d.Reserved
+	m.TTL, m.Partial, m.Released = fromMicros(d.TTL), d.Partial, d.Released
+	m.Linger, m.Inbox, m.Rule, m.Trace = d.Inbox != "", d.Inbox, d.Rule, d.Trace
 }
 
-// held is the error that says who is in the way of a request that is behind ahead others.
-func (t *tx) held(l *lock, ahead int) *driver.HeldError {
-	e := &driver.HeldError{Key: l.key, Ahead: ahead}
-	holders := l.Holders()
-	if len(holders) == 0 {
-		return e
+// dataOf is what the node of m should hold.
+func (t *tx) dataOf(m *keystate.Member) memberData {
+	d := memberData{
+		Owner: m.Owner, Mode: m.Mode, Permits: m.Permits, Token: m.Token, Reserved: m.Reserved, TTL: toMicros(m.TTL),
+		Partial: m.Partial, Released: m.Released, Inbox: m.Inbox, Rule: m.Rule, Trace: m.Trace,
 	}
-	last, room := phasefair.InTheWay(l.Phase.Mode, holders, func(h *member) time.Duration { return fromMicros(h.ends - t.now.now) })
-	e.Holder, e.Trace = last.Owner, last.Trace
-	e.RetryAfter = room
-	if !last.lingers() { // otherwise only its engine knows since when its present user has had it
-		e.HeldFor = fromMicros(max(0, t.now.now-last.since))
+	if n := nodeOf(m); n != nil && !n.waits && !m.Extended {
+		d.Term = n.data.Term
+	} else if !m.Waits {
+		d.Term = toMicros(m.Until.Sub(t.Now))
 	}
-	return e
+	return d
+}
+
+// nodeOf returns the node of m; nil: it has none yet.
+func nodeOf(m *keystate.Member) *node {
+	n, _ := m.Ref.(*node)
+	return n
+}
+
+// rules are what ZooKeeper adds to decisions: all grants leave in one request, whose size is bounded.
+func (s *Store) rules() *keystate.Rules {
+	return &keystate.Rules{Term: s.cfg.claimTime(), Most: phasefair.MostPerStep}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // The nodes of the store, below its root:
@@ -99,24 +100,24 @@ var claims = map[driver.Mode]string{driver.ModeExclusive: "x", driver.ModeShared
 const onceMark = "o"
 
 // waiterName is the name of a waiter's node without its number, which the server adds.
-func waiterName(id string, c driver.Claim, once bool) string {
-	code := claims[c.Mode]
-	if c.Mode == driver.ModePermit {
-		code += strconv.Itoa(c.Permits)
+func waiterName(id string, m *keystate.Member) string {
+	code := claims[m.Mode]
+	if m.Mode == driver.ModePermit {
+		code += strconv.Itoa(m.Permits)
 	}
-	if once {
+	if m.Once {
 		code += onceMark
 	}
 	return waiterNode + id + "-" + code + "-"
 }
 
 // waiterOf reads the name of a waiter's node.
-func waiterOf(name string) (*member, bool) {
+func waiterOf(name string) (*node, bool) {
 	rest, ok := strings.CutPrefix(name, waiterNode)
 	if !ok || len(rest) < idDigits+1 || rest[idDigits] != '-' {
 		return nil, false
 	}
-	m := &member{id: rest[:idDigits], node: name, waits: true}
+	n := &node{id: rest[:idDigits], name: name, waits: true}
 	code, number, ok := strings.Cut(rest[idDigits+1:], "-")
 	if !ok || code == "" {
 		return nil, false
@@ -126,29 +127,29 @@ func waiterOf(name string) (*member, bool) {
 	if err != nil {
 		return nil, false
 	}
-	m.nr = uint64(uint32(nr)) + 1
+	n.nr = uint64(uint32(nr)) + 1
 	if c, cut := strings.CutSuffix(code, onceMark); cut {
-		code, m.once = c, true
+		code, n.once = c, true
 	}
 	switch {
 	case code == claims[driver.ModeExclusive]:
 	case code == claims[driver.ModeShared]:
-		m.mode = driver.ModeShared
+		n.data.Mode = driver.ModeShared
 	case strings.HasPrefix(code, claims[driver.ModePermit]):
-		m.mode = driver.ModePermit
-		if m.permits, err = strconv.Atoi(code[1:]); err != nil || m.permits < 1 {
+		n.data.Mode = driver.ModePermit
+		if n.data.Permits, err = strconv.Atoi(code[1:]); err != nil || n.data.Permits < 1 {
 			return nil, false
 		}
 	default:
 		return nil, false
 	}
-	return m, true
+	return n, true
 }
 
 // children are the names below a lock, sorted into what they stand for.
 type children struct {
 	holders []string
-	waiters []*member // in order of arrival, one for each owner
+	waiters []*node // in order of arrival, one for each owner
 	forced  map[string]bool
 	stray   []string // places in the queue that their owners have no use for
 	record  bool
@@ -173,21 +174,21 @@ func parseChildren(names []string) children {
 		case name == versionNode:
 			c.version = true
 		default:
-			if m, ok := waiterOf(name); ok {
-				c.waiters = append(c.waiters, m)
+			if n, ok := waiterOf(name); ok {
+				c.waiters = append(c.waiters, n)
 			}
 		}
 	}
 	slices.Sort(c.holders)
-	slices.SortFunc(c.waiters, func(a, b *member) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(c.waiters, func(a, b *node) int { return cmp.Or(cmp.Compare(a.nr, b.nr), cmp.Compare(a.id, b.id)) })
 	// A request whose answer was lost may have joined the queue twice, or joined it although it was
 	// granted.
-	c.waiters = slices.DeleteFunc(c.waiters, func(m *member) bool {
-		if holds[m.id] {
-			c.stray = append(c.stray, m.node)
+	c.waiters = slices.DeleteFunc(c.waiters, func(n *node) bool {
+		if holds[n.id] {
+			c.stray = append(c.stray, n.name)
 			return true
 		}
-		holds[m.id] = true
+		holds[n.id] = true
 		return false
 	})
 	return c

@@ -47,7 +47,7 @@ func TestParseChildren(t *testing.T) {
 	if !slices.Equal(order, []string{"a", "b", "c"}) {
 		t.Errorf("the waiters are %v", order)
 	}
-	if w := c.waiters[2]; w.mode != driver.ModePermit || w.permits != 3 || !w.once {
+	if w := c.waiters[2]; w.data.Mode != driver.ModePermit || w.data.Permits != 3 || !w.once {
 		t.Errorf("%+v", w)
 	}
 	if len(c.stray) != 2 { // the second place of a, and that of d, which holds the lock

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // claimsPerRenewal is how many claims are renewed by one request. Each write waits for the disks of a
@@ -54,7 +56,7 @@ func (s *Store) checkRenewal(g driver.Grant) error {
 
 // renew renews the grants of a batch with one request, and those that it fails for with another.
 func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, errs []error) {
-	verdicts, err, answered := do(ctx, s, func(ctx context.Context) ([]error, error) {
+	verdicts, err, answered := casstore.Do(ctx, &s.ops, func(ctx context.Context) ([]error, error) {
 		r := &renewal{s: s, grants: make([]driver.Grant, len(batch)), verdicts: make([]error, len(batch)), done: make([]bool, len(batch))}
 		for n, i := range batch {
 			r.grants[n] = grants[i]
@@ -64,7 +66,7 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 	for n, i := range batch {
 		key := grants[i].Claims[0].Key
 		if !answered {
-			errs[i] = silence(ctx, "renew", key)
+			errs[i] = failure("renew", key, context.Cause(ctx))
 		} else if errs[i] = verdicts[n]; errs[i] == nil && err != nil {
 			errs[i] = failure("renew", key, err)
 		}
@@ -73,13 +75,8 @@ func (s *Store) renew(ctx context.Context, grants []driver.Grant, batch []int, e
 
 // drop ends a lease that a renewal has brought back too late.
 func (s *Store) drop(g driver.Grant) {
-	_, _ = s.transact(s.life, aim{keys: driver.Keys(g.Claims)}, func(t *tx) error { // otherwise it runs out
-		for _, c := range g.Claims {
-			l := t.lock(c.Key)
-			if m := l.Holding(nodeID(g.Owner), g.Token); m != nil {
-				l.remove(m)
-			}
-		}
-		return nil
+	_, _ = s.decide(s.life, casstore.Aim{Keys: driver.Keys(g.Claims)}, func(st *keystate.State) error { // otherwise it runs out
+		_, err := st.Release(&driver.Grant{Owner: g.Owner, Claims: g.Claims, Token: g.Token})
+		return err
 	})
 }

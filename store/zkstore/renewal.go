@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // renewal is a batch of leases that are renewed together.
@@ -51,7 +52,7 @@ func (r *renewal) run(ctx context.Context) error {
 type lease struct {
 	n   int // the grant
 	key string
-	*member
+	*node
 	over micros // the end that it had, in the epoch of its stamp
 }
 
@@ -95,13 +96,13 @@ func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 	g := r.grants[l.n]
 	if !synced && !g.Borrowed {
 		if m, ok := p.shelf.lease(l.key, nodeID(g.Owner), g.Token); ok {
-			l.member = m
+			l.node = m
 			return nil
 		}
 	}
-	l.member, err = holder(p, r.s.lockPath(l.key), holderNode+nodeID(g.Owner))
+	l.node, err = holder(p, r.s.lockPath(l.key), holderNode+nodeID(g.Owner))
 	if errors.Is(err, zk.ErrNoNode) {
-		l.member, err = nil, nil
+		l.node, err = nil, nil
 	}
 	return err
 }
@@ -111,7 +112,7 @@ func (r *renewal) read(p *peer, l *lease, synced bool) (err error) {
 func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	now, known := p.clock.now()
 	if !known || slices.ContainsFunc(all, func(l *lease) bool {
-		return r.grants[l.n].Borrowed || l.member != nil && (epochOf(l.stat.Mzxid) > now.epoch || now.ends(l.stat, l.Term) <= now.now)
+		return r.grants[l.n].Borrowed || l.node != nil && (epochOf(l.stat.Mzxid) > now.epoch || now.ends(l.stat, l.data.Term) <= now.now)
 	}) {
 		var err error
 		if now, err = r.s.tick(p); err != nil {
@@ -122,7 +123,7 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	for _, l := range all {
 		g := r.grants[l.n]
 		c := g.Claims[slices.IndexFunc(g.Claims, func(c driver.Claim) bool { return c.Key == l.key })]
-		if _, known := lost[l.n]; !known && !renewable(l.member, g, c, now) {
+		if _, known := lost[l.n]; !known && !renewable(l.node, g, c, now) {
 			lost[l.n] = l.key
 		}
 	}
@@ -130,8 +131,8 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 		return nil, errConflict // a server that lags may have shown what is no longer true
 	}
 	for n, key := range lost {
-		loss, err := r.s.loss(p, key, r.grants[n])
-		if err != nil {
+		loss := keystate.Lost(&r.grants[n], key)
+		if err := r.s.explain(p, r.grants[n].Owner, loss); err != nil {
 			return nil, err
 		}
 		r.verdicts[n], r.done[n] = loss, true
@@ -142,13 +143,13 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 		if r.done[l.n] {
 			continue
 		}
-		l.over = now.ends(l.stat, l.Term)
+		l.over = now.ends(l.stat, l.data.Term)
 		if g.Borrowed && l.over >= now.now+toMicros(g.TTL) {
 			continue // its owner has more time than the borrower asks for (N7)
 		}
-		l.Term = toMicros(g.TTL)
+		l.data.Term = toMicros(g.TTL)
 		if !g.Borrowed {
-			l.TTL = l.Term
+			l.data.TTL = l.data.Term
 		}
 		due = append(due, l)
 	}
@@ -160,10 +161,9 @@ func (r *renewal) judge(p *peer, all []*lease, synced bool) ([]*lease, error) {
 	return due, nil
 }
 
-// renewable reports whether m is the lease on c that g describes.
-func renewable(m *member, g driver.Grant, c driver.Claim, now moment) bool {
-	return m != nil && m.Token == g.Token && m.mode == c.Mode && !m.Released && now.ends(m.stat, m.Term) > now.now &&
-		!(g.Borrowed && (toMicros(g.TTL) > m.TTL || g.HandOffs > m.Reserved))
+// renewable reports whether n is the lease on c that g describes.
+func renewable(n *node, g driver.Grant, c driver.Claim, now moment) bool {
+	return n != nil && now.ends(n.stat, n.data.Term) > now.now && keystate.Renewable(n.member(new(keystate.Member), now), &g, c)
 }
 
 // write renews leases with one request. If one of their nodes has changed, the others are renewed
@@ -171,9 +171,8 @@ func renewable(m *member, g driver.Grant, c driver.Claim, now moment) bool {
 func (r *renewal) write(p *peer, leases []*lease) error {
 	ops := make([]op, len(leases))
 	for i, l := range leases {
-		l.Mode, l.Permits = l.mode, l.permits
-		path := r.s.lockPath(l.key) + "/" + l.node
-		ops[i] = &zk.SetDataRequest{Path: path, Data: encode(l.memberData), Version: l.stat.Version}
+		path := r.s.lockPath(l.key) + "/" + l.name
+		ops[i] = &zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.stat.Version}
 	}
 	sent := time.Now()
 	res, err := p.Multi(ops...)
@@ -188,10 +187,10 @@ func (r *renewal) write(p *peer, leases []*lease) error {
 	}
 	for i, l := range leases {
 		p.clock.note(res[i].Stat)
-		p.shelf.renewed(l.key, l.member, sent.Add(fromMicros(l.Term)), res[i].Stat)
+		p.shelf.renewed(l.key, l.node, sent.Add(fromMicros(l.data.Term)), res[i].Stat)
 		if !r.done[l.n] && epochOf(res[i].Stat.Mzxid) == epochOf(l.stat.Mzxid) && res[i].Stat.Mtime*1000 >= l.over {
 			// It was over when the renewal arrived, and others may have seen that.
-			r.verdicts[l.n], r.done[l.n] = &driver.LeaseLostError{Key: l.key, Token: r.grants[l.n].Token, Reason: driver.LossTaken}, true
+			r.verdicts[l.n], r.done[l.n] = keystate.Lost(&r.grants[l.n], l.key), true
 			r.s.calls.Go(func() { r.s.drop(r.grants[l.n]) })
 		}
 	}

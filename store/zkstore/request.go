@@ -10,21 +10,6 @@ import (
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
-// opTimeout bounds what a request does for a caller that has gone.
-const opTimeout = 5 * time.Second
-
-// do runs op on a goroutine of the store's, because the client's methods don't know contexts. See
-// [waitloop.Await].
-func do[T any](ctx context.Context, s *Store, op func(context.Context) (T, error), late func()) (T, error, bool) {
-	return waitloop.Await(ctx, s.calls.Go, func() (T, error) {
-		hard, cancel := context.WithCancel(s.hard)
-		defer cancel()
-		// A caller that has gone leaves its request some time to end in an orderly way.
-		defer context.AfterFunc(ctx, func() { time.AfterFunc(opTimeout, cancel) })()
-		return op(hard)
-	}, late)
-}
-
 // mostBroken is how many connections may end under one request.
 const mostBroken = 4
 

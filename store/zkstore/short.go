@@ -8,6 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // The short way: a lock that this process has decided about last needs no reading. One request takes
@@ -66,22 +68,22 @@ func (s *shelf) put(key string, l shelved) {
 }
 
 // renewed notes how long a lease is in force at least, and what its node is like.
-func (s *shelf) renewed(key string, m *member, until time.Time, node *zk.Stat) {
+func (s *shelf) renewed(key string, n *node, until time.Time, stat *zk.Stat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l, ok := s.locks[key]; ok && l.holder == m.id && l.token == m.Token {
-		l.until, l.node, l.member = until, *node, m.memberData
+	if l, ok := s.locks[key]; ok && l.holder == n.id && l.token == n.data.Token {
+		l.until, l.node, l.member = until, *stat, n.data
 		s.locks[key] = l
 	}
 }
 
 // lease returns the node of a lease as this process wrote it last, if that is known.
-func (s *shelf) lease(key, id string, token uint64) (*member, bool) {
+func (s *shelf) lease(key, id string, token uint64) (*node, bool) {
 	l, ok := s.get(key)
 	if !ok || l.holder != id || l.token != token || l.node.Mzxid == 0 || !time.Now().Before(l.until) {
 		return nil, false
 	}
-	return &member{id: id, node: holderNode + id, mode: l.member.Mode, permits: l.member.Permits, memberData: l.member, stat: &l.node}, true
+	return &node{id: id, name: holderNode + id, data: l.member, stat: &l.node}, true
 }
 
 func (s *shelf) clear() {
@@ -99,41 +101,39 @@ func (s *shelf) drop(key string) {
 // remember notes what a transaction has left behind.
 func (t *tx) remember(res []zk.MultiResponse) {
 	for _, l := range t.locks {
-		t.p.shelf.drop(l.key)
+		t.p.shelf.drop(l.Name)
 	}
-	if len(t.locks) != 1 || t.records {
+	if len(t.locks) != 1 || t.records || len(res) == 0 {
 		return
 	}
 	l := t.locks[0]
 	holders := l.Holders()
-	if len(l.Members) != 1 || len(holders) != 1 || holders[0].mode != driver.ModeExclusive || holders[0].Released {
+	if len(holders) != 1 || l.Waiting() > 0 || holders[0].Mode != driver.ModeExclusive || holders[0].Released {
 		return
 	}
-	h, node := holders[0], zk.Stat{}
+	h, left := holders[0], zk.Stat{}
 	for _, r := range res { // all have the stamp of the transaction
 		if r.Stat != nil {
-			node.Mtime, node.Mzxid = r.Stat.Mtime, r.Stat.Mzxid
+			left.Mtime, left.Mzxid = r.Stat.Mtime, r.Stat.Mzxid
 		}
 	}
-	switch {
-	case h.node == "":
-	case h.changed:
-		node.Version = h.stat.Version + 1
-	default:
-		return // it was renewed by somebody at some time
+	if n := nodeOf(h); n != nil && n.keeps {
+		if !h.Extended {
+			return // it was renewed by somebody at some time
+		}
+		left.Version = n.stat.Version + 1
 	}
 	version := l.version
 	if !l.exists {
 		version = 0
-	} else if l.writes() {
+	} else if l.writes {
 		version++
 	}
-	if len(res) > 0 {
-		t.p.shelf.put(l.key, shelved{
-			version: version, data: l.data(), holder: h.id, token: h.Token, until: t.sent.Add(fromMicros(h.Term)),
-			node: node, member: h.memberData,
-		})
-	}
+	data := t.dataOf(h)
+	t.p.shelf.put(l.Name, shelved{
+		version: version, data: l.data(), holder: nodeID(h.Owner), token: h.Token, until: t.sent.Add(fromMicros(data.Term)),
+		node: left, member: data,
+	})
 }
 
 // isPlain reports whether claims are one exclusive claim.
@@ -144,8 +144,8 @@ func isPlain(claims []driver.Claim) bool {
 // short takes a lock that this process has left free. unsure says that it may have done so although
 // it failed.
 func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure bool) {
-	key := a.req.Claims[0].Key
-	p, err := a.s.link.get(ctx, a.patience())
+	key := a.Claims[0].Key
+	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
 	if err != nil {
 		return g, false, false
 	}
@@ -155,13 +155,16 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 		return g, false, false
 	}
 	path, sent := a.s.lockPath(key), time.Now()
-	m := a.newMember(a.req.Claims[0])
-	m.Token, m.Reserved = driver.NextTokens(l.data.Last, time.UnixMicro(now.now), m.Reserved)
-	m.Term = m.TTL
-	l.data = lockData{Last: m.Token + m.Reserved}
+	t := &tx{State: keystate.State{Now: time.UnixMicro(now.now), Keys: []*keystate.Key{{Name: key, Last: l.data.Last}}}}
+	ans, err := t.Acquire(&a.Request) // a free key is granted
+	if err != nil {
+		return g, false, false
+	}
+	m := t.dataOf(ans.Member)
+	l.data = lockData{Last: t.Keys[0].Last}
 	res, err := p.Multi(
 		&zk.SetDataRequest{Path: path, Data: encode(l.data), Version: l.version},
-		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m.memberData), Acl: a.s.cfg.acl},
+		&zk.CreateRequest{Path: path + "/" + holderNode + a.id, Data: encode(m), Acl: a.s.cfg.acl},
 	)
 	if err != nil || len(res) != 2 {
 		p.shelf.drop(key)
@@ -169,12 +172,10 @@ func (a *acquisition) short(ctx context.Context) (g driver.Grant, ok, unsure boo
 	}
 	p.clock.note(res[0].Stat)
 	p.shelf.put(key, shelved{
-		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.req.TTL),
-		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m.memberData,
+		version: res[0].Stat.Version, data: l.data, holder: a.id, token: m.Token, until: sent.Add(a.TTL),
+		node: zk.Stat{Mtime: res[0].Stat.Mtime, Mzxid: res[0].Stat.Mzxid}, member: m,
 	})
-	return driver.Grant{
-		Owner: a.req.Owner, Claims: a.req.Claims, TTL: a.req.TTL, Token: m.Token, HandOffs: m.Reserved, Since: sent, Lingers: a.isTold(m),
-	}, true, false
+	return a.granted(ans, sent), true, false
 }
 
 // shortRelease gives back a lease that nobody waited for when it was granted.
@@ -207,6 +208,6 @@ func (s *Store) shortRelease(ctx context.Context, g driver.Grant) (done, unsure 
 		return true, false
 	}
 	// Somebody has come since the grant. The first waiter notices by itself, unless it is dead.
-	_, _ = s.transact(ctx, aim{keys: []string{key}}, func(*tx) error { return nil })
+	_, _ = s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle)
 	return true, false
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/casstore"
 	"github.com/keyturn/keyturn/internal/lifetime"
 )
 
 // Store implements [driver.Store] with every optional part. Make one with [New]. It is safe for
 // concurrent use.
 type Store struct {
+	ops    casstore.Store
 	cfg    config
 	link   *link
 	places *places
@@ -47,6 +49,7 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 	s := &Store{cfg: cfg}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hard, s.cancel = context.WithCancel(context.Background())
+	s.ops = casstore.Store{Backend: backend{s}, Calls: &s.calls, Life: s.life, Hard: s.hard, Left: 2 * cfg.session}
 	s.places, s.inbox = newPlaces(), newInbox(s)
 	s.link = newLink(s.life, &s.cfg, s.places.event)
 	if err := s.link.connect(); err != nil {
@@ -64,7 +67,7 @@ func New(ctx context.Context, servers []string, opts ...Option) (*Store, error) 
 
 // open makes the root, and learns the leader's clock.
 func (s *Store) open(ctx context.Context) error {
-	onlyLooks, err, answered := do(ctx, s, func(ctx context.Context) (bool, error) {
+	onlyLooks, err := casstore.Call(ctx, &s.ops, "open", "", func(ctx context.Context) (bool, error) {
 		for {
 			_, err := s.link.get(ctx, patience)
 			if err == nil {
@@ -82,12 +85,12 @@ func (s *Store) open(ctx context.Context) error {
 			}
 			return false, err
 		})
-	}, nil)
+	})
 	if onlyLooks {
 		s.cfg.log.Warn("zkstore: this user may read locks, and not take them", "root", s.cfg.root)
 	}
 	s.onlyLooks.Store(onlyLooks)
-	return conclude(ctx, "open", "", answered, err)
+	return err
 }
 
 // Describe implements [driver.Store].

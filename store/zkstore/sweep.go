@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/keyturn/keyturn/internal/casstore"
+	"github.com/keyturn/keyturn/internal/keystate"
 	"github.com/keyturn/keyturn/internal/waitloop"
 )
 
@@ -34,14 +36,10 @@ func (s *Store) sweep() {
 // with a day; call it to do so at another time. Tokens still increase afterwards, because they follow
 // the clock. The error matches driver.ErrUnavailable, or driver.ErrClosed.
 func (s *Store) Sweep(ctx context.Context, olderThan time.Duration) error {
-	if err := s.calls.Enter(); err != nil {
-		return err
-	}
-	defer s.calls.Leave()
-	_, err, answered := do(ctx, s, func(ctx context.Context) (struct{}, error) {
+	_, err := casstore.Call(ctx, &s.ops, "sweep", "", func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.sweepAll(ctx, max(0, olderThan), 0, 0)
-	}, nil)
-	return conclude(ctx, "sweep", "", answered, err)
+	})
+	return err
 }
 
 // sweepAll visits all buckets except those that were visited less than a while ago.
@@ -155,11 +153,11 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros
 			return err
 		}
 		now, _ := p.clock.now()
-		ended = ended || now.ends(h.stat, h.Term) <= over
+		ended = ended || now.ends(h.stat, h.data.Term) <= over
 	}
 	if ended {
 		// A decision takes them out.
-		if _, err := s.transact(ctx, aim{keys: []string{key}}, func(*tx) error { return nil }); err != nil {
+		if _, err := s.decide(ctx, casstore.Aim{Keys: []string{key}}, (*keystate.State).Settle); err != nil {
 			return err
 		}
 	}
@@ -190,13 +188,9 @@ func (s *Store) sweepBelow(ctx context.Context, p *peer, key string, over micros
 	if !nodes.record {
 		return nil
 	}
-	_, stat, err := p.Get(path + "/" + recordNode)
+	r, stat, err := s.record(p, path)
 	if err != nil {
 		return err
 	}
-	r, err := s.record(p, path)
-	if err != nil {
-		return err
-	}
-	return drop(recordNode, stat, r.Keep, nil)
+	return drop(recordNode, stat, r.Until.UnixMicro()-wallEnds(stat, 0), nil)
 }

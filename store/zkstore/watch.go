@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/keyturn/keyturn/core/driver"
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // view is what a waiter has seen, and what would be a reason to look again.
@@ -18,28 +19,27 @@ type view struct {
 	version int32  // of the lock; after the transaction
 }
 
-// viewOf is the view of the waiter with that id.
+// viewOf is the view of a waiter.
 //
 // Readers wait as one kind and all others as another (package phasefair). The first of each kind looks
 // at each decision, and at the first of the other kind. All others only look at the one in front of
 // them. So a decision wakes two waiters, however many there are.
-func viewOf(l *lock, id string) view {
+func viewOf(l *lock, own *keystate.Member) view {
 	v := view{lock: l.path, version: l.version, front: true}
-	if l.writes() {
+	if l.writes {
 		v.version++
 	}
-	waiters := l.Waiters()
-	own := l.Find(id)
-	if own == nil || !own.waits {
-		return v // it has just joined the queue, or it was its turn
+	if !own.Waits {
+		return v // it was its turn
 	}
-	v.own = own.node
+	v.own = nodeOf(own).name
+	waiters := l.Waiters()
 	for _, w := range waiters {
 		if w == own {
 			break
 		}
 		if isReader(w) == isReader(own) {
-			v.front, v.ahead = false, w.node
+			v.front, v.ahead = false, nameOf(w)
 		}
 	}
 	if !v.front {
@@ -47,14 +47,21 @@ func viewOf(l *lock, id string) view {
 	}
 	for _, w := range waiters {
 		if isReader(w) != isReader(own) {
-			v.ahead = w.node
+			v.ahead = nameOf(w)
 			break
 		}
 	}
 	return v
 }
 
-func isReader(m *member) bool { return m.mode == driver.ModeShared }
+func isReader(m *keystate.Member) bool { return m.Mode == driver.ModeShared }
+
+func nameOf(m *keystate.Member) string {
+	if n := nodeOf(m); n != nil {
+		return n.name
+	}
+	return ""
+}
 
 // watch asks the server to tell of what concerns the waiter. The error is errConflict if that has
 // changed already.
@@ -62,7 +69,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 	if v.own == "" {
 		return errConflict
 	}
-	p, err := a.s.link.get(ctx, a.patience())
+	p, err := a.s.link.get(ctx, a.s.patience(a.Wait))
 	if err != nil {
 		return err
 	}
@@ -74,7 +81,7 @@ func (a *acquisition) watch(ctx context.Context, v *view) error {
 	if v.front {
 		paths = append(paths, v.lock)
 	}
-	a.s.places.want(a.wake, paths)
+	a.s.places.want(a.Wake, paths)
 	err = together(len(paths), func(i int) error {
 		stat, err := a.s.watchNode(p, paths[i])
 		switch {

@@ -2,8 +2,11 @@ package zkstore
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/keyturn/keyturn/internal/keystate"
 )
 
 // op is an operation of a request that is carried out as a whole or not at all.
@@ -17,7 +20,7 @@ func (t *tx) write() (sent bool, err error) {
 	for _, l := range t.locks {
 		ops = append(ops, t.opsOf(l)...)
 	}
-	ops = append(ops, t.extra...)
+	ops = slices.Concat(ops, t.notes(), t.extra)
 	if len(ops) == 0 {
 		return false, nil
 	}
@@ -31,7 +34,7 @@ func (t *tx) write() (sent bool, err error) {
 	if errors.Is(err, zk.ErrNoNode) {
 		for _, l := range t.locks {
 			if !l.exists {
-				if err := t.s.makeBucket(t.p, l.key); err != nil {
+				if err := t.s.makeBucket(t.p, l.Name); err != nil {
 					return false, err
 				}
 			}
@@ -42,45 +45,84 @@ func (t *tx) write() (sent bool, err error) {
 
 // opsOf returns what has to be written of a lock.
 func (t *tx) opsOf(l *lock) []op {
-	acl := t.s.cfg.acl
+	var members []op // those that stay or come
+	decided := l.touched
+	for _, m := range slices.Concat(l.Holders(), l.Waiters()) {
+		ops, holds := t.opsOn(l, m)
+		members = append(members, ops...)
+		decided = decided || holds
+	}
+	var gone []op
+	for _, name := range l.nodes.stray {
+		gone = append(gone, &zk.DeleteRequest{Path: l.path + "/" + name, Version: -1})
+	}
+	for _, n := range l.all {
+		if n.keeps {
+			continue
+		}
+		version := int32(-1)
+		if !n.waits {
+			version, decided = n.stat.Version, true // a renewal meanwhile wins
+		}
+		gone = append(gone, &zk.DeleteRequest{Path: l.path + "/" + n.name, Version: version})
+	}
 	var ops []op
 	switch {
-	case !l.exists && (l.altered || len(l.Members) > 0):
-		ops = append(ops, &zk.CreateRequest{Path: l.path, Data: encode(l.data()), Acl: acl})
-	case l.exists && l.writes():
+	case !l.exists && (decided || len(members) > 0):
+		ops = append(ops, &zk.CreateRequest{Path: l.path, Data: encode(l.data()), Acl: t.s.cfg.acl})
+	case l.exists && (decided || l.data() != l.was):
+		l.writes = true
 		ops = append(ops, &zk.SetDataRequest{Path: l.path, Data: encode(l.data()), Version: l.version})
 	}
-	for _, node := range l.nodes.stray {
-		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + node, Version: -1})
-	}
-	for _, m := range l.removed {
-		version := int32(-1)
-		if !m.waits {
-			version = m.stat.Version // a renewal meanwhile wins
-		}
-		ops = append(ops, &zk.DeleteRequest{Path: l.path + "/" + m.node, Version: version})
-	}
-	for _, m := range l.Members {
-		ops = append(ops, t.opsOn(l, m)...)
-	}
-	return ops
+	return slices.Concat(ops, gone, members)
 }
 
-// opsOn returns what has to be written of a member.
-func (t *tx) opsOn(l *lock, m *member) []op {
-	acl := t.s.cfg.acl
-	m.Mode, m.Permits = m.mode, m.permits
-	path := l.path + "/" + m.node
+// opsOn returns what has to be written of a member, and whether it makes somebody a holder.
+func (t *tx) opsOn(l *lock, m *keystate.Member) (ops []op, holds bool) {
+	n, data := nodeOf(m), t.dataOf(m)
 	switch {
-	case m.node == "":
-		return []op{&zk.CreateRequest{Path: l.path + "/" + holderNode + m.id, Data: encode(m.memberData), Acl: acl}}
-	case m.anew:
-		return []op{
-			&zk.DeleteRequest{Path: path, Version: m.stat.Version},
-			&zk.CreateRequest{Path: path, Data: encode(m.memberData), Acl: acl},
-		}
-	case m.changed:
-		return []op{&zk.SetDataRequest{Path: path, Data: encode(m.memberData), Version: m.stat.Version}}
+	case n == nil && m.Waits: // the server gives it its number
+		return []op{&zk.CreateRequest{
+			Path: l.path + "/" + waiterName(nodeID(m.Owner), m), Data: encode(data), Acl: t.s.cfg.acl, Flags: zk.FlagEphemeralSequential,
+		}}, false
+	case n == nil || n.waits && !m.Waits:
+		return []op{&zk.CreateRequest{Path: l.path + "/" + holderNode + nodeID(m.Owner), Data: encode(data), Acl: t.s.cfg.acl}}, true
+	case n.waits:
+		n.keeps = true
+		return nil, false
 	}
-	return nil
+	path := l.path + "/" + n.name
+	n.keeps = true
+	switch {
+	case m.Since.UnixMicro() != n.stat.Ctime*1000: // made anew, so that it counts as granted now
+		return []op{
+			&zk.DeleteRequest{Path: path, Version: n.stat.Version},
+			&zk.CreateRequest{Path: path, Data: encode(data), Acl: t.s.cfg.acl},
+		}, true
+	case m.Extended || data != n.data:
+		return []op{&zk.SetDataRequest{Path: path, Data: encode(data), Version: n.stat.Version}}, false
+	}
+	return nil, false
+}
+
+// notes are the operations about a record and about leases that were taken by force.
+func (t *tx) notes() (ops []op) {
+	put := func(path string, exists bool, data []byte) {
+		if exists {
+			ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: -1})
+		} else {
+			ops = append(ops, &zk.CreateRequest{Path: path, Data: data, Acl: t.s.cfg.acl})
+		}
+	}
+	for _, l := range t.locks {
+		if rec := l.Record; rec != nil && rec != l.record {
+			put(l.path+"/"+recordNode, l.nodes.record, encodeRecord(rec, toMicros(rec.Until.Sub(t.Now))))
+		}
+		for _, f := range t.Forced {
+			if name := forcedNode + nodeID(f.Owner); f.Key == l.Name {
+				put(l.path+"/"+name, l.nodes.forced[name], encode(forcedData{Token: f.Token, Reason: f.Reason}))
+			}
+		}
+	}
+	return ops
 }
